@@ -1,0 +1,54 @@
+# Everything works from a clean clone: each target makes the environment it needs in .venv.
+PYTHON ?= python3
+TORCH ?= torch==2.13.0
+VENV ?= .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check
+
+.PHONY: demo test docs lint format types examples bench clean
+
+demo: $(VENV)/.core  ## constrained generation on the embedded model: tables and a plot, under three minutes
+	$(BIN)/python examples/demo.py
+
+test: $(VENV)/.test
+	$(BIN)/python -m pytest $(PYTEST_ARGS)
+
+docs: $(VENV)/.docs
+	$(BIN)/python -m sphinx -W --keep-going -b html docs docs/_build/html
+
+lint: $(VENV)/.lint
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+format: $(VENV)/.lint
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+types: $(VENV)/.lint build/typing/tractile
+	$(BIN)/mypy
+
+bench: $(VENV)/.bench
+	$(BIN)/python benchmarks/proposals.py
+	$(BIN)/python benchmarks/masks.py
+
+clean:
+	rm -rf build dist docs/_build docs/api/generated .mypy_cache .pytest_cache .ruff_cache
+
+# torch first and pinned: left to the package's own requirement, pip fetches gigabytes of GPU libraries.
+$(VENV)/.torch:
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(PIP) install --quiet "$(TORCH)"
+	touch $@
+
+$(VENV)/.core: $(VENV)/.torch pyproject.toml
+	$(PIP) install --quiet -e ".[inflections]"
+	touch $@
+
+$(VENV)/.%: $(VENV)/.torch pyproject.toml
+	$(PIP) install --quiet -e ".[$*]"
+	touch $@
+
+# The checkout under its import name, for the type checker.
+build/typing/tractile:
+	mkdir -p build/typing
+	ln -sfn ../.. $@

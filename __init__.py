@@ -1,0 +1,1 @@
+"""Tractile: tractable circuits you can draw from."""
