@@ -18,7 +18,7 @@ REPOSITORY = Path(__file__).resolve().parent.parent
 
 @pytest.fixture(scope="session")
 def shared_dir() -> Path:
-    """Data kept beside the repository: `TRACTILE_SHARED`, else `../shared`. Tests that need it are skipped without it."""
+    """Data kept beside the repository: `TRACTILE_SHARED`, else `../shared`; without it tests skip."""
     path = Path(os.environ.get("TRACTILE_SHARED", REPOSITORY.parent / "shared"))
     if not path.is_dir():
         pytest.skip(f"no shared data at {path}: set TRACTILE_SHARED to its folder")
