@@ -1,0 +1,368 @@
+"""GCD masks beside other engines: compile time and time per token, on JSON Schemas and a vocabulary of 131,072.
+
+Each engine compiles a schema, then walks the tokens of an instance: fill the mask, look up the instance's next token,
+advance. Reported in wall-clock time on one thread:
+
+    first    compile + the first mask, ms
+    token    mask + advance, µs: median and 99th percentile over all tokens of all instances
+    ratio    Tractile's median over the engine's; below 1, Tractile is faster
+
+The other engines' masks are local (LCD). Tractile's know how many tokens are left, so they answer a harder question.
+Engines that are not installed are named and left out: `pip install -e ".[bench]"` installs them.
+
+    python benchmarks/masks.py [--smoke]
+"""
+
+import argparse
+import importlib.metadata
+import json
+import statistics
+import sys
+import time
+from base64 import b64decode
+from collections import defaultdict
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+import mistral_common
+import numpy as np
+import torch
+from mistral_common.tokens.tokenizers.tekken import Tekkenizer
+
+import tractile as tt
+
+BUDGET = 256  # tokens, for Tractile's masks
+
+
+def _object(required: list[str] | None = None, **properties: Any) -> dict[str, Any]:
+    return {
+        "type": "object",
+        "properties": properties,
+        "required": list(properties) if required is None else required,
+        "additionalProperties": False,
+    }
+
+
+STRING, INTEGER, NUMBER, BOOLEAN = ({"type": kind} for kind in ("string", "integer", "number", "boolean"))
+
+# (name, schema, an instance of it)
+TASKS: list[tuple[str, dict[str, Any], Any]] = [
+    ("person", _object(name=STRING, age=INTEGER), {"name": "Ada Lovelace", "age": 36}),
+    (
+        "weather",
+        _object(
+            name={"const": "get_weather"},
+            arguments=_object(city=STRING, unit={"enum": ["celsius", "fahrenheit"]}, days=INTEGER),
+        ),
+        {"name": "get_weather", "arguments": {"city": "New York", "unit": "celsius", "days": 3}},
+    ),
+    (
+        "order",
+        _object(
+            id=INTEGER,
+            items={"type": "array", "items": _object(sku=STRING, count=INTEGER, price=NUMBER)},
+            paid=BOOLEAN,
+        ),
+        {
+            "id": 4711,
+            "items": [{"sku": "A-12", "count": 2, "price": 9.5}, {"sku": "B-7", "count": 1, "price": 120}],
+            "paid": True,
+        },
+    ),
+    (
+        "optional",
+        _object(required=["b"], **{key: STRING for key in "abcdef"}),
+        {"a": "first", "b": "second of six", "e": "fifth"},
+    ),
+    (
+        "enums",
+        _object(
+            **{f"level{i}": {"enum": ["none", "low", "medium", "high", "unknown"]} for i in range(8)},
+        ),
+        {f"level{i}": "medium" for i in range(8)},
+    ),
+    (
+        "nested",
+        _object(
+            a=_object(b=_object(c=_object(d=_object(leaf=STRING), list={"type": "array", "items": NUMBER})))
+        ),
+        {"a": {"b": {"c": {"d": {"leaf": "deep"}, "list": [1, 2.5, -3]}}}},
+    ),
+    (
+        "wide",
+        _object(**{f"field{i}": [STRING, INTEGER, BOOLEAN, NUMBER][i % 4] for i in range(24)}),
+        {f"field{i}": ["some text here", 12345, False, 0.25][i % 4] for i in range(24)},
+    ),
+    (
+        "bounded",
+        _object(
+            title={"type": "string", "minLength": 3, "maxLength": 60},
+            tags={
+                "type": "array",
+                "items": {"type": "string", "maxLength": 20},
+                "minItems": 1,
+                "maxItems": 5,
+            },
+        ),
+        {"title": "A short history of nearly everything", "tags": ["science", "history", "popular"]},
+    ),
+]
+
+
+@dataclass
+class Tokens:
+    """A vocabulary: the bytes of each token (b"" for a special one), the end token, and the encoder."""
+
+    bytes: list[bytes]
+    eos: int
+    num_special: int
+    encode: Callable[[str], list[int]]
+
+
+def tekken() -> Tokens:
+    """The 131,072 tokens that come inside mistral-common."""
+    path = Path(mistral_common.__file__).parent / "data" / "tekken_240911.json"
+    data = json.loads(path.read_text(encoding="utf-8"))
+    special, size = data["config"]["default_num_special_tokens"], data["config"]["default_vocab_size"]
+    tokenizer = Tekkenizer.from_file(str(path))
+    pieces = [b""] * special + [b64decode(entry["token_bytes"]) for entry in data["vocab"][: size - special]]
+    return Tokens(
+        pieces, tokenizer.eos_id, special, lambda text: tokenizer.encode(text, bos=False, eos=False)
+    )
+
+
+class Walker(Protocol):
+    """One pass over a text."""
+
+    def mask(self) -> np.ndarray:
+        """The allowed next tokens: int32 words, little-endian bits."""
+
+    def advance(self, token: int) -> None:
+        """Append a token."""
+
+
+class Engine(Protocol):
+    """Compiles schemas; the walker that it returns stands at the beginning."""
+
+    def compile(self, schema: dict[str, Any]) -> Walker:
+        """Compile a JSON Schema."""
+
+
+class Tractile:
+    """GCD: what can still be finished in the tokens left."""
+
+    class _Walker:
+        def __init__(self, query: tt.NextToken) -> None:
+            self.query = query.start(batch=1)
+
+        def mask(self) -> np.ndarray:
+            return self.query.bitmask()[0].numpy()
+
+        def advance(self, token: int) -> None:
+            self.query.advance(torch.tensor([token]))
+
+    def __init__(self, tokens: Tokens) -> None:
+        pieces = [piece or None for piece in tokens.bytes]
+        self.vocab = tt.Vocabulary(pieces, eos_token_id=tokens.eos)
+
+    def compile(self, schema: dict[str, Any]) -> Walker:
+        automaton = tt.constraints.json_schema(schema).compile(self.vocab)
+        return self._Walker(tt.gcd(automaton, horizon=BUDGET))
+
+
+class XGrammar:
+    """xgrammar, its defaults."""
+
+    class _Walker:
+        def __init__(self, module: Any, compiled: Any, size: int) -> None:
+            self.matcher = module.GrammarMatcher(compiled)
+            self.buffer = module.allocate_token_bitmask(1, size)
+
+        def mask(self) -> np.ndarray:
+            self.matcher.fill_next_token_bitmask(self.buffer)
+            return self.buffer.numpy()[0]
+
+        def advance(self, token: int) -> None:
+            self.matcher.accept_token(token)
+
+    def __init__(self, tokens: Tokens) -> None:
+        import xgrammar
+
+        self.module, self.size = xgrammar, len(tokens.bytes)
+        info = xgrammar.TokenizerInfo(tokens.bytes, vocab_size=self.size, stop_token_ids=[tokens.eos])
+        self.compiler = xgrammar.GrammarCompiler(info, max_threads=1, cache_enabled=False)
+
+    def compile(self, schema: dict[str, Any]) -> Walker:
+        return self._Walker(self.module, self.compiler.compile_json_schema(json.dumps(schema)), self.size)
+
+
+class LLGuidance:
+    """llguidance, its defaults."""
+
+    class _Walker:
+        def __init__(self, matcher: Any, size: int) -> None:
+            import llguidance.numpy
+
+            self.matcher, self.fill = matcher, llguidance.numpy.fill_next_token_bitmask
+            self.buffer = llguidance.numpy.allocate_token_bitmask(1, size)
+
+        def mask(self) -> np.ndarray:
+            self.fill(self.matcher, self.buffer, 0)
+            return self.buffer[0]
+
+        def advance(self, token: int) -> None:
+            self.matcher.consume_token(token)
+
+    def __init__(self, tokens: Tokens) -> None:
+        import llguidance
+
+        pieces, encode = [piece or b"<special_%d>" % i for i, piece in enumerate(tokens.bytes)], tokens.encode
+        special, eos = list(range(tokens.num_special)), tokens.eos
+
+        class Adapter:
+            tokens, special_token_ids = pieces, special
+            eos_token_id, bos_token_id = eos, None
+
+            def __call__(self, text: str) -> list[int]:
+                return encode(text)
+
+        self.module, self.size = llguidance, len(tokens.bytes)
+        self.tokenizer = llguidance.LLTokenizer(llguidance.TokenizerWrapper(Adapter()))
+
+    def compile(self, schema: dict[str, Any]) -> Walker:
+        grammar = self.module.LLMatcher.grammar_from_json_schema(json.dumps(schema))
+        matcher = self.module.LLMatcher(self.tokenizer, grammar, log_level=0)
+        if matcher.is_error():
+            raise ValueError(matcher.get_error())
+        return self._Walker(matcher, self.size)
+
+
+class Outlines:
+    """outlines-core: the schema's regular expression, indexed state by state."""
+
+    class _Walker:
+        def __init__(self, guide: Any, size: int) -> None:
+            self.guide = guide
+            self.buffer = np.zeros((size + 31) // 32, dtype=np.int32)
+
+        def mask(self) -> np.ndarray:
+            self.guide.write_mask_into(self.buffer.ctypes.data, self.buffer.size, self.buffer.itemsize)
+            return self.buffer
+
+        def advance(self, token: int) -> None:
+            self.guide.advance(token, False)
+
+    def __init__(self, tokens: Tokens) -> None:
+        import outlines_core
+
+        ids = defaultdict(list)
+        for token, piece in enumerate(tokens.bytes):
+            if piece:
+                ids[piece].append(token)
+        self.module, self.size = outlines_core, len(tokens.bytes)
+        self.vocabulary = outlines_core.Vocabulary(tokens.eos, dict(ids))
+
+    def compile(self, schema: dict[str, Any]) -> Walker:
+        regex = self.module.json_schema.build_regex_from_schema(json.dumps(schema))
+        return self._Walker(self.module.Guide(self.module.Index(regex, self.vocabulary)), self.size)
+
+
+ENGINES: dict[str, tuple[str, Callable[[Tokens], Engine]]] = {  # name -> (distribution, class)
+    "tractile (GCD)": ("tractile", Tractile),
+    "xgrammar": ("xgrammar", XGrammar),
+    "llguidance": ("llguidance", LLGuidance),
+    "outlines-core": ("outlines-core", Outlines),
+}
+
+
+@dataclass
+class Row:
+    """What one engine took."""
+
+    first_ms: list[float]
+    token_us: list[float]
+    refused: list[str]  # schemas that it cannot compile, and instances' tokens that it masked out
+
+
+def allowed(mask: np.ndarray, token: int) -> bool:
+    """The token's bit."""
+    return bool((int(mask[token >> 5]) >> (token & 31)) & 1)
+
+
+def measure(
+    engine: Engine, tokens: Tokens, tasks: list[tuple[str, dict[str, Any], Any]], repeats: int
+) -> Row:
+    """Compile every schema `repeats` times (the best counts) and walk its instance."""
+    row = Row([], [], [])
+    for name, schema, instance in tasks:
+        ids = tokens.encode(json.dumps(instance))
+        best = float("inf")
+        try:
+            for _ in range(repeats):
+                begin = time.perf_counter()
+                walker = engine.compile(schema)
+                walker.mask()
+                best = min(best, time.perf_counter() - begin)
+        except Exception as error:
+            row.refused.append(f"{name} ({type(error).__name__})")
+            continue
+        row.first_ms.append(1e3 * best)
+        for token in ids:
+            begin = time.perf_counter()
+            mask = walker.mask()
+            ok = allowed(mask, token)
+            if ok:
+                walker.advance(token)
+            row.token_us.append(1e6 * (time.perf_counter() - begin))
+            if not ok:
+                row.refused.append(f"{name} (a valid instance)")
+                break
+    return row
+
+
+def table(rows: dict[str, Row], versions: dict[str, str]) -> str:
+    """The Markdown table."""
+    ours = statistics.median(rows["tractile (GCD)"].token_us)
+    lines = [
+        "| engine | first p50 / max, ms | token p50 / p99, µs | ratio | refused |",
+        "| --- | --- | --- | --- | --- |",
+    ]
+    for name, row in rows.items():
+        median, p99 = statistics.median(row.token_us), float(np.quantile(row.token_us, 0.99))
+        lines.append(
+            f"| {name} {versions[name]} | {statistics.median(row.first_ms):.1f} / {max(row.first_ms):.1f} "
+            f"| {median:.1f} / {p99:.0f} | {ours / median:.2f} | {', '.join(row.refused) or '–'} |"
+        )
+    return "\n".join(lines)
+
+
+def main() -> None:
+    """Run every installed engine and print the table."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--smoke", action="store_true", help="two schemas, once")
+    arguments = parser.parse_args()
+    torch.set_num_threads(1)
+    tasks, repeats = (TASKS[:2], 1) if arguments.smoke else (TASKS, 3)
+    tokens = tekken()
+
+    rows: dict[str, Row] = {}
+    versions: dict[str, str] = {}
+    for name, (distribution, engine) in ENGINES.items():
+        try:
+            versions[name] = importlib.metadata.version(distribution)
+        except importlib.metadata.PackageNotFoundError:
+            print(f"{name}: not installed, left out", file=sys.stderr)
+            continue
+        rows[name] = measure(engine(tokens), tokens, tasks, repeats)
+    print(
+        f"GCD masks with {BUDGET} tokens of budget; {len(tasks)} schemas, V = {len(tokens.bytes):,}, one thread.\n"
+    )
+    print(table(rows, versions))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,38 @@
+"""The code in the documentation runs: every ```python block of a page, in order, in one namespace.
+
+```pycon blocks are sessions whose printed results are compared too. Blocks marked {code-block} are only shown.
+"""
+
+import doctest
+import re
+from pathlib import Path
+
+import pytest
+
+REPOSITORY = Path(__file__).resolve().parent.parent
+PAGES = [REPOSITORY / "README.md", *sorted((REPOSITORY / "docs").rglob("*.md"))]
+BLOCK = re.compile(r"^```(python|pycon)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+def blocks(page: Path) -> list[tuple[str, str, int]]:
+    """(language, code, number of the line before the code) for each block that runs."""
+    text = page.read_text(encoding="utf-8")
+    return [(m[1], m[2], text.count("\n", 0, m.start()) + 1) for m in BLOCK.finditer(text)]
+
+
+@pytest.mark.parametrize(
+    "page", [page for page in PAGES if blocks(page)], ids=lambda page: str(page.relative_to(REPOSITORY))
+)
+def test_code_blocks_run(page, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    namespace = {"__name__": "__main__"}
+    runner = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE)
+    for language, code, line in blocks(page):
+        if language == "python":
+            exec(compile("\n" * line + code, str(page), "exec"), namespace)
+        else:
+            session = doctest.DocTestParser().get_doctest(code, namespace, page.name, str(page), line)
+            runner.run(session, clear_globs=False)
+            namespace.update(session.globs)
+    results = runner.summarize(verbose=False)
+    assert results.failed == 0
