@@ -1,13 +1,13 @@
-"""GCD masks beside other engines: compile time and time per token, on JSON Schemas and a vocabulary of 131,072.
+"""GCD masks beside other engines: compile time and time per token, JSON Schemas on a vocabulary of 131,072.
 
-Each engine compiles a schema, then walks the tokens of an instance: fill the mask, look up the instance's next token,
-advance. Reported in wall-clock time on one thread:
+Each engine compiles a schema, then walks the tokens of an instance: fill the mask, look up the next token's
+bit, advance. Reported in wall-clock time on one thread:
 
     first    compile + the first mask, ms
     token    mask + advance, µs: median and 99th percentile over all tokens of all instances
     ratio    Tractile's median over the engine's; below 1, Tractile is faster
 
-The other engines' masks are local (LCD). Tractile's know how many tokens are left, so they answer a harder question.
+The other engines' masks are local (LCD). Tractile's know how many tokens are left: a harder question.
 Engines that are not installed are named and left out: `pip install -e ".[bench]"` installs them.
 
     python benchmarks/masks.py [--smoke]
@@ -73,7 +73,7 @@ TASKS: list[tuple[str, dict[str, Any], Any]] = [
     ),
     (
         "optional",
-        _object(required=["b"], **{key: STRING for key in "abcdef"}),
+        _object(required=["b"], **dict.fromkeys("abcdef", STRING)),
         {"a": "first", "b": "second of six", "e": "fifth"},
     ),
     (
@@ -358,9 +358,7 @@ def main() -> None:
             print(f"{name}: not installed, left out", file=sys.stderr)
             continue
         rows[name] = measure(engine(tokens), tokens, tasks, repeats)
-    print(
-        f"GCD masks with {BUDGET} tokens of budget; {len(tasks)} schemas, V = {len(tokens.bytes):,}, one thread.\n"
-    )
+    print(f"Budget {BUDGET} tokens, {len(tasks)} schemas, V = {len(tokens.bytes):,}, one thread.\n")
     print(table(rows, versions))
 
 

@@ -1,6 +1,6 @@
 """The code in the documentation runs: every ```python block of a page, in order, in one namespace.
 
-```pycon blocks are sessions whose printed results are compared too. Blocks marked {code-block} are only shown.
+```pycon blocks are sessions whose printed results are compared too; {code-block} ones are only shown.
 """
 
 import doctest
