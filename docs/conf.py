@@ -1,3 +1,4 @@
+import re
 from importlib.metadata import version as installed_version
 from typing import Any
 
@@ -12,7 +13,6 @@ extensions = [
     "sphinx.ext.autosummary",
     "sphinx.ext.napoleon",
     "sphinx.ext.mathjax",
-    "sphinx_autodoc_typehints",
 ]
 exclude_patterns = ["_build"]
 templates_path = ["_templates"]
@@ -23,18 +23,45 @@ myst_heading_anchors = 3
 autosummary_generate = True
 autodoc_member_order = "bysource"
 autodoc_default_options = {"members": True, "show-inheritance": True, "ignore-module-all": True}
-always_document_param_types = False
-typehints_defaults = "comma"
-typehints_use_signature = True
-typehints_use_signature_return = True
+autodoc_typehints = "signature"
+autodoc_typehints_format = "short"
+maximum_signature_line_length = 100
 
 html_theme = "furo"
 html_title = "Tractile"
-suppress_warnings = ["sphinx_autodoc_typehints.forward_reference", "sphinx_autodoc_typehints.guarded_import"]
+
+# Docstrings are plain text: `name` is code, a star is a star, and an indented block is shown as it stands.
+default_role = "code"
+SECTION = re.compile(r"(Args|Arguments|Attributes|Examples?|Notes?|Raises|Returns|Yields):$")
+ITEM = re.compile(r"(-|\d+\.) ")
+QUOTED = re.compile(r"(``.+?``|:[\w:]+:`.+?`|`.+?`)")
 
 
-def typehints_formatter(annotation: Any, config: Any) -> str | None:
-    """Write a jaxtyping annotation as its reader knows it: Float[Tensor, "batch vocab"]."""
-    if getattr(type(annotation), "__module__", "").startswith("jaxtyping"):
-        return f'``{annotation.dtype.__name__}[{annotation.array_type.__name__}, "{annotation.dim_str}"]``'
-    return None
+def as_plain_text(app: Any, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:
+    """Rewrite a docstring in place, from plain text to reStructuredText."""
+    out: list[str] = []
+    head, verbatim = "", False  # the last unindented line, and whether we are in an indented block below it
+    for line in lines:
+        indented = line.startswith("  ")
+        if line.strip() and not indented:
+            if verbatim or (ITEM.match(line) and not ITEM.match(head)):
+                out.append("")
+            head, verbatim = line, False
+        elif (
+            indented and not verbatim and not (SECTION.match(head) or ITEM.match(head) or head.endswith("::"))
+        ):
+            out += ["", "::", ""]
+            verbatim = True
+        if verbatim or line.startswith(">>>"):
+            out.append(line)
+        else:
+            parts = QUOTED.split(line)
+            parts[::2] = [re.sub(r"([*|])", r"\\\1", part) for part in parts[::2]]
+            parts[::2] = [re.sub(r"(\w)_(?!\w)", r"\1\\_", part) for part in parts[::2]]
+            out.append("".join(parts))
+    lines[:] = out
+
+
+def setup(app: Any) -> None:
+    """Run before napoleon, which reads the sections."""
+    app.connect("autodoc-process-docstring", as_plain_text, priority=400)
