@@ -32,8 +32,8 @@ html_title = "Tractile"
 
 # Docstrings are plain text: `name` is code, a star is a star, and an indented block is shown as it stands.
 default_role = "code"
-SECTION = re.compile(r"(Args|Arguments|Attributes|Examples?|Notes?|Raises|Returns|Yields):$")
 ITEM = re.compile(r"(-|\d+\.) ")
+LEADS_IN = re.compile(r"^(Args|Attributes|Examples?|Notes?|Raises|Returns|Yields):$|^(-|\d+\.) |::$")
 QUOTED = re.compile(r"(``.+?``|:[\w:]+:`.+?`|`.+?`)")
 
 
