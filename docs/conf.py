@@ -47,9 +47,7 @@ def as_plain_text(app: Any, what: str, name: str, obj: Any, options: Any, lines:
             if verbatim or (ITEM.match(line) and not ITEM.match(head)):
                 out.append("")
             head, verbatim = line, False
-        elif (
-            indented and not verbatim and not (SECTION.match(head) or ITEM.match(head) or head.endswith("::"))
-        ):
+        elif indented and not verbatim and not LEADS_IN.search(head):
             out += ["", "::", ""]
             verbatim = True
         if verbatim or line.startswith(">>>"):
