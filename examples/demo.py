@@ -1,0 +1,151 @@
+"""Stories that must contain given words: what LCD, GCD and P-GCD do with the same model, words and budget.
+
+Runs on the language model and the HMM that ship with Tractile. For each set of words it prints what each method
+writes and how often LCD misses the words; then it measures, for one set, how far each method is from the true
+conditional distribution as the number of particles grows, and saves the plot.
+
+    python examples/demo.py [--out out/demo.png] [--quick]
+"""
+
+import argparse
+import time
+from pathlib import Path
+
+import matplotlib
+import torch
+from rich.console import Console
+from rich.table import Table
+
+import tractile as tt
+from tractile.embedded import load_hmm, load_lm
+from tractile.inference.smc import Particle, Posterior, importance_sampling
+
+matplotlib.use("Agg")
+import matplotlib.pyplot as plt
+
+PROMPT = "Once upon a time, there was a"
+BUDGET = 32  # tokens
+WORD_SETS = [("dog", "park"), ("cat", "tree", "climb"), ("girl", "cake", "eat"), ("ball", "friend", "play")]
+METHODS = {"LCD": "lcd", "GCD": "gcd", "P-GCD": "pgcd"}
+console = Console(highlight=False, width=110)
+
+
+def automaton(words: tuple[str, ...], vocab: tt.Vocabulary) -> tt.Automaton:
+    """All the words, in any order and inflection; the story may go on where the budget ends."""
+    return tt.constraints.keywords(list(words)).compile(vocab, require_eos=False)
+
+
+def show(lm: tt.TransformersLM, hmm: tt.HMM, words: tuple[str, ...], fa: tt.Automaton) -> None:
+    """What the three methods write for one set of words."""
+    console.rule(f"{', '.join(words)}, within {BUDGET} tokens")
+    console.print(f"[bold]prompt[/]  {PROMPT} …")
+    masked = importance_sampling(lm, PROMPT, fa, "lcd", particles=100, max_new_tokens=BUDGET)
+    misses = sum(particle.log_weight == -torch.inf for particle in masked.particles)
+    console.print(f"[bold]LCD[/]     misses the words in {misses} of 100 samples; the first sample:")
+    console.print(f"        … {masked.particles[0].text.strip()!r}")
+    for name in ("GCD", "P-GCD"):
+        posterior = tt.smc(lm, PROMPT, fa, METHODS[name], hmm, particles=16, max_new_tokens=BUDGET)
+        figures = f"log Z = {posterior.log_evidence:.2f} nats, ESS = {posterior.ess:.1f}"
+        console.print(f"[bold]{name:7s}[/] 16 particles, {figures}; the heaviest and their weights:")
+        table = Table(show_header=False, box=None, padding=(0, 1), pad_edge=False)
+        for text, weight in list(posterior.group_by(lambda particle: particle.text).items())[:3]:
+            table.add_row(f"   {weight:6.3f}", f"… {text.strip()!r}")
+        console.print(table)
+
+
+def kind(particle: Particle) -> tuple[str, int]:
+    """The grouping of the plot: which word comes first, and in which third of the text the last one begins."""
+    text = particle.text
+    places = {word: text.find(word) for word in WORD_SETS[0]}
+    first = min(places, key=lambda word: places[word])
+    return first, int(3 * max(places.values()) / len(text))
+
+
+def total_variation(posterior: Posterior, truth: dict[tuple[str, int], float]) -> float:
+    """½ Σ |weight − truth| over the groups; 1 for a run in which no particle satisfies the constraint."""
+    if posterior.failed:
+        return 1.0
+    weights = posterior.group_by(kind)
+    return 0.5 * sum(abs(weights.get(g, 0.0) - truth.get(g, 0.0)) for g in weights.keys() | truth.keys())
+
+
+def exact_distance(truth: dict[tuple[str, int], float], k: int) -> float:
+    """The mean distance of k independent exact samples: what a perfect sampler with k particles has."""
+    probs = torch.tensor(list(truth.values()), dtype=torch.float64)
+    draws = torch.multinomial(
+        probs.expand(500, -1), k, replacement=True, generator=torch.Generator().manual_seed(0)
+    )
+    counts = torch.stack([(draws == g).sum(dim=1) for g in range(len(probs))], dim=1)
+    return float(0.5 * (counts / k - probs).abs().sum(dim=1).mean())
+
+
+def measure(
+    lm: tt.TransformersLM, hmm: tt.HMM, fa: tt.Automaton, sizes: list[int], runs: int, truth_particles: int
+) -> tuple[dict[str, list[float]], dict[tuple[str, int], float]]:
+    """The mean distance to the truth, for each method and number of particles; and the truth."""
+    large = tt.smc(lm, PROMPT, fa, "pgcd", hmm, particles=truth_particles, max_new_tokens=BUDGET, seed=1000)
+    truth = large.group_by(kind)
+    figures = f"log Z = {large.log_evidence:.2f} nats, ESS = {large.ess:.0f}"
+    console.print(f"truth   P-GCD with {truth_particles} particles, {figures}")
+    distances: dict[str, list[float]] = {}
+    for name, proposal in METHODS.items():
+        distances[name] = []
+        for k in sizes:
+            posteriors = [
+                tt.smc(lm, PROMPT, fa, proposal, hmm, particles=k, max_new_tokens=BUDGET, seed=seed)
+                for seed in range(runs)
+            ]
+            distances[name].append(sum(total_variation(p, truth) for p in posteriors) / runs)
+        console.print(
+            f"{name:7s} " + "  ".join(f"k={k}: {d:.2f}" for k, d in zip(sizes, distances[name], strict=True))
+        )
+    return distances, truth
+
+
+def plot(
+    distances: dict[str, list[float]], truth: dict[tuple[str, int], float], sizes: list[int], out: Path
+) -> None:
+    """Distance against the number of particles, and what exact samples would give."""
+    figure, axes = plt.subplots(figsize=(6.4, 4.2), layout="constrained")
+    for name, values in distances.items():
+        axes.plot(sizes, values, marker="o", label=name)
+    axes.plot(sizes, [exact_distance(truth, k) for k in sizes], "k--", label="k exact samples")
+    axes.set(
+        xscale="log",
+        ylim=(0, 1.02),
+        xlabel="particles k",
+        ylabel="total variation distance to p(· | constraint)",
+        title=f"{' and '.join(WORD_SETS[0])} within {BUDGET} tokens: which word first × where in the text",
+    )
+    axes.set_xticks(sizes, [str(k) for k in sizes])
+    axes.minorticks_off()
+    axes.legend()
+    out.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(out, dpi=150)
+
+
+def main() -> None:
+    """Print the samples, save the plot."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--out", type=Path, default=Path("out/demo.png"), help="where the plot goes")
+    parser.add_argument("--quick", action="store_true", help="one set of words and a coarse plot")
+    arguments = parser.parse_args()
+    begin = time.perf_counter()
+    model, tokenizer = load_lm()
+    lm, hmm, vocab = tt.TransformersLM(model, tokenizer), load_hmm(), tt.Vocabulary.from_tokenizer(tokenizer)
+    automata = {words: automaton(words, vocab) for words in WORD_SETS}
+    for words in WORD_SETS[:1] if arguments.quick else WORD_SETS:
+        show(lm, hmm, words, automata[words])
+    console.rule("distance to the true conditional")
+    sizes, runs, truth_particles = (
+        ([1, 4, 16], 2, 128) if arguments.quick else ([1, 2, 4, 8, 16, 32, 64], 10, 4096)
+    )
+    distances, truth = measure(lm, hmm, automata[WORD_SETS[0]], sizes, runs, truth_particles)
+    plot(distances, truth, sizes, arguments.out)
+    console.print(f"plot    {arguments.out}  ({time.perf_counter() - begin:.0f} s in all)")
+
+
+if __name__ == "__main__":
+    main()
