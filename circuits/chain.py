@@ -1,0 +1,89 @@
+"""Chain: the time-homogeneous circuit behind HMMs, automata and their products.
+
+    root(x_1 … x_n) = initialᵀ · M(x_1) · M(x_2) ⋯ M(x_n) · final,      M(x) = L · diag(B[:, x]) · R
+
+              cut (K)   units (J)   L (K→J)     B (J×V)            R (J→K)     initial, final
+    HMM       hidden    hidden      identity    categorical        A           π, ones
+    automaton states    edges       T_out       edge labels B_f    T_in        start, accept
+    product   H × S     H × E       I ⊗ T_out   row-wise Kronecker A ⊗ T_in    π ⊗ start, ones ⊗ accept
+
+A message has one axis for each Kronecker component of the cut; ``initial`` and ``final`` hold one vector for each.
+"""
+
+from __future__ import annotations
+
+from jaxtyping import Float
+from torch import Tensor
+
+from ..errors import ShapeError
+from ..layers import Constant, Dense, Hadamard, InputLayer, Kron, Operator, Sum
+from ..layers.operator import TensorMap
+from .circuit import Circuit
+
+Vectors = tuple[Float[Tensor, " units"], ...]
+
+
+class Chain:
+    """initialᵀ · Π_t L diag(B[:, x_t]) R · final, of any length."""
+
+    def __init__(self, initial: Vectors, left: Operator, inputs: InputLayer, right: Operator, final: Vectors) -> None:
+        cut, units = left.row_dims, inputs.unit_dims
+        name = type(self).__name__
+        if left.col_dims != units:
+            raise ShapeError(f"{name}: L has columns {left.col_dims}, but the input layer has units {units}")
+        if right.row_dims != units or right.col_dims != cut:
+            raise ShapeError(f"{name}: R must map units {units} to the cut {cut}, not {right.row_dims} to {right.col_dims}")
+        for what, vectors in (("initial", initial), ("final", final)):
+            if tuple(tuple(v.shape) for v in vectors) != tuple((d,) for d in cut):
+                raise ShapeError(f"{name}: {what} must have one vector for each of {cut}, not {[tuple(v.shape) for v in vectors]}")
+        self.initial, self.left, self.inputs, self.right, self.final = initial, left, inputs, right, final
+
+    @property
+    def cut_dims(self) -> tuple[int, ...]:
+        """The axes of a message at the cut."""
+        return self.left.row_dims
+
+    @property
+    def vocab_size(self) -> int:
+        """V, the number of tokens."""
+        return self.inputs.vocab_size
+
+    def unroll(self, n: int) -> Circuit:
+        """The plain circuit over variables 0 … n−1 (position t is variable t), built from the end backwards."""
+        if n < 1:
+            raise ShapeError(f"unroll: the length must be positive, not {n}")
+        circuit = Circuit()
+        node = circuit.sum(Sum(_columns(self.final)), circuit.input(Constant(len(self.cut_dims))))
+        right, left = Sum(self.right), Sum(self.left)
+        for t in reversed(range(n)):
+            emitted = circuit.product(Hadamard(), circuit.input(self.inputs, t), circuit.sum(right, node))
+            node = circuit.sum(left, emitted)
+        circuit.sum(Sum(_columns(self.initial).T), node)
+        return circuit
+
+    def map(self, fn: TensorMap) -> Chain:
+        """The same chain with ``fn`` applied to every parameter tensor (move, cast, …)."""
+        return Chain(
+            tuple(map(fn, self.initial)), self.left.map(fn), self.inputs.map(fn), self.right.map(fn), tuple(map(fn, self.final))
+        )
+
+    def parameters(self) -> list[Tensor]:
+        """The real-valued parameter tensors: initial, L, B, R, final."""
+        return [*self.initial, *self.left.parameters(), *self.inputs.parameters(), *self.right.parameters(), *self.final]
+
+    def __mul__(self, other: Chain) -> Chain:
+        from .product import multiply
+
+        product: Chain = multiply(self, other)
+        return product
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(cut={self.cut_dims}, units={self.inputs.unit_dims}, vocab_size={self.vocab_size})"
+
+
+def _columns(vectors: Vectors) -> Operator:
+    """v_1 ⊗ … ⊗ v_k as an operator with one column for each axis."""
+    operator: Operator = Dense(vectors[0][:, None])
+    for vector in vectors[1:]:
+        operator = Kron(operator, Dense(vector[:, None]))
+    return operator

@@ -1,0 +1,121 @@
+"""Circuit: a directed acyclic graph of layers over variables.
+
+    c = Circuit()
+    a = c.input(Categorical(p), variable=0)
+    b = c.input(Categorical(q), variable=1)
+    c.sum(Sum(Dense(w)), c.product(Hadamard(), a, b))        # the node added last is the root
+
+Each node carries its layer, its children in order, its scope (the variables below it) and its unit axes. Shapes are
+checked as nodes are added; smoothness and decomposability by :mod:`tractile.circuits.properties`, before a query runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import networkx as nx
+from torch import Tensor
+
+from ..errors import CircuitError, ShapeError
+from ..layers import Constant, InnerLayer, InputLayer, Sum
+from ..layers.operator import TensorMap
+
+Scope = frozenset[int]
+
+
+class Circuit:
+    """A DAG of layers; ``graph`` is a networkx DiGraph with an edge from each node to each child."""
+
+    def __init__(self) -> None:
+        self.graph: nx.DiGraph = nx.DiGraph()
+        self.root: int = -1
+
+    def input(self, layer: InputLayer, variable: int | None = None) -> int:
+        """Add an input layer over ``variable`` (a constant has none); returns its node."""
+        if (variable is None) != isinstance(layer, Constant):
+            raise ShapeError(f"{layer!r}: an input layer needs one variable, a constant none")
+        return self._add(layer, (), frozenset() if variable is None else frozenset({variable}), layer.unit_dims)
+
+    def product(self, layer: InnerLayer, *children: int) -> int:
+        """Add a product layer over children; returns its node."""
+        return self._inner(layer, children)
+
+    def sum(self, layer: Sum, *children: int) -> int:
+        """Add a sum layer over children; returns its node."""
+        return self._inner(layer, children)
+
+    def _inner(self, layer: InnerLayer, children: tuple[int, ...]) -> int:
+        for child in children:
+            if child not in self.graph:
+                raise ShapeError(f"{layer!r}: there is no node {child} in this circuit")
+        dims = layer.unit_dims([self.unit_dims(child) for child in children])
+        return self._add(layer, children, frozenset().union(*(self.scope(child) for child in children)), dims)
+
+    def _add(self, layer: InputLayer | InnerLayer, children: tuple[int, ...], scope: Scope, dims: tuple[int, ...]) -> int:
+        node = self.graph.number_of_nodes()
+        self.graph.add_node(node, layer=layer, children=children, scope=scope, unit_dims=dims)
+        self.graph.add_edges_from((node, child) for child in children)
+        self.root = node
+        return node
+
+    def layer(self, node: int) -> InputLayer | InnerLayer:
+        """The layer of a node."""
+        layer: InputLayer | InnerLayer = self.graph.nodes[node]["layer"]
+        return layer
+
+    def children(self, node: int) -> tuple[int, ...]:
+        """The children of a node, in order."""
+        children: tuple[int, ...] = self.graph.nodes[node]["children"]
+        return children
+
+    def scope(self, node: int) -> Scope:
+        """The variables below a node."""
+        scope: Scope = self.graph.nodes[node]["scope"]
+        return scope
+
+    def unit_dims(self, node: int) -> tuple[int, ...]:
+        """The unit axes of a node's output."""
+        dims: tuple[int, ...] = self.graph.nodes[node]["unit_dims"]
+        return dims
+
+    @property
+    def variables(self) -> tuple[int, ...]:
+        """The variables of the root, sorted."""
+        return tuple(sorted(self.scope(self.root)))
+
+    def vocab_size(self, variable: int) -> int:
+        """The number of values of a variable."""
+        for node in self.nodes():
+            layer = self.layer(node)
+            if isinstance(layer, InputLayer) and self.scope(node) == {variable}:
+                return layer.vocab_size
+        raise CircuitError(f"variable {variable} is not in the circuit; it has {list(self.variables)}")
+
+    def nodes(self) -> Iterator[int]:
+        """The nodes below the root, children before parents."""
+        below = nx.descendants(self.graph, self.root) | {self.root}
+        return iter(sorted(below))  # a node is numbered after its children
+
+    def map(self, fn: TensorMap) -> Circuit:
+        """The same circuit with ``fn`` applied to every parameter tensor."""
+        out = Circuit()
+        out.graph, out.root = self.graph.copy(), self.root
+        mapped: dict[int, InputLayer | InnerLayer] = {}  # a layer shared by several nodes stays shared
+        for node in self.graph:
+            layer = self.layer(node)
+            out.graph.nodes[node]["layer"] = mapped.setdefault(id(layer), layer.map(fn))
+        return out
+
+    def parameters(self) -> list[Tensor]:
+        """The real-valued parameter tensors; a tensor shared by several layers comes once."""
+        found = {id(p): p for node in self.nodes() for p in self.layer(node).parameters()}
+        return list(found.values())
+
+    def __mul__(self, other: Circuit) -> Circuit:
+        from .product import multiply
+
+        product: Circuit = multiply(self, other)
+        return product
+
+    def __repr__(self) -> str:
+        return f"Circuit({self.graph.number_of_nodes()} layers, variables {list(self.variables)})"

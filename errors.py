@@ -1,0 +1,66 @@
+"""The typed errors: each says what is wrong, where, and what to do.
+
+All derive from :class:`TractileError`, so ``except tt.TractileError`` catches whatever the library raises on purpose.
+"""
+
+from __future__ import annotations
+
+
+class TractileError(Exception):
+    """Base of every error that the library raises on purpose."""
+
+
+class ShapeError(TractileError, ValueError):
+    """A tensor or a layer has a shape that does not fit; the message names the layer."""
+
+
+class CircuitError(TractileError, ValueError):
+    """A circuit lacks a structural property that an operation needs; the message names layer and property."""
+
+
+class EvidenceError(TractileError, ValueError):
+    """Evidence does not fit the circuit (variables, vocabulary, shape), or has probability zero where that has no answer."""
+
+
+class FormatError(TractileError, ValueError):
+    """A file or directory is not what it should be."""
+
+
+class UnsupportedConstraint(TractileError, ValueError):
+    """A constraint uses something that is not supported; ``path`` says where (schema path, regex position)."""
+
+    def __init__(self, message: str, *, path: str = "") -> None:
+        super().__init__(f"{message} (at {path})" if path else message)
+        self.path = path
+
+
+class EmptyLanguage(TractileError, ValueError):
+    """Nothing satisfies the constraint, whatever the budget."""
+
+
+class BudgetTooSmall(TractileError, ValueError):
+    """No accepted sequence fits the token budget; raised before the language model is called.
+
+    ``needed`` is the length in tokens of the shortest accepted sequence that would do (``None`` if no length up to the
+    query's horizon does), ``given`` the budget in tokens.
+    """
+
+    def __init__(self, message: str = "", *, needed: int | None, given: int) -> None:
+        if not message:
+            need = "no budget would do" if needed is None else f"{needed} tokens are needed"
+            message = f"no accepted sequence fits the budget: {need}, {given} given; raise the budget or relax the constraint"
+        super().__init__(message)
+        self.needed = needed
+        self.given = given
+
+
+class VocabularyMismatch(TractileError, ValueError):
+    """Two parts (language model, HMM, automaton) were made for different vocabularies."""
+
+
+class TooManyStates(TractileError, RuntimeError):
+    """An automaton construction passed its limit of states."""
+
+    def __init__(self, message: str = "", *, limit: int) -> None:
+        super().__init__(message or f"the construction passed its limit of {limit} states; raise the limit or simplify the constraint")
+        self.limit = limit

@@ -1,0 +1,155 @@
+"""The engine: one einsum over factors, planned by opt_einsum, executed pairwise by a semiring.
+
+``contract`` takes operands that are semiring values, :class:`~tractile.layers.operator.Equal` (two labels are one) or
+:class:`~tractile.layers.operator.Structured` operators (applied along an axis). Plans depend only on labels and shapes
+and are cached. The layer operations below are that one contraction with different operands:
+
+    apply(M, x)          M · x                    a sum layer
+    emit(B, x, tokens)   x ∘ B[:, tokens]         an input layer at observed tokens
+    weigh(B, w)          Σ_v B[:, v] w(v)         … under weights (soft, one of a set, marginalised)
+    total(B)             Σ_v B[:, v]
+    absorb(B, x)         Bᵀ x                     … with its variable open: a score for each token
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from ..layers.inner import regroup
+from ..layers.input import InputLayer
+from ..layers.operator import Dense, Equal, Factor, Operator, Structured
+from .plan import Labels, plan
+from .semiring import Semiring
+
+
+def contract(semiring: Semiring[Any], operands: Sequence[tuple[Any, Labels]], out: Labels) -> Any:
+    """⊕ over every label that is not in ``out`` of the ⊗ of the operands."""
+    operands, out = _unify(operands, out)
+    terms = tuple((labels, _shape(semiring, x), isinstance(x, Structured)) for x, labels in operands)
+    live = list(operands)
+    for positions in plan(terms, out):
+        group = [live.pop(i) for i in sorted(positions, reverse=True)]
+        kept = set(out).union(*(labels for _, labels in live)) if live else set(out)
+        x, labels = group[0]
+        for y, more in group[1:]:
+            x, labels = _pair(semiring, (y, more), (x, labels), kept)
+        live.append((x, labels))
+    x, labels = live[0]
+    if isinstance(x, Structured):
+        x = semiring.lift(x.matrix())
+    gone = [i for i, label in enumerate(labels) if label not in out]
+    x, labels = semiring.reduce(x, gone), tuple(label for label in labels if label in out)
+    return x if labels == out else semiring.permute(x, [labels.index(label) for label in out])
+
+
+def _unify(operands: Sequence[tuple[Any, Labels]], out: Labels) -> tuple[list[tuple[Any, Labels]], Labels]:
+    """Drop every Equal and give its two labels one name."""
+    names: dict[int, int] = {}
+
+    def name(label: int) -> int:
+        while label in names:
+            label = names[label]
+        return label
+
+    for x, labels in operands:
+        if isinstance(x, Equal) and name(labels[0]) != name(labels[1]):
+            names[name(labels[0])] = name(labels[1])
+    rest = [(x, tuple(map(name, labels))) for x, labels in operands if not isinstance(x, Equal)]
+    return rest, tuple(map(name, out))
+
+
+def _shape(semiring: Semiring[Any], x: Any) -> tuple[int, ...]:
+    return x.shape if isinstance(x, Structured) else semiring.shape(x)
+
+
+def _pair(
+    semiring: Semiring[Any], a: tuple[Any, Labels], b: tuple[Any, Labels], kept: set[int]
+) -> tuple[Any, Labels]:
+    """One pairwise step; labels outside ``kept`` are summed as soon as both operands are in."""
+    for (op, (row, col)), (x, labels) in (pair for pair in ((a, b), (b, a)) if isinstance(pair[0][0], Structured)):
+        if isinstance(x, Structured):
+            continue
+        if col in labels and row not in labels and col not in kept:
+            return op.apply(semiring, x, labels.index(col)), tuple(row if i == col else i for i in labels)
+        if row in labels and col not in labels and row not in kept:
+            return op.T.apply(semiring, x, labels.index(row)), tuple(col if i == row else i for i in labels)
+    (x, x_labels), (y, y_labels) = ((semiring.lift(v.matrix()) if isinstance(v, Structured) else v, i) for v, i in (a, b))
+    out = tuple(i for i in dict.fromkeys((*x_labels, *y_labels)) if i in kept)
+    return semiring.einsum(x, list(x_labels), y, list(y_labels), list(out)), out
+
+
+def _lifted(semiring: Semiring[Any], factors: Sequence[Factor]) -> list[tuple[Any, Labels]]:
+    return [(semiring.lift(x) if isinstance(x, Tensor) else x, labels) for x, labels in factors]
+
+
+def apply(semiring: Semiring[Any], op: Operator, x: Any) -> Any:
+    """M·x for a message x of shape (*col_dims, batch); returns (*row_dims, batch)."""
+    dims = semiring.shape(x)[:-1]
+    if dims != op.col_dims:
+        for axis, count in enumerate(regroup(dims, op.col_dims) or ()):
+            x = semiring.merge(x, axis, count) if count > 1 else x
+    if isinstance(op, Structured):
+        return op.apply(semiring, x, 0)
+    if isinstance(op, Dense):
+        return semiring.einsum(semiring.lift(op.weight), [0, 1], x, [1, 2], [0, 2])
+    r, c = len(op.row_dims), len(op.col_dims)
+    row, col, batch = tuple(range(r)), tuple(range(r, r + c)), r + c
+    return contract(semiring, [*_lifted(semiring, op.factors(row, col)), (x, (*col, batch))], (*row, batch))
+
+
+def emit(semiring: Semiring[Any], layer: InputLayer, x: Any | None, tokens: Int[Tensor, " batch"]) -> Any:
+    """x ∘ B[:, tokens], one unit axis at a time (B[:, v] is an outer product); B[:, tokens] itself if x is None."""
+    columns = layer.columns(tokens)
+    for i, column in enumerate(columns):
+        value = semiring.lift(_placed(column, i, len(columns)), batched=True)
+        x = value if x is None else semiring.mul(x, value)
+    return x
+
+
+def _placed(column: Float[Tensor, "units batch"], axis: int, axes: int) -> Tensor:
+    """(units, batch) as one of several unit axes, the others of size one."""
+    return column.view(*[1] * axis, column.shape[0], *[1] * (axes - axis - 1), column.shape[1])
+
+
+def weigh(semiring: Semiring[Any], layer: InputLayer, weights: Float[Tensor, "vocab batch"]) -> Any:
+    """Σ_v B[:, v] w(v): (*unit_dims, batch)."""
+    units, token, batch, fresh = _labels(layer)
+    operands = [*_lifted(semiring, layer.factors(units, token, fresh)), (semiring.lift(weights, batched=True), (token, batch))]
+    return contract(semiring, operands, (*units, batch))
+
+
+def total(semiring: Semiring[Any], layer: InputLayer) -> Any:
+    """Σ_v B[:, v]: (*unit_dims, 1)."""
+    units, token, _, fresh = _labels(layer)
+    operands = _lifted(semiring, layer.factors(units, token, fresh))
+    if sum(token in labels for _, labels in operands) == 1:  # nothing else sums over the tokens
+        operands.append((semiring.lift(torch.ones(layer.vocab_size)), (token,)))
+    x = contract(semiring, operands, units)
+    last = len(units) - 1
+    return semiring.split(x, last, (semiring.shape(x)[last], 1))
+
+
+def absorb(semiring: Semiring[Any], layer: InputLayer, x: Any) -> Any:
+    """Bᵀ x for a message x of shape (*unit_dims, batch): (vocab, batch)."""
+    units, token, batch, fresh = _labels(layer)
+    operands = [*_lifted(semiring, layer.factors(units, token, fresh)), (x, (*units, batch))]
+    return contract(semiring, operands, (token, batch))
+
+
+def _labels(layer: InputLayer) -> tuple[Labels, int, int, int]:
+    k = len(layer.unit_dims)
+    return tuple(range(k)), k, k + 1, k + 2
+
+
+def outer(semiring: Semiring[Any], vectors: Sequence[Tensor], batch: int) -> Any:
+    """v_1 ⊗ … ⊗ v_k repeated over a batch: (*dims, batch), one scale for each row."""
+    x = None
+    for i, vector in enumerate(vectors):
+        value = semiring.lift(_placed(vector[:, None].expand(-1, batch), i, len(vectors)), batched=True)
+        x = value if x is None else semiring.mul(x, value)
+    return x

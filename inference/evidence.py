@@ -1,0 +1,128 @@
+"""Evidence: what is known of each variable, as a weight for each of its values.
+
+    observed       one-hot          an int, or a (batch,) tensor of ints with −1 = marginalised
+    marginalised   ones             None, or −1
+    one of a set   0/1              a list or set of ints, or a boolean (V,) or (batch, V) tensor
+    soft           any w ≥ 0        a float (V,) or (batch, V) tensor
+    open           the axis kept    the query variable, named by the query (``conditional(…, variable)``)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from ..errors import EvidenceError
+
+EvidenceLike = Any  # None | Int[Tensor, "batch n"] | Float[Tensor, "batch n vocab"] | Sequence | Mapping[variable, …]
+
+
+class Evidence:
+    """Evidence on variables for a batch: ``tokens[v]`` (batch,) or ``weights[v]`` (V, batch); a variable in neither is marginalised."""
+
+    def __init__(self, batch: int) -> None:
+        self.batch = batch
+        self.tokens: dict[int, Int[Tensor, " batch"]] = {}
+        self.weights: dict[int, Float[Tensor, "vocab batch"]] = {}
+
+    def observe(self, variable: int, tokens: Int[Tensor, " batch"]) -> Evidence:
+        """A copy in which a variable takes these values."""
+        out = self._copy()
+        out.weights.pop(variable, None)
+        out.tokens[variable] = tokens
+        return out
+
+    def repeat(self, index: Int[Tensor, " rows"]) -> Evidence:
+        """The rows ``index``."""
+        out = Evidence(len(index))
+        out.tokens = {v: t.index_select(0, index) for v, t in self.tokens.items()}
+        out.weights = {v: w.index_select(1, index) for v, w in self.weights.items()}
+        return out
+
+    def _copy(self) -> Evidence:
+        out = Evidence(self.batch)
+        out.tokens, out.weights = dict(self.tokens), dict(self.weights)
+        return out
+
+
+def as_evidence(evidence: EvidenceLike, vocab_sizes: Mapping[int, int]) -> Evidence:
+    """Read evidence on the variables of ``vocab_sizes``; raises :class:`EvidenceError` where it does not fit."""
+    if isinstance(evidence, Evidence):
+        return evidence
+    items: dict[int, Any]
+    if evidence is None:
+        items = {}
+    elif isinstance(evidence, Mapping):
+        items = dict(evidence)
+    elif isinstance(evidence, Tensor) and evidence.is_floating_point():
+        items = dict(zip(vocab_sizes, _rows(evidence, 3, len(vocab_sizes)).unbind(1), strict=True))
+    elif isinstance(evidence, Tensor):
+        items = dict(zip(vocab_sizes, _rows(evidence, 2, len(vocab_sizes)).unbind(1), strict=True))
+    elif isinstance(evidence, Sequence):
+        if len(evidence) != len(vocab_sizes):
+            raise EvidenceError(f"evidence on {len(evidence)} variables, but the circuit has {len(vocab_sizes)}")
+        items = dict(zip(vocab_sizes, evidence, strict=True))
+    else:
+        raise EvidenceError(f"evidence must be a tensor, a sequence, a mapping or None, not {type(evidence).__name__}")
+    unknown = sorted(set(items) - set(vocab_sizes))
+    if unknown:
+        raise EvidenceError(f"evidence on variables {unknown}, which the circuit does not have")
+    known = {v: _one(item, v, vocab_sizes[v]) for v, item in items.items() if item is not None}
+    sizes = {t.shape[-1] for t in known.values()} - {1}
+    if len(sizes) > 1:
+        raise EvidenceError(f"evidence has rows for different batches: {sorted(sizes)}")
+    out = Evidence(sizes.pop() if sizes else 1)
+    for v, t in known.items():
+        t = t.expand(*t.shape[:-1], out.batch)
+        if t.is_floating_point():
+            out.weights[v] = t
+        else:
+            _observe(out, v, t, vocab_sizes[v])
+    return out
+
+
+def _rows(evidence: Tensor, ndim: int, variables: int) -> Tensor:
+    evidence = evidence.unsqueeze(0) if evidence.ndim == ndim - 1 else evidence
+    if evidence.ndim != ndim or evidence.shape[1] != variables:
+        raise EvidenceError(f"evidence of shape {tuple(evidence.shape)} does not fit {variables} variables (batch first)")
+    return evidence
+
+
+def _one(item: Any, variable: int, vocab_size: int) -> Tensor:
+    """One variable's evidence as tokens (batch,) or weights (V, batch)."""
+    if isinstance(item, bool) or not isinstance(item, int | Tensor | Sequence | set | frozenset):
+        raise EvidenceError(f"variable {variable}: evidence must be None, an int, a collection of ints or a tensor, not {item!r}")
+    if isinstance(item, int):
+        item = torch.tensor([item])
+    elif not isinstance(item, Tensor):
+        chosen = sorted(item)
+        if not chosen or not all(isinstance(t, int) and 0 <= t < vocab_size for t in chosen):
+            raise EvidenceError(f"variable {variable}: a set must hold values in 0 … {vocab_size - 1}, not {chosen}")
+        allowed = torch.zeros(vocab_size)
+        allowed[chosen] = 1.0
+        item = allowed
+    if item.dtype == torch.bool:
+        item = item.float()
+    if item.is_floating_point():
+        weights = item.unsqueeze(0) if item.ndim == 1 else item
+        if weights.ndim != 2 or weights.shape[1] != vocab_size or not bool((weights >= 0).all()):
+            raise EvidenceError(f"variable {variable}: weights must be non-negative, of shape (batch, {vocab_size}), not {tuple(item.shape)}")
+        return weights.T
+    if item.ndim != 1 or int(item.min()) < -1 or int(item.max()) >= vocab_size:
+        raise EvidenceError(f"variable {variable}: observed values must be a (batch,) tensor in 0 … {vocab_size - 1} (or −1: marginalised)")
+    return item.long()
+
+
+def _observe(evidence: Evidence, variable: int, tokens: Tensor, vocab_size: int) -> None:
+    missing = tokens < 0
+    if not bool(missing.any()):
+        evidence.tokens[variable] = tokens
+    elif not bool(missing.all()):
+        weights = torch.zeros(vocab_size, len(tokens), device=tokens.device)
+        weights[tokens.clamp(min=0), torch.arange(len(tokens), device=tokens.device)] = 1.0
+        weights[:, missing] = 1.0
+        evidence.weights[variable] = weights

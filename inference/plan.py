@@ -1,0 +1,77 @@
+"""Contraction paths: opt_einsum's protocol with a cost that knows structure.
+
+A plan depends only on labels, sizes and which operands are structured, and is cached. A dense pair costs the product of
+its label sizes. A structured operator applied along an axis costs the elements it reads and writes; contracted in any
+other way it has to be written out, which the cost makes a last resort.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from math import inf, prod
+from typing import Any
+
+import opt_einsum
+
+Labels = tuple[int, ...]
+Term = tuple[Labels, tuple[int, ...], bool]  # labels, sizes, structured
+Path = tuple[tuple[int, ...], ...]
+
+SEARCH_LIMIT = 7  # operands: beyond, opt_einsum's own search
+WRITTEN_OUT = 1e3
+
+
+class StructuredPath(opt_einsum.paths.PathOptimizer):
+    """Branch and bound over pairwise paths, never pairing operands without a common label while others have one."""
+
+    def __init__(self, structured: frozenset[int]) -> None:
+        self.structured = structured
+
+    def __call__(self, inputs: list[Any], output: Any, size_dict: Any, memory_limit: int | None = None) -> Any:
+        out = frozenset(output)
+        best: tuple[float, list[tuple[int, int]]] = (inf, [])
+
+        def size(labels: frozenset[Any]) -> float:
+            return prod(size_dict[i] for i in labels)
+
+        def search(terms: list[tuple[frozenset[Any], bool]], cost: float, path: list[tuple[int, int]]) -> None:
+            nonlocal best
+            if cost >= best[0]:
+                return
+            if len(terms) == 1:
+                best = (cost, path)
+                return
+            pairs = [(i, j) for i in range(len(terms)) for j in range(i + 1, len(terms))]
+            for i, j in [p for p in pairs if terms[p[0]][0] & terms[p[1]][0]] or pairs:
+                (a, a_structured), (b, b_structured) = terms[i], terms[j]
+                rest = [t for k, t in enumerate(terms) if k not in (i, j)]
+                kept = out.union(*(labels for labels, _ in rest))
+                result = (a | b) & kept
+                step = size(a | b)
+                if a_structured and b_structured:
+                    step *= WRITTEN_OUT**2
+                elif a_structured or b_structured:
+                    op, x = (a, b) if a_structured else (b, a)
+                    applies = len(op & x) == 1 and not op & x & kept
+                    step = size(x) + size(result) if applies else step * WRITTEN_OUT
+                search([*rest, (result, False)], cost + step, [*path, (i, j)])
+
+        search([(frozenset(labels), k in self.structured) for k, labels in enumerate(inputs)], 0.0, [])
+        return best[1]
+
+
+@lru_cache(maxsize=4096)
+def plan(terms: tuple[Term, ...], out: Labels) -> Path:
+    """Positions to contract pairwise, each result appended last (opt_einsum's path format)."""
+    if len(terms) == 1:
+        return ()
+    if len(terms) == 2:
+        return ((0, 1),)
+    names = {label: opt_einsum.get_symbol(i) for i, label in enumerate(dict.fromkeys(i for t, *_ in terms for i in t))}
+    sides = ",".join("".join(names[i] for i in labels) for labels, *_ in terms)
+    equation = f"{sides}->{''.join(names[i] for i in out)}"
+    optimizer: Any = StructuredPath(frozenset(k for k, term in enumerate(terms) if term[2]))
+    path, _ = opt_einsum.contract_path(
+        equation, *(sizes for _, sizes, _ in terms), shapes=True, optimize=optimizer if len(terms) <= SEARCH_LIMIT else "auto"
+    )
+    return tuple(tuple(step) for step in path)

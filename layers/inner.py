@@ -1,0 +1,105 @@
+"""Sum and product layers: how the units of a node follow from the units of its children.
+
+    Sum(L_1, …, L_m)    y = Σ_i L_i · x_i       (a mixture; smooth: all children over the same variables; neighbouring
+                                                unit axes of a child are read as one where an operator takes one)
+    Hadamard            y = x_1 ∘ … ∘ x_m       (children over disjoint variables, units of one shape)
+    Kronecker           y = x_1 ⊗ … ⊗ x_m       (children over disjoint variables)
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+
+from torch import Tensor
+
+from ..errors import ShapeError
+from .operator import Operator, TensorMap
+
+Dims = tuple[int, ...]
+
+
+def regroup(dims: Dims, target: Dims) -> list[int] | None:
+    """How many neighbouring axes of ``dims`` make up each axis of ``target``; None if they don't."""
+    counts, rest = [], list(dims)
+    for size in target:
+        if not rest:
+            return None
+        product, count = rest.pop(0), 1
+        while product < size and rest:
+            product, count = product * rest.pop(0), count + 1
+        if product != size:
+            return None
+        counts.append(count)
+    return counts if not rest else None
+
+
+class InnerLayer(ABC):
+    """A layer over other layers."""
+
+    @abstractmethod
+    def unit_dims(self, children: Sequence[Dims]) -> Dims:
+        """The unit axes of the output, from those of the children; :class:`ShapeError` where they do not fit."""
+
+    def map(self, fn: TensorMap) -> InnerLayer:
+        """The same layer with ``fn`` applied to every parameter tensor."""
+        return self
+
+    def parameters(self) -> list[Tensor]:
+        """The real-valued parameter tensors, in a fixed order."""
+        return []
+
+    def __repr__(self) -> str:
+        return type(self).__name__
+
+
+class Sum(InnerLayer):
+    """y = Σ_i L_i x_i: one operator for each child."""
+
+    def __init__(self, *operators: Operator) -> None:
+        if not operators:
+            raise ShapeError("Sum: give one operator for each child")
+        if len({op.row_dims for op in operators}) > 1:
+            raise ShapeError(f"Sum: the operators differ in their rows: {[op.row_dims for op in operators]}")
+        self.operators = operators
+
+    def unit_dims(self, children: Sequence[Dims]) -> Dims:
+        if len(children) != len(self.operators):
+            raise ShapeError(f"Sum: {len(self.operators)} operators but {len(children)} children")
+        for op, dims in zip(self.operators, children, strict=True):
+            if regroup(dims, op.col_dims) is None:
+                raise ShapeError(f"Sum: {op!r} takes units {op.col_dims}, but the child has {dims}")
+        return self.operators[0].row_dims
+
+    def map(self, fn: TensorMap) -> Sum:
+        return Sum(*(op.map(fn) for op in self.operators))
+
+    def parameters(self) -> list[Tensor]:
+        return [p for op in self.operators for p in op.parameters()]
+
+    def __repr__(self) -> str:
+        return f"Sum({', '.join(map(repr, self.operators))})"
+
+
+class Hadamard(InnerLayer):
+    """y = x_1 ∘ … ∘ x_m, unit by unit."""
+
+    def unit_dims(self, children: Sequence[Dims]) -> Dims:
+        if len(set(children)) != 1:
+            raise ShapeError(f"Hadamard: the children must have the same units, not {list(children)}")
+        return children[0]
+
+
+class Kronecker(InnerLayer):
+    """y = x_1 ⊗ … ⊗ x_m: every combination of units; the unit axes stand side by side, permuted by ``order`` if given."""
+
+    def __init__(self, order: Sequence[int] | None = None) -> None:
+        self.order = None if order is None else tuple(order)
+
+    def unit_dims(self, children: Sequence[Dims]) -> Dims:
+        dims = tuple(d for child in children for d in child)
+        if self.order is None:
+            return dims
+        if sorted(self.order) != list(range(len(dims))):
+            raise ShapeError(f"Kronecker: order {self.order} is not a permutation of the {len(dims)} unit axes")
+        return tuple(dims[i] for i in self.order)

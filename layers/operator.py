@@ -1,0 +1,314 @@
+"""Linear maps that know how to be contracted.
+
+An operator M of shape (rows, cols) has one axis for each Kronecker component: ``row_dims`` and ``col_dims`` are the
+sizes of those axes and ``shape`` is their product. ``factors(row, col)`` lists the tensors whose contraction is M,
+
+    M[r_1 r_2 …, c_1 c_2 …] = Σ Π_k factor_k,
+
+with one index label for each axis, so that ``Kron(A, B)`` is A's factors beside B's under disjoint labels: nothing is
+materialised, and (A ⊗ B) u = (B (A u)ᵀ)ᵀ (Dang et al. 2026, Eq. 5) is simply the path that the engine finds.
+
+A factor is a tensor, an :class:`Equal` (two labels are one index: the identity) or a :class:`Structured` operator that
+the engine applies along one axis because its structure beats an einsum.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from math import prod
+from typing import Any
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from ..errors import ShapeError
+from .algebra import Algebra
+
+Label = int
+TensorMap = Callable[[Tensor], Tensor]
+
+
+class Equal:
+    """The factor of the identity: its two labels are the same index."""
+
+
+class Operator(ABC):
+    """A linear map of shape (rows, cols), given by factors."""
+
+    row_dims: tuple[int, ...]
+    col_dims: tuple[int, ...]
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(rows, cols), the Kronecker components multiplied out."""
+        return prod(self.row_dims), prod(self.col_dims)
+
+    @property
+    @abstractmethod
+    def T(self) -> Operator:
+        """The transposed operator; parameters are shared."""
+
+    @abstractmethod
+    def factors(self, row: Sequence[Label], col: Sequence[Label]) -> list[Factor]:
+        """The factors whose contraction is the operator, with one label for each row axis and each column axis."""
+
+    @abstractmethod
+    def map(self, fn: TensorMap) -> Operator:
+        """The same operator with ``fn`` applied to every parameter tensor (move, cast, detach, raise to a power…)."""
+
+    @abstractmethod
+    def parameters(self) -> list[Tensor]:
+        """The real-valued parameter tensors, in a fixed order (structure such as incidence has none)."""
+
+    def dense(self) -> Float[Tensor, "rows cols"]:
+        """The matrix written out. For tests and small operators only."""
+        result = torch.ones(1, 1, dtype=torch.float64)
+        for leaf in self.leaves():
+            result = torch.kron(result, leaf.matrix().to(result.dtype))
+        return result
+
+    @abstractmethod
+    def leaves(self) -> list[Leaf]:
+        """The Kronecker components from left to right."""
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}{self.shape}"
+
+
+Factor = tuple[Any, tuple[Label, ...]]  # (Tensor | Equal | Structured, labels)
+
+
+class Leaf(Operator):
+    """An operator with one row axis and one column axis."""
+
+    def leaves(self) -> list[Leaf]:
+        return [self]
+
+    @abstractmethod
+    def matrix(self) -> Float[Tensor, "rows cols"]:
+        """The matrix written out."""
+
+
+class Structured(Leaf):
+    """A leaf that is applied along one axis instead of being contracted as a tensor."""
+
+    @abstractmethod
+    def apply(self, algebra: Algebra, x: Any, axis: int) -> Any:
+        """M·x along ``axis``: replaces the axis of size cols by one of size rows."""
+
+    def factors(self, row: Sequence[Label], col: Sequence[Label]) -> list[Factor]:
+        return [(self, (row[0], col[0]))]
+
+
+class Dense(Leaf):
+    """A matrix of non-negative weights, shape (rows, cols)."""
+
+    def __init__(self, weight: Float[Tensor, "rows cols"]) -> None:
+        if weight.ndim != 2 or 0 in weight.shape:
+            raise ShapeError(f"Dense: the weight must be a non-empty matrix, not of shape {tuple(weight.shape)}")
+        if not weight.is_floating_point():
+            raise ShapeError(f"Dense: the weight must be floating point, not {weight.dtype}")
+        self.weight = weight
+        self.row_dims, self.col_dims = (weight.shape[0],), (weight.shape[1],)
+
+    @property
+    def T(self) -> Dense:
+        return Dense(self.weight.T)
+
+    def factors(self, row: Sequence[Label], col: Sequence[Label]) -> list[Factor]:
+        return [(self.weight, (row[0], col[0]))]
+
+    def map(self, fn: TensorMap) -> Dense:
+        return Dense(fn(self.weight))
+
+    def parameters(self) -> list[Tensor]:
+        return [self.weight]
+
+    def matrix(self) -> Float[Tensor, "rows cols"]:
+        return self.weight
+
+
+class Identity(Leaf):
+    """The identity of a given size: free, since its two labels become one."""
+
+    def __init__(self, size: int) -> None:
+        if size < 1:
+            raise ShapeError(f"Identity: the size must be positive, not {size}")
+        self.row_dims = self.col_dims = (size,)
+
+    @property
+    def T(self) -> Identity:
+        return self
+
+    def factors(self, row: Sequence[Label], col: Sequence[Label]) -> list[Factor]:
+        return [(Equal(), (row[0], col[0]))]
+
+    def map(self, fn: TensorMap) -> Identity:
+        return self
+
+    def parameters(self) -> list[Tensor]:
+        return []
+
+    def matrix(self) -> Float[Tensor, "size size"]:
+        return torch.eye(self.row_dims[0], dtype=torch.float64)
+
+
+class Diagonal(Leaf):
+    """diag(weight): one non-negative weight for each unit."""
+
+    def __init__(self, weight: Float[Tensor, " size"]) -> None:
+        if weight.ndim != 1 or not len(weight):
+            raise ShapeError(f"Diagonal: the weight must be a non-empty vector, not of shape {tuple(weight.shape)}")
+        self.weight = weight
+        self.row_dims = self.col_dims = (len(weight),)
+
+    @property
+    def T(self) -> Diagonal:
+        return self
+
+    def factors(self, row: Sequence[Label], col: Sequence[Label]) -> list[Factor]:
+        return [(Equal(), (row[0], col[0])), (self.weight, (row[0],))]
+
+    def map(self, fn: TensorMap) -> Diagonal:
+        return Diagonal(fn(self.weight))
+
+    def parameters(self) -> list[Tensor]:
+        return [self.weight]
+
+    def matrix(self) -> Float[Tensor, "size size"]:
+        return torch.diag(self.weight)
+
+
+class Incidence(Structured):
+    """A 0/1 matrix given by the positions of its ones: applied as gather and segment-sum (Dang et al. 2026, Def. 3.2).
+
+    T_out of an automaton is ``Incidence(source, arange(E), (S, E))`` and T_in is ``Incidence(arange(E), target, (E, S))``.
+    Positions must be distinct.
+    """
+
+    def __init__(self, row: Int[Tensor, " ones"], col: Int[Tensor, " ones"], shape: tuple[int, int]) -> None:
+        if row.shape != col.shape or row.ndim != 1:
+            raise ShapeError(f"Incidence: row and col must be vectors of one length, not {tuple(row.shape)} and {tuple(col.shape)}")
+        if len(row) and (
+            int(row.min()) < 0 or int(col.min()) < 0 or int(row.max()) >= shape[0] or int(col.max()) >= shape[1]
+        ):
+            raise ShapeError(f"Incidence: an index lies outside the shape {shape}")
+        self.row, self.col = row.long(), col.long()
+        self.row_dims, self.col_dims = (shape[0],), (shape[1],)
+        self._indices: dict[torch.device, tuple[Tensor | None, Tensor | None]] = {}
+        self._transposed: Incidence | None = None
+
+    @property
+    def T(self) -> Incidence:
+        if self._transposed is None:
+            self._transposed = Incidence(self.col, self.row, (self.col_dims[0], self.row_dims[0]))
+        return self._transposed
+
+    def apply(self, algebra: Algebra, x: Any, axis: int) -> Any:
+        row, col = self._on(algebra.device(x))
+        if col is not None:
+            x = algebra.gather(x, col, axis)
+        return x if row is None else algebra.segment_sum(x, row, self.row_dims[0], axis)
+
+    def _on(self, device: torch.device) -> tuple[Tensor | None, Tensor | None]:
+        """The index tensors on a device; None where the index is 0, 1, 2, … and there is nothing to do."""
+        if device not in self._indices:
+            pair = [None if self._trivial(i, n) else i.to(device) for i, n in ((self.row, self.row_dims[0]), (self.col, self.col_dims[0]))]
+            self._indices[device] = (pair[0], pair[1])
+        return self._indices[device]
+
+    @staticmethod
+    def _trivial(index: Tensor, size: int) -> bool:
+        return len(index) == size and bool((index == torch.arange(size, device=index.device)).all())
+
+    def map(self, fn: TensorMap) -> Incidence:
+        return self
+
+    def parameters(self) -> list[Tensor]:
+        return []
+
+    def matrix(self) -> Float[Tensor, "rows cols"]:
+        out = torch.zeros(self.shape, dtype=torch.float64, device=self.row.device)
+        out[self.row, self.col] = 1
+        return out
+
+
+class Monarch(Structured):
+    """A product of block-diagonal matrices and permutations over an axis of size H = d_1 ⋯ d_k (Zhang et al. 2025).
+
+    Index the axis by (i_1, …, i_k). Factor s rewrites index ``axes[s]`` given all the others, so it is a batch of small
+    matrices: ``weights[s]`` has shape (d_1, …, d_k, d_axis), current indices first, the new value of the rewritten index
+    last. For k = 2, M[(i_1,i_2),(j_1,j_2)] = weights[0][i_1,i_2,j_2] · weights[1][i_1,j_2,j_1], rows stochastic when each
+    factor is stochastic in its last axis. Cost H·Σd for one vector instead of H².
+    """
+
+    def __init__(
+        self, weights: Sequence[Float[Tensor, "..."]], axes: Sequence[int] | None = None, *, transposed: bool = False
+    ) -> None:
+        dims = tuple(weights[0].shape[:-1])
+        self.weights, self.dims, self.transposed = list(weights), dims, transposed
+        self.axes = tuple(axes) if axes is not None else tuple(reversed(range(len(dims))))
+        for weight, axis in zip(self.weights, self.axes, strict=True):
+            if tuple(weight.shape) != (*dims, dims[axis]):
+                raise ShapeError(f"Monarch: the factor for axis {axis} must have shape {(*dims, dims[axis])}, not {tuple(weight.shape)}")
+        self.row_dims = self.col_dims = (prod(dims),)
+
+    @property
+    def T(self) -> Monarch:
+        return Monarch(self.weights, self.axes, transposed=not self.transposed)
+
+    def apply(self, algebra: Algebra, x: Any, axis: int) -> Any:
+        k = len(self.dims)
+        x = algebra.split(x, axis, self.dims)
+        labels = list(range(algebra.ndim(x)))
+        new = len(labels)
+        steps = list(zip(self.weights, self.axes, strict=True))
+        for weight, a in steps if self.transposed else reversed(steps):
+            old = axis + a
+            current = labels[axis : axis + k]
+            matrix = [*current, new] if self.transposed else [*(new if i == old else i for i in current), old]
+            target = [new if i == old else i for i in labels]  # the new index takes the place of the old one
+            x = algebra.einsum(algebra.lift(weight), matrix, x, labels, target)
+        return algebra.merge(x, axis, k)
+
+    def map(self, fn: TensorMap) -> Monarch:
+        return Monarch([fn(w) for w in self.weights], self.axes, transposed=self.transposed)
+
+    def parameters(self) -> list[Tensor]:
+        return list(self.weights)
+
+    def matrix(self) -> Float[Tensor, "size size"]:
+        k = len(self.dims)
+        out, labels, operands = list(range(k)), list(range(k)), []
+        for s, (weight, a) in enumerate(zip(self.weights, self.axes, strict=True)):
+            operands += [weight, [*out, k + s]]
+            out = [k + s if i == a else label for i, label in enumerate(out)]
+        full = torch.einsum(*operands, [*labels, *out]).reshape(self.shape)
+        return full.T if self.transposed else full
+
+
+class Kron(Operator):
+    """A ⊗ B, never materialised: the factors of both under disjoint labels."""
+
+    def __init__(self, a: Operator, b: Operator) -> None:
+        self.a, self.b = a, b
+        self.row_dims, self.col_dims = a.row_dims + b.row_dims, a.col_dims + b.col_dims
+
+    @property
+    def T(self) -> Kron:
+        return Kron(self.a.T, self.b.T)
+
+    def factors(self, row: Sequence[Label], col: Sequence[Label]) -> list[Factor]:
+        r, c = len(self.a.row_dims), len(self.a.col_dims)
+        return self.a.factors(row[:r], col[:c]) + self.b.factors(row[r:], col[c:])
+
+    def map(self, fn: TensorMap) -> Kron:
+        return Kron(self.a.map(fn), self.b.map(fn))
+
+    def parameters(self) -> list[Tensor]:
+        return self.a.parameters() + self.b.parameters()
+
+    def leaves(self) -> list[Leaf]:
+        return self.a.leaves() + self.b.leaves()
