@@ -1,0 +1,12 @@
+"""What people write (patterns, schemas, words) → byte-level automata → token-level :class:`~tractile.Automaton`.
+
+Each function here returns a :class:`Constraint`; constraints compose with ``& | ~ +`` and ``.repeat(low, high)``.
+"""
+
+from .constraint import Constraint, any_of, literal
+from .json_schema import json_schema
+from .keywords import keywords
+from .regex import regex
+from .tokenizers import Vocabulary
+
+__all__ = ["Constraint", "Vocabulary", "any_of", "json_schema", "keywords", "literal", "regex"]

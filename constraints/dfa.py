@@ -1,0 +1,227 @@
+"""Subset construction, products and minimisation of byte-level automata, level by level as array operations.
+
+    determinize:  {q} --k--> { r : q --k--> r }        intersect:  (a, b) --k--> (a', b')
+
+Byte classes ``k`` take the place of bytes throughout. The automata that come in may have skips; those that come out are
+plain (no skips, no useless states). Only :func:`determinize` can be exponential, and it has a limit.
+"""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+from jaxtyping import Int, UInt64
+from numpy import ndarray
+
+from .nfa import MAX_STATES, Nfa, check_limit, group_by, spans, trim, unique_rows
+
+DFA_LIMIT = 100_000
+
+
+def determinize(nfa: Nfa, limit: int = DFA_LIMIT) -> Nfa:
+    """The deterministic automaton of the same language. Raises :class:`TooManyStates` beyond ``limit`` subsets.
+
+    A subset of one state is that state, so the parts that are deterministic already cost nothing: only the larger
+    subsets are explored.
+    """
+    nfa = nfa.plain
+    if nfa.is_deterministic:
+        return nfa
+    n, rows, classes = nfa.num_states, nfa.transitions, int(nfa.byte_class.max()) + 1
+    pointer, _ = group_by(rows[:, 0], n)
+    weight = np.random.default_rng(1).integers(1, 2**63, size=(2, n), dtype=np.uint64)
+    accepting = np.zeros(n, bool)
+    accepting[nfa.accept] = True
+    known: dict[tuple[int, int], int] = {}
+    accept, done = [nfa.accept], [rows[:0]]
+
+    def number(group: Int[ndarray, " member"], member: Int[ndarray, " member"]) -> Int[ndarray, " group"]:
+        """The state of each group of members (groups 0, 1, ... in order); new subsets are put in the frontier."""
+        bounds = np.concatenate([np.searchsorted(group, np.arange(group[-1] + 1)), [len(group)]])
+        size = np.diff(bounds)
+        state = member[bounds[:-1]].copy()
+        many = np.flatnonzero(size > 1)
+        first = (np.add.reduceat(weight[0][member], bounds[:-1])[many]).tolist()
+        second = (np.add.reduceat(weight[1][member], bounds[:-1])[many]).tolist()
+        fresh = []
+        for index, key in zip(many.tolist(), zip(first, second, strict=True), strict=True):
+            if key not in known:
+                known[key] = n + len(known)
+                fresh.append(index)
+            state[index] = known[key]
+        check_limit(n + len(known), max(limit, n))
+        if fresh:
+            new = np.array(fresh)
+            members = member[spans(bounds[new], size[new])]
+            owner = np.repeat(state[new], size[new])
+            accept.append(np.unique(owner[accepting[members]]))
+            frontier.append(np.column_stack([owner, members]))
+        return state
+
+    def settle(triples: Int[ndarray, "row 3"]) -> None:
+        """Turn rows (state, class, member), sorted, into one transition for each (state, class)."""
+        if not len(triples):
+            return
+        head = np.concatenate([[True], np.any(triples[1:, :2] != triples[:-1, :2], axis=1)])
+        target = number(np.cumsum(head) - 1, triples[:, 2])
+        done.append(np.column_stack([triples[head][:, :2], target]))
+
+    frontier: list[Int[ndarray, "pair 2"]] = []
+    settle(rows)
+    start = number(np.zeros(len(nfa.start), np.int64), nfa.start)
+    while frontier:
+        pairs = np.concatenate(frontier)
+        frontier.clear()
+        count = pointer[pairs[:, 1] + 1] - pointer[pairs[:, 1]]
+        onward = rows[spans(pointer[pairs[:, 1]], count), 1:]
+        settle(unique_rows(np.column_stack([np.repeat(pairs[:, 0], count), onward])))
+    return from_classes(np.concatenate(done), nfa.byte_class, n + len(known), start, np.concatenate(accept), classes)
+
+
+def from_classes(
+    rows: Int[ndarray, "row 3"],
+    byte_class: Int[ndarray, " 256"],
+    num_states: int,
+    start: Int[ndarray, " start"],
+    accept: Int[ndarray, " accept"],
+    classes: int,
+) -> Nfa:
+    """The trimmed automaton of rows (source, byte class, target)."""
+    first = np.concatenate([[0], np.flatnonzero(np.diff(byte_class)) + 1])  # runs of bytes of one class
+    last = np.concatenate([first[1:] - 1, [255]])
+    pointer, order = group_by(byte_class[first], classes)
+    count = pointer[rows[:, 1] + 1] - pointer[rows[:, 1]]
+    run = order[spans(pointer[rows[:, 1]], count)]
+    ends = np.repeat(rows[:, [0, 2]], count, axis=0)
+    edges = np.column_stack([ends[:, 0], first[run], last[run], ends[:, 1]])
+    return trim(Nfa(num_states, edges, np.empty((0, 2), np.int64), start, accept))
+
+
+def common_classes(a: Nfa, b: Nfa) -> tuple[Int[ndarray, " 256"], int]:
+    """The coarsest partition of the bytes that is fine enough for both."""
+    joint = a.byte_class * 256 + b.byte_class
+    _, first, inverse = np.unique(joint, return_index=True, return_inverse=True)
+    rank = np.empty_like(first)
+    rank[np.argsort(first)] = np.arange(len(first))
+    return rank[inverse], len(first)
+
+
+def intersect(a: Nfa, b: Nfa, limit: int = MAX_STATES) -> Nfa:
+    """Words of both. Deterministic if both are. Raises :class:`TooManyStates`."""
+    a, b = a.plain, b.plain
+    if not a.num_states or not b.num_states:
+        return trim(Nfa(0, a.edges[:0], a.skips, a.start[:0], a.accept[:0]))
+    byte_class, classes = common_classes(a, b)
+    left, right = a.by_class(byte_class), b.by_class(byte_class)
+    by_left, _ = group_by(left[:, 0], a.num_states)
+    key = right[:, 0] * classes + right[:, 1]
+    width = b.num_states
+    new = np.unique((a.start[:, None] * width + b.start[None, :]).ravel())
+    start, seen, found = new, new, []
+    while len(new):
+        p, q = np.divmod(new, width)
+        count = by_left[p + 1] - by_left[p]
+        out = left[spans(by_left[p], count)]  # class and target on the left ...
+        source, want = np.repeat(new, count), np.repeat(q, count) * classes + out[:, 1]
+        low = np.searchsorted(key, want)
+        count = np.searchsorted(key, want, side="right") - low
+        partner = right[spans(low, count), 2]  # ... met by every target of the same class on the right
+        target = np.repeat(out[:, 2], count) * width + partner
+        found.append(np.column_stack([np.repeat(source, count), np.repeat(out[:, 1], count), target]))
+        new = np.setdiff1d(target, seen)
+        seen = np.union1d(seen, new)
+        check_limit(len(seen), limit)
+    rows = np.concatenate(found)
+    rows[:, 0], rows[:, 2] = np.searchsorted(seen, rows[:, 0]), np.searchsorted(seen, rows[:, 2])
+    accept = np.flatnonzero(np.isin(seen // width, a.accept) & np.isin(seen % width, b.accept))
+    return from_classes(rows, byte_class, len(seen), np.searchsorted(seen, start), accept, classes)
+
+
+def complement(nfa: Nfa, limit: int = DFA_LIMIT) -> Nfa:
+    """All byte strings that are not accepted. Raises :class:`TooManyStates`."""
+    dfa = determinize(nfa, limit)
+    n, byte_class = dfa.num_states, dfa.byte_class
+    classes = int(byte_class.max()) + 1
+    table = np.full((n + 1, classes), n)
+    table[dfa.transitions[:, 0], dfa.transitions[:, 1]] = dfa.transitions[:, 2]
+    source, klass = np.divmod(np.arange(table.size), classes)
+    rows = np.column_stack([source, klass, table.ravel()])
+    accept = np.setdiff1d(np.arange(n + 1), dfa.accept)
+    start = dfa.start if n else np.array([0])
+    return from_classes(rows, byte_class, n + 1, start, accept, classes)
+
+
+def difference(a: Nfa, b: Nfa, limit: int = DFA_LIMIT) -> Nfa:
+    """Words of ``a`` that are not words of ``b``. Raises :class:`TooManyStates`."""
+    return intersect(a, complement(b, limit))
+
+
+def minimize(nfa: Nfa, limit: int = DFA_LIMIT) -> Nfa:
+    """The smallest deterministic automaton of the same language. Raises :class:`TooManyStates`.
+
+    Partition refinement: states are told apart by the blocks that their transitions lead to, compared through 64-bit
+    sums of random weights; only predecessors of states that changed block are looked at again. A last exact check
+    guards against two different sums that happen to be equal.
+    """
+    dfa = determinize(nfa, limit)
+    n, rows = dfa.num_states, dfa.transitions
+    if n < 2:
+        return dfa
+    classes = int(dfa.byte_class.max()) + 1
+    for seed in itertools.count(2):
+        block = refine(n, rows, dfa.accept, classes, seed)
+        key, first, inverse, count = np.unique(
+            block[rows[:, 0]] * classes + rows[:, 1], return_index=True, return_inverse=True, return_counts=True
+        )
+        target = block[rows[:, 2]]
+        if np.all(target == target[first][inverse]) and np.all(count == np.bincount(block)[key // classes]):
+            break
+    quotient = np.column_stack([key // classes, key % classes, target[first]])
+    start, accept = np.unique(block[dfa.start]), np.unique(block[dfa.accept])
+    return from_classes(quotient, dfa.byte_class, int(block.max()) + 1, start, accept, classes)
+
+
+def refine(
+    n: int, rows: Int[ndarray, "row 3"], accept: Int[ndarray, " accept"], classes: int, seed: int
+) -> Int[ndarray, " state"]:
+    """The block of each state in the coarsest partition that acceptance and transitions respect (up to hashing)."""
+    rng = np.random.default_rng(seed)
+    by_class = rng.integers(1, 2**63, size=classes, dtype=np.uint64) | np.uint64(1)
+    weights = rng.integers(1, 2**63, size=2 * n + 2, dtype=np.uint64)
+    source, target = rows[:, 0], rows[:, 2]
+    factor = by_class[rows[:, 1]]
+    backward, order = group_by(target, n)
+    block = np.zeros(n, np.int64)
+    block[accept] = 1
+    blocks = 2
+    total: UInt64[ndarray, " state"] = np.zeros(n, np.uint64)
+    np.add.at(total, source, factor * weights[block[target]])
+    touched = np.arange(n)
+    while len(touched):
+        # Regroup every block that holds a touched state; its largest part keeps the number.
+        dirty = np.zeros(blocks, bool)
+        dirty[block[touched]] = True
+        members = np.flatnonzero(dirty[block])
+        members = members[np.lexsort((total[members], block[members]))]
+        owner, value = block[members], total[members]
+        new_block = np.concatenate([[True], owner[1:] != owner[:-1]])
+        head = np.flatnonzero(new_block | np.concatenate([[True], value[1:] != value[:-1]]))
+        size = np.diff(np.concatenate([head, [len(members)]]))
+        if not np.any(~new_block[head]):
+            break
+        by_size = np.lexsort((-size, owner[head]))
+        keeps = np.zeros(len(head), bool)
+        keeps[by_size[np.concatenate([[True], np.diff(owner[head][by_size]) != 0])]] = True
+        moved = head[~keeps]
+        changed = members[spans(moved, size[~keeps])]
+        old = block[changed]
+        block[changed] = np.repeat(blocks + np.arange(len(moved)), size[~keeps])
+        blocks += len(moved)
+        count = backward[changed + 1] - backward[changed]
+        edge = order[spans(backward[changed], count)]
+        delta = weights[block[target[edge]]] - weights[np.repeat(old, count)]
+        np.add.at(total, source[edge], factor[edge] * delta)
+        touched = np.unique(source[edge])
+    return np.unique(block, return_inverse=True)[1]
+

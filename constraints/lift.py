@@ -1,0 +1,204 @@
+"""From bytes to tokens: the transitions of every token of a vocabulary, found together.
+
+    f_token = f_byte1 ; f_byte2 ; ...        f_byte = { (p, q) : p --byte--> q }
+
+A token acts on the states of a byte automaton as a relation, the composition of those of its bytes. The walk goes down
+the vocabulary's trie level by level, carrying for every node the *number* of its relation instead of its states: nodes
+that act alike share it, each (relation, byte class) is composed only once, and nodes whose relation is empty are
+dropped with all below them. A state that loops on a set of bytes thus takes all tokens made of them as one relation, and
+in a string of at most n characters all tokens of k characters are one. What is left over for each token is one table
+look-up; tokens with the same relation are one class.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Int
+from numpy import ndarray
+
+from ..errors import EmptyLanguage
+from .nfa import Nfa, check_limit, reachable, spans, unique_rows
+from .tokenizers import Vocabulary
+
+MAX_TRANSITIONS = 50_000_000
+
+
+class TokenTransitions(NamedTuple):
+    """A token-level automaton as arrays, one row for each (source, class, target)."""
+
+    source: Int[ndarray, " row"]
+    token_class_of_edge: Int[ndarray, " row"]
+    target: Int[ndarray, " row"]
+    token_class: Int[ndarray, " token"]  # -1: never allowed
+    start: Int[ndarray, " start"]
+    accept: Int[ndarray, " accept"]
+    num_states: int
+
+
+class Relations:
+    """A growing list of distinct relations on states: relation i has the pairs (source[i], target[i])."""
+
+    def __init__(self, rows: Int[ndarray, "row 3"], states: int, classes: int) -> None:
+        self.states, self.classes = states, classes
+        self.rows = rows[np.lexsort((rows[:, 1], rows[:, 0]))]
+        self.key = self.rows[:, 0] * classes + self.rows[:, 1]  # sorted: (state, class)
+        self.weight = np.random.default_rng(3).integers(1, 2**63, size=(2, 2, states), dtype=np.uint64)
+        self.number: dict[tuple[int, int], int] = {}
+        self.blocks: list[tuple[Int[ndarray, " pair"], Int[ndarray, " pair"]]] = []
+        self.bounds = np.zeros((0, 3), np.int64)  # block, begin, end within the block
+        self.after = np.full((256, classes), UNKNOWN, np.int32)  # relation, class -> relation
+        everyone = np.arange(states)
+        self.add(np.zeros(states, np.int64), everyone, everyone, 1)  # number 0: the identity
+
+    def add(
+        self, owner: Int[ndarray, " pair"], source: Int[ndarray, " pair"], target: Int[ndarray, " pair"], size: int
+    ) -> Int[ndarray, " owner"]:
+        """The numbers of ``size`` relations given by their pairs (owners sorted); DEAD if there are none."""
+        count = np.bincount(owner, minlength=size)
+        begin = np.cumsum(count) - count
+        alive = np.flatnonzero(count)
+        result = np.full(size, DEAD)
+        if not len(alive):
+            return result
+        # The sum over pairs of w(source) * w'(target), twice: equal relations have equal sums.
+        sums = [
+            np.add.reduceat((w[0][source] | np.uint64(1)) * (w[1][target] ^ (w[1][target] >> np.uint64(31))), begin[alive])
+            for w in self.weight
+        ]
+        fresh = []
+        for index, key in zip(alive.tolist(), zip(sums[0].tolist(), sums[1].tolist(), strict=True), strict=True):
+            if key not in self.number:
+                self.number[key] = len(self.number)
+                fresh.append(index)
+            result[index] = self.number[key]
+        new = np.array(fresh, np.int64)
+        take = spans(begin[new], count[new])
+        ends = np.cumsum(count[new])
+        bounds = np.column_stack([np.full(len(new), len(self.blocks)), ends - count[new], ends])
+        self.blocks.append((source[take], target[take]))
+        self.bounds = np.concatenate([self.bounds, bounds])
+        if len(self.number) > len(self.after):
+            grown = np.full((2 * len(self.number), self.classes), UNKNOWN, np.int32)
+            grown[: len(self.after)] = self.after
+            self.after = grown
+        return result
+
+    def pairs(
+        self, relations: Int[ndarray, " n"]
+    ) -> tuple[Int[ndarray, " pair"], Int[ndarray, " pair"], Int[ndarray, " pair"]]:
+        """(position in ``relations``, source, target) of all their pairs."""
+        out = []
+        block = self.bounds[relations, 0]
+        for index in np.unique(block).tolist():
+            here = np.flatnonzero(block == index)
+            begin, end = self.bounds[relations[here], 1], self.bounds[relations[here], 2]
+            take = spans(begin, end - begin)
+            source, target = self.blocks[index]
+            out.append((np.repeat(here, end - begin), source[take], target[take]))
+        owner, source, target = (np.concatenate(column) for column in zip(*out, strict=True))
+        order = np.argsort(owner, kind="stable")
+        return owner[order], source[order], target[order]
+
+    def compose(self, relation: Int[ndarray, " n"], klass: Int[ndarray, " n"]) -> None:
+        """Fill ``after`` at the given distinct (relation, class)."""
+        owner, source, middle = self.pairs(relation)
+        want = middle * self.classes + klass[owner]
+        low = np.searchsorted(self.key, want)
+        count = np.searchsorted(self.key, want, side="right") - low
+        target = self.rows[spans(low, count), 2]
+        rows = np.column_stack([np.repeat(owner, count), np.repeat(source, count), target])
+        if np.any(count > 1):
+            rows = unique_rows(rows)
+        check_limit(len(rows), MAX_TRANSITIONS)
+        number = self.add(rows[:, 0], rows[:, 1], rows[:, 2], len(relation))
+        self.after[relation, klass] = number
+
+
+UNKNOWN, DEAD = -2, -1
+
+
+def token_relations(nfa: Nfa, vocab: Vocabulary) -> tuple[Relations, Int[ndarray, " token"]]:
+    """The relation of every token on the states of a plain automaton (DEAD where it is empty)."""
+    classes = int(nfa.byte_class.max()) + 1
+    relations = Relations(nfa.transitions, nfa.num_states, classes)
+    of_node = [np.zeros(1, np.int64)]
+    for level in vocab.trie.levels:
+        above = of_node[-1][level.parent]
+        klass = nfa.byte_class[level.byte]
+        here = np.full(len(above), DEAD)
+        alive = np.flatnonzero(above >= 0)
+        above, klass = above[alive], klass[alive]
+        found = relations.after[above, klass]
+        unknown = found == UNKNOWN
+        if np.any(unknown):
+            key = np.unique(above[unknown] * classes + klass[unknown])
+            relations.compose(key // classes, key % classes)
+            found = relations.after[above, klass]
+        here[alive] = found
+        of_node.append(here)
+        if not np.any(here >= 0):
+            break
+    flat = np.concatenate(of_node)
+    node = vocab.trie.node
+    known = (node >= 0) & (node < len(flat))
+    result = np.full(len(node), DEAD)
+    result[known] = flat[node[known]]
+    return relations, result
+
+
+def lift(nfa: Nfa, vocab: Vocabulary, require_eos: bool = True) -> TokenTransitions:
+    """The token-level automaton of a byte-level one, EOS included; see ``Constraint.compile``."""
+    nfa = nfa.plain
+    relations, of_token = token_relations(nfa, vocab)
+    used, first_class = np.unique(of_token[of_token >= 0], return_inverse=True)
+    token_class = np.full(len(vocab), -1)
+    token_class[of_token >= 0] = first_class
+    if len(used):
+        klass, source, target = relations.pairs(used)
+    else:
+        klass = source = target = np.empty(0, np.int64)
+
+    # Keep the states that some accepted token sequence visits.
+    n = nfa.num_states
+    moves = unique_rows(np.column_stack([source, target]))
+    keep = reachable(moves, nfa.start, n) & reachable(moves[:, ::-1], nfa.accept, n)
+    if not keep[nfa.start].any():
+        raise EmptyLanguage("no text that satisfies the constraint can be written with the tokens of this vocabulary")
+    number = np.cumsum(keep) - 1
+    rows = keep[source] & keep[target]
+    klass, source, target = klass[rows], number[source[rows]], number[target[rows]]
+    start, accept = number[nfa.start[keep[nfa.start]]], number[nfa.accept[keep[nfa.accept]]]
+    size = int(keep.sum())
+    klass, token_class, source, target = merge_classes(klass, token_class, source, target, size)
+
+    # EOS: from every accepting state into a sink, which loops on it.
+    sink = size
+    eos = int(token_class.max(initial=-1)) + 1
+    token_class[vocab.eos_token_id] = eos
+    ends = np.append(accept, sink)
+    source, target = np.concatenate([source, ends]), np.concatenate([target, np.full(len(ends), sink)])
+    klass = np.concatenate([klass, np.full(len(ends), eos)])
+    final = np.array([sink]) if require_eos else ends
+    return TokenTransitions(source, klass, target, token_class, start, final, size + 1)
+
+
+def merge_classes(
+    klass: Int[ndarray, " row"],
+    token_class: Int[ndarray, " token"],
+    source: Int[ndarray, " row"],
+    target: Int[ndarray, " row"],
+    states: int,
+) -> tuple[Int[ndarray, " row"], Int[ndarray, " token"], Int[ndarray, " row"], Int[ndarray, " row"]]:
+    """Number classes afresh: those with the same rows become one, those without rows are never allowed."""
+    size = int(token_class.max(initial=-1)) + 1
+    relations = Relations(np.empty((0, 3), np.int64), states, 1)
+    order = np.argsort(klass, kind="stable")
+    number = relations.add(klass[order], source[order], target[order], size)
+    kept, first = np.unique(number[number >= 0], return_index=True)
+    new = np.full(size + 1, -1)  # the last entry answers for class -1
+    new[:-1][number >= 0] = np.searchsorted(kept, number[number >= 0])
+    representative = np.flatnonzero(number >= 0)[first]
+    chosen = np.isin(klass, representative)
+    return new[klass[chosen]], new[token_class], source[chosen], target[chosen]

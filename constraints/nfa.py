@@ -1,0 +1,335 @@
+"""Byte-level finite automata as arrays, and the regular operations on them.
+
+    L(nfa) = { w : some path  start --w--> accept }
+
+An edge is a row ``(source, low, high, target)``: it reads any one byte in ``low..high``. A skip is a row
+``(source, target)``: it reads nothing. Everything is built from one operation, :func:`network`: a graph whose arcs are
+automata themselves. Skips are removed once, when an answer is wanted (:attr:`Nfa.plain`), all states at the same time.
+Intersection, determinisation and minimisation are in ``dfa.py``.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from jaxtyping import Bool, Int
+from numpy import ndarray
+
+from ..errors import TooManyStates
+
+MAX_STATES = 500_000
+"""No automaton built here has more states than this; it keeps ``(a{1,1000}){1,1000}`` from filling the memory."""
+
+
+@dataclass(frozen=True, eq=False)
+class Nfa:
+    """A byte-level automaton. Immutable; state ids are ``0 .. num_states - 1``."""
+
+    num_states: int
+    edges: Int[ndarray, "edge 4"]  # source, low, high, target
+    skips: Int[ndarray, "skip 2"]  # source, target
+    start: Int[ndarray, " start"]
+    accept: Int[ndarray, " accept"]
+
+    @cached_property
+    def plain(self) -> Nfa:
+        """The same language without skips, without useless states, with edges sorted and merged."""
+        return trim(remove_skips(self))
+
+    @cached_property
+    def byte_class(self) -> Int[ndarray, " 256"]:
+        """Bytes that no edge tells apart share a class; classes are numbered by their smallest byte."""
+        rng = np.random.default_rng(0)
+        weight = rng.integers(1, 2**63, size=len(self.edges), dtype=np.uint64)
+        change = np.zeros(257, np.uint64)
+        np.add.at(change, self.edges[:, 1], weight)
+        np.subtract.at(change, self.edges[:, 2] + 1, weight)
+        _, first, inverse = np.unique(np.cumsum(change[:256]), return_index=True, return_inverse=True)
+        rank = np.empty_like(first)
+        rank[np.argsort(first)] = np.arange(len(first))
+        return np.asarray(rank[inverse], np.int64)
+
+    @cached_property
+    def transitions(self) -> Int[ndarray, "row 3"]:
+        """Rows (source, byte class, target), unique and sorted: the edges with their ranges written out by class."""
+        return self.by_class(self.byte_class)
+
+    def by_class(self, byte_class: Int[ndarray, " 256"]) -> Int[ndarray, "row 3"]:
+        """Rows (source, class, target) for a partition of the bytes at least as fine as :attr:`byte_class`."""
+        _, representative = np.unique(byte_class, return_index=True)
+        order = np.sort(representative)
+        low = np.searchsorted(order, self.edges[:, 1])
+        count = np.searchsorted(order, self.edges[:, 2], side="right") - low
+        klass = byte_class[order][spans(low, count)]
+        rows = np.repeat(self.edges[:, [0, 3]], count, axis=0)
+        return unique_rows(np.column_stack([rows[:, 0], klass, rows[:, 1]]))
+
+    @cached_property
+    def is_deterministic(self) -> bool:
+        """At most one start, no skips, and at most one target for each state and byte."""
+        if len(self.skips) or len(self.start) > 1:
+            return False
+        rows = self.transitions
+        return not bool(np.any(np.all(rows[1:, :2] == rows[:-1, :2], axis=1)))
+
+    @cached_property
+    def _steps(self) -> dict[int, list[int]]:
+        steps: dict[int, list[int]] = {}
+        for source, klass, target in self.plain.transitions.tolist():
+            steps.setdefault(source * 256 + klass, []).append(target)
+        return steps
+
+    def accepts(self, data: bytes) -> bool:
+        """Whether the automaton accepts these bytes."""
+        plain, steps = self.plain, self._steps
+        classes = plain.byte_class.tolist()
+        states = set(plain.start.tolist())
+        for byte in data:
+            klass = classes[byte]
+            states = {target for state in states for target in steps.get(state * 256 + klass, ())}
+            if not states:
+                return False
+        return not states.isdisjoint(plain.accept.tolist())
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether no string at all is accepted."""
+        return self.plain.num_states == 0
+
+    def shortest(self) -> bytes | None:
+        """A shortest accepted string, ``None`` if there is none."""
+        plain = self.plain
+        if not plain.num_states:
+            return None
+        accept = set(plain.accept.tolist())
+        pointer, order = group_by(plain.edges[:, 0], plain.num_states)
+        rows, bounds = plain.edges[order].tolist(), pointer.tolist()
+        came: dict[int, tuple[int, int] | None] = dict.fromkeys(plain.start.tolist())
+        queue = list(came)
+        for state in queue:
+            if state in accept:
+                word = bytearray()
+                while (step := came[state]) is not None:
+                    state, byte = step
+                    word.append(byte)
+                return bytes(reversed(word))
+            for _, low, _, target in rows[bounds[state] : bounds[state + 1]]:
+                if target not in came:
+                    came[target] = (state, low)
+                    queue.append(target)
+        raise AssertionError("a trimmed automaton reaches acceptance")
+
+    def reverse(self) -> Nfa:
+        """The language read backwards."""
+        return Nfa(self.num_states, self.edges[:, [3, 1, 2, 0]], self.skips[:, ::-1], self.accept, self.start)
+
+
+# ---------------------------------------------------------------- building
+
+
+def network(hubs: int, arcs: Iterable[tuple[int, Nfa | None, int]], start: int, accept: int) -> Nfa:
+    """The automaton of all paths from hub ``start`` to hub ``accept``, where an arc reads a word of its automaton.
+
+    An arc ``(i, None, j)`` reads nothing. Raises :class:`TooManyStates`.
+    """
+    edges, skips, states = [np.empty((0, 4), np.int64)], [np.empty((0, 2), np.int64)], hubs
+    free: list[tuple[int, int]] = []
+    for source, nfa, target in arcs:
+        if nfa is None:
+            free.append((source, target))
+            continue
+        edges.append(nfa.edges + np.array([states, 0, 0, states]))
+        skips.append(nfa.skips + states)
+        skips.append(np.column_stack([np.full(len(nfa.start), source), nfa.start + states]))
+        skips.append(np.column_stack([nfa.accept + states, np.full(len(nfa.accept), target)]))
+        states += nfa.num_states
+        check_limit(states)
+    skips.append(np.array(free, np.int64).reshape(-1, 2))
+    return Nfa(states, np.concatenate(edges), np.concatenate(skips), np.array([start]), np.array([accept]))
+
+
+def literal(word: bytes) -> Nfa:
+    """Exactly this word."""
+    data = np.frombuffer(word, np.uint8).astype(np.int64)
+    position = np.arange(len(word))
+    edges = np.column_stack([position, data, data, position + 1])
+    return Nfa(len(word) + 1, edges, _NO_SKIPS, np.array([0]), np.array([len(word)]))
+
+
+def byte_ranges(*sequence: Sequence[tuple[int, int]]) -> Nfa:
+    """Words of ``len(sequence)`` bytes, the i-th within one of the ranges (low, high) of ``sequence[i]``."""
+    edges = [(i, low, high, i + 1) for i, ranges in enumerate(sequence) for low, high in ranges]
+    size = len(sequence)
+    return Nfa(size + 1, np.array(edges, np.int64).reshape(-1, 4), _NO_SKIPS, np.array([0]), np.array([size]))
+
+
+def empty() -> Nfa:
+    """No word at all."""
+    return Nfa(0, np.empty((0, 4), np.int64), _NO_SKIPS, np.empty(0, np.int64), np.empty(0, np.int64))
+
+
+def union(parts: Iterable[Nfa]) -> Nfa:
+    """Words of any of the parts."""
+    return network(2, ((0, part, 1) for part in parts), 0, 1)
+
+
+def concat(parts: Sequence[Nfa]) -> Nfa:
+    """A word of each part, in order."""
+    return network(len(parts) + 1, ((i, part, i + 1) for i, part in enumerate(parts)), 0, len(parts))
+
+
+def star(nfa: Nfa) -> Nfa:
+    """Any number of words."""
+    return network(1, [(0, nfa, 0)], 0, 0)
+
+
+def plus(nfa: Nfa) -> Nfa:
+    """One or more words."""
+    return network(2, [(0, nfa, 1), (1, None, 0)], 0, 1)
+
+
+def optional(nfa: Nfa) -> Nfa:
+    """A word or nothing."""
+    return network(2, [(0, nfa, 1), (0, None, 1)], 0, 1)
+
+
+def repeat(nfa: Nfa, low: int, high: int | None) -> Nfa:
+    """Between ``low`` and ``high`` words (``None``: no upper bound). Raises :class:`TooManyStates`."""
+    if high is None:
+        if low <= 1:
+            return plus(nfa) if low else star(nfa)
+        return concat([repeat(nfa, low - 1, low - 1), plus(nfa)])
+    if high < low:
+        return empty()
+    check_limit(high * nfa.num_states)
+    exits: list[tuple[int, Nfa | None, int]] = [(i, None, high + 1) for i in range(low, high + 1)]
+    return network(high + 2, [(i, nfa, i + 1) for i in range(high)] + exits, 0, high + 1)
+
+
+# ---------------------------------------------------------------- skips and useless states
+
+
+def remove_skips(nfa: Nfa) -> Nfa:
+    """The same language without skips: each state takes over the edges of all states that it skips to."""
+    if not len(nfa.skips):
+        return nfa
+    n = nfa.num_states
+    accepting = np.zeros(n, bool)
+    accepting[nfa.accept] = True
+    skips = nfa.skips[nfa.skips[:, 0] != nfa.skips[:, 1]]
+    # A state that can do nothing but skip to one other is that other: this keeps the closure below linear for hubs.
+    idle = (np.bincount(skips[:, 0], minlength=n) == 1) & (np.bincount(nfa.edges[:, 0], minlength=n) == 0)
+    merge = skips[idle[skips[:, 0]] & (~accepting[skips[:, 0]] | accepting[skips[:, 1]])]
+    same = np.arange(n)
+    same[merge[:, 0]] = merge[:, 1]
+    for _ in range(n.bit_length()):
+        same = same[same]
+    edges, skips, start = nfa.edges.copy(), unique_rows(same[skips]), np.unique(same[nfa.start])
+    edges[:, 3] = same[edges[:, 3]]
+    skips = skips[skips[:, 0] != skips[:, 1]]
+
+    pointer, order = group_by(skips[:, 0], n)
+    onward = skips[order, 1]
+    anchors = np.unique(np.concatenate([start, edges[:, 3]]))
+    new = anchors[pointer[anchors + 1] > pointer[anchors]] * (n + 1)  # keys origin * n + state, from (a, a)
+    seen = new
+    while len(new):
+        origin, state = np.divmod(new, n)
+        count = pointer[state + 1] - pointer[state]
+        new = np.unique(np.repeat(origin, count) * n + onward[spans(pointer[state], count)])
+        new = np.setdiff1d(new, seen, assume_unique=True)
+        seen = np.concatenate([seen, new])
+    origin, state = np.divmod(seen, n)
+    pointer, order = group_by(edges[:, 0], n)
+    count = pointer[state + 1] - pointer[state]
+    taken = edges[order[spans(pointer[state], count)]]
+    taken[:, 0] = np.repeat(origin, count)
+    accept = np.unique(np.concatenate([nfa.accept, origin[accepting[state]]]))
+    return Nfa(n, np.concatenate([edges, taken]), _NO_SKIPS, start, accept)
+
+
+def trim(nfa: Nfa) -> Nfa:
+    """Without the states that no accepted word visits. The automaton must have no skips."""
+    pairs = unique_rows(nfa.edges[:, [0, 3]])
+    keep = reachable(pairs, nfa.start, nfa.num_states) & reachable(pairs[:, ::-1], nfa.accept, nfa.num_states)
+    number = np.cumsum(keep) - 1
+    edges = nfa.edges[keep[nfa.edges[:, 0]] & keep[nfa.edges[:, 3]]]
+    edges[:, 0], edges[:, 3] = number[edges[:, 0]], number[edges[:, 3]]
+    start, accept = np.unique(number[nfa.start[keep[nfa.start]]]), np.unique(number[nfa.accept[keep[nfa.accept]]])
+    return Nfa(int(keep.sum()), merge_ranges(edges), _NO_SKIPS, start, accept)
+
+
+def reachable(pairs: Int[ndarray, "pair 2"], start: Int[ndarray, " start"], n: int) -> Bool[ndarray, " state"]:
+    """The states reachable from ``start`` over ``pairs`` (source, target)."""
+    pointer, order = group_by(pairs[:, 0], n)
+    onward, bounds = pairs[order, 1].tolist(), pointer.tolist()
+    stack = start.tolist()
+    seen = bytearray(n)
+    for state in stack:
+        seen[state] = 1
+    while stack:
+        state = stack.pop()
+        for target in onward[bounds[state] : bounds[state + 1]]:
+            if not seen[target]:
+                seen[target] = 1
+                stack.append(target)
+    return np.frombuffer(bytes(seen), bool)
+
+
+# ---------------------------------------------------------------- small array tools
+
+
+def merge_ranges(edges: Int[ndarray, "edge 4"]) -> Int[ndarray, "edge2 4"]:
+    """Sorted edges in which the ranges of one (source, target) neither touch nor overlap."""
+    if not len(edges):
+        return edges
+    edges = edges[np.lexsort((edges[:, 1], edges[:, 3], edges[:, 0]))]
+    pair = np.cumsum(np.concatenate([[False], np.any(edges[1:, [0, 3]] != edges[:-1, [0, 3]], axis=1)]))
+    # The running maximum of `high` within a pair; adding 512 * pair keeps pairs apart.
+    end = np.maximum.accumulate(edges[:, 2] + 512 * pair)
+    first = np.concatenate([[True], edges[1:, 1] + 512 * pair[1:] > end[:-1] + 1])
+    last = np.concatenate([first[1:], [True]])
+    merged = edges[first]
+    merged[:, 2] = (end - 512 * pair)[last]
+    return merged
+
+
+def spans(begin: Int[ndarray, " n"], count: Int[ndarray, " n"]) -> Int[ndarray, " total"]:
+    """``concatenate([arange(b, b + c) for b, c in zip(begin, count)])``."""
+    ends = np.cumsum(count)
+    return np.repeat(begin - ends + count, count) + np.arange(ends[-1] if len(ends) else 0)
+
+
+def group_by(key: Int[ndarray, " n"], size: int) -> tuple[Int[ndarray, " size+1"], Int[ndarray, " n"]]:
+    """(pointer, order): the positions where ``key == k`` are ``order[pointer[k]:pointer[k + 1]]``."""
+    pointer = np.zeros(size + 1, np.int64)
+    np.cumsum(np.bincount(key, minlength=size), out=pointer[1:])
+    return pointer, np.argsort(key, kind="stable")
+
+
+def unique_rows(rows: Int[ndarray, "n k"]) -> Int[ndarray, "m k"]:
+    """The distinct rows in lexicographic order (much faster than ``np.unique(axis=0)``). Entries are not negative."""
+    if len(rows) < 2:
+        return rows
+    width = [int(w) + 1 for w in rows.max(axis=0)]
+    if math.prod(width) < 2**62:
+        key = rows[:, 0]
+        for column in range(1, len(width)):
+            key = key * width[column] + rows[:, column]
+        _, first = np.unique(key, return_index=True)
+        return np.asarray(rows[first])
+    rows = rows[np.lexsort(rows.T[::-1])]
+    return np.asarray(rows[np.concatenate([[True], np.any(rows[1:] != rows[:-1], axis=1)])])
+
+
+def check_limit(states: int, limit: int = MAX_STATES) -> None:
+    """Raises :class:`TooManyStates` beyond ``limit``."""
+    if states > limit:
+        raise TooManyStates(limit=limit)
+
+
+_NO_SKIPS: Int[ndarray, "0 2"] = np.empty((0, 2), np.int64)

@@ -1,0 +1,146 @@
+"""Python's ``re`` syntax as automata: the language is that of ``re.fullmatch``.
+
+The standard library's own parser reads the pattern, and its own matcher says which characters a class stands for
+(``characters.py``), so both agree with ``re`` by construction.
+
+Zero-width assertions are *marks*: letters that the text does not have (bytes that never occur in UTF-8). The pattern
+becomes an automaton over characters and marks; ``anchors.py`` keeps the words whose marks stand where they may, and
+erases the marks. Look-ahead intersects (or subtracts from) what follows it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from re import _constants, _parser
+from typing import Any, NamedTuple
+
+from ..errors import UnsupportedConstraint
+from . import anchors, dfa, nfa, utf8
+from .characters import Item, characters
+from .constraint import Constraint
+from .nfa import Nfa
+from .utf8 import Alphabet
+
+CHARACTER = (_constants.LITERAL, _constants.NOT_LITERAL, _constants.IN, _constants.ANY)
+REPEAT = (_constants.MAX_REPEAT, _constants.MIN_REPEAT)
+LOOK_AHEAD = (_constants.ASSERT, _constants.ASSERT_NOT)
+REFUSED = {
+    _constants.GROUPREF: ("back-references", r"\\[1-9]|\(\?P="),
+    _constants.GROUPREF_EXISTS: ("conditional groups", r"\(\?\("),
+    _constants.ATOMIC_GROUP: ("atomic groups", r"\(\?>"),
+    _constants.POSSESSIVE_REPEAT: ("possessive repeats", r"[*+?}]\+"),
+}
+SET_FLAGS = re.IGNORECASE | re.ASCII | re.DOTALL
+
+
+def regex(pattern: str, flags: int = 0) -> Constraint:
+    """The texts that ``re.fullmatch(pattern, text, flags)`` matches.
+
+    Everything but back-references, look-behind, conditional and atomic groups, possessive repeats, and look-ahead under
+    a repeat: those raise ``UnsupportedConstraint`` with the position, as does what is not a pattern at all.
+    """
+    return Constraint(compile_pattern(pattern, flags, utf8.utf8))
+
+
+def compile_pattern(pattern: str, flags: int, alphabet: Alphabet, ecma_search: bool = False) -> Nfa:
+    """The automaton of the texts that match, each character written as the alphabet writes it.
+
+    With ``ecma_search`` the pattern is read as JSON Schema does: a match anywhere in the text will do, ``$`` is the end
+    of the text only, and ``\\d``, ``\\w``, ``\\b`` are about ASCII.
+    """
+    flags |= re.ASCII if ecma_search else 0
+    try:
+        tree = _parser.parse(pattern, flags)
+    except re.error as error:
+        raise UnsupportedConstraint(
+            f"{pattern!r} is not a regular expression: {error.msg}", path=f"position {error.pos}"
+        ) from None
+    builder = Builder(pattern, alphabet, ecma_search)
+    around = nfa.star(alphabet(utf8.EVERY)) if ecma_search else nfa.literal(b"")
+    body = builder.sequence(list(tree), tree.state.flags, around)
+    return anchors.resolve(nfa.concat([around, body]) if ecma_search else body, alphabet)
+
+
+class Builder(NamedTuple):
+    """Turns the parser's tree into an automaton; ``flags`` are those in force at the place."""
+
+    pattern: str
+    alphabet: Alphabet
+    dollar_is_end: bool
+
+    def sequence(self, items: Sequence[Item], flags: int, rest: Nfa) -> Nfa:
+        """The items one after the other, then ``rest``, which is all of what follows them in the pattern."""
+        later = next((i for i in reversed(range(len(items))) if has_look_ahead(items[i])), None)
+        if later is None:
+            return nfa.concat([*self.plain(items, flags), rest])
+        rest = self.sequence(items[later + 1 :], flags, rest)
+        operation, argument = items[later]
+        if operation in LOOK_AHEAD:
+            rest = self.look_ahead(operation, argument, flags, rest)
+        elif operation is _constants.SUBPATTERN:
+            _, added, removed, inner = argument
+            rest = self.sequence(list(inner), (flags | added) & ~removed, rest)
+        elif operation is _constants.BRANCH:
+            rest = nfa.union([self.sequence(list(branch), flags, rest) for branch in argument[1]])
+        elif operation in REPEAT and argument[1] == 1:
+            low, _, inner = argument
+            once = self.sequence(list(inner), flags, rest)
+            rest = once if low else nfa.union([once, rest])
+        else:
+            raise self.refused("look-ahead under a repeat", r"\(\?[=!]")
+        return self.sequence(items[:later], flags, rest)
+
+    def look_ahead(self, operation: Any, argument: Any, flags: int, rest: Nfa) -> Nfa:
+        """What follows, if it does (or does not) begin with a match."""
+        direction, inner = argument
+        if direction < 0:
+            raise self.refused("look-behind", r"\(\?<[=!]")
+        every = nfa.star(self.alphabet(utf8.EVERY))
+        match = anchors.resolve(self.sequence(list(inner), flags, every), self.alphabet, middle=self.pattern)
+        if operation is _constants.ASSERT_NOT:
+            match = dfa.difference(every, match)
+        return dfa.intersect(rest, anchors.transparent(match))
+
+    def plain(self, items: Sequence[Item], flags: int) -> list[Nfa]:
+        """The automata of items without look-ahead."""
+        parts = []
+        for operation, argument in items:
+            if operation in CHARACTER:
+                parts.append(self.alphabet(characters((operation, argument), flags & SET_FLAGS)))
+            elif operation in REPEAT:
+                low, high, inner = argument
+                bound = None if high == _constants.MAXREPEAT else int(high)
+                parts.append(nfa.repeat(nfa.concat(self.plain(list(inner), flags)), int(low), bound))
+            elif operation is _constants.SUBPATTERN:
+                _, added, removed, inner = argument
+                parts.extend(self.plain(list(inner), (flags | added) & ~removed))
+            elif operation is _constants.BRANCH:
+                parts.append(nfa.union([nfa.concat(self.plain(list(b), flags)) for b in argument[1]]))
+            elif operation is _constants.AT:
+                parts.append(anchors.mark(argument, flags, self.dollar_is_end))
+            elif operation is _constants.FAILURE:
+                parts.append(nfa.empty())
+            else:
+                raise self.refused(*REFUSED.get(operation, (str(operation), "")))
+        return parts
+
+    def refused(self, what: str, sign: str) -> UnsupportedConstraint:
+        """The error for a construct, with the first place in the pattern that looks like it."""
+        token = re.compile(rf"({sign})|\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|.", re.DOTALL)
+        position = next((m.start() for m in token.finditer(self.pattern) if sign and m[1] is not None), 0)
+        return UnsupportedConstraint(f"{what} in {self.pattern!r} cannot be compiled", path=f"position {position}")
+
+
+def has_look_ahead(item: Item) -> bool:
+    """Whether a look-ahead (or look-behind) occurs in the item."""
+    operation, argument = item
+    if operation in LOOK_AHEAD:
+        return True
+    if operation in REPEAT:
+        return any(map(has_look_ahead, argument[2]))
+    if operation is _constants.SUBPATTERN:
+        return any(map(has_look_ahead, argument[3]))
+    if operation is _constants.BRANCH:
+        return any(has_look_ahead(inner) for branch in argument[1] for inner in branch)
+    return False

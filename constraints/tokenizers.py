@@ -1,0 +1,209 @@
+"""The bytes of every token, and the trie of them.
+
+    text = bytes(token_1) + bytes(token_2) + ...
+
+For a byte-level tokenizer (GPT-2, NeoX, Llama 3, tekken) the bytes are those of the vocabulary entry, which need not be
+valid UTF-8 on their own. For a SentencePiece-style one, ``▁`` stands for a space and ``<0xNN>`` for a byte. Special
+tokens have no bytes (``None``): they never match text.
+
+Bytes are those of a *continuation*: after a prompt, SentencePiece's ``▁Once`` reads " Once". Only at the very start of a
+text do such tokenizers drop one leading space; to generate from an empty prompt write the constraint as
+``literal(" ") + c`` and strip the space from the result.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+from jaxtyping import Int
+from numpy import ndarray
+from tokenizers import Tokenizer
+from transformers import PreTrainedTokenizerBase
+
+from ..errors import FormatError, ShapeError
+
+
+class Level(NamedTuple):
+    """The trie's nodes at one depth, in the order of their bytes."""
+
+    parent: Int[ndarray, " node"]  # index within the level above
+    byte: Int[ndarray, " node"]
+
+
+class Trie(NamedTuple):
+    """All prefixes of all tokens; the root is node 0, the nodes of each level follow those of the level above."""
+
+    levels: list[Level]
+    node: Int[ndarray, " token"]  # the node at which a token ends, -1 for tokens without bytes
+
+
+class Vocabulary:
+    """The bytes of each token by id, and which token ends the text.
+
+    ``token_bytes[i]`` is ``None`` for a special token. Tokens of no bytes at all are treated as special: they would let
+    a text of any length go on for ever without a letter. Raises ``ShapeError`` if ``eos_token_id`` is not an id.
+    """
+
+    def __init__(self, token_bytes: Sequence[bytes | None], eos_token_id: int) -> None:
+        if not 0 <= eos_token_id < len(token_bytes):
+            raise ShapeError(f"eos_token_id is {eos_token_id}, but the ids run from 0 to {len(token_bytes) - 1}")
+        self.token_bytes: list[bytes | None] = [b or None for b in token_bytes]
+        self.token_bytes[eos_token_id] = None
+        self.eos_token_id = eos_token_id
+
+    def __len__(self) -> int:
+        return len(self.token_bytes)
+
+    @classmethod
+    def from_tokenizer(
+        cls, tokenizer: Any, *, eos_token_id: int | None = None, size: int | None = None
+    ) -> Vocabulary:
+        """Read a tokenizer of transformers (fast), tokenizers, mistral-common (tekken) or tiktoken.
+
+        ``eos_token_id`` defaults to the tokenizer's own; ``size`` (default: the tokenizer's) is that of the language
+        model's output where it is padded with unused ids. Raises ``FormatError`` for families whose tokens are not
+        plain pieces of text (WordPiece, slow tokenizers) and where encoding a sample does not give its bytes back.
+        """
+        module = type(tokenizer).__module__.partition(".")[0]
+        if isinstance(tokenizer, Tokenizer):
+            tokens, encode, eos = read_backend(tokenizer, []), backend_encode(tokenizer), None
+        elif isinstance(tokenizer, PreTrainedTokenizerBase) and tokenizer.is_fast:
+            backend = tokenizer.backend_tokenizer
+            tokens, encode = read_backend(backend, tokenizer.all_special_ids), backend_encode(backend)
+            eos = tokenizer.eos_token_id
+        elif module == "mistral_common":
+            tokens, encode, eos = read_tekken(tokenizer)
+        elif module == "tiktoken":
+            special = {tokenizer.encode_single_token(s) for s in tokenizer.special_tokens_set}
+            single = tokenizer.decode_single_token_bytes
+            known = set(range(tokenizer.n_vocab)) - special
+            tokens = [single(i) if i in known else None for i in range(tokenizer.n_vocab)]
+            encode, eos = tokenizer.encode_ordinary, tokenizer.eot_token
+        else:
+            raise FormatError(
+                f"cannot read the bytes of the tokens of a {type(tokenizer).__name__}; give a fast tokenizer of transformers, "
+                "a tokenizers.Tokenizer, a Tekkenizer or a tiktoken.Encoding, or the bytes themselves: Vocabulary(bytes, eos)"
+            )
+        check_reading(tokens, encode)
+        eos = eos if eos_token_id is None else eos_token_id
+        if eos is None:
+            raise FormatError("the tokenizer names no end-of-sequence token; pass eos_token_id")
+        if size is not None and size < len(tokens):
+            raise ShapeError(f"size is {size}, but the tokenizer has {len(tokens)} tokens")
+        return cls(tokens + [None] * ((size or len(tokens)) - len(tokens)), eos)
+
+    @cached_property
+    def trie(self) -> Trie:
+        """The prefix tree of all tokens, made on first use."""
+        order = sorted((i for i, b in enumerate(self.token_bytes) if b), key=lambda i: self.token_bytes[i] or b"")
+        words = [self.token_bytes[i] or b"" for i in order]
+        data = np.frombuffer(b"".join(words), np.uint8).astype(np.int64)
+        length = np.array([len(word) for word in words], np.int64)
+        begin = np.cumsum(length) - length
+        token, at = np.array(order, np.int64), np.zeros(len(order), np.int64)  # node within the level, for live tokens
+        node = np.full(len(self), -1)
+        levels: list[Level] = []
+        total = 1
+        for depth in range(int(length.max(initial=0))):
+            live = length > depth
+            token, length, begin, at = token[live], length[live], begin[live], at[live]
+            byte = data[begin + depth]
+            new = np.concatenate([[True], (at[1:] != at[:-1]) | (byte[1:] != byte[:-1])])
+            levels.append(Level(at[new], byte[new]))
+            at = np.cumsum(new) - 1
+            ends = length == depth + 1
+            node[token[ends]] = total + at[ends]
+            total += len(levels[-1].byte)
+        return Trie(levels, node)
+
+
+# ---------------------------------------------------------------- reading
+
+
+def byte_alphabet() -> dict[str, int]:
+    """GPT-2's printable stand-in for each byte, the other way round."""
+    shown = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
+    hidden = (byte for byte in range(256) if byte not in shown)
+    return {chr(b): b for b in shown} | {chr(256 + i): b for i, b in enumerate(hidden)}
+
+
+def read_backend(backend: Tokenizer, special_ids: Sequence[int]) -> list[bytes | None]:
+    """The bytes of each token of a ``tokenizers.Tokenizer``, as its decoder would write them. Raises ``FormatError``."""
+    settings = json.loads(backend.to_str())
+    model, decoder = settings["model"], settings["decoder"] or {"type": None}
+    kinds = [part["type"] for part in decoder.get("decoders", [decoder])]
+    special = {token["id"] for token in settings["added_tokens"] if token["special"]} | set(special_ids)
+    if model.get("unk_token") is not None:
+        special.add(backend.token_to_id(model["unk_token"]))
+    if model.get("unk_id") is not None:
+        special.add(model["unk_id"])
+    read: Callable[[str], bytes]
+    if "ByteLevel" in kinds:
+        alphabet = byte_alphabet()
+
+        def read(token: str) -> bytes:
+            known = all(c in alphabet for c in token)  # added tokens may be plain text
+            return bytes(alphabet[c] for c in token) if known else token.encode()
+
+    elif "Metaspace" in kinds or ("Replace" in kinds and "▁" in json.dumps(decoder, ensure_ascii=False)):
+        fallback = re.compile("<0x([0-9A-F]{2})>")
+
+        def read(token: str) -> bytes:
+            byte = fallback.fullmatch(token) if "ByteFallback" in kinds else None
+            return bytes([int(byte[1], 16)]) if byte else token.replace("▁", " ").encode()
+
+    else:
+        raise FormatError(
+            f"the tokenizer is a {model['type']} with decoder {kinds}; only byte-level and SentencePiece-style ones have "
+            "tokens that are plain pieces of text"
+        )
+    vocab = backend.get_vocab(with_added_tokens=True)
+    tokens: list[bytes | None] = [None] * (max(vocab.values()) + 1)
+    for token, index in vocab.items():
+        if index not in special:
+            tokens[index] = read(token)
+    return tokens
+
+
+def backend_encode(backend: Tokenizer) -> Callable[[str], list[int]]:
+    """The ids of a text, without special tokens around it."""
+
+    def encode(text: str) -> list[int]:
+        return list(backend.encode(text, add_special_tokens=False).ids)
+
+    return encode
+
+
+def read_tekken(tokenizer: Any) -> tuple[list[bytes | None], Callable[[str], list[int]], int]:
+    """Bytes, encoder and EOS of a Tekkenizer of mistral-common, or of a MistralTokenizer around one."""
+    if type(tokenizer).__name__ == "MistralTokenizer":
+        tokenizer = tokenizer.instruct_tokenizer.tokenizer
+    if type(tokenizer).__name__ != "Tekkenizer":
+        raise FormatError(f"a {type(tokenizer).__name__} of mistral-common is not a Tekkenizer; give one of those")
+    special = tokenizer.num_special_tokens
+    tokens = [None if i < special else tokenizer.id_to_byte_piece(i) for i in range(tokenizer.n_words)]
+    return tokens, lambda text: tokenizer.encode(text, bos=False, eos=False), tokenizer.eos_id
+
+
+SAMPLES = ("Once upon a time, a cat", " said  12.5%\n\tok: {\"a\": [1]}", "don't", "naïve café — 東京 🙂 ты")
+
+
+def check_reading(tokens: list[bytes | None], encode: Callable[[str], list[int]]) -> None:
+    """Encoding a sample must give its bytes (or one more leading space). Raises ``FormatError``.
+
+    A sample with a token that has no bytes (an unknown character) proves nothing and is passed over.
+    """
+    for sample in SAMPLES:
+        pieces = [tokens[i] for i in encode(sample)]
+        if all(piece is not None for piece in pieces):
+            found = b"".join(piece or b"" for piece in pieces)
+            if found not in (sample.encode(), b" " + sample.encode()):
+                raise FormatError(
+                    f"the tokens of {sample!r} read as {found!r}: the tokenizer changes text in a way that is not understood; "
+                    "give the bytes of its tokens yourself: Vocabulary(bytes, eos_token_id)"
+                )
