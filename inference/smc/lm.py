@@ -1,0 +1,299 @@
+"""Language models: p_lm(x) = Π_t p_lm(x_t | prompt, x_<t), asked one token at a time for a batch of rows.
+
+A row is one unfinished sequence. After the end-of-sequence token a row yields that token for ever, so p_lm is a
+distribution over padded sequences of every length. Rows are copied, dropped and reordered by ``select``; whatever a
+model caches follows. :class:`CircuitLM` and :class:`TableLM` are models whose every probability is known exactly.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol, final
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from ...circuits.hmm import HMM
+from ...errors import EvidenceError, ShapeError, TractileError, VocabularyMismatch
+
+Prompt = str | Sequence[int]
+
+
+class ContextTooLong(TractileError, ValueError):
+    """A sequence grew past the positions that the language model has."""
+
+
+class LanguageModel(Protocol):
+    """What the sampler asks of a language model; probabilities are in nats."""
+
+    vocab_size: int
+    eos_token_id: int | None
+
+    def start(self, prompts: Sequence[Prompt]) -> None:
+        """Forget everything; one row for each prompt (text or token ids)."""
+
+    def log_probs(self) -> Float[Tensor, "batch vocab"]:
+        """log p_lm(next token | prompt, tokens so far)."""
+
+    def advance(self, tokens: Int[Tensor, " batch"]) -> None:
+        """Append one token to each row."""
+
+    def select(self, indices: Int[Tensor, " rows"]) -> None:
+        """Row i becomes a copy of the former row ``indices[i]``; the number of rows may change."""
+
+    def decode(self, token_ids: Sequence[int]) -> str:
+        """The text of a continuation, as it would follow the prompt (end-of-sequence and special tokens left out)."""
+
+
+class TokenBytes(Protocol):
+    """The part of a vocabulary that decoding needs: the bytes of each token, None for special tokens."""
+
+    @property
+    def token_bytes(self) -> Sequence[bytes | None]: ...
+
+
+def _spell(token_ids: Sequence[int], vocabulary: TokenBytes | None, eos_token_id: int | None) -> str:
+    """Text by the vocabulary; without one, the ids themselves."""
+    kept = [int(token) for token in token_ids if token != eos_token_id]
+    if vocabulary is None:
+        return " ".join(map(str, kept))
+    return b"".join(vocabulary.token_bytes[token] or b"" for token in kept).decode(errors="replace")
+
+
+def _pin(log_probs: Tensor, finished: Tensor, eos_token_id: int | None) -> Tensor:
+    """Rows that are finished give all their probability to the end-of-sequence token."""
+    if eos_token_id is None or not finished.any():
+        return log_probs
+    certain = torch.full_like(log_probs[0], -torch.inf)
+    certain[eos_token_id] = 0.0
+    return torch.where(finished[:, None], certain, log_probs)
+
+
+@final
+class TransformersLM:
+    """Any ``AutoModelForCausalLM`` as a language model, at a temperature.
+
+    Keeps the key-value cache of its rows. Prompts of unequal length are padded on the left behind an attention mask
+    with matching position ids. Where the model has more outputs than the tokenizer has tokens (embedding matrices are
+    often padded), ``vocab_size`` is the tokenizer's and the other outputs are left out of p_lm. The model is put into
+    evaluation mode. ``tokenizer`` may be None if prompts are token ids.
+
+    Raises :class:`ContextTooLong` past the model's ``max_position_embeddings``.
+    """
+
+    def __init__(
+        self, model: Any, tokenizer: Any, temperature: float = 1.0, *, eos_token_id: int | None = None
+    ) -> None:
+        if temperature <= 0:
+            raise EvidenceError(f"TransformersLM: the temperature must be positive, not {temperature}")
+        self._model, self._tokenizer, self._temperature = model.eval(), tokenizer, temperature
+        outputs = model.config.vocab_size
+        self.vocab_size: int = outputs if tokenizer is None else min(outputs, len(tokenizer))
+        self.eos_token_id: int | None = eos_token_id
+        if eos_token_id is None and tokenizer is not None:
+            self.eos_token_id = tokenizer.eos_token_id
+        self._limit: int | None = getattr(model.config, "max_position_embeddings", None)
+        self._accepts = inspect.signature(model.forward).parameters
+        self._anchor: list[int] = (
+            [] if tokenizer is None else tokenizer("a", add_special_tokens=False).input_ids
+        )
+        self._anchor_text = self._text(self._anchor)
+
+    def start(self, prompts: Sequence[Prompt]) -> None:
+        rows = [self._encode(prompt) for prompt in prompts]
+        width = max(len(row) for row in rows)
+        device = self._model.device
+        ids = torch.zeros(len(rows), width, dtype=torch.long)
+        mask = torch.zeros_like(ids)
+        for i, row in enumerate(rows):
+            ids[i, width - len(row) :] = torch.tensor(row)
+            mask[i, width - len(row) :] = 1
+        # Without padding the mask says nothing, and attention is faster without it.
+        self._mask = None if bool(mask.all()) else mask.to(device)
+        self._cache: Any = None
+        self._length = 0
+        self._finished = torch.zeros(len(rows), dtype=torch.bool, device=device)
+        self._forward(ids.to(device))
+
+    def log_probs(self) -> Float[Tensor, "batch vocab"]:
+        return self._log_probs
+
+    def advance(self, tokens: Int[Tensor, " batch"]) -> None:
+        tokens = tokens.to(self._finished.device)
+        if self.eos_token_id is not None:
+            self._finished = self._finished | (tokens == self.eos_token_id)
+        if self._mask is not None:
+            self._mask = torch.cat([self._mask, self._mask.new_ones(len(tokens), 1)], dim=1)
+        self._forward(tokens[:, None])
+
+    def select(self, indices: Int[Tensor, " rows"]) -> None:
+        indices = indices.to(self._finished.device)
+        self._cache.reorder_cache(indices)
+        self._finished, self._log_probs = self._finished[indices], self._log_probs[indices]
+        if self._mask is not None:
+            self._mask = self._mask[indices]
+
+    def decode(self, token_ids: Sequence[int]) -> str:
+        # Decoders drop a leading space, so the text is read behind a token and that token's text cut off.
+        return self._text([*self._anchor, *token_ids])[len(self._anchor_text) :]
+
+    def _text(self, token_ids: Sequence[int]) -> str:
+        if self._tokenizer is None:
+            return _spell(token_ids, None, self.eos_token_id)
+        options = {"skip_special_tokens": True, "clean_up_tokenization_spaces": False}
+        return str(self._tokenizer.decode(token_ids, **options))
+
+    def _encode(self, prompt: Prompt) -> list[int]:
+        if isinstance(prompt, str):
+            if self._tokenizer is None:
+                raise EvidenceError("TransformersLM: a text prompt needs a tokenizer; give token ids instead")
+            ids = [int(token) for token in self._tokenizer(prompt).input_ids]
+            if not ids and self._tokenizer.bos_token_id is not None:
+                ids = [self._tokenizer.bos_token_id]
+        else:
+            ids = [int(token) for token in prompt]
+        if not ids:
+            raise EvidenceError(
+                "TransformersLM: the prompt has no tokens; begin it with the model's first token (BOS)"
+            )
+        return ids
+
+    @torch.no_grad()
+    def _forward(self, ids: Int[Tensor, "batch new"]) -> None:
+        self._length += ids.shape[1]
+        if self._limit is not None and self._length > self._limit:
+            raise ContextTooLong(
+                f"TransformersLM: {self._length} tokens (prompt and continuation) are more than the model's "
+                f"{self._limit} positions; shorten the prompt or lower max_new_tokens"
+            )
+        options: dict[str, Any] = {"past_key_values": self._cache, "use_cache": True}
+        if self._mask is not None:
+            options["attention_mask"] = self._mask
+            if "position_ids" in self._accepts:
+                positions = (self._mask.cumsum(dim=1) - 1).clamp(min=0)
+                options["position_ids"] = positions[:, -ids.shape[1] :]
+        if "logits_to_keep" in self._accepts:
+            options["logits_to_keep"] = 1
+        output = self._model(input_ids=ids, **options)
+        self._cache = output.past_key_values
+        logits = output.logits[:, -1, : self.vocab_size].float()
+        if self._temperature != 1.0:
+            logits = logits / self._temperature
+        self._log_probs = _pin(torch.log_softmax(logits, dim=-1), self._finished, self.eos_token_id)
+
+
+@final
+class CircuitLM:
+    """A hidden Markov model as a language model: p(x_t | x_<t) = Σ_z p(z_t = z | x_<t) B[z, x_t], exactly, in float64.
+
+    Prompts are token ids (or the empty text): the model continues them. With ``eos_token_id`` a row that has emitted it
+    stays there, whatever the HMM says. ``vocabulary`` (anything with ``token_bytes``) is for ``decode`` only.
+    """
+
+    def __init__(
+        self, hmm: HMM, eos_token_id: int | None = None, vocabulary: TokenBytes | None = None
+    ) -> None:
+        self.vocab_size: int = hmm.vocab_size
+        self.eos_token_id = _checked_eos(eos_token_id, self.vocab_size)
+        self._vocabulary = vocabulary
+        self._initial = hmm.initial_probs.detach().double()
+        self._transition = hmm.transition.dense().detach().double()
+        self._emission = hmm.emission_probs.detach().double()
+
+    def start(self, prompts: Sequence[Prompt]) -> None:
+        hidden = []
+        for prompt in prompts:
+            self._hidden = self._initial[None]
+            self._finished = torch.zeros(1, dtype=torch.bool)
+            for token in _token_ids(prompt):
+                self.advance(torch.tensor([token]))
+            hidden.append(self._hidden)
+        self._hidden = torch.cat(hidden)
+        self._finished = torch.zeros(len(hidden), dtype=torch.bool)
+
+    def log_probs(self) -> Float[Tensor, "batch vocab"]:
+        return _pin((self._hidden @ self._emission).log(), self._finished, self.eos_token_id)
+
+    def advance(self, tokens: Int[Tensor, " batch"]) -> None:
+        if self.eos_token_id is not None:
+            self._finished = self._finished | (tokens == self.eos_token_id)
+        seen = self._hidden * self._emission[:, tokens].T
+        total = seen.sum(dim=1, keepdim=True)
+        if bool((total[:, 0] <= 0).masked_fill(self._finished, False).any()):
+            raise EvidenceError("CircuitLM: a token was appended whose probability is zero")
+        moved = (seen / total) @ self._transition
+        self._hidden = torch.where(self._finished[:, None], self._hidden, moved)
+
+    def select(self, indices: Int[Tensor, " rows"]) -> None:
+        self._hidden, self._finished = self._hidden[indices], self._finished[indices]
+
+    def decode(self, token_ids: Sequence[int]) -> str:
+        return _spell(token_ids, self._vocabulary, self.eos_token_id)
+
+
+@final
+class TableLM:
+    """A language model written down as a table, for tests and small examples.
+
+    ``log_probs`` maps a context (a tuple of token ids) to the log-probabilities of the next token; the longest suffix
+    of the tokens so far that the table has is used. Whole prefixes as keys give any distribution, contexts of up to k
+    tokens a model of order k, and the empty context alone independent tokens.
+    """
+
+    def __init__(
+        self,
+        log_probs: Mapping[tuple[int, ...], Sequence[float] | Tensor],
+        eos_token_id: int | None = None,
+        vocabulary: TokenBytes | None = None,
+    ) -> None:
+        self._table = {key: torch.as_tensor(row, dtype=torch.float64) for key, row in log_probs.items()}
+        if () not in self._table:
+            raise EvidenceError("TableLM: the table lacks the empty context ()")
+        shape = self._table[()].shape
+        for key, row in self._table.items():
+            if row.shape != shape or row.ndim != 1 or abs(float(row.logsumexp(0))) > 1e-6:
+                raise ShapeError(
+                    f"TableLM: the row of context {key} is not {tuple(shape)} normalised log-probabilities"
+                )
+        self.vocab_size: int = len(self._table[()])
+        self.eos_token_id = _checked_eos(eos_token_id, self.vocab_size)
+        self._vocabulary = vocabulary
+
+    def start(self, prompts: Sequence[Prompt]) -> None:
+        self._rows = [tuple(_token_ids(prompt)) for prompt in prompts]
+        self._finished = torch.zeros(len(self._rows), dtype=torch.bool)
+
+    def log_probs(self) -> Float[Tensor, "batch vocab"]:
+        rows = torch.stack([self._lookup(row) for row in self._rows])
+        return _pin(rows, self._finished, self.eos_token_id)
+
+    def advance(self, tokens: Int[Tensor, " batch"]) -> None:
+        self._rows = [(*row, token) for row, token in zip(self._rows, tokens.tolist(), strict=True)]
+        if self.eos_token_id is not None:
+            self._finished = self._finished | (tokens == self.eos_token_id)
+
+    def select(self, indices: Int[Tensor, " rows"]) -> None:
+        self._rows = [self._rows[i] for i in indices.tolist()]
+        self._finished = self._finished[indices]
+
+    def decode(self, token_ids: Sequence[int]) -> str:
+        return _spell(token_ids, self._vocabulary, self.eos_token_id)
+
+    def _lookup(self, row: tuple[int, ...]) -> Tensor:
+        return next(self._table[row[i:]] for i in range(len(row) + 1) if row[i:] in self._table)
+
+
+def _checked_eos(eos_token_id: int | None, vocab_size: int) -> int | None:
+    if eos_token_id is not None and not 0 <= eos_token_id < vocab_size:
+        raise VocabularyMismatch(
+            f"the end-of-sequence token {eos_token_id} is not among the {vocab_size} tokens"
+        )
+    return eos_token_id
+
+
+def _token_ids(prompt: Prompt) -> list[int]:
+    if isinstance(prompt, str) and prompt:
+        raise EvidenceError(f"this language model has no tokenizer: give the prompt {prompt!r} as token ids")
+    return [int(token) for token in prompt]

@@ -1,0 +1,176 @@
+"""The result of a run: weighted particles with mean(weight · f(x)) unbiased for Σ_x p_lm(x) 1[x ∈ C] f(x).
+
+With f = 1 that is Z = p_lm(C). Weights are absolute and final: nothing is resampled after the last token. A particle
+that does not satisfy the constraint has weight zero, and a posterior in which all have is ``failed``: it gives no best
+particle, no sample and no expectation.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from ...errors import TractileError
+from .proposals import draw_tokens
+from .resampling import effective_sample_size
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+K = TypeVar("K", bound=Hashable)
+
+
+class NoParticleSurvived(TractileError, RuntimeError):
+    """Every particle has weight zero: the run says nothing about p_lm(x | constraint)."""
+
+
+@dataclass(frozen=True)
+class Particle:
+    """One sequence: its tokens (the end-of-sequence token included), text, weight and log p_lm(tokens) in nats.
+
+    ``weight`` is normalised over the posterior. A particle of weight zero may have stopped anywhere.
+    """
+
+    token_ids: tuple[int, ...]
+    text: str
+    weight: float
+    log_weight: float
+    log_prob: float
+
+
+@dataclass(frozen=True)
+class Posterior:
+    """Weighted particles, an approximation of p_lm(x | constraint).
+
+    ``ess_trace`` has the effective sample size after each token, before any resampling; ``resampled`` the steps
+    (from 0) after which particles were resampled.
+    """
+
+    token_ids: Sequence[tuple[int, ...]]
+    texts: Sequence[str]
+    log_weights: Float[Tensor, " particles"]
+    log_probs: Float[Tensor, " particles"]
+    ess_trace: Sequence[float] = field(default=())
+    resampled: Sequence[int] = field(default=())
+
+    @property
+    def failed(self) -> bool:
+        """True if no particle satisfies the constraint."""
+        return not bool((self.log_weights > -torch.inf).any())
+
+    @property
+    def log_evidence(self) -> float:
+        """log of the unbiased estimate of Z = p_lm(C), in nats; -inf if the run failed."""
+        if self.failed:
+            return -math.inf
+        return float(self.log_weights.logsumexp(0)) - math.log(len(self.log_weights))
+
+    @property
+    def weights(self) -> Float[Tensor, " particles"]:
+        """Normalised weights; all zero if the run failed."""
+        return torch.zeros_like(self.log_weights) if self.failed else self.log_weights.softmax(0)
+
+    @property
+    def ess(self) -> float:
+        """Effective sample size of the final weights, in particles."""
+        return effective_sample_size(self.log_weights) if len(self.log_weights) else 0.0
+
+    @property
+    def particles(self) -> list[Particle]:
+        """All particles, those of weight zero included."""
+        rows = zip(
+            self.token_ids,
+            self.texts,
+            self.weights.tolist(),
+            self.log_weights.tolist(),
+            self.log_probs.tolist(),
+            strict=True,
+        )
+        return [Particle(*row) for row in rows]
+
+    @property
+    def accepted(self) -> list[Particle]:
+        """The particles that satisfy the constraint.
+
+        Raises :class:`NoParticleSurvived` if there is none.
+        """
+        if self.failed:
+            raise NoParticleSurvived(
+                f"none of {len(self.log_weights)} particles satisfies the constraint; use more particles, a larger "
+                'max_new_tokens, or proposal="gcd" or "pgcd", which keep to the budget'
+            )
+        return [particle for particle in self.particles if particle.log_weight > -math.inf]
+
+    @property
+    def best(self) -> Particle:
+        """The sequence of largest total weight over equal particles; the more probable under p_lm of equals."""
+        totals = self.group_by(lambda particle: particle.token_ids)
+        top = max(totals.values())
+        ties = [p for p in self.accepted if math.isclose(totals[p.token_ids], top, rel_tol=1e-9)]
+        return max(ties, key=lambda particle: particle.log_prob)
+
+    def group_by(self, key: Callable[[Particle], K]) -> dict[K, float]:
+        """Normalised weight of each group of particles with equal ``key``, the heaviest first."""
+        totals: dict[K, float] = {}
+        for particle in self.accepted:
+            group = key(particle)
+            totals[group] = totals.get(group, 0.0) + particle.weight
+        return dict(sorted(totals.items(), key=lambda item: -item[1]))
+
+    def expectation(self, f: Callable[[Particle], float]) -> float:
+        """Σ weight · f(particle): the estimate of E[f(x)] under p_lm(x | constraint)."""
+        return sum(particle.weight * f(particle) for particle in self.accepted)
+
+    def sample(self, n: int, seed: int = 0) -> list[Particle]:
+        """``n`` particles drawn with replacement by weight."""
+        accepted = self.accepted
+        weights = torch.tensor([p.weight for p in accepted], dtype=torch.float64).expand(n, -1)
+        return [accepted[i] for i in draw_tokens(weights, torch.Generator().manual_seed(seed)).tolist()]
+
+    def to_dict(self) -> dict[str, Any]:
+        """The run as plain JSON values; a log of zero is null."""
+
+        def finite(value: float) -> float | None:
+            return value if math.isfinite(value) else None
+
+        return {
+            "failed": self.failed,
+            "log_evidence": finite(self.log_evidence),
+            "ess": self.ess,
+            "ess_trace": list(self.ess_trace),
+            "resampled": list(self.resampled),
+            "particles": [
+                {
+                    "text": p.text,
+                    "token_ids": list(p.token_ids),
+                    "weight": p.weight,
+                    "log_weight": finite(p.log_weight),
+                    "log_prob": finite(p.log_prob),
+                }
+                for p in self.particles
+            ],
+        }
+
+    def plot(self) -> Figure:
+        """Two panels: effective sample size at each token, with the resampling steps, and the heaviest texts."""
+        from matplotlib.figure import Figure
+
+        figure = Figure(figsize=(9, 3), layout="constrained")
+        trace, bars = figure.subplots(1, 2)
+        trace.plot(range(1, len(self.ess_trace) + 1), self.ess_trace)
+        for step in self.resampled:
+            trace.axvline(step + 1, color="0.85", zorder=0)
+        trace.set(xlabel="token", ylabel="effective sample size", ylim=(0, len(self.log_weights) * 1.05))
+        groups = {} if self.failed else self.group_by(lambda p: p.text)
+        heaviest = list(groups.items())[:8][::-1]
+        bars.barh(range(len(heaviest)), [weight for _, weight in heaviest])
+        labels = [repr(text if len(text) <= 40 else text[:37] + "…") for text, _ in heaviest]
+        bars.set_yticks(range(len(heaviest)), labels, fontsize="small", parse_math=False)
+        bars.set(xlabel="weight", title=f"log Z ≈ {self.log_evidence:.3f} nats")
+        return figure

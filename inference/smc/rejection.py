@@ -1,0 +1,80 @@
+"""Rejection sampling: draw x ~ p_lm, keep it if x ∈ C. Exact, and the judge of everything else where it is affordable.
+
+It is the loop of :mod:`.sampler` with the language model as its own proposal and no resampling: weights are 0 or 1.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import torch
+
+from ...circuits.automaton import Automaton
+from ...errors import EvidenceError
+from .lm import LanguageModel, Prompt
+from .posterior import Posterior
+from .potentials import PrefixPotential
+from .proposals import LMProposal
+from .resampling import systematic
+from .sampler import Sampler
+
+
+@dataclass(frozen=True)
+class Rejection:
+    """Exact samples from p_lm(x | constraint), equally weighted, and what they cost.
+
+    ``acceptance_rate`` is an unbiased estimate of Z = p_lm(C) (of one sample alone: the plain rate) and
+    ``posterior.log_evidence`` its logarithm. With fewer samples than asked for, the limit on ``tries`` was reached;
+    with none, ``posterior.failed``.
+    """
+
+    posterior: Posterior
+    tries: int
+    acceptance_rate: float
+
+    @property
+    def accepted(self) -> int:
+        """The number of samples."""
+        return len(self.posterior.token_ids)
+
+
+def rejection_sampling(
+    lm: LanguageModel,
+    prompt: Prompt,
+    fa: Automaton,
+    samples: int = 100,
+    max_new_tokens: int = 64,
+    seed: int = 0,
+    max_tries: int = 10_000,
+    batch_size: int = 64,
+) -> Rejection:
+    """The ground truth: draws from the language model until ``samples`` satisfy the constraint, or ``max_tries`` draws.
+
+    A draw is abandoned at the first token after which the constraint cannot be satisfied within the budget any more.
+    """
+    if min(samples, max_tries, batch_size) < 1:
+        raise EvidenceError("rejection_sampling: samples, max_tries and batch_size must be positive")
+    generator = torch.Generator().manual_seed(seed)
+    sampler = Sampler(lm, fa, None, LMProposal(), PrefixPotential(), systematic, 0.0, max_new_tokens)
+    token_ids: list[tuple[int, ...]] = []
+    texts: list[str] = []
+    log_probs: list[float] = []
+    tries = 0
+    while tries < max_tries and len(texts) < samples:
+        batch = sampler.run(prompt, min(batch_size, max_tries - tries), generator)
+        for particle in batch.particles:
+            tries += 1
+            if particle.log_weight > -math.inf:
+                token_ids.append(particle.token_ids)
+                texts.append(particle.text)
+                log_probs.append(particle.log_prob)
+            if len(texts) == samples:
+                break
+    # Stopping at a success biases accepted / tries; leaving that success out does not.
+    stopped = len(texts) == samples and samples > 1
+    rate = (samples - 1) / (tries - 1) if stopped else len(texts) / tries
+    log_rate = math.log(rate) if rate else -math.inf
+    log_weights = torch.full((len(texts),), log_rate, dtype=torch.float64)
+    posterior = Posterior(token_ids, texts, log_weights, torch.tensor(log_probs, dtype=torch.float64))
+    return Rejection(posterior, tries, rate)

@@ -1,0 +1,184 @@
+"""Each proposal is properly weighted: E[W · 1{X = x}] = p_lm(x) · 1[x allowed] for every token, by enumeration."""
+
+import math
+
+import pytest
+import torch
+from smc_reference import Fsa, ReferenceNextToken, as_automaton, random_table
+
+import tractile as tt
+from tractile.inference.smc import (
+    GCDProposal,
+    LCDProposal,
+    LMProposal,
+    LookaheadPotential,
+    LookaheadProposal,
+    MixtureProposal,
+    Step,
+)
+from tractile.inference.smc.proposals import Knowledge, Tabular, draw_tokens
+
+V, HORIZON = 4, 5
+# Ends in 2, or has 1 before 3; token 3 is a dead end after 0 at the start. Nondeterministic.
+FSA = Fsa([(0, [0, 1], 0), (0, 2, 1), (0, 1, 2), (2, [0, 1], 2), (2, 3, 1), (1, 2, 1)], 0, [1], V)
+HMM = tt.HMM.random(3, V, seed=4, dtype=torch.float64)
+PREFIXES = [(), (0,), (0, 1), (1, 0, 0), (0, 1, 3), (1, 1, 1, 0)]
+PROPOSALS = [
+    LMProposal(),
+    LCDProposal(),
+    GCDProposal(),
+    LookaheadProposal(),
+    LookaheadProposal(strength=0.5),
+    LookaheadProposal(strength=0.0),
+    MixtureProposal(),
+    MixtureProposal(w=1.0),
+    MixtureProposal(w=0.0),
+]
+
+
+def queries(proposal):
+    """The library's query and the enumerated one that a proposal needs, before any token."""
+    if proposal.needs is Knowledge.LOCAL:
+        return tt.lcd(as_automaton(FSA)), ReferenceNextToken(FSA)
+    if proposal.needs is Knowledge.BUDGET:
+        return tt.gcd(as_automaton(FSA), HORIZON), ReferenceNextToken(FSA, HORIZON)
+    return tt.pgcd(HMM, as_automaton(FSA), HORIZON), ReferenceNextToken(FSA, HORIZON, HMM)
+
+
+def step_after(query, prefix, rows=1):
+    lm = tt.TableLM(random_table(V, 1, seed=2))
+    lm.start([[]] * rows)
+    query.start(rows)
+    for token in prefix:
+        tokens = torch.full((rows,), token)
+        lm.advance(tokens)
+        query.advance(tokens)
+    return Step(lm.log_probs(), query, torch.tensor([prefix] * rows, dtype=torch.long))
+
+
+def assert_properly_weighted(proposal, step, truth):
+    log_q = torch.log_softmax(proposal.belief(step), dim=-1)
+    for token in range(V):
+        p = float(truth.log_probs[0, token].exp()) * bool(truth.mask[0, token])
+        q = float(log_q[0, token].exp())
+        weight = float(proposal.log_weight(step, log_q, torch.tensor([token])).exp())
+        assert q * weight == pytest.approx(p, rel=1e-10, abs=1e-300), token
+        assert not p or q > 0
+
+
+@pytest.mark.parametrize("prefix", PREFIXES, ids=str)
+@pytest.mark.parametrize("proposal", PROPOSALS, ids=lambda p: f"{type(p).__name__}{vars(p)}")
+def test_properly_weighted_for_every_token(proposal, prefix):
+    query, reference = queries(proposal)
+    assert_properly_weighted(proposal, step_after(query, prefix), step_after(reference, prefix))
+
+
+class ForgetsItsWeight(Tabular):
+    needs = Knowledge.BUDGET
+
+    def belief(self, step):
+        return GCDProposal().belief(step)
+
+    def log_weight(self, step, log_q, tokens):
+        return torch.zeros(len(tokens), dtype=torch.float64)
+
+
+def test_a_forgotten_weight_is_caught():
+    query, reference = queries(GCDProposal())
+    with pytest.raises(AssertionError):
+        assert_properly_weighted(ForgetsItsWeight(), step_after(query, ()), step_after(reference, ()))
+
+
+@pytest.mark.parametrize("proposal", PROPOSALS[1:], ids=lambda p: f"{type(p).__name__}{vars(p)}")
+def test_guided_proposals_never_leave_the_constraint(proposal):
+    query, _ = queries(proposal)
+    step = step_after(query, (0, 1), rows=200)
+    tokens, log_weight = proposal.draw(step, torch.Generator().manual_seed(0))
+    assert bool(step.mask.gather(1, tokens[:, None]).all())
+    assert bool((log_weight > -math.inf).all())
+
+
+def test_beliefs_are_the_formulas():
+    """q of each proposal against PROPOSALS.md by enumerated queries (Dang et al. 2026, Eq. 1 and §4.3)."""
+    reference = ReferenceNextToken(FSA, HORIZON, HMM)
+    step = step_after(tt.pgcd(HMM, as_automaton(FSA), HORIZON), (0, 1))
+    truth = step_after(reference, (0, 1))
+    p, mask = truth.log_probs[0].exp(), truth.mask[0]
+    future, conditional = reference.lookahead()[0].exp(), reference.scores()[0].exp()
+    expected = {
+        LMProposal(): p,
+        GCDProposal(): p * mask,
+        LookaheadProposal(): p * future,
+        LookaheadProposal(0.5): p * future**0.5,
+        MixtureProposal(0.3): p**0.3 * conditional**0.7 * mask,
+    }
+    for proposal, q in expected.items():
+        torch.testing.assert_close(proposal.belief(step)[0].softmax(0), q / q.sum(), rtol=1e-9, atol=0.0)
+
+
+@pytest.mark.parametrize("proposal", PROPOSALS, ids=lambda p: f"{type(p).__name__}{vars(p)}")
+def test_tokens_are_drawn_from_the_belief(proposal):
+    """Chi-square on 4,000 draws, error probability 1e-5 for each proposal (three degrees of freedom at most)."""
+    query, _ = queries(proposal)
+    rows = 4000
+    step = step_after(query, (0, 1))
+    q = proposal.belief(step).softmax(-1)[0].double()
+    many = Step(step.log_probs.expand(rows, -1), _Repeated(query, rows), step.prefixes.expand(rows, -1))
+    tokens, _ = proposal.draw(many, torch.Generator().manual_seed(1))
+    counts = torch.bincount(tokens, minlength=V).double()
+    expected = rows * q
+    assert counts[q == 0].sum() == 0
+    chi = ((counts - expected) ** 2 / expected)[q > 0].sum()
+    assert chi < 25.9
+
+
+class _Repeated:
+    """A query of one row read as many equal rows."""
+
+    def __init__(self, query, rows):
+        self.query, self.rows = query, rows
+
+    def __getattr__(self, name):
+        return lambda: getattr(self.query, name)().expand(self.rows, -1)
+
+
+def test_a_row_without_a_way_on_weighs_nothing():
+    fsa = Fsa([(0, 1, 1)], 0, [1], V)
+    query = tt.lcd(as_automaton(fsa))
+    step = step_after(query, (1,), rows=3)
+    for proposal in (LMProposal(), LCDProposal()):
+        tokens, log_weight = proposal.draw(step, torch.Generator().manual_seed(0))
+        assert tokens.shape == (3,)
+        assert bool(log_weight.isneginf().all())
+
+
+def test_an_hmm_that_rules_out_a_possible_token_is_an_error():
+    emission = torch.tensor([[0.5, 0.25, 0.25, 0.0]] * 2, dtype=torch.float64)
+    half = torch.full((2, 2), 0.5, dtype=torch.float64)
+    query = tt.pgcd(tt.HMM(half[0], half, emission), as_automaton(FSA), HORIZON)
+    for proposal in (LookaheadProposal(), MixtureProposal()):
+        with pytest.raises(tt.TractileError, match=r"probability zero to token 3.*smooth"):
+            proposal.draw(step_after(query, (0, 1)), torch.Generator().manual_seed(0))
+
+
+def test_lookahead_potential_is_the_lookahead_of_the_token():
+    query, reference = queries(LookaheadProposal())
+    step = step_after(query, (0, 1), rows=V)
+    step_after(reference, (0, 1))
+    value = LookaheadPotential().log_value(step, torch.arange(V))
+    torch.testing.assert_close(value, reference.lookahead()[0], rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("uniform", [0.0, 1.0 - 2**-53, 2**-53, 0.5])
+def test_no_random_number_draws_an_impossible_token(monkeypatch, uniform):
+    probs = torch.tensor([[0.0, 0.3, 0.0, 0.7, 0.0], [0.0] * 5, [1e-8, 0, 0, 0, 1 - 1e-8]]).double()
+    probs[1, 2] = 1e-300
+    monkeypatch.setattr(torch, "rand", lambda n, *_, **kw: torch.full((n, 1), uniform, dtype=kw["dtype"]))
+    tokens = draw_tokens(probs, torch.Generator())
+    assert bool((probs.gather(1, tokens[:, None]) > 0).all())
+
+
+@pytest.mark.parametrize("bad", [lambda: LookaheadProposal(-1.0), lambda: MixtureProposal(1.5)])
+def test_settings_are_checked(bad):
+    with pytest.raises(tt.TractileError):
+        bad()

@@ -1,0 +1,384 @@
+"""The sampler against enumeration: E[Ẑ] = Z and E[Ẑ · f] = Z · E[f | C], exactness where it is promised, errors."""
+
+import math
+
+import pytest
+import torch
+from smc_reference import Fsa, as_automaton, enumerate_target, padded, random_table, z_scores
+
+import tractile as tt
+from tractile.inference.smc import (
+    GCDProposal,
+    LookaheadPotential,
+    LookaheadProposal,
+    Potential,
+    PrefixPotential,
+)
+from tractile.inference.smc.proposals import Knowledge, Tabular
+
+V, N, EOS = 3, 4, 2
+# At least one 1 in the text, then end of sequence, then padding: what `compile` makes of a constraint.
+ENDED = Fsa([(0, 0, 0), (0, 1, 1), (1, [0, 1], 1), (1, EOS, 2), (2, EOS, 2)], 0, [2], V, EOS)
+# Exactly N tokens, an even number of 1s and the last is 0; nondeterministic and ambiguous on purpose.
+EXACT = Fsa(
+    [(0, 0, 0), (0, 1, 1), (1, 1, 0), (1, 0, 1), (0, 0, 3), (0, 2, 4), (4, 0, 3), (4, 2, 4), (0, 2, 0)],
+    0,
+    [3],
+    V,
+)
+# The HMM is a poor model of the language model: weights must do the work.
+HMM = tt.HMM.random(3, V, seed=7, dtype=torch.float64)
+CASES = {
+    "ended": (tt.TableLM(random_table(V, 2, seed=3), EOS), ENDED),
+    "exact": (tt.TableLM(random_table(V, 2, seed=5)), EXACT),
+}
+
+
+def moments(target):
+    """Z and Z·E[f] for three functions of the padded sequence, by enumeration."""
+    return [sum(p * g(x) for x, p in target.items()) for g in FUNCTIONS]
+
+
+FUNCTIONS = [
+    lambda x: 1.0,
+    lambda x: float(x[0] == 1),
+    lambda x: float(sum(x)),
+    lambda x: float(x.count(0)),
+]
+
+
+def estimates(post):
+    """Ẑ and Ẑ·f: mean over particles of weight × f."""
+    rows = []
+    for particle in post.particles:
+        x = padded(particle.token_ids, N, EOS)
+        weight = math.exp(particle.log_weight)
+        rows.append([weight * g(x) if weight else 0.0 for g in FUNCTIONS])
+    return torch.tensor(rows, dtype=torch.float64).mean(dim=0)
+
+
+def many_runs(case, runs, **settings):
+    lm, fsa = CASES[case]
+    fa = as_automaton(fsa)
+    found = [
+        estimates(tt.smc(lm, [], fa, hmm=HMM, max_new_tokens=N, seed=seed, **settings))
+        for seed in range(runs)
+    ]
+    return z_scores(torch.stack(found), moments(enumerate_target(lm, fsa, N)))
+
+
+LIMIT = 4.42  # two-sided error probability 1e-5 for each z-score
+
+
+@pytest.mark.parametrize("scheme", ["multinomial", "stratified", "systematic", "residual"])
+@pytest.mark.parametrize("case", CASES)
+def test_unbiased_under_forced_resampling_with_each_scheme(case, scheme):
+    z = many_runs(case, 250, proposal="gcd", particles=3, resampling=scheme, ess_threshold=1.1)
+    assert bool((z.abs() < LIMIT).all()), z
+
+
+@pytest.mark.parametrize("proposal", ["lm", "lcd", "gcd", "pgcd", "pgcd-mixture"])
+@pytest.mark.parametrize("case", CASES)
+def test_unbiased_with_each_proposal(case, proposal):
+    z = many_runs(case, 250, proposal=proposal, particles=4, ess_threshold=0.9)
+    assert bool((z.abs() < LIMIT).all()), z
+
+
+class Arbitrary(Potential):
+    """Any positive numbers: the final target must not depend on them."""
+
+    needs = Knowledge.LOCAL
+
+    def log_value(self, step, tokens):
+        t = step.prefixes.shape[1]
+        return torch.sin(7.0 * tokens + 3.0 * t).double()
+
+
+@pytest.mark.parametrize(
+    ("proposal", "potential"),
+    [
+        ("lcd", Arbitrary()),
+        ("gcd", LookaheadPotential()),
+        (LookaheadProposal(0.7), Arbitrary()),
+        ("pgcd", PrefixPotential()),
+        ("pgcd-mixture", LookaheadPotential()),
+    ],
+    ids=["lcd-arbitrary", "gcd-lookahead", "lookahead-arbitrary", "lookahead-prefix", "mixture-lookahead"],
+)
+def test_potentials_telescope(proposal, potential):
+    z = many_runs("ended", 250, proposal=proposal, potential=potential, particles=3, ess_threshold=1.1)
+    assert bool((z.abs() < LIMIT).all()), z
+
+
+class ForgetsItsWeight(Tabular):
+    """A planted bias: locally constrained sampling presented as if it were the target."""
+
+    needs = Knowledge.BUDGET
+
+    def belief(self, step):
+        return GCDProposal().belief(step)
+
+    def log_weight(self, step, log_q, tokens):
+        return torch.zeros(len(tokens), dtype=torch.float64)
+
+
+@pytest.mark.parametrize("ess_threshold", [0.0, 1.1])
+def test_a_planted_bias_is_caught(ess_threshold):
+    z = many_runs("exact", 250, proposal=ForgetsItsWeight(), particles=4, ess_threshold=ess_threshold)
+    assert float(z.abs().max()) > 3 * LIMIT
+
+
+def test_importance_sampling_is_unbiased_and_never_resamples():
+    lm, fsa = CASES["ended"]
+    fa = as_automaton(fsa)
+    runs = [
+        tt.importance_sampling(lm, [], fa, "gcd", particles=4, max_new_tokens=N, seed=s) for s in range(250)
+    ]
+    assert all(not post.resampled for post in runs)
+    z = z_scores(torch.stack([estimates(post) for post in runs]), moments(enumerate_target(lm, fsa, N)))
+    assert bool((z.abs() < LIMIT).all()), z
+
+
+# Exactness
+
+
+DETERMINISTIC = [
+    Fsa([(0, [0, 2], 0), (0, 1, 1), (1, 1, 0), (1, 0, 1)], 0, [0], V),
+    Fsa([(0, [0, 2], 0), (0, 1, 1), (1, [0, 1], 1), (1, 2, 0)], 0, [1], V),
+]
+
+
+@pytest.mark.parametrize("fsa", DETERMINISTIC, ids=["parity", "one"])
+def test_pgcd_with_the_language_models_own_hmm_is_exact(fsa):
+    """p_lm = p_hmm: the lookahead proposal is p_lm(x_t | x_<t, C), every weight is Z."""
+    lm = tt.CircuitLM(HMM)
+    target = enumerate_target(lm, fsa, 5)
+    post = tt.smc(lm, [], as_automaton(fsa), "pgcd", HMM, particles=400, max_new_tokens=5, seed=1)
+    log_z = math.log(sum(target.values()))
+    assert float((post.log_weights - log_z).abs().max()) < 1e-6
+    assert post.log_evidence == pytest.approx(log_z, abs=1e-6)
+    assert post.ess == pytest.approx(400)
+    assert post.resampled == ()
+    assert set(post.token_ids) <= set(target)
+    # The particles are exact samples: chi-square at error probability about 1e-5 by the normal approximation.
+    expected = {x: 400 * p / sum(target.values()) for x, p in target.items()}
+    counts = {x: post.token_ids.count(x) for x in target}
+    chi = sum((counts[x] - e) ** 2 / e for x, e in expected.items())
+    assert chi < len(target) + 6 * math.sqrt(2 * len(target)) + 12
+
+
+def test_pgcd_with_end_of_sequence_is_exact_where_the_hmm_pads():
+    """An HMM with an absorbing end: its padded sequences are the language model's."""
+    eos_state = torch.tensor([0.0, 0.0, 1.0])
+    initial = torch.tensor([0.5, 0.4, 0.1])
+    transition = torch.stack([torch.tensor([0.5, 0.2, 0.3]), torch.tensor([0.1, 0.6, 0.3]), eos_state])
+    emission = torch.tensor([[0.8, 0.2, 0.0], [0.3, 0.7, 0.0], [0.0, 0.0, 1.0]])
+    hmm = tt.HMM(initial.double(), transition.double(), emission.double())
+    hmm = hmm.to(dtype=torch.float64)
+    lm = tt.CircuitLM(hmm, eos_token_id=EOS)
+    post = tt.smc(lm, [], as_automaton(ENDED), "pgcd", hmm, particles=50, max_new_tokens=6)
+    log_z = math.log(sum(enumerate_target(lm, ENDED, 6).values()))
+    assert float((post.log_weights - log_z).abs().max()) < 1e-6
+    assert all(ids[-1] == EOS and EOS not in ids[:-1] for ids in post.token_ids)
+
+
+# Appendix A of Dang et al. 2026: uniform bits of length 3 with exactly one 1.
+
+UNIFORM_BITS = tt.TableLM({(): [math.log(0.5)] * 2})
+ONE_ONE = Fsa([(0, 0, 0), (0, 1, 1), (1, 0, 1)], 0, [1], 2)
+ONE_ONE_OF_THREE = Fsa(
+    [(0, 0, 1), (1, 0, 2), (0, 1, 3), (1, 1, 4), (2, 1, 5), (3, 0, 4), (4, 0, 5)], 0, [5], 2
+)
+
+
+def drawn_distribution(proposal, fsa, hmm=None, particles=4000):
+    post = tt.importance_sampling(UNIFORM_BITS, [], as_automaton(fsa), proposal, hmm, particles, 3, seed=0)
+    return [post.token_ids.count(x) / particles for x in [(0, 0, 1), (0, 1, 0), (1, 0, 0)]], post
+
+
+@pytest.mark.parametrize(("proposal", "fsa"), [("lcd", ONE_ONE_OF_THREE), ("gcd", ONE_ONE)])
+def test_appendix_a_local_decoding_gives_a_quarter_a_quarter_and_a_half(proposal, fsa):
+    """4,000 draws: each frequency within 4.42 standard errors of 1/4, 1/4, 1/2; the weights undo it."""
+    drawn, post = drawn_distribution(proposal, fsa)
+    assert drawn == pytest.approx([1 / 4, 1 / 4, 1 / 2], abs=4.42 * math.sqrt(0.25 / 4000))
+    weights = dict(zip(post.token_ids, post.log_weights.exp().tolist(), strict=True))
+    assert weights == pytest.approx({(0, 0, 1): 1 / 2, (0, 1, 0): 1 / 2, (1, 0, 0): 1 / 4})
+
+
+def test_appendix_a_pgcd_with_the_exact_hmm_gives_a_third_each():
+    uniform = tt.HMM(torch.ones(1), torch.ones(1, 1), torch.full((1, 2), 0.5))
+    drawn, post = drawn_distribution("pgcd", ONE_ONE, uniform)
+    assert drawn == pytest.approx([1 / 3] * 3, abs=4.42 * math.sqrt(2 / 9 / 4000))
+    assert post.log_weights.tolist() == pytest.approx([math.log(3 / 8)] * 4000, abs=1e-6)
+
+
+# Rejection
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_rejection_sampling_is_exact(case):
+    """Chi-square against the enumerated conditional at error probability about 1e-5, and a z-test of the rate."""
+    lm, fsa = CASES[case]
+    target = enumerate_target(lm, fsa, N)
+    z = sum(target.values())
+    result = tt.rejection_sampling(
+        lm, [], as_automaton(fsa), samples=2000, max_new_tokens=N, max_tries=100_000, batch_size=1000
+    )
+    assert result.accepted == 2000
+    counts = {}
+    for ids in result.posterior.token_ids:
+        x = padded(ids, N, EOS)
+        counts[x] = counts.get(x, 0) + 1
+    assert set(counts) <= set(target)
+    chi = sum((counts.get(x, 0) - 2000 * p / z) ** 2 / (2000 * p / z) for x, p in target.items())
+    assert chi < len(target) + 6 * math.sqrt(2 * len(target)) + 12
+    assert result.acceptance_rate == pytest.approx(z, abs=4.42 * z * math.sqrt((1 - z) / 2000))
+    assert result.posterior.log_evidence == pytest.approx(math.log(result.acceptance_rate))
+    assert result.tries >= result.accepted
+
+
+def test_the_acceptance_rate_is_unbiased_though_sampling_stops_at_a_success():
+    """z-test over 400 runs of three samples each, error probability 1e-5; accepted / tries would fail it."""
+    lm, fsa = CASES["ended"]
+    fa, z = as_automaton(fsa), sum(enumerate_target(*CASES["ended"], N).values())
+    runs = [
+        tt.rejection_sampling(lm, [], fa, samples=3, max_new_tokens=N, seed=s, batch_size=8)
+        for s in range(400)
+    ]
+    score = z_scores(torch.tensor([[run.acceptance_rate] for run in runs]), [z])
+    assert abs(float(score)) < LIMIT
+    naive = z_scores(torch.tensor([[run.accepted / run.tries] for run in runs]), [z])
+    assert float(naive) > LIMIT
+
+
+def test_rejection_sampling_says_when_nothing_was_accepted():
+    lm = tt.TableLM({(): torch.tensor([1 - 1e-9, 1e-9], dtype=torch.float64).log()})
+    result = tt.rejection_sampling(lm, [], as_automaton(ONE_ONE), samples=5, max_new_tokens=3, max_tries=100)
+    assert (result.accepted, result.tries, result.acceptance_rate) == (0, 100, 0.0)
+    assert result.posterior.failed
+    assert result.posterior.log_evidence == -math.inf
+    with pytest.raises(tt.TractileError):
+        _ = result.posterior.best
+
+
+# Settings, budgets, failure
+
+
+class Watched:
+    """A language model that may not be called."""
+
+    vocab_size, eos_token_id = V, EOS
+
+    def start(self, prompts):
+        raise AssertionError("the language model was called")
+
+    log_probs = advance = select = decode = start
+
+
+@pytest.mark.parametrize("proposal", ["lm", "lcd", "gcd", "pgcd", "pgcd-mixture"])
+def test_budget_too_small_is_raised_before_the_language_model_is_called(proposal):
+    with pytest.raises(tt.BudgetTooSmall) as error:
+        tt.smc(Watched(), [], as_automaton(ENDED), proposal, HMM, max_new_tokens=1)
+    assert error.value.given == 1
+
+
+def test_the_smallest_feasible_budget_is_met_by_every_particle():
+    lm, fsa = CASES["ended"]
+    for proposal in ("gcd", "pgcd", "pgcd-mixture"):
+        post = tt.smc(lm, [], as_automaton(fsa), proposal, HMM, max_new_tokens=2)
+        assert post.token_ids == [(1, EOS)] * 16
+        assert all(fsa.accepts(ids) for ids in post.token_ids)
+
+
+def test_lcd_particles_that_do_not_finish_weigh_nothing():
+    # The language model nearly always writes 0; within 3 tokens the constraint is seldom satisfied.
+    lm = tt.TableLM({(): torch.tensor([0.98, 0.01, 0.01], dtype=torch.float64).log()}, EOS)
+    post = tt.smc(lm, [], as_automaton(ENDED), "lcd", particles=50, max_new_tokens=3, seed=3)
+    for particle in post.particles:
+        assert (particle.log_weight > -math.inf) == ENDED.accepts(padded(particle.token_ids, 3, EOS))
+    assert any(particle.log_weight == -math.inf for particle in post.particles)
+
+
+def test_all_particles_dead_is_a_failure_and_not_a_result():
+    lm = tt.TableLM({(): torch.tensor([1 - 2e-12, 1e-12, 1e-12], dtype=torch.float64).log()}, EOS)
+    post = tt.smc(lm, [], as_automaton(ENDED), "lm", particles=8, max_new_tokens=4)
+    assert post.failed
+    assert post.log_evidence == -math.inf
+    assert post.ess == 0.0
+    for ask in (lambda: post.best, lambda: post.sample(1), lambda: post.expectation(lambda p: 1.0)):
+        with pytest.raises(tt.TractileError, match="none of 8 particles"):
+            ask()
+
+
+def test_final_weights_are_not_flattened():
+    lm, fsa = CASES["exact"]
+    post = tt.smc(lm, [], as_automaton(fsa), "gcd", particles=64, max_new_tokens=N, ess_threshold=1.1)
+    assert N - 1 not in post.resampled
+    assert float(post.log_weights.std()) > 0
+    assert len(post.ess_trace) == N
+    assert post.ess == pytest.approx(post.ess_trace[-1])
+
+
+def test_the_loop_stops_when_every_particle_has_ended():
+    lm = tt.TableLM({(): torch.tensor([1e-6, 0.5, 0.5 - 1e-6], dtype=torch.float64).log()}, EOS)
+    calls = []
+
+    class Counting:
+        vocab_size, eos_token_id = V, EOS
+
+        def __getattr__(self, name):
+            calls.append(name)
+            return getattr(lm, name)
+
+    post = tt.smc(Counting(), [], as_automaton(ENDED), "gcd", particles=4, max_new_tokens=500)
+    longest = max(len(ids) for ids in post.token_ids)
+    assert calls.count("log_probs") == longest < 60
+    assert calls.count("advance") == longest - 1
+
+
+@pytest.mark.parametrize("proposal", ["lm", "lcd", "gcd", "pgcd", "pgcd-mixture"])
+def test_same_seed_same_result(proposal):
+    lm, fsa = CASES["ended"]
+    fa = as_automaton(fsa)
+    first, again, other = (
+        tt.smc(lm, [], fa, proposal, HMM, particles=12, max_new_tokens=N, seed=seed) for seed in (5, 5, 6)
+    )
+    assert first.token_ids == again.token_ids
+    assert torch.equal(first.log_weights, again.log_weights)
+    assert first.token_ids != other.token_ids
+
+
+def test_particles_carry_the_language_models_probability():
+    lm, fsa = CASES["ended"]
+    target = enumerate_target(lm, fsa, N)
+    post = tt.smc(lm, [], as_automaton(fsa), "pgcd", HMM, max_new_tokens=N)
+    for particle in post.particles:
+        assert particle.log_prob == pytest.approx(math.log(target[padded(particle.token_ids, N, EOS)]))
+
+
+def test_the_prompt_conditions_the_language_model():
+    table = random_table(V, 2, seed=3)
+    fa = as_automaton(ENDED)
+    z = sum(enumerate_target(tt.TableLM(table, EOS), ENDED, N, prompt=(0, 1)).values())
+    post = tt.smc(tt.TableLM(table, EOS), [0, 1], fa, "gcd", particles=4000, max_new_tokens=N)
+    assert post.log_evidence == pytest.approx(math.log(z), abs=0.1)
+    assert abs(z - sum(enumerate_target(tt.TableLM(table, EOS), ENDED, N).values())) > 0.02
+
+
+def test_bad_settings_are_errors():
+    lm, fsa = CASES["ended"]
+    fa = as_automaton(fsa)
+    with pytest.raises(tt.TractileError, match="unknown proposal 'best': choose one of lm, lcd, gcd"):
+        tt.smc(lm, [], fa, "best")
+    with pytest.raises(tt.TractileError, match="unknown resampling"):
+        tt.smc(lm, [], fa, "gcd", resampling="none")
+    with pytest.raises(tt.TractileError, match="needs hmm"):
+        tt.smc(lm, [], fa)
+    with pytest.raises(tt.TractileError, match="particles"):
+        tt.smc(lm, [], fa, "gcd", particles=0)
+    with pytest.raises(tt.TractileError, match="max_new_tokens"):
+        tt.smc(lm, [], fa, "gcd", max_new_tokens=0)
+    with pytest.raises(tt.VocabularyMismatch, match="3 tokens and the automaton 2"):
+        tt.smc(lm, [], as_automaton(ONE_ONE), "gcd")
+    with pytest.raises(tt.VocabularyMismatch, match="ends a sequence with token 0"):
+        tt.smc(tt.TableLM(random_table(V, 1, seed=3), 0), [], fa, "gcd")
