@@ -1,6 +1,63 @@
 """Tractile: probabilistic circuits, made so that language models can be conditioned, not just masked."""
 
+from . import layers
 from .circuits import HMM, Automaton, Chain, Circuit, multiply
-from .errors import TractileError
+from .errors import (
+    BudgetTooSmall,
+    CircuitError,
+    EmptyLanguage,
+    EvidenceError,
+    FormatError,
+    ShapeError,
+    TooManyStates,
+    TractileError,
+    UnsupportedConstraint,
+    VocabularyMismatch,
+)
+from .inference import (
+    Evidence,
+    NextToken,
+    conditional,
+    count,
+    entropy,
+    gcd,
+    lcd,
+    log_marginal,
+    mpe,
+    partition,
+    pgcd,
+    sample,
+    support,
+)
 
-__all__ = ["HMM", "Automaton", "Chain", "Circuit", "TractileError", "multiply"]
+__all__ = [
+    "HMM",
+    "Automaton",
+    "BudgetTooSmall",
+    "Chain",
+    "Circuit",
+    "CircuitError",
+    "EmptyLanguage",
+    "Evidence",
+    "EvidenceError",
+    "FormatError",
+    "NextToken",
+    "ShapeError",
+    "TooManyStates",
+    "TractileError",
+    "UnsupportedConstraint",
+    "VocabularyMismatch",
+    "conditional",
+    "count",
+    "entropy",
+    "gcd",
+    "layers",
+    "lcd",
+    "log_marginal",
+    "mpe",
+    "multiply",
+    "partition",
+    "pgcd",
+    "sample",
+    "support",
+]

@@ -62,5 +62,8 @@ class TooManyStates(TractileError, RuntimeError):
     """An automaton construction passed its limit of states."""
 
     def __init__(self, message: str = "", *, limit: int) -> None:
-        super().__init__(message or f"the construction passed its limit of {limit} states; raise the limit or simplify the constraint")
+        super().__init__(
+            message
+            or f"the construction passed its limit of {limit} states; raise the limit or simplify the constraint"
+        )
         self.limit = limit

@@ -53,7 +53,9 @@ class Automaton(Chain):
         triples = torch.stack([_ints(source), _ints(klass), _ints(target)], 1)
         starts, accepts = sorted(set(start)), sorted(set(accept))
         if num_states < 1 or not starts:
-            raise ShapeError(f"Automaton: needs at least one state and one start state, not {num_states} and {starts}")
+            raise ShapeError(
+                f"Automaton: needs at least one state and one start state, not {num_states} and {starts}"
+            )
         states = torch.cat([triples[:, 0], triples[:, 2], _ints([*starts, *accepts])])
         if len(states) and (int(states.min()) < 0 or int(states.max()) >= num_states):
             raise ShapeError(f"Automaton: a state lies outside 0 … {num_states - 1}")
@@ -64,13 +66,17 @@ class Automaton(Chain):
         pairs, edge = torch.unique(key, return_inverse=True)
         self.edge_source, self.edge_target = pairs // num_states, pairs % num_states
         edges, every = len(pairs), torch.arange(max(1, len(pairs)))
-        if not edges:  # an automaton without edges accepts at most the empty sequence: one edge with an empty label
+        if (
+            not edges
+        ):  # an automaton without edges accepts at most the empty sequence: one edge with an empty label
             self.edge_source = self.edge_target = torch.zeros(1, dtype=torch.long)
         labels = Labels(edge, triples[:, 1], _ints(token_class), max(1, edges))
         left = Incidence(self.edge_source, every, (num_states, max(1, edges)))
         right = Incidence(every, self.edge_target, (max(1, edges), num_states))
         self.labels, self.transitions, self.eos_token_id = labels, triples, eos_token_id
-        super().__init__((_indicator(starts, num_states),), left, labels, right, (_indicator(accepts, num_states),))
+        super().__init__(
+            (_indicator(starts, num_states),), left, labels, right, (_indicator(accepts, num_states),)
+        )
 
     @classmethod
     def from_transitions(
@@ -97,11 +103,15 @@ class Automaton(Chain):
         eos_token_id: int | None = None,
     ) -> Automaton:
         """From (source, token or tokens, target) triples by token id; states are 0 … the largest one named."""
-        rows = [(s, t, d) for s, tokens, d in edges for t in ([tokens] if isinstance(tokens, int) else tokens)]
+        rows = [
+            (s, t, d) for s, tokens, d in edges for t in ([tokens] if isinstance(tokens, int) else tokens)
+        ]
         if any(not 0 <= t < vocab_size for _, t, _ in rows):
             raise ShapeError(f"Automaton.from_edges: a token lies outside 0 … {vocab_size - 1}")
         starts, accepts = [start] if isinstance(start, int) else list(start), list(accept)
-        num_states = max([*starts, *accepts, *(s for s, _, _ in rows), *(d for _, _, d in rows)], default=-1) + 1
+        num_states = (
+            max([*starts, *accepts, *(s for s, _, _ in rows), *(d for _, _, d in rows)], default=-1) + 1
+        )
         behaviour: dict[int, list[tuple[int, int]]] = {}
         for s, t, d in sorted(set(rows)):
             behaviour.setdefault(t, []).append((s, d))
@@ -232,21 +242,30 @@ class Automaton(Chain):
         accept = set(self.accept_states)
         columns = list(zip(*triples, strict=True)) if triples else [(), (), ()]
         return Automaton(
-            *columns, self.labels.token_class, [0], [i for key, i in number.items() if key & accept], len(number), self.eos_token_id
+            *columns,
+            self.labels.token_class,
+            [0],
+            [i for key, i in number.items() if key & accept],
+            len(number),
+            self.eos_token_id,
         )
 
     def minimize(self, limit: int = 100_000) -> Automaton:
         """The smallest deterministic automaton of the same language (partition refinement; a dead state is implicit)."""
         dfa = self.determinize(limit).trim()
         states, classes = dfa.num_states, dfa.labels.num_classes
-        table = torch.full((states + 1, classes), states, dtype=torch.long)  # row ``states`` is the dead state
+        table = torch.full(
+            (states + 1, classes), states, dtype=torch.long
+        )  # row ``states`` is the dead state
         s, c, d = dfa.transitions.T
         table[s, c] = d
         block = torch.cat([dfa.final[0].long(), torch.zeros(1, dtype=torch.long)])
         while True:
             rows = torch.cat([block[:, None], block[table]], 1)
             refined = torch.unique(rows, dim=0, return_inverse=True)[1]
-            if int(refined.max()) == int(block.max()) and len(torch.unique(refined)) == len(torch.unique(block)):
+            if int(refined.max()) == int(block.max()) and len(torch.unique(refined)) == len(
+                torch.unique(block)
+            ):
                 break
             block = refined
         # the dead state's own class is dropped again by trim
@@ -274,7 +293,10 @@ class Automaton(Chain):
 
     def edges(self) -> list[tuple[int, int, list[int]]]:
         """(source, target, tokens) of every edge, tokens written out; for small automata."""
-        tokens = [(self.labels.token_class == c).nonzero().squeeze(1).tolist() for c in range(self.labels.num_classes)]
+        tokens = [
+            (self.labels.token_class == c).nonzero().squeeze(1).tolist()
+            for c in range(self.labels.num_classes)
+        ]
         found: dict[tuple[int, int], list[int]] = {}
         for s, c, d in self.transitions.tolist():
             found.setdefault((s, d), []).extend(tokens[c])
@@ -288,7 +310,9 @@ class Automaton(Chain):
             edges = [(number[u], data["tokens"], number[v]) for u, v, data in graph.edges(data=True)]
             size = vocab_size if vocab_size is not None else graph.graph["vocab_size"]
         except KeyError as error:
-            raise ShapeError(f"Automaton.from_networkx: {error} is missing (tokens on edges, vocab_size on the graph)") from error
+            raise ShapeError(
+                f"Automaton.from_networkx: {error} is missing (tokens on edges, vocab_size on the graph)"
+            ) from error
         starts = [number[n] for n, data in graph.nodes(data=True) if data.get("start")]
         accepts = [number[n] for n, data in graph.nodes(data=True) if data.get("accept")]
         return cls.from_edges(edges, starts, accepts, size, graph.graph.get("eos_token_id"))
@@ -302,11 +326,20 @@ class Automaton(Chain):
         for s, d, tokens in self.edges():
             for t in tokens:
                 moves[s].setdefault(t, set()).add(d)
-        common: dict[str, Any] = {"input_symbols": set(range(self.vocab_size)), "final_states": set(self.accept_states)}
+        common: dict[str, Any] = {
+            "input_symbols": set(range(self.vocab_size)),
+            "final_states": set(self.accept_states),
+        }
         if self.is_deterministic:
             table = {s: {t: next(iter(d)) for t, d in row.items()} for s, row in moves.items()}
             states = set(range(self.num_states))
-            return DFA(states=states, transitions=table, initial_state=self.start_states[0], allow_partial=True, **common)
+            return DFA(
+                states=states,
+                transitions=table,
+                initial_state=self.start_states[0],
+                allow_partial=True,
+                **common,
+            )
         fresh = self.num_states  # automata-lib has one start state: reach ours by ε
         ways: dict[int, dict[Any, set[int]]] = {**moves, fresh: {"": set(self.start_states)}}
         return NFA(states=set(range(fresh + 1)), transitions=ways, initial_state=fresh, **common)
@@ -316,7 +349,13 @@ class Automaton(Chain):
         """From a DFA or NFA of automata-lib whose input symbols are token ids; ε-transitions are removed."""
         nfa: Any = fa
         number = {state: i for i, state in enumerate(sorted(nfa.states, key=repr))}
-        rows = {s: {t: ({d} if not isinstance(d, set | frozenset) or d in nfa.states else set(d)) for t, d in row.items()} for s, row in nfa.transitions.items()}
+        rows = {
+            s: {
+                t: ({d} if not isinstance(d, set | frozenset) or d in nfa.states else set(d))
+                for t, d in row.items()
+            }
+            for s, row in nfa.transitions.items()
+        }
 
         def closure(state: Any) -> set[Any]:
             seen, queue = {state}, [state]
@@ -330,7 +369,9 @@ class Automaton(Chain):
         edges, accepts = [], []
         for state, i in number.items():
             reach = closure(state)
-            edges += [(i, t, number[d]) for s in reach for t, ds in rows.get(s, {}).items() if t != "" for d in ds]
+            edges += [
+                (i, t, number[d]) for s in reach for t, ds in rows.get(s, {}).items() if t != "" for d in ds
+            ]
             if reach & set(nfa.final_states):
                 accepts.append(i)
         return cls.from_edges(edges, number[nfa.initial_state], accepts, vocab_size)
@@ -344,7 +385,9 @@ def _moves(automaton: Automaton) -> list[dict[int, list[int]]]:
 
 
 def _ints(values: Ints) -> Int[Tensor, " entries"]:
-    return values.long() if isinstance(values, Tensor) else torch.as_tensor(np.asarray(values, dtype=np.int64))
+    return (
+        values.long() if isinstance(values, Tensor) else torch.as_tensor(np.asarray(values, dtype=np.int64))
+    )
 
 
 def _indicator(states: Sequence[int], size: int) -> Tensor:

@@ -26,16 +26,22 @@ Vectors = tuple[Float[Tensor, " units"], ...]
 class Chain:
     """initialᵀ · Π_t L diag(B[:, x_t]) R · final, of any length."""
 
-    def __init__(self, initial: Vectors, left: Operator, inputs: InputLayer, right: Operator, final: Vectors) -> None:
+    def __init__(
+        self, initial: Vectors, left: Operator, inputs: InputLayer, right: Operator, final: Vectors
+    ) -> None:
         cut, units = left.row_dims, inputs.unit_dims
         name = type(self).__name__
         if left.col_dims != units:
             raise ShapeError(f"{name}: L has columns {left.col_dims}, but the input layer has units {units}")
         if right.row_dims != units or right.col_dims != cut:
-            raise ShapeError(f"{name}: R must map units {units} to the cut {cut}, not {right.row_dims} to {right.col_dims}")
+            raise ShapeError(
+                f"{name}: R must map units {units} to the cut {cut}, not {right.row_dims} to {right.col_dims}"
+            )
         for what, vectors in (("initial", initial), ("final", final)):
             if tuple(tuple(v.shape) for v in vectors) != tuple((d,) for d in cut):
-                raise ShapeError(f"{name}: {what} must have one vector for each of {cut}, not {[tuple(v.shape) for v in vectors]}")
+                raise ShapeError(
+                    f"{name}: {what} must have one vector for each of {cut}, not {[tuple(v.shape) for v in vectors]}"
+                )
         self.initial, self.left, self.inputs, self.right, self.final = initial, left, inputs, right, final
 
     @property
@@ -64,12 +70,22 @@ class Chain:
     def map(self, fn: TensorMap) -> Chain:
         """The same chain with ``fn`` applied to every parameter tensor (move, cast, …)."""
         return Chain(
-            tuple(map(fn, self.initial)), self.left.map(fn), self.inputs.map(fn), self.right.map(fn), tuple(map(fn, self.final))
+            tuple(map(fn, self.initial)),
+            self.left.map(fn),
+            self.inputs.map(fn),
+            self.right.map(fn),
+            tuple(map(fn, self.final)),
         )
 
     def parameters(self) -> list[Tensor]:
         """The real-valued parameter tensors: initial, L, B, R, final."""
-        return [*self.initial, *self.left.parameters(), *self.inputs.parameters(), *self.right.parameters(), *self.final]
+        return [
+            *self.initial,
+            *self.left.parameters(),
+            *self.inputs.parameters(),
+            *self.right.parameters(),
+            *self.final,
+        ]
 
     def __mul__(self, other: Chain) -> Chain:
         from .product import multiply

@@ -34,7 +34,9 @@ class Circuit:
         """Add an input layer over ``variable`` (a constant has none); returns its node."""
         if (variable is None) != isinstance(layer, Constant):
             raise ShapeError(f"{layer!r}: an input layer needs one variable, a constant none")
-        return self._add(layer, (), frozenset() if variable is None else frozenset({variable}), layer.unit_dims)
+        return self._add(
+            layer, (), frozenset() if variable is None else frozenset({variable}), layer.unit_dims
+        )
 
     def product(self, layer: InnerLayer, *children: int) -> int:
         """Add a product layer over children; returns its node."""
@@ -51,7 +53,9 @@ class Circuit:
         dims = layer.unit_dims([self.unit_dims(child) for child in children])
         return self._add(layer, children, frozenset().union(*(self.scope(child) for child in children)), dims)
 
-    def _add(self, layer: InputLayer | InnerLayer, children: tuple[int, ...], scope: Scope, dims: tuple[int, ...]) -> int:
+    def _add(
+        self, layer: InputLayer | InnerLayer, children: tuple[int, ...], scope: Scope, dims: tuple[int, ...]
+    ) -> int:
         node = self.graph.number_of_nodes()
         self.graph.add_node(node, layer=layer, children=children, scope=scope, unit_dims=dims)
         self.graph.add_edges_from((node, child) for child in children)

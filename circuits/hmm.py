@@ -37,24 +37,42 @@ class HMM(Chain):
     ) -> None:
         operator = transition if isinstance(transition, Operator) else Dense(transition)
         hidden = len(initial)
-        if initial.ndim != 1 or emission.ndim != 2 or emission.shape[0] != hidden or operator.shape != (hidden, hidden):
+        if (
+            initial.ndim != 1
+            or emission.ndim != 2
+            or emission.shape[0] != hidden
+            or operator.shape != (hidden, hidden)
+        ):
             raise ShapeError(
                 f"HMM: initial (H,), transition (H, H) and emission (H, V) must agree, not {tuple(initial.shape)}, "
                 f"{operator.shape} and {tuple(emission.shape)}"
             )
-        for what, weight in (("initial", initial), *(("transition", w) for w in operator.parameters()), ("emission", emission)):
+        for what, weight in (
+            ("initial", initial),
+            *(("transition", w) for w in operator.parameters()),
+            ("emission", emission),
+        ):
             _check_distribution(what, weight)
-        super().__init__((initial,), Identity(hidden), Categorical(emission), operator, (torch.ones_like(initial),))
+        super().__init__(
+            (initial,), Identity(hidden), Categorical(emission), operator, (torch.ones_like(initial),)
+        )
 
     @classmethod
     def random(
-        cls, hidden: int, vocab_size: int, transition: str = "dense", seed: int = 0, dtype: torch.dtype = torch.float32
+        cls,
+        hidden: int,
+        vocab_size: int,
+        transition: str = "dense",
+        seed: int = 0,
+        dtype: torch.dtype = torch.float32,
     ) -> HMM:
         """An HMM with random parameters; ``transition`` is "dense" or "monarch" (two factors, as square as H allows)."""
         generator = torch.Generator().manual_seed(seed)
 
         def rows(*shape: int) -> Tensor:
-            return torch.softmax(1.5 * torch.randn(*shape, generator=generator, dtype=torch.float64), -1).to(dtype)
+            return torch.softmax(1.5 * torch.randn(*shape, generator=generator, dtype=torch.float64), -1).to(
+                dtype
+            )
 
         if transition not in ("dense", "monarch"):
             raise ShapeError(f'HMM.random: transition must be "dense" or "monarch", not {transition!r}')
@@ -116,7 +134,9 @@ class HMM(Chain):
         if isinstance(self.transition, Monarch):
             config["axes"] = list(self.transition.axes)
         elif not isinstance(self.transition, Dense):
-            raise FormatError(f"HMM.save_pretrained: a transition of type {type(self.transition).__name__} has no file format")
+            raise FormatError(
+                f"HMM.save_pretrained: a transition of type {type(self.transition).__name__} has no file format"
+            )
         part = path / f".model.{os.getpid()}.part"
         save_file({k: v.detach().to(dtype).contiguous().cpu() for k, v in tensors.items()}, part)
         os.replace(part, path / "model.safetensors")
@@ -133,10 +153,14 @@ class HMM(Chain):
         except (OSError, ValueError, SafetensorError) as error:
             raise FormatError(f"{path} is not a saved HMM: {error}") from error
         if config.get("format") != FORMAT:
-            raise FormatError(f"{path}/config.json: expected format {FORMAT!r}, found {config.get('format')!r}")
+            raise FormatError(
+                f"{path}/config.json: expected format {FORMAT!r}, found {config.get('format')!r}"
+            )
         tensors = {k: _renormalise(v.to(dtype)) for k, v in tensors.items()}
         weights = [tensors[k] for k in sorted(k for k in tensors if k.startswith("transition."))]
-        operator: Operator = Monarch(weights, config["axes"]) if config["transition"] == "monarch" else Dense(weights[0])
+        operator: Operator = (
+            Monarch(weights, config["axes"]) if config["transition"] == "monarch" else Dense(weights[0])
+        )
         return cls(tensors["initial"], operator, tensors["emission"])
 
 
@@ -149,4 +173,6 @@ def _check_distribution(what: str, weight: Tensor) -> None:
     tolerance = max(1e-6, 8 * weight.shape[-1] ** 0.5 * torch.finfo(weight.dtype).eps)
     values = weight.detach()
     if not bool((values >= 0).all()) or not bool(((values.sum(-1) - 1).abs() <= tolerance).all()):
-        raise ShapeError(f"HMM: {what} must hold non-negative rows that sum to one (is it in log space, or not normalised?)")
+        raise ShapeError(
+            f"HMM: {what} must hold non-negative rows that sum to one (is it in log space, or not normalised?)"
+        )

@@ -23,7 +23,11 @@ def multiply(a: Model, b: Model) -> Model:
         if a.vocab_size != b.vocab_size:
             raise VocabularyMismatch(f"multiply: the chains have {a.vocab_size} and {b.vocab_size} tokens")
         return Chain(
-            a.initial + b.initial, Kron(a.left, b.left), RowKron(a.inputs, b.inputs), Kron(a.right, b.right), a.final + b.final
+            a.initial + b.initial,
+            Kron(a.left, b.left),
+            RowKron(a.inputs, b.inputs),
+            Kron(a.right, b.right),
+            a.final + b.final,
         )
     if isinstance(a, Circuit) and isinstance(b, Circuit):
         for circuit in (a, b):
@@ -32,7 +36,9 @@ def multiply(a: Model, b: Model) -> Model:
         out = Circuit()
         _Product(a, b, out).node(a.root, b.root)
         return out
-    raise CircuitError(f"multiply: both must be chains or both circuits, not {type(a).__name__} and {type(b).__name__}; unroll the chain")
+    raise CircuitError(
+        f"multiply: both must be chains or both circuits, not {type(a).__name__} and {type(b).__name__}; unroll the chain"
+    )
 
 
 class _Product:
@@ -51,7 +57,9 @@ class _Product:
         a, b = self.a, self.b
         x, y = a.layer(i), b.layer(j)
         if a.scope(i) != b.scope(j):
-            raise CircuitError(f"multiply: nodes {i} ({x!r}) and {j} ({y!r}) differ in scope, {set(a.scope(i))} and {set(b.scope(j))}")
+            raise CircuitError(
+                f"multiply: nodes {i} ({x!r}) and {j} ({y!r}) differ in scope, {set(a.scope(i))} and {set(b.scope(j))}"
+            )
         if isinstance(x, InputLayer) and isinstance(y, InputLayer):
             if isinstance(x, Constant) and isinstance(y, Constant):
                 return self.out.input(Constant(len(x.unit_dims) + len(y.unit_dims)))
@@ -61,7 +69,9 @@ class _Product:
             return self._sums(i, j)
         if isinstance(x, InnerLayer) and isinstance(y, InnerLayer) and type(x) is type(y):
             return self._products(x, i, j)
-        raise CircuitError(f"multiply: nodes {i} ({x!r}) and {j} ({y!r}) over {set(a.scope(i))} are not compatible")
+        raise CircuitError(
+            f"multiply: nodes {i} ({x!r}) and {j} ({y!r}) over {set(a.scope(i))} are not compatible"
+        )
 
     def _sums(self, i: int, j: int) -> int:
         """(Σ_k L_k x_k) ⊗ (Σ_l M_l y_l) = Σ_kl (L_k ⊗ M_l)(x_k ⊗ y_l); a node that is no sum is a sum of itself."""
@@ -78,7 +88,9 @@ class _Product:
         for child in left:
             match = [c for c in right if self.b.scope(c) == self.a.scope(child)]
             if not match:
-                raise CircuitError(f"multiply: node {i} has a factor over {set(self.a.scope(child))}, node {j} has none: not compatible")
+                raise CircuitError(
+                    f"multiply: node {i} has a factor over {set(self.a.scope(child))}, node {j} has none: not compatible"
+                )
             right.remove(match[0])
             pairs.append((child, match[0]))
         nodes = [self.node(k, m) for k, m in pairs]
@@ -99,7 +111,11 @@ class _Product:
     def _ordered(circuit: Circuit, node: int, blocks: dict[int, list[int]]) -> list[int]:
         layer = circuit.layer(node)
         axes = [axis for child in circuit.children(node) for axis in blocks[child]]
-        return axes if not isinstance(layer, Kronecker) or layer.order is None else [axes[i] for i in layer.order]
+        return (
+            axes
+            if not isinstance(layer, Kronecker) or layer.order is None
+            else [axes[i] for i in layer.order]
+        )
 
 
 def _terms(circuit: Circuit, node: int) -> list[tuple[Operator, int]]:

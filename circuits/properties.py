@@ -17,7 +17,9 @@ def check_smooth(circuit: Circuit) -> None:
     for node in circuit.nodes():
         scopes = {circuit.scope(child) for child in circuit.children(node)}
         if isinstance(circuit.layer(node), Sum) and len(scopes) > 1:
-            raise CircuitError(f"node {node} ({circuit.layer(node)!r}) is not smooth: its children have scopes {[sorted(s) for s in scopes]}")
+            raise CircuitError(
+                f"node {node} ({circuit.layer(node)!r}) is not smooth: its children have scopes {[sorted(s) for s in scopes]}"
+            )
 
 
 def check_decomposable(circuit: Circuit) -> None:
@@ -26,7 +28,9 @@ def check_decomposable(circuit: Circuit) -> None:
         if isinstance(circuit.layer(node), Hadamard | Kronecker):
             scopes = [circuit.scope(child) for child in circuit.children(node)]
             if sum(map(len, scopes)) != len(circuit.scope(node)):
-                raise CircuitError(f"node {node} ({circuit.layer(node)!r}) is not decomposable: its children have scopes {[sorted(s) for s in scopes]}")
+                raise CircuitError(
+                    f"node {node} ({circuit.layer(node)!r}) is not decomposable: its children have scopes {[sorted(s) for s in scopes]}"
+                )
 
 
 def is_smooth(circuit: Circuit) -> bool:
@@ -53,7 +57,9 @@ def _splits(circuit: Circuit) -> dict[Scope, set[frozenset[Scope]]]:
     splits: dict[Scope, set[frozenset[Scope]]] = {}
     for node in circuit.nodes():
         if isinstance(circuit.layer(node), Hadamard | Kronecker):
-            parts = frozenset(circuit.scope(child) for child in circuit.children(node) if circuit.scope(child))
+            parts = frozenset(
+                circuit.scope(child) for child in circuit.children(node) if circuit.scope(child)
+            )
             if len(parts) > 1:
                 splits.setdefault(circuit.scope(node), set()).add(parts)
     return splits
@@ -66,7 +72,10 @@ def is_structured_decomposable(circuit: Circuit) -> bool:
 
 def is_compatible(a: Circuit, b: Circuit) -> bool:
     """Whether both are smooth and decomposable and split the scopes that they share alike, so that ``a * b`` exists."""
-    if not (is_smooth(a) and is_smooth(b) and is_decomposable(a) and is_decomposable(b)) or a.variables != b.variables:
+    if (
+        not (is_smooth(a) and is_smooth(b) and is_decomposable(a) and is_decomposable(b))
+        or a.variables != b.variables
+    ):
         return False
     ours, theirs = _splits(a), _splits(b)
     return all(len(ours[s] | theirs[s]) == 1 for s in ours.keys() & theirs.keys())

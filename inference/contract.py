@@ -71,14 +71,18 @@ def _pair(
     semiring: Semiring[Any], a: tuple[Any, Labels], b: tuple[Any, Labels], kept: set[int]
 ) -> tuple[Any, Labels]:
     """One pairwise step; labels outside ``kept`` are summed as soon as both operands are in."""
-    for (op, (row, col)), (x, labels) in (pair for pair in ((a, b), (b, a)) if isinstance(pair[0][0], Structured)):
+    for (op, (row, col)), (x, labels) in (
+        pair for pair in ((a, b), (b, a)) if isinstance(pair[0][0], Structured)
+    ):
         if isinstance(x, Structured):
             continue
         if col in labels and row not in labels and col not in kept:
             return op.apply(semiring, x, labels.index(col)), tuple(row if i == col else i for i in labels)
         if row in labels and col not in labels and row not in kept:
             return op.T.apply(semiring, x, labels.index(row)), tuple(col if i == row else i for i in labels)
-    (x, x_labels), (y, y_labels) = ((semiring.lift(v.matrix()) if isinstance(v, Structured) else v, i) for v, i in (a, b))
+    (x, x_labels), (y, y_labels) = (
+        (semiring.lift(v.matrix()) if isinstance(v, Structured) else v, i) for v, i in (a, b)
+    )
     out = tuple(i for i in dict.fromkeys((*x_labels, *y_labels)) if i in kept)
     return semiring.einsum(x, list(x_labels), y, list(y_labels), list(out)), out
 
@@ -119,7 +123,10 @@ def _placed(column: Float[Tensor, "units batch"], axis: int, axes: int) -> Tenso
 def weigh(semiring: Semiring[Any], layer: InputLayer, weights: Float[Tensor, "vocab batch"]) -> Any:
     """Σ_v B[:, v] w(v): (*unit_dims, batch)."""
     units, token, batch, fresh = _labels(layer)
-    operands = [*_lifted(semiring, layer.factors(units, token, fresh)), (semiring.lift(weights, batched=True), (token, batch))]
+    operands = [
+        *_lifted(semiring, layer.factors(units, token, fresh)),
+        (semiring.lift(weights, batched=True), (token, batch)),
+    ]
     return contract(semiring, operands, (*units, batch))
 
 

@@ -1,10 +1,10 @@
 """Evidence: what is known of each variable, as a weight for each of its values.
 
-    observed       one-hot          an int, or a (batch,) tensor of ints with −1 = marginalised
-    marginalised   ones             None, or −1
-    one of a set   0/1              a list or set of ints, or a boolean (V,) or (batch, V) tensor
-    soft           any w ≥ 0        a float (V,) or (batch, V) tensor
-    open           the axis kept    the query variable, named by the query (``conditional(…, variable)``)
+observed       one-hot          an int, or a (batch,) tensor of ints with −1 = marginalised
+marginalised   ones             None, or −1
+one of a set   0/1              a list or set of ints, or a boolean (V,) or (batch, V) tensor
+soft           any w ≥ 0        a float (V,) or (batch, V) tensor
+open           the axis kept    the query variable, named by the query (``conditional(…, variable)``)
 """
 
 from __future__ import annotations
@@ -18,7 +18,9 @@ from torch import Tensor
 
 from ..errors import EvidenceError
 
-EvidenceLike = Any  # None | Int[Tensor, "batch n"] | Float[Tensor, "batch n vocab"] | Sequence | Mapping[variable, …]
+EvidenceLike = (
+    Any  # None | Int[Tensor, "batch n"] | Float[Tensor, "batch n vocab"] | Sequence | Mapping[variable, …]
+)
 
 
 class Evidence:
@@ -64,10 +66,14 @@ def as_evidence(evidence: EvidenceLike, vocab_sizes: Mapping[int, int]) -> Evide
         items = dict(zip(vocab_sizes, _rows(evidence, 2, len(vocab_sizes)).unbind(1), strict=True))
     elif isinstance(evidence, Sequence):
         if len(evidence) != len(vocab_sizes):
-            raise EvidenceError(f"evidence on {len(evidence)} variables, but the circuit has {len(vocab_sizes)}")
+            raise EvidenceError(
+                f"evidence on {len(evidence)} variables, but the circuit has {len(vocab_sizes)}"
+            )
         items = dict(zip(vocab_sizes, evidence, strict=True))
     else:
-        raise EvidenceError(f"evidence must be a tensor, a sequence, a mapping or None, not {type(evidence).__name__}")
+        raise EvidenceError(
+            f"evidence must be a tensor, a sequence, a mapping or None, not {type(evidence).__name__}"
+        )
     unknown = sorted(set(items) - set(vocab_sizes))
     if unknown:
         raise EvidenceError(f"evidence on variables {unknown}, which the circuit does not have")
@@ -88,20 +94,26 @@ def as_evidence(evidence: EvidenceLike, vocab_sizes: Mapping[int, int]) -> Evide
 def _rows(evidence: Tensor, ndim: int, variables: int) -> Tensor:
     evidence = evidence.unsqueeze(0) if evidence.ndim == ndim - 1 else evidence
     if evidence.ndim != ndim or evidence.shape[1] != variables:
-        raise EvidenceError(f"evidence of shape {tuple(evidence.shape)} does not fit {variables} variables (batch first)")
+        raise EvidenceError(
+            f"evidence of shape {tuple(evidence.shape)} does not fit {variables} variables (batch first)"
+        )
     return evidence
 
 
 def _one(item: Any, variable: int, vocab_size: int) -> Tensor:
     """One variable's evidence as tokens (batch,) or weights (V, batch)."""
     if isinstance(item, bool) or not isinstance(item, int | Tensor | Sequence | set | frozenset):
-        raise EvidenceError(f"variable {variable}: evidence must be None, an int, a collection of ints or a tensor, not {item!r}")
+        raise EvidenceError(
+            f"variable {variable}: evidence must be None, an int, a collection of ints or a tensor, not {item!r}"
+        )
     if isinstance(item, int):
         item = torch.tensor([item])
     elif not isinstance(item, Tensor):
         chosen = sorted(item)
         if not chosen or not all(isinstance(t, int) and 0 <= t < vocab_size for t in chosen):
-            raise EvidenceError(f"variable {variable}: a set must hold values in 0 … {vocab_size - 1}, not {chosen}")
+            raise EvidenceError(
+                f"variable {variable}: a set must hold values in 0 … {vocab_size - 1}, not {chosen}"
+            )
         allowed = torch.zeros(vocab_size)
         allowed[chosen] = 1.0
         item = allowed
@@ -110,10 +122,14 @@ def _one(item: Any, variable: int, vocab_size: int) -> Tensor:
     if item.is_floating_point():
         weights = item.unsqueeze(0) if item.ndim == 1 else item
         if weights.ndim != 2 or weights.shape[1] != vocab_size or not bool((weights >= 0).all()):
-            raise EvidenceError(f"variable {variable}: weights must be non-negative, of shape (batch, {vocab_size}), not {tuple(item.shape)}")
+            raise EvidenceError(
+                f"variable {variable}: weights must be non-negative, of shape (batch, {vocab_size}), not {tuple(item.shape)}"
+            )
         return weights.T
     if item.ndim != 1 or int(item.min()) < -1 or int(item.max()) >= vocab_size:
-        raise EvidenceError(f"variable {variable}: observed values must be a (batch,) tensor in 0 … {vocab_size - 1} (or −1: marginalised)")
+        raise EvidenceError(
+            f"variable {variable}: observed values must be a (batch,) tensor in 0 … {vocab_size - 1} (or −1: marginalised)"
+        )
     return item.long()
 
 

@@ -47,7 +47,11 @@ class Emission:
     def value(self, layer: InputLayer, variable: int) -> Any:
         """The layer's value at the variable's evidence: (*unit_dims, batch or 1)."""
         tokens = self.evidence.tokens.get(variable)
-        return emit(self.semiring, layer, None, tokens) if tokens is not None else self._unobserved(layer, variable)
+        return (
+            emit(self.semiring, layer, None, tokens)
+            if tokens is not None
+            else self._unobserved(layer, variable)
+        )
 
     def _unobserved(self, layer: InputLayer, variable: int) -> Any:
         if variable in self.evidence.weights:
@@ -73,7 +77,9 @@ def backward(chain: Chain, semiring: SR, evidence: Evidence, n: int) -> Iterator
     beta = outer(semiring, chain.final, evidence.batch)
     yield beta
     for t in reversed(range(n)):
-        beta = apply(semiring, chain.left, emission.times(chain.inputs, t, apply(semiring, chain.right, beta)))
+        beta = apply(
+            semiring, chain.left, emission.times(chain.inputs, t, apply(semiring, chain.right, beta))
+        )
         yield beta
 
 
@@ -177,7 +183,9 @@ def downward(circuit: Circuit, semiring: SR, values: dict[int, Any]) -> dict[int
             flat = [a for block in axes for a in block]
             out = tuple(flat if layer.order is None else [flat[i] for i in layer.order])
             for i, child in enumerate(children):
-                operands = [(x, (*a, 0)) for j, (x, a) in enumerate(zip(below[1:], axes, strict=True)) if j != i]
+                operands = [
+                    (x, (*a, 0)) for j, (x, a) in enumerate(zip(below[1:], axes, strict=True)) if j != i
+                ]
                 accumulate(child, contract(semiring, [(below[0], (*out, 0)), *operands], (*axes[i], 0)))
     return derivatives
 

@@ -27,14 +27,18 @@ class StructuredPath(opt_einsum.paths.PathOptimizer):
     def __init__(self, structured: frozenset[int]) -> None:
         self.structured = structured
 
-    def __call__(self, inputs: list[Any], output: Any, size_dict: Any, memory_limit: int | None = None) -> Any:
+    def __call__(
+        self, inputs: list[Any], output: Any, size_dict: Any, memory_limit: int | None = None
+    ) -> Any:
         out = frozenset(output)
         best: tuple[float, list[tuple[int, int]]] = (inf, [])
 
         def size(labels: frozenset[Any]) -> float:
             return prod(size_dict[i] for i in labels)
 
-        def search(terms: list[tuple[frozenset[Any], bool]], cost: float, path: list[tuple[int, int]]) -> None:
+        def search(
+            terms: list[tuple[frozenset[Any], bool]], cost: float, path: list[tuple[int, int]]
+        ) -> None:
             nonlocal best
             if cost >= best[0]:
                 return
@@ -67,11 +71,17 @@ def plan(terms: tuple[Term, ...], out: Labels) -> Path:
         return ()
     if len(terms) == 2:
         return ((0, 1),)
-    names = {label: opt_einsum.get_symbol(i) for i, label in enumerate(dict.fromkeys(i for t, *_ in terms for i in t))}
+    names = {
+        label: opt_einsum.get_symbol(i)
+        for i, label in enumerate(dict.fromkeys(i for t, *_ in terms for i in t))
+    }
     sides = ",".join("".join(names[i] for i in labels) for labels, *_ in terms)
     equation = f"{sides}->{''.join(names[i] for i in out)}"
     optimizer: Any = StructuredPath(frozenset(k for k, term in enumerate(terms) if term[2]))
     path, _ = opt_einsum.contract_path(
-        equation, *(sizes for _, sizes, _ in terms), shapes=True, optimize=optimizer if len(terms) <= SEARCH_LIMIT else "auto"
+        equation,
+        *(sizes for _, sizes, _ in terms),
+        shapes=True,
+        optimize=optimizer if len(terms) <= SEARCH_LIMIT else "auto",
     )
     return tuple(tuple(step) for step in path)

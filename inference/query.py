@@ -44,7 +44,11 @@ def _prepare(model: Model, evidence: EvidenceLike, n: int | None) -> tuple[Evide
     if n is None:
         if evidence is None or isinstance(evidence, Mapping | Evidence):
             raise EvidenceError("a chain has no length of its own: give n, or evidence for each position")
-        n = evidence.shape[-2] if isinstance(evidence, Tensor) and evidence.is_floating_point() else len(evidence)
+        n = (
+            evidence.shape[-2]
+            if isinstance(evidence, Tensor) and evidence.is_floating_point()
+            else len(evidence)
+        )
         if isinstance(evidence, Tensor) and not evidence.is_floating_point():
             n = evidence.shape[-1]
     sizes = dict.fromkeys(range(n), model.vocab_size)
@@ -58,7 +62,9 @@ def _total(model: Model, semiring: Semiring[Any], evidence: Evidence, n: int, le
             raise EvidenceError("lengths are for chains; a circuit has a fixed set of variables")
         root = messages.upward(model, semiring, evidence)[model.root]
         if len(set(model.unit_dims(model.root)) - {1}):
-            raise CircuitError(f"the root (node {model.root}) has units {model.unit_dims(model.root)}; a query needs one")
+            raise CircuitError(
+                f"the root (node {model.root}) has units {model.unit_dims(model.root)}; a query needs one"
+            )
         return semiring.log(root).flatten().expand(evidence.batch)
     if lengths is not None:
         _check_lengths(lengths, n, evidence.batch)
@@ -99,12 +105,20 @@ def log_marginal(
         possible = _total(model, Boolean(), evidence.repeat(rows), len(variables), some) == 0
         if bool(possible.any()):
             rows = rows[possible]
-            exact = _total(model, Log(), evidence.repeat(rows), len(variables), None if lengths is None else lengths[rows])
+            exact = _total(
+                model,
+                Log(),
+                evidence.repeat(rows),
+                len(variables),
+                None if lengths is None else lengths[rows],
+            )
             result = result.index_put((rows,), exact.to(result.dtype))
     return result
 
 
-def partition(model: Model, *, n: int | None = None, semiring: Semiring[Any] | None = None) -> Float[Tensor, ""]:
+def partition(
+    model: Model, *, n: int | None = None, semiring: Semiring[Any] | None = None
+) -> Float[Tensor, ""]:
     """log Σ_x p(x): the log partition function, in nats (over sequences of length n for a chain)."""
     return log_marginal(model, None, n=n, semiring=semiring)[0]
 
@@ -128,11 +142,15 @@ def count(model: Model, evidence: EvidenceLike = None, *, n: int | None = None, 
         if isinstance(model, Automaton):
             model = model if model.is_unambiguous else model.determinize()
         else:
-            raise CircuitError("count: latent states make several paths for one sequence; count an automaton, or give paths=True")
+            raise CircuitError(
+                "count: latent states make several paths for one sequence; count an automaton, or give paths=True"
+            )
     evidence, variables = _prepare(model, evidence, n)
     total = float(_total(model, Counting(), evidence, len(variables), None).exp().sum())
     if total >= 2.0**52:
-        raise CircuitError(f"count: about {total:.3g} sequences, too many to count exactly; use log_marginal for the logarithm")
+        raise CircuitError(
+            f"count: about {total:.3g} sequences, too many to count exactly; use log_marginal for the logarithm"
+        )
     return round(total)
 
 
@@ -152,19 +170,32 @@ def conditional(
     table = _joint(model, Real(), evidence, asked, len(variables))
     total = table.flatten(1).logsumexp(1)
     if bool((total == -torch.inf).any()):
-        if bool((table_exact := _joint(model, Log(), evidence, asked, len(variables))).flatten(1).logsumexp(1).isneginf().any()):
-            raise EvidenceError("conditional: the evidence has probability zero, so there is no conditional distribution")
+        if bool(
+            (table_exact := _joint(model, Log(), evidence, asked, len(variables)))
+            .flatten(1)
+            .logsumexp(1)
+            .isneginf()
+            .any()
+        ):
+            raise EvidenceError(
+                "conditional: the evidence has probability zero, so there is no conditional distribution"
+            )
         table = table_exact
         total = table.flatten(1).logsumexp(1)
     return table - total.view(-1, *[1] * (table.ndim - 1))
 
 
-def _joint(model: Model, semiring: Semiring[Any], evidence: Evidence, asked: tuple[int, ...], n: int) -> Tensor:
+def _joint(
+    model: Model, semiring: Semiring[Any], evidence: Evidence, asked: tuple[int, ...], n: int
+) -> Tensor:
     """log p(x_asked, evidence): (batch, V_1, …)."""
     if len(asked) > 1:
         size = model.vocab_size(asked[0]) if isinstance(model, Circuit) else model.vocab_size
         rows = [
-            _joint(model, semiring, evidence.observe(asked[0], torch.full((evidence.batch,), v)), asked[1:], n) for v in range(size)
+            _joint(
+                model, semiring, evidence.observe(asked[0], torch.full((evidence.batch,), v)), asked[1:], n
+            )
+            for v in range(size)
         ]
         return torch.stack(rows, 1)
     if isinstance(model, Circuit):
@@ -244,7 +275,9 @@ def _in_order(
     score = torch.zeros(evidence.batch)
     if isinstance(model, Circuit):
         for v in variables:
-            table = semiring.log(messages.open_variable(model, semiring, evidence, v)).T.expand(evidence.batch, -1)
+            table = semiring.log(messages.open_variable(model, semiring, evidence, v)).T.expand(
+                evidence.batch, -1
+            )
             value, score = _pick(table + _weights(evidence, v, table.shape[1]), choose)
             evidence = evidence.observe(v, value)
             chosen.append(value)
@@ -255,9 +288,15 @@ def _in_order(
         table = semiring.log(messages.open_step(model, semiring, alpha, betas[t + 1])).T
         value, score = _pick(table + _weights(evidence, t, table.shape[1]), choose)
         chosen.append(value)
-        alpha = apply(semiring, model.right.T, emit(semiring, model.inputs, apply(semiring, model.left.T, alpha), value))
-        weight = _weights(evidence, t, table.shape[1]).expand(evidence.batch, -1).gather(1, value[:, None])[:, 0]
-        alpha = semiring.mul(alpha, semiring.lift(weight.exp().view([1] * len(model.cut_dims) + [-1]), batched=True))
+        alpha = apply(
+            semiring, model.right.T, emit(semiring, model.inputs, apply(semiring, model.left.T, alpha), value)
+        )
+        weight = (
+            _weights(evidence, t, table.shape[1]).expand(evidence.batch, -1).gather(1, value[:, None])[:, 0]
+        )
+        alpha = semiring.mul(
+            alpha, semiring.lift(weight.exp().view([1] * len(model.cut_dims) + [-1]), batched=True)
+        )
     return torch.stack(chosen, 1), score
 
 
@@ -283,7 +322,9 @@ def entropy(model: Model, *, n: int | None = None, joint: bool = False) -> Float
     states the entropy of x alone has no closed form, and :class:`CircuitError` is raised unless ``joint``.
     """
     if not joint and not (isinstance(model, Automaton) and model.is_unambiguous):
-        raise CircuitError("entropy: latent states make the entropy of x intractable; give joint=True for that of (x, latent states)")
+        raise CircuitError(
+            "entropy: latent states make the entropy of x intractable; give joint=True for that of (x, latent states)"
+        )
     leaves: dict[int, Tensor] = {}
 
     def watch(t: Tensor) -> Tensor:
@@ -294,7 +335,9 @@ def entropy(model: Model, *, n: int | None = None, joint: bool = False) -> Float
         log_z = partition(watched, n=n, semiring=Real())
         parameters = list(leaves.values())
         grads = torch.autograd.grad(log_z, parameters, allow_unused=True)
-    terms = [torch.special.xlogy(g * p, p).sum() for p, g in zip(parameters, grads, strict=True) if g is not None]
+    terms = [
+        torch.special.xlogy(g * p, p).sum() for p, g in zip(parameters, grads, strict=True) if g is not None
+    ]
     return (log_z - torch.stack(terms).sum()).detach()
 
 

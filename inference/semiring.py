@@ -76,6 +76,10 @@ class Semiring(ABC, Generic[Value]):
         """``count`` axes from ``axis`` on written as one."""
 
     @abstractmethod
+    def cat(self, values: Sequence[Value]) -> Value:
+        """Values joined along the batch."""
+
+    @abstractmethod
     def shape(self, x: Value) -> tuple[int, ...]:
         """The size of each axis."""
 
@@ -117,6 +121,9 @@ class TensorSemiring(Semiring[Tensor]):
     def merge(self, x: Tensor, axis: int, count: int) -> Tensor:
         return x.flatten(axis, axis + count - 1)
 
+    def cat(self, values: Sequence[Tensor]) -> Tensor:
+        return torch.cat(list(values), -1)
+
     def shape(self, x: Tensor) -> tuple[int, ...]:
         return tuple(x.shape)
 
@@ -128,13 +135,23 @@ def _einsum(a: Tensor, a_labels: Labels, b: Tensor, b_labels: Labels, out: Label
     """torch.einsum with dtype promotion, and a bare matmul where that is what it is."""
     dtype = torch.promote_types(a.dtype, b.dtype)
     a, b = a.to(dtype), b.to(dtype)
-    if len(a_labels) == len(b_labels) == len(out) == 2 and out[1] == b_labels[1] and a_labels[0] != a_labels[1]:
+    if (
+        len(a_labels) == len(b_labels) == len(out) == 2
+        and out[1] == b_labels[1]
+        and a_labels[0] != a_labels[1]
+    ):
         if a_labels == [out[0], b_labels[0]] and out[0] != out[1]:
             return a @ b
         if a_labels == [b_labels[0], out[0]] and out[0] != out[1]:
             return a.T @ b
     names = {label: i for i, label in enumerate(dict.fromkeys([*a_labels, *b_labels, *out]))}
-    operands: list[Any] = [a, [names[i] for i in a_labels], b, [names[i] for i in b_labels], [names[i] for i in out]]
+    operands: list[Any] = [
+        a,
+        [names[i] for i in a_labels],
+        b,
+        [names[i] for i in b_labels],
+        [names[i] for i in out],
+    ]
     return torch.einsum(*operands)
 
 
@@ -284,7 +301,9 @@ class Log(_LogDomain):
     def segment_sum(self, x: Tensor, index: Tensor, size: int, axis: int) -> Tensor:
         shape = list(x.shape)
         shape[axis] = size
-        top = x.new_full(shape, -float("inf")).scatter_reduce(axis, _segments(index, x, axis), x.detach(), "amax")
+        top = x.new_full(shape, -float("inf")).scatter_reduce(
+            axis, _segments(index, x, axis), x.detach(), "amax"
+        )
         top = _finite(top)
         total = x.new_zeros(shape).index_add(axis, index, (x - top.index_select(axis, index)).exp())
         return total.log() + top
@@ -353,13 +372,17 @@ class Real(Semiring[Scaled]):
         shape[axis] = scale_shape[axis] = size
         if s.shape[axis] == 1 and m.shape[axis] != 1:
             s = s.expand(*s.shape[:axis], m.shape[axis], *s.shape[axis + 1 :])
-        top = s.new_full(scale_shape, -float("inf")).scatter_reduce(axis, _segments(index, s, axis), s, "amax")
+        top = s.new_full(scale_shape, -float("inf")).scatter_reduce(
+            axis, _segments(index, s, axis), s, "amax"
+        )
         m = _shrink(m, s - _finite(top).index_select(axis, index))
         return _normalise(m.new_zeros(shape).index_add(axis, index, m), top)
 
     def gather(self, x: Scaled, index: Tensor, axis: int) -> Scaled:
         s = x.log_scale
-        return Scaled(x.mantissa.index_select(axis, index), s if s.shape[axis] == 1 else s.index_select(axis, index))
+        return Scaled(
+            x.mantissa.index_select(axis, index), s if s.shape[axis] == 1 else s.index_select(axis, index)
+        )
 
     def permute(self, x: Scaled, order: Sequence[int]) -> Scaled:
         return Scaled(x.mantissa.permute(list(order)), x.log_scale.permute(list(order)))
@@ -375,6 +398,11 @@ class Real(Semiring[Scaled]):
         if any(d != 1 for d in s.shape[axis:last]):
             s = s.expand(*s.shape[:axis], *m.shape[axis:last], *s.shape[last:])
         return Scaled(m.flatten(axis, last - 1), s.flatten(axis, last - 1))
+
+    def cat(self, values: Sequence[Scaled]) -> Scaled:
+        columns = tuple(max(s) for s in zip(*(x.log_scale.shape[:-1] for x in values), strict=True))
+        scales = [x.log_scale.expand(*columns, x.mantissa.shape[-1]) for x in values]
+        return Scaled(torch.cat([x.mantissa for x in values], -1), torch.cat(scales, -1))
 
     def shape(self, x: Scaled) -> tuple[int, ...]:
         return tuple(x.mantissa.shape)

@@ -19,7 +19,9 @@ class Algebra(Protocol):
     def lift(self, weight: Tensor) -> Any:
         """Non-negative weights as a value."""
 
-    def einsum(self, a: Any, a_labels: Sequence[int], b: Any, b_labels: Sequence[int], out: Sequence[int]) -> Any:
+    def einsum(
+        self, a: Any, a_labels: Sequence[int], b: Any, b_labels: Sequence[int], out: Sequence[int]
+    ) -> Any:
         """Σ a·b over the labels that are not in ``out``."""
 
     def gather(self, x: Any, index: Tensor, axis: int) -> Any:

@@ -1,9 +1,9 @@
 """Sum and product layers: how the units of a node follow from the units of its children.
 
-    Sum(L_1, …, L_m)    y = Σ_i L_i · x_i       (a mixture; smooth: all children over the same variables; neighbouring
-                                                unit axes of a child are read as one where an operator takes one)
-    Hadamard            y = x_1 ∘ … ∘ x_m       (children over disjoint variables, units of one shape)
-    Kronecker           y = x_1 ⊗ … ⊗ x_m       (children over disjoint variables)
+Sum(L_1, …, L_m)    y = Σ_i L_i · x_i       (a mixture; smooth: all children over the same variables; neighbouring
+                                            unit axes of a child are read as one where an operator takes one)
+Hadamard            y = x_1 ∘ … ∘ x_m       (children over disjoint variables, units of one shape)
+Kronecker           y = x_1 ⊗ … ⊗ x_m       (children over disjoint variables)
 """
 
 from __future__ import annotations
@@ -101,5 +101,7 @@ class Kronecker(InnerLayer):
         if self.order is None:
             return dims
         if sorted(self.order) != list(range(len(dims))):
-            raise ShapeError(f"Kronecker: order {self.order} is not a permutation of the {len(dims)} unit axes")
+            raise ShapeError(
+                f"Kronecker: order {self.order} is not a permutation of the {len(dims)} unit axes"
+            )
         return tuple(dims[i] for i in self.order)

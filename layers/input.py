@@ -67,7 +67,9 @@ class Categorical(InputLayer):
 
     def __init__(self, weight: Float[Tensor, "units vocab"]) -> None:
         if weight.ndim != 2 or 0 in weight.shape or not weight.is_floating_point():
-            raise ShapeError(f"Categorical: the weight must be a non-empty floating-point (units, vocab) matrix, not {tuple(weight.shape)} of {weight.dtype}")
+            raise ShapeError(
+                f"Categorical: the weight must be a non-empty floating-point (units, vocab) matrix, not {tuple(weight.shape)} of {weight.dtype}"
+            )
         self.weight = weight
         self.unit_dims, self.vocab_size = (weight.shape[0],), weight.shape[1]
 
@@ -92,13 +94,21 @@ class Labels(InputLayer):
     """
 
     def __init__(
-        self, unit: Int[Tensor, " ones"], klass: Int[Tensor, " ones"], token_class: Int[Tensor, " vocab"], num_units: int
+        self,
+        unit: Int[Tensor, " ones"],
+        klass: Int[Tensor, " ones"],
+        token_class: Int[Tensor, " vocab"],
+        num_units: int,
     ) -> None:
         if token_class.ndim != 1 or not len(token_class):
-            raise ShapeError(f"Labels: token_class must be a non-empty vector, not of shape {tuple(token_class.shape)}")
+            raise ShapeError(
+                f"Labels: token_class must be a non-empty vector, not of shape {tuple(token_class.shape)}"
+            )
         self.num_classes = int(token_class.max()) + 1 if int(token_class.max()) >= 0 else 1
         if len(klass) and int(klass.max()) >= self.num_classes:
-            raise ShapeError(f"Labels: class {int(klass.max())} has no token; there are {self.num_classes} classes")
+            raise ShapeError(
+                f"Labels: class {int(klass.max())} has no token; there are {self.num_classes} classes"
+            )
         self.token_class = token_class.long()
         self.incidence = Incidence(unit, klass, (num_units, self.num_classes))
         allowed = (self.token_class >= 0).nonzero().squeeze(1)

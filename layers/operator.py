@@ -107,7 +107,9 @@ class Dense(Leaf):
 
     def __init__(self, weight: Float[Tensor, "rows cols"]) -> None:
         if weight.ndim != 2 or 0 in weight.shape:
-            raise ShapeError(f"Dense: the weight must be a non-empty matrix, not of shape {tuple(weight.shape)}")
+            raise ShapeError(
+                f"Dense: the weight must be a non-empty matrix, not of shape {tuple(weight.shape)}"
+            )
         if not weight.is_floating_point():
             raise ShapeError(f"Dense: the weight must be floating point, not {weight.dtype}")
         self.weight = weight
@@ -160,7 +162,9 @@ class Diagonal(Leaf):
 
     def __init__(self, weight: Float[Tensor, " size"]) -> None:
         if weight.ndim != 1 or not len(weight):
-            raise ShapeError(f"Diagonal: the weight must be a non-empty vector, not of shape {tuple(weight.shape)}")
+            raise ShapeError(
+                f"Diagonal: the weight must be a non-empty vector, not of shape {tuple(weight.shape)}"
+            )
         self.weight = weight
         self.row_dims = self.col_dims = (len(weight),)
 
@@ -190,9 +194,14 @@ class Incidence(Structured):
 
     def __init__(self, row: Int[Tensor, " ones"], col: Int[Tensor, " ones"], shape: tuple[int, int]) -> None:
         if row.shape != col.shape or row.ndim != 1:
-            raise ShapeError(f"Incidence: row and col must be vectors of one length, not {tuple(row.shape)} and {tuple(col.shape)}")
+            raise ShapeError(
+                f"Incidence: row and col must be vectors of one length, not {tuple(row.shape)} and {tuple(col.shape)}"
+            )
         if len(row) and (
-            int(row.min()) < 0 or int(col.min()) < 0 or int(row.max()) >= shape[0] or int(col.max()) >= shape[1]
+            int(row.min()) < 0
+            or int(col.min()) < 0
+            or int(row.max()) >= shape[0]
+            or int(col.max()) >= shape[1]
         ):
             raise ShapeError(f"Incidence: an index lies outside the shape {shape}")
         self.row, self.col = row.long(), col.long()
@@ -215,7 +224,10 @@ class Incidence(Structured):
     def _on(self, device: torch.device) -> tuple[Tensor | None, Tensor | None]:
         """The index tensors on a device; None where the index is 0, 1, 2, … and there is nothing to do."""
         if device not in self._indices:
-            pair = [None if self._trivial(i, n) else i.to(device) for i, n in ((self.row, self.row_dims[0]), (self.col, self.col_dims[0]))]
+            pair = [
+                None if self._trivial(i, n) else i.to(device)
+                for i, n in ((self.row, self.row_dims[0]), (self.col, self.col_dims[0]))
+            ]
             self._indices[device] = (pair[0], pair[1])
         return self._indices[device]
 
@@ -245,14 +257,20 @@ class Monarch(Structured):
     """
 
     def __init__(
-        self, weights: Sequence[Float[Tensor, "..."]], axes: Sequence[int] | None = None, *, transposed: bool = False
+        self,
+        weights: Sequence[Float[Tensor, "..."]],
+        axes: Sequence[int] | None = None,
+        *,
+        transposed: bool = False,
     ) -> None:
         dims = tuple(weights[0].shape[:-1])
         self.weights, self.dims, self.transposed = list(weights), dims, transposed
         self.axes = tuple(axes) if axes is not None else tuple(reversed(range(len(dims))))
         for weight, axis in zip(self.weights, self.axes, strict=True):
             if tuple(weight.shape) != (*dims, dims[axis]):
-                raise ShapeError(f"Monarch: the factor for axis {axis} must have shape {(*dims, dims[axis])}, not {tuple(weight.shape)}")
+                raise ShapeError(
+                    f"Monarch: the factor for axis {axis} must have shape {(*dims, dims[axis])}, not {tuple(weight.shape)}"
+                )
         self.row_dims = self.col_dims = (prod(dims),)
 
     @property

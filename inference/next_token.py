@@ -1,0 +1,171 @@
+"""NextToken: which token comes next, given the prefix and that the rest must end well.
+
+For a chain and a number of tokens left r, with β_r the backward message over r marginalised steps,
+
+    m(v) = Bᵀ (Lᵀ α_{t−1} ∘ R β_{r−1})        (Dang et al. 2026, Algorithm 1)
+
+is the ⊕-total of all sequences with the prefix x_{<t}, token v, and r − 1 tokens more. In the Boolean semiring on an
+automaton it is the GCD mask (Eqs. 2–4); with β the states from which acceptance can be reached at all, the LCD mask
+(Eq. 1); in the real semiring on HMM × automaton, P-GCD. The chain is time-homogeneous, so one backward sweep serves every
+prompt, row and budget up to the horizon.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from ..circuits.chain import Chain
+from ..errors import BudgetTooSmall, CircuitError, EvidenceError, VocabularyMismatch
+from .contract import apply, emit, outer
+from .evidence import Evidence
+from .messages import backward, dot, open_step
+from .semiring import Boolean, Semiring
+
+Budgets = int | Int[Tensor, " batch"] | None
+
+
+class NextToken:
+    """The incremental next-token query of a chain in a semiring.
+
+    ``horizon``: the largest budget in tokens; None where no budget applies: the Boolean query then asks for acceptance at
+    any length, and another semiring must have ``final`` as its own backward message (an HMM: all ones).
+    """
+
+    def __init__(self, chain: Chain, horizon: int | None, semiring: Semiring[Any]) -> None:
+        if horizon is not None and horizon < 1:
+            raise BudgetTooSmall(needed=None, given=horizon)
+        self.chain, self.horizon, self.semiring = chain, horizon, semiring
+        self.vocab_size = chain.vocab_size
+        self.remaining: Int[Tensor, " batch"] = torch.zeros(0, dtype=torch.long)
+        self._betas = self._sweep()
+
+    def _sweep(self) -> Any:
+        """β for 0, 1, … tokens left along the batch axis; a single column where there is no horizon."""
+        sr, everything = self.semiring, Evidence(1)
+        if self.horizon is not None:
+            return sr.cat(list(backward(self.chain, sr, everything, self.horizon)))
+        first, second = backward(self.chain, sr, everything, 1)
+        if isinstance(sr, Boolean):
+            while not torch.equal(first, second := sr.add(first, second)):
+                _, second = backward(_ending_in(self.chain, first := second), sr, everything, 1)
+        elif not torch.allclose(sr.log(first).exp(), sr.log(second).exp(), rtol=1e-4):
+            raise CircuitError(
+                "NextToken: without a horizon the chain must be normalised (its final vector its own backward message)"
+            )
+        return first
+
+    def start(self, batch: int = 1, budgets: Budgets = None) -> Self:
+        """Begin ``batch`` empty prefixes, with ``budgets`` tokens left each (default: the horizon).
+
+        Raises :class:`BudgetTooSmall` if a budget is beyond the horizon or no accepted sequence has that length.
+        """
+        self._begin(batch)
+        if self.horizon is None:
+            self.remaining = torch.full((batch,), 2**31)
+            given = torch.zeros(batch, dtype=torch.long)
+        else:
+            self.remaining = (
+                torch.as_tensor(self.horizon if budgets is None else budgets).expand(batch).clone().long()
+            )
+            given = self.remaining
+            if int(given.min()) < 0 or int(given.max()) > self.horizon:
+                raise BudgetTooSmall(
+                    f"budgets must lie in 0 … {self.horizon}, the horizon of the query",
+                    needed=None,
+                    given=int(given.min()),
+                )
+        lengths = self.feasible_lengths()
+        if not bool(lengths[given].all()):
+            short = int(given[~lengths[given]].min())
+            enough = [n for n in lengths.nonzero().squeeze(1).tolist() if n > short]
+            raise BudgetTooSmall(
+                needed=None if self.horizon is None or not enough else enough[0], given=short
+            )
+        return self
+
+    def feasible_lengths(self) -> Bool[Tensor, " lengths"]:
+        """Whether some sequence of exactly 0, 1, … horizon tokens is accepted (one entry, any length, without a horizon)."""
+        count = self.semiring.shape(self._betas)[-1]
+        initial = outer(self.semiring, self.chain.initial, count)
+        return self.semiring.log(dot(self.semiring, initial, self._betas)) > -torch.inf
+
+    def log_weights(self) -> Float[Tensor, "batch vocab"]:
+        """m(v): the ⊕-total over accepted sequences with the prefix and then v, as a logarithm (nats), on an absolute scale."""
+        beta = self.semiring.gather(self._betas, self._left(), self.semiring.ndim(self._betas) - 1)
+        weights = self.semiring.log(open_step(self.chain, self.semiring, self._alpha, beta)).T
+        return weights.masked_fill(self.remaining.eq(0)[:, None], -torch.inf)
+
+    def scores(self) -> Float[Tensor, "batch vocab"]:
+        """m(v) over the ⊕-total of m (nats): log p(v | prefix, accepted) in Real, 0 or −inf in Boolean.
+
+        −inf everywhere where no token is left. Raises :class:`EvidenceError` where a row has tokens left but no mass.
+        """
+        m = self.log_weights()
+        total = self._total(m)
+        if bool((total.isneginf() & (self.remaining > 0)).any()):
+            raise EvidenceError(
+                "the chain gives this prefix and its accepted continuations no probability at all"
+            )
+        return m - total.masked_fill(total.isneginf(), 0)[:, None]
+
+    def _total(self, m: Tensor) -> Tensor:
+        return m.amax(1) if isinstance(self.semiring, Boolean) else m.logsumexp(1)
+
+    def mask(self) -> Bool[Tensor, "batch vocab"]:
+        """The tokens that still lead to an accepted sequence in the tokens left."""
+        return self.log_weights() > -torch.inf
+
+    def bitmask(self) -> Int[Tensor, "batch words"]:
+        """The mask packed into 32-bit words, token v in bit v mod 32 of word v div 32 (the layout of xgrammar and vLLM)."""
+        return pack_bits(self.mask())
+
+    def advance(self, tokens: Int[Tensor, " batch"]) -> None:
+        """Append one token to each prefix; rows with no tokens left stay as they are."""
+        self._check_tokens(tokens)
+        sr = self.semiring
+        after = apply(
+            sr,
+            self.chain.right.T,
+            emit(sr, self.chain.inputs, apply(sr, self.chain.left.T, self._alpha), tokens),
+        )
+        if bool((done := self.remaining == 0).any()):
+            both = sr.cat([after, self._alpha])
+            row = torch.arange(len(tokens))
+            after = sr.gather(both, torch.where(done, row + len(tokens), row), sr.ndim(both) - 1)
+        self._alpha = after
+        self.remaining = (self.remaining - 1).clamp(min=0)
+
+    def select(self, indices: Int[Tensor, " rows"]) -> None:
+        """Keep the rows ``indices``, in that order, with repetitions (resampling, beam search)."""
+        self._alpha = self.semiring.gather(self._alpha, indices, self.semiring.ndim(self._alpha) - 1)
+        self.remaining = self.remaining[indices]
+
+    def _begin(self, batch: int) -> None:
+        self._alpha = outer(self.semiring, self.chain.initial, batch)
+
+    def _left(self) -> Int[Tensor, " batch"]:
+        """The column of β after the next token."""
+        return torch.zeros_like(self.remaining) if self.horizon is None else (self.remaining - 1).clamp(min=0)
+
+    def _check_tokens(self, tokens: Tensor) -> None:
+        if tokens.shape != self.remaining.shape:
+            raise VocabularyMismatch(
+                f"advance: one token for each of {len(self.remaining)} rows, not shape {tuple(tokens.shape)}"
+            )
+        if len(tokens) and (int(tokens.min()) < 0 or int(tokens.max()) >= self.vocab_size):
+            raise VocabularyMismatch(f"advance: a token lies outside the vocabulary of {self.vocab_size}")
+
+
+def _ending_in(chain: Chain, final: Tensor) -> Chain:
+    return Chain(chain.initial, chain.left, chain.inputs, chain.right, (final.squeeze(-1),))
+
+
+def pack_bits(mask: Bool[Tensor, "batch vocab"]) -> Int[Tensor, "batch words"]:
+    """Booleans packed into little-endian 32-bit words."""
+    padded = torch.nn.functional.pad(mask, (0, -mask.shape[1] % 32)).view(mask.shape[0], -1, 32)
+    words = (padded.long() << torch.arange(32, device=mask.device)).sum(-1)
+    return torch.where(words >= 2**31, words - 2**32, words).int()

@@ -1,0 +1,228 @@
+"""P-GCD: the real next-token query on HMM × automaton (Dang et al. 2026, Algorithm 1), with work for what is live.
+
+For each live pair (row, state s) with HMM message α_s and each edge e: s → s' alive within the budget,
+
+    m(v) = Σ_e [v ∈ label(e)] · Σ_h B[h, v] · α_s[h] · (A β_{r−1})[h, s'],
+
+so the columns α_s ∘ Aβ_{r−1}[:, s'] are all that meets the emission: wide labels share one product with the whole of B,
+narrow ones gather their tokens' columns; nothing of size batch × edges × V is formed. Every column carries its own scale.
+Equal, by test, to ``NextToken(hmm * automaton, horizon, Real())``.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from typing import Self
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from ..circuits.automaton import Automaton
+from ..circuits.hmm import HMM
+from ..errors import TooManyStates, VocabularyMismatch
+from .contract import apply
+from .evidence import Evidence
+from .gcd import MaskQuery
+from .messages import backward
+from .next_token import Budgets
+from .semiring import Real, Scaled
+
+GATHER_CACHE_BYTES = 1 << 28
+WIDE = 0.25  # a label with at least this share of the vocabulary is scored for every token
+
+
+class ProductQuery(MaskQuery):
+    """The real query on HMM × automaton, beside the HMM's own query on the same prefix.
+
+    The automaton should be unambiguous: an ambiguous one weights each sequence by its number of accepting paths
+    (Thm 4.3), and ``lookahead`` is then an expected number of paths. :func:`pgcd` determinises where that is cheap.
+    """
+
+    def __init__(self, hmm: HMM, automaton: Automaton, horizon: int) -> None:
+        if hmm.vocab_size != automaton.vocab_size:
+            raise VocabularyMismatch(
+                f"the HMM has {hmm.vocab_size} tokens, the automaton {automaton.vocab_size}"
+            )
+        super().__init__(automaton, horizon)
+        self.hmm, self._real = hmm, Real()
+        emission = hmm.emission_probs
+        top = emission.amax(0)
+        self._emission = (
+            emission / torch.where(top > 0, top, 1)
+        ).T.contiguous()  # (V, H), each token's maximum one
+        self._log_top = top.double().log()  # −inf for a token that the HMM never emits
+        self._gathered: OrderedDict[int, tuple[Tensor, Tensor]] = OrderedDict()
+        future: list[Tensor] = []
+        scales: list[Tensor] = []
+        for r, beta in enumerate(backward(hmm * automaton, self._real, Evidence(1), horizon)):
+            if r < horizon:  # A β_r, one column for each automaton state
+                column = Scaled(beta.mantissa[..., 0], beta.log_scale[..., 0])
+                mantissa, scale = apply(self._real, hmm.transition, column)
+                future.append(mantissa.T)
+                scales.append(scale.expand(1, automaton.num_states)[0])
+        self._future, self._future_scale = (
+            torch.stack(future),
+            torch.stack(scales),
+        )  # (horizon, S, H), (horizon, S)
+        self._scored: tuple[Tensor, Tensor] | None = None
+
+    def start(self, batch: int = 1, budgets: Budgets = None) -> Self:
+        super().start(batch, budgets)
+        pi = self.hmm.initial_probs.double()
+        self._alpha = pi.repeat(
+            len(self._row), 1
+        )  # (pairs, H): p(prefix, path to the state, z_t = h), before emission
+        self._scale = torch.zeros(len(self._row), dtype=torch.float64)
+        self._prior = pi.repeat(batch, 1)  # (batch, H): p(prefix, z_t = h)
+        self._prior_scale = torch.zeros(batch, dtype=torch.float64)
+        self._scored = None
+        return self
+
+    def log_weights(self) -> Float[Tensor, "batch vocab"]:
+        """m(v) = log p_hmm(x_<t, v, the rest accepted within the budget), nats."""
+        return self._score()[0]
+
+    def lookahead(self) -> Float[Tensor, "batch vocab"]:
+        """log p_hmm(C | x_<t, v) = m(v) − log p_hmm(x_<t, v), nats, ≤ 0 for an unambiguous automaton.
+
+        −inf where the mask is False, and where the HMM itself gives the prefix no probability and so has no opinion.
+        """
+        m, h = self._score()
+        return torch.where(m > -torch.inf, m - h, -torch.inf)
+
+    def log_lookahead(self) -> Float[Tensor, " batch"]:
+        """log p_hmm(C | x_<t), nats; 0 or −inf where no token is left."""
+        row_mass = self._prior.sum(1).log() + self._prior_scale
+        final = self.automaton.final[0].double()[self._live]
+        ended = _row_logsumexp(
+            (self._alpha.sum(1) * final).log() + self._scale, self._row, len(self.remaining)
+        )
+        mass = torch.where(self.remaining > 0, self.log_weights().logsumexp(1), ended)
+        return torch.where(mass > -torch.inf, mass - row_mass, -torch.inf)
+
+    def _score(self) -> tuple[Tensor, Tensor]:
+        """(m, h): the product's and the HMM's absolute next-token log-weights, float64."""
+        if self._scored is None:
+            prior = self._prior.to(self._emission.dtype) @ self._emission.T
+            h = prior.double().log() + self._prior_scale[:, None] + self._log_top
+            self._scored = (self._product(), h)
+        return self._scored
+
+    def _product(self) -> Float[Tensor, "batch vocab"]:
+        out = torch.full((len(self.remaining), self.vocab_size), -torch.inf, dtype=torch.float64)
+        first, last = self._edge_first[self._live], self._edge_first[self._live + 1]
+        counts = torch.where(self.remaining[self._row] > 0, last - first, 0)
+        pair = torch.arange(len(counts)).repeat_interleave(counts)
+        edge = first[pair] + torch.arange(len(pair)) - (counts.cumsum(0) - counts)[pair]
+        row, target = self._row[pair], self.automaton.edge_target[edge]
+        alive = self._betas[target, self._column()[row]]
+        pair, edge, row, target = pair[alive], edge[alive], row[alive], target[alive]
+        left = self._left()[row]
+        columns = self._alpha[pair] * self._future[left, target]  # (Q, H)
+        top = columns.amax(1)
+        scale = self._scale[pair] + self._future_scale[left, target] + top.log()
+        columns = (columns / torch.where(top > 0, top, 1)[:, None]).to(self._emission.dtype)
+        order = edge.argsort()
+        columns, scale, row, edge = columns[order], scale[order], row[order], edge[order]
+        edges, sizes = torch.unique_consecutive(edge, return_counts=True)
+        for e, lines in zip(edges.tolist(), torch.arange(len(edge)).split(sizes.tolist()), strict=True):
+            tokens, emission = self._label(e)
+            scores = (
+                columns[lines] @ emission.T
+                if len(emission) == len(tokens)
+                else (columns[lines] @ emission.T)[:, tokens]
+            )
+            exact = scores.double().log() + scale[lines, None] + self._log_top[tokens]
+            at = (row[lines][:, None], tokens[None])
+            out[at] = torch.logaddexp(out[at], exact)
+        return out
+
+    def _label(self, edge: int) -> tuple[Tensor, Tensor]:
+        """The tokens of an edge, and their emission columns: gathered where they are few, else all of them."""
+        if edge in self._gathered:
+            self._gathered.move_to_end(edge)
+            return self._gathered[edge]
+        s, d = int(self.automaton.edge_source[edge]), int(self.automaton.edge_target[edge])
+        a, b = int(self._first[s]), int(self._first[s + 1])
+        classes = torch.zeros(self.labels.num_classes + 1, dtype=torch.bool)
+        classes[self._class[a:b][self._target[a:b] == d]] = True
+        tokens = classes[self.labels.token_class].nonzero().squeeze(1)
+        wide = len(tokens) >= WIDE * self.vocab_size
+        self._gathered[edge] = (tokens, self._emission if wide else self._emission[tokens])
+        size = sum(t.nbytes for pair in self._gathered.values() for t in pair if t is not self._emission)
+        while size > GATHER_CACHE_BYTES and len(self._gathered) > 1:
+            size -= sum(t.nbytes for t in self._gathered.popitem(last=False)[1] if t is not self._emission)
+        return self._gathered[edge]
+
+    def advance(self, tokens: Int[Tensor, " batch"]) -> None:
+        self._check_tokens(tokens)
+        done = self.remaining == 0
+        pair, row, state = self._step(tokens)
+        emitted = self.hmm.emission_probs.T[tokens].double()
+        moved, scale = self._transition(self._alpha * emitted[self._row], self._scale)
+        still = done[self._row]
+        moved, scale = torch.where(still[:, None], self._alpha, moved), torch.where(still, self._scale, scale)
+        # pairs that reach one state are added up
+        merged = torch.searchsorted(
+            row * self.automaton.num_states + state,
+            self._into[:, 0] * self.automaton.num_states + self._into[:, 1],
+        )
+        top = torch.full((len(row),), -torch.inf, dtype=torch.float64).scatter_reduce(
+            0, merged, scale[pair], "amax"
+        )
+        weight = (scale[pair] - torch.where(top.isfinite(), top, 0)[merged]).exp()
+        alpha = torch.zeros(len(row), self.hmm.hidden, dtype=torch.float64).index_add(
+            0, merged, moved[pair] * weight[:, None]
+        )
+        self._alpha, self._scale = _normalised(alpha, top)
+        prior, prior_scale = self._transition(self._prior * emitted, self._prior_scale)
+        self._prior = torch.where(done[:, None], self._prior, prior)
+        self._prior_scale = torch.where(done, self._prior_scale, prior_scale)
+        self._row, self._live = row, state
+        self.remaining = (self.remaining - 1).clamp(min=0)
+        self._scored = None
+
+    def _transition(self, alpha: Tensor, scale: Tensor) -> tuple[Tensor, Tensor]:
+        alpha, scale = _normalised(alpha, scale)
+        if not len(alpha):
+            return alpha, scale
+        value = Scaled(alpha.T.to(self._emission.dtype), scale[None])
+        mantissa, moved = apply(self._real, self.hmm.transition.T, value)
+        return mantissa.T.double(), moved[0]
+
+    def select(self, indices: Int[Tensor, " rows"]) -> None:
+        keep = self._select_pairs(indices)
+        self._alpha, self._scale = self._alpha[keep], self._scale[keep]
+        self._prior, self._prior_scale = self._prior[indices], self._prior_scale[indices]
+        if self._scored is not None:
+            self._scored = (self._scored[0][indices], self._scored[1][indices])
+        super().select(indices)
+
+
+def _normalised(alpha: Tensor, scale: Tensor) -> tuple[Tensor, Tensor]:
+    """Rows with maximum one and their scales; −inf for a row of zeros."""
+    if not len(alpha):
+        return alpha, scale
+    top = alpha.amax(1)
+    return alpha / torch.where(top > 0, top, 1)[:, None], scale + top.log()
+
+
+def _row_logsumexp(values: Tensor, row: Tensor, rows: int) -> Tensor:
+    top = torch.full((rows,), -torch.inf, dtype=values.dtype).scatter_reduce(0, row, values, "amax")
+    shift = torch.where(top.isfinite(), top, 0)
+    return torch.zeros(rows, dtype=values.dtype).index_add(0, row, (values - shift[row]).exp()).log() + shift
+
+
+def pgcd(hmm: HMM, automaton: Automaton, horizon: int) -> ProductQuery:
+    """Probabilistic GCD: p_hmm(next token | prefix, constraint within the budget) (Dang et al. 2026, Algorithm 1).
+
+    An ambiguous automaton is determinised if that costs few states; otherwise it stays as it is, and sequences count once
+    for each accepting path. Raises :class:`VocabularyMismatch` where HMM and automaton differ in their tokens.
+    """
+    if not automaton.is_deterministic:
+        try:
+            automaton = automaton.determinize(limit=4 * automaton.num_states + 64)
+        except TooManyStates:
+            pass
+    return ProductQuery(hmm, automaton, horizon)
