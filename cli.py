@@ -1,0 +1,263 @@
+"""The `tractile` command: generate under a constraint, look at what a constraint compiles to, distil an HMM.
+
+Results go to standard output; with `--json`, one JSON object is its last line. Errors go to standard error as one
+line, and the exit status is not zero: 1 when the input is refused (a `TractileError`, a file that isn't there or does
+not load), 2 when the command line is wrong.
+"""
+
+import dataclasses
+import json
+import sys
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+from transformers import AutoModelForCausalLM, AutoTokenizer
+from typer.core import TyperGroup
+from typer.exceptions import Abort, TyperException
+
+from . import constraints, distill
+from .circuits.hmm import HMM
+from .constraints import Constraint, Vocabulary
+from .embedded import load_hmm, load_lm
+from .errors import FormatError, TractileError
+from .inference.gcd import gcd
+from .inference.smc import Posterior, TransformersLM, smc
+
+
+class OneLineErrors(TyperGroup):
+    """A command group whose every error is one line on standard error."""
+
+    def main(self, *args: Any, **settings: Any) -> Any:
+        """Run the command, then exit with its status."""
+        try:
+            status = super().main(*args, **{**settings, "standalone_mode": False})
+        except TyperException as error:
+            status = _complain(error.format_message(), error.exit_code)
+        except (TractileError, OSError) as error:
+            status = _complain(str(error), 1)
+        except Abort:
+            status = _complain("aborted", 1)
+        sys.exit(status if isinstance(status, int) else 0)
+
+
+def _complain(message: str, status: int) -> int:
+    print("tractile: " + " ".join(message.split()), file=sys.stderr)
+    return status
+
+
+app = typer.Typer(
+    cls=OneLineErrors, add_completion=False, help="Constrained generation with tractable circuits."
+)
+_console = Console(soft_wrap=True)
+distill_app = typer.Typer(help="Distil a language model into an HMM.")
+app.add_typer(distill_app, name="distill")
+
+Regex = Annotated[str | None, typer.Option("--regex", help="The text matches this regular expression.")]
+JsonSchema = Annotated[
+    Path | None,
+    typer.Option("--json-schema", exists=True, dir_okay=False, help="The text is JSON of this schema."),
+]
+Keywords = Annotated[
+    str | None,
+    typer.Option("--keywords", metavar="A,B,…", help="The text contains these words, in any order."),
+]
+Model = Annotated[
+    Path | None,
+    typer.Option("--model", exists=True, help="Folder of a language model; default: the embedded one."),
+]
+Hmm = Annotated[
+    Path | None, typer.Option("--hmm", exists=True, help="Folder of an HMM; default: the embedded one.")
+]
+Corpus = Annotated[Path, typer.Option("--corpus", exists=True, file_okay=False, help="Folder of a corpus.")]
+MaxNewTokens = Annotated[int, typer.Option(min=1, help="Token budget, the end token included.")]
+Seed = Annotated[int, typer.Option(help="Seed of the random numbers.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object as the last line.")]
+
+
+class Proposal(StrEnum):
+    """How the next token is proposed."""
+
+    lm = "lm"
+    lcd = "lcd"
+    gcd = "gcd"
+    pgcd = "pgcd"
+
+
+class Transition(StrEnum):
+    """The form of a transition matrix."""
+
+    dense = "dense"
+    monarch = "monarch"
+
+
+@app.command()
+def generate(
+    prompt: Annotated[str, typer.Option(help="The text to continue.")],
+    regex: Regex = None,
+    json_schema: JsonSchema = None,
+    keywords: Keywords = None,
+    max_new_tokens: MaxNewTokens = 64,
+    particles: Annotated[int, typer.Option(min=1, help="Number of weighted samples.")] = 16,
+    proposal: Annotated[Proposal, typer.Option(help="Proposal distribution.")] = Proposal.pgcd,
+    seed: Seed = 0,
+    model: Model = None,
+    hmm: Hmm = None,
+    as_json: AsJson = False,
+) -> None:
+    """Draw weighted samples from a language model given a constraint and a token budget."""
+    constraint = _constraint(regex, json_schema, keywords)
+    network, tokenizer = _language_model(model)
+    guide = None
+    if proposal is Proposal.pgcd:
+        guide = load_hmm() if hmm is None else HMM.from_pretrained(hmm)
+    posterior = smc(
+        TransformersLM(network, tokenizer),
+        prompt,
+        constraint.compile(Vocabulary.from_tokenizer(tokenizer)),
+        proposal=proposal.value,
+        hmm=guide,
+        particles=particles,
+        max_new_tokens=max_new_tokens,
+        seed=seed,
+    )
+    _print_posterior(prompt, posterior, as_json)
+
+
+@app.command(name="compile")
+def compile_(
+    regex: Regex = None,
+    json_schema: JsonSchema = None,
+    keywords: Keywords = None,
+    tokenizer: Annotated[
+        Path | None, typer.Option(exists=True, help="Folder of a tokenizer; default: the embedded one.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Compile a constraint to an automaton over tokens, and say what came out."""
+    constraint = _constraint(regex, json_schema, keywords)
+    loaded = load_lm()[1] if tokenizer is None else _load(AutoTokenizer, tokenizer)
+    fa = constraint.compile(Vocabulary.from_tokenizer(loaded))
+    lengths = gcd(fa, horizon=fa.num_states).feasible_lengths()
+    facts = {
+        "states": fa.num_states,
+        "edges": fa.num_edges,
+        "vocab_size": fa.vocab_size,
+        "deterministic": fa.is_deterministic,
+        "unambiguous": fa.is_unambiguous,
+        "min_tokens": int(lengths.int().argmax()),
+    }
+    _print_facts(facts, as_json)
+
+
+@distill_app.command(name="sample")
+def distill_sample(
+    num_sequences: Annotated[int, typer.Option(min=1, help="Number of sequences.")],
+    max_new_tokens: MaxNewTokens,
+    out: Annotated[Path, typer.Option(help="Folder of the corpus.")],
+    seed: Seed = 0,
+    prompts: Annotated[
+        Path | None,
+        typer.Option(exists=True, dir_okay=False, help="One prompt in a line; default: the empty text."),
+    ] = None,
+    model: Model = None,
+) -> None:
+    """Draw a corpus from a language model, or finish one that was begun."""
+    texts = [""] if prompts is None else prompts.read_text(encoding="utf-8").splitlines()
+    lm = TransformersLM(*_language_model(model))
+    corpus = distill.sample(lm, out, num_sequences, max_new_tokens, texts, seed=seed)
+    _console.print(f"{len(corpus)} sequences, {corpus.num_tokens} tokens in {out}")
+
+
+@distill_app.command(name="train")
+def distill_train(
+    corpus: Corpus,
+    hidden: Annotated[int, typer.Option(min=1, help="Number of hidden states.")],
+    out: Annotated[Path, typer.Option(help="Folder of the HMM.")],
+    transition: Annotated[Transition, typer.Option(help="Form of the transition matrix.")] = Transition.dense,
+    epochs: Annotated[int, typer.Option(min=1, help="Passes over the corpus.")] = 6,
+    seed: Seed = 0,
+) -> None:
+    """Fit an HMM to a corpus by expectation maximisation."""
+    hmm = distill.train(corpus, hidden, transition.value, epochs, seed=seed, out=out)
+    _console.print(f"HMM of {hmm.hidden} hidden states over {hmm.vocab_size} tokens in {out}")
+
+
+@distill_app.command(name="eval")
+def distill_eval(
+    hmm: Annotated[Path, typer.Option(exists=True, help="Folder of the HMM.")],
+    corpus: Corpus,
+    as_json: AsJson = False,
+) -> None:
+    """How well an HMM predicts a corpus, in nats per token."""
+    evaluation = distill.evaluate(HMM.from_pretrained(hmm), distill.Corpus.load(corpus))
+    _print_facts(dataclasses.asdict(evaluation), as_json)
+
+
+def _constraint(regex: str | None, json_schema: Path | None, keywords: str | None) -> Constraint:
+    """The one constraint that the options name."""
+    if sum(option is not None for option in (regex, json_schema, keywords)) != 1:
+        raise typer.BadParameter("give exactly one of --regex, --json-schema and --keywords")
+    if regex is not None:
+        return constraints.regex(regex)
+    if keywords is not None:
+        return constraints.keywords([word.strip() for word in keywords.split(",")])
+    assert json_schema is not None
+    try:
+        return constraints.json_schema(json.loads(json_schema.read_text(encoding="utf-8")))
+    except ValueError as error:
+        raise FormatError(f"{json_schema} is not JSON: {error}") from error
+
+
+def _load(auto: Any, path: Path) -> Any:
+    """A pretrained model or tokenizer from a folder."""
+    try:
+        return auto.from_pretrained(path, local_files_only=True)
+    except (OSError, ValueError, KeyError) as error:
+        raise FormatError(f"{path} does not load: {error}") from error
+
+
+def _language_model(path: Path | None) -> tuple[Any, Any]:
+    """(model, tokenizer): from a folder, or the embedded ones."""
+    if path is None:
+        model, tokenizer = load_lm()
+        return model, tokenizer
+    return _load(AutoModelForCausalLM, path), _load(AutoTokenizer, path)
+
+
+def _print_posterior(prompt: str, posterior: Posterior, as_json: bool) -> None:
+    """The distinct texts with their weights, log Z and ESS; raises if no particle satisfies the constraint."""
+    texts = posterior.group_by(lambda particle: particle.text)
+    if as_json:
+        print(
+            json.dumps(
+                {"prompt": prompt, "text": posterior.best.text, **posterior.to_dict()}, ensure_ascii=False
+            )
+        )
+        return
+    table = Table("weight", "text", box=None)
+    for text, weight in texts.items():
+        table.add_row(f"{weight:.3f}", escape(text))
+    _console.print(table)
+    _console.print(
+        f"log Z = {posterior.log_evidence:.3f} nats, ESS = {posterior.ess:.1f} of {len(posterior.texts)} particles"
+    )
+
+
+def _print_facts(facts: dict[str, Any], as_json: bool) -> None:
+    """Names and values, one in a line."""
+    if as_json:
+        print(json.dumps(facts))
+        return
+    table = Table(show_header=False, box=None)
+    for name, value in facts.items():
+        table.add_row(name.replace("_", " "), f"{value:.4f}" if isinstance(value, float) else str(value))
+    _console.print(table)
+
+
+if __name__ == "__main__":
+    app()

@@ -1,0 +1,160 @@
+"""The command, run in this process; the embedded models stand in for `--model` and `--hmm`."""
+
+import json
+import math
+
+import pytest
+from typer.testing import CliRunner
+
+import tractile as tt
+from tractile.cli import app
+
+PROMPT = "Once upon a time, there was a"
+DOG = r"(.|\n)*\bdog\b(.|\n)*"
+
+
+def run(*arguments):
+    return CliRunner().invoke(app, [str(argument) for argument in arguments])
+
+
+def last_json(result):
+    assert result.exit_code == 0, result.stderr
+    return json.loads(result.stdout.splitlines()[-1])
+
+
+def assert_refused(result, status, *words):
+    assert result.exit_code == status
+    assert result.stdout == ""
+    assert len(result.stderr.splitlines()) == 1
+    for word in words:
+        assert word in result.stderr
+
+
+def test_generate_json_is_the_posterior():
+    arguments = ["generate", "--prompt", PROMPT, "--regex", " (red|blue) (hat|car)", "--max-new-tokens", 12]
+    arguments += ["--particles", 8, "--seed", 3, "--json"]
+    for proposal in ("gcd", "pgcd"):
+        found = last_json(run(*arguments, "--proposal", proposal))
+        assert found["prompt"] == PROMPT
+        assert found["text"] in {" red hat", " red car", " blue hat", " blue car"}
+        assert len(found["particles"]) == 8
+        assert math.isclose(sum(p["weight"] for p in found["particles"]), 1.0, rel_tol=1e-9)
+        assert found["log_evidence"] < 0
+        assert 1 <= found["ess"] <= 8 + 1e-9
+
+
+def test_generate_is_reproducible_and_follows_the_seed():
+    arguments = [
+        "generate",
+        "--prompt",
+        PROMPT,
+        "--keywords",
+        "dog",
+        "--max-new-tokens",
+        40,
+        "--particles",
+        4,
+        "--json",
+    ]
+    first, again, other = (last_json(run(*arguments, "--seed", seed)) for seed in (1, 1, 2))
+    assert first == again
+    assert first["particles"] != other["particles"]
+    assert all(
+        tt.constraints.keywords(["dog"]).accepts(p["text"]) for p in first["particles"] if p["weight"] > 0
+    )
+
+
+def test_generate_prints_text_weights_and_evidence():
+    result = run(
+        "generate", "--prompt", PROMPT, "--regex", " cat", "--max-new-tokens", 6, "--proposal", "gcd"
+    )
+    assert result.exit_code == 0, result.stderr
+    assert "cat" in result.stdout
+    assert "log Z" in result.stdout
+    assert "ESS" in result.stdout
+
+
+def test_generate_json_schema(tmp_path):
+    schema = tmp_path / "schema.json"
+    schema.write_text(json.dumps({"enum": ["cat", 7]}))
+    found = last_json(
+        run("generate", "--prompt", PROMPT, "--json-schema", schema, "--max-new-tokens", 10, "--json")
+    )
+    assert {json.loads(p["text"]) for p in found["particles"] if p["weight"] > 0} <= {"cat", 7}
+
+
+def test_model_and_hmm_from_folders(tmp_path):
+    from tractile.embedded import load_hmm, load_lm
+
+    model, tokenizer = load_lm()
+    model.save_pretrained(tmp_path / "lm")
+    tokenizer.save_pretrained(tmp_path / "lm")
+    load_hmm().save_pretrained(tmp_path / "hmm")
+    arguments = ["generate", "--prompt", PROMPT, "--regex", " (cat|dog)", "--max-new-tokens", 6, "--json"]
+    theirs = last_json(run(*arguments, "--model", tmp_path / "lm", "--hmm", tmp_path / "hmm"))
+    assert theirs["text"] == last_json(run(*arguments))["text"]
+
+
+def test_budget_too_small_is_refused():
+    result = run("generate", "--prompt", PROMPT, "--regex", "[a-z]{60}", "--max-new-tokens", 3)
+    assert_refused(result, 1, "budget", "3")
+
+
+def test_unsupported_constraints_and_files_are_refused(tmp_path):
+    assert_refused(run("compile", "--regex", r"(a)\1"), 1)
+    broken = tmp_path / "broken.json"
+    broken.write_text("{")
+    assert_refused(run("compile", "--json-schema", broken), 1, "broken.json")
+    assert_refused(run("compile", "--regex", "a", "--tokenizer", tmp_path), 1, "does not load")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["generate", "--prompt", "x"],
+        ["generate", "--prompt", "x", "--regex", "a", "--keywords", "b"],
+        ["generate", "--regex", "a"],
+        ["generate", "--prompt", "x", "--regex", "a", "--proposal", "magic"],
+        ["generate", "--prompt", "x", "--regex", "a", "--particles", "0"],
+        ["compile", "--json-schema", "no such file"],
+        ["nonsense"],
+    ],
+)
+def test_wrong_command_lines_are_refused(arguments):
+    assert_refused(run(*arguments), 2)
+
+
+def test_compile_says_what_the_automaton_is():
+    facts = last_json(run("compile", "--regex", "cat", "--json"))
+    vocab = tt.Vocabulary.from_tokenizer(tt.embedded.load_lm()[1])
+    fa = tt.constraints.regex("cat").compile(vocab)
+    assert facts["states"] == fa.num_states
+    assert facts["edges"] == fa.num_edges
+    assert facts["deterministic"] is fa.is_deterministic
+    with pytest.raises(tt.BudgetTooSmall):
+        tt.gcd(fa, horizon=facts["min_tokens"] - 1).start()
+    tt.gcd(fa, horizon=facts["min_tokens"]).start()
+    assert str(fa.num_states) in run("compile", "--regex", "cat").stdout
+
+
+def test_distill_from_corpus_to_generation(tmp_path):
+    corpus, hmm = tmp_path / "corpus", tmp_path / "hmm"
+    sampled = run(
+        "distill", "sample", "--num-sequences", 40, "--max-new-tokens", 8, "--out", corpus, "--seed", 0
+    )
+    assert sampled.exit_code == 0, sampled.stderr
+    trained = run(
+        "distill", "train", "--corpus", corpus, "--hidden", 4, "--epochs", 2, "--out", hmm, "--seed", 0
+    )
+    assert trained.exit_code == 0, trained.stderr
+    evaluation = last_json(run("distill", "eval", "--hmm", hmm, "--corpus", corpus, "--json"))
+    assert evaluation["sequences"] == 40
+    assert 0 < evaluation["nats_per_token"] < math.log(tt.HMM.from_pretrained(hmm).vocab_size)
+    found = run(
+        "generate", "--prompt", PROMPT, "--regex", " cat", "--hmm", hmm, "--max-new-tokens", 6, "--json"
+    )
+    assert last_json(found)["text"] == " cat"
+
+
+def test_distill_refuses_what_is_no_corpus(tmp_path):
+    assert_refused(run("distill", "eval", "--hmm", tmp_path, "--corpus", tmp_path), 1)
