@@ -14,7 +14,7 @@ extensions = [
     "sphinx.ext.napoleon",
     "sphinx.ext.mathjax",
 ]
-exclude_patterns = ["_build"]
+exclude_patterns = ["_build", "api/public-names.md", "benchmarks-tables.md"]
 templates_path = ["_templates"]
 
 myst_enable_extensions = ["amsmath", "dollarmath", "colon_fence", "deflist"]
