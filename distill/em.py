@@ -1,0 +1,180 @@
+"""Expectation-maximisation for HMMs: one rule for every parameter,
+
+    expected count of θ  =  θ · ∂ log p(x) / ∂θ,
+
+since a parameter that is used c times contributes θ^c. :func:`counts_by_autograd` is that rule on the engine, for any
+transition operator; :func:`expected_counts` is the same sum written out as one fused forward-backward pass (Baum and
+Welch), which is what training uses. Maximising is normalising the counts of each row; a mini-batch step blends,
+
+    θ ← (1 − η) θ + η · normalised counts.
+
+A transition is a product of factors, each rewriting one axis of the state (i_1, …, i_k): one factor if dense, several
+if Monarch. With F_s the forward message before factor s and G_s the backward message after it, the counts of the
+factor over all steps are W_s ∘ Σ_{t, batch} F_s ⊗ G_s: one large product each. A parameter that is zero stays zero.
+
+Axes here are (time, batch, state): tokens are known, so emissions are gathered row by row from the transposed emission.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from ..circuits.hmm import HMM
+from ..errors import CircuitError, EvidenceError
+from ..inference import messages
+from ..inference.contract import emit
+from ..inference.evidence import as_evidence
+from ..inference.semiring import Real
+from ..layers import Dense, Monarch, Operator
+
+
+class Counts(NamedTuple):
+    """Expected numbers of uses of each parameter, summed over a batch."""
+
+    initial: Float[Tensor, " hidden"]
+    transition: list[Tensor]  # shaped like transition.parameters()
+    emission: Float[Tensor, "hidden vocab"]
+    log_likelihood: Float[Tensor, ""]  # nats, summed over the batch
+
+    def __add__(self, other: Counts) -> Counts:  # type: ignore[override]
+        both = [a + b for a, b in zip(self.transition, other.transition, strict=True)]
+        return Counts(
+            self.initial + other.initial,
+            both,
+            self.emission + other.emission,
+            self.log_likelihood + other.log_likelihood,
+        )
+
+
+def counts_by_autograd(hmm: HMM, tokens: Int[Tensor, "batch length"]) -> Counts:
+    """The rule itself, by differentiating the engine's log p; the reference for :func:`expected_counts`.
+
+    The last step stops at the emission: the chain goes on to a next state, which nothing is known about.
+    """
+    free = hmm.map(lambda weight: weight.detach().clone().requires_grad_())
+    semiring, n = Real(), tokens.shape[1]
+    evidence = as_evidence(tokens, dict.fromkeys(range(n), hmm.vocab_size))
+    *_, alpha = messages.forward(free, semiring, evidence, n - 1)
+    last = emit(semiring, free.inputs, alpha, tokens[:, -1])
+    total = semiring.log(semiring.reduce(last, [0])).sum()
+    weights = [free.initial_probs, *free.transition.parameters(), free.emission_probs]
+    gradients = torch.autograd.grad(total, weights, allow_unused=True)
+    initial, *transition, emission = [
+        torch.zeros_like(w) if g is None else (w * g).detach()
+        for w, g in zip(weights, gradients, strict=True)
+    ]
+    return Counts(initial, transition, emission, total.detach())
+
+
+@torch.no_grad()
+def expected_counts(hmm: HMM, tokens: Int[Tensor, "batch length"]) -> Counts:
+    """Expected counts by one scaled forward-backward pass; memory is about (k + 2) · batch · length · hidden floats.
+
+    Raises :class:`EvidenceError` if a sequence is impossible and :class:`CircuitError` for a transition that is neither
+    dense nor Monarch.
+    """
+    factors = _factors(hmm.transition)
+    batch, n = tokens.shape
+    emitted = hmm.emission_probs.T.contiguous()[tokens.T]  # (time, batch, state); becomes the posterior below
+    before = [emitted.new_empty(n - 1, batch, hmm.hidden) for _ in factors]
+    after = [torch.empty_like(f) for f in before]
+    log_likelihood = emitted.new_zeros(batch)
+
+    message = hmm.initial_probs.expand(batch, -1)
+    for t in range(n):
+        message = message * emitted[t]
+        scale = message.sum(1, keepdim=True)
+        log_likelihood += scale[:, 0].log()
+        message /= scale
+        for s, factor in enumerate(factors if t + 1 < n else []):
+            before[s][t] = message
+            message = factor.forward(message)
+    if not bool(log_likelihood.isfinite().all()):
+        row = int((~log_likelihood.isfinite()).nonzero()[0])
+        raise EvidenceError(f"expected_counts: sequence {row} has probability zero under the HMM")
+
+    beta = torch.ones_like(emitted[0])
+    last = message
+    for t in range(n - 2, -1, -1):
+        alpha_next = last if t == n - 2 else before[0][t + 1]
+        message = beta * emitted[t + 1]
+        emitted[t + 1] = alpha_next * beta
+        for s in range(len(factors) - 1, -1, -1):
+            after[s][t] = message
+            message = factors[s].backward(message)
+        # Dividing by this sum makes every step's posterior sum to one, whatever the scale of the message was.
+        scale = (before[0][t] * message).sum(1, keepdim=True)
+        beta = message / scale
+        for part in after:
+            part[t] /= scale
+    emitted[0] = (last if n == 1 else before[0][0]) * beta
+
+    transition = [f.counts(b, a) for f, b, a in zip(factors, before, after, strict=True)]
+    emission = torch.zeros_like(hmm.emission_probs.T)
+    emission.index_add_(0, tokens.T.flatten(), emitted.flatten(0, 1))
+    return Counts(emitted[0].sum(0), transition, emission.T, log_likelihood.sum())
+
+
+def maximise(hmm: HMM, counts: Counts, pseudocount: float = 0.0) -> HMM:
+    """Normalised counts. ``pseudocount`` is added wherever the parameter is not zero; rows never used stay as they are."""
+
+    def normalise(weight: Tensor, count: Tensor) -> Tensor:
+        count = count + pseudocount * (weight > 0)
+        total = count.sum(-1, keepdim=True)
+        return torch.where(total > 0, count / total.clamp(min=torch.finfo(total.dtype).tiny), weight)
+
+    return _zip(normalise, hmm, counts.initial, counts.transition, counts.emission)
+
+
+def blend(old: HMM, new: HMM, step: float) -> HMM:
+    """(1 − η) old + η new, for every parameter."""
+    return _zip(
+        lambda a, b: torch.lerp(a, b, step),
+        old,
+        new.initial_probs,
+        new.transition.parameters(),
+        new.emission_probs,
+    )
+
+
+class _Factor:
+    """One factor of a transition: rewrites axis a of the state, W[i_1, …, i_k, new i_a]."""
+
+    def __init__(self, weight: Tensor, axis: int) -> None:
+        self.weight, self.dims = weight, weight.shape[:-1]
+        old = "abcdefghijkl"[: len(self.dims)]
+        new = old[:axis] + "z" + old[axis + 1 :]
+        self._forward = f"n{old},{old}z->n{new}"
+        self._backward = f"n{new},{old}z->n{old}"
+        self._counts = f"n{old},n{new}->{old}z"
+
+    def forward(self, message: Tensor) -> Tensor:
+        return torch.einsum(self._forward, message.unflatten(1, self.dims), self.weight).flatten(1)
+
+    def backward(self, message: Tensor) -> Tensor:
+        return torch.einsum(self._backward, message.unflatten(1, self.dims), self.weight).flatten(1)
+
+    def counts(self, before: Tensor, after: Tensor) -> Tensor:
+        """W ∘ Σ before ⊗ after over time and batch."""
+        rows = [x.flatten(0, 1).unflatten(1, self.dims) for x in (before, after)]
+        return self.weight * torch.einsum(self._counts, *rows)
+
+
+def _factors(transition: Operator) -> list[_Factor]:
+    if isinstance(transition, Dense):
+        return [_Factor(transition.weight, 0)]
+    if isinstance(transition, Monarch) and not transition.transposed:
+        return [_Factor(w, axis) for w, axis in zip(transition.weights, transition.axes, strict=True)]
+    raise CircuitError(f"EM: the transition must be Dense or Monarch, not {transition!r}")
+
+
+def _zip(fn: object, hmm: HMM, initial: Tensor, transition: list[Tensor], emission: Tensor) -> HMM:
+    """A new HMM from its parameters and others of the same shapes, pair by pair."""
+    assert callable(fn)
+    others = iter(transition)
+    operator = hmm.transition.map(lambda weight: fn(weight, next(others)))
+    return HMM(fn(hmm.initial_probs, initial), operator, fn(hmm.emission_probs, emission))

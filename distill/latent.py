@@ -1,0 +1,137 @@
+"""Where EM starts: hidden states read off the language model.
+
+The last hidden state of the model after each token of a corpus is a point; k-means makes H − 1 clusters of the points,
+and every token is then labelled with the cluster that emitted it. With the states observed, maximum likelihood is
+counting: no iterations, and EM begins close to where it will end.
+
+The last state, H − 1, is the *end*: it alone emits the end-of-sequence token, emits nothing else, and is never left.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from ..circuits.hmm import HMM
+from ..errors import ShapeError
+from .corpus import Corpus
+from .em import Counts, maximise
+
+
+def random_start(corpus: Corpus, hidden: int, transition: str = "dense", seed: int = 0) -> HMM:
+    """Random transitions and noisy copies of the corpus's token frequencies, with an end state."""
+    manifest = corpus.manifest
+    hmm = HMM.random(hidden, manifest.vocab_size, transition, seed)
+    frequency = torch.bincount(corpus.tokens.flatten(), minlength=manifest.vocab_size) + 0.01
+    emission = frequency * hmm.emission_probs
+    hmm = HMM(hmm.initial_probs, hmm.transition, emission / emission.sum(1, keepdim=True))
+    return with_end_state(hmm, manifest.eos_token_id)
+
+
+def with_end_state(hmm: HMM, eos_token_id: int) -> HMM:
+    """The same HMM with its last state made the end: absorbing, and the only one to emit ``eos_token_id``."""
+    emission = hmm.emission_probs.clone()
+    emission[:, eos_token_id] = 0
+    emission[-1] = 0
+    emission[-1, eos_token_id] = 1
+    transition = hmm.transition.map(torch.clone)
+    for weight in transition.parameters():
+        # (i_1, …, i_k) all last: whichever axis the factor rewrites, the new index is the last one too
+        last = weight[(-1,) * (weight.ndim - 1)]
+        last.zero_()[-1] = 1
+    return HMM(hmm.initial_probs, transition, emission / emission.sum(1, keepdim=True))
+
+
+@torch.inference_mode()
+def initialise(
+    model: Any,
+    tokenizer: Any,
+    corpus: Corpus,
+    hidden: int,
+    transition: str = "dense",
+    *,
+    sequences: int = 20_000,
+    iterations: int = 20,
+    seed: int = 0,
+) -> HMM:
+    """An HMM whose states are clusters of a transformers model's last hidden states over the first ``sequences``."""
+    part = corpus.select(torch.arange(min(sequences, len(corpus))))
+    tokens, eos = part.tokens, part.manifest.eos_token_id
+    points = hidden_states(model, tokenizer, part)
+    text = tokens != eos
+    if int(text.sum()) < hidden:
+        raise ShapeError(f"initialise: {int(text.sum())} tokens are too few for {hidden} hidden states")
+    states = torch.full_like(tokens, hidden - 1)
+    states[text] = kmeans(points[text], hidden - 1, iterations, seed)
+
+    base = with_end_state(HMM.random(hidden, part.manifest.vocab_size, transition, seed), eos)
+    return maximise(base, _observed(base, states, tokens), pseudocount=0.01)
+
+
+def hidden_states(
+    model: Any, tokenizer: Any, corpus: Corpus, batch_size: int = 256
+) -> Float[Tensor, "sequences length width"]:
+    """The model's last hidden state after reading the prompt and the tokens up to and including each token."""
+    prompts = [tokenizer(p).input_ids if isinstance(p, str) else p for p in corpus.manifest.prompts]
+    n, found = corpus.tokens.shape[1], []
+    for start in range(0, len(corpus), batch_size):
+        heads = [prompts[i] for i in corpus.prompt[start : start + batch_size].tolist()]
+        tokens = corpus.tokens[start : start + batch_size]
+        offset = torch.tensor([len(head) for head in heads])
+        ids = torch.full((len(heads), int(offset.max()) + n), corpus.manifest.eos_token_id)
+        for row, head in enumerate(heads):  # padded on the right, where a causal model does not look
+            ids[row, : len(head) + n] = torch.cat([torch.tensor(head), tokens[row]])
+        states = model(input_ids=ids, output_hidden_states=True, use_cache=False).hidden_states[-1]
+        places = offset[:, None] + torch.arange(n)
+        found.append(states.gather(1, places[:, :, None].expand(-1, -1, states.shape[2])).half())
+    return torch.cat(found)
+
+
+def kmeans(
+    points: Float[Tensor, "points width"],
+    clusters: int,
+    iterations: int = 20,
+    seed: int = 0,
+    batch: int = 65_536,
+) -> Int[Tensor, " points"]:
+    """Mini-batch k-means (Sculley 2010): the cluster of each point. Clusters that lose all points start anew at random."""
+    generator = torch.Generator().manual_seed(seed)
+    centres = points[torch.randperm(len(points), generator=generator)[:clusters]].float()
+    weight = torch.zeros(clusters)
+    for _ in range(iterations):
+        chosen = points[torch.randint(len(points), (min(batch, len(points)),), generator=generator)].float()
+        label = _nearest(chosen, centres)
+        count = torch.bincount(label, minlength=clusters).float()
+        total = torch.zeros_like(centres).index_add_(0, label, chosen)
+        weight = 0.5 * weight + count  # older batches were labelled by worse centres
+        centres += (total - count[:, None] * centres) / weight.clamp(min=1)[:, None]
+        empty = weight < 0.5
+        centres[empty] = chosen[torch.randint(len(chosen), (int(empty.sum()),), generator=generator)]
+    return torch.cat([_nearest(part.float(), centres) for part in points.split(batch)])
+
+
+def _nearest(points: Tensor, centres: Tensor) -> Tensor:
+    return torch.addmm(centres.square().sum(1), points, centres.T, beta=1, alpha=-2).argmin(1)
+
+
+def _observed(hmm: HMM, states: Int[Tensor, "batch length"], tokens: Int[Tensor, "batch length"]) -> Counts:
+    """Counts when the hidden states are known: how often each parameter was used."""
+    initial = torch.bincount(states[:, 0], minlength=hmm.hidden).float()
+    pair = (states * hmm.vocab_size + tokens).flatten()
+    emission = torch.bincount(pair, minlength=hmm.hidden * hmm.vocab_size).view(hmm.hidden, -1).float()
+    transition = []
+    weights = hmm.transition.parameters()
+    dims = weights[0].shape[:-1]
+    here = list(torch.unravel_index(states[:, :-1].flatten(), dims))
+    there = torch.unravel_index(states[:, 1:].flatten(), dims)
+    for weight, axis in zip(weights, getattr(hmm.transition, "axes", (0,)), strict=True):
+        flat = torch.zeros_like(weight).flatten()
+        index = torch.zeros_like(here[0])
+        for size, value in zip(weight.shape, [*here, there[axis]], strict=True):
+            index = index * size + value
+        transition.append(flat.index_add_(0, index, torch.ones(len(index))).view_as(weight))
+        here[axis] = there[axis]
+    return Counts(initial, transition, emission, torch.zeros(()))

@@ -1,0 +1,204 @@
+"""EM: the fused counts are θ · ∂ log p/∂θ, plain Baum-Welch written out, and never lower the likelihood."""
+
+import pytest
+import torch
+from torch import Tensor
+
+import tractile as tt
+from tractile.distill import counts_by_autograd, expected_counts, maximise
+from tractile.distill.latent import with_end_state
+from tractile.distill.train import em_step, smooth
+from tractile.errors import CircuitError, EvidenceError
+from tractile.layers import Identity, Monarch
+
+
+def random_hmm(hidden: int, vocab_size: int, transition: str, seed: int) -> tt.HMM:
+    return tt.HMM.random(hidden, vocab_size, transition, seed=seed, dtype=torch.float64)
+
+
+def random_tokens(vocab_size: int, batch: int, length: int, seed: int = 0) -> Tensor:
+    return torch.randint(vocab_size, (batch, length), generator=torch.Generator().manual_seed(seed))
+
+
+def baum_welch(pi: Tensor, a: Tensor, b: Tensor, tokens: Tensor) -> tuple[Tensor, Tensor, Tensor, float]:
+    """Expected counts by the textbook recursions without scaling, one sequence and one state at a time."""
+    hidden = len(pi)
+    counts = torch.zeros_like(pi), torch.zeros_like(a), torch.zeros_like(b)
+    total = 0.0
+    for x in tokens.tolist():
+        n = len(x)
+        alpha = torch.zeros(n, hidden, dtype=pi.dtype)
+        beta = torch.ones(n, hidden, dtype=pi.dtype)
+        alpha[0] = pi * b[:, x[0]]
+        for t in range(1, n):
+            for j in range(hidden):
+                alpha[t, j] = b[j, x[t]] * sum(alpha[t - 1, i] * a[i, j] for i in range(hidden))
+        for t in range(n - 2, -1, -1):
+            for i in range(hidden):
+                beta[t, i] = sum(a[i, j] * b[j, x[t + 1]] * beta[t + 1, j] for j in range(hidden))
+        p = alpha[-1].sum()
+        total += float(p.log())
+        counts[0].add_(alpha[0] * beta[0] / p)
+        for t in range(n):
+            counts[2][:, x[t]] += alpha[t] * beta[t] / p
+            if t + 1 < n:
+                counts[1].add_(alpha[t][:, None] * a * (b[:, x[t + 1]] * beta[t + 1])[None] / p)
+    return *counts, total
+
+
+def close(a: Tensor, b: Tensor, tolerance: float = 1e-8) -> None:
+    torch.testing.assert_close(a, b, rtol=tolerance, atol=tolerance)
+
+
+@pytest.mark.parametrize("length", [1, 2, 7])
+def test_dense_counts_are_baum_welch(length: int) -> None:
+    hmm, tokens = random_hmm(4, 3, "dense", 1), random_tokens(3, 5, length)
+    initial, transition, emission, total = baum_welch(
+        hmm.initial_probs, hmm.transition.parameters()[0], hmm.emission_probs, tokens
+    )
+    found = expected_counts(hmm, tokens)
+    close(found.initial, initial)
+    close(found.transition[0], transition)
+    close(found.emission, emission)
+    assert float(found.log_likelihood) == pytest.approx(total, rel=1e-12)
+    assert total == pytest.approx(float(hmm.log_prob(tokens).sum()), rel=1e-12)
+
+    step = maximise(hmm, found)
+    close(
+        step.transition.parameters()[0], transition / transition.sum(1, keepdim=True)
+    ) if length > 1 else None
+    close(step.emission_probs, emission / emission.sum(1, keepdim=True))
+
+
+@pytest.mark.parametrize(
+    ("dims", "axes"), [((2, 3), None), ((3, 2), (0, 1)), ((2, 2, 2), None), ((2, 3), (1, 0, 1))]
+)
+def test_monarch_counts_are_those_of_the_expanded_chain(
+    dims: tuple[int, ...], axes: tuple[int, ...] | None
+) -> None:
+    """The factors as explicit hidden steps: E[uses of W_s] summed from the dense pair counts of the product matrix.
+
+    The dense count of (z, z') is shared out over the paths z → … → z' through the factors; with each axis rewritten
+    by index, the path is found by enumerating every intermediate state.
+    """
+    generator = torch.Generator().manual_seed(5)
+    order = axes if axes is not None else tuple(reversed(range(len(dims))))
+    weights = [
+        torch.rand(*dims, dims[axis], generator=generator, dtype=torch.float64).softmax(-1) for axis in order
+    ]
+    base = random_hmm(int(torch.tensor(dims).prod()), 3, "dense", 2)
+    operator = Monarch(weights, axes)
+    hmm = tt.HMM(base.initial_probs, operator, base.emission_probs)
+    tokens = random_tokens(3, 4, 6)
+    pairs = baum_welch(base.initial_probs, operator.dense(), base.emission_probs, tokens)
+
+    expected = [torch.zeros_like(w) for w in weights]
+
+    def walk(
+        start: tuple[int, ...], now: tuple[int, ...], s: int, mass: float, used: list[tuple[int, ...]]
+    ) -> None:
+        if s == len(weights):
+            row = torch.arange(hmm.hidden).view(dims)[start]
+            col = torch.arange(hmm.hidden).view(dims)[now]
+            share = mass / float(operator.dense()[row, col])
+            for factor, index in enumerate(used):
+                expected[factor][index] += float(pairs[1][row, col]) * share
+            return
+        for new in range(dims[order[s]]):
+            index = (*now, new)
+            after = tuple(new if axis == order[s] else i for axis, i in enumerate(now))
+            walk(start, after, s + 1, mass * float(weights[s][index]), [*used, index])
+
+    for start in torch.cartesian_prod(*(torch.arange(d) for d in dims)).tolist():
+        walk(tuple(start), tuple(start), 0, 1.0, [])
+    found = expected_counts(hmm, tokens)
+    close(found.initial, pairs[0])
+    close(found.emission, pairs[2])
+    for have, want in zip(found.transition, expected, strict=True):
+        close(have, want)
+
+
+@pytest.mark.parametrize("transition", ["dense", "monarch"])
+@pytest.mark.parametrize("length", [1, 2, 9])
+def test_fused_counts_are_parameter_times_derivative(transition: str, length: int) -> None:
+    hmm, tokens = random_hmm(6, 5, transition, 3), random_tokens(5, 4, length)
+    fused, rule = expected_counts(hmm, tokens), counts_by_autograd(hmm, tokens)
+    for a, b in zip(
+        [fused.initial, *fused.transition, fused.emission],
+        [rule.initial, *rule.transition, rule.emission],
+        strict=True,
+    ):
+        close(a, b, 1e-10)
+    close(fused.log_likelihood, rule.log_likelihood, 1e-12)
+
+
+@pytest.mark.parametrize("transition", ["dense", "monarch"])
+def test_counts_add_up(transition: str) -> None:
+    """Each token is emitted once, each step moves once through each factor."""
+    hmm, tokens = random_hmm(6, 4, transition, 0), random_tokens(4, 7, 8)
+    counts = expected_counts(hmm, tokens)
+    assert float(counts.initial.sum()) == pytest.approx(7)
+    assert float(counts.emission.sum()) == pytest.approx(7 * 8)
+    for factor in counts.transition:
+        assert float(factor.sum()) == pytest.approx(7 * 7)
+    close(counts.emission.sum(0), torch.bincount(tokens.flatten(), minlength=4).double())
+
+
+@pytest.mark.parametrize("transition", ["dense", "monarch"])
+def test_em_never_lowers_the_likelihood(transition: str) -> None:
+    hmm, tokens = random_hmm(6, 4, transition, 7), random_tokens(4, 30, 6)
+    values = []
+    for _ in range(15):
+        counts = expected_counts(hmm, tokens)
+        values.append(float(counts.log_likelihood))
+        hmm = maximise(hmm, counts)
+    assert all(b >= a - 1e-9 for a, b in zip(values, values[1:], strict=False)), values
+    assert values[-1] > values[0] + 1
+
+
+def test_long_sequences_neither_underflow_nor_overflow() -> None:
+    """2,000 tokens in float32 agree with float64: p(x) is far below the smallest float."""
+    hmm, tokens = random_hmm(8, 50, "dense", 4), random_tokens(50, 3, 2000)
+    single = expected_counts(hmm.to(dtype=torch.float32), tokens)
+    double = expected_counts(hmm, tokens)
+    assert float(double.log_likelihood) < -20_000
+    close(single.emission.double(), double.emission, 2e-3)
+    close(single.transition[0].double(), double.transition[0], 2e-3)
+
+
+def test_mini_batch_step_blends_counts_over_chunks() -> None:
+    hmm, tokens = random_hmm(4, 3, "dense", 1), random_tokens(3, 10, 5)
+    whole = maximise(hmm, expected_counts(hmm, tokens), 0.1)
+    step = em_step(hmm, tokens, 0.25, 0.1, chunk_size=3)
+    close(step.emission_probs, 0.75 * hmm.emission_probs + 0.25 * whole.emission_probs)
+    close(
+        step.transition.parameters()[0],
+        0.75 * hmm.transition.parameters()[0] + 0.25 * whole.transition.parameters()[0],
+    )
+
+
+@pytest.mark.parametrize("transition", ["dense", "monarch"])
+def test_the_end_state_survives_pseudocounts_and_smoothing(transition: str) -> None:
+    eos = 2
+    hmm = with_end_state(random_hmm(6, 4, transition, 9), eos)
+    tokens = random_tokens(4, 20, 8)
+    ended = (tokens == eos).int().cumsum(1) > 0
+    tokens = tokens.masked_fill(ended, eos)
+    for _ in range(3):
+        hmm = em_step(hmm, tokens, 0.9, 0.5, 8)
+    hmm = smooth(hmm, 0.01, eos)
+    after_end = torch.tensor([[0, eos, 1], [0, eos, eos]])
+    assert hmm.log_prob(after_end)[0] == -torch.inf
+    assert torch.isfinite(hmm.log_prob(after_end)[1])
+    close(hmm.log_prob(after_end[1:]), hmm.log_prob(after_end[1:, :2]))  # padding is free
+    others = torch.arange(4) != eos
+    assert (hmm.emission_probs[:-1][:, others] > 0.001).all()
+
+
+def test_bad_input() -> None:
+    hmm = with_end_state(random_hmm(3, 3, "dense", 0), 2)
+    with pytest.raises(EvidenceError, match="sequence 1"):
+        expected_counts(hmm, torch.tensor([[0, 1], [2, 0]]))
+    identity = tt.HMM(hmm.initial_probs, Identity(3), hmm.emission_probs)
+    with pytest.raises(CircuitError, match="Identity"):
+        expected_counts(identity, torch.tensor([[0, 1]]))
