@@ -48,7 +48,9 @@ class BudgetTooSmall(TractileError, ValueError):
     def __init__(self, message: str = "", *, needed: int | None, given: int) -> None:
         if not message:
             need = "no budget would do" if needed is None else f"{needed} tokens are needed"
-            message = f"no accepted sequence fits the budget: {need}, {given} given; raise the budget or relax the constraint"
+            message = (
+                f"no accepted sequence fits the budget: {need}, {given} given; raise the budget or relax it"
+            )
         super().__init__(message)
         self.needed = needed
         self.given = given

@@ -18,7 +18,7 @@ import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
 
-from ..errors import ShapeError, TooManyStates
+from ..errors import ShapeError
 from ..layers import Incidence, Labels
 from ..layers.operator import TensorMap
 from .chain import Chain
@@ -33,24 +33,22 @@ Ints = Sequence[int] | np.ndarray[Any, Any] | Tensor
 class Automaton(Chain):
     """A non-deterministic finite automaton over token ids; deterministic where its transitions are.
 
-    ``source``, ``klass``, ``target``: one entry for each transition (state, token class, state); ``token_class``: the
-    class of each token, −1 for tokens that no transition takes. ``edge_source`` and ``edge_target`` (E,) are the grouped
-    edges; ``eos_token_id`` is set where the automaton ends in an end-of-sequence sink. Raises :class:`ShapeError` where
+    ``transitions``: a row for each (state, token class, state); ``token_class``: the
+    class of each token, −1 for tokens that no transition takes. ``edge_source`` and ``edge_target`` (E,) are the
+    grouped edges; ``eos_token_id`` is set where the automaton ends in an end-of-sequence sink. Raises :class:`ShapeError` where
     an index is out of range.
     """
 
     def __init__(
         self,
-        source: Ints,
-        klass: Ints,
-        target: Ints,
+        transitions: Int[Tensor, "transitions 3"] | np.ndarray[Any, Any],
         token_class: Ints,
         start: Iterable[int],
         accept: Iterable[int],
         num_states: int,
         eos_token_id: int | None = None,
     ) -> None:
-        triples = torch.stack([_ints(source), _ints(klass), _ints(target)], 1)
+        triples = _ints(transitions).view(-1, 3)
         starts, accepts = sorted(set(start)), sorted(set(accept))
         if num_states < 1 or not starts:
             raise ShapeError(
@@ -61,7 +59,7 @@ class Automaton(Chain):
             raise ShapeError(f"Automaton: a state lies outside 0 … {num_states - 1}")
         if len(triples) and int(triples[:, 1].min()) < 0:
             raise ShapeError("Automaton: a transition has a negative token class")
-        triples = torch.unique(triples, dim=0) if len(triples) else triples.view(0, 3)
+        triples = torch.unique(triples, dim=0) if len(triples) else triples
         key = triples[:, 0] * num_states + triples[:, 2]
         pairs, edge = torch.unique(key, return_inverse=True)
         self.edge_source, self.edge_target = pairs // num_states, pairs % num_states
@@ -91,7 +89,8 @@ class Automaton(Chain):
         eos_token_id: int | None = None,
     ) -> Automaton:
         """From one row for each (state, token class, state) transition; see the class."""
-        return cls(source, klass, target, token_class, start, accept, num_states, eos_token_id)
+        triples = torch.stack([_ints(source), _ints(klass), _ints(target)], 1)
+        return cls(triples, token_class, start, accept, num_states, eos_token_id)
 
     @classmethod
     def from_edges(
@@ -120,8 +119,7 @@ class Automaton(Chain):
         for t, moves in behaviour.items():
             token_class[t] = classes.setdefault(tuple(moves), len(classes))
         triples = [(s, c, d) for moves, c in classes.items() for s, d in moves]
-        columns = list(zip(*triples, strict=True)) if triples else [(), (), ()]
-        return cls(*columns, token_class, starts, accepts, num_states, eos_token_id)
+        return cls(np.array(triples), token_class, starts, accepts, num_states, eos_token_id)
 
     @property
     def num_states(self) -> int:
@@ -151,41 +149,37 @@ class Automaton(Chain):
 
     @property
     def is_unambiguous(self) -> bool:
-        """Whether no accepted sequence has two accepting paths: no useful pair of distinct states in the self-product."""
-        if self.is_deterministic:
-            return True
-        trimmed = self.trim()
-        moves = _moves(trimmed)
-        starts = trimmed.start_states
-        frontier = [(p, q) for p in starts for q in starts if p <= q]
-        seen, back = set(frontier), dict[tuple[int, int], set[tuple[int, int]]]()
-        while frontier:
-            p, q = frontier.pop()
-            for klass in moves[p].keys() & moves[q].keys():
-                for a in moves[p][klass]:
-                    for b in moves[q][klass]:
-                        pair = (min(a, b), max(a, b))
-                        back.setdefault(pair, set()).add((p, q))
-                        if pair not in seen:
-                            seen.add(pair)
-                            frontier.append(pair)
-        accept = set(trimmed.accept_states)
-        useful = [pair for pair in seen if pair[0] in accept and pair[1] in accept]
-        alive = set(useful)
-        while useful:
-            for previous in back.get(useful.pop(), ()):
-                if previous not in alive:
-                    alive.add(previous)
-                    useful.append(previous)
-        return all(p == q for p, q in alive)
+        """Whether no accepted sequence has two accepting paths."""
+        from .subsets import is_unambiguous
+
+        return is_unambiguous(self)
+
+    def determinize(self, limit: int = 100_000) -> Automaton:
+        """The deterministic automaton of the same language; :class:`TooManyStates` past ``limit`` states."""
+        from .subsets import determinize
+
+        return determinize(self, limit)
+
+    def minimize(self, limit: int = 100_000) -> Automaton:
+        """The smallest deterministic automaton of the same language; :class:`TooManyStates` past ``limit`` states."""
+        from .subsets import minimize
+
+        return minimize(self, limit)
 
     def accepts(self, tokens: Sequence[int]) -> bool:
         """Whether a token sequence is accepted."""
-        moves, states = _moves(self), set(self.start_states)
+        moves, states = self.moves(), set(self.start_states)
         for token in tokens:
             klass = int(self.labels.token_class[token])
             states = {d for s in states for d in moves[s].get(klass, ())}
         return bool(states & set(self.accept_states))
+
+    def moves(self) -> list[dict[int, list[int]]]:
+        """For each state, the states reached by each token class."""
+        moves: list[dict[int, list[int]]] = [{} for _ in range(self.num_states)]
+        for s, c, d in self.transitions.tolist():
+            moves[s].setdefault(c, []).append(d)
+        return moves
 
     def trim(self) -> Automaton:
         """Only the states that lie on a path from start to acceptance (at least one start state is kept)."""
@@ -210,70 +204,13 @@ class Automaton(Chain):
         s, c, d = self.transitions.T
         keep = alive[s] & alive[d]
         return Automaton(
-            number[s[keep]],
-            c[keep],
-            number[d[keep]],
+            torch.stack([number[s[keep]], c[keep], number[d[keep]]], 1),
             self.labels.token_class,
             [int(number[i]) for i in self.start_states if alive[i]],
             [int(number[i]) for i in self.accept_states if alive[i]],
             int(alive.sum()),
             self.eos_token_id,
         )
-
-    def determinize(self, limit: int = 100_000) -> Automaton:
-        """The deterministic automaton of the same language by the subset construction; :class:`TooManyStates` past ``limit``."""
-        moves = _moves(self)
-        start = frozenset(self.start_states)
-        number, queue, triples = {start: 0}, [start], []
-        while queue:
-            subset = queue.pop()
-            reached: dict[int, set[int]] = {}
-            for s in subset:
-                for klass, targets in moves[s].items():
-                    reached.setdefault(klass, set()).update(targets)
-            for klass, targets in reached.items():
-                key = frozenset(targets)
-                if key not in number:
-                    if len(number) >= limit:
-                        raise TooManyStates(limit=limit)
-                    number[key] = len(number)
-                    queue.append(key)
-                triples.append((number[subset], klass, number[key]))
-        accept = set(self.accept_states)
-        columns = list(zip(*triples, strict=True)) if triples else [(), (), ()]
-        return Automaton(
-            *columns,
-            self.labels.token_class,
-            [0],
-            [i for key, i in number.items() if key & accept],
-            len(number),
-            self.eos_token_id,
-        )
-
-    def minimize(self, limit: int = 100_000) -> Automaton:
-        """The smallest deterministic automaton of the same language (partition refinement; a dead state is implicit)."""
-        dfa = self.determinize(limit).trim()
-        states, classes = dfa.num_states, dfa.labels.num_classes
-        table = torch.full(
-            (states + 1, classes), states, dtype=torch.long
-        )  # row ``states`` is the dead state
-        s, c, d = dfa.transitions.T
-        table[s, c] = d
-        block = torch.cat([dfa.final[0].long(), torch.zeros(1, dtype=torch.long)])
-        while True:
-            rows = torch.cat([block[:, None], block[table]], 1)
-            refined = torch.unique(rows, dim=0, return_inverse=True)[1]
-            if int(refined.max()) == int(block.max()) and len(torch.unique(refined)) == len(
-                torch.unique(block)
-            ):
-                break
-            block = refined
-        # the dead state's own class is dropped again by trim
-        merged = Automaton(
-            block[s], c, block[d], dfa.labels.token_class, [int(block[dfa.start_states[0]])],
-            sorted({int(block[i]) for i in dfa.accept_states}), int(block.max()) + 1, self.eos_token_id,
-        )  # fmt: skip
-        return merged.trim()
 
     def map(self, fn: TensorMap) -> Automaton:
         out = object.__new__(Automaton)
@@ -282,14 +219,30 @@ class Automaton(Chain):
         return out
 
     def to_networkx(self) -> nx.MultiDiGraph:
-        """A MultiDiGraph with an edge for each pair of states; ``tokens`` on edges, ``start`` and ``accept`` on nodes."""
-        graph = nx.MultiDiGraph(vocab_size=self.vocab_size, eos_token_id=self.eos_token_id)
-        starts, accepts = set(self.start_states), set(self.accept_states)
-        for s in range(self.num_states):
-            graph.add_node(s, start=s in starts, accept=s in accepts)
-        for s, d, tokens in self.edges():
-            graph.add_edge(s, d, tokens=tokens)
-        return graph
+        """A MultiDiGraph with an edge for each pair of states: see :mod:`tractile.circuits.convert`."""
+        from .convert import to_networkx
+
+        return to_networkx(self)
+
+    @classmethod
+    def from_networkx(cls, graph: nx.DiGraph, vocab_size: int | None = None) -> Automaton:
+        """From a (multi)graph with ``tokens`` on edges: see :mod:`tractile.circuits.convert`."""
+        from .convert import from_networkx
+
+        return from_networkx(graph, vocab_size)
+
+    def to_automata(self) -> FA:
+        """A DFA or NFA of the automata-lib package over token ids (extra ``automata``)."""
+        from .convert import to_automata
+
+        return to_automata(self)
+
+    @classmethod
+    def from_automata(cls, fa: FA, vocab_size: int) -> Automaton:
+        """From a DFA or NFA of automata-lib whose input symbols are token ids; ε-transitions are removed."""
+        from .convert import from_automata
+
+        return from_automata(fa, vocab_size)
 
     def edges(self) -> list[tuple[int, int, list[int]]]:
         """(source, target, tokens) of every edge, tokens written out; for small automata."""
@@ -301,87 +254,6 @@ class Automaton(Chain):
         for s, c, d in self.transitions.tolist():
             found.setdefault((s, d), []).extend(tokens[c])
         return [(s, d, sorted(t)) for (s, d), t in sorted(found.items())]
-
-    @classmethod
-    def from_networkx(cls, graph: nx.DiGraph, vocab_size: int | None = None) -> Automaton:
-        """From a (multi)graph whose edges carry ``tokens`` and whose nodes carry ``start`` and ``accept``."""
-        number = {node: i for i, node in enumerate(graph)}
-        try:
-            edges = [(number[u], data["tokens"], number[v]) for u, v, data in graph.edges(data=True)]
-            size = vocab_size if vocab_size is not None else graph.graph["vocab_size"]
-        except KeyError as error:
-            raise ShapeError(
-                f"Automaton.from_networkx: {error} is missing (tokens on edges, vocab_size on the graph)"
-            ) from error
-        starts = [number[n] for n, data in graph.nodes(data=True) if data.get("start")]
-        accepts = [number[n] for n, data in graph.nodes(data=True) if data.get("accept")]
-        return cls.from_edges(edges, starts, accepts, size, graph.graph.get("eos_token_id"))
-
-    def to_automata(self) -> FA:
-        """A DFA or NFA of the automata-lib package over token ids (extra ``automata``)."""
-        from automata.fa.dfa import DFA
-        from automata.fa.nfa import NFA
-
-        moves: dict[int, dict[int, set[int]]] = {s: {} for s in range(self.num_states)}
-        for s, d, tokens in self.edges():
-            for t in tokens:
-                moves[s].setdefault(t, set()).add(d)
-        common: dict[str, Any] = {
-            "input_symbols": set(range(self.vocab_size)),
-            "final_states": set(self.accept_states),
-        }
-        if self.is_deterministic:
-            table = {s: {t: next(iter(d)) for t, d in row.items()} for s, row in moves.items()}
-            states = set(range(self.num_states))
-            return DFA(
-                states=states,
-                transitions=table,
-                initial_state=self.start_states[0],
-                allow_partial=True,
-                **common,
-            )
-        fresh = self.num_states  # automata-lib has one start state: reach ours by ε
-        ways: dict[int, dict[Any, set[int]]] = {**moves, fresh: {"": set(self.start_states)}}
-        return NFA(states=set(range(fresh + 1)), transitions=ways, initial_state=fresh, **common)
-
-    @classmethod
-    def from_automata(cls, fa: FA, vocab_size: int) -> Automaton:
-        """From a DFA or NFA of automata-lib whose input symbols are token ids; ε-transitions are removed."""
-        nfa: Any = fa
-        number = {state: i for i, state in enumerate(sorted(nfa.states, key=repr))}
-        rows = {
-            s: {
-                t: ({d} if not isinstance(d, set | frozenset) or d in nfa.states else set(d))
-                for t, d in row.items()
-            }
-            for s, row in nfa.transitions.items()
-        }
-
-        def closure(state: Any) -> set[Any]:
-            seen, queue = {state}, [state]
-            while queue:
-                for d in rows.get(queue.pop(), {}).get("", ()):
-                    if d not in seen:
-                        seen.add(d)
-                        queue.append(d)
-            return seen
-
-        edges, accepts = [], []
-        for state, i in number.items():
-            reach = closure(state)
-            edges += [
-                (i, t, number[d]) for s in reach for t, ds in rows.get(s, {}).items() if t != "" for d in ds
-            ]
-            if reach & set(nfa.final_states):
-                accepts.append(i)
-        return cls.from_edges(edges, number[nfa.initial_state], accepts, vocab_size)
-
-
-def _moves(automaton: Automaton) -> list[dict[int, list[int]]]:
-    moves: list[dict[int, list[int]]] = [{} for _ in range(automaton.num_states)]
-    for s, c, d in automaton.transitions.tolist():
-        moves[s].setdefault(c, []).append(d)
-    return moves
 
 
 def _ints(values: Ints) -> Int[Tensor, " entries"]:

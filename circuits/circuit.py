@@ -56,7 +56,7 @@ class Circuit:
     def _add(
         self, layer: InputLayer | InnerLayer, children: tuple[int, ...], scope: Scope, dims: tuple[int, ...]
     ) -> int:
-        node = self.graph.number_of_nodes()
+        node: int = self.graph.number_of_nodes()
         self.graph.add_node(node, layer=layer, children=children, scope=scope, unit_dims=dims)
         self.graph.add_edges_from((node, child) for child in children)
         self.root = node

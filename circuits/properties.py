@@ -28,8 +28,9 @@ def check_decomposable(circuit: Circuit) -> None:
         if isinstance(circuit.layer(node), Hadamard | Kronecker):
             scopes = [circuit.scope(child) for child in circuit.children(node)]
             if sum(map(len, scopes)) != len(circuit.scope(node)):
+                shown = [sorted(s) for s in scopes]
                 raise CircuitError(
-                    f"node {node} ({circuit.layer(node)!r}) is not decomposable: its children have scopes {[sorted(s) for s in scopes]}"
+                    f"node {node} ({circuit.layer(node)!r}) is not decomposable: its children have scopes {shown}"
                 )
 
 

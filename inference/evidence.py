@@ -24,7 +24,7 @@ EvidenceLike = (
 
 
 class Evidence:
-    """Evidence on variables for a batch: ``tokens[v]`` (batch,) or ``weights[v]`` (V, batch); a variable in neither is marginalised."""
+    """Evidence for a batch: ``tokens[v]`` (batch,) or ``weights[v]`` (V, batch); a variable in neither is marginalised."""
 
     def __init__(self, batch: int) -> None:
         self.batch = batch
@@ -120,7 +120,7 @@ def _one(item: Any, variable: int, vocab_size: int) -> Tensor:
     if item.dtype == torch.bool:
         item = item.float()
     if item.is_floating_point():
-        weights = item.unsqueeze(0) if item.ndim == 1 else item
+        weights: Tensor = item.unsqueeze(0) if item.ndim == 1 else item
         if weights.ndim != 2 or weights.shape[1] != vocab_size or not bool((weights >= 0).all()):
             raise EvidenceError(
                 f"variable {variable}: weights must be non-negative, of shape (batch, {vocab_size}), not {tuple(item.shape)}"
@@ -130,7 +130,8 @@ def _one(item: Any, variable: int, vocab_size: int) -> Tensor:
         raise EvidenceError(
             f"variable {variable}: observed values must be a (batch,) tensor in 0 … {vocab_size - 1} (or −1: marginalised)"
         )
-    return item.long()
+    tokens: Tensor = item.long()
+    return tokens
 
 
 def _observe(evidence: Evidence, variable: int, tokens: Tensor, vocab_size: int) -> None:

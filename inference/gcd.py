@@ -1,8 +1,8 @@
 """GCD and LCD: the Boolean next-token query on an automaton, by cached masks.
 
 A prefix keeps few states alive (one, in a deterministic automaton). The mask of a live state is the union of the labels
-of its edges into states with β_{r−1} = 1; which edges those are takes few values as r falls, so each union is built once
-and kept. Equal, by test, to ``NextToken(automaton, horizon, Boolean())``.
+of its edges into states with β_{r−1} = 1; which edges those are takes few values as r falls, so each union is built
+once and kept. Equal, by test, to ``NextToken(automaton, horizon, Boolean())``.
 """
 
 from __future__ import annotations
@@ -39,8 +39,7 @@ class MaskQuery(NextToken):
     def _sweep(self) -> Tensor:
         """β as booleans (states, tokens left + 1), cut where it has become constant."""
         if self.horizon is None:
-            reach: Tensor = super()._sweep()
-            return reach > 0
+            return torch.gt(super()._sweep(), 0)
         columns: list[Tensor] = []
         for beta in backward(self.automaton, self.semiring, Evidence(1), self.horizon):
             columns.append(beta > 0)
@@ -88,20 +87,23 @@ class MaskQuery(NextToken):
             self._masks.move_to_end(key)
             return self._masks[key]
         a, b = int(self._first[state]), int(self._first[state + 1])
-        classes = torch.zeros(
-            self.labels.num_classes + 1, dtype=torch.bool
-        )  # the last one stands for class −1
-        classes[self._class[a:b][self._betas[self._target[a:b], column]]] = True
-        mask = classes[self.labels.token_class]
+        mask = self._tokens(self._class[a:b][self._betas[self._target[a:b], column]])
         self._masks[key] = (mask, pack_bits(mask[None])[0])
         while len(self._masks) > max(1, MASK_CACHE_BYTES // self.vocab_size):
             self._masks.popitem(last=False)
         return self._masks[key]
 
+    def _tokens(self, classes: Int[Tensor, " some"]) -> Bool[Tensor, " vocab"]:
+        """The tokens of some classes."""
+        chosen = torch.zeros(
+            self.labels.num_classes + 1, dtype=torch.bool
+        )  # the last one stands for class −1
+        chosen[classes] = True
+        return chosen[self.labels.token_class]
+
     def advance(self, tokens: Int[Tensor, " batch"]) -> None:
         self._check_tokens(tokens)
-        pair, row, target = self._step(tokens)
-        self._row, self._live = row, target
+        _, self._row, self._live = self._step(tokens)
         self.remaining = (self.remaining - 1).clamp(min=0)
 
     def _step(self, tokens: Tensor) -> tuple[Tensor, Tensor, Tensor]:

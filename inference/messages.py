@@ -5,8 +5,8 @@ For a chain, with M(x) = L diag(b(x)) R,
     forward    α_0 = initial,   α_t = Rᵀ (b(x_t) ∘ Lᵀ α_{t−1})
     backward   β_n = final,     β_{t−1} = L (b(x_t) ∘ R β_t)
 
-and for any t, root = α_tᵀ β_t. For a circuit the upward value of a node is its function of the evidence and the downward
-value the derivative of the root by it; with x_t open, the root as a function of x_t is Bᵀ of the derivative at the
+and for any t, root = α_tᵀ β_t. For a circuit the upward value of a node is its function of the evidence and the
+downward value the derivative of the root by it; with x_t open, the root as a function of x_t is Bᵀ of the derivative at the
 inputs over t (for the chain: Bᵀ(Lᵀ α_{t−1} ∘ R β_t)).
 """
 

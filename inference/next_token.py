@@ -6,8 +6,8 @@ For a chain and a number of tokens left r, with β_r the backward message over r
 
 is the ⊕-total of all sequences with the prefix x_{<t}, token v, and r − 1 tokens more. In the Boolean semiring on an
 automaton it is the GCD mask (Eqs. 2–4); with β the states from which acceptance can be reached at all, the LCD mask
-(Eq. 1); in the real semiring on HMM × automaton, P-GCD. The chain is time-homogeneous, so one backward sweep serves every
-prompt, row and budget up to the horizon.
+(Eq. 1); in the real semiring on HMM × automaton, P-GCD. The chain is time-homogeneous, so one backward sweep serves
+every prompt, row and budget up to the horizon.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ Budgets = int | Int[Tensor, " batch"] | None
 class NextToken:
     """The incremental next-token query of a chain in a semiring.
 
-    ``horizon``: the largest budget in tokens; None where no budget applies: the Boolean query then asks for acceptance at
-    any length, and another semiring must have ``final`` as its own backward message (an HMM: all ones).
+    ``horizon``: the largest budget in tokens; None where no budget applies: the Boolean query then asks for
+    acceptance at any length, and another semiring must have ``final`` as its own backward message (an HMM: all ones).
     """
 
     def __init__(self, chain: Chain, horizon: int | None, semiring: Semiring[Any]) -> None:
@@ -41,6 +41,7 @@ class NextToken:
         self.chain, self.horizon, self.semiring = chain, horizon, semiring
         self.vocab_size = chain.vocab_size
         self.remaining: Int[Tensor, " batch"] = torch.zeros(0, dtype=torch.long)
+        self._alpha: Any = None
         self._betas = self._sweep()
 
     def _sweep(self) -> Any:

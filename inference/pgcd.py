@@ -5,13 +5,14 @@ For each live pair (row, state s) with HMM message α_s and each edge e: s → s
     m(v) = Σ_e [v ∈ label(e)] · Σ_h B[h, v] · α_s[h] · (A β_{r−1})[h, s'],
 
 so the columns α_s ∘ Aβ_{r−1}[:, s'] are all that meets the emission: wide labels share one product with the whole of B,
-narrow ones gather their tokens' columns; nothing of size batch × edges × V is formed. Every column carries its own scale.
-Equal, by test, to ``NextToken(hmm * automaton, horizon, Real())``.
+narrow ones gather their tokens' columns; nothing of size batch × edges × V is formed. Every column carries its own
+scale. Equal, by test, to ``NextToken(hmm * automaton, horizon, Real())``.
 """
 
 from __future__ import annotations
 
 from collections import OrderedDict
+from contextlib import suppress
 from typing import Self
 
 import torch
@@ -111,32 +112,38 @@ class ProductQuery(MaskQuery):
 
     def _product(self) -> Float[Tensor, "batch vocab"]:
         out = torch.full((len(self.remaining), self.vocab_size), -torch.inf, dtype=torch.float64)
-        first, last = self._edge_first[self._live], self._edge_first[self._live + 1]
-        counts = torch.where(self.remaining[self._row] > 0, last - first, 0)
-        pair = torch.arange(len(counts)).repeat_interleave(counts)
-        edge = first[pair] + torch.arange(len(pair)) - (counts.cumsum(0) - counts)[pair]
-        row, target = self._row[pair], self.automaton.edge_target[edge]
-        alive = self._betas[target, self._column()[row]]
-        pair, edge, row, target = pair[alive], edge[alive], row[alive], target[alive]
-        left = self._left()[row]
-        columns = self._alpha[pair] * self._future[left, target]  # (Q, H)
-        top = columns.amax(1)
-        scale = self._scale[pair] + self._future_scale[left, target] + top.log()
-        columns = (columns / torch.where(top > 0, top, 1)[:, None]).to(self._emission.dtype)
-        order = edge.argsort()
-        columns, scale, row, edge = columns[order], scale[order], row[order], edge[order]
-        edges, sizes = torch.unique_consecutive(edge, return_counts=True)
-        for e, lines in zip(edges.tolist(), torch.arange(len(edge)).split(sizes.tolist()), strict=True):
+        columns, scale, row, edge = self._columns()
+        begin = 0
+        for e, size in zip(
+            *(x.tolist() for x in torch.unique_consecutive(edge, return_counts=True)), strict=True
+        ):
+            lines, begin = slice(begin, begin + size), begin + size
             tokens, emission = self._label(e)
-            scores = (
-                columns[lines] @ emission.T
-                if len(emission) == len(tokens)
-                else (columns[lines] @ emission.T)[:, tokens]
-            )
+            scores = columns[lines] @ emission.T
+            if len(emission) != len(tokens):
+                scores = scores[:, tokens]
             exact = scores.double().log() + scale[lines, None] + self._log_top[tokens]
             at = (row[lines][:, None], tokens[None])
             out[at] = torch.logaddexp(out[at], exact)
         return out
+
+    def _columns(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """α_s ∘ Aβ[:, s'] for every live pair and alive edge, sorted by edge: (Q, H), log-scales, rows, edges, each (Q,)."""
+        first, last = self._edge_first[self._live], self._edge_first[self._live + 1]
+        counts = torch.where(self.remaining[self._row] > 0, last - first, 0)
+        pair = torch.arange(len(counts)).repeat_interleave(counts)
+        edge = first[pair] + torch.arange(len(pair)) - (counts.cumsum(0) - counts)[pair]
+        alive = self._betas[self.automaton.edge_target[edge], self._column()[self._row[pair]]]
+        pair, edge = pair[alive], edge[alive]
+        edge, order = edge.sort()
+        pair = pair[order]
+        row = self._row[pair]
+        left, target = self._left()[row], self.automaton.edge_target[edge]
+        columns = self._alpha[pair] * self._future[left, target]
+        top = columns.amax(1) if len(columns) else columns.new_zeros(0)
+        scale = self._scale[pair] + self._future_scale[left, target] + top.log()
+        columns = columns / torch.where(top > 0, top, 1)[:, None]
+        return columns.to(self._emission.dtype), scale, row, edge
 
     def _label(self, edge: int) -> tuple[Tensor, Tensor]:
         """The tokens of an edge, and their emission columns: gathered where they are few, else all of them."""
@@ -145,15 +152,15 @@ class ProductQuery(MaskQuery):
             return self._gathered[edge]
         s, d = int(self.automaton.edge_source[edge]), int(self.automaton.edge_target[edge])
         a, b = int(self._first[s]), int(self._first[s + 1])
-        classes = torch.zeros(self.labels.num_classes + 1, dtype=torch.bool)
-        classes[self._class[a:b][self._target[a:b] == d]] = True
-        tokens = classes[self.labels.token_class].nonzero().squeeze(1)
+        tokens = self._tokens(self._class[a:b][self._target[a:b] == d]).nonzero().squeeze(1)
         wide = len(tokens) >= WIDE * self.vocab_size
         self._gathered[edge] = (tokens, self._emission if wide else self._emission[tokens])
-        size = sum(t.nbytes for pair in self._gathered.values() for t in pair if t is not self._emission)
-        while size > GATHER_CACHE_BYTES and len(self._gathered) > 1:
-            size -= sum(t.nbytes for t in self._gathered.popitem(last=False)[1] if t is not self._emission)
+        while len(self._gathered) > 1 and self._gathered_bytes() > GATHER_CACHE_BYTES:
+            self._gathered.popitem(last=False)
         return self._gathered[edge]
+
+    def _gathered_bytes(self) -> int:
+        return sum(t.nbytes for pair in self._gathered.values() for t in pair if t is not self._emission)
 
     def advance(self, tokens: Int[Tensor, " batch"]) -> None:
         self._check_tokens(tokens)
@@ -217,12 +224,10 @@ def _row_logsumexp(values: Tensor, row: Tensor, rows: int) -> Tensor:
 def pgcd(hmm: HMM, automaton: Automaton, horizon: int) -> ProductQuery:
     """Probabilistic GCD: p_hmm(next token | prefix, constraint within the budget) (Dang et al. 2026, Algorithm 1).
 
-    An ambiguous automaton is determinised if that costs few states; otherwise it stays as it is, and sequences count once
-    for each accepting path. Raises :class:`VocabularyMismatch` where HMM and automaton differ in their tokens.
+    An ambiguous automaton is determinised if that costs few states; otherwise it stays as it is, and sequences count
+    once for each accepting path. Raises :class:`VocabularyMismatch` where HMM and automaton differ in their tokens.
     """
     if not automaton.is_deterministic:
-        try:
+        with suppress(TooManyStates):
             automaton = automaton.determinize(limit=4 * automaton.num_states + 64)
-        except TooManyStates:
-            pass
     return ProductQuery(hmm, automaton, horizon)

@@ -21,7 +21,7 @@ SEARCH_LIMIT = 7  # operands: beyond, opt_einsum's own search
 WRITTEN_OUT = 1e3
 
 
-class StructuredPath(opt_einsum.paths.PathOptimizer):
+class StructuredPath(opt_einsum.paths.PathOptimizer):  # type: ignore[misc]
     """Branch and bound over pairwise paths, never pairing operands without a common label while others have one."""
 
     def __init__(self, structured: frozenset[int]) -> None:
@@ -34,7 +34,7 @@ class StructuredPath(opt_einsum.paths.PathOptimizer):
         best: tuple[float, list[tuple[int, int]]] = (inf, [])
 
         def size(labels: frozenset[Any]) -> float:
-            return prod(size_dict[i] for i in labels)
+            return float(prod(size_dict[i] for i in labels))
 
         def search(
             terms: list[tuple[frozenset[Any], bool]], cost: float, path: list[tuple[int, int]]

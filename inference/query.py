@@ -28,7 +28,7 @@ from ..circuits.circuit import Circuit
 from ..circuits.hmm import HMM
 from ..errors import CircuitError, EvidenceError
 from . import messages
-from .contract import apply, emit
+from .contract import apply, emit, outer
 from .evidence import Evidence, EvidenceLike, as_evidence
 from .semiring import Boolean, Counting, Log, MaxProduct, Real, Semiring
 
@@ -69,7 +69,7 @@ def _total(model: Model, semiring: Semiring[Any], evidence: Evidence, n: int, le
     if lengths is not None:
         _check_lengths(lengths, n, evidence.batch)
     out: Tensor | None = None
-    final = messages.outer(semiring, model.final, evidence.batch)
+    final = outer(semiring, model.final, evidence.batch)
     for t, alpha in enumerate(messages.forward(model, semiring, evidence, n)):
         if t == n if lengths is None else bool((lengths == t).any()):
             value = semiring.log(messages.dot(semiring, alpha, final))
@@ -93,8 +93,9 @@ def log_marginal(
 ) -> Float[Tensor, " batch"]:
     """log Σ_x p(x) w(x): the log-probability of the evidence, in nats.
 
-    Rows where scaled arithmetic lost everything to the dynamic range between hidden states are computed again in log space,
-    so the result is −inf only where the true value is zero. Raises :class:`EvidenceError` where the evidence does not fit.
+    Rows where scaled arithmetic lost everything to the dynamic range between hidden states are computed again in log
+    space, so the result is −inf only where the true value is zero. Raises :class:`EvidenceError` where the evidence
+    does not fit.
     """
     evidence, variables = _prepare(model, evidence, n)
     result = _total(model, semiring or Real(), evidence, len(variables), lengths)
@@ -132,7 +133,7 @@ def support(
 
 
 def count(model: Model, evidence: EvidenceLike = None, *, n: int | None = None, paths: bool = False) -> int:
-    """The number of sequences with positive weight (of an automaton: accepted); with ``paths``, of (sequence, latent path) pairs.
+    """The number of accepted sequences; with ``paths``, of (sequence, latent path) pairs.
 
     Exact. An ambiguous automaton is determinised first; other models must be deterministic, or ``paths`` given
     (:class:`CircuitError`). Raises :class:`CircuitError` past 2^53, where floating point stops being exact: use
@@ -283,7 +284,7 @@ def _in_order(
             chosen.append(value)
         return torch.stack(chosen, 1), score
     betas = list(messages.backward(model, semiring, evidence, len(variables)))[::-1]
-    alpha = messages.outer(semiring, model.initial, evidence.batch)
+    alpha = outer(semiring, model.initial, evidence.batch)
     for t in variables:
         table = semiring.log(messages.open_step(model, semiring, alpha, betas[t + 1])).T
         value, score = _pick(table + _weights(evidence, t, table.shape[1]), choose)
@@ -318,8 +319,8 @@ def _weights(evidence: Evidence, variable: int, vocab_size: int) -> Float[Tensor
 def entropy(model: Model, *, n: int | None = None, joint: bool = False) -> Float[Tensor, ""]:
     """The entropy in nats of the normalised distribution of x; with ``joint``, of x and the latent states together.
 
-    −Σ p log p = log Z − Σ_θ (θ ∂ log Z / ∂θ) log θ. The two agree for unambiguous automata; for other models with latent
-    states the entropy of x alone has no closed form, and :class:`CircuitError` is raised unless ``joint``.
+    −Σ p log p = log Z − Σ_θ (θ ∂ log Z / ∂θ) log θ. The two agree for unambiguous automata; for other models with
+    latent states the entropy of x alone has no closed form, and :class:`CircuitError` is raised unless ``joint``.
     """
     if not joint and not (isinstance(model, Automaton) and model.is_unambiguous):
         raise CircuitError(

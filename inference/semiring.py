@@ -116,7 +116,7 @@ class TensorSemiring(Semiring[Tensor]):
         return x.permute(list(order))
 
     def split(self, x: Tensor, axis: int, dims: Sequence[int]) -> Tensor:
-        return x.unflatten(axis, tuple(dims))
+        return _unflatten(x, axis, dims)
 
     def merge(self, x: Tensor, axis: int, count: int) -> Tensor:
         return x.flatten(axis, axis + count - 1)
@@ -153,6 +153,10 @@ def _einsum(a: Tensor, a_labels: Labels, b: Tensor, b_labels: Labels, out: Label
         [names[i] for i in out],
     ]
     return torch.einsum(*operands)
+
+
+def _unflatten(x: Tensor, axis: int, dims: Sequence[int]) -> Tensor:
+    return x.reshape(*x.shape[:axis], *dims, *x.shape[axis + 1 :])
 
 
 def _align(x: Tensor, labels: Labels, order: Labels) -> Tensor:
@@ -235,7 +239,8 @@ class _LogDomain(TensorSemiring):
         return self._reduce(x, tuple(axes)) if axes else x
 
     def add(self, a: Tensor, b: Tensor) -> Tensor:
-        return self._reduce(torch.stack(torch.broadcast_tensors(a, b)), (0,))
+        shape = (a + b).shape
+        return self._reduce(torch.stack([a.expand(shape), b.expand(shape)]), (0,))
 
     def einsum(self, a: Tensor, a_labels: Labels, b: Tensor, b_labels: Labels, out: Labels) -> Tensor:
         summed = [label for label in dict.fromkeys([*a_labels, *b_labels]) if label not in out]
@@ -244,7 +249,7 @@ class _LogDomain(TensorSemiring):
         axes = tuple(range(len(out), len(order)))
         if not axes:
             return a + b
-        sizes = torch.broadcast_shapes(a.shape, b.shape)
+        sizes = [max(i, j) for i, j in zip(a.shape, b.shape, strict=True)]
         rows = max(1, self.chunk // max(1, prod(sizes[1:])))
         if not out or sizes[0] <= rows:
             return self._reduce(a + b, axes)
@@ -390,7 +395,7 @@ class Real(Semiring[Scaled]):
     def split(self, x: Scaled, axis: int, dims: Sequence[int]) -> Scaled:
         s = x.log_scale
         scale_dims = tuple(dims) if s.shape[axis] != 1 else (1,) * len(dims)
-        return Scaled(x.mantissa.unflatten(axis, tuple(dims)), s.unflatten(axis, scale_dims))
+        return Scaled(_unflatten(x.mantissa, axis, dims), _unflatten(s, axis, scale_dims))
 
     def merge(self, x: Scaled, axis: int, count: int) -> Scaled:
         m, s = x

@@ -1,7 +1,7 @@
 """What a layer may ask of a semiring, without knowing which one it is.
 
-A *value* is whatever the semiring computes with (a tensor, or a mantissa with its scale); an axis of a value is named by
-position, and labels are small non-negative integers.
+A *value* is whatever the semiring computes with (a tensor, or a mantissa with its scale); an axis of a value is
+named by position, and labels are small non-negative integers.
 """
 
 from __future__ import annotations

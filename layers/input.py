@@ -68,7 +68,8 @@ class Categorical(InputLayer):
     def __init__(self, weight: Float[Tensor, "units vocab"]) -> None:
         if weight.ndim != 2 or 0 in weight.shape or not weight.is_floating_point():
             raise ShapeError(
-                f"Categorical: the weight must be a non-empty floating-point (units, vocab) matrix, not {tuple(weight.shape)} of {weight.dtype}"
+                "Categorical: the weight must be a non-empty floating-point (units, vocab) matrix, "
+                f"not of shape {tuple(weight.shape)} and {weight.dtype}"
             )
         self.weight = weight
         self.unit_dims, self.vocab_size = (weight.shape[0],), weight.shape[1]

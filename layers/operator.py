@@ -188,8 +188,8 @@ class Diagonal(Leaf):
 class Incidence(Structured):
     """A 0/1 matrix given by the positions of its ones: applied as gather and segment-sum (Dang et al. 2026, Def. 3.2).
 
-    T_out of an automaton is ``Incidence(source, arange(E), (S, E))`` and T_in is ``Incidence(arange(E), target, (E, S))``.
-    Positions must be distinct.
+    T_out of an automaton is ``Incidence(source, arange(E), (S, E))`` and T_in is ``Incidence(arange(E), target, (E,
+    S))``. Positions must be distinct.
     """
 
     def __init__(self, row: Int[Tensor, " ones"], col: Int[Tensor, " ones"], shape: tuple[int, int]) -> None:
@@ -251,9 +251,9 @@ class Monarch(Structured):
     """A product of block-diagonal matrices and permutations over an axis of size H = d_1 ⋯ d_k (Zhang et al. 2025).
 
     Index the axis by (i_1, …, i_k). Factor s rewrites index ``axes[s]`` given all the others, so it is a batch of small
-    matrices: ``weights[s]`` has shape (d_1, …, d_k, d_axis), current indices first, the new value of the rewritten index
-    last. For k = 2, M[(i_1,i_2),(j_1,j_2)] = weights[0][i_1,i_2,j_2] · weights[1][i_1,j_2,j_1], rows stochastic when each
-    factor is stochastic in its last axis. Cost H·Σd for one vector instead of H².
+    matrices: ``weights[s]`` has shape (d_1, …, d_k, d_axis), current indices first, the new value of the rewritten
+    index last. For k = 2, M[(i_1,i_2),(j_1,j_2)] = weights[0][i_1,i_2,j_2] · weights[1][i_1,j_2,j_1], rows stochastic when
+    each factor is stochastic in its last axis. Cost H·Σd for one vector instead of H².
     """
 
     def __init__(
