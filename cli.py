@@ -25,7 +25,7 @@ from .circuits.hmm import HMM
 from .constraints import Constraint, Vocabulary
 from .embedded import load_hmm, load_lm
 from .errors import FormatError, TractileError
-from .inference.gcd import gcd
+from .inference import gcd
 from .inference.smc import Posterior, TransformersLM, smc
 
 
