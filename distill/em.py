@@ -153,14 +153,14 @@ class _Factor:
         self._counts = f"n{old},n{new}->{old}z"
 
     def forward(self, message: Tensor) -> Tensor:
-        return torch.einsum(self._forward, message.unflatten(1, self.dims), self.weight).flatten(1)
+        return torch.einsum(self._forward, torch.unflatten(message, 1, self.dims), self.weight).flatten(1)
 
     def backward(self, message: Tensor) -> Tensor:
-        return torch.einsum(self._backward, message.unflatten(1, self.dims), self.weight).flatten(1)
+        return torch.einsum(self._backward, torch.unflatten(message, 1, self.dims), self.weight).flatten(1)
 
     def counts(self, before: Tensor, after: Tensor) -> Tensor:
         """W ∘ Σ before ⊗ after over time and batch."""
-        rows = [x.flatten(0, 1).unflatten(1, self.dims) for x in (before, after)]
+        rows = [torch.unflatten(x.flatten(0, 1), 1, self.dims) for x in (before, after)]
         return self.weight * torch.einsum(self._counts, *rows)
 
 

@@ -110,7 +110,7 @@ def kmeans(
         centres += (total - count[:, None] * centres) / weight.clamp(min=1)[:, None]
         empty = weight < 0.5
         centres[empty] = chosen[torch.randint(len(chosen), (int(empty.sum()),), generator=generator)]
-    return torch.cat([_nearest(part.float(), centres) for part in points.split(batch)])
+    return torch.cat([_nearest(part.float(), centres) for part in torch.split(points, batch)])
 
 
 def _nearest(points: Tensor, centres: Tensor) -> Tensor:

@@ -48,7 +48,7 @@ class Evaluation:
 def evaluate(hmm: HMM, corpus: Corpus, batch_size: int = 512) -> Evaluation:
     """Nats per token of an HMM on a corpus; raises :class:`VocabularyMismatch` if they do not belong together."""
     _check(hmm, corpus)
-    total = sum(float(hmm.log_prob(part).sum()) for part in corpus.tokens.split(batch_size))
+    total = sum(hmm.log_prob(part).sum().item() for part in torch.split(corpus.tokens, batch_size))
     tokens = corpus.num_tokens
     eos, vocab_size = corpus.manifest.eos_token_id, corpus.manifest.vocab_size
     count = torch.bincount(corpus.tokens.flatten(), minlength=vocab_size).double()
@@ -104,7 +104,7 @@ def train(
         for epoch in range(done, epochs):
             generator = torch.Generator().manual_seed(seed * 1_000_003 + epoch)
             order = torch.randperm(len(fit), generator=generator)
-            for step, rows in enumerate(order.split(batch_size)):
+            for step, rows in enumerate(torch.split(order, batch_size)):
                 rate = 1 - (epoch * steps + step) / (epochs * steps)
                 hmm = em_step(hmm, fit.tokens[rows], rate, pseudocount, chunk_size)
                 advance(1, f"epoch {epoch + 1} of {epochs}")
@@ -123,7 +123,7 @@ def train(
 
 def em_step(hmm: HMM, tokens: Tensor, rate: float, pseudocount: float, chunk_size: int) -> HMM:
     """One mini-batch of EM; the counts are added up over chunks of ``chunk_size`` sequences to bound memory."""
-    first, *rest = (expected_counts(hmm, part) for part in tokens.split(chunk_size))
+    first, *rest = (expected_counts(hmm, part) for part in torch.split(tokens, chunk_size))
     for counts in rest:
         first = first + counts
     return blend(hmm, maximise(hmm, first, pseudocount), rate)

@@ -22,7 +22,8 @@ def load_lm() -> tuple[Any, Any]:
     from transformers import LlamaForCausalLM, PreTrainedTokenizerFast
 
     tokenizer = PreTrainedTokenizerFast.from_pretrained(LM_PATH)
-    return LlamaForCausalLM.from_pretrained(LM_PATH, dtype=torch.float32).eval(), tokenizer
+    model: Any = LlamaForCausalLM.from_pretrained(LM_PATH, dtype=torch.float32)
+    return model.eval(), tokenizer
 
 
 def load_hmm() -> HMM:
