@@ -1,7 +1,8 @@
 """Tractile: probabilistic circuits, made so that language models can be conditioned, not just masked."""
 
-from . import layers
+from . import constraints, embedded, layers
 from .circuits import HMM, Automaton, Chain, Circuit, multiply
+from .constraints import Constraint, Vocabulary
 from .errors import (
     BudgetTooSmall,
     CircuitError,
@@ -29,6 +30,17 @@ from .inference import (
     sample,
     support,
 )
+from .inference.smc import (
+    CircuitLM,
+    ConstraintLogitsProcessor,
+    LanguageModel,
+    Posterior,
+    TableLM,
+    TransformersLM,
+    importance_sampling,
+    rejection_sampling,
+    smc,
+)
 
 __all__ = [
     "HMM",
@@ -37,20 +49,31 @@ __all__ = [
     "Chain",
     "Circuit",
     "CircuitError",
+    "CircuitLM",
+    "Constraint",
+    "ConstraintLogitsProcessor",
     "EmptyLanguage",
     "Evidence",
     "EvidenceError",
     "FormatError",
+    "LanguageModel",
     "NextToken",
+    "Posterior",
     "ShapeError",
+    "TableLM",
     "TooManyStates",
     "TractileError",
+    "TransformersLM",
     "UnsupportedConstraint",
+    "Vocabulary",
     "VocabularyMismatch",
     "conditional",
+    "constraints",
     "count",
+    "embedded",
     "entropy",
     "gcd",
+    "importance_sampling",
     "layers",
     "lcd",
     "log_marginal",
@@ -58,6 +81,8 @@ __all__ = [
     "multiply",
     "partition",
     "pgcd",
+    "rejection_sampling",
     "sample",
+    "smc",
     "support",
 ]

@@ -21,7 +21,8 @@ from torch import Tensor
 from ...circuits.automaton import Automaton
 from ...circuits.hmm import HMM
 from ...errors import EvidenceError, VocabularyMismatch
-from ..next_token import gcd, pgcd
+from ..guided import pgcd
+from ..masks import gcd
 from .proposals import Step
 
 

@@ -24,7 +24,8 @@ from torch import Generator, Tensor
 from ...circuits.automaton import Automaton
 from ...circuits.hmm import HMM
 from ...errors import EvidenceError, VocabularyMismatch
-from ..next_token import gcd, lcd, pgcd
+from ..guided import pgcd
+from ..masks import gcd, lcd
 from .lm import LanguageModel, Prompt
 from .posterior import Posterior
 from .potentials import LookaheadPotential, Potential, PrefixPotential

@@ -24,7 +24,7 @@ from ..circuits.hmm import HMM
 from ..errors import TooManyStates, VocabularyMismatch
 from .contract import apply
 from .evidence import Evidence
-from .gcd import MaskQuery
+from .masks import MaskQuery
 from .messages import backward
 from .next_token import Budgets
 from .semiring import Real, Scaled

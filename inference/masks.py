@@ -36,10 +36,10 @@ class MaskQuery(NextToken):
         self._masks: OrderedDict[tuple[int, bytes], tuple[Tensor, Tensor]] = OrderedDict()
         super().__init__(automaton, horizon, Boolean())
 
-    def _sweep(self) -> Tensor:
+    def _sweep(self) -> Bool[Tensor, "states lengths"]:
         """β as booleans (states, tokens left + 1), cut where it has become constant."""
         if self.horizon is None:
-            return torch.gt(super()._sweep(), 0)
+            return torch.ne(super()._sweep(), 0)
         columns: list[Tensor] = []
         for beta in backward(self.automaton, self.semiring, Evidence(1), self.horizon):
             columns.append(beta > 0)
@@ -48,7 +48,7 @@ class MaskQuery(NextToken):
         return torch.cat(columns, 1)
 
     def feasible_lengths(self) -> Bool[Tensor, " lengths"]:
-        lengths = self._betas[self.automaton.start_states].any(0)
+        lengths: Tensor = self._betas[self.automaton.start_states].any(0)
         if self.horizon is None:
             return lengths
         return torch.cat([lengths, lengths[-1:].expand(self.horizon + 1 - len(lengths))])

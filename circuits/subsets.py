@@ -1,0 +1,87 @@
+"""Constructions on sets of states: determinise, minimise, decide ambiguity."""
+
+from __future__ import annotations
+
+import torch
+
+from ..errors import TooManyStates
+from .automaton import Automaton
+
+
+def determinize(automaton: Automaton, limit: int = 100_000) -> Automaton:
+    """The deterministic automaton of the same language by the subset construction; :class:`TooManyStates` past ``limit``."""
+    moves = automaton.moves()
+    start = frozenset(automaton.start_states)
+    number, queue = {start: 0}, [start]
+    rows: list[tuple[int, int, int]] = []
+    while queue:
+        subset = queue.pop()
+        reached: dict[int, set[int]] = {}
+        for s in subset:
+            for klass, targets in moves[s].items():
+                reached.setdefault(klass, set()).update(targets)
+        for klass, union in reached.items():
+            key = frozenset(union)
+            if key not in number:
+                if len(number) >= limit:
+                    raise TooManyStates(limit=limit)
+                number[key] = len(number)
+                queue.append(key)
+            rows.append((number[subset], klass, number[key]))
+    accept = set(automaton.accept_states)
+    accepting = [i for key, i in number.items() if key & accept]
+    token_class = automaton.labels.token_class
+    return Automaton(torch.tensor(rows), token_class, [0], accepting, len(number), automaton.eos_token_id)
+
+
+def minimize(automaton: Automaton, limit: int = 100_000) -> Automaton:
+    """The smallest deterministic automaton of the same language (partition refinement; a dead state is implicit)."""
+    dfa = determinize(automaton, limit).trim()
+    states, classes = dfa.num_states, dfa.labels.num_classes
+    table = torch.full((states + 1, classes), states, dtype=torch.long)  # row ``states`` is the dead state
+    s, c, d = dfa.transitions.T
+    table[s, c] = d
+    block = torch.cat([dfa.final[0].long(), torch.zeros(1, dtype=torch.long)])
+    while True:
+        rows = torch.cat([block[:, None], block[table]], 1)
+        refined = torch.unique(rows, dim=0, return_inverse=True)[1]
+        if int(refined.max()) == int(block.max()) and len(torch.unique(refined)) == len(torch.unique(block)):
+            break
+        block = refined
+    # the dead state's own class is dropped again by trim
+    accepting = {int(block[i]) for i in dfa.accept_states}
+    triples = torch.stack([block[s], c, block[d]], 1)
+    start = [int(block[dfa.start_states[0]])]
+    token_class = dfa.labels.token_class
+    merged = Automaton(triples, token_class, start, accepting, int(block.max()) + 1, automaton.eos_token_id)
+    return merged.trim()
+
+
+def is_unambiguous(automaton: Automaton) -> bool:
+    """Whether no accepted sequence has two accepting paths: no useful pair of distinct states in the self-product."""
+    if automaton.is_deterministic:
+        return True
+    trimmed = automaton.trim()
+    moves = trimmed.moves()
+    starts = trimmed.start_states
+    frontier = [(p, q) for p in starts for q in starts if p <= q]
+    seen, back = set(frontier), dict[tuple[int, int], set[tuple[int, int]]]()
+    while frontier:
+        p, q = frontier.pop()
+        for klass in moves[p].keys() & moves[q].keys():
+            for a in moves[p][klass]:
+                for b in moves[q][klass]:
+                    pair = (min(a, b), max(a, b))
+                    back.setdefault(pair, set()).add((p, q))
+                    if pair not in seen:
+                        seen.add(pair)
+                        frontier.append(pair)
+    accept = set(trimmed.accept_states)
+    useful = [pair for pair in seen if pair[0] in accept and pair[1] in accept]
+    alive = set(useful)
+    while useful:
+        for previous in back.get(useful.pop(), ()):
+            if previous not in alive:
+                alive.add(previous)
+                useful.append(previous)
+    return all(p == q for p, q in alive)
