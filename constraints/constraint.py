@@ -12,7 +12,7 @@ from functools import cached_property
 
 
 from ..circuits.automaton import Automaton
-from ..errors import EmptyLanguage, TooManyStates
+from ..errors import EmptyLanguage, TooManyStates, UnsupportedConstraint
 from . import dfa, nfa, utf8
 from .lift import TokenTransitions, lift
 from .nfa import Nfa
@@ -46,7 +46,7 @@ class Constraint:
     def repeat(self, low: int, high: int | None = None) -> Constraint:
         """Between ``low`` and ``high`` of these texts in a row; no upper bound if ``high`` is ``None``."""
         if low < 0 or (high is not None and high < low):
-            raise ValueError(f"repeat needs 0 <= low <= high, got low={low}, high={high}")
+            raise UnsupportedConstraint(f"repeat needs 0 <= low <= high, got low={low}, high={high}")
         return Constraint(nfa.repeat(self.nfa, low, high))
 
     @cached_property

@@ -187,41 +187,39 @@ def refine(
 ) -> Int[ndarray, " state"]:
     """The block of each state in the coarsest partition that acceptance and transitions respect (up to hashing)."""
     rng = np.random.default_rng(seed)
-    by_class = rng.integers(1, 2**63, size=classes, dtype=np.uint64) | np.uint64(1)
-    weights = rng.integers(1, 2**63, size=2 * n + 2, dtype=np.uint64)
     source, target = rows[:, 0], rows[:, 2]
-    factor = by_class[rows[:, 1]]
+    factor = (rng.integers(1, 2**63, size=classes, dtype=np.uint64) | np.uint64(1))[rows[:, 1]]
+    weight = rng.integers(1, 2**63, size=n + 2, dtype=np.uint64)
     backward, order = group_by(target, n)
-    block = np.zeros(n, np.int64)
-    block[accept] = 1
-    blocks = 2
-    total: UInt64[ndarray, " state"] = np.zeros(n, np.uint64)
-    np.add.at(total, source, factor * weights[block[target]])
-    touched = np.arange(n)
+    block = np.isin(np.arange(n), accept).astype(np.int64)
+    value: UInt64[ndarray, " state"] = np.zeros(n, np.uint64)  # for each state the sum over its transitions
+    np.add.at(value, source, factor * weight[block[target]])
+    size, common = np.zeros(n + 2, np.int64), np.zeros(n + 2, np.uint64)  # for each block: the value of all its members
+    size[:2] = np.bincount(block, minlength=2)
+    blocks, touched = 2, np.arange(n)
     while len(touched):
-        # Regroup every block that holds a touched state; its largest part keeps the number.
-        dirty = np.zeros(blocks, bool)
-        dirty[block[touched]] = True
-        members = np.flatnonzero(dirty[block])
-        members = members[np.lexsort((total[members], block[members]))]
-        owner, value = block[members], total[members]
-        new_block = np.concatenate([[True], owner[1:] != owner[:-1]])
-        head = np.flatnonzero(new_block | np.concatenate([[True], value[1:] != value[:-1]]))
-        size = np.diff(np.concatenate([head, [len(members)]]))
-        if not np.any(~new_block[head]):
-            break
-        by_size = np.lexsort((-size, owner[head]))
-        keeps = np.zeros(len(head), bool)
-        keeps[by_size[np.concatenate([[True], np.diff(owner[head][by_size]) != 0])]] = True
-        moved = head[~keeps]
-        changed = members[spans(moved, size[~keeps])]
+        # Split the touched states of each block by value. The untouched ones, or else the largest part, keep the number.
+        touched = touched[np.lexsort((value[touched], block[touched]))]
+        owner, found = block[touched], value[touched]
+        head = np.flatnonzero(np.concatenate([[True], (owner[1:] != owner[:-1]) | (found[1:] != found[:-1])]))
+        count = np.diff(np.append(head, len(touched)))
+        parent, part = owner[head], found[head]
+        first = np.flatnonzero(np.concatenate([[True], parent[1:] != parent[:-1]]))
+        whole = np.repeat(np.add.reduceat(count, first) == size[parent[first]], np.diff(np.append(first, len(head))))
+        stays = ~whole & (part == common[parent])
+        largest = np.lexsort((-count, parent))[first]
+        stays[largest[whole[largest]]] = True
+        common[parent[stays]] = part[stays]
+        moves = np.flatnonzero(~stays)
+        number = blocks + np.arange(len(moves))
+        np.subtract.at(size, parent[moves], count[moves])
+        size[number], common[number] = count[moves], part[moves]
+        blocks += len(moves)
+        changed = touched[spans(head[moves], count[moves])]
         old = block[changed]
-        block[changed] = np.repeat(blocks + np.arange(len(moved)), size[~keeps])
-        blocks += len(moved)
-        count = backward[changed + 1] - backward[changed]
-        edge = order[spans(backward[changed], count)]
-        delta = weights[block[target[edge]]] - weights[np.repeat(old, count)]
-        np.add.at(total, source[edge], factor[edge] * delta)
+        block[changed] = np.repeat(number, count[moves])
+        degree = backward[changed + 1] - backward[changed]
+        edge = order[spans(backward[changed], degree)]
+        np.add.at(value, source[edge], factor[edge] * (weight[block[target[edge]]] - weight[np.repeat(old, degree)]))
         touched = np.unique(source[edge])
     return np.unique(block, return_inverse=True)[1]
-

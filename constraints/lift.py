@@ -38,47 +38,50 @@ class TokenTransitions(NamedTuple):
 
 
 class Relations:
-    """A growing list of distinct relations on states: relation i has the pairs (source[i], target[i])."""
+    """A growing list of distinct relations on states, and what each becomes after one more byte.
+
+    Relation i is the rows ``begin[i] .. begin[i + 1]`` of ``source`` and ``target``. Relation 0 is the identity.
+    """
 
     def __init__(self, rows: Int[ndarray, "row 3"], states: int, classes: int) -> None:
-        self.states, self.classes = states, classes
-        self.rows = rows[np.lexsort((rows[:, 1], rows[:, 0]))]
-        self.key = self.rows[:, 0] * classes + self.rows[:, 1]  # sorted: (state, class)
+        self.classes, self.onward = classes, rows[:, 2]
+        count = np.bincount(rows[:, 0] * classes + rows[:, 1], minlength=states * classes)
+        self.pointer = np.concatenate([[0], np.cumsum(count)])  # by (state, class), into onward
         self.weight = np.random.default_rng(3).integers(1, 2**63, size=(2, 2, states), dtype=np.uint64)
         self.number: dict[tuple[int, int], int] = {}
-        self.blocks: list[tuple[Int[ndarray, " pair"], Int[ndarray, " pair"]]] = []
-        self.bounds = np.zeros((0, 3), np.int64)  # block, begin, end within the block
+        self.begin = np.zeros(1, np.int64)
+        self.source = self.target = np.empty(0, np.int64)
         self.after = np.full((256, classes), UNKNOWN, np.int32)  # relation, class -> relation
         everyone = np.arange(states)
-        self.add(np.zeros(states, np.int64), everyone, everyone, 1)  # number 0: the identity
+        self.add(np.zeros(states, np.int64), everyone, everyone, 1)
 
     def add(
         self, owner: Int[ndarray, " pair"], source: Int[ndarray, " pair"], target: Int[ndarray, " pair"], size: int
     ) -> Int[ndarray, " owner"]:
-        """The numbers of ``size`` relations given by their pairs (owners sorted); DEAD if there are none."""
+        """The numbers of ``size`` relations given by their pairs, owners ascending; DEAD where there are none."""
         count = np.bincount(owner, minlength=size)
         begin = np.cumsum(count) - count
         alive = np.flatnonzero(count)
         result = np.full(size, DEAD)
         if not len(alive):
             return result
-        # The sum over pairs of w(source) * w'(target), twice: equal relations have equal sums.
-        sums = [
-            np.add.reduceat((w[0][source] | np.uint64(1)) * (w[1][target] ^ (w[1][target] >> np.uint64(31))), begin[alive])
-            for w in self.weight
-        ]
+        # Two sums over the pairs of w(source) * w'(target), modulo 2^64: equal for equal relations, and for unequal ones
+        # with a chance of about 2^-120.
+        sums = [np.add.reduceat(w[0][source] * w[1][target], begin[alive]).tolist() for w in self.weight]
         fresh = []
-        for index, key in zip(alive.tolist(), zip(sums[0].tolist(), sums[1].tolist(), strict=True), strict=True):
+        for index, key in zip(alive.tolist(), zip(*sums, strict=True), strict=True):
             if key not in self.number:
                 self.number[key] = len(self.number)
                 fresh.append(index)
             result[index] = self.number[key]
         new = np.array(fresh, np.int64)
         take = spans(begin[new], count[new])
-        ends = np.cumsum(count[new])
-        bounds = np.column_stack([np.full(len(new), len(self.blocks)), ends - count[new], ends])
-        self.blocks.append((source[take], target[take]))
-        self.bounds = np.concatenate([self.bounds, bounds])
+        used, size = int(self.begin[-1]), int(self.begin[-1]) + len(take)
+        check_limit(size, MAX_TRANSITIONS)
+        if size > len(self.source):
+            self.source, self.target = (np.resize(column[:used], 2 * size) for column in (self.source, self.target))
+        self.source[used:size], self.target[used:size] = source[take], target[take]
+        self.begin = np.concatenate([self.begin, used + np.cumsum(count[new])])
         if len(self.number) > len(self.after):
             grown = np.full((2 * len(self.number), self.classes), UNKNOWN, np.int32)
             grown[: len(self.after)] = self.after
@@ -89,31 +92,22 @@ class Relations:
         self, relations: Int[ndarray, " n"]
     ) -> tuple[Int[ndarray, " pair"], Int[ndarray, " pair"], Int[ndarray, " pair"]]:
         """(position in ``relations``, source, target) of all their pairs."""
-        out = []
-        block = self.bounds[relations, 0]
-        for index in np.unique(block).tolist():
-            here = np.flatnonzero(block == index)
-            begin, end = self.bounds[relations[here], 1], self.bounds[relations[here], 2]
-            take = spans(begin, end - begin)
-            source, target = self.blocks[index]
-            out.append((np.repeat(here, end - begin), source[take], target[take]))
-        owner, source, target = (np.concatenate(column) for column in zip(*out, strict=True))
-        order = np.argsort(owner, kind="stable")
-        return owner[order], source[order], target[order]
+        count = self.begin[relations + 1] - self.begin[relations]
+        take = spans(self.begin[relations], count)
+        return np.repeat(np.arange(len(relations)), count), self.source[take], self.target[take]
 
     def compose(self, relation: Int[ndarray, " n"], klass: Int[ndarray, " n"]) -> None:
         """Fill ``after`` at the given distinct (relation, class)."""
         owner, source, middle = self.pairs(relation)
         want = middle * self.classes + klass[owner]
-        low = np.searchsorted(self.key, want)
-        count = np.searchsorted(self.key, want, side="right") - low
-        target = self.rows[spans(low, count), 2]
-        rows = np.column_stack([np.repeat(owner, count), np.repeat(source, count), target])
-        if np.any(count > 1):
-            rows = unique_rows(rows)
-        check_limit(len(rows), MAX_TRANSITIONS)
-        number = self.add(rows[:, 0], rows[:, 1], rows[:, 2], len(relation))
-        self.after[relation, klass] = number
+        low = self.pointer[want]
+        count = self.pointer[want + 1] - low
+        many = bool(np.any(count > 1))
+        owner, source, target = np.repeat(owner, count), np.repeat(source, count), self.onward[spans(low, count)]
+        if many:  # several ways to the same state
+            rows = unique_rows(np.column_stack([owner, source, target]))
+            owner, source, target = rows[:, 0], rows[:, 1], rows[:, 2]
+        self.after[relation, klass] = self.add(owner, source, target, len(relation))
 
 
 UNKNOWN, DEAD = -2, -1
@@ -171,7 +165,8 @@ def lift(nfa: Nfa, vocab: Vocabulary, require_eos: bool = True) -> TokenTransiti
     klass, source, target = klass[rows], number[source[rows]], number[target[rows]]
     start, accept = number[nfa.start[keep[nfa.start]]], number[nfa.accept[keep[nfa.accept]]]
     size = int(keep.sum())
-    klass, token_class, source, target = merge_classes(klass, token_class, source, target, size)
+    if not rows.all():
+        klass, token_class, source, target = merge_classes(klass, token_class, source, target, size)
 
     # EOS: from every accepting state into a sink, which loops on it.
     sink = size
