@@ -17,6 +17,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 from transformers import AutoModelForCausalLM, AutoTokenizer
+from transformers.utils.logging import disable_progress_bar
 from typer.core import TyperGroup
 from typer.exceptions import Abort, TyperException
 
@@ -56,6 +57,7 @@ app = typer.Typer(
 _console = Console(soft_wrap=True)
 distill_app = typer.Typer(help="Distil a language model into an HMM.")
 app.add_typer(distill_app, name="distill")
+disable_progress_bar()
 
 Regex = Annotated[str | None, typer.Option("--regex", help="The text matches this regular expression.")]
 JsonSchema = Annotated[
