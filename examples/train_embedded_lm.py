@@ -361,7 +361,8 @@ def train(model: LlamaForCausalLM, stories: Sequence[Story], args: argparse.Name
         load_checkpoint(checkpoint, model, optimizers, clock)
         log.info("taken up at step %d", clock.step)
     forward: nn.Module = torch.compile(model, dynamic=True) if args.compile else model
-    running, saved, seen, epoch = 0.0, time.monotonic(), 0, 0
+    saved, seen, epoch = time.monotonic(), 0, 0
+    recent: list[float] = []
     with progress_bar("training", 1000) as advance:
         shown = 0
         while clock.share() < 1:
@@ -384,7 +385,7 @@ def train(model: LlamaForCausalLM, stories: Sequence[Story], args: argparse.Name
                 nn.utils.clip_grad_norm_(model.parameters(), 1.0)
                 for optimizer in optimizers:
                     optimizer.step()
-                running = 0.98 * running + 0.02 * float(loss.detach())
+                recent.append(float(loss.detach()))
                 clock.step += 1
                 # compiling is not training: a step of more than ten seconds counts as one second
                 lasted = time.monotonic() - started
@@ -392,15 +393,9 @@ def train(model: LlamaForCausalLM, stories: Sequence[Story], args: argparse.Name
                 advance(int(1000 * clock.share()) - shown)
                 shown = int(1000 * clock.share())
                 if clock.step % 100 == 0:
-                    mean = running / (1 - 0.98 ** min(clock.step, 10_000))
-                    log.info(
-                        "step %d epoch %d share %.3f loss %.4f (%.0f s)",
-                        clock.step,
-                        epoch,
-                        share,
-                        mean,
-                        clock.spent,
-                    )
+                    mean, share = sum(recent) / len(recent), clock.share()
+                    log.info("step %d epoch %d share %.3f loss %.4f", clock.step, epoch, share, mean)
+                    recent.clear()
                 if time.monotonic() - saved > 120:
                     save_checkpoint(checkpoint, model, optimizers, clock)
                     saved = time.monotonic()

@@ -1,0 +1,162 @@
+"""Corpora are what the model said, can be interrupted, and are enough to find the model again."""
+
+from pathlib import Path
+
+import pytest
+import torch
+
+import tractile as tt
+from tractile import distill
+from tractile.distill.latent import kmeans, with_end_state
+from tractile.errors import FormatError, ShapeError, VocabularyMismatch
+from tractile.inference.smc.lm import CircuitLM, TableLM
+
+EOS = 4
+
+
+def source(seed: int = 3) -> tt.HMM:
+    """A distribution over padded sequences of five tokens."""
+    return with_end_state(tt.HMM.random(4, 5, seed=seed, dtype=torch.float64), EOS)
+
+
+def draw(out: Path, num_sequences: int = 300, **options: int) -> distill.Corpus:
+    lm = CircuitLM(source(), eos_token_id=EOS)
+    return distill.sample(lm, out, num_sequences, 9, [""], shard_size=128, batch_size=50, **options)
+
+
+def test_log_probs_are_the_models_and_ends_are_padded(tmp_path: Path) -> None:
+    corpus = draw(tmp_path)
+    assert corpus.tokens.shape == (300, 9)
+    torch.testing.assert_close(
+        corpus.log_probs.double(), source().log_prob(corpus.tokens), rtol=1e-5, atol=1e-5
+    )
+    ended = (corpus.tokens == EOS).int().cumsum(1) > 0
+    assert 0.2 < ended[:, -1].double().mean() < 1
+    assert (corpus.tokens[ended] == EOS).all()
+    lengths = (~ended).sum(1) + ended[:, -1].int()
+    assert corpus.num_tokens == int(lengths.sum())
+
+
+def test_samples_follow_the_model(tmp_path: Path) -> None:
+    """First tokens against their probabilities: chi-square with 3 degrees of freedom; fails by chance once in 10,000."""
+    corpus = draw(tmp_path, 4000)
+    hmm = source()
+    expected = 4000 * (hmm.initial_probs @ hmm.emission_probs)
+    seen = torch.bincount(corpus.tokens[:, 0], minlength=5).double()
+    kept = expected > 0
+    assert float(((seen - expected)[kept] ** 2 / expected[kept]).sum()) < 23.5
+
+
+def test_an_interrupted_run_ends_in_the_same_corpus(tmp_path: Path) -> None:
+    whole = draw(tmp_path / "a")
+    draw(tmp_path / "b")
+    for name in ("shard-00001.safetensors", "shard-00002.safetensors"):
+        (tmp_path / "b" / name).unlink()
+    with pytest.raises(FormatError, match="run the same sampling again"):
+        distill.Corpus.load(tmp_path / "b")
+    again = draw(tmp_path / "b")
+    assert torch.equal(again.tokens, whole.tokens)
+    assert torch.equal(again.log_probs, whole.log_probs)
+    assert not torch.equal(draw(tmp_path / "c", seed=1).tokens, whole.tokens)
+    assert not list(tmp_path.rglob("*.part"))
+
+
+def test_another_corpus_in_the_same_place_is_refused(tmp_path: Path) -> None:
+    draw(tmp_path)
+    with pytest.raises(FormatError, match="other settings"):
+        draw(tmp_path, seed=1)
+    with pytest.raises(FormatError):
+        distill.Corpus.load(tmp_path / "nowhere")
+    with pytest.raises(ShapeError, match="end-of-sequence"):
+        distill.sample(TableLM({(): [0.0]}), tmp_path / "d", 1, 1, [""])
+    with pytest.raises(ShapeError, match="prompt"):
+        distill.sample(CircuitLM(source(), eos_token_id=EOS), tmp_path / "d", 1, 1, [])
+
+
+def test_prompts_are_continued_and_midway_prompts_begin_inside(tmp_path: Path) -> None:
+    """A table whose first token repeats for ever: each sequence repeats the token of its own prompt."""
+    certain = torch.full((3, 3), -torch.inf).fill_diagonal_(0.0)
+    table = {(): torch.full((3,), 1 / 3).log(), **{(i,): certain[i] for i in range(3)}}
+    lm = TableLM(table, eos_token_id=2)
+    corpus = distill.sample(lm, tmp_path, 40, 5, [[0], [1]], batch_size=7)
+    assert torch.equal(corpus.tokens, corpus.prompt[:, None].expand(-1, 5))
+    assert set(corpus.prompt.tolist()) == {0, 1}
+    for prompt in distill.midway(corpus, 20, 3):
+        assert 2 <= len(prompt) <= 4
+        assert set(prompt) in ({0}, {1})
+
+
+def test_training_finds_the_source(tmp_path: Path) -> None:
+    """Within 0.03 nats a token of the entropy of a source with as many states, on fresh samples, from a random start."""
+    fit, test = draw(tmp_path, 4000).split(0.25)
+    hmm = distill.train(fit, 8, epochs=12, batch_size=500, seed=1)
+    result = distill.evaluate(hmm, test)
+    assert result.nats_per_token < result.lm_nats_per_token + 0.03
+    assert result.unigram_nats_per_token > result.lm_nats_per_token + 0.05
+    assert (result.sequences, result.tokens) == (1000, test.num_tokens)
+
+
+@pytest.mark.parametrize("transition", ["dense", "monarch"])
+def test_an_interrupted_training_ends_in_the_same_hmm(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, transition: str
+) -> None:
+    corpus = draw(tmp_path / "corpus")
+
+    def run(out: str) -> tt.HMM:
+        return distill.train(
+            corpus, 6, transition, 4, batch_size=100, out=tmp_path / out, dtype=torch.float32
+        )
+
+    whole = run("whole")
+    module = distill.train.__globals__
+    step, calls = module["em_step"], []
+
+    def interrupted(*args: object) -> tt.HMM:
+        calls.append(1)
+        if len(calls) == 8:
+            raise KeyboardInterrupt
+        return step(*args)
+
+    with monkeypatch.context() as patch:
+        patch.setitem(module, "em_step", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            run("again")
+    assert [path.name for path in (tmp_path / "again").iterdir()] == ["checkpoint-0002"]
+    again = run("again")
+    torch.testing.assert_close(again.emission_probs, whole.emission_probs, rtol=1e-4, atol=1e-6)
+    saved = tt.HMM.from_pretrained(tmp_path / "again")
+    torch.testing.assert_close(saved.emission_probs, whole.emission_probs, rtol=1e-4, atol=1e-6)
+    assert sorted(path.name for path in (tmp_path / "again").iterdir()) == [
+        "config.json",
+        "model.safetensors",
+    ]
+
+
+def test_half_precision_keeps_every_token_possible(tmp_path: Path) -> None:
+    """A token that the corpus never holds is possible in the saved HMM wherever the text has not ended."""
+    corpus = draw(tmp_path / "corpus")
+    corpus.tokens[corpus.tokens == 3] = 2
+    hmm = distill.train(corpus, 5, epochs=2, out=tmp_path / "hmm")
+    hmm = tt.HMM.from_pretrained(tmp_path / "hmm")
+    assert (hmm.emission_probs[:-1, :EOS] > 0).all()
+    assert (hmm.transition.parameters()[0][:-1] > 0).all()
+    assert torch.isfinite(hmm.log_prob(torch.tensor([[3, 3, EOS]]))).all()
+    assert hmm.log_prob(torch.tensor([[3, EOS, 3]])).item() == -torch.inf
+
+
+def test_parts_that_do_not_belong_together(tmp_path: Path) -> None:
+    corpus = draw(tmp_path)
+    with pytest.raises(VocabularyMismatch, match="6 tokens"):
+        distill.evaluate(tt.HMM.random(3, 6), corpus)
+    with pytest.raises(VocabularyMismatch):
+        distill.train(corpus, 3, initial=tt.HMM.random(3, 6))
+
+
+def test_kmeans_finds_separate_clouds() -> None:
+    generator = torch.Generator().manual_seed(0)
+    label = torch.randint(5, (3000,), generator=generator)
+    centres = 20 * torch.eye(5, 8)
+    points = centres[label] + torch.randn(3000, 8, generator=generator)
+    found = kmeans(points, 12, iterations=20, seed=3)
+    joint = torch.zeros(12, 5).index_put_((found, label), torch.ones(3000), accumulate=True)
+    assert float(joint.max(1).values.sum()) == 3000  # no cluster mixes two clouds
