@@ -173,16 +173,21 @@ def _draw(lm: LanguageModel, manifest: Manifest, shard: int, batch_size: int) ->
     generator = torch.Generator().manual_seed(manifest.seed * 1_000_003 + shard)
     rows = manifest.sequences_in(shard)
     prompt = torch.randint(len(manifest.prompts), (rows,), generator=generator).sort().values
-    tokens = torch.empty(rows, manifest.max_new_tokens, dtype=torch.int32)
+    tokens = torch.full((rows, manifest.max_new_tokens), manifest.eos_token_id, dtype=torch.int32)
     log_probs = torch.zeros(rows)
     for start in range(0, rows, batch_size):
-        batch = slice(start, min(start + batch_size, rows))
-        lm.start([manifest.prompts[i] for i in prompt[batch].tolist()])
+        live = torch.arange(start, min(start + batch_size, rows))
+        lm.start([manifest.prompts[i] for i in prompt[live].tolist()])
         for t in range(manifest.max_new_tokens):
             scores = lm.log_probs()
             drawn = torch.multinomial(scores.exp(), 1, generator=generator)
-            tokens[batch, t] = drawn[:, 0].int()
-            log_probs[batch] += scores.gather(1, drawn)[:, 0].float()
-            if t + 1 < manifest.max_new_tokens:
-                lm.advance(drawn[:, 0])
+            tokens[live, t] = drawn[:, 0].int()
+            log_probs[live] += scores.gather(1, drawn)[:, 0].float()
+            open_rows = (drawn[:, 0] != manifest.eos_token_id).nonzero()[:, 0]
+            if len(open_rows) == 0 or t + 1 == manifest.max_new_tokens:
+                break
+            if len(open_rows) < 0.75 * len(live):  # the model need not go on with rows that have ended
+                live, drawn = live[open_rows], drawn[open_rows]
+                lm.select(open_rows)
+            lm.advance(drawn[:, 0])
     return {"tokens": tokens, "log_probs": log_probs, "prompt": prompt.int()}
