@@ -5,9 +5,9 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 
-.PHONY: demo test docs lint format types examples bench clean
+.PHONY: demo test docs lint format types examples smoke bench clean
 
-demo: $(VENV)/.core  ## constrained generation on the embedded model: tables and a plot, under three minutes
+demo: $(VENV)/.core  ## constrained generation on the embedded model: samples and a plot
 	$(BIN)/python examples/demo.py
 
 test: $(VENV)/.test
@@ -27,7 +27,18 @@ format: $(VENV)/.lint
 types: $(VENV)/.lint build/typing/tractile
 	$(BIN)/mypy
 
-bench: $(VENV)/.bench
+examples: $(VENV)/.test  ## every example, small
+	$(BIN)/python examples/queries.py
+	$(BIN)/python examples/json_budget.py
+	$(BIN)/python examples/demo.py --quick --out build/demo.png
+	$(BIN)/python examples/distill_hmm.py --sequences 512 --tokens 12 --hidden 16 --epochs 1 \
+		--work build/distill_hmm --out build/hmm
+
+smoke: $(VENV)/.test  ## every benchmark, as little of it as shows that it works
+	$(BIN)/python benchmarks/masks.py --smoke
+	$(BIN)/python benchmarks/proposals.py --smoke
+
+bench: $(VENV)/.test $(VENV)/.bench
 	$(BIN)/python benchmarks/proposals.py
 	$(BIN)/python benchmarks/masks.py
 
