@@ -14,7 +14,9 @@ from pathlib import Path
 import matplotlib
 import torch
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
+from transformers.utils.logging import disable_progress_bar
 
 import tractile as tt
 from tractile.embedded import load_hmm, load_lm
@@ -27,7 +29,7 @@ PROMPT = "Once upon a time, there was a"
 BUDGET = 32  # tokens
 WORD_SETS = [("dog", "park"), ("cat", "tree", "climb"), ("girl", "cake", "eat"), ("ball", "friend", "play")]
 METHODS = {"LCD": "lcd", "GCD": "gcd", "P-GCD": "pgcd"}
-console = Console(highlight=False, width=110)
+console = Console(highlight=False, width=120)
 
 
 def automaton(words: tuple[str, ...], vocab: tt.Vocabulary) -> tt.Automaton:
@@ -35,21 +37,26 @@ def automaton(words: tuple[str, ...], vocab: tt.Vocabulary) -> tt.Automaton:
     return tt.constraints.keywords(list(words)).compile(vocab, require_eos=False)
 
 
-def show(lm: tt.TransformersLM, hmm: tt.HMM, words: tuple[str, ...], fa: tt.Automaton) -> None:
+def quoted(text: str) -> str:
+    """A continuation as one line."""
+    return "… " + escape(" ".join(text.split()))
+
+
+def show(lm: tt.TransformersLM, hmm: tt.HMM, words: tuple[str, ...], fa: tt.Automaton, seed: int) -> None:
     """What the three methods write for one set of words."""
     console.rule(f"{', '.join(words)}, within {BUDGET} tokens")
     console.print(f"[bold]prompt[/]  {PROMPT} …")
-    masked = importance_sampling(lm, PROMPT, fa, "lcd", particles=100, max_new_tokens=BUDGET)
+    masked = importance_sampling(lm, PROMPT, fa, "lcd", particles=100, max_new_tokens=BUDGET, seed=seed)
     misses = sum(particle.log_weight == -torch.inf for particle in masked.particles)
     console.print(f"[bold]LCD[/]     misses the words in {misses} of 100 samples; the first sample:")
-    console.print(f"        … {masked.particles[0].text.strip()!r}")
+    console.print(f"        {quoted(masked.particles[0].text)}")
     for name in ("GCD", "P-GCD"):
-        posterior = tt.smc(lm, PROMPT, fa, METHODS[name], hmm, particles=16, max_new_tokens=BUDGET)
+        posterior = tt.smc(lm, PROMPT, fa, METHODS[name], hmm, particles=16, max_new_tokens=BUDGET, seed=seed)
         figures = f"log Z = {posterior.log_evidence:.2f} nats, ESS = {posterior.ess:.1f}"
         console.print(f"[bold]{name:7s}[/] 16 particles, {figures}; the heaviest and their weights:")
         table = Table(show_header=False, box=None, padding=(0, 1), pad_edge=False)
         for text, weight in list(posterior.group_by(lambda particle: particle.text).items())[:3]:
-            table.add_row(f"   {weight:6.3f}", f"… {text.strip()!r}")
+            table.add_row(f"  {weight:5.3f}", quoted(text))
         console.print(table)
 
 
@@ -132,12 +139,13 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path("out/demo.png"), help="where the plot goes")
     parser.add_argument("--quick", action="store_true", help="one set of words and a coarse plot")
     arguments = parser.parse_args()
+    disable_progress_bar()
     begin = time.perf_counter()
     model, tokenizer = load_lm()
     lm, hmm, vocab = tt.TransformersLM(model, tokenizer), load_hmm(), tt.Vocabulary.from_tokenizer(tokenizer)
     automata = {words: automaton(words, vocab) for words in WORD_SETS}
-    for words in WORD_SETS[:1] if arguments.quick else WORD_SETS:
-        show(lm, hmm, words, automata[words])
+    for seed, words in enumerate(WORD_SETS[:1] if arguments.quick else WORD_SETS):
+        show(lm, hmm, words, automata[words], seed)
     console.rule("distance to the true conditional")
     sizes, runs, truth_particles = (
         ([1, 4, 16], 2, 128) if arguments.quick else ([1, 2, 4, 8, 16, 32, 64], 10, 4096)

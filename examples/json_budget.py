@@ -6,6 +6,8 @@ smallest budget for which there is a valid text, and below it refuses before the
     python examples/json_budget.py
 """
 
+from transformers.utils.logging import disable_progress_bar
+
 import tractile as tt
 from tractile.embedded import load_lm
 from tractile.inference.smc import importance_sampling
@@ -25,6 +27,7 @@ PROMPT = "Once upon a time, there was a girl: "
 
 def main() -> None:
     """Print a line for each budget and method."""
+    disable_progress_bar()
     model, tokenizer = load_lm()
     lm = tt.TransformersLM(model, tokenizer)
     fa = tt.constraints.json_schema(SCHEMA).compile(tt.Vocabulary.from_tokenizer(tokenizer))
