@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import re
 import sys
+from functools import lru_cache
 from re import _constants
 from typing import Any
 
@@ -69,7 +70,7 @@ def resolve(
     if not is_mark.any():
         return automaton
     low, high = automaton.edges[is_mark, 1], automaton.edges[is_mark, 2]
-    used = [m for m in range(BEGIN, 0x100) if np.any((low <= m) & (m <= high))]
+    used = tuple(m for m in range(BEGIN, 0x100) if np.any((low <= m) & (m <= high)))
     if middle is not None and any(m in LOOKS_BACK for m in used):
         raise UnsupportedConstraint(
             f"an anchor other than $ inside a look-ahead of {middle!r} cannot be compiled", path="position 0"
@@ -79,7 +80,8 @@ def resolve(
     return Nfa(both.num_states, both.edges[~gone], both.edges[gone][:, [0, 3]], both.start, both.accept)
 
 
-def checker(used: list[int], alphabet: Alphabet, words: CodePoints | None) -> Nfa:
+@lru_cache(maxsize=64)
+def checker(used: tuple[int, ...], alphabet: Alphabet, words: CodePoints | None) -> Nfa:
     """The words over characters and the marks in ``used`` in which every mark stands where it may."""
     kinds = character_kinds(used, words)
     everything = frozenset([*kinds, STOP] + ([LAST_NEWLINE] if "newline" in kinds else []))
@@ -109,10 +111,10 @@ def checker(used: list[int], alphabet: Alphabet, words: CodePoints | None) -> Nf
                 arc(state, alphabet(points), (kind, follow))
             elif kind == "newline" and LAST_NEWLINE in expected:
                 arc(state, alphabet(points), (kind, frozenset([STOP])))
-    return nfa.network(len(hub) + 1, arcs, 1, 0)
+    return dfa.minimize(nfa.network(len(hub) + 1, arcs, 1, 0))
 
 
-def character_kinds(used: list[int], words: CodePoints | None) -> dict[str, CodePoints]:
+def character_kinds(used: tuple[int, ...], words: CodePoints | None) -> dict[str, CodePoints]:
     """The characters by what the marks in use can tell apart."""
     kinds: dict[str, CodePoints] = {}
     if any(m in (LINE_BEGIN, END, LINE_END) for m in used):

@@ -77,20 +77,27 @@ class Nfa:
         return not bool(np.any(np.all(rows[1:, :2] == rows[:-1, :2], axis=1)))
 
     @cached_property
-    def _steps(self) -> dict[int, list[int]]:
-        steps: dict[int, list[int]] = {}
-        for source, klass, target in self.plain.transitions.tolist():
-            steps.setdefault(source * 256 + klass, []).append(target)
-        return steps
+    def _pointer(self) -> Int[ndarray, " state+1"]:
+        return group_by(self.transitions[:, 0], self.num_states)[0]
+
+    @cached_property
+    def _steps(self) -> dict[int, dict[int, list[int]]]:
+        return {}  # state -> byte class -> targets, filled in as states are visited
+
+    def _step(self, state: int) -> dict[int, list[int]]:
+        if state not in self._steps:
+            targets: dict[int, list[int]] = {}
+            for _, klass, target in self.transitions[self._pointer[state] : self._pointer[state + 1]].tolist():
+                targets.setdefault(klass, []).append(target)
+            self._steps[state] = targets
+        return self._steps[state]
 
     def accepts(self, data: bytes) -> bool:
         """Whether the automaton accepts these bytes."""
-        plain, steps = self.plain, self._steps
-        classes = plain.byte_class.tolist()
+        plain = self.plain
         states = set(plain.start.tolist())
-        for byte in data:
-            klass = classes[byte]
-            states = {target for state in states for target in steps.get(state * 256 + klass, ())}
+        for klass in plain.byte_class[np.frombuffer(data, np.uint8)].tolist():
+            states = {target for state in states for target in plain._step(state).get(klass, ())}
             if not states:
                 return False
         return not states.isdisjoint(plain.accept.tolist())

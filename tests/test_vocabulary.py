@@ -1,0 +1,225 @@
+"""The bytes of every token, for each family of tokenizer: real ones, and small ones trained here."""
+
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from test_lift import Simulation
+from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
+
+import tractile as tt
+from tractile.constraints import Vocabulary, json_schema, keywords, literal, regex
+
+CORPUS = ["Once upon a time there was a little dog.", "naïve café — 東京", '{"name": "Ann", "age": 12}', "yes no maybe"] * 20
+TEXTS = ["Once upon a time.", ' {"name": "Zoë", "age": 7}', "tabs\tand\n\nnewlines  ", "東京 🙂 façade", "it's 12.5%"]
+
+
+def gpt2(shared: Path) -> Tokenizer:
+    folder = shared / "data/tokenizers/gpt2"
+    tokenizer = Tokenizer(models.BPE.from_file(str(folder / "vocab.json"), str(folder / "merges.txt")))
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    tokenizer.add_special_tokens(["<|endoftext|>"])
+    return tokenizer
+
+
+def neox(shared: Path) -> Tokenizer:
+    return Tokenizer.from_file(str(shared / "data/tokenizers/gpt_neox_20b/tokenizer.json"))
+
+
+def byte_level() -> Tokenizer:
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    alphabet = pre_tokenizers.ByteLevel.alphabet()
+    tokenizer.train_from_iterator(
+        CORPUS, trainers.BpeTrainer(vocab_size=400, special_tokens=["</s>", "<pad>"], initial_alphabet=alphabet)
+    )
+    return tokenizer
+
+
+def sentencepiece_bpe() -> Tokenizer:
+    """As Llama 2's: ``▁`` for a space, ``<0xNN>`` for bytes, one ``▁`` put before the text."""
+    tokenizer = Tokenizer(models.BPE(unk_token="<unk>", byte_fallback=True))
+    tokenizer.normalizer = normalizers.Sequence([normalizers.Prepend("▁"), normalizers.Replace(" ", "▁")])
+    tokenizer.decoder = decoders.Sequence(
+        [decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse(), decoders.Strip(" ", 1, 0)]
+    )
+    special = ["<unk>", "<s>", "</s>", *(f"<0x{i:02X}>" for i in range(256))]
+    tokenizer.train_from_iterator(
+        ["▁" + line.replace(" ", "▁") for line in CORPUS], trainers.BpeTrainer(vocab_size=500, special_tokens=special)
+    )
+    settings = json.loads(tokenizer.to_str())  # the byte tokens are ordinary ones
+    settings["added_tokens"] = settings["added_tokens"][:3]
+    return Tokenizer.from_str(json.dumps(settings))
+
+
+def unigram() -> Tokenizer:
+    """As T5's: Metaspace, no bytes."""
+    tokenizer = Tokenizer(models.Unigram())
+    tokenizer.pre_tokenizer = pre_tokenizers.Metaspace()
+    tokenizer.decoder = decoders.Metaspace()
+    tokenizer.train_from_iterator(
+        CORPUS, trainers.UnigramTrainer(vocab_size=120, special_tokens=["<unk>", "</s>"], unk_token="<unk>", show_progress=False)
+    )
+    return tokenizer
+
+
+def backend_cases(shared: Path) -> dict[str, tuple[Tokenizer, int]]:
+    return {
+        "gpt2": (gpt2(shared), 50256),
+        "neox": (neox(shared), 0),
+        "stories260K": (Tokenizer.from_file(str(shared / "models/stories260K/tokenizer.json")), 2),
+        "byte-level": (byte_level(), 0),
+        "sentencepiece": (sentencepiece_bpe(), 2),
+        "unigram": (unigram(), 1),
+    }
+
+
+@pytest.fixture(scope="session", params=["gpt2", "neox", "stories260K", "byte-level", "sentencepiece", "unigram"])
+def backend(request, shared_dir) -> tuple[str, Tokenizer, Vocabulary]:
+    tokenizer, eos = backend_cases(shared_dir)[request.param]
+    return request.param, tokenizer, Vocabulary.from_tokenizer(tokenizer, eos_token_id=eos)
+
+
+@pytest.fixture(scope="session")
+def tekken():
+    module = pytest.importorskip("mistral_common")
+    from mistral_common.tokens.tokenizers.tekken import Tekkenizer
+
+    return Tekkenizer.from_file(str(Path(module.__file__).parent / "data/tekken_240911.json"))
+
+
+def bytes_of(vocab: Vocabulary, ids: list[int]) -> bytes:
+    pieces = [vocab.token_bytes[i] for i in ids]
+    assert None not in pieces
+    return b"".join(pieces)
+
+
+def test_texts_give_their_bytes(backend):
+    name, tokenizer, vocab = backend
+    lead = b" " if name in ("stories260K", "sentencepiece", "unigram") else b""
+    tried = 0
+    for text in TEXTS:
+        ids = tokenizer.encode(text, add_special_tokens=False).ids
+        if name == "unigram" and 0 in ids:  # unknown characters
+            continue
+        expected = text.encode() if name == "unigram" and text.startswith(" ") else lead + text.encode()
+        assert bytes_of(vocab, ids) == expected
+        tried += 1
+    assert tried >= (1 if name == "unigram" else len(TEXTS))
+
+
+def test_every_token_reads_as_the_decoder_writes_it(backend):
+    """Each token between two letters that fence it off from the decoder's treatment of the beginning."""
+    name, tokenizer, vocab = backend
+    fence = tokenizer.token_to_id("a")
+    special = 0
+    for index, data in enumerate(vocab.token_bytes):
+        if data is None:
+            special += 1
+            continue
+        written = tokenizer.decode([fence, index, fence], skip_special_tokens=False)
+        around = tokenizer.decode([fence, fence], skip_special_tokens=False)
+        middle = written[len(around) // 2 : len(written) - len(around) // 2]
+        # The decoder shows what is not UTF-8 as U+FFFD, once for the piece or once for each byte.
+        if "\ufffd" in middle:
+            assert "\ufffd" in data.decode(errors="replace")
+        else:
+            assert middle.encode() == data, index
+    assert 1 <= special <= 30
+    assert vocab.token_bytes[vocab.eos_token_id] is None
+    assert len(vocab) == tokenizer.get_vocab_size(with_added_tokens=True)
+
+
+def test_encoded_texts_are_accepted(backend):
+    """What the tokenizer makes of an accepted text is accepted with EOS, and of a rejected one is not."""
+    name, tokenizer, vocab = backend
+    lead = literal(" ") if name in ("stories260K", "sentencepiece", "unigram") else literal("")
+    cases = [
+        (regex(r"Once upon a (time|dog)\."), ["Once upon a time.", "Once upon a dog."], ["Once upon a time", "Once"]),
+        (keywords(["dog"], inflections=False), ["a little dog.", "dog", "dog dog"], ["a little dogma.", "no"]),
+        (regex("(yes|no|maybe)( (yes|no|maybe))*"), ["yes", "no maybe"], ["yes,", "noyes"]),
+    ]
+    if name != "unigram":
+        schema = {"type": "object", "properties": {"name": {"type": "string"}, "age": {"type": "integer"}},
+                  "required": ["name", "age"]}  # fmt: skip
+        good = [json.dumps({"name": n, "age": 12}, ensure_ascii=a) for n in ("Ann", "Zoë 東京 🙂\n") for a in (True, False)]
+        cases.append((json_schema(schema, open_objects=False), good, ['{"name": "Ann"}', '{"name": 3, "age": 12}']))
+    for constraint, accepted, rejected in cases:
+        automaton = Simulation((lead + constraint).lift(vocab))
+        for text, expected in [(t, 1) for t in accepted] + [(t, 0) for t in rejected]:
+            ids = tokenizer.encode(text, add_special_tokens=False).ids
+            assert automaton.paths([*ids, vocab.eos_token_id]) == expected, text
+            assert automaton.paths(ids) == 0
+            assert automaton.paths([*ids, vocab.eos_token_id, vocab.eos_token_id]) == expected
+
+
+def test_tekken(tekken):
+    vocab = Vocabulary.from_tokenizer(tekken)
+    assert len(vocab) == 131_072
+    assert vocab.eos_token_id == tekken.eos_id
+    assert sum(b is None for b in vocab.token_bytes) == tekken.num_special_tokens
+    for text in TEXTS:
+        assert bytes_of(vocab, tekken.encode(text, bos=False, eos=False)) == text.encode()
+    for index in range(tekken.num_special_tokens, len(vocab), 101):
+        assert vocab.token_bytes[index] == tekken.id_to_byte_piece(index)
+    schema = {"type": "object", "properties": {"name": {"type": "string", "maxLength": 20}}, "required": ["name"]}
+    automaton = Simulation(json_schema(schema, open_objects=False).lift(vocab))
+    for name, good in [("Zoë 東京 🙂", 1), ("x" * 21, 0), ("🙂" * 20, 1), ("🙂" * 21, 0), ('"\\\n', 1)]:
+        ids = tekken.encode(json.dumps({"name": name}, ensure_ascii=False), bos=False, eos=False)
+        assert automaton.paths([*ids, vocab.eos_token_id]) == good
+
+
+def test_transformers_tokenizer(shared_dir):
+    from transformers import AutoTokenizer, PreTrainedTokenizerFast
+
+    tokenizer = AutoTokenizer.from_pretrained(shared_dir / "models/stories260K")
+    vocab = Vocabulary.from_tokenizer(tokenizer)
+    assert vocab.eos_token_id == tokenizer.eos_token_id
+    assert vocab.token_bytes[0] is vocab.token_bytes[1] is vocab.token_bytes[2] is None
+    assert vocab.token_bytes[3:259] == [bytes([i]) for i in range(256)]
+    assert bytes_of(vocab, tokenizer.encode("Once upon a time", add_special_tokens=False)) == b" Once upon a time"
+    wrapped = PreTrainedTokenizerFast(tokenizer_object=byte_level(), eos_token="</s>")
+    assert len(Vocabulary.from_tokenizer(wrapped, size=512)) == 512
+    with pytest.raises(tt.ShapeError, match="size"):
+        Vocabulary.from_tokenizer(wrapped, size=100)
+
+
+def test_families_that_are_refused():
+    from transformers import PreTrainedTokenizerFast
+
+    wordpiece = Tokenizer(models.WordPiece({"[UNK]": 0, "a": 1, "##b": 2}, unk_token="[UNK]"))
+    wordpiece.decoder = decoders.WordPiece()
+    with pytest.raises(tt.FormatError, match="WordPiece"):
+        Vocabulary.from_tokenizer(wordpiece, eos_token_id=0)
+    lower = byte_level()
+    lower.normalizer = normalizers.Lowercase()
+    with pytest.raises(tt.FormatError, match="changes text"):
+        Vocabulary.from_tokenizer(lower, eos_token_id=0)
+    with pytest.raises(tt.FormatError, match="end-of-sequence"):
+        Vocabulary.from_tokenizer(byte_level())
+    with pytest.raises(tt.FormatError, match="end-of-sequence"):
+        Vocabulary.from_tokenizer(PreTrainedTokenizerFast(tokenizer_object=byte_level()))
+    with pytest.raises(tt.FormatError, match="int"):
+        Vocabulary.from_tokenizer(7)
+    with pytest.raises(tt.ShapeError):
+        Vocabulary([b"a"], eos_token_id=1)
+
+
+@given(st.lists(st.one_of(st.none(), st.binary(max_size=5)), min_size=1, max_size=30))
+def test_trie(tokens):
+    """Every node spells a prefix; every token ends at the node that spells it; no node is there twice."""
+    vocab = Vocabulary([*tokens, None], eos_token_id=len(tokens))
+    spelled, above = [b""], [b""]
+    for level in vocab.trie.levels:
+        here = [above[p] + bytes([b]) for p, b in zip(level.parent, level.byte, strict=True)]
+        spelled += here
+        above = here
+    assert len(set(spelled)) == len(spelled)
+    assert set(spelled) == {b""} | {t[:i] for t in tokens if t for i in range(len(t) + 1)}
+    for token, node in zip(vocab.token_bytes, vocab.trie.node.tolist(), strict=True):
+        assert node == -1 if token is None else spelled[node] == token
+
