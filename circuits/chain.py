@@ -8,6 +8,8 @@
     product   H × S     H × E       I ⊗ T_out   row-wise Kronecker A ⊗ T_in    π ⊗ start, ones ⊗ accept
 
 A message has one axis for each Kronecker component of the cut; ``initial`` and ``final`` hold one vector for each.
+A latent path is one unit for each token and ends at the last: ``ending`` = R · final, by ordinary sums, is what its last
+unit is worth (ones for an HMM, whose last transition leads nowhere; Dang et al. 2026, Def. 4.2, f := T_in f, for an automaton).
 """
 
 from __future__ import annotations
@@ -54,16 +56,22 @@ class Chain:
         """V, the number of tokens."""
         return self.inputs.vocab_size
 
+    @property
+    def ending(self) -> Vectors:
+        """R · final: one vector for each unit axis."""
+        return tuple(leaf.times(f) for leaf, f in zip(self.right.leaves(), self.final, strict=True))
+
     def unroll(self, n: int) -> Circuit:
         """The plain circuit over variables 0 … n−1 (position t is variable t), built from the end backwards."""
         if n < 1:
             raise ShapeError(f"unroll: the length must be positive, not {n}")
         circuit = Circuit()
-        node = circuit.sum(Sum(_columns(self.final)), circuit.input(Constant(len(self.cut_dims))))
+        ahead = circuit.sum(Sum(_columns(self.ending)), circuit.input(Constant(len(self.cut_dims))))
         right, left = Sum(self.right), Sum(self.left)
         for t in reversed(range(n)):
-            emitted = circuit.product(Hadamard(), circuit.input(self.inputs, t), circuit.sum(right, node))
-            node = circuit.sum(left, emitted)
+            node = circuit.sum(left, circuit.product(Hadamard(), circuit.input(self.inputs, t), ahead))
+            if t:
+                ahead = circuit.sum(right, node)
         circuit.sum(Sum(_columns(self.initial).T), node)
         return circuit
 

@@ -125,7 +125,7 @@ def weigh(semiring: Semiring[Any], layer: InputLayer, weights: Float[Tensor, "vo
     units, token, batch, fresh = _labels(layer)
     operands = [
         *_lifted(semiring, layer.factors(units, token, fresh)),
-        (semiring.lift(weights, batched=True), (token, batch)),
+        (semiring.lift(weights.to(_like(layer).dtype), batched=True), (token, batch)),
     ]
     return contract(semiring, operands, (*units, batch))
 
@@ -135,7 +135,7 @@ def total(semiring: Semiring[Any], layer: InputLayer) -> Any:
     units, token, _, fresh = _labels(layer)
     operands = _lifted(semiring, layer.factors(units, token, fresh))
     if sum(token in labels for _, labels in operands) == 1:  # nothing else sums over the tokens
-        operands.append((semiring.lift(torch.ones(layer.vocab_size)), (token,)))
+        operands.append((semiring.lift(torch.ones(layer.vocab_size).to(_like(layer))), (token,)))
     x = contract(semiring, operands, units)
     last = len(units) - 1
     return semiring.split(x, last, (semiring.shape(x)[last], 1))
@@ -146,6 +146,12 @@ def absorb(semiring: Semiring[Any], layer: InputLayer, x: Any) -> Any:
     units, token, batch, fresh = _labels(layer)
     operands = [*_lifted(semiring, layer.factors(units, token, fresh)), (x, (*units, batch))]
     return contract(semiring, operands, (token, batch))
+
+
+def _like(layer: InputLayer) -> Tensor:
+    """A tensor in whose precision the layer sums over tokens: its parameters', float64 where it has none."""
+    parameters = layer.parameters()
+    return parameters[0] if parameters else torch.ones(1, dtype=torch.float64)
 
 
 def _labels(layer: InputLayer) -> tuple[Labels, int, int, int]:

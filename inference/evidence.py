@@ -60,7 +60,7 @@ def as_evidence(evidence: EvidenceLike, vocab_sizes: Mapping[int, int]) -> Evide
         items = {}
     elif isinstance(evidence, Mapping):
         items = dict(evidence)
-    elif isinstance(evidence, Tensor) and evidence.is_floating_point():
+    elif holds_weights(evidence):
         items = dict(zip(vocab_sizes, _rows(evidence, 3, len(vocab_sizes)).unbind(1), strict=True))
     elif isinstance(evidence, Tensor):
         items = dict(zip(vocab_sizes, _rows(evidence, 2, len(vocab_sizes)).unbind(1), strict=True))
@@ -89,6 +89,11 @@ def as_evidence(evidence: EvidenceLike, vocab_sizes: Mapping[int, int]) -> Evide
         else:
             _observe(out, v, t, vocab_sizes[v])
     return out
+
+
+def holds_weights(evidence: EvidenceLike) -> bool:
+    """Whether evidence is a (batch, n, vocab) tensor of weights (booleans: the values allowed)."""
+    return isinstance(evidence, Tensor) and (evidence.is_floating_point() or evidence.dtype == torch.bool)
 
 
 def _rows(evidence: Tensor, ndim: int, variables: int) -> Tensor:
@@ -121,9 +126,9 @@ def _one(item: Any, variable: int, vocab_size: int) -> Tensor:
         item = item.float()
     if item.is_floating_point():
         weights: Tensor = item.unsqueeze(0) if item.ndim == 1 else item
-        if weights.ndim != 2 or weights.shape[1] != vocab_size or not bool((weights >= 0).all()):
+        if weights.ndim != 2 or weights.shape[1] != vocab_size or not bool(((weights >= 0) & weights.isfinite()).all()):
             raise EvidenceError(
-                f"variable {variable}: weights must be non-negative, of shape (batch, {vocab_size}), not {tuple(item.shape)}"
+                f"variable {variable}: weights must be finite, ≥ 0 and of shape (batch, {vocab_size}), not {tuple(item.shape)}"
             )
         return weights.T
     if item.ndim != 1 or int(item.min()) < -1 or int(item.max()) >= vocab_size:

@@ -5,17 +5,22 @@ For a chain, with M(x) = L diag(b(x)) R,
     forward    α_0 = initial,   α_t = Rᵀ (b(x_t) ∘ Lᵀ α_{t−1})
     backward   β_n = final,     β_{t−1} = L (b(x_t) ∘ R β_t)
 
-and for any t, root = α_tᵀ β_t. For a circuit the upward value of a node is its function of the evidence and the
-downward value the derivative of the root by it; with x_t open, the root as a function of x_t is Bᵀ of the derivative at the
-inputs over t (for the chain: Bᵀ(Lᵀ α_{t−1} ∘ R β_t)).
+and for any t, root = α_tᵀ β_t. A path ends at its last unit, so R β_n is ``chain.ending``, summed by ordinary arithmetic in
+every semiring (the best path of an HMM does not choose a state after its last token).
+
+For a circuit the upward value of a node is its function of the evidence and the downward value the derivative of the root
+by it; with x_t open, the root as a function of x_t is Bᵀ of the derivative at the inputs over t (for the chain:
+Bᵀ(Lᵀ α_{t−1} ∘ R β_t)).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Any
 
 import torch
+from jaxtyping import Bool
+from torch import Tensor
 
 from ..circuits.chain import Chain
 from ..circuits.circuit import Circuit
@@ -71,16 +76,43 @@ def forward(chain: Chain, semiring: SR, evidence: Evidence, n: int) -> Iterator[
         yield alpha
 
 
+def totals(chain: Chain, semiring: SR, evidence: Evidence, lengths: Collection[int]) -> Iterator[tuple[int, Any]]:
+    """(t, root over the first t positions) for each t in ``lengths``, ascending; each root (batch,)."""
+    emission, right, left = Emission(semiring, evidence), chain.right.T, chain.left.T
+    alpha = outer(semiring, chain.initial, evidence.batch)
+    if 0 in lengths:
+        yield 0, dot(semiring, alpha, outer(semiring, chain.final, evidence.batch))
+    ending, last = outer(semiring, chain.ending, evidence.batch), max(lengths)
+    for t in range(1, last + 1):
+        emitted = emission.times(chain.inputs, t - 1, apply(semiring, left, alpha))
+        if t in lengths:
+            yield t, dot(semiring, emitted, ending)
+        if t < last:
+            alpha = apply(semiring, right, emitted)
+
+
 def backward(chain: Chain, semiring: SR, evidence: Evidence, n: int) -> Iterator[Any]:
     """β_n, β_{n−1}, …, β_0, each (*cut_dims, batch)."""
     emission = Emission(semiring, evidence)
     beta = outer(semiring, chain.final, evidence.batch)
     yield beta
     for t in reversed(range(n)):
-        beta = apply(
-            semiring, chain.left, emission.times(chain.inputs, t, apply(semiring, chain.right, beta))
-        )
+        units = ahead(chain, semiring, beta, torch.tensor(t == n - 1))
+        beta = apply(semiring, chain.left, emission.times(chain.inputs, t, units))
         yield beta
+
+
+def ahead(chain: Chain, semiring: SR, beta: Any, last: Bool[Tensor, " *batch"]) -> Any:
+    """R β: what each unit of a step is worth given β after it; where the step is the ``last``, the chain's ending."""
+    batch = semiring.shape(beta)[-1]
+    if not bool(last.any()):
+        return apply(semiring, chain.right, beta)
+    ending = outer(semiring, chain.ending, batch)
+    if bool(last.all()):
+        return ending
+    both = semiring.cat([apply(semiring, chain.right, beta), ending])
+    row = torch.arange(batch, device=semiring.device(both))
+    return semiring.gather(both, torch.where(last, row + batch, row), semiring.ndim(both) - 1)
 
 
 def dot(semiring: SR, a: Any, b: Any) -> Any:
@@ -90,9 +122,9 @@ def dot(semiring: SR, a: Any, b: Any) -> Any:
     return contract(semiring, [(a, labels), (b, labels)], (last,))
 
 
-def open_step(chain: Chain, semiring: SR, alpha: Any, beta: Any) -> Any:
-    """The root as a function of x_t: Bᵀ(Lᵀ α_{t−1} ∘ R β_t), (vocab, batch)."""
-    edge = semiring.mul(apply(semiring, chain.left.T, alpha), apply(semiring, chain.right, beta))
+def open_step(chain: Chain, semiring: SR, alpha: Any, beta: Any, last: Bool[Tensor, " *batch"]) -> Any:
+    """The root as a function of x_t: Bᵀ(Lᵀ α_{t−1} ∘ R β_t), (vocab, batch); ``last``: x_t is the last token."""
+    edge = semiring.mul(apply(semiring, chain.left.T, alpha), ahead(chain, semiring, beta, last))
     return absorb(semiring, chain.inputs, edge)
 
 

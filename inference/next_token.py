@@ -22,7 +22,7 @@ from ..circuits.chain import Chain
 from ..errors import BudgetTooSmall, CircuitError, EvidenceError, VocabularyMismatch
 from .contract import apply, emit, outer
 from .evidence import Evidence
-from .messages import backward, dot, open_step
+from .messages import Emission, backward, dot, open_step
 from .semiring import Boolean, Semiring
 
 Budgets = int | Int[Tensor, " batch"] | None
@@ -51,8 +51,11 @@ class NextToken:
             return sr.cat(list(backward(self.chain, sr, everything, self.horizon)))
         first, second = backward(self.chain, sr, everything, 1)
         if isinstance(sr, Boolean):
+            emission = Emission(sr, everything)
             while not torch.equal(first, second := sr.add(first, second)):
-                _, second = backward(_ending_in(self.chain, first := second), sr, everything, 1)
+                first = second
+                units = emission.times(self.chain.inputs, 0, apply(sr, self.chain.right, first))
+                second = apply(sr, self.chain.left, units)
         elif not torch.allclose(sr.log(first).exp(), sr.log(second).exp(), rtol=1e-4):
             raise CircuitError(
                 "NextToken: without a horizon the chain must be normalised (its final vector its own backward message)"
@@ -97,7 +100,8 @@ class NextToken:
     def log_weights(self) -> Float[Tensor, "batch vocab"]:
         """m(v): the ⊕-total over accepted sequences with the prefix and then v, as a logarithm (nats), on an absolute scale."""
         beta = self.semiring.gather(self._betas, self._left(), self.semiring.ndim(self._betas) - 1)
-        weights = self.semiring.log(open_step(self.chain, self.semiring, self._alpha, beta)).T
+        last = self.remaining.eq(1)
+        weights = self.semiring.log(open_step(self.chain, self.semiring, self._alpha, beta, last)).T
         return weights.masked_fill(self.remaining.eq(0)[:, None], -torch.inf)
 
     def scores(self) -> Float[Tensor, "batch vocab"]:
@@ -159,10 +163,6 @@ class NextToken:
             )
         if len(tokens) and (int(tokens.min()) < 0 or int(tokens.max()) >= self.vocab_size):
             raise VocabularyMismatch(f"advance: a token lies outside the vocabulary of {self.vocab_size}")
-
-
-def _ending_in(chain: Chain, final: Tensor) -> Chain:
-    return Chain(chain.initial, chain.left, chain.inputs, chain.right, (final.squeeze(-1),))
 
 
 def pack_bits(mask: Bool[Tensor, "batch vocab"]) -> Int[Tensor, "batch words"]:

@@ -25,11 +25,10 @@ from torch import Tensor
 from ..circuits.automaton import Automaton
 from ..circuits.chain import Chain
 from ..circuits.circuit import Circuit
-from ..circuits.hmm import HMM
 from ..errors import CircuitError, EvidenceError
 from . import messages
 from .contract import apply, emit, outer
-from .evidence import Evidence, EvidenceLike, as_evidence
+from .evidence import Evidence, EvidenceLike, as_evidence, holds_weights
 from .semiring import Boolean, Counting, Log, MaxProduct, Real, Semiring
 
 Model = Chain | Circuit
@@ -44,19 +43,21 @@ def _prepare(model: Model, evidence: EvidenceLike, n: int | None) -> tuple[Evide
     if n is None:
         if evidence is None or isinstance(evidence, Mapping | Evidence):
             raise EvidenceError("a chain has no length of its own: give n, or evidence for each position")
-        n = (
-            evidence.shape[-2]
-            if isinstance(evidence, Tensor) and evidence.is_floating_point()
-            else len(evidence)
-        )
-        if isinstance(evidence, Tensor) and not evidence.is_floating_point():
-            n = evidence.shape[-1]
+        if isinstance(evidence, Tensor):
+            n = evidence.shape[-2 if holds_weights(evidence) else -1]
+        else:
+            n = len(evidence)
     sizes = dict.fromkeys(range(n), model.vocab_size)
     return as_evidence(evidence, sizes), list(sizes)
 
 
 def _total(model: Model, semiring: Semiring[Any], evidence: Evidence, n: int, lengths: Lengths) -> Tensor:
     """log of the root for each row (for Counting: of the count)."""
+    return semiring.log(_root(model, semiring, evidence, n, lengths)).expand(evidence.batch)
+
+
+def _root(model: Model, semiring: Semiring[Any], evidence: Evidence, n: int, lengths: Lengths) -> Any:
+    """The root for each row: (batch,), or (1,) where no evidence is observed."""
     if isinstance(model, Circuit):
         if lengths is not None:
             raise EvidenceError("lengths are for chains; a circuit has a fixed set of variables")
@@ -65,17 +66,18 @@ def _total(model: Model, semiring: Semiring[Any], evidence: Evidence, n: int, le
             raise CircuitError(
                 f"the root (node {model.root}) has units {model.unit_dims(model.root)}; a query needs one"
             )
-        return semiring.log(root).flatten().expand(evidence.batch)
-    if lengths is not None:
-        _check_lengths(lengths, n, evidence.batch)
-    out: Tensor | None = None
-    final = outer(semiring, model.final, evidence.batch)
-    for t, alpha in enumerate(messages.forward(model, semiring, evidence, n)):
-        if t == n if lengths is None else bool((lengths == t).any()):
-            value = semiring.log(messages.dot(semiring, alpha, final))
-            out = value if out is None or lengths is None else torch.where(lengths == t, value, out)
-    assert out is not None
-    return out
+        return semiring.merge(root, 0, semiring.ndim(root))
+    if lengths is None:
+        ((_, root),) = messages.totals(model, semiring, evidence, [n])
+        return root
+    _check_lengths(lengths, n, evidence.batch)
+    rows = torch.arange(evidence.batch, device=lengths.device)
+    roots: list[Any] = []
+    position = torch.zeros_like(lengths)
+    for t, root in messages.totals(model, semiring, evidence, set(lengths.tolist())):
+        position[lengths == t] = len(roots)
+        roots.append(root)
+    return semiring.gather(semiring.cat(roots), position * evidence.batch + rows, 0)
 
 
 def _check_lengths(lengths: Tensor, n: int, batch: int) -> None:
@@ -135,9 +137,9 @@ def support(
 def count(model: Model, evidence: EvidenceLike = None, *, n: int | None = None, paths: bool = False) -> int:
     """The number of accepted sequences; with ``paths``, of (sequence, latent path) pairs.
 
-    Exact. An ambiguous automaton is determinised first; other models must be deterministic, or ``paths`` given
-    (:class:`CircuitError`). Raises :class:`CircuitError` past 2^53, where floating point stops being exact: use
-    ``log_marginal`` on the automaton for the logarithm of the count.
+    Exact. An ambiguous automaton is determinised first; other models need ``paths`` (:class:`CircuitError`). Raises
+    :class:`EvidenceError` for evidence of several rows, and :class:`CircuitError` past 2^53, where floating point stops being
+    exact: use ``log_marginal`` on the automaton for the logarithm of the count.
     """
     if not paths:
         if isinstance(model, Automaton):
@@ -147,8 +149,10 @@ def count(model: Model, evidence: EvidenceLike = None, *, n: int | None = None, 
                 "count: latent states make several paths for one sequence; count an automaton, or give paths=True"
             )
     evidence, variables = _prepare(model, evidence, n)
-    total = float(_total(model, Counting(), evidence, len(variables), None).exp().sum())
-    if total >= 2.0**52:
+    if evidence.batch > 1:
+        raise EvidenceError(f"count: evidence of one row, not of {evidence.batch}")
+    total = float(_root(model, Counting(), evidence, len(variables), None))
+    if total >= 2.0**53:
         raise CircuitError(
             f"count: about {total:.3g} sequences, too many to count exactly; use log_marginal for the logarithm"
         )
@@ -205,7 +209,7 @@ def _joint(
         t = asked[0]
         alphas = messages.forward(model, semiring, evidence, t)
         betas = messages.backward(model, semiring, _shift(evidence, t + 1), n - t - 1)
-        table = messages.open_step(model, semiring, _last(alphas), _last(betas))
+        table = messages.open_step(model, semiring, _last(alphas), _last(betas), torch.tensor(t == n - 1))
     return semiring.log(table).T.expand(evidence.batch, -1)
 
 
@@ -271,39 +275,32 @@ def mpe(
 def _in_order(
     model: Model, semiring: Semiring[Any], evidence: Evidence, variables: list[int], choose: Choose
 ) -> tuple[Tensor, Tensor]:
-    """Fix one variable after another by ``choose`` on its query given those before; the values and the last chosen log-weight."""
+    """Fix one variable after another by ``choose`` on its query given those before; the values and their joint log-weight."""
     chosen: list[Tensor] = []
-    score = torch.zeros(evidence.batch)
+    score = fixed = torch.zeros(evidence.batch, dtype=torch.float64)  # fixed: the evidence's weights of the values chosen
+
+    def pick(variable: int, table: Tensor) -> Tensor:
+        nonlocal score, fixed
+        weights = _weights(evidence, variable, table.shape[1]).expand(evidence.batch, -1)
+        value = choose(table + weights)
+        score = fixed + (table + weights).gather(1, value[:, None])[:, 0]
+        fixed = fixed + weights.gather(1, value[:, None])[:, 0]
+        chosen.append(value)
+        return value
+
     if isinstance(model, Circuit):
         for v in variables:
-            table = semiring.log(messages.open_variable(model, semiring, evidence, v)).T.expand(
-                evidence.batch, -1
-            )
-            value, score = _pick(table + _weights(evidence, v, table.shape[1]), choose)
-            evidence = evidence.observe(v, value)
-            chosen.append(value)
+            table = semiring.log(messages.open_variable(model, semiring, evidence, v)).T
+            evidence = evidence.observe(v, pick(v, table.expand(evidence.batch, -1)))
         return torch.stack(chosen, 1), score
     betas = list(messages.backward(model, semiring, evidence, len(variables)))[::-1]
     alpha = outer(semiring, model.initial, evidence.batch)
     for t in variables:
-        table = semiring.log(messages.open_step(model, semiring, alpha, betas[t + 1])).T
-        value, score = _pick(table + _weights(evidence, t, table.shape[1]), choose)
-        chosen.append(value)
-        alpha = apply(
-            semiring, model.right.T, emit(semiring, model.inputs, apply(semiring, model.left.T, alpha), value)
-        )
-        weight = (
-            _weights(evidence, t, table.shape[1]).expand(evidence.batch, -1).gather(1, value[:, None])[:, 0]
-        )
-        alpha = semiring.mul(
-            alpha, semiring.lift(weight.exp().view([1] * len(model.cut_dims) + [-1]), batched=True)
-        )
+        last = torch.tensor(t == len(variables) - 1)
+        value = pick(t, semiring.log(messages.open_step(model, semiring, alpha, betas[t + 1], last)).T)
+        units = emit(semiring, model.inputs, apply(semiring, model.left.T, alpha), value)
+        alpha = apply(semiring, model.right.T, units)
     return torch.stack(chosen, 1), score
-
-
-def _pick(table: Tensor, choose: Choose) -> tuple[Tensor, Tensor]:
-    value = choose(table)
-    return value, table.gather(1, value[:, None])[:, 0]
 
 
 def _weights(evidence: Evidence, variable: int, vocab_size: int) -> Float[Tensor, "batch vocab"]:
@@ -331,22 +328,17 @@ def entropy(model: Model, *, n: int | None = None, joint: bool = False) -> Float
     def watch(t: Tensor) -> Tensor:
         return leaves.setdefault(id(t), t.detach().double().requires_grad_(True))
 
-    with torch.enable_grad():
-        watched = _unchecked(model).map(watch)
-        log_z = partition(watched, n=n, semiring=Real())
+    with torch.enable_grad():  # unrolled, a chain counts its transitions between latent states and no other
+        circuit = model if isinstance(model, Circuit) else model.unroll(len(_prepare(model, None, n)[1]))
+        log_z = partition(circuit.map(watch), semiring=Real())
+        if log_z == -torch.inf:
+            raise CircuitError("entropy: the model gives weight to no sequence, so there is no distribution")
         parameters = list(leaves.values())
         grads = torch.autograd.grad(log_z, parameters, allow_unused=True)
     terms = [
         torch.special.xlogy(g * p, p).sum() for p, g in zip(parameters, grads, strict=True) if g is not None
     ]
     return (log_z - torch.stack(terms).sum()).detach()
-
-
-def _unchecked(model: Model) -> Model:
-    """The model without what its class demands of parameters (an HMM's rows sum to one only up to rounding)."""
-    if isinstance(model, HMM):
-        return Chain(model.initial, model.left, model.inputs, model.right, model.final)
-    return model
 
 
 __all__ = ["conditional", "count", "entropy", "log_marginal", "mpe", "partition", "sample", "support"]

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from math import prod
+from math import log, prod
 from typing import Any, Generic, NamedTuple, TypeVar
 
 import torch
@@ -96,7 +96,7 @@ class TensorSemiring(Semiring[Tensor]):
     """A semiring whose values are plain tensors: the structural operations, and each parameter lifted once."""
 
     def __init__(self) -> None:
-        self._lifted: dict[int, tuple[Tensor, int, Tensor]] = {}
+        self._lifted: dict[tuple[Any, ...], tuple[Tensor, int, Tensor]] = {}
 
     @abstractmethod
     def _lift(self, weight: Tensor) -> Tensor: ...
@@ -104,9 +104,11 @@ class TensorSemiring(Semiring[Tensor]):
     def lift(self, weight: Tensor, *, batched: bool = False) -> Tensor:
         if batched or weight.requires_grad:
             return self._lift(weight)
-        known = self._lifted.get(id(weight))
-        if known is None or known[0] is not weight or known[1] != weight._version:
-            known = self._lifted[id(weight)] = (weight, weight._version, self._lift(weight))
+        base = weight if weight._base is None else weight._base  # a transpose is a new view at each call
+        key = (id(base), weight.storage_offset(), weight.shape, weight.stride())
+        known = self._lifted.get(key)
+        if known is None or known[1] != weight._version:
+            known = self._lifted[key] = (base, weight._version, self._lift(weight))
         return known[2]
 
     def gather(self, x: Tensor, index: Tensor, axis: int) -> Tensor:
@@ -417,10 +419,15 @@ class Real(Semiring[Scaled]):
 
 
 def _normalise(mantissa: Tensor, log_scale: Tensor) -> Scaled:
-    """The same value with every mantissa column's maximum at one; its scale is constant for derivatives, which stay exact."""
+    """The same value with every mantissa column's maximum in [½, 1): the scale is a power of two, so nothing is rounded.
+
+    The scale is constant for derivatives, which stay exact.
+    """
     axes = [i for i, (m, s) in enumerate(zip(mantissa.shape, log_scale.shape, strict=True)) if s == 1 != m]
     top = mantissa.detach().amax(axes, keepdim=True) if axes else mantissa.detach()
-    return Scaled(mantissa / torch.where(top > 0, top, 1), log_scale + top.log())
+    exponent = torch.frexp(top).exponent.clamp(max=126)
+    moved = torch.where(top > 0, exponent.double() * log(2), -torch.inf)
+    return Scaled(mantissa / torch.ldexp(torch.ones_like(top), exponent), log_scale + moved)
 
 
 def _collapse(x: Scaled, axes: Sequence[int]) -> Scaled:

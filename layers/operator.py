@@ -90,6 +90,12 @@ class Leaf(Operator):
     def matrix(self) -> Float[Tensor, "rows cols"]:
         """The matrix written out."""
 
+    def times(self, vector: Float[Tensor, " cols"]) -> Float[Tensor, " rows"]:
+        """M·v in ordinary arithmetic."""
+        matrix = self.matrix()
+        dtype = torch.promote_types(matrix.dtype, vector.dtype)
+        return matrix.to(dtype) @ vector.to(dtype)
+
 
 class Structured(Leaf):
     """A leaf that is applied along one axis instead of being contracted as a tensor."""
@@ -246,6 +252,9 @@ class Incidence(Structured):
         out[self.row, self.col] = 1
         return out
 
+    def times(self, vector: Float[Tensor, " cols"]) -> Float[Tensor, " rows"]:
+        return vector.new_zeros(self.row_dims).index_add(0, self.row, vector[self.col])
+
 
 class Monarch(Structured):
     """A product of block-diagonal matrices and permutations over an axis of size H = d_1 ⋯ d_k (Zhang et al. 2025).
@@ -302,6 +311,15 @@ class Monarch(Structured):
         out, labels, operands = list(range(k)), list(range(k)), []
         for s, (weight, a) in enumerate(zip(self.weights, self.axes, strict=True)):
             operands += [weight, [*out, k + s]]
+    def times(self, vector: Float[Tensor, " size"]) -> Float[Tensor, " size"]:
+        if self.transposed:
+            return super().times(vector)
+        k = len(self.dims)
+        x, indices = vector.to(self.weights[0].dtype).view(self.dims), list(range(k))
+        for weight, a in reversed(list(zip(self.weights, self.axes, strict=True))):
+            x = torch.einsum(weight, [*indices, k], x, [k if i == a else i for i in indices], indices)
+        return x.flatten()
+
             out = [k + s if i == a else label for i, label in enumerate(out)]
         full = torch.einsum(*operands, [*labels, *out]).reshape(self.shape)
         return full.T if self.transposed else full
