@@ -1,0 +1,530 @@
+"""Brute-force oracles in numpy, sharing no code with the engine, and random models to hold against it.
+
+An oracle model answers ``total(n)``, ``best(n)`` and ``paths(n)``: arrays of shape (V,)*n with, for every sequence, the sum
+of its path weights, the largest, and how many are positive; ``path_weights(n)`` lists every path. A path of an HMM is
+z_1 … z_n, one of an automaton the states after each token; a product's paths are pairs. ``build()`` makes the model of
+the library. Everything else (evidence, conditionals, masks) is a sum, a maximum or a count over those arrays.
+"""
+
+import itertools
+import math
+from dataclasses import dataclass, field
+from functools import reduce
+
+import numpy as np
+import torch
+from hypothesis import strategies as st
+
+import tractile as tt
+from tractile.layers import Categorical, Dense, Hadamard, Kronecker, Labels, Monarch, Sum
+
+# ----------------------------------------------------------------------------------------------------------- models
+
+
+@dataclass
+class OracleHMM:
+    """p(x, z) = π(z_1) B(z_1, x_1) Π A(z_{t−1}, z_t) B(z_t, x_t); ``monarch`` holds the factors of A, if it has any."""
+
+    initial: np.ndarray
+    transition: np.ndarray
+    emission: np.ndarray
+    monarch: list = field(default_factory=list)
+    deterministic = False
+
+    @property
+    def vocab_size(self):
+        return self.emission.shape[1]
+
+    def _table(self, n, add, initial, transition, emission):
+        alpha = initial[None]  # (sequences, hidden): all paths to z_t, x_t not yet emitted
+        for t in range(n):
+            alpha = (alpha[:, None, :] * emission.T[None]).reshape(-1, alpha.shape[1])
+            if t + 1 < n:
+                alpha = add(alpha[:, :, None] * transition[None], axis=1)
+        return add(alpha, axis=1).reshape((self.vocab_size,) * n)
+
+    def total(self, n):
+        return self._table(n, np.sum, self.initial, self.transition, self.emission)
+
+    def best(self, n):
+        return self._table(n, np.max, self.initial, self.transition, self.emission)
+
+    def paths(self, n):
+        return self._table(
+            n, np.sum, *((a > 0) * 1.0 for a in (self.initial, self.transition, self.emission))
+        )
+
+    def path_weights(self, n):
+        hidden = range(len(self.initial))
+        out = {}
+        for x in itertools.product(range(self.vocab_size), repeat=n):
+            weights = []
+            for z in itertools.product(hidden, repeat=n):
+                w = self.initial[z[0]] * math.prod(self.emission[i, v] for i, v in zip(z, x, strict=True))
+                weights.append(w * math.prod(self.transition[i, j] for i, j in itertools.pairwise(z)))
+            out[x] = weights
+        return out
+
+    def build(self, dtype=torch.float64):
+        transition = (
+            Monarch([torch.tensor(w, dtype=dtype) for w in self.monarch])
+            if self.monarch
+            else torch.tensor(self.transition, dtype=dtype)
+        )
+        return tt.HMM(
+            torch.tensor(self.initial, dtype=dtype), transition, torch.tensor(self.emission, dtype=dtype)
+        )
+
+
+@dataclass
+class OracleFSA:
+    """Accepting paths of an edge list [(source, token, target)], by recursion over the first edge of the path."""
+
+    edges: list
+    start: list
+    accept: list
+    vocab_size: int
+
+    def __post_init__(self):
+        self.edges = sorted(set(self.edges))
+        self._memo = {}
+
+    @property
+    def deterministic(self):
+        return len(self.start) == 1 and len({(s, v) for s, v, _ in self.edges}) == len(self.edges)
+
+    def _from(self, state, n):
+        if (state, n) not in self._memo:
+            table = np.zeros((self.vocab_size,) * n)
+            if n == 0:
+                table = np.array(1.0 if state in self.accept else 0.0)
+            else:
+                for s, v, d in self.edges:
+                    if s == state:
+                        table[v] += self._from(d, n - 1)
+            self._memo[state, n] = table
+        return self._memo[state, n]
+
+    def total(self, n):
+        return sum(self._from(s, n) for s in set(self.start))
+
+    def best(self, n):
+        return (self.total(n) > 0) * 1.0
+
+    def paths(self, n):
+        return self.total(n)
+
+    def path_weights(self, n):
+        out = {x: [] for x in itertools.product(range(self.vocab_size), repeat=n)}
+
+        def walk(state, prefix):
+            if len(prefix) == n:
+                out[prefix] += [1.0] if state in self.accept else []
+                return
+            for s, v, d in self.edges:
+                if s == state:
+                    walk(d, (*prefix, v))
+
+        for s in set(self.start):
+            walk(s, ())
+        return out
+
+    def accepts(self, x):
+        states = set(self.start)
+        for v in x:
+            states = {d for s, token, d in self.edges if s in states and token == v}
+        return bool(states & set(self.accept))
+
+    def build(self, dtype=torch.float64):
+        grouped = {}
+        for s, v, d in self.edges:
+            grouped.setdefault((s, d), []).append(v)
+        edges = [(s, tokens if len(tokens) > 1 else tokens[0], d) for (s, d), tokens in grouped.items()]
+        fsa = tt.Automaton.from_edges(edges, self.start, self.accept, self.vocab_size)
+        return fsa.map(lambda t: t.to(dtype))
+
+
+@dataclass
+class OracleProduct:
+    """x ↦ Π_k model_k(x); a path is one path of each."""
+
+    models: list
+    deterministic = False
+
+    @property
+    def vocab_size(self):
+        return self.models[0].vocab_size
+
+    def total(self, n):
+        return math.prod(m.total(n) for m in self.models)
+
+    def best(self, n):
+        return math.prod(m.best(n) for m in self.models)
+
+    def paths(self, n):
+        return math.prod(m.paths(n) for m in self.models)
+
+    def path_weights(self, n):
+        lists = [m.path_weights(n) for m in self.models]
+        return {
+            x: [math.prod(ws) for ws in itertools.product(*(paths[x] for paths in lists))] for x in lists[0]
+        }
+
+    def build(self, dtype=torch.float64):
+        return reduce(tt.multiply, (m.build(dtype) for m in self.models))
+
+
+def monarch_matrix(weights):
+    """The Monarch product by its definition: factor s rewrites index k−1−s of (i_1 … i_k) given all the others."""
+    dims = weights[0].shape[:-1]
+    size = math.prod(dims)
+    out = np.zeros((size, size))
+    for row, start in enumerate(itertools.product(*map(range, dims))):
+        for col, end in enumerate(itertools.product(*map(range, dims))):
+            index, weight = list(start), 1.0
+            for s, w in enumerate(weights):
+                axis = len(dims) - 1 - s
+                weight *= w[(*index, end[axis])]
+                index[axis] = end[axis]
+            out[row, col] = weight
+    return out
+
+
+# --------------------------------------------------------------------------------------------------- random models
+
+
+def rows(rng, *shape, zeros=0.0):
+    """Random distributions along the last axis, with a share of zeros (but no row of zeros)."""
+    w = rng.gamma(0.7, size=shape) + 1e-3
+    w[rng.random(shape) < zeros] = 0
+    w[..., 0] += (w.sum(-1) == 0) * 1.0
+    return w / w.sum(-1, keepdims=True)
+
+
+def random_hmm(rng, hidden, vocab_size, dims=(), zeros=0.0):
+    """An HMM; ``dims`` (with product ``hidden``) makes its transition a Monarch matrix."""
+    monarch = [rows(rng, *dims, d, zeros=zeros) for d in reversed(dims)]
+    transition = monarch_matrix(monarch) if dims else rows(rng, hidden, hidden, zeros=zeros)
+    return OracleHMM(
+        rows(rng, hidden, zeros=zeros), transition, rows(rng, hidden, vocab_size, zeros=zeros), monarch
+    )
+
+
+def random_fsa(rng, states, vocab_size, deterministic, density=0.5):
+    """An automaton; the edges may leave states unreachable or dead, as they do in life."""
+    if deterministic:
+        edges = [
+            (s, v, int(rng.integers(states)))
+            for s in range(states)
+            for v in range(vocab_size)
+            if rng.random() < max(density, 0.6)
+        ]
+    else:
+        edges = [
+            (s, v, d)
+            for s, v, d in itertools.product(range(states), range(vocab_size), range(states))
+            if rng.random() < density
+        ]
+    accept = [s for s in range(states) if rng.random() < 0.6] or [states - 1]
+    start = [0] if deterministic or rng.random() < 0.7 else sorted({0, int(rng.integers(states))})
+    return OracleFSA(edges, start, accept, vocab_size)
+
+
+MONARCH_DIMS = [(2, 2), (1, 3), (2, 1), (2, 1, 2), (2, 2, 2)]
+SHAPES = [(2, 7), (2, 6), (3, 5), (4, 4), (3, 3), (4, 3), (1, 4), (4, 1), (2, 2)]  # (vocabulary, length)
+
+
+@st.composite
+def fsas(draw, vocab_size, deterministic=None):
+    rng = np.random.default_rng(draw(st.integers(0, 2**31)))
+    deterministic = draw(st.booleans()) if deterministic is None else deterministic
+    return random_fsa(
+        rng, draw(st.integers(1, 4)), vocab_size, deterministic, draw(st.sampled_from([0.3, 0.6]))
+    )
+
+
+@st.composite
+def hmms(draw, vocab_size):
+    rng = np.random.default_rng(draw(st.integers(0, 2**31)))
+    zeros = draw(st.sampled_from([0.0, 0.4]))
+    if draw(st.booleans()):
+        dims = draw(st.sampled_from(MONARCH_DIMS))
+        return random_hmm(rng, math.prod(dims), vocab_size, dims, zeros)
+    return random_hmm(rng, draw(st.integers(1, 4)), vocab_size, (), zeros)
+
+
+@st.composite
+def chains(
+    draw, shapes=SHAPES, kinds=("hmm", "fsa", "hmm*fsa", "fsa*hmm", "fsa*fsa", "hmm*fsa*fsa", "hmm*hmm")
+):
+    """(oracle model, length)."""
+    vocab_size, n = draw(st.sampled_from(shapes))
+    make = {"hmm": hmms, "fsa": fsas}
+    parts = [draw(make[kind](vocab_size)) for kind in draw(st.sampled_from(kinds)).split("*")]
+    return (parts[0] if len(parts) == 1 else OracleProduct(parts)), n
+
+
+# -------------------------------------------------------------------------------------------------------- evidence
+
+
+@st.composite
+def evidence(draw, sizes, batch=None):
+    """(evidence as the library takes it, the oracle's list of (batch, V) weights, one for each variable).
+
+    Every kind, mixed over variables: nothing, observed (with −1), one of a set (list or booleans), soft; and the
+    whole as a tensor of token ids, a tensor of weights, a sequence or a mapping.
+    """
+    rng = np.random.default_rng(draw(st.integers(0, 2**31)))
+    batch = draw(st.sampled_from([1, 3])) if batch is None else batch
+    variables = list(sizes)
+    form = draw(st.sampled_from(["tokens", "weights", "sequence", "mapping", "mapping"]))
+    if form == "tokens":
+        tokens = np.array([[rng.integers(-1, sizes[v]) for v in variables] for _ in range(batch)])
+        return torch.tensor(tokens), [_onehot(tokens[:, i], sizes[v]) for i, v in enumerate(variables)]
+    if form == "weights" and len(set(sizes.values())) == 1:
+        w = rng.random((batch, len(variables), sizes[variables[0]])) * 2
+        w *= rng.random(w.shape) < 0.8
+        return torch.tensor(w), [w[:, i] for i in range(len(variables))]
+    items, weights = {}, []
+    for v in variables:
+        size = sizes[v]
+        kind = draw(st.sampled_from(["none", "int", "ids", "set", "bool", "soft", "soft rows"]))
+        if kind == "none":
+            item, w = None, np.ones((1, size))
+        elif kind == "int":
+            item = int(rng.integers(-1, size))
+            w = _onehot([item], size)
+        elif kind == "ids":
+            ids = rng.integers(-1, size, batch)
+            item, w = torch.tensor(ids), _onehot(ids, size)
+        elif kind == "set":
+            item = sorted({int(rng.integers(size)) for _ in range(2)})
+            w = np.array([[float(i in item) for i in range(size)]])
+            item = set(item) if rng.random() < 0.5 else item
+        elif kind == "bool":
+            w = (rng.random((batch, size)) < 0.7) * 1.0
+            item = torch.tensor(w > 0)
+        elif kind == "soft":
+            w = rng.random((1, size)) * 3
+            item = torch.tensor(w[0])
+        else:
+            w = rng.random((batch, size)) * (rng.random((batch, size)) < 0.8)
+            item = torch.tensor(w)
+        items[v] = item
+        weights.append(w)
+    count = max(len(w) for w in weights)
+    weights = [np.broadcast_to(w, (count, w.shape[1])) for w in weights]
+    return (list(items.values()) if form == "sequence" else items), weights
+
+
+def _onehot(ids, size):
+    return np.array([np.ones(size) if i < 0 else np.eye(size)[i] for i in ids])
+
+
+def weigh(table, weights, row, skip=()):
+    """table · Π_v w_v for one row of the evidence; variables in ``skip`` keep weight one."""
+    for axis, w in enumerate(weights):
+        if axis not in skip:
+            shape = [1] * table.ndim
+            shape[axis] = -1
+            table = table * w[row].reshape(shape)
+    return table
+
+
+def sums(table, weights):
+    """Σ_x table(x) w(x) for each row."""
+    return np.array([weigh(table, weights, row).sum() for row in range(len(weights[0]))])
+
+
+def log(x):
+    with np.errstate(divide="ignore"):
+        return np.log(x)
+
+
+def assert_log_close(actual, expected, tolerance=1e-10):
+    """Logarithms: equal up to ``tolerance`` relative (absolute within ±1), infinities in the same places."""
+    actual, expected = np.asarray(actual, dtype=np.float64), np.asarray(expected, dtype=np.float64)
+    assert actual.shape == expected.shape, (actual.shape, expected.shape)
+    finite = np.isfinite(expected)
+    np.testing.assert_array_equal(np.isfinite(actual), finite)
+    np.testing.assert_array_equal(actual[~finite], expected[~finite])
+    error = np.abs(actual[finite] - expected[finite]) / np.maximum(1, np.abs(expected[finite]))
+    assert error.size == 0 or error.max() <= tolerance, (error.max(), actual, expected)
+
+
+# -------------------------------------------------------------------------------------------------- plain circuits
+
+
+@dataclass
+class Plan:
+    """A plain circuit as data: nodes in order, each (kind, payload, children); evaluated by recursion, built by ``build``.
+
+    input: (variable, B (J, V)); labels: the same with a 0/1 matrix; sum: one matrix for each child; hadamard: –;
+    kron: an order of axes or None.
+    """
+
+    nodes: list
+    sizes: dict  # values of each variable
+
+    def value(self, node, x, add=np.sum, positive=False):
+        """The units of a node at the assignment x, flattened; ``add`` is Σ or max, ``positive`` counts paths."""
+        kind, payload, children = self.nodes[node]
+
+        def read(w):
+            return (w > 0) * 1.0 if positive else w
+
+        if kind in ("input", "labels"):
+            variable, b = payload
+            return read(b)[:, x[variable]]
+        below = [self.value(c, x, add, positive) for c in children]
+        if kind == "sum":
+            terms = [
+                add(read(m) * y.reshape(-1)[None, :], axis=1) for m, y in zip(payload, below, strict=True)
+            ]
+            return add(np.array(terms), axis=0)
+        if kind == "hadamard":
+            return reduce(np.multiply, below)
+        joint = reduce(np.multiply.outer, below)
+        return joint if payload is None else joint.transpose(payload)
+
+    def _table(self, **kwargs):
+        variables = sorted(self.sizes)
+        out = np.zeros([self.sizes[v] for v in variables])
+        for x in itertools.product(*(range(self.sizes[v]) for v in variables)):
+            out[x] = self.value(len(self.nodes) - 1, dict(zip(variables, x, strict=True)), **kwargs).item()
+        return out
+
+    def total(self, n=None):
+        return self._table()
+
+    def best(self, n=None):
+        return self._table(add=np.max)
+
+    def paths(self, n=None):
+        return self._table(positive=True)
+
+    def build(self, dtype=torch.float64):
+        circuit = tt.Circuit()
+        for kind, payload, children in self.nodes:
+            if kind == "input":
+                circuit.input(Categorical(torch.tensor(payload[1], dtype=dtype)), payload[0])
+            elif kind == "labels":
+                circuit.input(_labels(payload[1]), payload[0])
+            elif kind == "sum":
+                circuit.sum(Sum(*(Dense(torch.tensor(m, dtype=dtype)) for m in payload)), *children)
+            elif kind == "hadamard":
+                circuit.product(Hadamard(), *children)
+            else:
+                circuit.product(Kronecker(payload), *children)
+        return circuit
+
+
+def _labels(matrix):
+    """Edge labels from a 0/1 matrix (units, vocab), each token a class of its own."""
+    unit, klass = np.nonzero(matrix)
+    return Labels(
+        torch.tensor(unit), torch.tensor(klass), torch.arange(matrix.shape[1]), num_units=matrix.shape[0]
+    )
+
+
+@st.composite
+def plans(draw, vtree=None, max_variables=4):
+    """A random smooth, decomposable circuit: mixtures of products over one vtree (a nested pair of variables) with shared nodes.
+
+    Two plans over one ``vtree`` are compatible.
+    """
+    rng = np.random.default_rng(draw(st.integers(0, 2**31)))
+    if vtree is None:
+        vtree = draw(vtrees(max_variables))
+    sizes = {v: 2 + (v % 2) for v in leaves(vtree)}
+    return random_plan(rng, vtree, sizes)
+
+
+@st.composite
+def vtrees(draw, max_variables=4):
+    """A nested tuple of variables, each inner node marked with its kind of product: ("hadamard" | "kron", children…)."""
+    rng = np.random.default_rng(draw(st.integers(0, 2**31)))
+
+    def grow(variables):
+        if len(variables) == 1:
+            return variables[0]
+        parts = int(rng.integers(2, min(3, len(variables)) + 1))
+        cuts = sorted(rng.choice(np.arange(1, len(variables)), parts - 1, replace=False).tolist())
+        groups = [variables[a:b] for a, b in itertools.pairwise([0, *cuts, len(variables)])]
+        return (str(rng.choice(["hadamard", "kron"])), *(grow(g) for g in groups))
+
+    variables = rng.permutation(draw(st.integers(1, max_variables))).tolist()
+    return grow(variables)
+
+
+def leaves(vtree):
+    return [vtree] if isinstance(vtree, int) else [v for child in vtree[1:] for v in leaves(child)]
+
+
+def random_plan(rng, vtree, sizes):
+    nodes = []
+    pool = {}  # (vtree, units) -> nodes that may be shared
+
+    def add(kind, payload, *children):
+        nodes.append((kind, payload, children))
+        return len(nodes) - 1
+
+    def weight(*shape):
+        return rng.gamma(0.7, size=shape) * (rng.random(shape) < 0.85) + (0.0 if rng.random() < 0.5 else 1e-2)
+
+    def grow(tree, units):
+        known = pool.setdefault((repr(tree), units), [])
+        if known and rng.random() < 0.5:
+            return known[int(rng.integers(len(known)))]
+        terms = [block(tree) for _ in range(int(rng.integers(1, 3)))]
+        node = add("sum", [weight(units, math.prod(dims)) for _, dims in terms], *(t for t, _ in terms))
+        known.append(node)
+        return node
+
+    def block(tree):
+        """A node to be summed, and its unit axes."""
+        if isinstance(tree, int):
+            j = int(rng.integers(1, 4))
+            if rng.random() < 0.3:
+                return add("labels", (tree, (rng.random((j, sizes[tree])) < 0.7) * 1.0)), (j,)
+            return add("input", (tree, weight(j, sizes[tree]))), (j,)
+        kind, *children = tree
+        if kind == "hadamard":
+            j = int(rng.integers(1, 4))
+            order = rng.permutation(len(children))
+            return add("hadamard", None, *(grow(children[i], j) for i in order)), (j,)
+        below, dims = [], ()
+        for i in rng.permutation(len(children)):
+            if rng.random() < 0.3:  # the child's own axes stand beside the others'
+                child, more = block(children[i])
+            else:
+                more = (int(rng.integers(1, 3)),)
+                child = grow(children[i], more[0])
+            below, dims = [*below, child], dims + more
+        axes = tuple(rng.permutation(len(dims)).tolist()) if rng.random() < 0.5 else None
+        node = add("kron", axes, *below)
+        return node, (dims if axes is None else tuple(dims[i] for i in axes))
+
+    root, dims = block(vtree)
+    if rng.random() < 0.5:
+        other, other_dims = block(vtree)
+        add("sum", [weight(1, math.prod(dims)), weight(1, math.prod(other_dims))], root, other)
+    else:
+        add("sum", [weight(1, math.prod(dims))], root)
+    return Plan(nodes, sizes)
+
+
+# ------------------------------------------------------------------------------------------------ next-token oracle
+
+
+def next_token(table, prefix):
+    """Σ over continuations of prefix + v, for every v, from a table of shape (V,)*n."""
+    return table[prefix].reshape(table.shape[len(prefix)], -1).sum(1)
+
+
+def bits(mask):
+    """Booleans (batch, V) packed by hand into signed 32-bit words, token v in bit v % 32 of word v // 32."""
+    words = np.zeros((mask.shape[0], -(-mask.shape[1] // 32)), dtype=np.int64)
+    for row, token in zip(*np.nonzero(mask), strict=True):
+        words[row, token // 32] |= 1 << (token % 32)
+    return words.astype(np.uint32).view(np.int32)

@@ -1,0 +1,406 @@
+"""Every query, semiring and kind of evidence on chains against enumeration; chains against their unrolled circuits."""
+
+import itertools
+import math
+
+import numpy as np
+import oracle
+import pytest
+import torch
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+from oracle import assert_log_close, log
+from scipy import stats
+
+import tractile as tt
+from tractile.errors import CircuitError, EvidenceError
+from tractile.inference import Boolean, Counting, Log, MaxProduct, MinPlus, Real
+
+FEW = settings(max_examples=30, deadline=None)
+SEMIRINGS = {
+    "real": (Real, "total"),
+    "log": (Log, "total"),
+    "boolean": (Boolean, "support"),
+    "counting": (Counting, "paths"),
+    "max-product": (MaxProduct, "best"),
+    "min-plus": (MinPlus, "best"),
+}
+
+
+def expected_total(model, n, weights, kind):
+    """The log of the ⊕-total under the evidence, for each row, from the enumerated tables."""
+    rows = range(len(weights[0]))
+    if kind == "total":
+        return log(oracle.sums(model.total(n), weights))
+    if kind == "best":
+        return log(np.array([oracle.weigh(model.best(n), weights, r).max() for r in rows]))
+    positive = [(w > 0) * 1.0 for w in weights]
+    counts = oracle.sums(model.paths(n), positive)
+    return log(counts if kind == "paths" else (counts > 0) * 1.0)
+
+
+def evidence_for(model, n):
+    return oracle.evidence(dict.fromkeys(range(n), model.vocab_size))
+
+
+@pytest.mark.parametrize("name", SEMIRINGS)
+@given(data=st.data())
+@FEW
+def test_log_marginal_in_every_semiring(name, data):
+    semiring, kind = SEMIRINGS[name]
+    model, n = data.draw(oracle.chains())
+    evidence, weights = data.draw(evidence_for(model, n))
+    expected = expected_total(model, n, weights, kind)
+    chain = model.build()
+    actual = tt.log_marginal(chain, evidence, n=n, semiring=semiring())
+    assert_log_close(actual, expected, 1e-6 if kind == "boolean" else 1e-10)
+    assert_log_close(tt.log_marginal(chain.unroll(n), evidence, semiring=semiring()), expected)
+
+
+@given(st.data())
+@FEW
+def test_log_marginal_partition_support_by_default(data):
+    model, n = data.draw(oracle.chains())
+    evidence, weights = data.draw(evidence_for(model, n))
+    expected = oracle.sums(model.total(n), weights)
+    for circuit, length in ((model.build(), {"n": n}), (model.build().unroll(n), {})):
+        assert_log_close(tt.log_marginal(circuit, evidence, **length), log(expected))
+        assert tt.support(circuit, evidence, **length).tolist() == (expected > 0).tolist()
+        assert_log_close(tt.partition(circuit, **length), log(model.total(n).sum()))
+
+
+@given(st.data())
+@FEW
+def test_float32_within_1e_5(data):
+    model, n = data.draw(oracle.chains())
+    evidence, weights = data.draw(evidence_for(model, n))
+    chain = model.build(torch.float32)
+    expected = log(oracle.sums(model.total(n), weights))
+    for semiring in (None, Real(), Log()):
+        assert_log_close(tt.log_marginal(chain, evidence, n=n, semiring=semiring), expected, 1e-5)
+
+
+@given(st.data())
+@FEW
+def test_variable_lengths(data):
+    model, n = data.draw(oracle.chains(shapes=[(2, 5), (3, 4), (4, 3)]))
+    rng = np.random.default_rng(data.draw(st.integers(0, 2**31)))
+    lengths = rng.integers(0, n + 1, 4)
+    tokens = rng.integers(-1, model.vocab_size, (4, n))
+    expected = []
+    for length, row in zip(lengths.tolist(), tokens, strict=True):
+        index = tuple(slice(None) if v < 0 else int(v) for v in row[:length])
+        expected.append(model.total(length)[index].sum() if length else empty(model))
+    chain, tokens, lengths = model.build(), torch.tensor(tokens), torch.tensor(lengths)
+    for semiring in (None, Real(), Log()):
+        actual = tt.log_marginal(chain, tokens, lengths=lengths, semiring=semiring)
+        assert_log_close(actual, log(np.array(expected)))
+    support = tt.support(chain, tokens, lengths=lengths)
+    assert support.tolist() == (np.array(expected) > 0).tolist()
+
+
+def empty(model):
+    """The weight of the empty sequence."""
+    if isinstance(model, oracle.OracleProduct):
+        return math.prod(empty(m) for m in model.models)
+    return (
+        1.0
+        if isinstance(model, oracle.OracleHMM)
+        else float(sum(s in model.accept for s in set(model.start)))
+    )
+
+
+@given(st.data())
+@FEW
+def test_conditional_of_one_variable_and_of_several(data):
+    model, n = data.draw(oracle.chains())
+    evidence, weights = data.draw(evidence_for(model, n))
+    rng = np.random.default_rng(data.draw(st.integers(0, 2**31)))
+    asked = tuple(rng.permutation(n)[: int(rng.integers(1, min(3, n) + 1))].tolist())
+    table = model.total(n)
+    expected = []
+    for row in range(len(weights[0])):
+        joint = oracle.weigh(table, weights, row, skip=asked)
+        joint = joint.sum(tuple(v for v in range(n) if v not in asked))
+        order = sorted(asked)
+        expected.append(joint.transpose([order.index(v) for v in asked]))
+    expected = np.array(expected)
+    totals = expected.reshape(len(expected), -1).sum(1)
+    variable = asked if len(asked) > 1 else asked[0]
+    for circuit, length in ((model.build(), {"n": n}), (model.build().unroll(n), {})):
+        if (totals == 0).any():
+            with pytest.raises(EvidenceError, match="probability zero"):
+                tt.conditional(circuit, evidence, variable, **length)
+        else:
+            actual = tt.conditional(circuit, evidence, variable, **length)
+            assert_log_close(actual, log(expected / totals.reshape(-1, *[1] * len(asked))))
+
+
+@given(st.data())
+@FEW
+def test_mpe(data):
+    model, n = data.draw(oracle.chains())
+    evidence, weights = data.draw(evidence_for(model, n))
+    best = [oracle.weigh(model.best(n), weights, row) for row in range(len(weights[0]))]
+    for circuit, length in ((model.build(), {"n": n}), (model.build().unroll(n), {})):
+        if min(b.max() for b in best) == 0:
+            with pytest.raises(EvidenceError, match="probability zero"):
+                tt.mpe(circuit, evidence, **length)
+            continue
+        x, score = tt.mpe(circuit, evidence, **length)
+        assert x.shape == (len(best), n)
+        assert_log_close(score, log(np.array([b.max() for b in best])), 1e-10)
+        chosen = [b[tuple(row)] for b, row in zip(best, x.tolist(), strict=True)]
+        assert_log_close(log(np.array(chosen)), score, 1e-10)
+
+
+@given(st.data())
+@FEW
+def test_count(data):
+    vocab_size, n = data.draw(st.sampled_from(oracle.SHAPES))
+    fsa = data.draw(oracle.fsas(vocab_size))
+    evidence, weights = data.draw(oracle.evidence(dict.fromkeys(range(n), vocab_size), batch=1))
+    positive = [(w[:1] > 0) * 1.0 for w in weights]
+    chain = fsa.build()
+    assert tt.count(chain, evidence, n=n) == oracle.sums((fsa.total(n) > 0) * 1.0, positive)[0]
+    assert tt.count(chain, evidence, n=n, paths=True) == oracle.sums(fsa.paths(n), positive)[0]
+
+
+@given(st.data())
+@FEW
+def test_count_of_paths_in_any_model(data):
+    model, n = data.draw(oracle.chains())
+    assert tt.count(model.build(), n=n, paths=True) == model.paths(n).sum()
+    assert tt.count(model.build().unroll(n), paths=True) == model.paths(n).sum()
+    if not isinstance(model, oracle.OracleFSA):
+        with pytest.raises(CircuitError, match="paths"):
+            tt.count(model.build(), n=n)
+
+
+@pytest.mark.parametrize(("symbols", "n"), [(3, 30), (2, 51), (3, 32), (7, 18)])
+def test_large_counts_are_exact(symbols, n):
+    fsa = tt.Automaton.from_edges([(0, list(range(symbols)), 0)], 0, [0], vocab_size=symbols)
+    assert tt.count(fsa, n=n) == symbols**n
+
+
+def test_a_count_beyond_what_floats_hold_is_refused():
+    fsa = tt.Automaton.from_edges([(0, [0, 1], 0)], 0, [0], vocab_size=2)
+    with pytest.raises(CircuitError, match="log_marginal"):
+        tt.count(fsa, n=60)
+    assert_log_close(tt.partition(fsa, n=60), 60 * math.log(2))
+
+
+@given(st.data())
+@FEW
+def test_entropy_of_an_unambiguous_automaton_is_the_log_of_its_count(data):
+    vocab_size, n = data.draw(st.sampled_from(oracle.SHAPES))
+    fsa = data.draw(oracle.fsas(vocab_size))
+    chain, counts = fsa.build(), fsa.total(n)
+    if not chain.is_unambiguous:
+        with pytest.raises(CircuitError, match="joint"):
+            tt.entropy(chain, n=n)
+    elif counts.sum() == 0:
+        with pytest.raises(CircuitError, match="no sequence"):
+            tt.entropy(chain, n=n)
+    else:
+        assert counts.max() == 1
+        assert_log_close(tt.entropy(chain, n=n), log(counts.sum()))
+
+
+@given(st.data())
+@FEW
+def test_joint_entropy(data):
+    model, n = data.draw(oracle.chains(shapes=[(2, 3), (3, 2), (4, 2), (2, 1)]))
+    weights = np.array([w for paths in model.path_weights(n).values() for w in paths])
+    assume(weights.sum() > 0)
+    p = weights[weights > 0] / weights.sum()
+    assert_log_close(tt.entropy(model.build(), n=n, joint=True), -(p * log(p)).sum(), 1e-9)
+    assert_log_close(tt.entropy(model.build().unroll(n), joint=True), -(p * log(p)).sum(), 1e-9)
+
+
+@given(oracle.chains(shapes=[(2, 3), (3, 2), (4, 2)]))
+@FEW
+def test_the_tables_of_the_oracle_are_what_its_paths_say(drawn):
+    """The oracle against itself: explicit lists of paths."""
+    model, n = drawn
+    for x, weights in model.path_weights(n).items():
+        assert math.isclose(model.total(n)[x], sum(weights), abs_tol=1e-15)
+        assert math.isclose(model.best(n)[x], max(weights, default=0), abs_tol=1e-15)
+        assert model.paths(n)[x] == sum(w > 0 for w in weights)
+
+
+# -------------------------------------------------------------------------------------------------------- sampling
+
+
+def frequencies(samples, table):
+    flat = np.ravel_multi_index(samples.numpy().T, table.shape)
+    return np.bincount(flat, minlength=table.size)
+
+
+def chi_square(samples, table):
+    """The p-value of samples against weights; every sample must have positive weight."""
+    counts, p = frequencies(samples, table), table.flatten() / table.sum()
+    assert counts[p == 0].sum() == 0, "a sample outside the support"
+    keep = p > 0
+    counts, expected = counts[keep], p[keep] * len(samples)
+    order = np.argsort(expected)  # cells that expect less than five are merged
+    counts, expected = counts[order], expected[order]
+    small = max(1, int(np.searchsorted(np.cumsum(expected), 5)) + 1)
+    counts = np.append(counts[:small].sum(), counts[small:])
+    expected = np.append(expected[:small].sum(), expected[small:])
+    return 1.0 if len(counts) == 1 else stats.chisquare(counts, expected).pvalue
+
+
+SAMPLED = ["hmm", "fsa", "hmm*fsa", "hmm*fsa*fsa"]
+
+
+@pytest.mark.parametrize("unrolled", [False, True])
+@pytest.mark.parametrize("kind", SAMPLED)
+def test_samples_follow_the_distribution(kind, unrolled):
+    """χ² at fixed seeds: 8 tests that each fail with probability 1e-4 for a right sampler and a fresh seed."""
+    rng = np.random.default_rng(3)
+    make = {
+        "hmm": lambda: oracle.random_hmm(rng, 4, 3, (2, 2), zeros=0.2),
+        "fsa": lambda: oracle.random_fsa(rng, 3, 3, False, 0.5),
+    }
+    parts = [make[part]() for part in kind.split("*")]
+    model, n = oracle.OracleProduct(parts), 4
+    assert model.total(n).sum() > 0
+    circuit, length = (model.build().unroll(n), {}) if unrolled else (model.build(), {"n": n})
+    x = tt.sample(circuit, 4000, generator=torch.Generator().manual_seed(5), **length)
+    assert x.shape == (4000, n)
+    assert chi_square(x, model.total(n)) > 1e-4
+
+
+@pytest.mark.parametrize("unrolled", [False, True])
+def test_samples_under_every_kind_of_evidence(unrolled):
+    """χ² with two rows of evidence: observed, marginalised, a set, soft; error probability 4 × 1e-4."""
+    rng = np.random.default_rng(11)
+    model = oracle.OracleProduct([oracle.random_hmm(rng, 3, 3), oracle.random_fsa(rng, 3, 3, True, 0.9)])
+    n, soft = 4, np.array([0.2, 0.0, 3.0])
+    evidence = {0: torch.tensor([-1, 1]), 1: torch.tensor(soft), 2: {0, 2}}
+    weights = [
+        np.array([[1, 1, 1], [0, 1, 0]]),
+        np.stack([soft] * 2),
+        np.array([[1, 0, 1]] * 2),
+        np.ones((2, 3)),
+    ]
+    circuit, length = (model.build().unroll(n), {}) if unrolled else (model.build(), {"n": n})
+    x = tt.sample(circuit, 3000, evidence, generator=torch.Generator().manual_seed(1), **length)
+    assert x.shape == (3000, 2, n)
+    for row in range(2):
+        table = oracle.weigh(model.total(n), weights, row)
+        assert table.sum() > 0
+        assert chi_square(x[:, row], table) > 1e-4
+
+
+@given(st.data())
+@FEW
+def test_every_sample_lies_in_the_support(data):
+    model, n = data.draw(oracle.chains())
+    evidence, weights = data.draw(evidence_for(model, n))
+    tables = [oracle.weigh(model.total(n), weights, row) for row in range(len(weights[0]))]
+    for circuit, length in ((model.build(), {"n": n}), (model.build().unroll(n), {})):
+        if min(t.sum() for t in tables) == 0:
+            with pytest.raises(EvidenceError, match="probability zero"):
+                tt.sample(circuit, 2, evidence, **length)
+            continue
+        x = tt.sample(circuit, 8, evidence, **length).view(8, len(tables), n)
+        for row, table in enumerate(tables):
+            assert all(table[tuple(s)] > 0 for s in x[:, row].tolist())
+
+
+# -------------------------------------------------------------------------------------------- products and unrolling
+
+
+@given(st.data())
+@FEW
+def test_unrolling_commutes_with_multiplication(data):
+    vocab_size, n = data.draw(st.sampled_from([(2, 4), (3, 3), (4, 2)]))
+    a, b = data.draw(oracle.hmms(vocab_size)), data.draw(oracle.fsas(vocab_size))
+    expected = a.total(n) * b.total(n)
+    tokens = torch.tensor(list(itertools.product(range(vocab_size), repeat=n)))
+    for circuit in ((a.build() * b.build()).unroll(n), a.build().unroll(n) * b.build().unroll(n)):
+        assert_log_close(tt.log_marginal(circuit, tokens), log(expected.flatten()))
+        assert_log_close(tt.partition(circuit), log(expected.sum()))
+
+
+# ------------------------------------------------------------------------------------------------------- gradients
+
+
+@given(st.data())
+@settings(max_examples=10, deadline=None)
+def test_gradients_match_finite_differences(data):
+    model, n = data.draw(oracle.chains(shapes=[(2, 3), (3, 2)], kinds=("hmm", "hmm*fsa")))
+    evidence, weights = data.draw(evidence_for(model, n))
+    assume((oracle.sums(model.total(n), weights) > 0).all())
+    chain = model.build()
+    parameters = [p.clone().requires_grad_(True) for p in chain.parameters()]
+
+    def f(values):
+        values = list(values)
+        return tt.log_marginal(free.map(lambda _: values.pop(0)), evidence, n=n).sum()
+
+    free = tt.Chain(chain.initial, chain.left, chain.inputs, chain.right, chain.final)
+    gradients = torch.autograd.grad(f(parameters), parameters)
+    rng = np.random.default_rng(0)
+    for i, (p, g) in enumerate(zip(parameters, gradients, strict=True)):
+        # along a direction that keeps zeros zero: θ ↦ θ (1 + h ε)
+        step = p.detach() * torch.tensor(rng.normal(size=p.shape)) * 1e-5
+        up, down = ([*parameters[:i], p + s, *parameters[i + 1 :]] for s in (step, -step))
+        slope = ((f(up) - f(down)) / 2).item()
+        assert math.isclose(slope, (g * step).sum().item(), rel_tol=1e-5, abs_tol=1e-12)
+
+
+# ---------------------------------------------------------------------------------------------------------- errors
+
+HMM = oracle.random_hmm(np.random.default_rng(0), 2, 3).build()
+BAD_EVIDENCE = {
+    "a token outside the vocabulary": torch.tensor([[0, 3]]),
+    "a token below −1": torch.tensor([[0, -2]]),
+    "an id outside the vocabulary": {0: 7},
+    "an empty set": {0: []},
+    "a negative weight": {0: torch.tensor([0.5, -0.1, 0.2])},
+    "a weight that is not a number": {0: torch.tensor([0.5, math.nan, 0.2])},
+    "an infinite weight": {0: torch.tensor([0.5, math.inf, 0.2])},
+    "weights for another vocabulary": {0: torch.ones(4)},
+    "a variable that is not there": {5: 1},
+    "rows for different batches": {0: torch.tensor([0, 1]), 1: torch.tensor([0, 1, 2])},
+    "a text": {0: "ab"},
+    "a truth value": {0: True},
+    "weights of a wrong shape": torch.ones(1, 2, 4),
+}
+
+
+@pytest.mark.parametrize("what", BAD_EVIDENCE)
+def test_evidence_that_does_not_fit_is_refused(what):
+    for model, length in ((HMM, {"n": 2}), (HMM.unroll(2), {})):
+        with pytest.raises(EvidenceError):
+            tt.log_marginal(model, BAD_EVIDENCE[what], **length)
+
+
+def test_a_chain_must_be_told_its_length():
+    for evidence in (None, {0: 1}):
+        with pytest.raises(EvidenceError, match="length"):
+            tt.log_marginal(HMM, evidence)
+
+
+@pytest.mark.parametrize("lengths", [[3], [-1], [1, 1]])
+def test_lengths_that_do_not_fit_are_refused(lengths):
+    with pytest.raises(EvidenceError, match="lengths"):
+        tt.log_marginal(HMM, torch.tensor([[0, 1]]), lengths=torch.tensor(lengths))
+    with pytest.raises(EvidenceError, match="lengths"):
+        tt.log_marginal(HMM.unroll(2), torch.tensor([[0, 1]]), lengths=torch.tensor(lengths))
+
+
+@pytest.mark.parametrize("variable", [2, (0, 0), (), (0, 5)])
+def test_query_variables_that_are_not_there_are_refused(variable):
+    with pytest.raises(EvidenceError, match="query variables"):
+        tt.conditional(HMM, None, variable, n=2)
+
+
+def test_a_tensor_of_truth_values_says_which_tokens_are_allowed():
+    allowed = torch.tensor([[[True, False, True], [False, True, True], [True, True, False]]])
+    expected = tt.log_marginal(HMM, allowed.double())
+    assert_log_close(tt.log_marginal(HMM, allowed), expected)
+    assert_log_close(tt.log_marginal(HMM, allowed[0]), expected)
