@@ -1,8 +1,13 @@
+import pkgutil
 import subprocess
 import sys
+import tomllib
 from importlib.resources import files
+from pathlib import Path
 
 import tractile
+
+ROOT = Path(__file__).resolve().parent.parent
 
 
 def test_imports_from_any_directory(tmp_path):
@@ -15,3 +20,16 @@ def test_imports_from_any_directory(tmp_path):
 
 def test_package_is_typed():
     assert files(tractile).joinpath("py.typed").is_file()
+
+
+def test_every_package_is_listed():
+    """A folder that pyproject.toml doesn't list would be missing from a wheel."""
+    listed = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]["packages"]
+    found = {"tractile"} | {m.name for m in pkgutil.walk_packages(tractile.__path__, "tractile.") if m.ispkg}
+    assert set(listed) == found
+
+
+def test_weights_are_safe_files():
+    """Parameters are safetensors and JSON, never pickles."""
+    kinds = {path.suffix for path in (ROOT / "embedded").rglob("*") if path.is_file()}
+    assert kinds <= {".py", ".md", ".json", ".safetensors", ".pyc"}
