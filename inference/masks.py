@@ -53,6 +53,18 @@ class MaskQuery(NextToken):
             return lengths
         return torch.cat([lengths, lengths[-1:].expand(self.horizon + 1 - len(lengths))])
 
+    def _needed(self, given: int) -> int | None:
+        """The smallest feasible length above ``given``; beyond the horizon, within the number of states more."""
+        if (near := super()._needed(given)) is not None or self.horizon is None or not len(self._state):
+            return near
+        fa = self.automaton
+        reached, accept = fa.initial[0] > 0, fa.final[0] > 0
+        for n in range(1, given + fa.num_states + 1):
+            reached = torch.zeros_like(reached).index_fill_(0, fa.edge_target[reached[fa.edge_source]], True)
+            if n > given and bool((reached & accept).any()):
+                return n
+        return None
+
     def _begin(self, batch: int) -> None:
         starts = torch.tensor(self.automaton.start_states)
         self._row = torch.arange(batch).repeat_interleave(len(starts))

@@ -85,11 +85,15 @@ class NextToken:
         lengths = self.feasible_lengths()
         if not bool(lengths[given].all()):
             short = int(given[~lengths[given]].min())
-            enough = [n for n in lengths.nonzero().squeeze(1).tolist() if n > short]
-            raise BudgetTooSmall(
-                needed=None if self.horizon is None or not enough else enough[0], given=short
-            )
+            raise BudgetTooSmall(needed=self._needed(short), given=short)
         return self
+
+    def _needed(self, given: int) -> int | None:
+        """The smallest feasible length above ``given``, as far as the horizon tells."""
+        if self.horizon is None:
+            return None
+        longer = self.feasible_lengths()[given + 1 :].nonzero()
+        return given + 1 + int(longer[0]) if len(longer) else None
 
     def feasible_lengths(self) -> Bool[Tensor, " lengths"]:
         """Whether some sequence of exactly 0, 1, … horizon tokens is accepted (one entry, any length, without a horizon)."""

@@ -24,6 +24,8 @@ from typing import Any, Generic, NamedTuple, TypeVar
 import torch
 from torch import Tensor
 
+from ..layers import Incidence
+
 Value = TypeVar("Value")
 Labels = Sequence[int]
 
@@ -86,6 +88,13 @@ class Semiring(ABC, Generic[Value]):
     @abstractmethod
     def device(self, x: Value) -> torch.device:
         """Where the value lives."""
+
+    def incidence(self, x: Value, matrix: Incidence, axis: int) -> Value:
+        """A 0/1 matrix given by the positions of its ones, applied along ``axis``."""
+        device = self.device(x)
+        return self.segment_sum(
+            self.gather(x, matrix.col.to(device), axis), matrix.row.to(device), matrix.shape[0], axis
+        )
 
     def ndim(self, x: Value) -> int:
         """The number of axes."""
@@ -391,6 +400,16 @@ class Real(Semiring[Scaled]):
             x.mantissa.index_select(axis, index), s if s.shape[axis] == 1 else s.index_select(axis, index)
         )
 
+    def incidence(self, x: Scaled, matrix: Incidence, axis: int) -> Scaled:
+        """As one sparse product where the axis has one scale: nothing of size (ones × rest) is formed."""
+        m, s = x
+        if s.shape[axis] != 1:
+            return super().incidence(x, matrix, axis)
+        front = m.movedim(axis, 0)
+        product = torch.sparse.mm(matrix.sparse(m.dtype, m.device), front.reshape(front.shape[0], -1))
+        scale = s.expand(*s.shape[:axis], matrix.shape[0], *s.shape[axis + 1 :])
+        return _normalise(product.view(-1, *front.shape[1:]).movedim(0, axis), scale)
+
     def permute(self, x: Scaled, order: Sequence[int]) -> Scaled:
         return Scaled(x.mantissa.permute(list(order)), x.log_scale.permute(list(order)))
 
@@ -441,4 +460,6 @@ def _collapse(x: Scaled, axes: Sequence[int]) -> Scaled:
 
 
 def _shrink(mantissa: Tensor, exponent: Tensor) -> Tensor:
-    return mantissa * exponent.exp().to(mantissa.dtype)
+    """mantissa · exp(exponent), without the subnormal numbers that slow a processor down and matter to no sum."""
+    floor = -80.0 if mantissa.dtype == torch.float32 else -700.0
+    return mantissa * torch.where(exponent > floor, exponent, -torch.inf).exp().to(mantissa.dtype)

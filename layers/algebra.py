@@ -30,6 +30,9 @@ class Algebra(Protocol):
     def segment_sum(self, x: Any, index: Tensor, size: int, axis: int) -> Any:
         """The slices of x along ``axis`` added up by ``index`` into ``size`` segments."""
 
+    def incidence(self, x: Any, matrix: Any, axis: int) -> Any:
+        """An :class:`~tractile.layers.Incidence` applied along ``axis``."""
+
     def split(self, x: Any, axis: int, dims: Sequence[int]) -> Any:
         """One axis written as several."""
 

@@ -213,6 +213,7 @@ class Incidence(Structured):
         self.row, self.col = row.long(), col.long()
         self.row_dims, self.col_dims = (shape[0],), (shape[1],)
         self._indices: dict[torch.device, tuple[Tensor | None, Tensor | None]] = {}
+        self._sparse: dict[tuple[torch.dtype, torch.device], Tensor] = {}
         self._transposed: Incidence | None = None
 
     @property
@@ -223,9 +224,19 @@ class Incidence(Structured):
 
     def apply(self, algebra: Algebra, x: Any, axis: int) -> Any:
         row, col = self._on(algebra.device(x))
+        if row is not None and col is not None:
+            return algebra.incidence(x, self, axis)
         if col is not None:
-            x = algebra.gather(x, col, axis)
+            return algebra.gather(x, col, axis)
         return x if row is None else algebra.segment_sum(x, row, self.row_dims[0], axis)
+
+    def sparse(self, dtype: torch.dtype, device: torch.device) -> Tensor:
+        """The matrix as a sparse tensor, kept for each precision and device."""
+        if (dtype, device) not in self._sparse:
+            at = torch.stack([self.row, self.col]).to(device)
+            ones = torch.ones(at.shape[1], dtype=dtype, device=device)
+            self._sparse[dtype, device] = torch.sparse_coo_tensor(at, ones, self.shape, check_invariants=False).coalesce()
+        return self._sparse[dtype, device]
 
     def _on(self, device: torch.device) -> tuple[Tensor | None, Tensor | None]:
         """The index tensors on a device; None where the index is 0, 1, 2, … and there is nothing to do."""
@@ -241,6 +252,9 @@ class Incidence(Structured):
     def _trivial(index: Tensor, size: int) -> bool:
         return len(index) == size and bool((index == torch.arange(size, device=index.device)).all())
 
+    def times(self, vector: Float[Tensor, " cols"]) -> Float[Tensor, " rows"]:
+        return vector.new_zeros(self.row_dims).index_add(0, self.row, vector[self.col])
+
     def map(self, fn: TensorMap) -> Incidence:
         return self
 
@@ -251,9 +265,6 @@ class Incidence(Structured):
         out = torch.zeros(self.shape, dtype=torch.float64, device=self.row.device)
         out[self.row, self.col] = 1
         return out
-
-    def times(self, vector: Float[Tensor, " cols"]) -> Float[Tensor, " rows"]:
-        return vector.new_zeros(self.row_dims).index_add(0, self.row, vector[self.col])
 
 
 class Monarch(Structured):
@@ -300,6 +311,15 @@ class Monarch(Structured):
             x = algebra.einsum(algebra.lift(weight), matrix, x, labels, target)
         return algebra.merge(x, axis, k)
 
+    def times(self, vector: Float[Tensor, " size"]) -> Float[Tensor, " size"]:
+        if self.transposed:
+            return super().times(vector)
+        k = len(self.dims)
+        x, indices = vector.to(self.weights[0].dtype).view(self.dims), list(range(k))
+        for weight, a in reversed(list(zip(self.weights, self.axes, strict=True))):
+            x = torch.einsum(weight, [*indices, k], x, [k if i == a else i for i in indices], indices)
+        return x.flatten()
+
     def map(self, fn: TensorMap) -> Monarch:
         return Monarch([fn(w) for w in self.weights], self.axes, transposed=self.transposed)
 
@@ -311,15 +331,6 @@ class Monarch(Structured):
         out, labels, operands = list(range(k)), list(range(k)), []
         for s, (weight, a) in enumerate(zip(self.weights, self.axes, strict=True)):
             operands += [weight, [*out, k + s]]
-    def times(self, vector: Float[Tensor, " size"]) -> Float[Tensor, " size"]:
-        if self.transposed:
-            return super().times(vector)
-        k = len(self.dims)
-        x, indices = vector.to(self.weights[0].dtype).view(self.dims), list(range(k))
-        for weight, a in reversed(list(zip(self.weights, self.axes, strict=True))):
-            x = torch.einsum(weight, [*indices, k], x, [k if i == a else i for i in indices], indices)
-        return x.flatten()
-
             out = [k + s if i == a else label for i, label in enumerate(out)]
         full = torch.einsum(*operands, [*labels, *out]).reshape(self.shape)
         return full.T if self.transposed else full
