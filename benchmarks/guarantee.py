@@ -111,7 +111,7 @@ def run(pairs: int, particles: int, prompt: str = "Once upon a time,") -> dict[s
         for method, found in shares.items():
             settings: dict[str, Any] = {"hmm": hmm} if method == "pgcd" else {}
             if extra == 0 and method != "lcd":
-                refuses(lm, prompt, fa, method, least, settings)
+                refuses(lm, prompt, name, fa, method, least, settings)
             post = tt.smc(
                 lm,
                 prompt,

@@ -2,28 +2,32 @@
 
 For each constraint, proposal, potential and number k of particles, over repeated runs:
 
-    log Z − E[log Ẑ]    in nats; 0 is perfect. E is the mean over the runs in which a particle survived
-    (relative sd)       of Ẑ over all runs, dead ones included (their Ẑ is 0)
-    dead                the share of runs in which no particle satisfies the constraint, where there are any
+    log Z − E[log Ẑ]    in nats; 0 is perfect
+    (relative sd)       the standard deviation of Ẑ over its mean
+    dead                instead, where there are any: the share of runs in which no particle satisfies the constraint
 
-log Z is from large P-GCD runs, printed with their spread, and from drawing from the language model where that is
-feasible. Constraints: the continuation of the prompt contains one word, or two in any order, within 24 tokens.
+log Z is from four large P-GCD runs, printed with the table. Constraints: the continuation of the prompt contains one word, or two in any order, within 24 tokens.
 
     python benchmarks/proposals.py [--smoke] [--repeats N]
 
-Runs on the embedded model with the embedded HMM, and on stories260K (an HMM is distilled for it first) if
-TRACTILE_SHARED (by default ../shared) has it.
+Runs on the embedded model with the embedded HMM, and on stories260K if TRACTILE_SHARED (by default ../shared) has it:
+an HMM is then distilled for it first, and kept in build/.
 """
 
 import argparse
 import math
+import os
 import statistics
 import time
 from dataclasses import dataclass
+from pathlib import Path
 
 import torch
+from transformers import AutoModelForCausalLM, AutoTokenizer
+from transformers.utils.logging import disable_progress_bar
 
 import tractile as tt
+from tractile import distill
 from tractile.embedded import load_hmm, load_lm
 from tractile.inference.smc import (
     GCDProposal,
@@ -85,16 +89,13 @@ def log_mean(values: list[float]) -> float:
 
 
 def cell(estimates: list[float], truth: float) -> str:
-    """`gap (sd)`, and the share of dead runs if there are any."""
-    alive = [value for value in estimates if math.isfinite(value)]
-    dead = 1 - len(alive) / len(estimates)
-    if not alive:
-        return "dead 100 %"
+    """`gap (relative sd)`, or the share of dead runs if there are any: E[log Ẑ] is then −∞."""
     ratios = [math.exp(value - truth) for value in estimates]
-    text = (
-        f"{truth - statistics.fmean(alive):.2f} ({statistics.pstdev(ratios) / statistics.fmean(ratios):.2f})"
-    )
-    return text + (f", dead {dead:.0%}" if dead else "")
+    dead = ratios.count(0.0) / len(ratios)
+    if dead:
+        return f"dead {100 * dead:.0f} %"
+    spread = statistics.pstdev(ratios) / statistics.fmean(ratios)
+    return f"{truth - statistics.fmean(estimates):.2f} ({spread:.2f})"
 
 
 def table(task: Task, sizes: list[int], repeats: int, truth_particles: int) -> str:
@@ -114,29 +115,57 @@ def table(task: Task, sizes: list[int], repeats: int, truth_particles: int) -> s
     return "\n".join(lines)
 
 
+def stories260k(smoke: bool) -> tuple[tt.TransformersLM, tt.HMM, tt.Vocabulary] | None:
+    """The model, an HMM distilled from it, and its vocabulary, if the model is there."""
+    root = Path(__file__).resolve().parent.parent
+    folder = Path(os.environ.get("TRACTILE_SHARED", root.parent / "shared")) / "models" / "stories260K"
+    if not folder.is_dir():
+        return None
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    lm = tt.TransformersLM(AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32), tokenizer)
+    sequences, hidden, epochs = (256, 8, 1) if smoke else (50_000, 128, 6)
+    work = root / "build" / "benchmarks" / f"stories260K-{sequences}"
+    corpus = distill.sample(lm, work / "corpus", sequences, BUDGET, [PROMPT])
+    if (work / "hmm" / "config.json").exists():
+        hmm = tt.HMM.from_pretrained(work / "hmm")
+    else:
+        hmm = distill.train(corpus, hidden, epochs=epochs, out=work / "hmm")
+    return lm, hmm, tt.Vocabulary.from_tokenizer(tokenizer)
+
+
 def main() -> None:
-    """Print a table for each constraint."""
+    """Print a table for each model and constraint."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--smoke", action="store_true", help="a few runs, to see that it works")
     parser.add_argument("--repeats", type=int, default=40, help="runs for each cell")
     arguments = parser.parse_args()
+    disable_progress_bar()
     sizes, repeats, truth_particles = (
         ([1, 4], 2, 64) if arguments.smoke else ([1, 4, 16, 64], arguments.repeats, 2048)
     )
     model, tokenizer = load_lm()
-    lm, hmm, vocab = tt.TransformersLM(model, tokenizer), load_hmm(), tt.Vocabulary.from_tokenizer(tokenizer)
+    models = {
+        "embedded model": (
+            tt.TransformersLM(model, tokenizer),
+            load_hmm(),
+            tt.Vocabulary.from_tokenizer(tokenizer),
+        )
+    }
+    if (other := stories260k(arguments.smoke)) is not None:
+        models["stories260K"] = other
     print(
         f"prompt {PROMPT!r}, {BUDGET} tokens, {repeats} runs for each cell, ESS threshold ½, systematic resampling"
     )
-    for name, regex in CONSTRAINTS.items():
-        begin = time.perf_counter()
-        fa = tt.constraints.regex(regex).compile(vocab, require_eos=False).minimize()
-        print(
-            f"\nembedded model, the text contains {name}: {table(Task(lm, hmm, fa), sizes, repeats, truth_particles)}"
-        )
-        print(f"\n({time.perf_counter() - begin:.0f} s)")
+    for name, (lm, hmm, vocab) in models.items():
+        for text, regex in CONSTRAINTS.items():
+            begin = time.perf_counter()
+            fa = tt.constraints.regex(regex).compile(vocab, require_eos=False)
+            print(
+                f"\n{name}, the text contains {text}: {table(Task(lm, hmm, fa), sizes, repeats, truth_particles)}"
+            )
+            print(f"\n({time.perf_counter() - begin:.0f} s)")
 
 
 if __name__ == "__main__":
