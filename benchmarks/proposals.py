@@ -6,7 +6,8 @@ For each constraint, proposal, potential and number k of particles, over repeate
     (relative sd)       the standard deviation of Ẑ over its mean
     dead                instead, where there are any: the share of runs in which no particle satisfies the constraint
 
-log Z is from four large P-GCD runs, printed with the table. Constraints: the continuation of the prompt contains one word, or two in any order, within 24 tokens.
+log Z is from four large P-GCD runs, printed with the table. Constraints: the continuation of the prompt contains one
+word, or two in any order, within 24 tokens.
 
     python benchmarks/proposals.py [--smoke] [--repeats N]
 
