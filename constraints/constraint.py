@@ -12,7 +12,7 @@ from functools import cached_property
 
 
 from ..circuits.automaton import Automaton
-from ..errors import EmptyLanguage, TooManyStates, UnsupportedConstraint
+from ..errors import EmptyLanguage, UnsupportedConstraint
 from . import dfa, nfa, utf8
 from .lift import TokenTransitions, lift
 from .nfa import Nfa
@@ -53,11 +53,7 @@ class Constraint:
     def bytes_automaton(self) -> Nfa:
         """The byte-level automaton that is compiled: the minimal deterministic one where that is not much larger than
         the one written down, otherwise that one (which may be ambiguous)."""
-        plain = self.nfa.plain
-        try:
-            return dfa.minimize(plain, limit=4 * plain.num_states + 2_000)
-        except TooManyStates:
-            return plain
+        return dfa.simplify(self.nfa)
 
     def accepts(self, text: str | bytes) -> bool:
         """Whether the text (or its UTF-8 bytes) satisfies the constraint."""

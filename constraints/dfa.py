@@ -14,6 +14,7 @@ import numpy as np
 from jaxtyping import Int, UInt64
 from numpy import ndarray
 
+from ..errors import TooManyStates
 from .nfa import MAX_STATES, Nfa, check_limit, group_by, spans, trim, unique_rows
 
 DFA_LIMIT = 100_000
@@ -180,6 +181,15 @@ def minimize(nfa: Nfa, limit: int = DFA_LIMIT) -> Nfa:
     quotient = np.column_stack([key // classes, key % classes, target[first]])
     start, accept = np.unique(block[dfa.start]), np.unique(block[dfa.accept])
     return from_classes(quotient, dfa.byte_class, int(block.max()) + 1, start, accept, classes)
+
+
+def simplify(nfa: Nfa) -> Nfa:
+    """The minimal deterministic automaton if it is not much larger than the plain one, otherwise that one."""
+    plain = nfa.plain
+    try:
+        return minimize(plain, limit=4 * plain.num_states + 2_000)
+    except TooManyStates:
+        return plain
 
 
 def refine(

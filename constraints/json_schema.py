@@ -16,7 +16,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from decimal import Decimal
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple, TypeVar
 from urllib.parse import unquote
 
 from ..errors import FormatError, UnsupportedConstraint
@@ -47,6 +47,15 @@ IGNORED = frozenset(
 
 Schema = dict[str, Any] | bool
 Names = tuple[str, ...]
+T = TypeVar("T")
+
+
+class Members(NamedTuple):
+    """The values of an object's members by name, which are required, and the value of any other (``None``: no others)."""
+
+    values: dict[str, Nfa]
+    required: frozenset[str]
+    others: Nfa | None
 
 
 def json_schema(
@@ -82,7 +91,10 @@ def read_schema(schema: Any) -> Schema:
             raise FormatError(f"{schema.__name__} is not a Pydantic model")
         return schema.model_json_schema()
     if isinstance(schema, os.PathLike) or (isinstance(schema, str) and schema.endswith(".json")):
-        schema = Path(schema).read_text(encoding="utf-8")
+        try:
+            schema = Path(schema).read_text(encoding="utf-8")
+        except OSError as error:
+            raise FormatError(f"cannot read the schema: {error}") from None
     if isinstance(schema, str):
         try:
             schema = json.loads(schema)
@@ -99,19 +111,31 @@ class Compiler:
     def __init__(self, root: Schema, whitespace: str, open_objects: bool, max_depth: int) -> None:
         self.root, self.style, self.open_objects, self.max_depth = root, STYLES[whitespace], open_objects, max_depth
         self.active: Counter[str] = Counter()
-        self.memo: dict[object, Nfa] = {}
+        self.memo: dict[object, Any] = {}
 
-    def once(self, key: object, make: Callable[[], Nfa]) -> Nfa:
+    def once(self, key: object, make: Callable[[], T]) -> T:
         """``make()``, remembered under ``key``."""
         if key not in self.memo:
             self.memo[key] = make()
-        return self.memo[key]
+        found: T = self.memo[key]
+        return found
 
     # ------------------------------------------------------------ schemas
 
-    def value(self, schema: Any, path: str, types: frozenset[str] = ALL_TYPES, names: Names = ()) -> Nfa:
-        """Texts of the values that the schema allows among those of ``types``; ``names`` lead the order of members."""
-        if schema is True or schema == {}:
+    def value(
+        self,
+        schema: Any,
+        path: str,
+        types: frozenset[str] = ALL_TYPES,
+        names: Names = (),
+        around: Members | None = None,
+    ) -> Nfa:
+        """Texts of the values that the schema allows.
+
+        The rest is what is known from schemas that apply at the same place, whose texts these will be intersected with:
+        the types that matter, the names that lead the order of members, and the members' values (``around``).
+        """
+        if schema is True:
             schema = {}
         if schema is False:
             return empty()
@@ -122,19 +146,21 @@ class Compiler:
         parts = [self.constants([schema["const"]], path, types, names)] if "const" in schema else []
         if "enum" in schema:
             parts.append(self.constants(schema["enum"], path, types, names))
+        choices = any(key in schema for key in ("const", "enum", *COMBINATORS))
+        if not choices or schema.keys() & (KEYWORDS.keys() - {"type", "enum", "const", *COMBINATORS}):
+            around = self.members(schema, path, names, around) if "object" in types else None
+            parts.append(self.of_types(schema, path, types, around))
         for index, sub in enumerate(schema.get("allOf", [])):
-            parts.append(self.value(sub, f"{path}/allOf/{index}", types, names))
+            parts.append(self.value(sub, f"{path}/allOf/{index}", types, names, around))
         for key in ("anyOf", "oneOf"):
             if key in schema:
-                options = [self.value(s, f"{path}/{key}/{i}", types, names) for i, s in enumerate(schema[key])]
-                parts.append(union(options) if key == "anyOf" else exactly_one(options))
+                found = [self.value(s, f"{path}/{key}/{i}", types, names, around) for i, s in enumerate(schema[key])]
+                parts.append(union(found) if key == "anyOf" else exactly_one(found))
         if "$ref" in schema:
-            parts.append(self.reference(schema["$ref"], path, types, names))
-        if not parts or schema.keys() & (KEYWORDS.keys() - {"type", "enum", "const", *COMBINATORS}):
-            parts.append(self.of_types(schema, path, types, names))
+            parts.append(self.reference(schema["$ref"], path, types, names, around))
         whole, *rest = parts
         for part in rest:
-            whole = dfa.intersect(small(whole), small(part))
+            whole = dfa.intersect(dfa.simplify(whole), dfa.simplify(part))
         return whole
 
     def check(self, schema: Any, path: str) -> None:
@@ -174,16 +200,18 @@ class Compiler:
             found += self.mentioned(self.resolve(schema["$ref"], path), path, seen | {schema["$ref"]})
         return found
 
-    def reference(self, ref: str, path: str, types: frozenset[str], names: Names) -> Nfa:
+    def reference(
+        self, ref: str, path: str, types: frozenset[str], names: Names, around: Members | None
+    ) -> Nfa:
         """The schema that a ``$ref`` points to; nothing once it lies more than ``max_depth`` times within itself."""
         if self.active[ref] > self.max_depth:
             return empty()
         target = self.resolve(ref, path)
-        key = (ref, types, names, frozenset((+self.active).items()))
+        key = (ref, types, names, id(around), frozenset((+self.active).items()))
         self.active[ref] += 1
-        result = self.once(key, lambda: self.value(target, ref.removeprefix("#"), types, names))
+        result = self.once(key, lambda: (self.value(target, ref.removeprefix("#"), types, names, around), around))
         self.active[ref] -= 1
-        return result
+        return result[0]
 
     def resolve(self, ref: str, path: str) -> Any:
         """What a reference within the document points to."""
@@ -202,7 +230,7 @@ class Compiler:
 
     # ------------------------------------------------------------ values by type
 
-    def of_types(self, schema: dict[str, Any], path: str, types: frozenset[str], names: Names) -> Nfa:
+    def of_types(self, schema: dict[str, Any], path: str, types: frozenset[str], members: Members | None) -> Nfa:
         """What the keywords of each type allow, united."""
         parts = [literal(b"null")] if "null" in types else []
         if "boolean" in types:
@@ -213,8 +241,8 @@ class Compiler:
             parts.append(self.string(schema, path))
         if "array" in types:
             parts.append(self.array(schema, path))
-        if "object" in types:
-            parts.append(self.object(schema, path, names))
+        if members is not None:
+            parts.append(self.object(members))
         return union(parts)
 
     def number(self, schema: dict[str, Any], integer: bool) -> Nfa:
@@ -233,7 +261,7 @@ class Compiler:
                 matching = compile_pattern(schema["pattern"], 0, spelled, ecma_search=True)
             except UnsupportedConstraint as error:
                 raise UnsupportedConstraint(str(error), path=f"{path}/pattern") from None
-            body = dfa.intersect(small(matching), small(body)) if schema.keys() & {"minLength", "maxLength"} else matching
+            body = dfa.intersect(dfa.simplify(matching), dfa.simplify(body)) if schema.keys() & {"minLength", "maxLength"} else matching
         return quoted(body)
 
     def array(self, schema: dict[str, Any], path: str) -> Nfa:
@@ -254,20 +282,35 @@ class Compiler:
         arcs += [(i, padding if i else literal(b""), close) for i in range(low, last + 1)]
         return concat([literal(b"["), padding, network(close + 1, arcs, 0, close), literal(b"]")])
 
-    def object(self, schema: dict[str, Any], path: str, names: Names) -> Nfa:
-        """Objects: the listed members in order, then any others."""
-        properties, required = schema.get("properties", {}), schema.get("required", [])
-        names = tuple(dict.fromkeys([*names, *properties, *required]))
+    def members(self, schema: dict[str, Any], path: str, names: Names, around: Members | None) -> Members:
+        """The members that the schema allows, in order; what it leaves open is as ``around`` has it."""
+        properties, required = schema.get("properties", {}), frozenset(schema.get("required", []))
         extra = schema.get("additionalProperties", self.open_objects)
-        other = self.free(extra, f"{path}/additionalProperties")
-        members = []
-        for name in names:
-            inside = name in properties
-            body = self.value(properties[name], f"{path}/properties/{escape(name)}") if inside else other
-            members.append((concat([exactly(name), self.style.colon, body]), name in required))
-        return self.members(members, None if extra is False else concat([self.other_name(names), self.style.colon, other]))
+        others = around.others if around else None
+        if extra is False:
+            others = None
+        elif extra is not True or around is None:
+            others = self.free(extra, f"{path}/additionalProperties")
+        values = {}
+        for name in dict.fromkeys([*names, *properties, *schema.get("required", [])]):
+            if name in properties:
+                values[name] = self.value(properties[name], f"{path}/properties/{escape(name)}")
+            elif extra is True and around is not None and name in around.values:
+                values[name] = around.values[name]
+            else:
+                values[name] = empty() if others is None else others
+        return Members(values, required, others)
 
-    def members(self, members: Sequence[tuple[Nfa, bool]], others: Nfa | None) -> Nfa:
+    def object(self, members: Members) -> Nfa:
+        """Objects of these members: the listed ones in order, then any others."""
+        colon = self.style.colon
+        listed = [(concat([exactly(n), colon, v]), n in members.required) for n, v in members.values.items()]
+        others = None
+        if members.others is not None:
+            others = concat([self.other_name(tuple(members.values)), colon, members.others])
+        return self.braces(listed, others)
+
+    def braces(self, members: Sequence[tuple[Nfa, bool]], others: Nfa | None) -> Nfa:
         """Optional and required members in order, with commas between those that are there.
 
         Hubs: 3i none yet, before member i; 3i + 1 some already; 3i + 2 about to write member i.
@@ -300,7 +343,7 @@ class Compiler:
             comma, colon, padding = self.style
             items = [(0, inner, 1), (1, concat([comma, inner]), 1), (0, None, 2), (1, padding, 2)]
             parts.append(concat([literal(b"["), padding, network(3, items, 0, 2), literal(b"]")]))
-            parts.append(self.members([], concat([text, colon, inner])))
+            parts.append(self.braces([], concat([text, colon, inner])))
         return dfa.minimize(union(parts))
 
     def other_name(self, names: Names) -> Nfa:
@@ -321,7 +364,7 @@ class Compiler:
         if isinstance(value, dict):
             order = dict.fromkeys([*(name for name in names if name in value), *value])
             parts = [(concat([exactly(k), self.style.colon, self.constant(value[k], path)]), True) for k in order]
-            return self.members(parts, None)
+            return self.braces(parts, None)
         if isinstance(value, float) and not math.isfinite(value):
             raise UnsupportedConstraint(f"{value} is no JSON value", path=path)
         whole = [literal(str(int(value)).encode())] if isinstance(value, float) and value.is_integer() else []
@@ -340,15 +383,10 @@ def exactly_one(options: Sequence[Nfa]) -> Nfa:
     """Words of exactly one of the options."""
     any_yet, twice = empty(), empty()
     for option in options:
-        option = small(option)
+        option = dfa.simplify(option)
         twice = union([twice, dfa.intersect(any_yet, option)])
-        any_yet = small(union([any_yet, option]))
+        any_yet = dfa.simplify(union([any_yet, option]))
     return any_yet if twice.is_empty else dfa.difference(any_yet, twice)
-
-
-def small(automaton: Nfa) -> Nfa:
-    """The minimal deterministic automaton, which keeps products small."""
-    return dfa.minimize(automaton)
 
 
 def escape(name: str) -> str:

@@ -6,7 +6,7 @@ from typing import Literal
 
 import jsonschema
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tractile as tt
@@ -100,6 +100,21 @@ def instances(draw, schema, root=None):
     return draw(VALUES)
 
 
+def depth(value) -> int:
+    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else None
+    return 0 if inner is None else 1 + max(map(depth, inner), default=0)
+
+
+def as_python(schema):
+    """The schema with patterns that mean to Python's ``re`` what they mean in JSON Schema (ECMA-262)."""
+    if isinstance(schema, dict):
+        return {
+            k: "(?a)" + v.replace("$", r"\Z") if k == "pattern" else v if k in ("const", "enum", "required") else as_python(v)
+            for k, v in schema.items()
+        }
+    return [as_python(s) for s in schema] if isinstance(schema, list) else schema
+
+
 def in_order(value, schema) -> bool:
     """Whether objects write their members in the schema's order; schemas with combinators are not looked into."""
     if not isinstance(schema, dict):
@@ -132,20 +147,21 @@ def has_exotic_number(value) -> bool:
     return any(map(has_exotic_number, value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()))
 
 
-@settings(max_examples=250)
+@settings(max_examples=120)
 @given(st.data())
 def test_against_the_validator(data):
     """Never accept what the validator rejects; reject a valid one only for order, depth or the spelling of numbers."""
     schema = data.draw(schemas())
-    constraint = json_schema(schema, max_depth=3)
-    validator = jsonschema.Draft202012Validator(schema)
+    constraint = json_schema(schema, max_depth=2)
+    validator = jsonschema.Draft202012Validator(as_python(schema))
     for _ in range(6):
         value = data.draw(instances(schema))
         valid = validator.is_valid(value)
         for text in (json.dumps(value), json.dumps(value, ensure_ascii=False)):
             accepted = constraint.accepts(text)
             assert valid or not accepted, (schema, text)
-            if valid and in_order(value, schema) and not has_exotic_number(value):
+            regular = depth(value) <= 2 and in_order(value, schema) and not has_exotic_number(value)
+            if valid and regular:
                 assert accepted, (schema, text)
     if not constraint.is_empty():
         assert validator.is_valid(json.loads(constraint.shortest()))
@@ -203,8 +219,9 @@ def test_combinators_are_real_operations():
         c = json_schema({**base, key: required})
         assert [int(c.accepts(t)) for t in texts] == expected
     split = json_schema({"allOf": [{"properties": {"b": {"type": "null"}}}, {"properties": {"a": {"type": "null"}}}], "required": ["a"]})
-    assert split.accepts('{"b": null, "a": null, "c": 1}')
-    assert not split.accepts('{"b": 1, "a": null}')
+    assert split.accepts('{"a": null, "b": null, "c": 1}')
+    assert not split.accepts('{"a": null, "b": 1}')
+    assert not split.accepts('{"a": 1, "b": null}')
 
 
 def test_references():
@@ -297,13 +314,16 @@ def test_undeclared_names_are_not_declared_ones():
     assert c.accepts(r'{"\u00e9": 1}')
 
 
-def test_a_choice_of_required_pairs_is_linear_before_it_is_deterministic():
-    """n pairs of which one must be complete: the automaton as written grows linearly, the deterministic one does not."""
+def test_a_choice_of_required_pairs_stays_linear():
+    """n pairs of which one must be complete (Dang et al. 2026, Figure 4): the deterministic automaton has 2^n states,
+    ours is linear in each of the n choices."""
     sizes = []
-    for n in (4, 6, 8):
-        properties = {f"{k}{i}": {"const": 1} for i in range(n) for k in "ab"}
+    for n in (2, 4, 8, 12):
+        properties = {f"{k}{i}": {"const": 1} for k in "ab" for i in range(n)}
         schema = {"type": "object", "properties": properties, "additionalProperties": False,
                   "anyOf": [{"required": [f"a{i}", f"b{i}"]} for i in range(n)]}  # fmt: skip
-        sizes.append(json_schema(schema).bytes_automaton.num_states)
-    assume(True)
-    assert sizes[2] < 3 * sizes[1]
+        constraint = json_schema(schema)
+        sizes.append(constraint.bytes_automaton.num_states)
+        assert constraint.accepts(f'{{"a0": 1, "a{n - 1}": 1, "b{n - 1}": 1}}')
+        assert not constraint.accepts('{"a0": 1, "b1": 1}')
+    assert sizes[3] < 3.5 * sizes[2]  # n choices of an object with 2n members: quadratic at most
