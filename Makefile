@@ -35,12 +35,10 @@ examples: $(VENV)/.test  ## every example, small
 		--work build/distill_hmm --out build/hmm
 
 smoke: $(VENV)/.test  ## every benchmark, as little of it as shows that it works
-	$(BIN)/python benchmarks/masks.py --smoke
-	$(BIN)/python benchmarks/proposals.py --smoke
+	set -e; for script in benchmarks/*.py; do echo "== $$script"; $(BIN)/python $$script --smoke; done
 
 bench: $(VENV)/.test $(VENV)/.bench
-	$(BIN)/python benchmarks/proposals.py
-	$(BIN)/python benchmarks/masks.py
+	set -e; for script in benchmarks/*.py; do echo "== $$script"; $(BIN)/python $$script; done
 
 clean:
 	rm -rf build dist docs/_build docs/api/generated .mypy_cache .pytest_cache .ruff_cache
