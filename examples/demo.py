@@ -148,7 +148,7 @@ def main() -> None:
         show(lm, hmm, words, automata[words], seed)
     console.rule("distance to the true conditional")
     sizes, runs, truth_particles = (
-        ([1, 4, 16], 2, 128) if arguments.quick else ([1, 2, 4, 8, 16, 32, 64], 10, 4096)
+        ([1, 4, 16], 2, 128) if arguments.quick else ([1, 2, 4, 8, 16, 32, 64], 10, 2048)
     )
     distances, truth = measure(lm, hmm, automata[WORD_SETS[0]], sizes, runs, truth_particles)
     plot(distances, truth, sizes, arguments.out)
