@@ -11,7 +11,6 @@ extensions = [
     "myst_parser",
     "sphinx.ext.autodoc",
     "sphinx.ext.autosummary",
-    "sphinx.ext.napoleon",
     "sphinx.ext.mathjax",
 ]
 exclude_patterns = ["_build", "api/public-names.md", "benchmarks-tables.md"]
@@ -30,11 +29,12 @@ maximum_signature_line_length = 100
 html_theme = "furo"
 html_title = "Tractile"
 
-# Docstrings are plain text: `name` is code, a star is a star, and an indented block is shown as it stands.
+# Docstrings are plain text: `name` is code, *words* are emphasised, any other star is a star,
+# and an indented block is shown as it stands.
 default_role = "code"
+highlight_language = "none"
 ITEM = re.compile(r"(-|\d+\.) ")
-LEADS_IN = re.compile(r"^(Args|Attributes|Examples?|Notes?|Raises|Returns|Yields):$|^(-|\d+\.) |::$")
-QUOTED = re.compile(r"(``.+?``|:[\w:]+:`.+?`|`.+?`)")
+QUOTED = re.compile(r"(``.+?``|:[\w:]+:`.+?`|`.+?`|(?<!\S)\*[A-Za-z][\w -]*\*(?![\w*]))")
 
 
 def as_plain_text(app: Any, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:
@@ -47,7 +47,7 @@ def as_plain_text(app: Any, what: str, name: str, obj: Any, options: Any, lines:
             if verbatim or (ITEM.match(line) and not ITEM.match(head)):
                 out.append("")
             head, verbatim = line, False
-        elif indented and not verbatim and not LEADS_IN.search(head):
+        elif indented and not verbatim and not ITEM.match(head) and not head.endswith("::"):
             out += ["", "::", ""]
             verbatim = True
         if verbatim or line.startswith(">>>"):
@@ -61,5 +61,4 @@ def as_plain_text(app: Any, what: str, name: str, obj: Any, options: Any, lines:
 
 
 def setup(app: Any) -> None:
-    """Run before napoleon, which reads the sections."""
-    app.connect("autodoc-process-docstring", as_plain_text, priority=400)
+    app.connect("autodoc-process-docstring", as_plain_text)
