@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 import sys
 from functools import lru_cache
-from re import _constants
+from re import _constants  # type: ignore[attr-defined]
 from typing import Any
 
 import numpy as np
@@ -123,7 +123,9 @@ def character_kinds(used: tuple[int, ...], words: CodePoints | None) -> dict[str
         word = (_constants.IN, ((_constants.CATEGORY, _constants.CATEGORY_WORD),))
         kinds["ascii word"] = words or matched(word, re.ASCII)
         if WORD_EDGE in used or NO_WORD_EDGE in used:
-            kinds["other word"] = utf8.normalize((max(low, 128), high) for low, high in matched(word, 0) if high > 127)
+            kinds["other word"] = utf8.normalize(
+                (max(low, 128), high) for low, high in matched(word, 0) if high > 127
+            )
     kinds["other"] = utf8.negate(utf8.normalize(r for points in kinds.values() for r in points))
     return kinds
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from functools import lru_cache
-from re import _compiler, _constants, _parser
+from re import _compiler, _constants, _parser  # type: ignore[attr-defined]
 from typing import Any
 
 from . import utf8

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from functools import cached_property
 
-
 from ..circuits.automaton import Automaton
 from ..errors import EmptyLanguage, UnsupportedConstraint
 from . import dfa, nfa, utf8

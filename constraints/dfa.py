@@ -41,7 +41,7 @@ def determinize(nfa: Nfa, limit: int = DFA_LIMIT) -> Nfa:
         """The state of each group of members (groups 0, 1, ... in order); new subsets are put in the frontier."""
         bounds = np.concatenate([np.searchsorted(group, np.arange(group[-1] + 1)), [len(group)]])
         size = np.diff(bounds)
-        state = member[bounds[:-1]].copy()
+        state: Int[ndarray, " group"] = member[bounds[:-1]].copy()
         many = np.flatnonzero(size > 1)
         first = (np.add.reduceat(weight[0][member], bounds[:-1])[many]).tolist()
         second = (np.add.reduceat(weight[1][member], bounds[:-1])[many]).tolist()
@@ -77,7 +77,9 @@ def determinize(nfa: Nfa, limit: int = DFA_LIMIT) -> Nfa:
         count = pointer[pairs[:, 1] + 1] - pointer[pairs[:, 1]]
         onward = rows[spans(pointer[pairs[:, 1]], count), 1:]
         settle(unique_rows(np.column_stack([np.repeat(pairs[:, 0], count), onward])))
-    return from_classes(np.concatenate(done), nfa.byte_class, n + len(known), start, np.concatenate(accept), classes)
+    return from_classes(
+        np.concatenate(done), nfa.byte_class, n + len(known), start, np.concatenate(accept), classes
+    )
 
 
 def from_classes(
@@ -173,7 +175,10 @@ def minimize(nfa: Nfa, limit: int = DFA_LIMIT) -> Nfa:
     for seed in itertools.count(2):
         block = refine(n, rows, dfa.accept, classes, seed)
         key, first, inverse, count = np.unique(
-            block[rows[:, 0]] * classes + rows[:, 1], return_index=True, return_inverse=True, return_counts=True
+            block[rows[:, 0]] * classes + rows[:, 1],
+            return_index=True,
+            return_inverse=True,
+            return_counts=True,
         )
         target = block[rows[:, 2]]
         if np.all(target == target[first][inverse]) and np.all(count == np.bincount(block)[key // classes]):
@@ -204,7 +209,10 @@ def refine(
     block = np.isin(np.arange(n), accept).astype(np.int64)
     value: UInt64[ndarray, " state"] = np.zeros(n, np.uint64)  # for each state the sum over its transitions
     np.add.at(value, source, factor * weight[block[target]])
-    size, common = np.zeros(n + 2, np.int64), np.zeros(n + 2, np.uint64)  # for each block: the value of all its members
+    size, common = (
+        np.zeros(n + 2, np.int64),
+        np.zeros(n + 2, np.uint64),
+    )  # for each block: the value of all its members
     size[:2] = np.bincount(block, minlength=2)
     blocks, touched = 2, np.arange(n)
     while len(touched):
@@ -215,7 +223,9 @@ def refine(
         count = np.diff(np.append(head, len(touched)))
         parent, part = owner[head], found[head]
         first = np.flatnonzero(np.concatenate([[True], parent[1:] != parent[:-1]]))
-        whole = np.repeat(np.add.reduceat(count, first) == size[parent[first]], np.diff(np.append(first, len(head))))
+        whole = np.repeat(
+            np.add.reduceat(count, first) == size[parent[first]], np.diff(np.append(first, len(head)))
+        )
         stays = ~whole & (part == common[parent])
         largest = np.lexsort((-count, parent))[first]
         stays[largest[whole[largest]]] = True
@@ -230,6 +240,8 @@ def refine(
         block[changed] = np.repeat(number, count[moves])
         degree = backward[changed + 1] - backward[changed]
         edge = order[spans(backward[changed], degree)]
-        np.add.at(value, source[edge], factor[edge] * (weight[block[target[edge]]] - weight[np.repeat(old, degree)]))
+        np.add.at(
+            value, source[edge], factor[edge] * (weight[block[target[edge]]] - weight[np.repeat(old, degree)])
+        )
         touched = np.unique(source[edge])
     return np.unique(block, return_inverse=True)[1]

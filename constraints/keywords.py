@@ -44,12 +44,22 @@ def keywords(
     every = utf8.text()
     found = []
     for index, word in enumerate(words):
-        forms = inflected(word) if isinstance(word, str) and inflections else [word] if isinstance(word, str) else list(word)
+        forms = (
+            inflected(word)
+            if isinstance(word, str) and inflections
+            else [word]
+            if isinstance(word, str)
+            else list(word)
+        )
         if not forms or not all(forms):
-            raise UnsupportedConstraint("a keyword needs at least one form, and no form may be empty", path=f"words[{index}]")
+            raise UnsupportedConstraint(
+                "a keyword needs at least one form, and no form may be empty", path=f"words[{index}]"
+            )
         found.append(nfa.union([bounded(form, edge) for form in forms]))
     if order == "given":
-        return Constraint(dfa.minimize(resolve(nfa.concat([every, *(part for f in found for part in (f, every))]))))
+        return Constraint(
+            dfa.minimize(resolve(nfa.concat([every, *(part for f in found for part in (f, every))])))
+        )
     contains = [dfa.minimize(resolve(nfa.concat([every, f, every]))) for f in found]
     return Constraint(reduce(lambda a, b: dfa.minimize(dfa.intersect(a, b)), contains, every))
 
@@ -78,5 +88,7 @@ def inflected(word: str) -> list[str]:
             'inflections need lemminflect: pip install "tractile[inflections]", or pass inflections=False or lists of forms'
         ) from None
     lemmas = {word, *(lemma for group in lemminflect.getAllLemmas(word).values() for lemma in group)}
-    forms = {form for lemma in lemmas for group in lemminflect.getAllInflections(lemma).values() for form in group}
+    forms = {
+        form for lemma in lemmas for group in lemminflect.getAllInflections(lemma).values() for form in group
+    }
     return sorted(forms | lemmas)

@@ -56,7 +56,11 @@ class Relations:
         self.add(np.zeros(states, np.int64), everyone, everyone, 1)
 
     def add(
-        self, owner: Int[ndarray, " pair"], source: Int[ndarray, " pair"], target: Int[ndarray, " pair"], size: int
+        self,
+        owner: Int[ndarray, " pair"],
+        source: Int[ndarray, " pair"],
+        target: Int[ndarray, " pair"],
+        size: int,
     ) -> Int[ndarray, " owner"]:
         """The numbers of ``size`` relations given by their pairs, owners ascending; DEAD where there are none."""
         count = np.bincount(owner, minlength=size)
@@ -79,7 +83,9 @@ class Relations:
         used, size = int(self.begin[-1]), int(self.begin[-1]) + len(take)
         check_limit(size, MAX_TRANSITIONS)
         if size > len(self.source):
-            self.source, self.target = (np.resize(column[:used], 2 * size) for column in (self.source, self.target))
+            self.source, self.target = (
+                np.resize(column[:used], 2 * size) for column in (self.source, self.target)
+            )
         self.source[used:size], self.target[used:size] = source[take], target[take]
         self.begin = np.concatenate([self.begin, used + np.cumsum(count[new])])
         if len(self.number) > len(self.after):
@@ -103,7 +109,11 @@ class Relations:
         low = self.pointer[want]
         count = self.pointer[want + 1] - low
         many = bool(np.any(count > 1))
-        owner, source, target = np.repeat(owner, count), np.repeat(source, count), self.onward[spans(low, count)]
+        owner, source, target = (
+            np.repeat(owner, count),
+            np.repeat(source, count),
+            self.onward[spans(low, count)],
+        )
         if many:  # several ways to the same state
             rows = unique_rows(np.column_stack([owner, source, target]))
             owner, source, target = rows[:, 0], rows[:, 1], rows[:, 2]
@@ -159,7 +169,9 @@ def lift(nfa: Nfa, vocab: Vocabulary, require_eos: bool = True) -> TokenTransiti
     moves = unique_rows(np.column_stack([source, target]))
     keep = reachable(moves, nfa.start, n) & reachable(moves[:, ::-1], nfa.accept, n)
     if not keep[nfa.start].any():
-        raise EmptyLanguage("no text that satisfies the constraint can be written with the tokens of this vocabulary")
+        raise EmptyLanguage(
+            "no text that satisfies the constraint can be written with the tokens of this vocabulary"
+        )
     number = np.cumsum(keep) - 1
     rows = keep[source] & keep[target]
     klass, source, target = klass[rows], number[source[rows]], number[target[rows]]

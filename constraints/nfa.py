@@ -87,7 +87,9 @@ class Nfa:
     def _step(self, state: int) -> dict[int, list[int]]:
         if state not in self._steps:
             targets: dict[int, list[int]] = {}
-            for _, klass, target in self.transitions[self._pointer[state] : self._pointer[state + 1]].tolist():
+            for _, klass, target in self.transitions[
+                self._pointer[state] : self._pointer[state + 1]
+            ].tolist():
                 targets.setdefault(klass, []).append(target)
             self._steps[state] = targets
         return self._steps[state]
@@ -266,11 +268,16 @@ def trim(nfa: Nfa) -> Nfa:
     number = np.cumsum(keep) - 1
     edges = nfa.edges[keep[nfa.edges[:, 0]] & keep[nfa.edges[:, 3]]]
     edges[:, 0], edges[:, 3] = number[edges[:, 0]], number[edges[:, 3]]
-    start, accept = np.unique(number[nfa.start[keep[nfa.start]]]), np.unique(number[nfa.accept[keep[nfa.accept]]])
+    start, accept = (
+        np.unique(number[nfa.start[keep[nfa.start]]]),
+        np.unique(number[nfa.accept[keep[nfa.accept]]]),
+    )
     return Nfa(int(keep.sum()), merge_ranges(edges), _NO_SKIPS, start, accept)
 
 
-def reachable(pairs: Int[ndarray, "pair 2"], start: Int[ndarray, " start"], n: int) -> Bool[ndarray, " state"]:
+def reachable(
+    pairs: Int[ndarray, "pair 2"], start: Int[ndarray, " start"], n: int
+) -> Bool[ndarray, " state"]:
     """The states reachable from ``start`` over ``pairs`` (source, target)."""
     pointer, order = group_by(pairs[:, 0], n)
     onward, bounds = pairs[order, 1].tolist(), pointer.tolist()
@@ -300,7 +307,7 @@ def merge_ranges(edges: Int[ndarray, "edge 4"]) -> Int[ndarray, "edge2 4"]:
     end = np.maximum.accumulate(edges[:, 2] + 512 * pair)
     first = np.concatenate([[True], edges[1:, 1] + 512 * pair[1:] > end[:-1] + 1])
     last = np.concatenate([first[1:], [True]])
-    merged = edges[first]
+    merged: Int[ndarray, "edge2 4"] = edges[first]
     merged[:, 2] = (end - 512 * pair)[last]
     return merged
 
@@ -308,7 +315,8 @@ def merge_ranges(edges: Int[ndarray, "edge 4"]) -> Int[ndarray, "edge2 4"]:
 def spans(begin: Int[ndarray, " n"], count: Int[ndarray, " n"]) -> Int[ndarray, " total"]:
     """``concatenate([arange(b, b + c) for b, c in zip(begin, count)])``."""
     ends = np.cumsum(count)
-    return np.repeat(begin - ends + count, count) + np.arange(ends[-1] if len(ends) else 0)
+    total = int(ends[-1]) if len(ends) else 0
+    return np.asarray(np.repeat(begin - ends + count, count) + np.arange(total))
 
 
 def group_by(key: Int[ndarray, " n"], size: int) -> tuple[Int[ndarray, " size+1"], Int[ndarray, " n"]]:

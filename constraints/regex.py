@@ -11,8 +11,9 @@ erases the marks. Look-ahead intersects (or subtracts from) what follows it.
 from __future__ import annotations
 
 import re
+import warnings
 from collections.abc import Sequence
-from re import _constants, _parser
+from re import _constants, _parser  # type: ignore[attr-defined]
 from typing import Any, NamedTuple
 
 from ..errors import UnsupportedConstraint
@@ -51,7 +52,9 @@ def compile_pattern(pattern: str, flags: int, alphabet: Alphabet, ecma_search: b
     """
     flags |= re.ASCII if ecma_search else 0
     try:
-        tree = _parser.parse(pattern, flags)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", FutureWarning)  # about set notation that future versions may read
+            tree = _parser.parse(pattern, flags)
     except re.error as error:
         raise UnsupportedConstraint(
             f"{pattern!r} is not a regular expression: {error.msg}", path=f"position {error.pos}"
@@ -129,7 +132,9 @@ class Builder(NamedTuple):
         """The error for a construct, with the first place in the pattern that looks like it."""
         token = re.compile(rf"({sign})|\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|.", re.DOTALL)
         position = next((m.start() for m in token.finditer(self.pattern) if sign and m[1] is not None), 0)
-        return UnsupportedConstraint(f"{what} in {self.pattern!r} cannot be compiled", path=f"position {position}")
+        return UnsupportedConstraint(
+            f"{what} in {self.pattern!r} cannot be compiled", path=f"position {position}"
+        )
 
 
 def has_look_ahead(item: Item) -> bool:

@@ -23,7 +23,6 @@ import numpy as np
 from jaxtyping import Int
 from numpy import ndarray
 from tokenizers import Tokenizer
-from transformers import PreTrainedTokenizerBase
 
 from ..errors import FormatError, ShapeError
 
@@ -51,7 +50,9 @@ class Vocabulary:
 
     def __init__(self, token_bytes: Sequence[bytes | None], eos_token_id: int) -> None:
         if not 0 <= eos_token_id < len(token_bytes):
-            raise ShapeError(f"eos_token_id is {eos_token_id}, but the ids run from 0 to {len(token_bytes) - 1}")
+            raise ShapeError(
+                f"eos_token_id is {eos_token_id}, but the ids run from 0 to {len(token_bytes) - 1}"
+            )
         self.token_bytes: list[bytes | None] = [b or None for b in token_bytes]
         self.token_bytes[eos_token_id] = None
         self.eos_token_id = eos_token_id
@@ -69,16 +70,16 @@ class Vocabulary:
         model's output where it is padded with unused ids. Raises ``FormatError`` for families whose tokens are not
         plain pieces of text (WordPiece, slow tokenizers) and where encoding a sample does not give its bytes back.
         """
-        module = type(tokenizer).__module__.partition(".")[0]
+        packages = {cls.__module__.partition(".")[0] for cls in type(tokenizer).__mro__}
         if isinstance(tokenizer, Tokenizer):
             tokens, encode, eos = read_backend(tokenizer, []), backend_encode(tokenizer), None
-        elif isinstance(tokenizer, PreTrainedTokenizerBase) and tokenizer.is_fast:
+        elif "transformers" in packages and tokenizer.is_fast:
             backend = tokenizer.backend_tokenizer
             tokens, encode = read_backend(backend, tokenizer.all_special_ids), backend_encode(backend)
             eos = tokenizer.eos_token_id
-        elif module == "mistral_common":
+        elif "mistral_common" in packages:
             tokens, encode, eos = read_tekken(tokenizer)
-        elif module == "tiktoken":
+        elif "tiktoken" in packages:
             special = {tokenizer.encode_single_token(s) for s in tokenizer.special_tokens_set}
             single = tokenizer.decode_single_token_bytes
             known = set(range(tokenizer.n_vocab)) - special
@@ -100,12 +101,17 @@ class Vocabulary:
     @cached_property
     def trie(self) -> Trie:
         """The prefix tree of all tokens, made on first use."""
-        order = sorted((i for i, b in enumerate(self.token_bytes) if b), key=lambda i: self.token_bytes[i] or b"")
+        order = sorted(
+            (i for i, b in enumerate(self.token_bytes) if b), key=lambda i: self.token_bytes[i] or b""
+        )
         words = [self.token_bytes[i] or b"" for i in order]
         data = np.frombuffer(b"".join(words), np.uint8).astype(np.int64)
         length = np.array([len(word) for word in words], np.int64)
         begin = np.cumsum(length) - length
-        token, at = np.array(order, np.int64), np.zeros(len(order), np.int64)  # node within the level, for live tokens
+        token, at = (
+            np.array(order, np.int64),
+            np.zeros(len(order), np.int64),
+        )  # node within the level, for live tokens
         node = np.full(len(self), -1)
         levels: list[Level] = []
         total = 1
@@ -184,13 +190,15 @@ def read_tekken(tokenizer: Any) -> tuple[list[bytes | None], Callable[[str], lis
     if type(tokenizer).__name__ == "MistralTokenizer":
         tokenizer = tokenizer.instruct_tokenizer.tokenizer
     if type(tokenizer).__name__ != "Tekkenizer":
-        raise FormatError(f"a {type(tokenizer).__name__} of mistral-common is not a Tekkenizer; give one of those")
+        raise FormatError(
+            f"a {type(tokenizer).__name__} of mistral-common is not a Tekkenizer; give one of those"
+        )
     special = tokenizer.num_special_tokens
     tokens = [None if i < special else tokenizer.id_to_byte_piece(i) for i in range(tokenizer.n_words)]
     return tokens, lambda text: tokenizer.encode(text, bos=False, eos=False), tokenizer.eos_id
 
 
-SAMPLES = ("Once upon a time, a cat", " said  12.5%\n\tok: {\"a\": [1]}", "don't", "naïve café — 東京 🙂 ты")
+SAMPLES = ("Once upon a time, a cat", ' said  12.5%\n\tok: {"a": [1]}', "don't", "naïve café — 東京 🙂 ты")
 
 
 def check_reading(tokens: list[bytes | None], encode: Callable[[str], list[int]]) -> None:

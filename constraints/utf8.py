@@ -1,13 +1,13 @@
 """Sets of code points, and their byte-level automata.
 
 A set is a tuple of disjoint, increasing ranges (low, high) of code points, ends included. An *alphabet* turns a set into
-the automaton of the encodings of its members: :func:`utf8` for plain text, ``json_schema.spelled`` for the inside of a
+the automaton of the encodings of its members: :func:`utf8` for plain text, ``json_text.spelled`` for the inside of a
 JSON string. Surrogates are no characters and are always left out.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 
 from .dfa import minimize
@@ -38,7 +38,15 @@ def negate(points: CodePoints) -> CodePoints:
     return normalize((low, high) for low, high in gaps if low <= high)
 
 
-def digit_ranges(low: list[int], high: list[int], least: int, most: int) -> list[list[tuple[int, int]]]:
+def within(points: CodePoints, window: CodePoints) -> CodePoints:
+    """The characters of both sets."""
+    pieces = ((max(a, c), min(b, d)) for a, b in points for c, d in window)
+    return normalize((low, high) for low, high in pieces if low <= high)
+
+
+def digit_ranges(
+    low: Sequence[int], high: Sequence[int], least: int, most: int
+) -> list[list[tuple[int, int]]]:
     """Sequences of digit ranges that together cover the numbers ``low..high``, written with ``len(low)`` digits each.
 
     Digits run from ``least`` to ``most``: decimal and hexadecimal numbers, and the bytes of UTF-8.
@@ -51,10 +59,10 @@ def digit_ranges(low: list[int], high: list[int], least: int, most: int) -> list
         return [[(low[0], low[0]), *tail] for tail in digit_ranges(low[1:], high[1:], least, most)]
     first, last = low[0], high[0]
     result = []
-    if low[1:] != bottom:
+    if list(low[1:]) != bottom:
         result += [[(first, first), *tail] for tail in digit_ranges(low[1:], top, least, most)]
         first += 1
-    if high[1:] != top:
+    if list(high[1:]) != top:
         tails = digit_ranges(bottom, high[1:], least, most)
         last -= 1
     else:

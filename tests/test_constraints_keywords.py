@@ -43,7 +43,11 @@ WORDS = st.lists(st.lists(st.sampled_from(FORMS), min_size=1, max_size=3), min_s
 
 
 @settings(max_examples=100)
-@given(WORDS, st.booleans(), st.lists(st.lists(st.sampled_from(PIECES), max_size=9).map("".join), min_size=15, max_size=15))
+@given(
+    WORDS,
+    st.booleans(),
+    st.lists(st.lists(st.sampled_from(PIECES), max_size=9).map("".join), min_size=15, max_size=15),
+)
 def test_against_a_search(choices, boundaries, texts):
     free = keywords(choices, word_boundaries=boundaries)
     ordered = keywords(choices, order="given", word_boundaries=boundaries)
@@ -63,7 +67,15 @@ def test_overlaps():
 
 def test_words_of_any_language():
     c = keywords(["dog"], inflections=False)
-    assert [c.accepts(t) for t in ("“dog”", "a—dog—b", "dogé", "édog", "dog's", "DOG", "dog2")] == [True, True, False, False, True, False, False]
+    assert [c.accepts(t) for t in ("“dog”", "a—dog—b", "dogé", "édog", "dog's", "DOG", "dog2")] == [
+        True,
+        True,
+        False,
+        False,
+        True,
+        False,
+        False,
+    ]
 
 
 def test_inflections():

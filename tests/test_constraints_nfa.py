@@ -117,7 +117,9 @@ def test_byte_classes_are_the_coarsest():
         groups.setdefault(klass, []).append(byte)
     letters = [97, 98, 120]
     rest = [b for b in range(97, 123) if b not in letters]
-    assert sorted(groups.values()) == sorted([[97], [98], [120], rest, [b for b in range(256) if not 97 <= b <= 122]])
+    assert sorted(groups.values()) == sorted(
+        [[97], [98], [120], rest, [b for b in range(256) if not 97 <= b <= 122]]
+    )
 
 
 def test_exponential_subset_construction_stops_at_the_limit():

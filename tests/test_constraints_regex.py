@@ -16,7 +16,17 @@ CLASSES = [
 ]  # fmt: skip
 ANCHORS = ["^", "$", r"\b", r"\B", r"\A", r"\Z"]
 QUANTIFIERS = ["*", "+", "?", "{2}", "{1,3}", "{0,2}", "{2,}", "{,2}", "*?", "+?", "??", "{1,2}?"]
-GROUPS = ["({})", "(?:{})", "(?P<n{count}>{})", "(?i:{})", "(?s:{})", "(?a:{})", "(?-i:{})", "(?m:{})", "(?is-m:{})"]
+GROUPS = [
+    "({})",
+    "(?:{})",
+    "(?P<n{count}>{})",
+    "(?i:{})",
+    "(?s:{})",
+    "(?a:{})",
+    "(?-i:{})",
+    "(?m:{})",
+    "(?is-m:{})",
+]
 FLAGS = ["", "(?i)", "(?s)", "(?m)", "(?a)", "(?im)", "(?x)", "(?ms)"]
 
 
@@ -49,7 +59,9 @@ def patterns(draw, look_ahead: bool = True) -> str:
     body = sequence(2)
     if look_ahead and draw(st.integers(0, 4)) == 0:
         inner = re.sub(r"\\[bBA]|(?<!\[)\^", "", sequence(1))  # inside a look-ahead only $ is supported
-        body = draw(st.sampled_from(["(?={})", "(?!{})", "a(?!{})", "(?:b|(?={}))", ".?(?!{}$)"])).format(inner) + sequence(1)
+        body = draw(st.sampled_from(["(?={})", "(?!{})", "a(?!{})", "(?:b|(?={}))", ".?(?!{}$)"])).format(
+            inner
+        ) + sequence(1)
     return draw(st.sampled_from(FLAGS)) + body
 
 
@@ -88,7 +100,9 @@ def test_same_language_on_short_texts(pattern, texts):
         assert constraint.accepts(text) == (compiled.fullmatch(text) is not None), (pattern, text)
 
 
-@pytest.mark.parametrize("category", [r"\w", r"\d", r"\s", ".", "[^k]", "(?i:k)", "(?i:[^ß])", r"(?a:\w)", "(?i:[a-f])"])
+@pytest.mark.parametrize(
+    "category", [r"\w", r"\d", r"\s", ".", "[^k]", "(?i:k)", "(?i:[^ß])", r"(?a:\w)", "(?i:[a-f])"]
+)
 def test_every_single_character(category):
     """All characters at every edge of the class, and a sample of the rest (all 1.1 million would take a minute)."""
     constraint, compiled = regex(category), re.compile(category)

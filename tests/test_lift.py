@@ -12,7 +12,21 @@ import tractile as tt
 from tractile.constraints import Constraint, Vocabulary, any_of, dfa, keywords, literal, nfa, regex
 from tractile.constraints.lift import TokenTransitions, lift
 
-PIECES = [b"a", b"b", b"ab", b"ba", b"aab", b"\xc3", b"\xa9", b"\xc3\xa9", b"a\xc3", b"\xa9b", b"\xc3\xa9\xc3", b"\n", b"bb\xff"]
+PIECES = [
+    b"a",
+    b"b",
+    b"ab",
+    b"ba",
+    b"aab",
+    b"\xc3",
+    b"\xa9",
+    b"\xc3\xa9",
+    b"a\xc3",
+    b"\xa9b",
+    b"\xc3\xa9\xc3",
+    b"\n",
+    b"bb\xff",
+]
 PATTERNS = [
     "", "a*b", "(a|b)*a(a|b)", "[^a]*", "é+|a", "(ab|é){1,3}", "a{0,3}", "(?s).*é.*", r"(?=a).*b", "a?é?b?", r"(a|ab)(b|ba)",
 ]  # fmt: skip
@@ -23,7 +37,9 @@ class Simulation:
 
     def __init__(self, arrays: TokenTransitions) -> None:
         self.arrays, self.moves = arrays, {}
-        rows = zip(arrays.source.tolist(), arrays.token_class_of_edge.tolist(), arrays.target.tolist(), strict=True)
+        rows = zip(
+            arrays.source.tolist(), arrays.token_class_of_edge.tolist(), arrays.target.tolist(), strict=True
+        )
         for source, klass, target in rows:
             self.moves.setdefault((source, klass), []).append(target)
 
@@ -71,7 +87,9 @@ def check_exact(constraint: Constraint, vocab: Vocabulary, longest: int, determi
 
 @st.composite
 def vocabularies(draw) -> Vocabulary:
-    pieces = draw(st.lists(st.sampled_from([*PIECES, None]), min_size=2, max_size=5))  # the same bytes twice, too
+    pieces = draw(
+        st.lists(st.sampled_from([*PIECES, None]), min_size=2, max_size=5)
+    )  # the same bytes twice, too
     eos = draw(st.integers(0, len(pieces)))
     return Vocabulary([*pieces[:eos], b"</s>", *pieces[eos:]], eos_token_id=eos)
 
@@ -121,7 +139,10 @@ def test_one_row_for_each_transition_and_one_class_for_each_behaviour():
     arrays = regex(r"(abc|é|[a-d]{2,7} )*[ef]{1,3}").lift(vocab)
     rows = np.column_stack([arrays.source, arrays.token_class_of_edge, arrays.target])
     assert len(np.unique(rows, axis=0)) == len(rows)
-    behaviour = {c: tuple(map(tuple, rows[rows[:, 1] == c][:, [0, 2]].tolist())) for c in range(arrays.token_class.max() + 1)}
+    behaviour = {
+        c: tuple(map(tuple, rows[rows[:, 1] == c][:, [0, 2]].tolist()))
+        for c in range(arrays.token_class.max() + 1)
+    }
     assert all(behaviour.values())
     assert len({frozenset(b) for b in behaviour.values()}) == len(behaviour)
     assert (arrays.token_class == -1).any()

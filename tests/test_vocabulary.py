@@ -12,8 +12,19 @@ from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers,
 import tractile as tt
 from tractile.constraints import Vocabulary, json_schema, keywords, literal, regex
 
-CORPUS = ["Once upon a time there was a little dog.", "naïve café — 東京", '{"name": "Ann", "age": 12}', "yes no maybe"] * 20
-TEXTS = ["Once upon a time.", ' {"name": "Zoë", "age": 7}', "tabs\tand\n\nnewlines  ", "東京 🙂 façade", "it's 12.5%"]
+CORPUS = [
+    "Once upon a time there was a little dog.",
+    "naïve café — 東京",
+    '{"name": "Ann", "age": 12}',
+    "yes no maybe",
+] * 20
+TEXTS = [
+    "Once upon a time.",
+    ' {"name": "Zoë", "age": 7}',
+    "tabs\tand\n\nnewlines  ",
+    "東京 🙂 façade",
+    "it's 12.5%",
+]
 
 
 def gpt2(shared: Path) -> Tokenizer:
@@ -35,7 +46,8 @@ def byte_level() -> Tokenizer:
     tokenizer.decoder = decoders.ByteLevel()
     alphabet = pre_tokenizers.ByteLevel.alphabet()
     tokenizer.train_from_iterator(
-        CORPUS, trainers.BpeTrainer(vocab_size=400, special_tokens=["</s>", "<pad>"], initial_alphabet=alphabet)
+        CORPUS,
+        trainers.BpeTrainer(vocab_size=400, special_tokens=["</s>", "<pad>"], initial_alphabet=alphabet),
     )
     return tokenizer
 
@@ -49,7 +61,8 @@ def sentencepiece_bpe() -> Tokenizer:
     )
     special = ["<unk>", "<s>", "</s>", *(f"<0x{i:02X}>" for i in range(256))]
     tokenizer.train_from_iterator(
-        ["▁" + line.replace(" ", "▁") for line in CORPUS], trainers.BpeTrainer(vocab_size=500, special_tokens=special)
+        ["▁" + line.replace(" ", "▁") for line in CORPUS],
+        trainers.BpeTrainer(vocab_size=500, special_tokens=special),
     )
     settings = json.loads(tokenizer.to_str())  # the byte tokens are ordinary ones
     settings["added_tokens"] = settings["added_tokens"][:3]
@@ -62,7 +75,10 @@ def unigram() -> Tokenizer:
     tokenizer.pre_tokenizer = pre_tokenizers.Metaspace()
     tokenizer.decoder = decoders.Metaspace()
     tokenizer.train_from_iterator(
-        CORPUS, trainers.UnigramTrainer(vocab_size=120, special_tokens=["<unk>", "</s>"], unk_token="<unk>", show_progress=False)
+        CORPUS,
+        trainers.UnigramTrainer(
+            vocab_size=120, special_tokens=["<unk>", "</s>"], unk_token="<unk>", show_progress=False
+        ),
     )
     return tokenizer
 
@@ -78,7 +94,9 @@ def backend_cases(shared: Path) -> dict[str, tuple[Tokenizer, int]]:
     }
 
 
-@pytest.fixture(scope="session", params=["gpt2", "neox", "stories260K", "byte-level", "sentencepiece", "unigram"])
+@pytest.fixture(
+    scope="session", params=["gpt2", "neox", "stories260K", "byte-level", "sentencepiece", "unigram"]
+)
 def backend(request, shared_dir) -> tuple[str, Tokenizer, Vocabulary]:
     tokenizer, eos = backend_cases(shared_dir)[request.param]
     return request.param, tokenizer, Vocabulary.from_tokenizer(tokenizer, eos_token_id=eos)
@@ -114,7 +132,7 @@ def test_texts_give_their_bytes(backend):
 
 def test_every_token_reads_as_the_decoder_writes_it(backend):
     """Each token between two letters that fence it off from the decoder's treatment of the beginning."""
-    name, tokenizer, vocab = backend
+    _, tokenizer, vocab = backend
     fence = tokenizer.token_to_id("a")
     special = 0
     for index, data in enumerate(vocab.token_bytes):
@@ -139,15 +157,29 @@ def test_encoded_texts_are_accepted(backend):
     name, tokenizer, vocab = backend
     lead = literal(" ") if name in ("stories260K", "sentencepiece", "unigram") else literal("")
     cases = [
-        (regex(r"Once upon a (time|dog)\."), ["Once upon a time.", "Once upon a dog."], ["Once upon a time", "Once"]),
-        (keywords(["dog"], inflections=False), ["a little dog.", "dog", "dog dog"], ["a little dogma.", "no"]),
+        (
+            regex(r"Once upon a (time|dog)\."),
+            ["Once upon a time.", "Once upon a dog."],
+            ["Once upon a time", "Once"],
+        ),
+        (
+            keywords(["dog"], inflections=False),
+            ["a little dog.", "dog", "dog dog"],
+            ["a little dogma.", "no"],
+        ),
         (regex("(yes|no|maybe)( (yes|no|maybe))*"), ["yes", "no maybe"], ["yes,", "noyes"]),
     ]
     if name != "unigram":
         schema = {"type": "object", "properties": {"name": {"type": "string"}, "age": {"type": "integer"}},
                   "required": ["name", "age"]}  # fmt: skip
-        good = [json.dumps({"name": n, "age": 12}, ensure_ascii=a) for n in ("Ann", "Zoë 東京 🙂\n") for a in (True, False)]
-        cases.append((json_schema(schema, open_objects=False), good, ['{"name": "Ann"}', '{"name": 3, "age": 12}']))
+        good = [
+            json.dumps({"name": n, "age": 12}, ensure_ascii=a)
+            for n in ("Ann", "Zoë 東京 🙂\n")
+            for a in (True, False)
+        ]
+        cases.append(
+            (json_schema(schema, open_objects=False), good, ['{"name": "Ann"}', '{"name": 3, "age": 12}'])
+        )
     for constraint, accepted, rejected in cases:
         automaton = Simulation((lead + constraint).lift(vocab))
         for text, expected in [(t, 1) for t in accepted] + [(t, 0) for t in rejected]:
@@ -166,7 +198,11 @@ def test_tekken(tekken):
         assert bytes_of(vocab, tekken.encode(text, bos=False, eos=False)) == text.encode()
     for index in range(tekken.num_special_tokens, len(vocab), 101):
         assert vocab.token_bytes[index] == tekken.id_to_byte_piece(index)
-    schema = {"type": "object", "properties": {"name": {"type": "string", "maxLength": 20}}, "required": ["name"]}
+    schema = {
+        "type": "object",
+        "properties": {"name": {"type": "string", "maxLength": 20}},
+        "required": ["name"],
+    }
     automaton = Simulation(json_schema(schema, open_objects=False).lift(vocab))
     for name, good in [("Zoë 東京 🙂", 1), ("x" * 21, 0), ("🙂" * 20, 1), ("🙂" * 21, 0), ('"\\\n', 1)]:
         ids = tekken.encode(json.dumps({"name": name}, ensure_ascii=False), bos=False, eos=False)
@@ -181,7 +217,10 @@ def test_transformers_tokenizer(shared_dir):
     assert vocab.eos_token_id == tokenizer.eos_token_id
     assert vocab.token_bytes[0] is vocab.token_bytes[1] is vocab.token_bytes[2] is None
     assert vocab.token_bytes[3:259] == [bytes([i]) for i in range(256)]
-    assert bytes_of(vocab, tokenizer.encode("Once upon a time", add_special_tokens=False)) == b" Once upon a time"
+    assert (
+        bytes_of(vocab, tokenizer.encode("Once upon a time", add_special_tokens=False))
+        == b" Once upon a time"
+    )
     wrapped = PreTrainedTokenizerFast(tokenizer_object=byte_level(), eos_token="</s>")
     assert len(Vocabulary.from_tokenizer(wrapped, size=512)) == 512
     with pytest.raises(tt.ShapeError, match="size"):
@@ -222,4 +261,3 @@ def test_trie(tokens):
     assert set(spelled) == {b""} | {t[:i] for t in tokens if t for i in range(len(t) + 1)}
     for token, node in zip(vocab.token_bytes, vocab.trie.node.tolist(), strict=True):
         assert node == -1 if token is None else spelled[node] == token
-
