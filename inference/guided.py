@@ -83,6 +83,9 @@ class ProductQuery(MaskQuery):
     def log_weights(self) -> Float[Tensor, "batch vocab"]:
         """m(v) = log p_hmm(x_<t, v, the rest accepted within the budget), nats."""
         return self._score()[0]
+    def _total(self, m: Float[Tensor, "batch vocab"]) -> Float[Tensor, " batch"]:
+        return m.logsumexp(1)
+
 
     def lookahead(self) -> Float[Tensor, "batch vocab"]:
         """log p_hmm(C | x_<t, v) = m(v) − log p_hmm(x_<t, v), nats, ≤ 0 for an unambiguous automaton.

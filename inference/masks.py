@@ -127,9 +127,8 @@ class MaskQuery(NextToken):
         ways = torch.where((klass < 0) & ~done, 0, torch.where(done, 1, high - low))
         pair = torch.arange(len(key)).repeat_interleave(ways)
         offset = torch.arange(len(pair)) - (ways.cumsum(0) - ways)[pair]
-        target = torch.where(
-            done[pair], self._live[pair], self._target[(low[pair] + offset).clamp(max=len(self._target) - 1)]
-        )
+        moving, target = ~done[pair], self._live[pair]
+        target[moving] = self._target[(low[pair] + offset)[moving]]
         merged = torch.unique(torch.stack([self._row[pair], target], 1), dim=0)
         self._into = torch.stack([self._row[pair], target], 1)
         return pair, merged[:, 0], merged[:, 1]

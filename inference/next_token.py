@@ -76,11 +76,12 @@ class NextToken:
                 torch.as_tensor(self.horizon if budgets is None else budgets).expand(batch).clone().long()
             )
             given = self.remaining
-            if int(given.min()) < 0 or int(given.max()) > self.horizon:
+            outside = given[(given < 0) | (given > self.horizon)]
+            if len(outside):
                 raise BudgetTooSmall(
                     f"budgets must lie in 0 … {self.horizon}, the horizon of the query",
                     needed=None,
-                    given=int(given.min()),
+                    given=int(outside[0]),
                 )
         lengths = self.feasible_lengths()
         if not bool(lengths[given].all()):
