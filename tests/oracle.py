@@ -129,11 +129,14 @@ class OracleFSA:
             walk(s, ())
         return out
 
-    def accepts(self, x):
+    def states(self, x):
         states = set(self.start)
         for v in x:
             states = {d for s, token, d in self.edges if s in states and token == v}
-        return bool(states & set(self.accept))
+        return states
+
+    def accepts(self, x):
+        return bool(self.states(x) & set(self.accept))
 
     def build(self, dtype=torch.float64):
         grouped = {}
@@ -528,3 +531,30 @@ def bits(mask):
     for row, token in zip(*np.nonzero(mask), strict=True):
         words[row, token // 32] |= 1 << (token % 32)
     return words.astype(np.uint32).view(np.int32)
+
+
+def alive(fsa, states, length=None):
+    """Whether acceptance can be reached from a set of states in exactly ``length`` tokens; at any length without one."""
+    states, seen = set(states), set()
+    for step in itertools.count():
+        if length is None and states & set(fsa.accept):
+            return True
+        if length == step:
+            return bool(states & set(fsa.accept))
+        seen |= states
+        states = {d for s, _, d in fsa.edges if s in states}
+        if length is None:
+            states -= seen
+            if not states:
+                return False
+
+
+def feasible_tokens(fsa, prefix, length=None):
+    """The tokens after which acceptance can be reached in exactly ``length`` more tokens; at any length without one."""
+    states = fsa.states(prefix)
+    return np.array(
+        [
+            alive(fsa, {d for s, t, d in fsa.edges if s in states and t == v}, length)
+            for v in range(fsa.vocab_size)
+        ]
+    )

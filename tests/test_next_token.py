@@ -1,0 +1,434 @@
+"""The incremental next-token queries, generic and fast, against enumeration at every prefix."""
+
+import itertools
+
+import numpy as np
+import oracle
+import pytest
+import torch
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+from oracle import assert_log_close, log
+
+import tractile as tt
+from tractile.errors import BudgetTooSmall, CircuitError, EvidenceError, VocabularyMismatch
+from tractile.inference import (
+    Boolean,
+    Counting,
+    Log,
+    MaskQuery,
+    MaxProduct,
+    MinPlus,
+    ProductQuery,
+    Real,
+    guided,
+    masks,
+)
+
+FEW = settings(max_examples=30, deadline=None)
+SHAPES = [(2, 5), (3, 4), (4, 3), (2, 1), (1, 3)]  # (vocabulary, horizon)
+
+
+class Rows:
+    """What the rows of a query stand for: their prefixes and the tokens left."""
+
+    def __init__(self, budgets):
+        self.prefixes, self.left = [() for _ in budgets], list(budgets)
+
+    def advance(self, tokens):
+        for i, v in enumerate(tokens):
+            if self.left[i]:
+                self.prefixes[i] = (*self.prefixes[i], v)
+                self.left[i] -= 1
+
+    def select(self, indices):
+        self.prefixes, self.left = [self.prefixes[i] for i in indices], [self.left[i] for i in indices]
+
+    def __iter__(self):
+        return zip(self.prefixes, self.left, strict=True)
+
+
+def feasible_budgets(model, horizon):
+    return [n for n in range(horizon + 1) if model.total(n).sum() > 0]
+
+
+def play(data, query, model, fsa, horizon, check):
+    """Random games: unequal budgets, mostly feasible tokens, resampling now and then; ``check`` after every move."""
+    budgets = feasible_budgets(fsa, horizon)
+    assume(budgets)
+    rng = np.random.default_rng(data.draw(st.integers(0, 2**31)))
+    given = rng.choice(budgets, 4).tolist()
+    if query.horizon is None:
+        query.start(4)
+    else:
+        query.start(4, torch.tensor(given))
+    rows = Rows(given if query.horizon is not None else [10**9] * 4)
+    check(rows)
+    for _ in range(horizon + 1):
+        if rng.random() < 0.4:
+            indices = rng.integers(0, len(rows.left), rng.integers(1, 6)).tolist()
+            query.select(torch.tensor(indices))
+            rows.select(indices)
+            check(rows)
+        tokens = []
+        for prefix, left in rows:
+            feasible = np.flatnonzero(
+                oracle.feasible_tokens(fsa, prefix, None if query.horizon is None else max(left - 1, 0))
+            )
+            wild = rng.random() < 0.1 or not len(feasible)
+            tokens.append(int(rng.integers(model.vocab_size)) if wild else int(rng.choice(feasible)))
+        query.advance(torch.tensor(tokens))
+        rows.advance(tokens)
+        check(rows)
+
+
+def check_mask(query, rows, fsa):
+    """mask, bitmask, scores and log_weights of a Boolean query."""
+    expected = np.array(
+        [
+            oracle.feasible_tokens(fsa, prefix, None if query.horizon is None else left - 1)
+            if left
+            else [False] * fsa.vocab_size
+            for prefix, left in rows
+        ]
+    )
+    if query.horizon is not None:
+        assert query.remaining.tolist() == rows.left
+    assert query.mask().tolist() == expected.tolist()
+    assert query.bitmask().dtype == torch.int32
+    assert query.bitmask().tolist() == oracle.bits(expected).tolist()
+    assert_log_close(query.log_weights(), log(expected * 1.0))
+    dead = [left > 0 and not row.any() for (_, left), row in zip(rows, expected, strict=True)]
+    if any(dead):
+        with pytest.raises(EvidenceError, match="no probability"):
+            query.scores()
+    else:
+        assert_log_close(query.scores(), log(expected * 1.0))
+
+
+@pytest.mark.parametrize("fast", [True, False])
+@given(data=st.data())
+@FEW
+def test_gcd(fast, data):
+    vocab_size, horizon = data.draw(st.sampled_from(SHAPES))
+    fsa = data.draw(oracle.fsas(vocab_size))
+    query = tt.gcd(fsa.build(), horizon) if fast else tt.NextToken(fsa.build(), horizon, Boolean())
+    assert isinstance(query, MaskQuery) == fast
+    play(data, query, fsa, fsa, horizon, lambda rows: check_mask(query, rows, fsa))
+
+
+@pytest.mark.parametrize("fast", [True, False])
+@given(data=st.data())
+@FEW
+def test_lcd(fast, data):
+    vocab_size, horizon = data.draw(st.sampled_from(SHAPES))
+    fsa = data.draw(oracle.fsas(vocab_size))
+    query = tt.lcd(fsa.build()) if fast else tt.NextToken(fsa.build(), None, Boolean())
+    assert query.horizon is None
+    play(data, query, fsa, fsa, horizon, lambda rows: check_mask(query, rows, fsa))
+
+
+def test_gcd_with_a_cache_of_one_mask(monkeypatch):
+    monkeypatch.setattr(masks, "MASK_CACHE_BYTES", 1)
+    fsa = oracle.random_fsa(np.random.default_rng(5), 4, 3, False)
+    query = tt.gcd(fsa.build(), 5).start(1)
+    rows = Rows([5])
+    for v in (0, 1, 2, 1, 0):
+        check_mask(query, rows, fsa)
+        query.advance(torch.tensor([v]))
+        rows.advance([v])
+
+
+def test_bits_of_a_vocabulary_of_many_words():
+    """The layout of the bitmask beyond one word: token v is bit v mod 32 of word v div 32, and bit 31 is the sign."""
+    tokens = [0, 31, 32, 33, 63, 64, 95, 99]
+    fsa = oracle.OracleFSA([(0, v, 1) for v in tokens], [0], [1], 100)
+    query = tt.gcd(fsa.build(), 1).start(2)
+    expected = np.isin(np.arange(100), tokens)
+    assert query.bitmask().tolist() == oracle.bits(np.stack([expected] * 2)).tolist()
+    assert query.bitmask().shape == (2, 4)
+    assert int(query.bitmask()[0, 0]) == 1 - 2**31
+
+
+# ------------------------------------------------------------------------------------------------------------ P-GCD
+
+
+def check_product(query, rows, hmm, fsa, once, tolerance=1e-9):
+    """mask, scores, log_weights, lookahead and log_lookahead; ``once``: an accepted sequence counts once, not by its paths."""
+    weights, heads, totals, feasible = [], [], [], []
+    for prefix, left in rows:
+        n = len(prefix) + left
+        table = hmm.total(n) * (fsa.best(n) if once else fsa.total(n))
+        totals.append(
+            table[prefix].sum() / hmm.total(len(prefix))[prefix] if hmm.total(len(prefix))[prefix] else 0
+        )
+        none = np.zeros(hmm.vocab_size)
+        weights.append(oracle.next_token(table, prefix) if left else none)
+        heads.append(hmm.total(len(prefix) + 1)[prefix])
+        feasible.append(oracle.feasible_tokens(fsa, prefix, left - 1) if left else none > 0)
+    weights, heads, feasible = np.array(weights), np.array(heads), np.array(feasible)
+    assert query.remaining.tolist() == rows.left
+    assert query.mask().tolist() == feasible.tolist()
+    assert query.bitmask().tolist() == oracle.bits(feasible).tolist()
+    assert_log_close(query.log_weights(), log(weights), tolerance)
+    with np.errstate(invalid="ignore"):
+        assert_log_close(query.lookahead(), log(np.where(weights > 0, weights / heads, 0)), tolerance)
+    assert_log_close(query.log_lookahead(), log(np.array(totals)), tolerance)
+    if once:
+        assert float(query.lookahead().max()) <= tolerance
+        assert float(query.log_lookahead().max()) <= tolerance
+    mass, left = weights.sum(1), np.array(rows.left)
+    if ((mass == 0) & (left > 0)).any():
+        with pytest.raises(EvidenceError, match="no probability"):
+            query.scores()
+    else:
+        with np.errstate(invalid="ignore"):
+            expected = np.where(mass[:, None] > 0, weights / mass[:, None], 0)
+        assert_log_close(query.scores(), log(expected), tolerance)
+        assert query.scores()[left > 0].exp().sum(1).tolist() == pytest.approx([1] * int((left > 0).sum()))
+
+
+@pytest.mark.parametrize("wide", [0.25, 2.0])  # labels scored for every token, labels gathered
+@given(data=st.data())
+@FEW
+def test_pgcd(wide, data):
+    vocab_size, horizon = data.draw(st.sampled_from(SHAPES))
+    hmm, fsa = data.draw(oracle.hmms(vocab_size)), data.draw(oracle.fsas(vocab_size))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(guided, "WIDE", wide)
+        patch.setattr(guided, "GATHER_CACHE_BYTES", data.draw(st.sampled_from([1, 1 << 20])))
+        query = tt.pgcd(hmm.build(), fsa.build(), horizon)
+        play(data, query, hmm, fsa, horizon, lambda rows: check_product(query, rows, hmm, fsa, once=True))
+
+
+@given(data=st.data())
+@FEW
+def test_product_query_weights_by_paths_where_the_automaton_is_ambiguous(data):
+    vocab_size, horizon = data.draw(st.sampled_from(SHAPES))
+    hmm, fsa = data.draw(oracle.hmms(vocab_size)), data.draw(oracle.fsas(vocab_size, deterministic=False))
+    query = ProductQuery(hmm.build(), fsa.build(), horizon)
+    play(data, query, hmm, fsa, horizon, lambda rows: check_product(query, rows, hmm, fsa, once=False))
+
+
+@given(data=st.data())
+@FEW
+def test_pgcd_in_float32(data):
+    vocab_size, horizon = data.draw(st.sampled_from(SHAPES))
+    hmm, fsa = data.draw(oracle.hmms(vocab_size)), data.draw(oracle.fsas(vocab_size))
+    query = tt.pgcd(hmm.build(torch.float32), fsa.build(torch.float32), horizon)
+    play(data, query, hmm, fsa, horizon, lambda rows: check_product(query, rows, hmm, fsa, True, 1e-5))
+
+
+# ---------------------------------------------------------------------------------------------------------- generic
+
+SEMIRINGS = {
+    "real": (Real, "total", np.sum),
+    "log": (Log, "total", np.sum),
+    "counting": (Counting, "paths", np.sum),
+    "max-product": (MaxProduct, "best", np.max),
+    "min-plus": (MinPlus, "best", np.max),
+}
+
+
+@pytest.mark.parametrize("name", SEMIRINGS)
+@given(data=st.data())
+@settings(max_examples=20, deadline=None)
+def test_generic_query_in_every_semiring_at_every_prefix(name, data):
+    """All prefixes of all lengths as one batch, for the largest budget with an accepted sequence."""
+    semiring, kind, add = SEMIRINGS[name]
+    model, horizon = data.draw(oracle.chains(shapes=[(2, 4), (3, 3), (4, 2), (1, 2)]))
+    budgets = [n for n in range(1, horizon + 1) if getattr(model, kind)(n).sum() > 0]
+    assume(budgets)
+    budget = budgets[-1]
+    table = getattr(model, kind)(budget)
+    query = tt.NextToken(model.build(), horizon, semiring())
+    for t in range(budget):
+        prefixes = list(itertools.product(range(model.vocab_size), repeat=t))
+        query.start(len(prefixes), budget)
+        for tokens in zip(*prefixes, strict=True):
+            query.advance(torch.tensor(tokens))
+        expected = np.array([add(table[p].reshape(model.vocab_size, -1), axis=1) for p in prefixes])
+        assert query.remaining.tolist() == [budget - t] * len(prefixes)
+        assert_log_close(query.log_weights(), log(expected))
+        assert query.mask().tolist() == (expected > 0).tolist()
+        alive = expected.sum(1) > 0
+        if alive.any() and kind == "total":
+            query.select(torch.tensor(np.flatnonzero(alive)))
+            assert_log_close(query.scores(), log(expected[alive] / expected[alive].sum(1, keepdims=True)))
+
+
+@given(data=st.data())
+@FEW
+def test_generic_product_query_equals_the_fast_one(data):
+    """Unequal budgets and resampling in the generic query: the same games as the fast path."""
+    vocab_size, horizon = data.draw(st.sampled_from(SHAPES))
+    hmm, fsa = data.draw(oracle.hmms(vocab_size)), data.draw(oracle.fsas(vocab_size))
+    chain = hmm.build() * fsa.build()
+    query = tt.NextToken(chain, horizon, Real())
+
+    def check(rows):
+        expected = []
+        for prefix, left in rows:
+            n = len(prefix) + left
+            table = hmm.total(n) * fsa.total(n)
+            expected.append(oracle.next_token(table, prefix) if left else np.zeros(vocab_size))
+        assert query.remaining.tolist() == rows.left
+        assert_log_close(query.log_weights(), log(np.array(expected)))
+
+    budgets = feasible_budgets(oracle.OracleProduct([hmm, fsa]), horizon)
+    assume(budgets == feasible_budgets(fsa, horizon))
+    play(data, query, hmm, fsa, horizon, check)
+
+
+@given(data=st.data())
+@FEW
+def test_an_hmm_needs_no_horizon(data):
+    """Without a horizon: p(v | prefix) of the HMM itself."""
+    vocab_size = data.draw(st.integers(1, 4))
+    hmm = data.draw(oracle.hmms(vocab_size))
+    query = tt.NextToken(hmm.build(), None, Real()).start(1)
+    prefix = ()
+    for v in np.random.default_rng(0).integers(0, vocab_size, 3).tolist():
+        weights = hmm.total(len(prefix) + 1)[prefix]
+        if weights.sum() == 0:
+            break
+        assert_log_close(query.scores(), log(weights / weights.sum())[None])
+        query.advance(torch.tensor([v]))
+        prefix = (*prefix, v)
+
+
+def test_a_chain_that_is_not_normalised_needs_a_horizon():
+    fsa = oracle.OracleFSA([(0, 0, 0), (0, 1, 0)], [0], [0], 2)
+    with pytest.raises(CircuitError, match="horizon"):
+        tt.NextToken(fsa.build(), None, Real())
+
+
+@given(data=st.data())
+@FEW
+def test_lcd_of_a_product_of_automata(data):
+    """The Boolean query at any length on fa * fb: the automaton of pairs of states."""
+    a, b = data.draw(oracle.fsas(2)), data.draw(oracle.fsas(2))
+    pairs = {(s, r): i for i, (s, r) in enumerate(itertools.product(range(8), repeat=2))}
+    both = oracle.OracleFSA(
+        [(pairs[s, r], v, pairs[d, e]) for s, v, d in a.edges for r, w, e in b.edges if v == w],
+        [pairs[s, r] for s in a.start for r in b.start],
+        [pairs[s, r] for s in a.accept for r in b.accept],
+        2,
+    )
+    query = tt.NextToken(a.build() * b.build(), None, Boolean())
+    if not oracle.alive(both, both.start):
+        with pytest.raises(BudgetTooSmall):
+            query.start(1)
+        return
+    query.start(1)
+    rows = Rows([10**9])
+    for v in (0, 1, 1):
+        check_mask(query, rows, both)
+        query.advance(torch.tensor([v]))
+        rows.advance([v])
+
+
+# ----------------------------------------------------------------------------------------------------------- budgets
+
+
+def queries(fsa, hmm, horizon):
+    return {
+        "gcd": tt.gcd(fsa.build(), horizon),
+        "boolean": tt.NextToken(fsa.build(), horizon, Boolean()),
+        "pgcd": tt.pgcd(hmm.build(), fsa.build(), horizon),
+        "real": tt.NextToken(fsa.build(), horizon, Real()),
+    }
+
+
+@given(data=st.data())
+@FEW
+def test_budget_too_small_exactly_where_enumeration_says_so(data):
+    vocab_size, horizon = data.draw(st.sampled_from(SHAPES))
+    hmm, fsa = data.draw(oracle.hmms(vocab_size)), data.draw(oracle.fsas(vocab_size))
+    lengths = feasible_budgets(fsa, horizon)
+    for name, query in queries(fsa, hmm, horizon).items():
+        assert query.feasible_lengths().tolist() == [n in lengths for n in range(horizon + 1)], name
+        for budget in range(horizon + 1):
+            if budget in lengths:
+                assert query.start(2, budget).remaining.tolist() == [budget] * 2
+                continue
+            with pytest.raises(BudgetTooSmall) as caught:
+                query.start(2, budget)
+            assert caught.value.given == budget
+            limit = horizon if name in ("boolean", "real") else budget + len(fsa.build().initial[0])
+            longer = [n for n in range(budget + 1, limit + 1) if oracle.alive(fsa, fsa.start, n)]
+            assert caught.value.needed == min(longer, default=None), name
+        if lengths and len(lengths) <= horizon:
+            bad = min(set(range(horizon + 1)) - set(lengths))
+            with pytest.raises(BudgetTooSmall) as caught:
+                query.start(2, torch.tensor([lengths[-1], bad]))
+            assert caught.value.given == bad
+
+
+def test_a_budget_beyond_the_horizon_is_refused():
+    fsa = oracle.OracleFSA([(0, 0, 0)], [0], [0], 2)
+    for query in queries(fsa, oracle.random_hmm(np.random.default_rng(0), 2, 2), 3).values():
+        with pytest.raises(BudgetTooSmall, match="horizon") as caught:
+            query.start(2, torch.tensor([1, 4]))
+        assert caught.value.given == 4
+    with pytest.raises(BudgetTooSmall):
+        tt.gcd(fsa.build(), 0)
+
+
+def test_lcd_of_an_empty_language_is_refused():
+    fsa = oracle.OracleFSA([(0, 0, 0)], [0], [1], 2)
+    with pytest.raises(BudgetTooSmall):
+        tt.lcd(fsa.build()).start(1)
+
+
+def test_an_automaton_without_edges():
+    fsa = oracle.OracleFSA([], [0], [0], 2)
+    hmm = oracle.random_hmm(np.random.default_rng(0), 2, 2)
+    for query in queries(fsa, hmm, 2).values():
+        query.start(2, 0)
+        query.advance(torch.tensor([0, 1]))
+        assert not query.mask().any()
+        assert query.remaining.tolist() == [0, 0]
+        with pytest.raises(BudgetTooSmall) as caught:
+            query.start(1, 1)
+        assert caught.value.needed is None
+
+
+# ------------------------------------------------------------------------------------------------------------ errors
+
+
+def test_tokens_that_do_not_fit_are_refused():
+    fsa = oracle.OracleFSA([(0, 0, 0), (0, 1, 0)], [0], [0], 2)
+    for query in queries(fsa, oracle.random_hmm(np.random.default_rng(0), 2, 2), 3).values():
+        query.start(2)
+        for tokens in ([0], [0, 2], [-1, 0], [[0, 0]]):
+            with pytest.raises(VocabularyMismatch):
+                query.advance(torch.tensor(tokens))
+
+
+def test_hmm_and_automaton_of_different_vocabularies_are_refused():
+    fsa, hmm = oracle.OracleFSA([(0, 0, 0)], [0], [0], 2).build(), tt.HMM.random(2, 3)
+    for make in (lambda: tt.pgcd(hmm, fsa, 2), lambda: hmm * fsa):
+        with pytest.raises(VocabularyMismatch):
+            make()
+
+
+def test_a_query_of_many_steps_keeps_one_copy_of_the_parameters():
+    """A next-token query in log space lifts the transition once, not at every step."""
+    semiring = Log()
+    query = tt.NextToken(tt.HMM.random(8, 3), 60, semiring).start(2)
+    kept = []
+    for _ in range(50):
+        query.advance(torch.tensor([0, 1]))
+        query.scores()
+        kept.append(len(semiring._lifted))
+    assert kept[-1] == kept[1]
+
+
+def test_starting_again_forgets_what_was():
+    rng = np.random.default_rng(2)
+    hmm, fsa = oracle.random_hmm(rng, 3, 2), oracle.random_fsa(rng, 3, 2, False, 0.8)
+    for query in queries(fsa, hmm, 3).values():
+        first = query.start(2).log_weights()
+        query.advance(torch.tensor([0, 1]))
+        assert torch.equal(query.start(2).log_weights(), first)
