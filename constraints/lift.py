@@ -12,6 +12,7 @@ look-up; tokens with the same relation are one class.
 
 from __future__ import annotations
 
+import itertools
 from typing import NamedTuple
 
 import numpy as np
@@ -23,6 +24,7 @@ from .nfa import Nfa, check_limit, reachable, spans, unique_rows
 from .tokenizers import Vocabulary
 
 MAX_TRANSITIONS = 50_000_000
+UNKNOWN, DEAD, IDENTITY = -1, 0, 1
 
 
 class TokenTransitions(NamedTuple):
@@ -40,7 +42,8 @@ class TokenTransitions(NamedTuple):
 class Relations:
     """A growing list of distinct relations on states, and what each becomes after one more byte.
 
-    Relation i is the rows ``begin[i] .. begin[i + 1]`` of ``source`` and ``target``. Relation 0 is the identity.
+    Relation i is the rows ``begin[i] .. begin[i + 1]`` of ``source`` and ``target``. Relation 0 is empty and stays so
+    (``DEAD``); relation 1 is the identity.
     """
 
     def __init__(self, rows: Int[ndarray, "row 3"], states: int, classes: int) -> None:
@@ -48,10 +51,11 @@ class Relations:
         count = np.bincount(rows[:, 0] * classes + rows[:, 1], minlength=states * classes)
         self.pointer = np.concatenate([[0], np.cumsum(count)])  # by (state, class), into onward
         self.weight = np.random.default_rng(3).integers(1, 2**63, size=(2, 2, states), dtype=np.uint64)
-        self.number: dict[tuple[int, int], int] = {}
-        self.begin = np.zeros(1, np.int64)
+        self.number: dict[tuple[int, int], int] = {(0, 0): DEAD}
+        self.begin = np.zeros(2, np.int64)
         self.source = self.target = np.empty(0, np.int64)
-        self.after = np.full((256, classes), UNKNOWN, np.int32)  # relation, class -> relation
+        self.after = np.full((256, classes), UNKNOWN)  # relation, class -> relation
+        self.after[DEAD] = DEAD
         everyone = np.arange(states)
         self.add(np.zeros(states, np.int64), everyone, everyone, 1)
 
@@ -89,7 +93,7 @@ class Relations:
         self.source[used:size], self.target[used:size] = source[take], target[take]
         self.begin = np.concatenate([self.begin, used + np.cumsum(count[new])])
         if len(self.number) > len(self.after):
-            grown = np.full((2 * len(self.number), self.classes), UNKNOWN, np.int32)
+            grown = np.full((2 * len(self.number), self.classes), UNKNOWN)
             grown[: len(self.after)] = self.after
             self.after = grown
         return result
@@ -120,49 +124,38 @@ class Relations:
         self.after[relation, klass] = self.add(owner, source, target, len(relation))
 
 
-UNKNOWN, DEAD = -2, -1
-
-
 def token_relations(nfa: Nfa, vocab: Vocabulary) -> tuple[Relations, Int[ndarray, " token"]]:
-    """The relation of every token on the states of a plain automaton (DEAD where it is empty)."""
+    """The relation of every token on the states of a plain automaton."""
     classes = int(nfa.byte_class.max()) + 1
     relations = Relations(nfa.transitions, nfa.num_states, classes)
-    of_node = [np.zeros(1, np.int64)]
-    for level in vocab.trie.levels:
-        above = of_node[-1][level.parent]
-        klass = nfa.byte_class[level.byte]
-        here = np.full(len(above), DEAD)
-        alive = np.flatnonzero(above >= 0)
-        above, klass = above[alive], klass[alive]
-        found = relations.after[above, klass]
+    trie = vocab.trie
+    klass = nfa.byte_class[trie.byte]
+    at_node = np.full(len(klass), DEAD)
+    at_node[0] = IDENTITY
+    for low, high in itertools.pairwise(trie.bounds[1:]):
+        step = at_node[trie.parent[low:high]] * classes + klass[low:high]
+        found = relations.after.take(step)
         unknown = found == UNKNOWN
-        if np.any(unknown):
-            key = np.unique(above[unknown] * classes + klass[unknown])
+        if unknown.any():
+            key = np.unique(step[unknown])
             relations.compose(key // classes, key % classes)
-            found = relations.after[above, klass]
-        here[alive] = found
-        of_node.append(here)
-        if not np.any(here >= 0):
+            found = relations.after.take(step)
+        if not found.any():
             break
-    flat = np.concatenate(of_node)
-    node = vocab.trie.node
-    known = (node >= 0) & (node < len(flat))
-    result = np.full(len(node), DEAD)
-    result[known] = flat[node[known]]
-    return relations, result
+        at_node[low:high] = found
+    return relations, np.where(trie.node < 0, DEAD, at_node[trie.node])
 
 
 def lift(nfa: Nfa, vocab: Vocabulary, require_eos: bool = True) -> TokenTransitions:
     """The token-level automaton of a byte-level one, EOS included; see ``Constraint.compile``."""
     nfa = nfa.plain
     relations, of_token = token_relations(nfa, vocab)
-    used, first_class = np.unique(of_token[of_token >= 0], return_inverse=True)
-    token_class = np.full(len(vocab), -1)
-    token_class[of_token >= 0] = first_class
-    if len(used):
-        klass, source, target = relations.pairs(used)
-    else:
-        klass = source = target = np.empty(0, np.int64)
+    seen = np.zeros(len(relations.number), bool)
+    seen[of_token] = True
+    seen[DEAD] = False
+    used = np.flatnonzero(seen)
+    token_class = np.where(of_token == DEAD, -1, (np.cumsum(seen) - 1)[of_token])
+    klass, source, target = relations.pairs(used)
 
     # Keep the states that some accepted token sequence visits.
     n = nfa.num_states
@@ -203,9 +196,9 @@ def merge_classes(
     relations = Relations(np.empty((0, 3), np.int64), states, 1)
     order = np.argsort(klass, kind="stable")
     number = relations.add(klass[order], source[order], target[order], size)
-    kept, first = np.unique(number[number >= 0], return_index=True)
+    alive = np.flatnonzero(number)
+    _, first, inverse = np.unique(number[alive], return_index=True, return_inverse=True)
     new = np.full(size + 1, -1)  # the last entry answers for class -1
-    new[:-1][number >= 0] = np.searchsorted(kept, number[number >= 0])
-    representative = np.flatnonzero(number >= 0)[first]
-    chosen = np.isin(klass, representative)
+    new[alive] = inverse
+    chosen = np.isin(klass, alive[first])
     return new[klass[chosen]], new[token_class], source[chosen], target[chosen]

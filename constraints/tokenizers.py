@@ -27,17 +27,12 @@ from tokenizers import Tokenizer
 from ..errors import FormatError, ShapeError
 
 
-class Level(NamedTuple):
-    """The trie's nodes at one depth, in the order of their bytes."""
-
-    parent: Int[ndarray, " node"]  # index within the level above
-    byte: Int[ndarray, " node"]
-
-
 class Trie(NamedTuple):
-    """All prefixes of all tokens; the root is node 0, the nodes of each level follow those of the level above."""
+    """All prefixes of all tokens, level by level: the root is node 0, level d is ``bounds[d] .. bounds[d + 1]``."""
 
-    levels: list[Level]
+    parent: Int[ndarray, " node"]
+    byte: Int[ndarray, " node"]
+    bounds: list[int]
     node: Int[ndarray, " token"]  # the node at which a token ends, -1 for tokens without bytes
 
 
@@ -108,24 +103,21 @@ class Vocabulary:
         data = np.frombuffer(b"".join(words), np.uint8).astype(np.int64)
         length = np.array([len(word) for word in words], np.int64)
         begin = np.cumsum(length) - length
-        token, at = (
-            np.array(order, np.int64),
-            np.zeros(len(order), np.int64),
-        )  # node within the level, for live tokens
+        token, at = np.array(order, np.int64), np.zeros(len(order), np.int64)  # live tokens and their nodes
         node = np.full(len(self), -1)
-        levels: list[Level] = []
-        total = 1
+        parents, letters, bounds = [np.zeros(1, np.int64)], [np.zeros(1, np.int64)], [0, 1]
         for depth in range(int(length.max(initial=0))):
             live = length > depth
             token, length, begin, at = token[live], length[live], begin[live], at[live]
             byte = data[begin + depth]
             new = np.concatenate([[True], (at[1:] != at[:-1]) | (byte[1:] != byte[:-1])])
-            levels.append(Level(at[new], byte[new]))
-            at = np.cumsum(new) - 1
+            parents.append(at[new])
+            letters.append(byte[new])
+            at = bounds[-1] + np.cumsum(new) - 1
+            bounds.append(bounds[-1] + int(new.sum()))
             ends = length == depth + 1
-            node[token[ends]] = total + at[ends]
-            total += len(levels[-1].byte)
-        return Trie(levels, node)
+            node[token[ends]] = at[ends]
+        return Trie(np.concatenate(parents), np.concatenate(letters), bounds, node)
 
 
 # ---------------------------------------------------------------- reading

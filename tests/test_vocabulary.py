@@ -1,5 +1,6 @@
 """The bytes of every token, for each family of tokenizer: real ones, and small ones trained here."""
 
+import itertools
 import json
 from pathlib import Path
 
@@ -252,11 +253,11 @@ def test_families_that_are_refused():
 def test_trie(tokens):
     """Every node spells a prefix; every token ends at the node that spells it; no node is there twice."""
     vocab = Vocabulary([*tokens, None], eos_token_id=len(tokens))
-    spelled, above = [b""], [b""]
-    for level in vocab.trie.levels:
-        here = [above[p] + bytes([b]) for p, b in zip(level.parent, level.byte, strict=True)]
-        spelled += here
-        above = here
+    trie, spelled = vocab.trie, [b""]
+    for parent, byte in zip(trie.parent.tolist()[1:], trie.byte.tolist()[1:], strict=True):
+        spelled.append(spelled[parent] + bytes([byte]))
+    for depth, (low, high) in enumerate(itertools.pairwise(trie.bounds)):
+        assert {len(word) for word in spelled[low:high]} == {depth}
     assert len(set(spelled)) == len(spelled)
     assert set(spelled) == {b""} | {t[:i] for t in tokens if t for i in range(len(t) + 1)}
     for token, node in zip(vocab.token_bytes, vocab.trie.node.tolist(), strict=True):
