@@ -20,9 +20,10 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from ..layers.gaussian import Continuous
 from ..layers.inner import regroup
 from ..layers.input import InputLayer
-from ..layers.operator import Dense, Equal, Factor, Operator, Structured
+from ..layers.operator import Dense, Equal, Factor, Identity, Operator, Structured
 from .plan import Labels, plan
 from .semiring import Semiring
 
@@ -97,6 +98,8 @@ def apply(semiring: Semiring[Any], op: Operator, x: Any) -> Any:
     if dims != op.col_dims:
         for axis, count in enumerate(regroup(dims, op.col_dims) or ()):
             x = semiring.merge(x, axis, count) if count > 1 else x
+    if isinstance(op, Identity):
+        return x
     if isinstance(op, Structured):
         return op.apply(semiring, x, 0)
     if isinstance(op, Dense):
@@ -107,17 +110,38 @@ def apply(semiring: Semiring[Any], op: Operator, x: Any) -> Any:
 
 
 def emit(semiring: Semiring[Any], layer: InputLayer, x: Any | None, tokens: Int[Tensor, " batch"]) -> Any:
-    """x ∘ B[:, tokens], one unit axis at a time (B[:, v] is an outer product); B[:, tokens] itself if x is None."""
-    columns = layer.columns(tokens)
-    for i, column in enumerate(columns):
-        value = semiring.lift(_placed(column, i, len(columns)), batched=True)
+    """x ∘ B[:, tokens], one run of unit axes at a time (B[:, v] is an outer product); B[:, tokens] itself if x is None."""
+    for value in columns(semiring, layer, tokens):
         x = value if x is None else semiring.mul(x, value)
     return x
 
 
-def _placed(column: Float[Tensor, "units batch"], axis: int, axes: int) -> Tensor:
-    """(units, batch) as one of several unit axes, the others of size one."""
-    return column.view(*[1] * axis, column.shape[0], *[1] * (axes - axis - 1), column.shape[1])
+def columns(semiring: Semiring[Any], layer: InputLayer, tokens: Int[Tensor, " batch"]) -> list[Any]:
+    """B[:, tokens] as one value for each run of unit axes, the other axes of size one."""
+    if isinstance(layer, Continuous):
+        return [_density(semiring, layer, tokens)]
+    values, at, axes = [], 0, len(layer.unit_dims)
+    for column in layer.columns(tokens):
+        values.append(semiring.lift(_placed(column, at, axes), batched=True))
+        at += column.ndim - 1
+    return values
+
+
+def _density(semiring: Semiring[Any], layer: Continuous, values: Float[Tensor, " batch"]) -> Any:
+    """The densities at these values: (*unit_dims, batch); nan is a marginalised row."""
+    missing = values.isnan()
+    x = semiring.lift_log(layer.log_density(values.nan_to_num()))
+    if not bool(missing.any()):
+        return x
+    both = semiring.cat([x, total(semiring, layer)])
+    rows = torch.arange(len(values), device=values.device)
+    return semiring.gather(both, torch.where(missing, len(values), rows), len(layer.unit_dims))
+
+
+def _placed(column: Float[Tensor, "*units batch"], axis: int, axes: int) -> Tensor:
+    """(*units, batch) as some of several unit axes, from ``axis`` on, the others of size one."""
+    after = axes - axis - (column.ndim - 1)
+    return column.reshape(*[1] * axis, *column.shape[:-1], *[1] * after, column.shape[-1])
 
 
 def weigh(semiring: Semiring[Any], layer: InputLayer, weights: Float[Tensor, "vocab batch"]) -> Any:
@@ -132,6 +156,8 @@ def weigh(semiring: Semiring[Any], layer: InputLayer, weights: Float[Tensor, "vo
 
 def total(semiring: Semiring[Any], layer: InputLayer) -> Any:
     """Σ_v B[:, v]: (*unit_dims, 1)."""
+    if isinstance(layer, Continuous):
+        return semiring.integral(layer.log_mass()[..., None], layer.log_peak()[..., None])
     units, token, _, fresh = _labels(layer)
     operands = _lifted(semiring, layer.factors(units, token, fresh))
     if sum(token in labels for _, labels in operands) == 1:  # nothing else sums over the tokens
@@ -142,7 +168,9 @@ def total(semiring: Semiring[Any], layer: InputLayer) -> Any:
 
 
 def absorb(semiring: Semiring[Any], layer: InputLayer, x: Any) -> Any:
-    """Bᵀ x for a message x of shape (*unit_dims, batch): (vocab, batch)."""
+    """Bᵀ x for a message x of shape (*unit_dims, batch): (vocab, batch); for a continuous layer a score for each unit."""
+    if isinstance(layer, Continuous):
+        return semiring.merge(semiring.mul(x, total(semiring, layer)), 0, len(layer.unit_dims))
     units, token, batch, fresh = _labels(layer)
     operands = [*_lifted(semiring, layer.factors(units, token, fresh)), (x, (*units, batch))]
     return contract(semiring, operands, (token, batch))

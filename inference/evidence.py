@@ -4,6 +4,7 @@ observed       one-hot          an int, or a (batch,) tensor of ints with −1 =
 marginalised   ones             None, or −1
 one of a set   0/1              a list or set of ints, or a boolean (V,) or (batch, V) tensor
 soft           any w ≥ 0        a float (V,) or (batch, V) tensor
+continuous     a real number    a float, or a (batch,) tensor of floats with nan = marginalised
 open           the axis kept    the query variable, named by the query (``conditional(…, variable)``)
 """
 
@@ -24,7 +25,10 @@ EvidenceLike = (
 
 
 class Evidence:
-    """Evidence for a batch: ``tokens[v]`` (batch,) or ``weights[v]`` (V, batch); a variable in neither is marginalised."""
+    """Evidence for a batch: ``tokens[v]`` (batch,) or ``weights[v]`` (V, batch); a variable in neither is marginalised.
+
+    The tokens of a continuous variable are floats, nan in the rows where it is marginalised.
+    """
 
     def __init__(self, batch: int) -> None:
         self.batch = batch
@@ -60,10 +64,18 @@ def as_evidence(evidence: EvidenceLike, vocab_sizes: Mapping[int, int]) -> Evide
         items = {}
     elif isinstance(evidence, Mapping):
         items = dict(evidence)
+    elif isinstance(evidence, Tensor) and 0 in vocab_sizes.values():
+        columns = zip(vocab_sizes.items(), _rows(evidence, 2, len(vocab_sizes)).unbind(1), strict=True)
+        items = {v: _whole(column, v) if size else column for (v, size), column in columns}
     elif holds_weights(evidence):
         items = dict(zip(vocab_sizes, _rows(evidence, 3, len(vocab_sizes)).unbind(1), strict=True))
     elif isinstance(evidence, Tensor):
-        items = dict(zip(vocab_sizes, _rows(evidence, 2, len(vocab_sizes)).unbind(1), strict=True))
+        rows = _rows(evidence, 2, len(vocab_sizes))
+        if rows.numel() and 0 <= int(rows.min()) and int(rows.max()) < min(vocab_sizes.values()):
+            observed = Evidence(len(rows))  # everything is observed: one check for all
+            observed.tokens = dict(zip(vocab_sizes, rows.T.long().contiguous(), strict=True))
+            return observed
+        items = dict(zip(vocab_sizes, rows.unbind(1), strict=True))
     elif isinstance(evidence, Sequence):
         if len(evidence) != len(vocab_sizes):
             raise EvidenceError(
@@ -77,14 +89,20 @@ def as_evidence(evidence: EvidenceLike, vocab_sizes: Mapping[int, int]) -> Evide
     unknown = sorted(set(items) - set(vocab_sizes))
     if unknown:
         raise EvidenceError(f"evidence on variables {unknown}, which the circuit does not have")
-    known = {v: _one(item, v, vocab_sizes[v]) for v, item in items.items() if item is not None}
+    known = {
+        v: _one(item, v, vocab_sizes[v]) if vocab_sizes[v] else _real(item, v)
+        for v, item in items.items()
+        if item is not None
+    }
     sizes = {t.shape[-1] for t in known.values()} - {1}
     if len(sizes) > 1:
         raise EvidenceError(f"evidence has rows for different batches: {sorted(sizes)}")
     out = Evidence(sizes.pop() if sizes else 1)
     for v, t in known.items():
         t = t.expand(*t.shape[:-1], out.batch)
-        if t.is_floating_point():
+        if not vocab_sizes[v]:
+            out.tokens[v] = t
+        elif t.is_floating_point():
             out.weights[v] = t
         else:
             _observe(out, v, t, vocab_sizes[v])
@@ -103,6 +121,26 @@ def _rows(evidence: Tensor, ndim: int, variables: int) -> Tensor:
             f"evidence of shape {tuple(evidence.shape)} does not fit {variables} variables (batch first)"
         )
     return evidence
+
+
+def _real(item: Any, variable: int) -> Tensor:
+    """The evidence of a continuous variable as floats (batch,)."""
+    numeric = isinstance(item, int | float) and not isinstance(item, bool)
+    values = torch.tensor([float(item)]) if numeric else item
+    if not isinstance(values, Tensor) or values.ndim != 1 or not values.is_floating_point() or values.isinf().any():
+        raise EvidenceError(
+            f"variable {variable} is continuous: its evidence must be None, a finite number or a (batch,) tensor of floats "
+            f"(nan: marginalised), not {item!r}"
+        )
+    return values
+
+
+def _whole(values: Float[Tensor, " batch"], variable: int) -> Int[Tensor, " batch"]:
+    """A discrete variable's column in a float tensor: whole numbers, nan = marginalised."""
+    found = values.nan_to_num(-1)
+    if bool((found != found.round()).any()):
+        raise EvidenceError(f"variable {variable} is discrete: its values must be whole numbers")
+    return found.long()
 
 
 def _one(item: Any, variable: int, vocab_size: int) -> Tensor:
@@ -126,7 +164,11 @@ def _one(item: Any, variable: int, vocab_size: int) -> Tensor:
         item = item.float()
     if item.is_floating_point():
         weights: Tensor = item.unsqueeze(0) if item.ndim == 1 else item
-        if weights.ndim != 2 or weights.shape[1] != vocab_size or not bool(((weights >= 0) & weights.isfinite()).all()):
+        if (
+            weights.ndim != 2
+            or weights.shape[1] != vocab_size
+            or not bool(((weights >= 0) & weights.isfinite()).all())
+        ):
             raise EvidenceError(
                 f"variable {variable}: weights must be finite, ≥ 0 and of shape (batch, {vocab_size}), not {tuple(item.shape)}"
             )

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from contextlib import suppress
+from math import log
 from typing import Self
 
 import torch
@@ -58,14 +59,12 @@ class ProductQuery(MaskQuery):
         scales: list[Tensor] = []
         for r, beta in enumerate(backward(hmm * automaton, self._real, Evidence(1), horizon)):
             if r < horizon:  # A β_r, one column for each automaton state
-                column = Scaled(beta.mantissa[..., 0], beta.log_scale[..., 0])
-                mantissa, scale = apply(self._real, hmm.transition, column)
-                future.append(mantissa.T)
-                scales.append(scale.expand(1, automaton.num_states)[0])
-        self._future, self._future_scale = (
-            torch.stack(future),
-            torch.stack(scales),
-        )  # (horizon, S, H), (horizon, S)
+                column = Scaled(beta.mantissa[..., 0], beta.exponent[..., 0])
+                ahead = apply(self._real, hmm.transition, column)
+                future.append(ahead.mantissa.T)
+                scales.append((ahead.exponent * log(2)).expand(1, automaton.num_states)[0])
+        self._future = torch.stack(future)  # (horizon, S, H)
+        self._future_scale = torch.stack(scales)  # (horizon, S), nats
         self._scored: tuple[Tensor, Tensor] | None = None
 
     def start(self, batch: int = 1, budgets: Budgets = None) -> Self:
@@ -83,9 +82,9 @@ class ProductQuery(MaskQuery):
     def log_weights(self) -> Float[Tensor, "batch vocab"]:
         """m(v) = log p_hmm(x_<t, v, the rest accepted within the budget), nats."""
         return self._score()[0]
+
     def _total(self, m: Float[Tensor, "batch vocab"]) -> Float[Tensor, " batch"]:
         return m.logsumexp(1)
-
 
     def lookahead(self) -> Float[Tensor, "batch vocab"]:
         """log p_hmm(C | x_<t, v) = m(v) − log p_hmm(x_<t, v), nats, ≤ 0 for an unambiguous automaton.
@@ -197,9 +196,9 @@ class ProductQuery(MaskQuery):
         alpha, scale = _normalised(alpha, scale)
         if not len(alpha):
             return alpha, scale
-        value = Scaled(alpha.T.to(self._emission.dtype), scale[None])
-        mantissa, moved = apply(self._real, self.hmm.transition.T, value)
-        return mantissa.T.double(), moved[0]
+        value = Scaled(alpha.T.to(self._emission.dtype), torch.zeros(1, len(alpha), dtype=torch.float64))
+        moved = apply(self._real, self.hmm.transition.T, value)
+        return moved.mantissa.T.double(), scale + moved.exponent[0] * log(2)
 
     def select(self, indices: Int[Tensor, " rows"]) -> None:
         keep = self._select_pairs(indices)

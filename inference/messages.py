@@ -26,9 +26,9 @@ from ..circuits.chain import Chain
 from ..circuits.circuit import Circuit
 from ..circuits.properties import check_decomposable, check_smooth
 from ..errors import CircuitError
-from ..layers import Constant, Hadamard, InputLayer, Kronecker, Sum
+from ..layers import Constant, Continuous, Hadamard, InputLayer, Kronecker, Sum
 from ..layers.inner import regroup
-from .contract import absorb, apply, contract, emit, outer, total, weigh
+from .contract import absorb, apply, columns, contract, emit, outer, total, weigh
 from .evidence import Evidence
 from .semiring import Semiring
 
@@ -36,27 +36,44 @@ SR = Semiring[Any]
 
 
 class Emission:
-    """The values of input layers against evidence, with what does not depend on the row computed once."""
+    """The values of input layers against evidence, with what does not depend on the row computed once.
 
-    def __init__(self, semiring: SR, evidence: Evidence) -> None:
-        self.semiring, self.evidence = semiring, evidence
+    ``shared``: one layer serves every variable (a chain), so observed columns are gathered for many positions at once.
+    """
+
+    block_elements = 1 << 20
+
+    def __init__(self, semiring: SR, evidence: Evidence, *, shared: bool = False) -> None:
+        self.semiring, self.evidence, self.shared = semiring, evidence, shared
         self._totals: dict[int, Any] = {}
+        self._block: dict[int, list[Any]] = {}
 
     def times(self, layer: InputLayer, variable: int, x: Any) -> Any:
         """x ∘ b, where b is the layer's value at the variable's evidence."""
-        tokens = self.evidence.tokens.get(variable)
-        if tokens is not None:
-            return emit(self.semiring, layer, x, tokens)
-        return self.semiring.mul(x, self._unobserved(layer, variable))
+        if variable not in self.evidence.tokens:
+            return self.semiring.mul(x, self._unobserved(layer, variable))
+        for axis in self._observed(layer, variable):
+            x = self.semiring.mul(x, axis)
+        return x
 
     def value(self, layer: InputLayer, variable: int) -> Any:
         """The layer's value at the variable's evidence: (*unit_dims, batch or 1)."""
-        tokens = self.evidence.tokens.get(variable)
-        return (
-            emit(self.semiring, layer, None, tokens)
-            if tokens is not None
-            else self._unobserved(layer, variable)
-        )
+        if variable not in self.evidence.tokens:
+            return self._unobserved(layer, variable)
+        return emit(self.semiring, layer, None, self.evidence.tokens[variable])
+
+    def _observed(self, layer: InputLayer, variable: int) -> list[Any]:
+        """B[:, tokens] as one value for each unit axis."""
+        if not self.shared:
+            return columns(self.semiring, layer, self.evidence.tokens[variable])
+        if variable not in self._block:
+            width = max(1, self.block_elements // (sum(layer.unit_dims) * self.evidence.batch))
+            first = variable // width * width
+            block = [v for v in range(first, first + width) if v in self.evidence.tokens]
+            axes = columns(self.semiring, layer, torch.cat([self.evidence.tokens[v] for v in block]))
+            parts = zip(*(self.semiring.chunk(axis, len(block)) for axis in axes), strict=True)
+            self._block = dict(zip(block, map(list, parts), strict=True))
+        return self._block[variable]
 
     def _unobserved(self, layer: InputLayer, variable: int) -> Any:
         if variable in self.evidence.weights:
@@ -68,7 +85,7 @@ class Emission:
 
 def forward(chain: Chain, semiring: SR, evidence: Evidence, n: int) -> Iterator[Any]:
     """α_0, α_1, …, α_n, each (*cut_dims, batch)."""
-    emission, right, left = Emission(semiring, evidence), chain.right.T, chain.left.T
+    emission, right, left = Emission(semiring, evidence, shared=True), chain.right.T, chain.left.T
     alpha = outer(semiring, chain.initial, evidence.batch)
     yield alpha
     for t in range(n):
@@ -76,9 +93,11 @@ def forward(chain: Chain, semiring: SR, evidence: Evidence, n: int) -> Iterator[
         yield alpha
 
 
-def totals(chain: Chain, semiring: SR, evidence: Evidence, lengths: Collection[int]) -> Iterator[tuple[int, Any]]:
+def totals(
+    chain: Chain, semiring: SR, evidence: Evidence, lengths: Collection[int]
+) -> Iterator[tuple[int, Any]]:
     """(t, root over the first t positions) for each t in ``lengths``, ascending; each root (batch,)."""
-    emission, right, left = Emission(semiring, evidence), chain.right.T, chain.left.T
+    emission, right, left = Emission(semiring, evidence, shared=True), chain.right.T, chain.left.T
     alpha = outer(semiring, chain.initial, evidence.batch)
     if 0 in lengths:
         yield 0, dot(semiring, alpha, outer(semiring, chain.final, evidence.batch))
@@ -93,7 +112,7 @@ def totals(chain: Chain, semiring: SR, evidence: Evidence, lengths: Collection[i
 
 def backward(chain: Chain, semiring: SR, evidence: Evidence, n: int) -> Iterator[Any]:
     """β_n, β_{n−1}, …, β_0, each (*cut_dims, batch)."""
-    emission = Emission(semiring, evidence)
+    emission = Emission(semiring, evidence, shared=True)
     beta = outer(semiring, chain.final, evidence.batch)
     yield beta
     for t in reversed(range(n)):
@@ -231,8 +250,12 @@ def _ungroup(semiring: SR, x: Any, dims: tuple[int, ...], grouped: tuple[int, ..
     return x
 
 
-def open_variable(circuit: Circuit, semiring: SR, evidence: Evidence, variable: int) -> Any:
-    """The root as a function of one variable, its evidence ignored: (vocab, batch)."""
+def open_inputs(
+    circuit: Circuit, semiring: SR, evidence: Evidence, variable: int
+) -> list[tuple[InputLayer, Any]]:
+    """The root as a function of one variable, its evidence ignored: (vocab, batch), under an input layer over the variable;
+    of a continuous variable (units, batch) for each of its layers.
+    """
     free = Evidence(evidence.batch)
     free.tokens = {v: t for v, t in evidence.tokens.items() if v != variable}
     free.weights = {v: w for v, w in evidence.weights.items() if v != variable}
@@ -242,7 +265,15 @@ def open_variable(circuit: Circuit, semiring: SR, evidence: Evidence, variable: 
     for node in circuit.nodes():
         layer = circuit.layer(node)
         if isinstance(layer, InputLayer) and circuit.scope(node) == {variable}:
-            terms.append(absorb(semiring, layer, derivatives[node]))
+            terms.append((layer, absorb(semiring, layer, derivatives[node])))
     if not terms:
         raise CircuitError(f"variable {variable} is not in the circuit; it has {list(circuit.variables)}")
-    return _fold(semiring.add, _same_batch(semiring, terms))
+    if isinstance(terms[0][0], Continuous):
+        return terms
+    return [(terms[0][0], _fold(semiring.add, _same_batch(semiring, [x for _, x in terms])))]
+
+
+def open_variable(circuit: Circuit, semiring: SR, evidence: Evidence, variable: int) -> Any:
+    """The root as a function of one discrete variable, its evidence ignored: (vocab, batch)."""
+    ((_, table),) = open_inputs(circuit, semiring, evidence, variable)
+    return table

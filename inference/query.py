@@ -26,6 +26,7 @@ from ..circuits.automaton import Automaton
 from ..circuits.chain import Chain
 from ..circuits.circuit import Circuit
 from ..errors import CircuitError, EvidenceError
+from ..layers import Continuous, InputLayer
 from . import messages
 from .contract import apply, emit, outer
 from .evidence import Evidence, EvidenceLike, as_evidence, holds_weights
@@ -38,13 +39,13 @@ Lengths = Int[Tensor, " batch"] | None
 def _prepare(model: Model, evidence: EvidenceLike, n: int | None) -> tuple[Evidence, list[int]]:
     """Evidence read against the model's variables, and those variables in order."""
     if isinstance(model, Circuit):
-        sizes = {v: model.vocab_size(v) for v in model.variables}
+        sizes = model.vocab_sizes()
         return as_evidence(evidence, sizes), list(sizes)
     if n is None:
         if evidence is None or isinstance(evidence, Mapping | Evidence):
             raise EvidenceError("a chain has no length of its own: give n, or evidence for each position")
         if isinstance(evidence, Tensor):
-            n = evidence.shape[-2 if holds_weights(evidence) else -1]
+            n = evidence.shape[-2 if holds_weights(evidence) and model.vocab_size else -1]
         else:
             n = len(evidence)
     sizes = dict.fromkeys(range(n), model.vocab_size)
@@ -151,6 +152,8 @@ def count(model: Model, evidence: EvidenceLike = None, *, n: int | None = None, 
     evidence, variables = _prepare(model, evidence, n)
     if evidence.batch > 1:
         raise EvidenceError(f"count: evidence of one row, not of {evidence.batch}")
+    if not all(_vocab_size(model, v) for v in variables):
+        raise CircuitError("count: the model has continuous variables, whose values cannot be counted")
     total = float(_root(model, Counting(), evidence, len(variables), None))
     if total >= 2.0**53:
         raise CircuitError(
@@ -172,6 +175,10 @@ def conditional(
     missing = [v for v in asked if v not in variables]
     if missing or not asked or len(set(asked)) != len(asked):
         raise EvidenceError(f"conditional: query variables {asked} must be distinct and among {variables}")
+    if not all(_vocab_size(model, v) for v in asked):
+        raise EvidenceError(
+            f"conditional: among {asked} is a continuous variable, which has no table; sample it, or give it values"
+        )
     table = _joint(model, Real(), evidence, asked, len(variables))
     total = table.flatten(1).logsumexp(1)
     if bool((total == -torch.inf).any()):
@@ -195,12 +202,11 @@ def _joint(
 ) -> Tensor:
     """log p(x_asked, evidence): (batch, V_1, …)."""
     if len(asked) > 1:
-        size = model.vocab_size(asked[0]) if isinstance(model, Circuit) else model.vocab_size
         rows = [
             _joint(
                 model, semiring, evidence.observe(asked[0], torch.full((evidence.batch,), v)), asked[1:], n
             )
-            for v in range(size)
+            for v in range(_vocab_size(model, asked[0]))
         ]
         return torch.stack(rows, 1)
     if isinstance(model, Circuit):
@@ -211,6 +217,10 @@ def _joint(
         betas = messages.backward(model, semiring, _shift(evidence, t + 1), n - t - 1)
         table = messages.open_step(model, semiring, _last(alphas), _last(betas), torch.tensor(t == n - 1))
     return semiring.log(table).T.expand(evidence.batch, -1)
+
+
+def _vocab_size(model: Model, variable: int) -> int:
+    return model.vocab_size(variable) if isinstance(model, Circuit) else model.vocab_size
 
 
 def _shift(evidence: Evidence, t: int) -> Evidence:
@@ -227,6 +237,7 @@ def _last(values: Any) -> Any:
 
 
 Choose = Callable[[Float[Tensor, "batch vocab"]], Int[Tensor, " batch"]]
+Place = Callable[[Continuous, Int[Tensor, " batch"]], Float[Tensor, " batch"]]  # a value, given the unit chosen
 
 
 def sample(
@@ -250,7 +261,10 @@ def sample(
         return torch.multinomial(logits.softmax(1), 1, generator=generator).squeeze(1)
 
     rows = torch.arange(batch).repeat(num_samples)
-    values, _ = _in_order(model, Real(), evidence.repeat(rows), variables, choose)
+    def value(layer: Continuous, unit: Tensor) -> Tensor:
+        return layer.draw(unit, generator)
+
+    values, _ = _in_order(model, Real(), evidence.repeat(rows), variables, choose, value)
     return values if batch == 1 else values.view(num_samples, batch, -1)
 
 
@@ -269,38 +283,68 @@ def mpe(
             raise EvidenceError("mpe: the evidence has probability zero")
         return logits.argmax(1)
 
-    return _in_order(model, MaxProduct(), evidence, variables, choose)
+    return _in_order(model, MaxProduct(), evidence, variables, choose, lambda layer, unit: layer.mode(unit))
 
 
 def _in_order(
-    model: Model, semiring: Semiring[Any], evidence: Evidence, variables: list[int], choose: Choose
+    model: Model,
+    semiring: Semiring[Any],
+    evidence: Evidence,
+    variables: list[int],
+    choose: Choose,
+    place: Place,
 ) -> tuple[Tensor, Tensor]:
-    """Fix one variable after another by ``choose`` on its query given those before; the values and their joint log-weight."""
-    chosen: list[Tensor] = []
-    score = fixed = torch.zeros(evidence.batch, dtype=torch.float64)  # fixed: the evidence's weights of the values chosen
+    """Fix one variable after another by ``choose`` on its query given those before; the values and their joint log-weight.
 
-    def pick(variable: int, table: Tensor) -> Tensor:
+    Of a continuous variable a unit is chosen, and ``place`` gives the value.
+    """
+    chosen: list[Tensor] = []
+    score = fixed = torch.zeros(
+        evidence.batch, dtype=torch.float64
+    )  # fixed: the evidence's weights of the values chosen
+
+    def pick(variable: int, terms: list[tuple[InputLayer, Any]]) -> Tensor:
         nonlocal score, fixed
-        weights = _weights(evidence, variable, table.shape[1]).expand(evidence.batch, -1)
+        table = torch.cat([semiring.log(x).T.expand(evidence.batch, -1) for _, x in terms], 1)
+        densities = [layer for layer, _ in terms if isinstance(layer, Continuous)]
+        weights = torch.zeros_like(table) if densities else _weights(evidence, variable, table.shape[1])
+        weights = weights.expand(evidence.batch, -1)
         value = choose(table + weights)
         score = fixed + (table + weights).gather(1, value[:, None])[:, 0]
         fixed = fixed + weights.gather(1, value[:, None])[:, 0]
+        if densities:
+            value = _placed(densities, value, evidence.tokens.get(variable), place)
         chosen.append(value)
         return value
 
     if isinstance(model, Circuit):
         for v in variables:
-            table = semiring.log(messages.open_variable(model, semiring, evidence, v)).T
-            evidence = evidence.observe(v, pick(v, table.expand(evidence.batch, -1)))
+            value = pick(v, messages.open_inputs(model, semiring, evidence, v))
+            evidence = evidence.observe(v, value)
+        if not all(model.vocab_sizes().values()):  # a value may have been observed, not chosen
+            score = fixed + _total(model, semiring, evidence, len(variables), None)
         return torch.stack(chosen, 1), score
     betas = list(messages.backward(model, semiring, evidence, len(variables)))[::-1]
     alpha = outer(semiring, model.initial, evidence.batch)
     for t in variables:
         last = torch.tensor(t == len(variables) - 1)
-        value = pick(t, semiring.log(messages.open_step(model, semiring, alpha, betas[t + 1], last)).T)
+        value = pick(t, [(model.inputs, messages.open_step(model, semiring, alpha, betas[t + 1], last))])
         units = emit(semiring, model.inputs, apply(semiring, model.left.T, alpha), value)
         alpha = apply(semiring, model.right.T, units)
+    if not model.vocab_size:
+        score = _total(model, semiring, _prepare(model, torch.stack(chosen, 1), None)[0], len(variables), None)
     return torch.stack(chosen, 1), score
+
+
+def _placed(layers: list[Continuous], unit: Tensor, seen: Tensor | None, place: Place) -> Tensor:
+    """A value from the chosen unit (numbered through all layers), except in rows where one was observed."""
+    value = torch.full(unit.shape, torch.nan) if seen is None else seen
+    missing = value.isnan()
+    for layer in layers:
+        here = place(layer, unit.clamp(0, layer.num_units - 1))
+        value = torch.where(missing & (unit >= 0) & (unit < layer.num_units), here, value)
+        unit = unit - layer.num_units
+    return value
 
 
 def _weights(evidence: Evidence, variable: int, vocab_size: int) -> Float[Tensor, "batch vocab"]:

@@ -8,10 +8,10 @@
     MaxProduct   log w                  max        +     most probable completion (Viterbi)
     MinPlus      −log w                 min        +     cheapest completion: with e⁻¹ for each token, fewest tokens
 
-A value is a tensor, except in :class:`Real`, where it is a :class:`Scaled`: a mantissa and a natural-log scale that
-broadcasts against it. The scale has size one along axes that are summed by dense contractions (hidden states) and full
-size along the batch and along axes touched by incidence (automaton states), so each (state, row) column has its own
-scale and no length, vocabulary or state count drives a value to 0 or inf while its logarithm is finite.
+A value is a tensor, except in :class:`Real`, where it is a :class:`Scaled`: a mantissa and a power of two that broadcasts
+against it. The exponent has size one along axes that are summed by dense contractions (hidden states) and full size along
+the batch and along axes touched by incidence (automaton states), so each (state, row) column has its own scale and no
+length, vocabulary or state count drives a value to 0 or inf while its logarithm is finite.
 """
 
 from __future__ import annotations
@@ -36,6 +36,14 @@ class Semiring(ABC, Generic[Value]):
     @abstractmethod
     def lift(self, weight: Tensor, *, batched: bool = False) -> Value:
         """Non-negative weights as a value; ``batched`` says that the last axis is the batch."""
+
+    def lift_log(self, log_weight: Tensor) -> Value:
+        """Weights given by their logarithms, the batch last, as a value."""
+        return self.lift(log_weight.exp(), batched=True)
+
+    def integral(self, log_mass: Tensor, log_peak: Tensor) -> Value:
+        """⊕ over all values of a density, from log ∫ and log max: the mass, where sums are sums."""
+        return self.lift_log(log_mass)
 
     @abstractmethod
     def log(self, x: Value) -> Tensor:
@@ -80,6 +88,10 @@ class Semiring(ABC, Generic[Value]):
     @abstractmethod
     def cat(self, values: Sequence[Value]) -> Value:
         """Values joined along the batch."""
+
+    @abstractmethod
+    def chunk(self, x: Value, count: int) -> list[Value]:
+        """The batch cut into ``count`` equal parts."""
 
     @abstractmethod
     def shape(self, x: Value) -> tuple[int, ...]:
@@ -134,6 +146,9 @@ class TensorSemiring(Semiring[Tensor]):
 
     def cat(self, values: Sequence[Tensor]) -> Tensor:
         return torch.cat(list(values), -1)
+
+    def chunk(self, x: Tensor, count: int) -> list[Tensor]:
+        return list(x.chunk(count, -1))
 
     def shape(self, x: Tensor) -> tuple[int, ...]:
         return tuple(x.shape)
@@ -191,6 +206,9 @@ class Sums(TensorSemiring):
     def _lift(self, weight: Tensor) -> Tensor:
         return (weight > 0).to(self.dtype)
 
+    def lift_log(self, log_weight: Tensor) -> Tensor:
+        return (log_weight > -torch.inf).to(self.dtype)
+
     def log(self, x: Tensor) -> Tensor:
         return x.log()
 
@@ -232,13 +250,16 @@ class _LogDomain(TensorSemiring):
     """Values are logarithms (or costs): ⊗ is +, ⊕ a reduction that subclasses name."""
 
     sign = 1.0
-    chunk = 1 << 24
+    block_elements = 1 << 24
 
     @abstractmethod
     def _reduce(self, x: Tensor, axes: tuple[int, ...]) -> Tensor: ...
 
     def _lift(self, weight: Tensor) -> Tensor:
         return self.sign * weight.log()
+
+    def lift_log(self, log_weight: Tensor) -> Tensor:
+        return self.sign * log_weight
 
     def log(self, x: Tensor) -> Tensor:
         return self.sign * x
@@ -261,7 +282,7 @@ class _LogDomain(TensorSemiring):
         if not axes:
             return a + b
         sizes = [max(i, j) for i, j in zip(a.shape, b.shape, strict=True)]
-        rows = max(1, self.chunk // max(1, prod(sizes[1:])))
+        rows = max(1, self.block_elements // max(1, prod(sizes[1:])))
         if not out or sizes[0] <= rows:
             return self._reduce(a + b, axes)
         pieces = range(0, sizes[0], rows)
@@ -275,6 +296,9 @@ def _rows(x: Tensor, start: int, count: int) -> Tensor:
 
 class MaxProduct(_LogDomain):
     """The best path: values are log weights, ⊕ is max."""
+
+    def integral(self, log_mass: Tensor, log_peak: Tensor) -> Tensor:
+        return self.lift_log(log_peak)
 
     def _reduce(self, x: Tensor, axes: tuple[int, ...]) -> Tensor:
         return x.amax(axes)
@@ -336,15 +360,21 @@ def _finite(x: Tensor) -> Tensor:
 
 def _kept(x: Tensor, labels: Labels, out: Labels) -> Tensor:
     """x, of size one along the labels that are summed, laid out as ``out``."""
+    if len(labels) == len(out) == 2 and x.shape == (1, 1):
+        return x
     summed = [i for i, label in enumerate(labels) if label not in out]
     return _align(x.squeeze(summed), [label for label in labels if label in out], out)
 
 
 class Scaled(NamedTuple):
-    """mantissa · exp(log_scale): the scale (float64, nats) has as many axes and broadcasts; −inf where a column is zero."""
+    """mantissa · 2^exponent: the exponent (float64, whole numbers) has as many axes and broadcasts; −inf where a column is zero.
+
+    ``fresh``: every mantissa column has its maximum in [1, 2). At most one contraction lies between two normalisations.
+    """
 
     mantissa: Tensor
-    log_scale: Tensor
+    exponent: Tensor
+    fresh: bool = True
 
 
 class Real(Semiring[Scaled]):
@@ -357,78 +387,98 @@ class Real(Semiring[Scaled]):
         shape[-1] = weight.shape[-1]
         return _normalise(weight, torch.zeros(shape, dtype=torch.float64, device=weight.device))
 
+    def lift_log(self, log_weight: Tensor) -> Scaled:
+        top = log_weight.detach().amax(list(range(log_weight.ndim - 1)), keepdim=True)
+        exponent = (_finite(top).double() / log(2)).floor()
+        return _normalise((log_weight - exponent * log(2)).exp().to(log_weight.dtype), exponent)
+
     def log(self, x: Scaled) -> Tensor:
-        return x.mantissa.log() + x.log_scale
+        return x.mantissa.log() + x.exponent * log(2)
 
     def einsum(self, a: Scaled, a_labels: Labels, b: Scaled, b_labels: Labels, out: Labels) -> Scaled:
+        if (a_labels, b_labels, out) == ([0, 1], [1, 2], [0, 2]) and a.exponent.shape == (1, 1) == b.exponent[
+            :, :1
+        ].shape:
+            b = _freshened(b)  # a matrix times a message: the one that a chain spends its time on
+            return Scaled(
+                _einsum(a.mantissa, a_labels, b.mantissa, b_labels, out), a.exponent + b.exponent, fresh=False
+            )
         summed = {label for label in (*a_labels, *b_labels) if label not in out}
-        a = _collapse(a, [i for i, label in enumerate(a_labels) if label in summed])
-        b = _collapse(b, [i for i, label in enumerate(b_labels) if label in summed])
+        a = _collapse(_freshened(a), [i for i, label in enumerate(a_labels) if label in summed])
+        b = _collapse(_freshened(b), [i for i, label in enumerate(b_labels) if label in summed])
         mantissa = _einsum(a.mantissa, a_labels, b.mantissa, b_labels, out)
-        return _normalise(mantissa, _kept(a.log_scale, a_labels, out) + _kept(b.log_scale, b_labels, out))
+        exponent = _kept(a.exponent, a_labels, out) + _kept(b.exponent, b_labels, out)
+        return Scaled(mantissa, exponent, fresh=False)
 
     def reduce(self, x: Scaled, axes: Sequence[int]) -> Scaled:
         if not axes:
             return x
-        x = _collapse(x, axes)
-        return _normalise(x.mantissa.sum(tuple(axes)), x.log_scale.squeeze(tuple(axes)))
+        x = _collapse(_freshened(x), axes)
+        return _normalise(x.mantissa.sum(tuple(axes)), x.exponent.squeeze(tuple(axes)))
 
     def mul(self, a: Scaled, b: Scaled) -> Scaled:
-        return _normalise(a.mantissa * b.mantissa, a.log_scale + b.log_scale)
+        if not (a.fresh or b.fresh):
+            a = _freshened(a)
+        return _normalise(a.mantissa * b.mantissa, a.exponent + b.exponent)
 
     def add(self, a: Scaled, b: Scaled) -> Scaled:
-        top = torch.maximum(a.log_scale, b.log_scale)
+        a, b = _freshened(a), _freshened(b)
+        top = torch.maximum(a.exponent, b.exponent)
         floor = _finite(top)
-        mantissa = _shrink(a.mantissa, a.log_scale - floor) + _shrink(b.mantissa, b.log_scale - floor)
-        return _normalise(mantissa, top)
+        return _normalise(
+            _shrink(a.mantissa, a.exponent - floor) + _shrink(b.mantissa, b.exponent - floor), top
+        )
 
     def segment_sum(self, x: Scaled, index: Tensor, size: int, axis: int) -> Scaled:
-        m, s = x
-        shape, scale_shape = list(m.shape), list(s.shape)
-        shape[axis] = scale_shape[axis] = size
-        if s.shape[axis] == 1 and m.shape[axis] != 1:
-            s = s.expand(*s.shape[:axis], m.shape[axis], *s.shape[axis + 1 :])
-        top = s.new_full(scale_shape, -float("inf")).scatter_reduce(
-            axis, _segments(index, s, axis), s, "amax"
-        )
-        m = _shrink(m, s - _finite(top).index_select(axis, index))
+        m, e, _ = _freshened(x)
+        shape, exponents = list(m.shape), list(e.shape)
+        shape[axis] = exponents[axis] = size
+        if e.shape[axis] == 1 and m.shape[axis] != 1:
+            e = e.expand(*e.shape[:axis], m.shape[axis], *e.shape[axis + 1 :])
+        top = e.new_full(exponents, -torch.inf).scatter_reduce(axis, _segments(index, e, axis), e, "amax")
+        m = _shrink(m, e - _finite(top).index_select(axis, index))
         return _normalise(m.new_zeros(shape).index_add(axis, index, m), top)
 
     def gather(self, x: Scaled, index: Tensor, axis: int) -> Scaled:
-        s = x.log_scale
+        m, e, fresh = x
         return Scaled(
-            x.mantissa.index_select(axis, index), s if s.shape[axis] == 1 else s.index_select(axis, index)
+            m.index_select(axis, index), e if e.shape[axis] == 1 else e.index_select(axis, index), fresh
         )
 
     def incidence(self, x: Scaled, matrix: Incidence, axis: int) -> Scaled:
-        """As one sparse product where the axis has one scale: nothing of size (ones × rest) is formed."""
-        m, s = x
-        if s.shape[axis] != 1:
+        """As one sparse product where the axis has one exponent: nothing of size (ones × rest) is formed."""
+        m, e, _ = x = _freshened(x)
+        if e.shape[axis] != 1:
             return super().incidence(x, matrix, axis)
         front = m.movedim(axis, 0)
         product = torch.sparse.mm(matrix.sparse(m.dtype, m.device), front.reshape(front.shape[0], -1))
-        scale = s.expand(*s.shape[:axis], matrix.shape[0], *s.shape[axis + 1 :])
-        return _normalise(product.view(-1, *front.shape[1:]).movedim(0, axis), scale)
+        exponent = e.expand(*e.shape[:axis], matrix.shape[0], *e.shape[axis + 1 :])
+        return _normalise(product.view(-1, *front.shape[1:]).movedim(0, axis), exponent)
 
     def permute(self, x: Scaled, order: Sequence[int]) -> Scaled:
-        return Scaled(x.mantissa.permute(list(order)), x.log_scale.permute(list(order)))
+        return Scaled(x.mantissa.permute(list(order)), x.exponent.permute(list(order)), x.fresh)
 
     def split(self, x: Scaled, axis: int, dims: Sequence[int]) -> Scaled:
-        s = x.log_scale
-        scale_dims = tuple(dims) if s.shape[axis] != 1 else (1,) * len(dims)
-        return Scaled(_unflatten(x.mantissa, axis, dims), _unflatten(s, axis, scale_dims))
+        m, e, fresh = x
+        exponents = tuple(dims) if e.shape[axis] != 1 else (1,) * len(dims)
+        return Scaled(_unflatten(m, axis, dims), _unflatten(e, axis, exponents), fresh)
 
     def merge(self, x: Scaled, axis: int, count: int) -> Scaled:
-        m, s = x
+        m, e, fresh = x
         last = axis + count
-        if any(d != 1 for d in s.shape[axis:last]):
-            s = s.expand(*s.shape[:axis], *m.shape[axis:last], *s.shape[last:])
-        return Scaled(m.flatten(axis, last - 1), s.flatten(axis, last - 1))
+        if any(d != 1 for d in e.shape[axis:last]):
+            e = e.expand(*e.shape[:axis], *m.shape[axis:last], *e.shape[last:])
+        return Scaled(m.flatten(axis, last - 1), e.flatten(axis, last - 1), fresh)
 
     def cat(self, values: Sequence[Scaled]) -> Scaled:
-        columns = tuple(max(s) for s in zip(*(x.log_scale.shape[:-1] for x in values), strict=True))
-        scales = [x.log_scale.expand(*columns, x.mantissa.shape[-1]) for x in values]
-        return Scaled(torch.cat([x.mantissa for x in values], -1), torch.cat(scales, -1))
+        columns = tuple(max(s) for s in zip(*(x.exponent.shape[:-1] for x in values), strict=True))
+        exponents = [x.exponent.expand(*columns, x.mantissa.shape[-1]) for x in values]
+        fresh = all(x.fresh for x in values)
+        return Scaled(torch.cat([x.mantissa for x in values], -1), torch.cat(exponents, -1), fresh)
+
+    def chunk(self, x: Scaled, count: int) -> list[Scaled]:
+        parts = zip(x.mantissa.chunk(count, -1), x.exponent.chunk(count, -1), strict=True)
+        return [Scaled(m, e, x.fresh) for m, e in parts]
 
     def shape(self, x: Scaled) -> tuple[int, ...]:
         return tuple(x.mantissa.shape)
@@ -437,29 +487,42 @@ class Real(Semiring[Scaled]):
         return x.mantissa.device
 
 
-def _normalise(mantissa: Tensor, log_scale: Tensor) -> Scaled:
-    """The same value with every mantissa column's maximum in [½, 1): the scale is a power of two, so nothing is rounded.
+# the integer type of a float's bits, the width of its mantissa, its exponent's bias
+_BITS = {torch.float32: (torch.int32, 23, 127), torch.float64: (torch.int64, 52, 1023)}
 
-    The scale is constant for derivatives, which stay exact.
+
+def _normalise(mantissa: Tensor, exponent: Tensor) -> Scaled:
+    """The same value with every mantissa column's maximum in [1, 2): divided by a power of two, so nothing is rounded.
+
+    The power is read off the bits of the maximum; it is constant for derivatives, which stay exact.
     """
-    axes = [i for i, (m, s) in enumerate(zip(mantissa.shape, log_scale.shape, strict=True)) if s == 1 != m]
+    axes = [i for i, (m, e) in enumerate(zip(mantissa.shape, exponent.shape, strict=True)) if e == 1 != m]
     top = mantissa.detach().amax(axes, keepdim=True) if axes else mantissa.detach()
-    exponent = torch.frexp(top).exponent.clamp(max=126)
-    moved = torch.where(top > 0, exponent.double() * log(2), -torch.inf)
-    return Scaled(mantissa / torch.ldexp(torch.ones_like(top), exponent), log_scale + moved)
+    if top.dtype not in _BITS:
+        top = top.float()
+    integer, width, bias = _BITS[top.dtype]
+    bits = (top.contiguous().view(integer) & (2 * bias + 1 << width)).clamp_(
+        min=1 << width
+    )  # ≥ the least normal number
+    exponent = torch.where(top > 0, torch.add(exponent - bias, bits.double(), alpha=2.0**-width), -torch.inf)
+    return Scaled(mantissa / bits.view(top.dtype).to(mantissa.dtype), exponent)
+
+
+def _freshened(x: Scaled) -> Scaled:
+    return x if x.fresh else _normalise(x.mantissa, x.exponent)
 
 
 def _collapse(x: Scaled, axes: Sequence[int]) -> Scaled:
-    """The same value with a scale of size one along ``axes``, so that a plain sum over them is right."""
-    m, s = x
-    full = [i for i in axes if s.shape[i] != 1]
+    """The same value with an exponent of size one along ``axes``, so that a plain sum over them is right."""
+    m, e, _ = x
+    full = [i for i in axes if e.shape[i] != 1]
     if not full:
         return x
-    top = s.amax(full, keepdim=True)
-    return Scaled(_shrink(m, s - _finite(top)), top)
+    top = e.amax(full, keepdim=True)
+    return Scaled(_shrink(m, e - _finite(top)), top)
 
 
 def _shrink(mantissa: Tensor, exponent: Tensor) -> Tensor:
-    """mantissa · exp(exponent), without the subnormal numbers that slow a processor down and matter to no sum."""
-    floor = -80.0 if mantissa.dtype == torch.float32 else -700.0
-    return mantissa * torch.where(exponent > floor, exponent, -torch.inf).exp().to(mantissa.dtype)
+    """mantissa · 2^exponent, without the subnormal numbers that slow a processor down and matter to no sum."""
+    floor = -1000.0 if mantissa.dtype == torch.float64 else -110.0
+    return mantissa * torch.where(exponent > floor, exponent, -torch.inf).exp2().to(mantissa.dtype)
