@@ -11,7 +11,7 @@ checked as nodes are added; smoothness and decomposability by :mod:`tractile.cir
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import networkx as nx
 from torch import Tensor
@@ -87,13 +87,25 @@ class Circuit:
         """The variables of the root, sorted."""
         return tuple(sorted(self.scope(self.root)))
 
-    def vocab_size(self, variable: int) -> int:
-        """The number of values of a variable."""
+    def vocab_sizes(self) -> dict[int, int]:
+        """The number of values of each variable, in order (0: a real number); :class:`CircuitError` where layers differ."""
+        sizes: dict[int, int] = {}
         for node in self.nodes():
             layer = self.layer(node)
-            if isinstance(layer, InputLayer) and self.scope(node) == {variable}:
-                return layer.vocab_size
-        raise CircuitError(f"variable {variable} is not in the circuit; it has {list(self.variables)}")
+            if isinstance(layer, InputLayer) and self.scope(node):
+                (variable,) = self.scope(node)
+                if sizes.setdefault(variable, layer.vocab_size) != layer.vocab_size:
+                    raise CircuitError(
+                        f"variable {variable} has layers of {sizes[variable]} and of {layer.vocab_size} values"
+                    )
+        return dict(sorted(sizes.items()))
+
+    def vocab_size(self, variable: int) -> int:
+        """The number of values of a variable (0: a real number)."""
+        sizes = self.vocab_sizes()
+        if variable not in sizes:
+            raise CircuitError(f"variable {variable} is not in the circuit; it has {list(sizes)}")
+        return sizes[variable]
 
     def nodes(self) -> Iterator[int]:
         """The nodes below the root, children before parents."""
@@ -102,12 +114,18 @@ class Circuit:
 
     def map(self, fn: TensorMap) -> Circuit:
         """The same circuit with ``fn`` applied to every parameter tensor."""
+        return self.map_layers(lambda layer: layer.map(fn))
+
+    def map_layers(self, fn: Callable[[InputLayer | InnerLayer], InputLayer | InnerLayer]) -> Circuit:
+        """The same circuit with other layers of the same units; a layer shared by several nodes stays shared."""
         out = Circuit()
         out.graph, out.root = self.graph.copy(), self.root
-        mapped: dict[int, InputLayer | InnerLayer] = {}  # a layer shared by several nodes stays shared
+        mapped: dict[int, InputLayer | InnerLayer] = {}
         for node in self.graph:
             layer = self.layer(node)
-            out.graph.nodes[node]["layer"] = mapped.setdefault(id(layer), layer.map(fn))
+            if id(layer) not in mapped:
+                mapped[id(layer)] = fn(layer)
+            out.graph.nodes[node]["layer"] = mapped[id(layer)]
         return out
 
     def parameters(self) -> list[Tensor]:

@@ -26,7 +26,7 @@ from ..circuits.automaton import Automaton
 from ..circuits.chain import Chain
 from ..circuits.circuit import Circuit
 from ..errors import CircuitError, EvidenceError
-from ..layers import Continuous, InputLayer
+from ..layers import Continuous, InnerLayer, InputLayer
 from . import messages
 from .contract import apply, emit, outer
 from .evidence import Evidence, EvidenceLike, as_evidence, holds_weights
@@ -237,7 +237,9 @@ def _last(values: Any) -> Any:
 
 
 Choose = Callable[[Float[Tensor, "batch vocab"]], Int[Tensor, " batch"]]
-Place = Callable[[Continuous, Int[Tensor, " batch"]], Float[Tensor, " batch"]]  # a value, given the unit chosen
+Place = Callable[
+    [Continuous, Int[Tensor, " batch"]], Float[Tensor, " batch"]
+]  # a value, given the unit chosen
 
 
 def sample(
@@ -261,6 +263,7 @@ def sample(
         return torch.multinomial(logits.softmax(1), 1, generator=generator).squeeze(1)
 
     rows = torch.arange(batch).repeat(num_samples)
+
     def value(layer: Continuous, unit: Tensor) -> Tensor:
         return layer.draw(unit, generator)
 
@@ -332,7 +335,9 @@ def _in_order(
         units = emit(semiring, model.inputs, apply(semiring, model.left.T, alpha), value)
         alpha = apply(semiring, model.right.T, units)
     if not model.vocab_size:
-        score = _total(model, semiring, _prepare(model, torch.stack(chosen, 1), None)[0], len(variables), None)
+        score = _total(
+            model, semiring, _prepare(model, torch.stack(chosen, 1), None)[0], len(variables), None
+        )
     return torch.stack(chosen, 1), score
 
 
@@ -374,7 +379,7 @@ def entropy(model: Model, *, n: int | None = None, joint: bool = False) -> Float
 
     with torch.enable_grad():  # unrolled, a chain counts its transitions between latent states and no other
         circuit = model if isinstance(model, Circuit) else model.unroll(len(_prepare(model, None, n)[1]))
-        log_z = partition(circuit.map(watch), semiring=Real())
+        log_z = partition(circuit.map_layers(_free_weights).map(watch), semiring=Real())
         if log_z == -torch.inf:
             raise CircuitError("entropy: the model gives weight to no sequence, so there is no distribution")
         parameters = list(leaves.values())
@@ -383,6 +388,14 @@ def entropy(model: Model, *, n: int | None = None, joint: bool = False) -> Float
         torch.special.xlogy(g * p, p).sum() for p, g in zip(parameters, grads, strict=True) if g is not None
     ]
     return (log_z - torch.stack(terms).sum()).detach()
+
+
+def _free_weights(layer: InputLayer | InnerLayer) -> InputLayer | InnerLayer:
+    if isinstance(layer, Continuous):
+        raise CircuitError(
+            f"entropy: {layer!r} is over a continuous variable, whose density has no entropy of weights"
+        )
+    return layer.relaxed() if isinstance(layer, InputLayer) else layer
 
 
 __all__ = ["conditional", "count", "entropy", "log_marginal", "mpe", "partition", "sample", "support"]

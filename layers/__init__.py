@@ -4,18 +4,26 @@ Inside the engine the unit axes of a message come first and the batch last (gath
 then contiguous); at the public face the batch comes first.
 """
 
+from .gaussian import Continuous, Gaussian
 from .inner import Hadamard, InnerLayer, Kronecker, Sum
 from .input import Categorical, Constant, InputLayer, Labels, RowKron
 from .operator import Dense, Diagonal, Identity, Incidence, Kron, Leaf, Monarch, Operator, Structured
+from .table import Bernoulli, Binomial, Embedding, Indicator, Table
 
 __all__ = [
+    "Bernoulli",
+    "Binomial",
     "Categorical",
     "Constant",
+    "Continuous",
     "Dense",
     "Diagonal",
+    "Embedding",
+    "Gaussian",
     "Hadamard",
     "Identity",
     "Incidence",
+    "Indicator",
     "InnerLayer",
     "InputLayer",
     "Kron",
@@ -27,4 +35,5 @@ __all__ = [
     "RowKron",
     "Structured",
     "Sum",
+    "Table",
 ]

@@ -1,4 +1,4 @@
-"""Input layers: J units over one categorical variable with V values.
+"""Input layers: J units over one variable with V values (V = 0: a real number; see :mod:`tractile.layers.gaussian`).
 
 An input layer is a matrix B of shape (J, V), held in factors: for each value v, column B[:, v] is an outer product over
 the unit axes ``unit_dims``. Against evidence it is asked four things, all of them contractions of B:
@@ -7,6 +7,9 @@ the unit axes ``unit_dims``. Against evidence it is asked four things, all of th
     weighted values     Σ_v B[:, v] w(v)        one of a set (0/1), marginalised (ones), soft (any non-negative w)
     total               Σ_v B[:, v]             totals(), computed once
     open                B itself, its token axis kept: the query variable
+
+For learning it says what its parameters keep to (``constraints``), and what maximises the expected log-likelihood given
+the derivatives of log p (``maximise``; expected counts are parameter × derivative).
 """
 
 from __future__ import annotations
@@ -18,9 +21,23 @@ from math import prod
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
+from torch.distributions import constraints
+from torch.distributions.constraints import Constraint
 
-from ..errors import ShapeError
+from ..errors import CircuitError, ShapeError
 from .operator import Factor, Incidence, Label, TensorMap
+
+
+def normalised_counts(
+    weight: Float[Tensor, "*rows cols"], derivative: Float[Tensor, "*rows cols"], pseudocount: float = 0.0
+) -> Float[Tensor, "*rows cols"]:
+    """The rows of expected counts w ∘ ∂ log p/∂w, normalised: the M-step of EM.
+
+    ``pseudocount`` is added wherever the weight is not zero; a row that is never used stays as it is.
+    """
+    counts = weight * derivative + pseudocount * (weight > 0)
+    total = counts.sum(-1, keepdim=True)
+    return torch.where(total > 0, counts / total.clamp(min=torch.finfo(total.dtype).tiny), weight)
 
 
 class InputLayer(ABC):
@@ -39,8 +56,8 @@ class InputLayer(ABC):
         """The factors of B under one label for each unit axis and one for the token; inner labels count up from ``fresh``."""
 
     @abstractmethod
-    def columns(self, tokens: Int[Tensor, " batch"]) -> tuple[Float[Tensor, "units batch"], ...]:
-        """B[:, tokens] as one matrix for each unit axis: given the token, the row-wise Kronecker product is an outer product."""
+    def columns(self, tokens: Int[Tensor, " batch"]) -> tuple[Float[Tensor, "*units batch"], ...]:
+        """B[:, tokens] as one block for each run of unit axes: given the token, a row-wise Kronecker product is an outer one."""
 
     @abstractmethod
     def map(self, fn: TensorMap) -> InputLayer:
@@ -50,12 +67,30 @@ class InputLayer(ABC):
     def parameters(self) -> list[Tensor]:
         """The real-valued parameter tensors, in a fixed order."""
 
+    def times(self, other: InputLayer) -> InputLayer:
+        """The layer x ↦ a(x) ⊗ b(x): one unit for each pair of units."""
+        return RowKron(self, other)
+
+    def constraints(self) -> list[Constraint]:
+        """What each parameter keeps to, as in ``torch.distributions``: here, rows that are distributions."""
+        return [constraints.simplex for _ in self.parameters()]
+
+    def relaxed(self) -> InputLayer:
+        """The same function with every weight a parameter: derivatives by them say all that there is to learn."""
+        return self
+
+    def maximise(self, derivatives: Sequence[Tensor], pseudocount: float) -> list[Tensor]:
+        """The parameters that maximise the expected log-likelihood, given ∂ log p/∂θ for each parameter θ of ``relaxed()``."""
+        if self.parameters():
+            raise CircuitError(f"{self!r} has no closed-form maximum for EM: learn it by gradients")
+        return []
+
     def dense(self) -> Float[Tensor, "units vocab"]:
         """B written out as (J, V). For tests and small layers only."""
         columns = self.columns(torch.arange(self.vocab_size))
-        out = columns[0]
+        out = columns[0].flatten(0, -2)
         for c in columns[1:]:
-            out = (out[:, None, :] * c[None]).flatten(0, 1)
+            out = (out[:, None, :] * c.flatten(0, -2)[None]).flatten(0, 1)
         return out
 
     def __repr__(self) -> str:
@@ -63,28 +98,31 @@ class InputLayer(ABC):
 
 
 class Categorical(InputLayer):
-    """J categorical distributions (or any non-negative weights): B of shape (J, V) is given."""
+    """J categorical distributions (or any non-negative weights): B of shape (J, V) is given; (J_1, …, J_k, V) has k unit axes."""
 
-    def __init__(self, weight: Float[Tensor, "units vocab"]) -> None:
-        if weight.ndim != 2 or 0 in weight.shape or not weight.is_floating_point():
+    def __init__(self, weight: Float[Tensor, "*units vocab"]) -> None:
+        if weight.ndim < 2 or 0 in weight.shape or not weight.is_floating_point():
             raise ShapeError(
-                "Categorical: the weight must be a non-empty floating-point (units, vocab) matrix, "
+                "Categorical: the weight must be a non-empty floating-point (units, vocab) tensor, "
                 f"not of shape {tuple(weight.shape)} and {weight.dtype}"
             )
         self.weight = weight
-        self.unit_dims, self.vocab_size = (weight.shape[0],), weight.shape[1]
+        self.unit_dims, self.vocab_size = tuple(weight.shape[:-1]), weight.shape[-1]
 
     def factors(self, units: Sequence[Label], token: Label, fresh: Label) -> list[Factor]:
-        return [(self.weight, (units[0], token))]
+        return [(self.weight, (*units, token))]
 
-    def columns(self, tokens: Int[Tensor, " batch"]) -> tuple[Float[Tensor, "units batch"], ...]:
-        return (self.weight.index_select(1, tokens),)
+    def columns(self, tokens: Int[Tensor, " batch"]) -> tuple[Float[Tensor, "*units batch"], ...]:
+        return (self.weight.index_select(-1, tokens),)
 
     def map(self, fn: TensorMap) -> Categorical:
         return Categorical(fn(self.weight))
 
     def parameters(self) -> list[Tensor]:
         return [self.weight]
+
+    def maximise(self, derivatives: Sequence[Tensor], pseudocount: float) -> list[Tensor]:
+        return [normalised_counts(self.weight, derivatives[0], pseudocount)]
 
 
 class Labels(InputLayer):
@@ -119,7 +157,7 @@ class Labels(InputLayer):
     def factors(self, units: Sequence[Label], token: Label, fresh: Label) -> list[Factor]:
         return [(self.incidence, (units[0], fresh)), (self.classes, (fresh, token))]
 
-    def columns(self, tokens: Int[Tensor, " batch"]) -> tuple[Float[Tensor, "units batch"], ...]:
+    def columns(self, tokens: Int[Tensor, " batch"]) -> tuple[Float[Tensor, "*units batch"], ...]:
         device = tokens.device
         klass = self.token_class.to(device)[tokens]
         onehot = torch.zeros(self.num_classes, len(tokens), device=device)
@@ -142,6 +180,10 @@ class RowKron(InputLayer):
     """The row-wise Kronecker product: B[:, v] = A[:, v] ⊗ B[:, v] for each token v (Dang et al. 2026, Thm 4.4); lazy."""
 
     def __init__(self, a: InputLayer, b: InputLayer) -> None:
+        if not a.vocab_size or not b.vocab_size:
+            raise ShapeError(
+                f"RowKron: {a!r} and {b!r} must be tables; multiply continuous layers by ``a.times(b)``"
+            )
         if a.vocab_size != b.vocab_size:
             raise ShapeError(f"RowKron: the vocabularies differ, {a.vocab_size} and {b.vocab_size} tokens")
         self.a, self.b = a, b
@@ -153,7 +195,7 @@ class RowKron(InputLayer):
         used = [label for _, labels in first for label in labels]
         return first + self.b.factors(units[split:], token, max(fresh, max(used) + 1))
 
-    def columns(self, tokens: Int[Tensor, " batch"]) -> tuple[Float[Tensor, "units batch"], ...]:
+    def columns(self, tokens: Int[Tensor, " batch"]) -> tuple[Float[Tensor, "*units batch"], ...]:
         return self.a.columns(tokens) + self.b.columns(tokens)
 
     def map(self, fn: TensorMap) -> RowKron:
@@ -161,6 +203,12 @@ class RowKron(InputLayer):
 
     def parameters(self) -> list[Tensor]:
         return self.a.parameters() + self.b.parameters()
+
+    def constraints(self) -> list[Constraint]:
+        return self.a.constraints() + self.b.constraints()
+
+    def relaxed(self) -> RowKron:
+        return RowKron(self.a.relaxed(), self.b.relaxed())
 
 
 class Constant(InputLayer):
@@ -172,7 +220,7 @@ class Constant(InputLayer):
     def factors(self, units: Sequence[Label], token: Label, fresh: Label) -> list[Factor]:
         return [(torch.ones(1), (u,)) for u in units]
 
-    def columns(self, tokens: Int[Tensor, " batch"]) -> tuple[Float[Tensor, "units batch"], ...]:
+    def columns(self, tokens: Int[Tensor, " batch"]) -> tuple[Float[Tensor, "*units batch"], ...]:
         return tuple(torch.ones(1, 1) for _ in self.unit_dims)
 
     def map(self, fn: TensorMap) -> Constant:

@@ -1,0 +1,150 @@
+"""Continuous input layers: units that are densities over a real variable, so there is no table B.
+
+    Gaussian     unit j at x is exp(log_mass_j) · N(x; μ_j, σ²_j)
+
+The engine asks for the logarithm of the density (no distance from the mean underflows), for the mass ∫ and for the peak
+max_x, which a marginalised variable is worth where sums are sums and where they are maxima. A product of two Gaussians
+is a Gaussian with a mass of its own, so layers of them are closed under multiplication.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from math import log, pi
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+from torch.distributions import constraints
+from torch.distributions.constraints import Constraint
+
+from ..errors import CircuitError, ShapeError
+from .input import InputLayer
+from .operator import Factor, Label, TensorMap
+
+
+class Continuous(InputLayer):
+    """J densities over a real variable; ``vocab_size`` is 0."""
+
+    vocab_size = 0
+
+    @abstractmethod
+    def log_density(self, values: Float[Tensor, " batch"]) -> Float[Tensor, "*units batch"]:
+        """The logarithm of each unit at each value."""
+
+    @abstractmethod
+    def log_mass(self) -> Float[Tensor, "*units"]:
+        """log ∫ of each unit: 0 for a distribution."""
+
+    @abstractmethod
+    def log_peak(self) -> Float[Tensor, "*units"]:
+        """log max_x of each unit."""
+
+    @abstractmethod
+    def draw(
+        self, unit: Int[Tensor, " batch"], generator: torch.Generator | None = None
+    ) -> Float[Tensor, " batch"]:
+        """A value drawn from each of these units (numbered along the unit axes multiplied out)."""
+
+    @abstractmethod
+    def mode(self, unit: Int[Tensor, " batch"]) -> Float[Tensor, " batch"]:
+        """The most probable value of each of these units."""
+
+    def factors(self, units: Sequence[Label], token: Label, fresh: Label) -> list[Factor]:
+        raise CircuitError(f"{self!r} is over a continuous variable: it has no table of values")
+
+    def columns(self, tokens: Int[Tensor, " batch"]) -> tuple[Float[Tensor, "*units batch"], ...]:
+        raise CircuitError(f"{self!r} is over a continuous variable: it has no table of values")
+
+
+class Gaussian(Continuous):
+    """Normal distributions with ``mean`` and ``variance`` (J,), each times exp(``log_mass``), which is 0 unless given.
+
+    Learning keeps variances at or above ``min_variance``. Raises :class:`ShapeError` where shapes differ or a variance
+    is not positive.
+    """
+
+    def __init__(
+        self,
+        mean: Float[Tensor, "*units"],
+        variance: Float[Tensor, "*units"],
+        log_mass: Float[Tensor, "*units"] | None = None,
+        *,
+        min_variance: float = 1e-6,
+    ) -> None:
+        if not mean.ndim or not mean.numel() or mean.shape != variance.shape or not mean.is_floating_point():
+            raise ShapeError(
+                f"Gaussian: mean and variance must have one non-empty shape, not {tuple(mean.shape)} and "
+                f"{tuple(variance.shape)}"
+            )
+        if log_mass is not None and log_mass.shape != mean.shape:
+            raise ShapeError(
+                f"Gaussian: log_mass must have the shape {tuple(mean.shape)}, not {tuple(log_mass.shape)}"
+            )
+        if not bool((variance > 0).all()):
+            raise ShapeError("Gaussian: variances must be positive")
+        self.mean, self.variance, self._log_mass, self.min_variance = mean, variance, log_mass, min_variance
+        self.unit_dims = tuple(mean.shape)
+
+    def log_density(self, values: Float[Tensor, " batch"]) -> Float[Tensor, "*units batch"]:
+        x = values.to(self.mean.dtype)
+        return self.log_mass()[..., None] + _log_normal(x, self.mean[..., None], self.variance[..., None])
+
+    def log_mass(self) -> Float[Tensor, "*units"]:
+        return torch.zeros_like(self.mean) if self._log_mass is None else self._log_mass
+
+    def log_peak(self) -> Float[Tensor, "*units"]:
+        return self.log_mass() + _log_normal(self.mean, self.mean, self.variance)
+
+    def draw(
+        self, unit: Int[Tensor, " batch"], generator: torch.Generator | None = None
+    ) -> Float[Tensor, " batch"]:
+        mean, deviation = self.mean.flatten()[unit], self.variance.flatten()[unit].sqrt()
+        noise = torch.randn(unit.shape, dtype=mean.dtype, device=mean.device, generator=generator)
+        return mean + deviation * noise
+
+    def mode(self, unit: Int[Tensor, " batch"]) -> Float[Tensor, " batch"]:
+        return self.mean.flatten()[unit]
+
+    def times(self, other: InputLayer) -> Gaussian:
+        if not isinstance(other, Gaussian):
+            raise CircuitError(f"multiply: {self!r} times {other!r} is not a layer; both must be Gaussian")
+        shape = (*self.unit_dims, *other.unit_dims)
+        ones = (1,) * len(other.unit_dims)
+        m, v, a = (t.reshape(*self.unit_dims, *ones) for t in (self.mean, self.variance, self.log_mass()))
+        n, w, b = other.mean, other.variance, other.log_mass()
+        variance = (v * w / (v + w)).expand(shape)
+        return Gaussian((m * w + n * v) / (v + w), variance, a + b + _log_normal(m, n, v + w))
+
+    def map(self, fn: TensorMap) -> Gaussian:
+        log_mass = None if self._log_mass is None else fn(self._log_mass)
+        return Gaussian(fn(self.mean), fn(self.variance), log_mass, min_variance=self.min_variance)
+
+    def parameters(self) -> list[Tensor]:
+        return [self.mean, self.variance, *([] if self._log_mass is None else [self._log_mass])]
+
+    def constraints(self) -> list[Constraint]:
+        return [constraints.real, constraints.positive, constraints.real][: len(self.parameters())]
+
+    def relaxed(self) -> Gaussian:
+        return Gaussian(self.mean, self.variance, self.log_mass())
+
+    def maximise(self, derivatives: Sequence[Tensor], pseudocount: float) -> list[Tensor]:
+        """The derivative by log_mass is how much data each unit takes; those by mean and variance give its moments."""
+        if self._log_mass is not None:
+            raise CircuitError(f"{self!r} has masses of its own: EM needs distributions")
+        by_mean, by_variance, taken = derivatives
+        total = taken + pseudocount  # the pseudocounts are spread as the unit is now
+        used = total > 0
+        total = torch.where(used, total, 1)
+        shift = self.variance * by_mean / total  # the new mean minus the old one
+        spread = self.variance + 2 * self.variance**2 * by_variance / total - shift**2
+        return [
+            torch.where(used, self.mean + shift, self.mean),
+            torch.where(used, spread.clamp(min=self.min_variance), self.variance),
+        ]
+
+
+def _log_normal(x: Tensor, mean: Tensor, variance: Tensor) -> Tensor:
+    return -0.5 * ((x - mean) ** 2 / variance + variance.log() + log(2 * pi))
