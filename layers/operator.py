@@ -66,7 +66,8 @@ class Operator(ABC):
         """The matrix written out. For tests and small operators only."""
         result = torch.ones(1, 1, dtype=torch.float64)
         for leaf in self.leaves():
-            result = torch.kron(result, leaf.matrix().to(result.dtype))
+            matrix = leaf.matrix().to(result.dtype)
+            result = (result[:, None, :, None] * matrix[:, None]).flatten(2).flatten(0, 1)  # torch.kron fails on some strides
         return result
 
     @abstractmethod
@@ -210,6 +211,9 @@ class Incidence(Structured):
             or int(col.max()) >= shape[1]
         ):
             raise ShapeError(f"Incidence: an index lies outside the shape {shape}")
+        listed = self._trivial(row, shape[0]) or self._trivial(col, shape[1])  # then they are
+        if not listed and len(torch.unique(row.long() * shape[1] + col.long())) < len(row):
+            raise ShapeError("Incidence: a position is named twice")
         self.row, self.col = row.long(), col.long()
         self.row_dims, self.col_dims = (shape[0],), (shape[1],)
         self._indices: dict[torch.device, tuple[Tensor | None, Tensor | None]] = {}
@@ -283,9 +287,13 @@ class Monarch(Structured):
         *,
         transposed: bool = False,
     ) -> None:
-        dims = tuple(weights[0].shape[:-1])
+        dims = tuple(weights[0].shape[:-1]) if weights else ()
         self.weights, self.dims, self.transposed = list(weights), dims, transposed
         self.axes = tuple(axes) if axes is not None else tuple(reversed(range(len(dims))))
+        if not dims or len(self.axes) != len(weights) or not all(0 <= a < len(dims) for a in self.axes):
+            raise ShapeError(
+                f"Monarch: needs one axis of {dims} for each factor, not {self.axes} for {len(weights)}"
+            )
         for weight, axis in zip(self.weights, self.axes, strict=True):
             if tuple(weight.shape) != (*dims, dims[axis]):
                 raise ShapeError(
