@@ -87,7 +87,7 @@ class ReferenceNextToken:
 
     def _future(self, tokens, budget):
         """p_hmm(C | tokens) with `budget` tokens left."""
-        if budget == 0:
+        if budget == 0 or not self.fsa.states(tokens):
             return float(self.fsa.accepts(tokens))
         key = (tokens, budget)
         if key not in self._memo:

@@ -1,0 +1,165 @@
+"""`ConstraintLogitsProcessor` in `model.generate`: sampling, beams and batches always satisfy the constraint."""
+
+import math
+
+import pytest
+import torch
+from smc_reference import Fsa, ReferenceNextToken, as_automaton
+from transformers import LlamaConfig, LlamaForCausalLM
+
+import tractile as tt
+
+V, EOS, PAD = 12, 2, 0
+# The text is a run of 3s and 4s with exactly two 5s, the second the last; then the end.
+EDGES = [(0, [3, 4], 0), (0, 5, 1), (1, [3, 4], 1), (1, 5, 2), (2, EOS, 3), (3, EOS, 3)]
+FSA = Fsa(EDGES, 0, [3], V, EOS)
+HMM = tt.HMM.random(4, V, seed=1, dtype=torch.float64)
+
+
+@pytest.fixture(scope="module")
+def model():
+    torch.manual_seed(0)
+    config = LlamaConfig(
+        vocab_size=V,
+        hidden_size=32,
+        intermediate_size=48,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        initializer_range=0.4,
+        bos_token_id=1,
+        eos_token_id=EOS,
+        pad_token_id=PAD,
+    )
+    return LlamaForCausalLM(config).eval()
+
+
+PROMPTS = torch.tensor(
+    [[PAD, PAD, 1, 7], [1, 8, 9, 10], [PAD, 1, 5, 5]]
+)  # unequal lengths, padded on the left
+
+
+def generate(model, processor, prompts=PROMPTS, **settings):
+    torch.manual_seed(3)
+    output = model.generate(
+        input_ids=prompts,
+        attention_mask=(prompts != PAD).long(),
+        logits_processor=[processor],
+        pad_token_id=PAD,
+        eos_token_id=EOS,
+        **settings,
+    )
+    return output[:, prompts.shape[1] :].tolist()
+
+
+def satisfied(tokens):
+    if EOS not in tokens:
+        return False
+    text = tokens[: tokens.index(EOS) + 1]
+    return FSA.accepts(text) and all(token in (EOS, PAD) for token in tokens[len(text) :])
+
+
+@pytest.mark.parametrize("hmm", [None, HMM], ids=["gcd", "pgcd"])
+@pytest.mark.parametrize("budget", [3, 4, 9])
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"do_sample": False},
+        {"do_sample": True, "num_return_sequences": 20},
+        {"do_sample": True, "temperature": 2.0, "top_k": 3, "num_return_sequences": 20},
+        {"num_beams": 2, "do_sample": False},
+        {"num_beams": 4, "do_sample": False, "num_return_sequences": 2},
+        {"num_beams": 3, "do_sample": True},
+    ],
+    ids=["greedy", "sampling", "top-k", "beams", "many beams", "sampled beams"],
+)
+def test_every_output_satisfies_the_constraint_within_the_budget(model, settings, budget, hmm):
+    processor = tt.ConstraintLogitsProcessor(as_automaton(FSA), hmm, max_new_tokens=budget)
+    outputs = generate(model, processor, max_new_tokens=budget, **settings)
+    returned = settings.get("num_return_sequences", 1)
+    assert len(outputs) == 3 * returned
+    if budget == 3 and "num_beams" in settings:
+        outputs = outputs[
+            ::returned
+        ]  # three tokens admit one sequence: no second beam can satisfy the constraint
+    for tokens in outputs:
+        assert satisfied(tokens), tokens
+
+
+def test_without_the_processor_the_model_does_not():
+    """The model must not satisfy the constraint by itself, or the tests above say nothing."""
+    torch.manual_seed(0)
+    tokens = torch.randint(3, V, (50, 9)).tolist()
+    assert not any(satisfied([*x, EOS]) for x in tokens)
+
+
+def test_generating_past_the_budget_gives_end_of_sequence(model):
+    processor = tt.ConstraintLogitsProcessor(as_automaton(FSA), max_new_tokens=4)
+    for settings in ({"do_sample": True, "num_return_sequences": 10}, {"num_beams": 2, "do_sample": False}):
+        processor.reset()
+        for tokens in generate(model, processor, max_new_tokens=20, **settings):
+            assert satisfied(tokens)
+            assert tokens.index(EOS) < 4
+
+
+def test_a_processor_can_be_used_again(model):
+    processor = tt.ConstraintLogitsProcessor(as_automaton(FSA), max_new_tokens=8)
+    first = generate(model, processor, do_sample=True, max_new_tokens=8)
+    assert generate(model, processor, do_sample=True, max_new_tokens=8) == first
+    shorter = PROMPTS[1:2, :2]
+    assert all(map(satisfied, generate(model, processor, prompts=shorter, do_sample=True, max_new_tokens=8)))
+    processor.reset()
+    assert generate(model, processor, do_sample=True, max_new_tokens=8) == first
+
+
+def truth(prefix, budget, logits, hmm=None, strength=1.0):
+    """The formula of the module, by enumeration."""
+    query = ReferenceNextToken(FSA, budget, hmm).start(1)
+    for token in prefix:
+        query.advance(torch.tensor([token]))
+    gain = strength * (query.lookahead() - query.log_lookahead()[:, None])[0] if hmm else torch.zeros(V)
+    return (logits + gain).masked_fill(~query.mask()[0], -math.inf)
+
+
+@pytest.mark.parametrize(("hmm", "strength"), [(None, 1.0), (HMM, 1.0), (HMM, 0.5)])
+def test_scores_are_the_formula_for_rows_in_any_order(hmm, strength):
+    """Rows advance, are copied, dropped and reordered as beams are; every score is compared with enumeration."""
+    generator = torch.Generator().manual_seed(0)
+    budget, prompt = 7, [1, 9]
+    processor = tt.ConstraintLogitsProcessor(as_automaton(FSA), hmm, max_new_tokens=budget, strength=strength)
+    rows = [[], [], []]
+    for parents in ([0, 1, 2], [2, 1, 0], [0, 0, 0], [1, 2, 2], [2, 0, 1], [0, 1, 2]):
+        logits = torch.randn(3, V, generator=generator, dtype=torch.float64)
+        scores = processor(torch.tensor([prompt + row for row in rows]), logits)
+        for row, score, raw in zip(rows, scores, logits, strict=True):
+            torch.testing.assert_close(score, truth(row, budget, raw, hmm, strength), rtol=1e-6, atol=1e-6)
+        rows = [[*rows[i], int(scores[i].softmax(0).multinomial(1, generator=generator))] for i in parents]
+        if EOS in sum(rows, []):
+            break
+    assert len(rows[0]) >= 2
+
+
+def test_rows_that_jump_are_followed_from_the_prompt():
+    """Assisted decoding rolls rows back and appends several tokens at once."""
+    processor = tt.ConstraintLogitsProcessor(as_automaton(FSA), max_new_tokens=7)
+    logits, prompt = torch.zeros(1, V), [1, 9]
+    for prefix in ([], [3], [3, 4, 5], [3, 4], [3, 4, 4, 4], [4]):
+        scores = processor(torch.tensor([prompt + prefix]), logits)
+        torch.testing.assert_close(scores[0], truth(prefix, 7, logits[0]))
+
+
+def test_outputs_beyond_the_vocabulary_are_never_offered():
+    processor = tt.ConstraintLogitsProcessor(as_automaton(FSA), max_new_tokens=7)
+    scores = processor(torch.tensor([[1]]), torch.zeros(1, V + 5))
+    assert scores.shape == (1, V + 5)
+    assert bool(scores[0, V:].isneginf().all())
+
+
+def test_errors():
+    fa = as_automaton(FSA)
+    with pytest.raises(tt.BudgetTooSmall):
+        tt.ConstraintLogitsProcessor(fa, max_new_tokens=2)(torch.tensor([[1]]), torch.zeros(1, V))
+    with pytest.raises(tt.VocabularyMismatch):
+        tt.ConstraintLogitsProcessor(fa, max_new_tokens=7)(torch.tensor([[1]]), torch.zeros(1, V - 1))
+    with pytest.raises(tt.TractileError, match="end-of-sequence"):
+        tt.ConstraintLogitsProcessor(as_automaton(Fsa(EDGES, 0, [3], V)), max_new_tokens=7)

@@ -1,0 +1,256 @@
+"""Language models: cached and padded rows against a plain full forward pass; circuits and tables against enumeration."""
+
+import itertools
+import math
+
+import pytest
+import torch
+from smc_reference import hmm_next, random_table, sequence_log_prob
+from transformers import (
+    AutoModelForCausalLM,
+    AutoTokenizer,
+    GPT2Config,
+    GPT2LMHeadModel,
+    LlamaConfig,
+    LlamaForCausalLM,
+)
+
+import tractile as tt
+
+V, EOS = 50, 2
+
+
+def llama(**settings):
+    torch.manual_seed(0)
+    config = LlamaConfig(
+        vocab_size=V,
+        hidden_size=32,
+        intermediate_size=48,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        max_position_embeddings=24,
+        initializer_range=0.3,
+        **settings,
+    )
+    return LlamaForCausalLM(config).eval()
+
+
+def gpt2():
+    torch.manual_seed(1)
+    config = GPT2Config(vocab_size=V, n_embd=32, n_layer=2, n_head=4, n_positions=24, initializer_range=0.3)
+    return GPT2LMHeadModel(config).eval()
+
+
+MODELS = {"llama": llama, "sliding window": lambda: sliding(), "gpt2": gpt2}
+
+
+def sliding():
+    """Attention over a window shorter than the sequences."""
+    from transformers import MistralConfig, MistralForCausalLM
+
+    torch.manual_seed(2)
+    config = MistralConfig(
+        vocab_size=V,
+        hidden_size=32,
+        intermediate_size=48,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        max_position_embeddings=24,
+        sliding_window=4,
+        initializer_range=0.3,
+    )
+    return MistralForCausalLM(config).eval()
+
+
+def plain(model, tokens, temperature=1.0):
+    """log p(next token | tokens) by one pass without cache, mask or padding."""
+    with torch.no_grad():
+        logits = model(input_ids=torch.tensor([tokens]), use_cache=False).logits[0, -1]
+    return torch.log_softmax(logits / temperature, dim=-1)
+
+
+@pytest.mark.parametrize("temperature", [1.0, 0.7])
+@pytest.mark.parametrize(
+    "prompts", [[[5, 6, 7]], [[3], [4, 5, 6, 7, 8, 9], [10, 11]]], ids=["one", "unequal"]
+)
+@pytest.mark.parametrize("name", MODELS)
+def test_equal_to_a_full_forward_pass_through_advance_and_select(name, prompts, temperature):
+    model = MODELS[name]()
+    lm = tt.TransformersLM(model, None, temperature, eos_token_id=EOS)
+    lm.start(prompts)
+    rows = [list(prompt) for prompt in prompts]
+    generator = torch.Generator().manual_seed(0)
+
+    def check():
+        expected = torch.stack([plain(model, row, temperature) for row in rows])
+        torch.testing.assert_close(lm.log_probs(), expected, rtol=1e-4, atol=1e-4)
+
+    check()
+    for indices in (None, [0, 0, len(prompts) - 1], None, [2, 1, 1, 0, 0], [3, 0], None):
+        if indices is not None:
+            lm.select(torch.tensor(indices))
+            rows = [list(rows[i]) for i in indices]
+            check()
+        tokens = torch.randint(3, V, (len(rows),), generator=generator)
+        lm.advance(tokens)
+        rows = [[*row, int(token)] for row, token in zip(rows, tokens, strict=True)]
+        check()
+
+
+def test_rows_stay_at_the_end_of_sequence():
+    lm = tt.TransformersLM(llama(), None, eos_token_id=EOS)
+    lm.start([[3], [4, 5]])
+    lm.advance(torch.tensor([EOS, 7]))
+    log_probs = lm.log_probs()
+    assert log_probs[0, EOS] == 0
+    assert bool(log_probs[0].exp().sum() == 1)
+    torch.testing.assert_close(log_probs[1], plain(llama(), [4, 5, 7]), rtol=1e-4, atol=1e-4)
+    lm.select(torch.tensor([1, 0, 0]))
+    lm.advance(torch.tensor([8, EOS, EOS]))
+    assert lm.log_probs()[:, EOS].tolist()[1:] == [0.0, 0.0]
+    assert lm.log_probs()[0, EOS] < 0
+
+
+def test_an_end_of_sequence_token_in_the_prompt_ends_nothing():
+    for lm in (
+        tt.TransformersLM(llama(), None, eos_token_id=EOS),
+        tt.TableLM(random_table(3, 1, seed=0), EOS),
+        tt.CircuitLM(tt.HMM.random(3, 3, seed=0), EOS),
+    ):
+        lm.start([[1, EOS]])
+        assert lm.log_probs()[0, EOS] < 0
+
+
+def test_unused_outputs_are_left_out():
+    """Embedding matrices are often padded beyond the tokenizer."""
+
+    class Tokenizer:
+        eos_token_id = EOS
+
+        def __len__(self):
+            return V - 10
+
+        def __call__(self, text, add_special_tokens=True):
+            return type("Encoding", (), {"input_ids": [7]})
+
+        def decode(self, ids, **_):
+            return " ".join(map(str, ids))
+
+    lm = tt.TransformersLM(llama(), Tokenizer())
+    assert lm.vocab_size == V - 10
+    lm.start(["any"])
+    assert lm.log_probs().shape == (1, V - 10)
+    assert float(lm.log_probs().logsumexp(1)) == pytest.approx(0, abs=1e-5)
+    torch.testing.assert_close(
+        lm.log_probs()[0], plain(llama(), [7])[: V - 10].log_softmax(0), rtol=1e-4, atol=1e-4
+    )
+
+
+def test_past_the_last_position_is_an_error_that_says_so():
+    lm = tt.TransformersLM(llama(), None)
+    lm.start([[3] * 23])
+    lm.advance(torch.tensor([4]))
+    with pytest.raises(
+        tt.TractileError, match="25 tokens .* 24 positions; shorten the prompt or lower max_new_tokens"
+    ):
+        lm.advance(torch.tensor([4]))
+    with pytest.raises(tt.TractileError, match="30 tokens"):
+        lm.start([[3] * 30])
+
+
+def test_bad_input():
+    lm = tt.TransformersLM(llama(), None)
+    with pytest.raises(tt.TractileError, match="needs a tokenizer"):
+        lm.start(["text"])
+    with pytest.raises(tt.TractileError, match="no tokens"):
+        lm.start([[]])
+    with pytest.raises(tt.TractileError, match="temperature"):
+        tt.TransformersLM(llama(), None, 0.0)
+
+
+def test_a_real_model_with_its_tokenizer(shared_dir):
+    path = shared_dir / "models" / "stories260K"
+    model, tokenizer = AutoModelForCausalLM.from_pretrained(path), AutoTokenizer.from_pretrained(path)
+    lm = tt.TransformersLM(model, tokenizer)
+    prompts = ["Once upon a time, there was a", "The dog", ""]
+    lm.start(prompts)
+    expected = torch.stack(
+        [plain(model, tokenizer(p).input_ids or [tokenizer.bos_token_id]) for p in prompts]
+    )
+    torch.testing.assert_close(lm.log_probs(), expected, rtol=1e-3, atol=1e-3)
+    assert (lm.vocab_size, lm.eos_token_id) == (512, 2)
+    # A continuation keeps the space that a decoder drops at the beginning of a text.
+    ids = tokenizer(" there was a dog.", add_special_tokens=False).input_ids
+    whole = tokenizer("Once upon a time, there was a dog.", add_special_tokens=False).input_ids
+    assert tokenizer.decode(whole) == "Once upon a time, there was a dog."
+    half = len(whole) // 2
+    assert tokenizer.decode(whole[:half]) + lm.decode(whole[half:]) == tokenizer.decode(whole)
+    assert lm.decode([*ids, 2]) == lm.decode(ids)
+    assert lm.decode([]) == ""
+
+
+@pytest.mark.parametrize("transition", ["dense", "monarch"])
+def test_circuit_lm_is_the_hmm(transition):
+    hmm = tt.HMM.random(4, 3, transition=transition, seed=2, dtype=torch.float64)
+    lm = tt.CircuitLM(hmm)
+    for n in (1, 2, 4):
+        for x in itertools.product(range(3), repeat=n):
+            expected = math.prod(hmm_next(hmm, x[:t])[x[t]] for t in range(n))
+            assert sequence_log_prob(lm, x) == pytest.approx(math.log(expected), abs=1e-10)
+
+
+def test_circuit_lm_rows_prompts_and_end_of_sequence():
+    hmm = tt.HMM.random(4, 3, seed=3, dtype=torch.float64)
+    lm = tt.CircuitLM(hmm, eos_token_id=EOS)
+    lm.start([[0, 1], [1], ""])
+    for row, prefix in zip(lm.log_probs().exp(), [[0, 1], [1], []], strict=True):
+        assert row.tolist() == pytest.approx(hmm_next(hmm, prefix))
+    lm.select(torch.tensor([2, 0, 0]))
+    lm.advance(torch.tensor([1, EOS, 0]))
+    for row, expected in zip(
+        lm.log_probs().exp(), [hmm_next(hmm, [1]), [0, 0, 1], hmm_next(hmm, [0, 1, 0])], strict=True
+    ):
+        assert row.tolist() == pytest.approx(expected)
+    lm.advance(torch.tensor([0, EOS, 0]))
+    assert lm.log_probs()[1].exp().tolist() == [0, 0, 1]
+
+
+def test_circuit_lm_refuses_an_impossible_token():
+    eye = torch.eye(2, dtype=torch.float64)
+    lm = tt.CircuitLM(tt.HMM(eye[0], eye, eye))
+    lm.start([[]])
+    with pytest.raises(tt.TractileError, match="probability is zero"):
+        lm.advance(torch.tensor([1]))
+
+
+def test_table_lm_uses_the_longest_known_suffix():
+    table = {
+        (): torch.tensor([0.2, 0.8]).log(),
+        (1,): torch.tensor([0.3, 0.7]).log(),
+        (0, 1): torch.tensor([0.6, 0.4]).log(),
+    }
+    lm = tt.TableLM(table)
+    lm.start([[], [0], [1], [0, 1], [1, 0, 1], [1, 1]])
+    assert lm.log_probs()[:, 0].exp().tolist() == pytest.approx([0.2, 0.2, 0.3, 0.6, 0.6, 0.3])
+
+
+def test_table_lm_checks_its_table():
+    with pytest.raises(tt.TractileError, match=r"lacks the empty context"):
+        tt.TableLM({(1,): [0.0]})
+    with pytest.raises(tt.TractileError, match=r"context \(0,\) is not"):
+        tt.TableLM({(): [0.0, -math.inf], (0,): [0.0, 0.0]})
+    with pytest.raises(tt.VocabularyMismatch):
+        tt.TableLM({(): [0.0]}, eos_token_id=3)
+    with pytest.raises(tt.TractileError, match="as token ids"):
+        tt.TableLM({(): [0.0]}).start(["text"])
+
+
+def test_text_by_a_vocabulary_and_without_one():
+    class Vocabulary:
+        token_bytes = [b"a", "é".encode()[:1], None, "é".encode()[1:]]
+
+    table = {(): [math.log(0.25)] * 4}
+    assert tt.TableLM(table, 2, Vocabulary()).decode([0, 1, 3, 2, 2]) == "aé"
+    assert tt.TableLM(table, 2).decode([0, 1, 3, 2]) == "0 1 3"
