@@ -47,7 +47,7 @@ class ProductQuery(MaskQuery):
                 f"the HMM has {hmm.vocab_size} tokens, the automaton {automaton.vocab_size}"
             )
         super().__init__(automaton, horizon)
-        self.hmm, self._real = hmm, Real()
+        self.hmm, self._real, self._exclusive = hmm, Real(), automaton.is_deterministic
         emission = hmm.emission_probs
         top = emission.amax(0)
         self._emission = (
@@ -107,27 +107,37 @@ class ProductQuery(MaskQuery):
     def _score(self) -> tuple[Tensor, Tensor]:
         """(m, h): the product's and the HMM's absolute next-token log-weights, float64."""
         if self._scored is None:
-            prior = self._prior.to(self._emission.dtype) @ self._emission.T
-            h = prior.double().log() + self._prior_scale[:, None] + self._log_top
+            prior = (self._prior.to(self._emission.dtype) @ self._emission.T).log_().double()
+            h = prior.add_(self._prior_scale[:, None]).add_(self._log_top)
             self._scored = (self._product(), h)
         return self._scored
 
     def _product(self) -> Float[Tensor, "batch vocab"]:
         out = torch.full((len(self.remaining), self.vocab_size), -torch.inf, dtype=torch.float64)
         columns, scale, row, edge = self._columns()
+        edges, sizes = (x.tolist() for x in torch.unique_consecutive(edge, return_counts=True))
+        labels = [self._label(e) for e in edges]
+        is_wide = torch.tensor([emission is self._emission for _, emission in labels], dtype=torch.bool)
+        lines = is_wide.repeat_interleave(torch.tensor(sizes, dtype=torch.long))
+        wide = iter(
+            (columns[lines] @ self._emission.T).split([n for n, w in zip(sizes, is_wide, strict=True) if w])
+        )
         begin = 0
-        for e, size in zip(
-            *(x.tolist() for x in torch.unique_consecutive(edge, return_counts=True)), strict=True
-        ):
-            lines, begin = slice(begin, begin + size), begin + size
-            tokens, emission = self._label(e)
-            scores = columns[lines] @ emission.T
-            if len(emission) != len(tokens):
-                scores = scores[:, tokens]
-            exact = scores.double().log() + scale[lines, None] + self._log_top[tokens]
-            at = (row[lines][:, None], tokens[None])
-            out[at] = torch.logaddexp(out[at], exact)
-        return out
+        for size, (tokens, emission) in zip(sizes, labels, strict=True):
+            here, begin = slice(begin, begin + size), begin + size
+            if emission is self._emission:  # every token was scored, whether in the label or not
+                scores, at = next(wide), (row[here],)
+            else:
+                scores, at = columns[here] @ emission.T, (row[here][:, None], tokens[None])
+            scores = scores.log().double().add_(scale[here, None])
+            if emission is self._emission:
+                scores.masked_fill_(self._outside(tokens), -torch.inf)
+            # edges out of one state of a deterministic automaton share no token
+            out[at] = torch.maximum(out[at], scores) if self._exclusive else torch.logaddexp(out[at], scores)
+        return out.add_(self._log_top)
+
+    def _outside(self, tokens: Tensor) -> Tensor:
+        return torch.ones(self.vocab_size, dtype=torch.bool).index_fill_(0, tokens, False)
 
     def _columns(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """α_s ∘ Aβ[:, s'] for every live pair and alive edge, sorted by edge: (Q, H), log-scales, rows, edges, each (Q,)."""
