@@ -1,0 +1,314 @@
+"""Layers against their matrices written out: operators in every semiring, input layers, shapes and their errors."""
+
+import itertools
+import math
+
+import numpy as np
+import oracle
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from oracle import assert_log_close, log
+
+from tractile.errors import ShapeError
+from tractile.inference import Boolean, Counting, Log, MaxProduct, MinPlus, Real, contract
+from tractile.layers import (
+    Categorical,
+    Constant,
+    Dense,
+    Diagonal,
+    Hadamard,
+    Identity,
+    Incidence,
+    Kron,
+    Kronecker,
+    Labels,
+    Monarch,
+    RowKron,
+    Sum,
+)
+
+FEW = settings(max_examples=40, deadline=None)
+SEMIRINGS = [Real, Log, Boolean, Counting, MaxProduct, MinPlus]
+
+
+def tensor(array):
+    return torch.tensor(np.asarray(array), dtype=torch.float64)
+
+
+def random_leaf(rng, rows=None):
+    """(operator, its matrix by definition), with ``rows`` rows if given."""
+    rows = int(rng.integers(1, 5)) if rows is None else rows
+    kind = rng.choice(["dense", "identity", "diagonal", "incidence", "monarch"])
+    if kind == "dense":
+        m = rng.random((rows, int(rng.integers(1, 5)))) * (rng.random() < 0.8)
+        return Dense(tensor(m)), m
+    if kind == "identity":
+        return Identity(rows), np.eye(rows)
+    if kind == "diagonal":
+        d = rng.random(rows)
+        return Diagonal(tensor(d)), np.diag(d)
+    if kind == "incidence":
+        m = (rng.random((rows, int(rng.integers(1, 5)))) < 0.5) * 1.0
+        row, col = np.nonzero(m)
+        return Incidence(torch.tensor(row), torch.tensor(col), m.shape), m
+    dims = {1: (1,), 2: (2, 1), 3: (1, 3), 4: (2, 2)}.get(rows, (rows,))
+    weights = [oracle.rows(rng, *dims, d, zeros=0.2) for d in reversed(dims)]
+    return Monarch([tensor(w) for w in weights]), oracle.monarch_matrix(weights)
+
+
+def random_operator(rng):
+    parts = [random_leaf(rng) for _ in range(int(rng.integers(1, 4)))]
+    operator, matrix = parts[0]
+    for more, m in parts[1:]:
+        operator, matrix = Kron(operator, more), np.kron(matrix, m)
+    if rng.random() < 0.5:
+        operator, matrix = operator.T, matrix.T
+    return operator, matrix
+
+
+def times(semiring, matrix, x):
+    """M·x by the definition of each semiring, as a logarithm."""
+    if semiring in (Boolean, Counting):
+        matrix, x = (matrix > 0) * 1.0, (x > 0) * 1.0
+    products = matrix[:, :, None] * x[None]
+    if semiring in (MaxProduct, MinPlus):
+        return log(products.max(1))
+    out = products.sum(1)
+    return log((out > 0) * 1.0 if semiring is Boolean else out)
+
+
+@pytest.mark.parametrize("semiring", SEMIRINGS)
+@given(seed=st.integers(0, 2**31))
+@FEW
+def test_operators_applied_equal_their_matrices(semiring, seed):
+    rng = np.random.default_rng(seed)
+    operator, matrix = random_operator(rng)
+    assert operator.shape == matrix.shape
+    batch = int(rng.integers(1, 4))
+    x = rng.random((matrix.shape[1], batch)) * (rng.random((matrix.shape[1], batch)) < 0.8)
+    sr = semiring()
+    y = contract.apply(sr, operator, sr.lift(tensor(x).view(*operator.col_dims, batch), batched=True))
+    assert sr.shape(y) == (*operator.row_dims, batch)
+    assert_log_close(sr.log(y).reshape(-1, batch), times(semiring, matrix, x))
+
+
+@given(st.integers(0, 2**31))
+@FEW
+def test_the_matrix_written_out_and_the_transpose(seed):
+    rng = np.random.default_rng(seed)
+    operator, matrix = random_operator(rng)
+    np.testing.assert_allclose(operator.dense().numpy(), matrix, atol=1e-15)
+    np.testing.assert_allclose(operator.T.dense().numpy(), matrix.T, atol=1e-15)
+    assert operator.T.T.row_dims == operator.row_dims
+
+
+@given(st.integers(0, 2**31))
+@FEW
+def test_the_contraction_of_the_factors_is_the_operator(seed):
+    """factors(row, col) contracted by the engine with nothing else: the matrix itself."""
+    operator, matrix = random_operator(np.random.default_rng(seed))
+    r, c = len(operator.row_dims), len(operator.col_dims)
+    row, col = tuple(range(r)), tuple(range(r, r + c))
+    sr = Real()
+    # the identity's two labels are one index, so the columns are read off by unit vectors
+    x = tensor(np.eye(matrix.shape[1])).view(*operator.col_dims, -1)
+    factors = [
+        (sr.lift(f) if isinstance(f, torch.Tensor) else f, labels) for f, labels in operator.factors(row, col)
+    ]
+    out = contract.contract(sr, [*factors, (sr.lift(x), (*col, r + c))], (*row, r + c))
+    np.testing.assert_allclose(sr.log(out).exp().reshape(matrix.shape).numpy(), matrix, atol=1e-12)
+
+
+@given(st.integers(0, 2**31))
+@FEW
+def test_a_leaf_times_a_vector(seed):
+    rng = np.random.default_rng(seed)
+    leaf, matrix = random_leaf(rng)
+    v, w = rng.random(matrix.shape[1]), rng.random(matrix.shape[0])
+    np.testing.assert_allclose(leaf.times(tensor(v)).numpy(), matrix @ v, atol=1e-12)
+    np.testing.assert_allclose(leaf.T.times(tensor(w)).numpy(), matrix.T @ w, atol=1e-12)
+
+
+@pytest.mark.parametrize("dims", [(2, 3), (3, 2), (2, 2, 2), (2, 3, 2)])
+def test_monarch_by_its_definition(dims):
+    """k = 2: M[(i1,i2),(j1,j2)] = W0[i1,i2,j2] W1[i1,j2,j1]; rows of stochastic factors sum to one; the other order of axes."""
+    rng = np.random.default_rng(0)
+    weights = [oracle.rows(rng, *dims, d) for d in reversed(dims)]
+    matrix = Monarch([tensor(w) for w in weights]).dense().numpy()
+    np.testing.assert_allclose(matrix, oracle.monarch_matrix(weights), atol=1e-15)
+    np.testing.assert_allclose(matrix.sum(1), 1)
+    if len(dims) == 2:
+        explicit = np.einsum("abd,adc->abcd", *weights).reshape(matrix.shape)
+        np.testing.assert_allclose(matrix, explicit, atol=1e-15)
+        turned = [oracle.rows(rng, *dims, d) for d in dims]  # rewrites the first index first
+        other = Monarch([tensor(w) for w in turned], axes=(0, 1)).dense().numpy()
+        np.testing.assert_allclose(
+            other, np.einsum("abc,cbd->abcd", *turned).reshape(matrix.shape), atol=1e-15
+        )
+
+
+@pytest.mark.parametrize("semiring", [Real, Log])
+def test_kronecker_of_large_operators_is_not_written_out(semiring):
+    """(A ⊗ T_in) x where the matrix would hold 10^11 entries."""
+    rng = np.random.default_rng(0)
+    a, edges, states = rng.random((300, 300)), 900, 400
+    target = rng.integers(0, states, edges)
+    operator = Kron(Dense(tensor(a)), Incidence(torch.arange(edges), torch.tensor(target), (edges, states)))
+    x, sr = rng.random((300, states, 1)), semiring()
+    y = contract.apply(sr, operator, sr.lift(tensor(x), batched=True))
+    assert_log_close(sr.log(y)[..., 0], log((a @ x[..., 0])[:, target]))
+
+
+# ---------------------------------------------------------------------------------------------------- input layers
+
+
+def random_input(rng, vocab_size, depth=2):
+    kind = rng.choice(["categorical", "labels", "product", "product"][: 4 if depth else 2])
+    if kind == "categorical":
+        b = rng.random((int(rng.integers(1, 4)), vocab_size)) * (rng.random() < 0.9)
+        return Categorical(tensor(b)), b
+    if kind == "labels":
+        classes = int(rng.integers(1, vocab_size + 1))
+        token_class = np.append(np.arange(classes), rng.integers(-1, classes, vocab_size - classes))
+        rng.shuffle(token_class)
+        c = rng.random((int(rng.integers(1, 4)), classes)) < 0.5
+        unit, klass = np.nonzero(c)
+        layer = Labels(torch.tensor(unit), torch.tensor(klass), torch.tensor(token_class), c.shape[0])
+        return layer, np.where(token_class >= 0, c[:, token_class], 0) * 1.0
+    (x, a), (y, b) = (random_input(rng, vocab_size, d) for d in (0, depth - 1))
+    return RowKron(x, y), (a[:, None] * b[None]).reshape(-1, vocab_size)
+
+
+@pytest.mark.parametrize("semiring", SEMIRINGS)
+@given(seed=st.integers(0, 2**31))
+@FEW
+def test_input_layers_equal_their_matrices(semiring, seed):
+    rng = np.random.default_rng(seed)
+    vocab_size, batch = int(rng.integers(1, 6)), 3
+    layer, b = random_input(rng, vocab_size)
+    sr = semiring()
+    assert (layer.num_units, layer.vocab_size) == b.shape
+    np.testing.assert_allclose(layer.dense().numpy(), b, atol=1e-15)
+
+    def read(value):
+        return sr.log(value).reshape(b.shape[0], -1)
+
+    tokens = rng.integers(0, vocab_size, batch)
+    onehot = np.eye(vocab_size)[:, tokens]
+    assert_log_close(read(contract.emit(sr, layer, None, torch.tensor(tokens))), times(semiring, b, onehot))
+    w = rng.random((vocab_size, batch)) * (rng.random((vocab_size, batch)) < 0.7)
+    assert_log_close(read(contract.weigh(sr, layer, tensor(w))), times(semiring, b, w))
+    assert_log_close(read(contract.total(sr, layer)), times(semiring, b, np.ones((vocab_size, 1))))
+    x = rng.random((b.shape[0], batch))
+    value = sr.lift(tensor(x).view(*layer.unit_dims, batch), batched=True)
+    assert_log_close(sr.log(contract.absorb(sr, layer, value)), times(semiring, b.T, x))
+    emitted = contract.emit(sr, layer, value, torch.tensor(tokens))
+    expected = [times(semiring, b[:, [v]] * np.eye(len(b)), x[:, [i]]) for i, v in enumerate(tokens)]
+    assert_log_close(read(emitted), np.concatenate(expected, 1))
+
+
+def test_class_sizes():
+    layer = Labels(torch.tensor([0]), torch.tensor([1]), torch.tensor([1, -1, 0, 1]), 1)
+    assert layer.class_sizes().tolist() == [1, 2]
+    assert layer.dense().tolist() == [[1, 0, 0, 1]]
+
+
+# ---------------------------------------------------------------------------------------------- maps and parameters
+
+
+@given(st.integers(0, 2**31))
+@FEW
+def test_map_reaches_every_parameter_and_no_structure(seed):
+    rng = np.random.default_rng(seed)
+    for layer, matrix in (random_operator(rng), random_input(rng, 4)):
+        doubled = layer.map(lambda t: 2 * t)
+        scale = 2 ** len(layer.parameters())
+        np.testing.assert_allclose(doubled.dense().numpy(), scale * matrix, atol=1e-12)
+        assert [p.shape for p in doubled.parameters()] == [p.shape for p in layer.parameters()]
+
+
+# ----------------------------------------------------------------------------------------------------------- shapes
+
+
+def test_units_of_inner_layers():
+    assert Sum(Dense(torch.ones(2, 6)), Dense(torch.ones(2, 3))).unit_dims([(2, 3), (3,)]) == (2,)
+    assert Hadamard().unit_dims([(2, 3), (2, 3)]) == (2, 3)
+    assert Kronecker().unit_dims([(2, 3), (4,)]) == (2, 3, 4)
+    assert Kronecker([2, 0, 1]).unit_dims([(2, 3), (4,)]) == (4, 2, 3)
+
+
+ONES = torch.ones(2, 3)
+INDEX = torch.tensor([0, 1])
+BAD = {
+    "Dense of a vector": (lambda: Dense(torch.ones(3)), "Dense"),
+    "Dense of nothing": (lambda: Dense(torch.ones(0, 3)), "Dense"),
+    "Dense of integers": (lambda: Dense(torch.ones(2, 2, dtype=torch.long)), "Dense"),
+    "Identity of size zero": (lambda: Identity(0), "Identity"),
+    "Diagonal of a matrix": (lambda: Diagonal(ONES), "Diagonal"),
+    "Incidence of unequal vectors": (lambda: Incidence(INDEX, torch.tensor([0]), (2, 2)), "Incidence"),
+    "Incidence outside": (lambda: Incidence(INDEX, torch.tensor([0, 5]), (2, 2)), "Incidence"),
+    "Incidence below zero": (lambda: Incidence(INDEX, torch.tensor([0, -1]), (2, 2)), "Incidence"),
+    "Incidence twice the same": (
+        lambda: Incidence(torch.tensor([1, 1]), torch.tensor([0, 0]), (2, 2)),
+        "Incidence",
+    ),
+    "Monarch of a wrong factor": (lambda: Monarch([torch.ones(2, 3, 2), torch.ones(2, 3, 2)]), "Monarch"),
+    "Monarch without factors": (lambda: Monarch([]), "Monarch"),
+    "Monarch of too few axes": (
+        lambda: Monarch([torch.ones(2, 3, 3), torch.ones(2, 3, 2)], axes=[1]),
+        "Monarch",
+    ),
+    "Monarch of a strange axis": (lambda: Monarch([torch.ones(2, 3, 3)], axes=[7]), "Monarch"),
+    "Categorical of a vector": (lambda: Categorical(torch.ones(3)), "Categorical"),
+    "Labels without tokens": (lambda: Labels(INDEX, INDEX, torch.ones(0), 2), "Labels"),
+    "Labels of a class without tokens": (lambda: Labels(INDEX, INDEX, torch.tensor([0, 0]), 2), "Labels"),
+    "RowKron of two vocabularies": (lambda: RowKron(Categorical(ONES), Categorical(ONES.T)), "RowKron"),
+    "Sum of nothing": (lambda: Sum(), "Sum"),
+    "Sum of different rows": (lambda: Sum(Dense(ONES), Dense(ONES.T)), "Sum"),
+    "Sum of too few children": (lambda: Sum(Dense(ONES)).unit_dims([(3,), (3,)]), "Sum"),
+    "Sum of a wrong child": (lambda: Sum(Dense(ONES)).unit_dims([(4,)]), r"Sum.*Dense\(2, 3\)"),
+    "Hadamard of different units": (lambda: Hadamard().unit_dims([(2,), (3,)]), "Hadamard"),
+    "Hadamard of nothing": (lambda: Hadamard().unit_dims([]), "Hadamard"),
+    "Kronecker in no order": (lambda: Kronecker([0, 0]).unit_dims([(2,), (3,)]), "Kronecker"),
+}
+
+
+@pytest.mark.parametrize("what", BAD)
+def test_what_does_not_fit_is_refused_by_name(what):
+    make, name = BAD[what]
+    with pytest.raises(ShapeError, match=name):
+        make()
+
+
+def test_a_constant_is_one():
+    sr = Real()
+    value = contract.emit(sr, Constant(2), None, torch.zeros(1, dtype=torch.long))
+    assert sr.shape(value) == (1, 1, 1)
+    assert math.isclose(sr.log(value).item(), 0, abs_tol=1e-15)
+
+
+def test_shapes_are_in_the_repr():
+    assert repr(Dense(ONES)) == "Dense(2, 3)"
+    assert repr(Sum(Dense(ONES))) == "Sum(Dense(2, 3))"
+    assert "vocab_size=3" in repr(Categorical(ONES))
+
+
+def test_a_long_sum_over_many_small_operators():
+    """Neighbouring axes are read as one where an operator takes one: (2, 3, 4) as (6, 4), (2, 12), (24)."""
+    rng = np.random.default_rng(1)
+    x = rng.random((2, 3, 4, 1))
+    sr = Real()
+    for groups in ((2, 3, 4), (6, 4), (2, 12), (24,)):
+        matrices = [rng.random((2, g)) for g in groups]
+        operator = Dense(tensor(matrices[0]))
+        for m in matrices[1:]:
+            operator = Kron(operator, Dense(tensor(m)))
+        joint = np.array([[1.0]])
+        for m in matrices:
+            joint = np.kron(joint, m)
+        y = contract.apply(sr, operator, sr.lift(tensor(x), batched=True))
+        assert Sum(operator).unit_dims([(2, 3, 4)]) == (2,) * len(groups)
+        assert_log_close(sr.log(y).flatten(), log(joint @ x.flatten()))
+        assert math.prod(sr.shape(y)) == math.prod(itertools.repeat(2, len(groups)))
