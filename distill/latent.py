@@ -45,6 +45,12 @@ def with_end_state(hmm: HMM, eos_token_id: int) -> HMM:
     return HMM(hmm.initial_probs, transition, emission / emission.sum(1, keepdim=True))
 
 
+def has_end_state(hmm: HMM, eos_token_id: int) -> bool:
+    """Whether the last state emits the end-of-sequence token for ever."""
+    certain = [weight[(-1,) * weight.ndim] for weight in hmm.transition.parameters()]
+    return all(float(p) == 1 for p in [*certain, hmm.emission_probs[-1, eos_token_id]])
+
+
 @torch.inference_mode()
 def initialise(
     model: Any,

@@ -12,6 +12,7 @@ import json
 import logging
 import os
 import shutil
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -22,7 +23,7 @@ from ..circuits.hmm import HMM
 from ..errors import FormatError, VocabularyMismatch
 from .corpus import Corpus
 from .em import blend, expected_counts, maximise
-from .latent import random_start
+from .latent import has_end_state, random_start
 from .progress import progress, write_atomically
 
 log = logging.getLogger(__name__)
@@ -99,6 +100,8 @@ def train(
     if out is not None:
         hmm, done = _resume(Path(out), hmm, settings)
     steps = -(-len(fit) // batch_size)
+    eos = data.manifest.eos_token_id
+    padding = eos if has_end_state(hmm, eos) else None
     with progress("training", epochs * steps) as advance:
         advance(done * steps, "training")
         for epoch in range(done, epochs):
@@ -106,14 +109,14 @@ def train(
             order = torch.randperm(len(fit), generator=generator)
             for step, rows in enumerate(torch.split(order, batch_size)):
                 rate = 1 - (epoch * steps + step) / (epochs * steps)
-                hmm = em_step(hmm, fit.tokens[rows], rate, pseudocount, chunk_size)
+                hmm = em_step(hmm, fit.tokens[rows], rate, pseudocount, chunk_size, padding)
                 advance(1, f"epoch {epoch + 1} of {epochs}")
             if len(test):
                 nats = evaluate(hmm, test).nats_per_token
                 log.info("epoch %d of %d: %.4f nats per token held out", epoch + 1, epochs, nats)
             if out is not None:
                 _save(Path(out), hmm, settings, epoch + 1)
-    hmm = smooth(hmm, floor, data.manifest.eos_token_id)
+    hmm = smooth(hmm, floor, eos)
     if out is not None:
         hmm.save_pretrained(out, dtype=dtype)
         for old in Path(out).glob("checkpoint-*"):
@@ -121,9 +124,19 @@ def train(
     return hmm
 
 
-def em_step(hmm: HMM, tokens: Tensor, rate: float, pseudocount: float, chunk_size: int) -> HMM:
-    """One mini-batch of EM; the counts are added up over chunks of ``chunk_size`` sequences to bound memory."""
-    first, *rest = (expected_counts(hmm, part) for part in torch.split(tokens, chunk_size))
+def em_step(
+    hmm: HMM,
+    tokens: Tensor,
+    rate: float,
+    pseudocount: float,
+    chunk_size: int,
+    eos_token_id: int | None = None,
+) -> HMM:
+    """One mini-batch of EM; the counts are added up over chunks of ``chunk_size`` sequences to bound memory.
+
+    With ``eos_token_id`` the padding is cut off: in an end state it is certain and there is nothing to count.
+    """
+    first, *rest = (expected_counts(hmm, part) for part in _chunks(tokens, chunk_size, eos_token_id))
     for counts in rest:
         first = first + counts
     return blend(hmm, maximise(hmm, first, pseudocount), rate)
@@ -146,6 +159,17 @@ def smooth(hmm: HMM, floor: float, eos_token_id: int) -> HMM:
     allowed[:, eos_token_id] = (emission[:, eos_token_id] > 0).to(emission.dtype)
     transition = hmm.transition.map(lambda weight: mix(weight, torch.ones_like(weight)))
     return HMM(mix(hmm.initial_probs, torch.ones_like(hmm.initial_probs)), transition, mix(emission, allowed))
+
+
+def _chunks(tokens: Tensor, size: int, eos_token_id: int | None) -> Iterator[Tensor]:
+    """Rows in chunks; with ``eos_token_id`` rows of like length together, and no columns that are padding in all."""
+    if eos_token_id is None:
+        yield from torch.split(tokens, size)
+        return
+    lengths = 1 + (tokens[:, :-1] != eos_token_id).sum(1)
+    order = lengths.argsort()
+    for rows in torch.split(order, size):
+        yield tokens[rows, : int(lengths[rows[-1]])]
 
 
 def _check(hmm: HMM, corpus: Corpus) -> None:
