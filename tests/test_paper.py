@@ -1,4 +1,4 @@
-"""The first paper's definitions, theorems, equations and algorithm (Dang et al. 2026), each transcribed and held against the library.
+"""The first paper (Dang et al. 2026), transcribed place by place and held against the library.
 
 The transcriptions use numpy matrices with the paper's names: T_out (S×E), T_in (E×S), B_f (E×V), π_f, f; A_h (H×H), B_h (H×V),
 π_h; n the length of a sequence.
