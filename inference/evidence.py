@@ -126,8 +126,13 @@ def _rows(evidence: Tensor, ndim: int, variables: int) -> Tensor:
 def _real(item: Any, variable: int) -> Tensor:
     """The evidence of a continuous variable as floats (batch,)."""
     numeric = isinstance(item, int | float) and not isinstance(item, bool)
-    values = torch.tensor([float(item)]) if numeric else item
-    if not isinstance(values, Tensor) or values.ndim != 1 or not values.is_floating_point() or values.isinf().any():
+    values = torch.tensor([float(item)], dtype=torch.float64) if numeric else item
+    if (
+        not isinstance(values, Tensor)
+        or values.ndim != 1
+        or not values.is_floating_point()
+        or values.isinf().any()
+    ):
         raise EvidenceError(
             f"variable {variable} is continuous: its evidence must be None, a finite number or a (batch,) tensor of floats "
             f"(nan: marginalised), not {item!r}"

@@ -139,7 +139,7 @@ class Embedding(Table):
 
     @property
     def weight(self) -> Float[Tensor, "units vocab"]:
-        weight = self.transform(self.values)
+        weight: Tensor = self.transform(self.values)
         if not bool((weight >= 0).all()):
             raise CircuitError(
                 "Embedding: the transform must give weights ≥ 0; use torch.exp, torch.square or softplus"

@@ -1,0 +1,385 @@
+"""Input layers against their definitions: tables by enumeration, densities by quadrature and scipy."""
+
+import itertools
+import math
+
+import numpy as np
+import oracle
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from oracle import assert_log_close, log
+from scipy import stats
+
+import tractile as tt
+from tractile.errors import CircuitError, EvidenceError, ShapeError
+from tractile.inference import Boolean, Counting, Log, MaxProduct, MinPlus, Real
+from tractile.layers import (
+    Bernoulli,
+    Binomial,
+    Categorical,
+    Dense,
+    Embedding,
+    Gaussian,
+    Hadamard,
+    Identity,
+    Indicator,
+    RowKron,
+    Sum,
+)
+
+SEMIRINGS = {
+    Real: "total",
+    Log: "total",
+    Boolean: "support",
+    Counting: "paths",
+    MaxProduct: "best",
+    MinPlus: "best",
+}
+F64 = torch.float64
+
+
+def tensor(*values):
+    return torch.tensor(values, dtype=F64)
+
+
+# each layer with its table (units, values), written down from the definition
+TABLES = {
+    "bernoulli": (Bernoulli(tensor(0.2, 1.0)), np.array([[0.8, 0.2], [0.0, 1.0]])),
+    "binomial": (
+        Binomial(tensor(0.3, 0.0), 3),
+        np.array([stats.binom.pmf(range(4), 3, 0.3), stats.binom.pmf(range(4), 3, 0.0)]),
+    ),
+    "indicator": (Indicator(2), np.eye(2)),
+    "embedding": (
+        Embedding(torch.tensor([[0.5, -1.0, 0.0], [2.0, 0.1, -3.0]], dtype=F64)),
+        np.exp([[0.5, -1.0, 0.0], [2.0, 0.1, -3.0]]),
+    ),
+    "squares": (
+        Embedding(torch.tensor([[0.5, -1.0, 0.0], [2.0, 0.1, -3.0]], dtype=F64), torch.square),
+        np.square([[0.5, -1.0, 0.0], [2.0, 0.1, -3.0]]),
+    ),
+    "product": (
+        RowKron(Bernoulli(tensor(0.2)), Bernoulli(tensor(0.6, 0.5))),
+        np.array([[0.8 * 0.4, 0.2 * 0.6], [0.8 * 0.5, 0.2 * 0.5]]),
+    ),
+}
+
+
+def pair(name):
+    """Σ_j w_j B[j, x_0] C[j, x_1], with C categorical, and the arrays of its path weights."""
+    layer, table = TABLES[name]
+    other, weight = np.array([[0.1, 0.6, 0.3], [0.5, 0.0, 0.5]]), np.array([0.3, 0.7])
+    circuit = tt.Circuit()
+    units = circuit.input(layer, 0)
+    if len(layer.unit_dims) > 1:
+        units = circuit.sum(Sum(Dense(torch.eye(2, dtype=F64))), units)
+    both = circuit.product(Hadamard(), units, circuit.input(Categorical(torch.tensor(other)), 1))
+    circuit.sum(Sum(Dense(torch.tensor(weight[None]))), both)
+    return circuit, np.einsum("j,ja,jb->jab", weight, table, other)
+
+
+@pytest.mark.parametrize("name", TABLES)
+@given(data=st.data())
+@settings(max_examples=15, deadline=None)
+def test_every_table_in_every_semiring_with_every_kind_of_evidence(name, data):
+    circuit, paths = pair(name)
+    evidence, weights = data.draw(oracle.evidence(circuit.vocab_sizes()))
+    rows = range(len(weights[0]))
+    positive = [(w > 0) * 1.0 for w in weights]
+    for semiring, kind in SEMIRINGS.items():
+        if kind == "total":
+            expected = oracle.sums(paths.sum(0), weights)
+        elif kind == "best":
+            expected = np.array([oracle.weigh(paths.max(0), weights, r).max() for r in rows])
+        else:
+            expected = oracle.sums((paths > 0).sum(0) * 1.0, positive)
+            expected = expected if kind == "paths" else (expected > 0) * 1.0
+        actual = tt.log_marginal(circuit, evidence, semiring=semiring())
+        assert_log_close(actual, log(expected), 1e-6)
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_queries_on_tables(name):
+    circuit, paths = pair(name)
+    table = paths.sum(0)
+    assert_log_close(tt.conditional(circuit, None, (0, 1))[0], log(table / table.sum()))
+    assert_log_close(tt.conditional(circuit, {1: 2}, 0)[0], log(table[:, 2] / table[:, 2].sum()))
+    x, value = tt.mpe(circuit)
+    assert_log_close(value[0], log(paths.max()))
+    assert paths.max(0)[tuple(x[0].tolist())] == paths.max()
+    samples = tt.sample(circuit, 2000, generator=torch.Generator().manual_seed(1))
+    counts = np.zeros_like(table)
+    np.add.at(counts, tuple(samples.numpy().T), 1)
+    p = table.flatten() / table.sum()
+    assert counts.flatten()[p == 0].sum() == 0
+    assert (
+        stats.chisquare(counts.flatten()[p > 0], 2000 * p[p > 0]).pvalue > 1e-3
+    )  # fails by chance once in 1,000
+    assert_log_close(tt.partition(circuit * circuit), log((table**2).sum()))
+
+
+def test_dense_is_the_table():
+    for layer, table in TABLES.values():
+        np.testing.assert_allclose(layer.dense(), table, atol=1e-15)
+        np.testing.assert_allclose(layer.relaxed().dense(), table, atol=1e-15)
+
+
+def test_categorical_with_several_unit_axes():
+    weight = torch.rand(2, 3, 4, dtype=F64)
+    layer = Categorical(weight)
+    assert layer.unit_dims == (2, 3)
+    np.testing.assert_array_equal(layer.dense(), weight.flatten(0, 1))
+    circuit = tt.Circuit()
+    circuit.sum(Sum(Dense(torch.ones(1, 6, dtype=F64))), circuit.input(layer, 0))
+    expected = weight.sum((0, 1)).log()
+    assert_log_close(tt.log_marginal(circuit, torch.arange(4)[:, None]), expected)
+    assert_log_close(tt.log_marginal(circuit, {0: [1, 2]})[0], weight[..., 1:3].sum().log())
+    square = (
+        Categorical(weight).times(Bernoulli(tensor(0.5))) if layer.vocab_size == 2 else layer.times(layer)
+    )
+    np.testing.assert_allclose(
+        square.dense(), torch.einsum("iv,jv->ijv", *[weight.flatten(0, 1)] * 2).flatten(0, 1)
+    )
+
+
+def test_entropy_of_tables_is_that_of_their_weights():
+    circuit, paths = pair("binomial")
+    p = paths / paths.sum()
+    expected = -(p[p > 0] * np.log(p[p > 0])).sum()
+    assert_log_close(tt.entropy(circuit, joint=True), expected)
+
+
+# ---------------------------------------------------------------------------------------------------------- densities
+
+MEAN, VARIANCE, WEIGHT = np.array([0.0, 3.0, 3.5]), np.array([1.0, 0.25, 4.0]), np.array([0.3, 0.5, 0.2])
+P = np.array([[0.9, 0.1], [0.2, 0.8], [0.5, 0.5]])
+GRID = np.linspace(-20, 24, 4401)
+
+
+def mixed(dtype=F64):
+    """Σ_j w_j N(x_0; μ_j, σ²_j) P[j, x_1]."""
+    circuit = tt.Circuit()
+    a = circuit.input(Gaussian(torch.tensor(MEAN, dtype=dtype), torch.tensor(VARIANCE, dtype=dtype)), 0)
+    b = circuit.input(Categorical(torch.tensor(P, dtype=dtype)), 1)
+    circuit.sum(Sum(Dense(torch.tensor(WEIGHT[None], dtype=dtype))), circuit.product(Hadamard(), a, b))
+    return circuit
+
+
+def paths(x):
+    """The path weights of :func:`mixed`: (unit, len(x), 2)."""
+    density = np.array([stats.norm.pdf(x, m, v**0.5) for m, v in zip(MEAN, VARIANCE, strict=True)])
+    return WEIGHT[:, None, None] * density[:, :, None] * P[:, None, :]
+
+
+def test_gaussian_values_and_missing_rows():
+    circuit = mixed()
+    assert_log_close(tt.partition(circuit), 0.0)
+    x = np.array([-1.0, 0.3, 3.1])
+    for y in (0, 1):
+        evidence = torch.tensor([[v, y] for v in x])
+        assert_log_close(tt.log_marginal(circuit, evidence), log(paths(x).sum(0)[:, y]))
+        assert_log_close(
+            tt.log_marginal(circuit, {0: evidence[:, 0].double(), 1: y}), log(paths(x).sum(0)[:, y])
+        )
+    nan = torch.nan
+    evidence = torch.tensor([[0.3, nan], [nan, 1.0], [nan, nan]], dtype=F64)
+    expected = log(np.array([paths(np.array([0.3])).sum(), WEIGHT @ P[:, 1], 1.0]))
+    assert_log_close(tt.log_marginal(circuit, evidence), expected)
+    assert_log_close(tt.log_marginal(circuit, {0: 0.3, 1: {0, 1}})[0], expected[0])
+    assert_log_close(
+        tt.log_marginal(circuit, {0: 0.3, 1: tensor(2.0, 0.5)})[0],
+        log(paths(np.array([0.3])).sum((0, 1)) @ [2, 0.5]),
+    )
+
+
+def test_gaussian_in_every_semiring():
+    circuit, x = mixed(), np.array([1.0])
+    every = paths(x)[:, 0]
+    peak = paths(MEAN)[range(3), range(3)]  # each unit at its own mean
+    for semiring, seen, free in (
+        (Real(), every.sum(), 1.0),
+        (Log(), every.sum(), 1.0),
+        (Boolean(), 1.0, 1.0),
+        (Counting(), 6.0, 6.0),
+        (MaxProduct(), every.max(), peak.max()),
+        (MinPlus(), every.max(), peak.max()),
+    ):
+        assert_log_close(tt.log_marginal(circuit, {0: 1.0}, semiring=semiring)[0], log(seen))
+        assert_log_close(tt.log_marginal(circuit, None, semiring=semiring)[0], log(free))
+    assert tt.support(circuit, {0: 1e6}).tolist() == [True]
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, F64])
+def test_no_distance_underflows(dtype):
+    x = 1e4
+    value = tt.log_marginal(mixed(dtype), {0: x, 1: 1})[0]
+    exact = max(
+        stats.norm.logpdf(x, m, v**0.5) + math.log(w * p)
+        for m, v, w, p in zip(MEAN, VARIANCE, WEIGHT, P[:, 1], strict=True)
+    )
+    assert_log_close(value, exact, 1e-5 if dtype == torch.float32 else 1e-10)
+
+
+def test_conditional_given_a_real_value():
+    table = paths(np.array([2.0, -1.0])).sum(0)
+    actual = tt.conditional(mixed(), {0: tensor(2.0, -1.0)}, 1)
+    assert_log_close(actual, log(table / table.sum(1, keepdims=True)))
+
+
+def test_samples_of_a_real_variable():
+    """Kolmogorov–Smirnov, each failing by chance once in 1,000."""
+    circuit, generator = mixed(), torch.Generator().manual_seed(3)
+    free = tt.sample(circuit, 2000, generator=generator)
+    assert free.dtype == F64
+    given_y = tt.sample(circuit, 2000, {1: 0}, generator=generator)
+    assert set(given_y[:, 1].tolist()) == {0.0}
+
+    def cdf(weight):
+        return lambda x: sum(
+            w * stats.norm.cdf(x, m, v**0.5)
+            for w, m, v in zip(weight / weight.sum(), MEAN, VARIANCE, strict=True)
+        )
+
+    assert stats.kstest(free[:, 0].numpy(), cdf(WEIGHT)).pvalue > 1e-3
+    assert stats.kstest(given_y[:, 0].numpy(), cdf(WEIGHT * P[:, 0])).pvalue > 1e-3
+    nan = torch.nan
+    part = tt.sample(circuit, 500, torch.tensor([[1.5, nan], [nan, 1.0]], dtype=F64), generator=generator)
+    assert set(part[:, 0, 0].tolist()) == {1.5}
+    assert stats.kstest(part[:, 1, 0].numpy(), cdf(WEIGHT * P[:, 1])).pvalue > 1e-3
+
+
+def test_mpe_of_a_real_variable():
+    circuit = mixed()
+    best = paths(GRID).max(0)
+    x, value = tt.mpe(circuit)
+    i, y = np.unravel_index(best.argmax(), best.shape)
+    assert x[0].tolist() == [pytest.approx(GRID[i], abs=0.01), y]
+    assert_log_close(value[0], log(best.max()), 1e-4)
+    x, value = tt.mpe(circuit, torch.tensor([[0.2, torch.nan], [torch.nan, 0.0]], dtype=F64))
+    assert x[0, 0] == 0.2
+    assert_log_close(value, log(np.array([paths(np.array([0.2])).max(), paths(MEAN)[..., 0].max()])))
+
+
+def test_products_of_gaussians_are_exact():
+    circuit = mixed()
+    squared = circuit * circuit
+    density = paths(GRID).sum(0) ** 2
+    step = GRID[1] - GRID[0]
+    assert_log_close(tt.partition(squared), log(density.sum() * step), 1e-9)
+    assert_log_close(tt.log_marginal(squared, {1: 0})[0], log(density[:, 0].sum() * step), 1e-9)
+    assert_log_close(
+        tt.log_marginal(squared, {0: 1.7, 1: 1})[0], 2 * log(paths(np.array([1.7])).sum(0)[0, 1])
+    )
+    cubed = squared * circuit
+    assert_log_close(tt.partition(cubed), log((paths(GRID).sum(0) ** 3).sum() * step), 1e-9)
+    samples = tt.sample(squared, 2000, generator=torch.Generator().manual_seed(0))[:, 0].numpy()
+    cumulative = np.cumsum(density.sum(1)) / density.sum()
+    assert stats.kstest(samples, lambda x: np.interp(x, GRID + step / 2, cumulative)).pvalue > 1e-3
+
+
+def gaussian_hmm():
+    transition = torch.tensor([[0.8, 0.2], [0.1, 0.9]], dtype=F64)
+    layer = Gaussian(tensor(0.0, 3.0), tensor(1.0, 0.5))
+    return tt.Chain((tensor(0.4, 0.6),), Identity(2), layer, Dense(transition), (torch.ones(2, dtype=F64),))
+
+
+def test_a_chain_of_real_variables():
+    chain, x = gaussian_hmm(), torch.tensor([[0.0, 1.0, 3.2], [0.5, torch.nan, 2.9]], dtype=F64)
+    initial, a = chain.initial[0].numpy(), chain.right.dense().numpy()
+    scores = []
+    for row in x.numpy():
+        total, best = 0.0, 0.0
+        for z in itertools.product(range(2), repeat=3):
+            w = initial[z[0]] * a[z[0], z[1]] * a[z[1], z[2]]
+            sd = chain.inputs.variance.sqrt().numpy()
+            density = [
+                1 if math.isnan(v) else stats.norm.pdf(v, [0, 3][i], sd[i])
+                for v, i in zip(row, z, strict=True)
+            ]
+            peak = [
+                stats.norm.pdf(0, 0, sd[i]) if math.isnan(v) else d
+                for v, i, d in zip(row, z, density, strict=True)
+            ]
+            total, best = total + w * math.prod(density), max(best, w * math.prod(peak))
+        scores.append((total, best))
+    total, best = log(np.array(scores)).T
+    for model in (chain, chain.unroll(3)):
+        assert_log_close(tt.log_marginal(model, x), total)
+        values, score = tt.mpe(model, x)
+        assert_log_close(score, best)
+        np.testing.assert_array_equal(values[0], x[0])
+        assert tt.sample(model, 4, x).shape == (4, 2, 3)
+    lengths = torch.tensor([3, 1])
+    assert_log_close(tt.log_marginal(chain, x, lengths=lengths)[1], tt.log_marginal(chain, x[1:, :1])[0])
+
+
+def test_gradients_of_densities():
+    def f(mean, variance, x):
+        circuit = tt.Circuit()
+        a = circuit.input(Gaussian(mean, variance), 0)
+        b = circuit.input(Gaussian(mean + 1, variance), 1)
+        circuit.sum(Sum(Dense(torch.tensor(WEIGHT[None]))), circuit.product(Hadamard(), a, b))
+        return tt.log_marginal(circuit, x)
+
+    mean, variance = torch.tensor(MEAN, requires_grad=True), torch.tensor(VARIANCE, requires_grad=True)
+    x = torch.tensor([[0.3, torch.nan], [2.0, 1.0]], dtype=F64)
+    assert torch.autograd.gradcheck(lambda m, v: f(m, v, x), (mean, variance))
+
+
+def test_what_has_no_answer_over_real_variables_says_so():
+    circuit = mixed()
+    for asked in (0, (1, 0)):
+        with pytest.raises(EvidenceError, match="continuous"):
+            tt.conditional(circuit, None, asked)
+    with pytest.raises(CircuitError, match="continuous"):
+        tt.count(circuit, paths=True)
+    with pytest.raises(CircuitError, match="continuous"):
+        tt.entropy(circuit, joint=True)
+    for item in ({1, 2}, torch.rand(3, 4), torch.inf, "a", torch.tensor([1, 2])):
+        with pytest.raises(EvidenceError, match="variable 0 is continuous"):
+            tt.log_marginal(circuit, {0: item})
+    with pytest.raises(EvidenceError, match="whole numbers"):
+        tt.log_marginal(circuit, torch.tensor([[0.0, 0.5]]))
+    with pytest.raises(EvidenceError, match="observed values"):
+        tt.log_marginal(circuit, torch.tensor([[0.0, 2.0]]))
+    gaussian = circuit.layer(0)
+    with pytest.raises(CircuitError, match="both must be Gaussian"):
+        gaussian.times(Bernoulli(tensor(0.5)))
+    with pytest.raises(ShapeError, match="must be tables"):
+        RowKron(gaussian, gaussian)
+    with pytest.raises(CircuitError, match="no table"):
+        gaussian.dense()
+
+
+def test_one_variable_has_one_set_of_values():
+    circuit = tt.Circuit()
+    a, b = circuit.input(Bernoulli(tensor(0.5)), 0), circuit.input(Indicator(3), 0)
+    circuit.sum(Sum(Dense(torch.ones(1, 1)), Dense(torch.ones(1, 3))), a, b)
+    with pytest.raises(CircuitError, match="variable 0 has layers of 2 and of 3 values"):
+        tt.partition(circuit)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: Bernoulli(tensor(0.5, 1.5)),
+        lambda: Bernoulli(torch.rand(2, 2)),
+        lambda: Binomial(tensor(0.5), 0),
+        lambda: Binomial(torch.tensor([1]), 2),
+        lambda: Indicator(0),
+        lambda: Embedding(torch.rand(3)),
+        lambda: Gaussian(tensor(0.0), tensor(0.0)),
+        lambda: Gaussian(tensor(0.0), tensor(1.0, 2.0)),
+        lambda: Gaussian(tensor(0.0), tensor(1.0), tensor(0.0, 0.0)),
+    ],
+)
+def test_bad_parameters(make):
+    with pytest.raises(ShapeError):
+        make()
+
+
+def test_an_embedding_must_map_to_weights():
+    with pytest.raises(CircuitError, match="weights ≥ 0"):
+        Embedding(-torch.ones(1, 2), torch.sin).dense()
