@@ -153,7 +153,7 @@ def test_past_the_last_position_is_an_error_that_says_so():
     lm.start([[3] * 23])
     lm.advance(torch.tensor([4]))
     with pytest.raises(
-        tt.TractileError, match="25 tokens .* 24 positions; shorten the prompt or lower max_new_tokens"
+        tt.TractileError, match=r"25 tokens .* 24 positions; shorten the prompt or lower max_new_tokens"
     ):
         lm.advance(torch.tensor([4]))
     with pytest.raises(tt.TractileError, match="30 tokens"):
@@ -249,7 +249,7 @@ def test_table_lm_checks_its_table():
 
 def test_text_by_a_vocabulary_and_without_one():
     class Vocabulary:
-        token_bytes = [b"a", "é".encode()[:1], None, "é".encode()[1:]]
+        token_bytes = (b"a", "é".encode()[:1], None, "é".encode()[1:])
 
     table = {(): [math.log(0.25)] * 4}
     assert tt.TableLM(table, 2, Vocabulary()).decode([0, 1, 3, 2, 2]) == "aé"

@@ -26,6 +26,8 @@ EXACT = Fsa(
     [3],
     V,
 )
+RUNS = 80
+LIMIT = 4.42  # two-sided error probability 1e-5 for each z-score of RUNS independent runs
 # The HMM is a poor model of the language model: weights must do the work.
 HMM = tt.HMM.random(3, V, seed=7, dtype=torch.float64)
 CASES = {
@@ -57,31 +59,14 @@ def estimates(post):
     return torch.tensor(rows, dtype=torch.float64).mean(dim=0)
 
 
-def many_runs(case, runs, **settings):
+def many_runs(case, particles=8, **settings):
     lm, fsa = CASES[case]
     fa = as_automaton(fsa)
     found = [
-        estimates(tt.smc(lm, [], fa, hmm=HMM, max_new_tokens=N, seed=seed, **settings))
-        for seed in range(runs)
+        estimates(tt.smc(lm, [], fa, hmm=HMM, particles=particles, max_new_tokens=N, seed=seed, **settings))
+        for seed in range(RUNS)
     ]
     return z_scores(torch.stack(found), moments(enumerate_target(lm, fsa, N)))
-
-
-LIMIT = 4.42  # two-sided error probability 1e-5 for each z-score
-
-
-@pytest.mark.parametrize("scheme", ["multinomial", "stratified", "systematic", "residual"])
-@pytest.mark.parametrize("case", CASES)
-def test_unbiased_under_forced_resampling_with_each_scheme(case, scheme):
-    z = many_runs(case, 250, proposal="gcd", particles=3, resampling=scheme, ess_threshold=1.1)
-    assert bool((z.abs() < LIMIT).all()), z
-
-
-@pytest.mark.parametrize("proposal", ["lm", "lcd", "gcd", "pgcd", "pgcd-mixture"])
-@pytest.mark.parametrize("case", CASES)
-def test_unbiased_with_each_proposal(case, proposal):
-    z = many_runs(case, 250, proposal=proposal, particles=4, ess_threshold=0.9)
-    assert bool((z.abs() < LIMIT).all()), z
 
 
 class Arbitrary(Potential):
@@ -92,6 +77,20 @@ class Arbitrary(Potential):
     def log_value(self, step, tokens):
         t = step.prefixes.shape[1]
         return torch.sin(7.0 * tokens + 3.0 * t).double()
+
+
+@pytest.mark.parametrize("scheme", ["multinomial", "stratified", "systematic", "residual"])
+@pytest.mark.parametrize("case", CASES)
+def test_unbiased_under_forced_resampling_with_each_scheme(case, scheme):
+    z = many_runs(case, proposal="gcd", potential=Arbitrary(), resampling=scheme, ess_threshold=1.1)
+    assert bool((z.abs() < LIMIT).all()), z
+
+
+@pytest.mark.parametrize("proposal", ["lm", "lcd", "gcd", "pgcd", "pgcd-mixture"])
+@pytest.mark.parametrize("case", CASES)
+def test_unbiased_with_each_proposal(case, proposal):
+    z = many_runs(case, proposal=proposal, ess_threshold=0.9)
+    assert bool((z.abs() < LIMIT).all()), z
 
 
 @pytest.mark.parametrize(
@@ -106,7 +105,7 @@ class Arbitrary(Potential):
     ids=["lcd-arbitrary", "gcd-lookahead", "lookahead-arbitrary", "lookahead-prefix", "mixture-lookahead"],
 )
 def test_potentials_telescope(proposal, potential):
-    z = many_runs("ended", 250, proposal=proposal, potential=potential, particles=3, ess_threshold=1.1)
+    z = many_runs("ended", proposal=proposal, potential=potential, ess_threshold=1.1)
     assert bool((z.abs() < LIMIT).all()), z
 
 
@@ -124,7 +123,16 @@ class ForgetsItsWeight(Tabular):
 
 @pytest.mark.parametrize("ess_threshold", [0.0, 1.1])
 def test_a_planted_bias_is_caught(ess_threshold):
-    z = many_runs("exact", 250, proposal=ForgetsItsWeight(), particles=4, ess_threshold=ess_threshold)
+    z = many_runs("exact", proposal=ForgetsItsWeight(), ess_threshold=ess_threshold)
+    assert float(z.abs().max()) > 3 * LIMIT
+
+
+def heaviest_only(weights, generator):
+    return torch.full((len(weights),), int(weights.argmax()))
+
+
+def test_a_biased_resampling_is_caught():
+    z = many_runs("exact", proposal="gcd", potential=Arbitrary(), resampling=heaviest_only, ess_threshold=1.1)
     assert float(z.abs().max()) > 3 * LIMIT
 
 
@@ -132,7 +140,7 @@ def test_importance_sampling_is_unbiased_and_never_resamples():
     lm, fsa = CASES["ended"]
     fa = as_automaton(fsa)
     runs = [
-        tt.importance_sampling(lm, [], fa, "gcd", particles=4, max_new_tokens=N, seed=s) for s in range(250)
+        tt.importance_sampling(lm, [], fa, "gcd", particles=4, max_new_tokens=N, seed=s) for s in range(RUNS)
     ]
     assert all(not post.resampled for post in runs)
     z = z_scores(torch.stack([estimates(post) for post in runs]), moments(enumerate_target(lm, fsa, N)))
@@ -238,12 +246,12 @@ def test_rejection_sampling_is_exact(case):
 
 
 def test_the_acceptance_rate_is_unbiased_though_sampling_stops_at_a_success():
-    """z-test over 400 runs of three samples each, error probability 1e-5; accepted / tries would fail it."""
+    """z-test over 250 runs of three samples each, error probability 1e-5; accepted / tries would fail it."""
     lm, fsa = CASES["ended"]
     fa, z = as_automaton(fsa), sum(enumerate_target(*CASES["ended"], N).values())
     runs = [
         tt.rejection_sampling(lm, [], fa, samples=3, max_new_tokens=N, seed=s, batch_size=8)
-        for s in range(400)
+        for s in range(250)
     ]
     score = z_scores(torch.tensor([[run.acceptance_rate] for run in runs]), [z])
     assert abs(float(score)) < LIMIT

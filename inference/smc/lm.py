@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Protocol, final
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from ...circuits.hmm import HMM
@@ -100,6 +100,11 @@ class TransformersLM:
             [] if tokenizer is None else tokenizer("a", add_special_tokens=False).input_ids
         )
         self._anchor_text = self._text(self._anchor)
+        self._log_probs: Float[Tensor, "batch vocab"]
+        self._mask: Int[Tensor, "batch length"] | None = None
+        self._finished: Bool[Tensor, " batch"]
+        self._cache: Any = None
+        self._length = 0
 
     def start(self, prompts: Sequence[Prompt]) -> None:
         rows = [self._encode(prompt) for prompt in prompts]
@@ -112,8 +117,7 @@ class TransformersLM:
             mask[i, width - len(row) :] = 1
         # Without padding the mask says nothing, and attention is faster without it.
         self._mask = None if bool(mask.all()) else mask.to(device)
-        self._cache: Any = None
-        self._length = 0
+        self._cache, self._length = None, 0
         self._finished = torch.zeros(len(rows), dtype=torch.bool, device=device)
         self._forward(ids.to(device))
 

@@ -21,8 +21,8 @@ from torch import Tensor
 from ...circuits.automaton import Automaton
 from ...circuits.hmm import HMM
 from ...errors import EvidenceError, VocabularyMismatch
-from ..guided import pgcd
-from ..masks import gcd
+from ..guided import ProductQuery, pgcd
+from ..masks import MaskQuery, gcd
 from .proposals import Step
 
 
@@ -45,9 +45,14 @@ class ConstraintLogitsProcessor:
                 "ConstraintLogitsProcessor: the automaton has no end-of-sequence token to stop generate with"
             )
         self._eos: int = fa.eos_token_id
-        self._query = gcd(fa, max_new_tokens) if hmm is None else pgcd(hmm, fa, max_new_tokens)
-        self._guided, self._strength = hmm is not None, strength
-        self._seen: Tensor | None = None
+        self._query: MaskQuery = gcd(fa, max_new_tokens) if hmm is None else pgcd(hmm, fa, max_new_tokens)
+        self._strength = strength
+        self._seen: Int[Tensor, "rows length"] | None = None
+        self._prompt_length = 0
+        # Of each row: the tokens allowed, whether it has ended, whether it has left the constraint.
+        self._allowed: Bool[Tensor, "rows vocab"]
+        self._finished: Bool[Tensor, " rows"]
+        self._dead: Bool[Tensor, " rows"]
 
     def reset(self) -> None:
         """Take the rows of the next call as prompts."""
@@ -62,7 +67,7 @@ class ConstraintLogitsProcessor:
         if scores.shape[1] < vocab:
             raise VocabularyMismatch(f"the model has {scores.shape[1]} tokens and the automaton {vocab}")
         offered = scores[:, :vocab]
-        if self._guided:
+        if isinstance(self._query, ProductQuery):
             gain = Step(offered, self._query, input_ids).lookahead - self._query.log_lookahead()[:, None].to(
                 scores.device
             )
@@ -80,11 +85,8 @@ class ConstraintLogitsProcessor:
             self._begin(ids)
         elif ids.shape[1] == seen.shape[1] + 1 and (parents := _parents(seen, ids[:, :-1])) is not None:
             self._query.select(parents)
-            self._dead, self._finished, self._allowed = (
-                self._dead[parents],
-                self._finished[parents],
-                self._allowed[parents],
-            )
+            self._allowed, self._finished = self._allowed[parents], self._finished[parents]
+            self._dead = self._dead[parents]
             self._append(ids[:, -1])
         else:
             self._begin(ids[:, : self._prompt_length])
@@ -120,5 +122,5 @@ def _parents(seen: Int[Tensor, "rows length"], prefixes: Int[Tensor, "rows lengt
     if torch.equal(seen, prefixes):
         return torch.arange(len(seen))
     index = {tuple(row): i for i, row in enumerate(seen.tolist())}
-    found = [index.get(tuple(row)) for row in prefixes.tolist()]
-    return None if None in found else torch.tensor(found)
+    found = [index.get(tuple(row), -1) for row in prefixes.tolist()]
+    return None if -1 in found else torch.tensor(found)

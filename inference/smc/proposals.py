@@ -18,13 +18,14 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from enum import IntEnum
 from functools import cached_property
-from typing import ClassVar, final
+from typing import ClassVar, cast, final
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Generator, Tensor
 
 from ...errors import EvidenceError
+from ..guided import ProductQuery
 from ..next_token import NextToken
 
 
@@ -39,7 +40,8 @@ class Knowledge(IntEnum):
 class Step:
     """Rows about to be extended by one token: what language model and constraint say of every token.
 
-    ``prefixes`` holds the tokens so far, shape (rows, t). Queries are made when first asked for, and once.
+    ``prefixes`` holds the tokens so far, shape (rows, t). Queries are made when first asked for, and once; ``lookahead``
+    and ``conditional`` are for those who declared that they need an HMM.
     """
 
     def __init__(
@@ -55,7 +57,7 @@ class Step:
     @cached_property
     def lookahead(self) -> Float[Tensor, "rows vocab"]:
         """log p_hmm(C | x_<t, x): -inf exactly where ``mask`` is False."""
-        return self._supported(self._query.lookahead())
+        return self._supported(cast(ProductQuery, self._query).lookahead())
 
     @cached_property
     def conditional(self) -> Float[Tensor, "rows vocab"]:

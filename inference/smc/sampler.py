@@ -25,7 +25,7 @@ from ...circuits.automaton import Automaton
 from ...circuits.hmm import HMM
 from ...errors import EvidenceError, VocabularyMismatch
 from ..guided import pgcd
-from ..masks import gcd, lcd
+from ..masks import MaskQuery, gcd, lcd
 from .lm import LanguageModel, Prompt
 from .posterior import Posterior
 from .potentials import LookaheadPotential, Potential, PrefixPotential
@@ -178,10 +178,12 @@ class Sampler:
                 raise EvidenceError(
                     f"{type(self.proposal).__name__} with {type(self.potential).__name__} needs hmm=…"
                 )
-            self.query = self.referee = pgcd(self.hmm, fa, self.max_new_tokens)
+            self.query: MaskQuery = pgcd(self.hmm, fa, self.max_new_tokens)
         else:
-            self.referee = gcd(fa, self.max_new_tokens)
-            self.query = lcd(fa) if needs is Knowledge.LOCAL else self.referee
+            self.query = gcd(fa, self.max_new_tokens)
+        self.referee = self.query
+        if needs is Knowledge.LOCAL:
+            self.query = lcd(fa)
 
     def run(self, prompt: Prompt, count: int, generator: Generator) -> Posterior:
         """``count`` particles from the prompt to the end."""
