@@ -158,10 +158,13 @@ class HMM(Chain):
             )
         tensors = {k: _renormalise(v.to(dtype)) for k, v in tensors.items()}
         weights = [tensors[k] for k in sorted(k for k in tensors if k.startswith("transition."))]
-        operator: Operator = (
-            Monarch(weights, config["axes"]) if config["transition"] == "monarch" else Dense(weights[0])
-        )
-        return cls(tensors["initial"], operator, tensors["emission"])
+        try:
+            operator: Operator = (
+                Monarch(weights, config["axes"]) if config["transition"] == "monarch" else Dense(weights[0])
+            )
+            return cls(tensors["initial"], operator, tensors["emission"])
+        except (KeyError, IndexError, ShapeError) as error:
+            raise FormatError(f"{path} does not hold the parts of an HMM: {error}") from error
 
 
 def _renormalise(weight: Tensor) -> Tensor:
