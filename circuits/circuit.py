@@ -113,8 +113,15 @@ class Circuit:
         return iter(sorted(below))  # a node is numbered after its children
 
     def map(self, fn: TensorMap) -> Circuit:
-        """The same circuit with ``fn`` applied to every parameter tensor."""
-        return self.map_layers(lambda layer: layer.map(fn))
+        """The same circuit with ``fn`` applied to every parameter tensor, once: tied tensors stay tied."""
+        known: dict[int, Tensor] = {}
+
+        def once(tensor: Tensor) -> Tensor:
+            if id(tensor) not in known:
+                known[id(tensor)] = fn(tensor)
+            return known[id(tensor)]
+
+        return self.map_layers(lambda layer: layer.map(once))
 
     def map_layers(self, fn: Callable[[InputLayer | InnerLayer], InputLayer | InnerLayer]) -> Circuit:
         """The same circuit with other layers of the same units; a layer shared by several nodes stays shared."""

@@ -82,7 +82,8 @@ class Binomial(Table):
         v = torch.arange(self.trials + 1, dtype=n.dtype, device=n.device)
         log_choose = torch.lgamma(n + 1) - torch.lgamma(v + 1) - torch.lgamma(n - v + 1)
         p = self.probs[:, None]
-        return (log_choose + torch.special.xlogy(v, p) + torch.special.xlog1py(n - v, -p)).exp()
+        log_weight: Tensor = log_choose + torch.special.xlogy(v, p) + torch.special.xlog1py(n - v, -p)
+        return log_weight.exp()
 
     def map(self, fn: TensorMap) -> Binomial:
         return Binomial(fn(self.probs), self.trials)
