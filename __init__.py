@@ -1,7 +1,7 @@
 """Tractile: probabilistic circuits, made so that language models can be conditioned, not just masked."""
 
 from . import constraints, embedded, layers
-from .circuits import HMM, Automaton, Chain, Circuit, multiply
+from .circuits import HMM, Automaton, Chain, Circuit, builders, multiply
 from .constraints import Constraint, Vocabulary
 from .errors import (
     BudgetTooSmall,
@@ -67,9 +67,12 @@ __all__ = [
     "UnsupportedConstraint",
     "Vocabulary",
     "VocabularyMismatch",
+    "builders",
+    "condition",
     "conditional",
     "constraints",
     "count",
+    "differentiate",
     "embedded",
     "entropy",
     "gcd",
@@ -77,10 +80,16 @@ __all__ = [
     "layers",
     "lcd",
     "log_marginal",
+    "marginalise",
+    "mixture",
     "mpe",
     "multiply",
+    "normalise",
     "partition",
     "pgcd",
+    "power",
+    "prune",
+    "quotient",
     "rejection_sampling",
     "sample",
     "smc",

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from typing import TypeVar
 
+import networkx as nx
+
 from ..errors import CircuitError, VocabularyMismatch
-from ..layers import Constant, Identity, InnerLayer, InputLayer, Kron, Kronecker, Operator, RowKron, Sum
+from ..layers import Constant, Hadamard, Identity, InputLayer, Kron, Kronecker, Operator, Sum
 from .chain import Chain
-from .circuit import Circuit
+from .circuit import Circuit, Scope
 from .properties import check_decomposable, check_smooth
+from .rewrite import Factor, copy_node, kron, read_product, write_product
 
 Model = TypeVar("Model", Chain, Circuit)
 
@@ -16,8 +19,9 @@ Model = TypeVar("Model", Chain, Circuit)
 def multiply(a: Model, b: Model) -> Model:
     """The circuit x ↦ a(x)·b(x): a chain of two chains, a circuit of two compatible circuits.
 
-    Raises :class:`VocabularyMismatch` if the variables have different values, :class:`CircuitError` if two circuits are
-    not compatible (they must decompose their common scope in the same way).
+    The variables are those of both; what only one of them has is kept. Raises :class:`VocabularyMismatch` if two chains
+    have different vocabularies, :class:`CircuitError` if two circuits are not compatible: their products must split the
+    variables that they share alike, up to nesting.
     """
     if isinstance(a, Chain) and isinstance(b, Chain):
         if a.vocab_size != b.vocab_size:
@@ -25,7 +29,7 @@ def multiply(a: Model, b: Model) -> Model:
         return Chain(
             a.initial + b.initial,
             Kron(a.left, b.left),
-            RowKron(a.inputs, b.inputs),
+            a.inputs.times(b.inputs),
             Kron(a.right, b.right),
             a.final + b.final,
         )
@@ -34,7 +38,8 @@ def multiply(a: Model, b: Model) -> Model:
             check_smooth(circuit)
             check_decomposable(circuit)
         out = Circuit()
-        _Product(a, b, out).node(a.root, b.root)
+        left, right = (c.map_layers(lambda layer: layer) for c in (a, b))  # working copies: nodes are added
+        out.root = _Product(left, right, out).node(a.root, b.root)
         return out
     raise CircuitError(
         f"multiply: both must be chains or both circuits, not {type(a).__name__} and {type(b).__name__}; unroll the chain"
@@ -42,11 +47,12 @@ def multiply(a: Model, b: Model) -> Model:
 
 
 class _Product:
-    """Multiplies pairs of nodes with equal scope, each pair once."""
+    """Multiplies pairs of nodes, each pair once; what lies over variables of one side alone is copied."""
 
     def __init__(self, a: Circuit, b: Circuit, out: Circuit) -> None:
         self.a, self.b, self.out = a, b, out
         self.done: dict[tuple[int, int], int] = {}
+        self.copies: dict[int, dict[int, int]] = {id(a): {}, id(b): {}}
 
     def node(self, i: int, j: int) -> int:
         if (i, j) not in self.done:
@@ -56,22 +62,14 @@ class _Product:
     def _node(self, i: int, j: int) -> int:
         a, b = self.a, self.b
         x, y = a.layer(i), b.layer(j)
-        if a.scope(i) != b.scope(j):
-            raise CircuitError(
-                f"multiply: nodes {i} ({x!r}) and {j} ({y!r}) differ in scope, {set(a.scope(i))} and {set(b.scope(j))}"
-            )
-        if isinstance(x, InputLayer) and isinstance(y, InputLayer):
+        if isinstance(x, InputLayer) and isinstance(y, InputLayer) and a.scope(i) == b.scope(j):
             if isinstance(x, Constant) and isinstance(y, Constant):
                 return self.out.input(Constant(len(x.unit_dims) + len(y.unit_dims)))
             (variable,) = a.scope(i)
-            return self.out.input(RowKron(x, y), variable)
+            return self.out.input(x.times(y), variable)
         if isinstance(x, Sum) or isinstance(y, Sum):
             return self._sums(i, j)
-        if isinstance(x, InnerLayer) and isinstance(y, InnerLayer) and type(x) is type(y):
-            return self._products(x, i, j)
-        raise CircuitError(
-            f"multiply: nodes {i} ({x!r}) and {j} ({y!r}) over {set(a.scope(i))} are not compatible"
-        )
+        return self._products(i, j)
 
     def _sums(self, i: int, j: int) -> int:
         """(Σ_k L_k x_k) ⊗ (Σ_l M_l y_l) = Σ_kl (L_k ⊗ M_l)(x_k ⊗ y_l); a node that is no sum is a sum of itself."""
@@ -82,48 +80,88 @@ class _Product:
         ]
         return self.out.sum(Sum(*(op for op, _ in terms)), *(child for _, child in terms))
 
-    def _products(self, layer: InnerLayer, i: int, j: int) -> int:
-        left, right = self.a.children(i), list(self.b.children(j))
-        pairs = []
-        for child in left:
-            match = [c for c in right if self.b.scope(c) == self.a.scope(child)]
-            if not match:
+    def _products(self, i: int, j: int) -> int:
+        """Π_k x_k ⊗ Π_m y_m, factors over the same variables paired; where one side splits finer, its factors are nested."""
+        (left, rows), (right, cols) = read_product(self.a, i), read_product(self.b, j)
+        while True:
+            groups = _groups(self.a, left, self.b, right)
+            many = [(ours, theirs) for ours, theirs in groups if len(ours) > 1 < len(theirs)]
+            if not many:
+                break
+            left, right, before = _open(self.a, left, many), _open(self.b, right, many), (left, right)
+            if (left, right) == before:
+                scopes = [
+                    [sorted(c.scope(n)) for n, _ in fs]
+                    for c, fs in ((self.a, many[0][0]), (self.b, many[0][1]))
+                ]
                 raise CircuitError(
-                    f"multiply: node {i} has a factor over {set(self.a.scope(child))}, node {j} has none: not compatible"
+                    f"multiply: nodes {i} ({self.a.layer(i)!r}) and {j} ({self.b.layer(j)!r}) are not compatible: "
+                    f"they split {scopes[0]} and {scopes[1]}"
                 )
-            right.remove(match[0])
-            pairs.append((child, match[0]))
-        nodes = [self.node(k, m) for k, m in pairs]
-        if not isinstance(layer, Kronecker):
-            return self.out.product(layer, *nodes)
-        # the units come as (a_1 b_1)(a_2 b_2)…; they go out as those of a, then those of b, each in its own order
-        blocks_a: dict[int, list[int]] = {}
-        blocks_b: dict[int, list[int]] = {}
-        at = 0
-        for k, m in pairs:
-            na, nb = len(self.a.unit_dims(k)), len(self.b.unit_dims(m))
-            blocks_a[k], blocks_b[m] = list(range(at, at + na)), list(range(at + na, at + na + nb))
-            at += na + nb
-        order = self._ordered(self.a, i, blocks_a) + self._ordered(self.b, j, blocks_b)
-        return self.out.product(Kronecker(order), *nodes)
+        factors: list[Factor] = []
+        for ours, theirs in groups:
+            if ours and theirs:
+                (k, labels_a), (m, labels_b) = _nest(self.a, ours), _nest(self.b, theirs)
+                factors.append((self.node(k, m), labels_a + labels_b))
+            else:  # a constant that the other side has no match for
+                circuit, ((node, labels),) = (self.a, ours) if ours else (self.b, theirs)
+                factors.append((self._copy(circuit, node), labels))
+        return write_product(self.out, factors, rows + cols)
 
-    @staticmethod
-    def _ordered(circuit: Circuit, node: int, blocks: dict[int, list[int]]) -> list[int]:
-        layer = circuit.layer(node)
-        axes = [axis for child in circuit.children(node) for axis in blocks[child]]
-        return (
-            axes
-            if not isinstance(layer, Kronecker) or layer.order is None
-            else [axes[i] for i in layer.order]
-        )
+    def _copy(self, circuit: Circuit, node: int) -> int:
+        done = self.copies[id(circuit)]
+        for below in sorted(nx.descendants(circuit.graph, node) | {node}):
+            if below not in done:
+                done[below] = copy_node(circuit, below, self.out, done)
+        return done[node]
+
+
+def _groups(
+    a: Circuit, left: list[Factor], b: Circuit, right: list[Factor]
+) -> list[tuple[list[Factor], list[Factor]]]:
+    """The finest groups of factors of both sides over the same variables; constants in pairs, then alone."""
+    groups: list[tuple[Scope, tuple[list[Factor], list[Factor]]]] = []
+    for side, (circuit, factors) in enumerate(((a, left), (b, right))):
+        for factor in factors:
+            scope = circuit.scope(factor[0])
+            met = [g for g in groups if g[0] & scope]
+            merged = ([f for _, (x, _) in met for f in x], [f for _, (_, y) in met for f in y])
+            merged[side].append(factor)
+            if scope:
+                groups = [g for g in groups if g not in met]
+                groups.append((scope.union(*(s for s, _ in met)), merged))
+    ours, theirs = ([f for f in fs if not c.scope(f[0])] for c, fs in ((a, left), (b, right)))
+    pairs = [([f], [g]) for f, g in zip(ours, theirs, strict=False)]
+    alone_a = [([f], list[Factor]()) for f in ours[len(pairs) :]]
+    return [pair for _, pair in groups] + pairs + alone_a + [([], [f]) for f in theirs[len(pairs) :]]
+
+
+def _open(
+    circuit: Circuit, factors: list[Factor], groups: list[tuple[list[Factor], list[Factor]]]
+) -> list[Factor]:
+    """Factors in which those of ``groups`` that are products themselves are replaced by their own factors."""
+    out: list[Factor] = []
+    for node, labels in factors:
+        asked = any((node, labels) in group for pair in groups for group in pair)
+        if asked and isinstance(circuit.layer(node), Hadamard | Kronecker):
+            inner, own = read_product(circuit, node)
+            name = dict(zip(own, labels, strict=True))
+            out += [(child, tuple(name[label] for label in below)) for child, below in inner]
+        else:
+            out.append((node, labels))
+    return out
+
+
+def _nest(circuit: Circuit, factors: list[Factor]) -> Factor:
+    """Several factors as one node (added to the circuit, which is a working copy)."""
+    if len(factors) == 1:
+        return factors[0]
+    labels = tuple(dict.fromkeys(label for _, own in factors for label in own))
+    return write_product(circuit, factors, labels), labels
 
 
 def _terms(circuit: Circuit, node: int) -> list[tuple[Operator, int]]:
     layer = circuit.layer(node)
     if isinstance(layer, Sum):
         return list(zip(layer.operators, circuit.children(node), strict=True))
-    identity: Operator | None = None
-    for d in circuit.unit_dims(node):
-        identity = Identity(d) if identity is None else Kron(identity, Identity(d))
-    assert identity is not None
-    return [(identity, node)]
+    return [(kron([Identity(d) for d in circuit.unit_dims(node)]), node)]

@@ -1,15 +1,24 @@
-"""Structural properties, computed from the graph, not declared (Vergari et al. 2021).
+"""Structural properties, computed from the graph and the weights, not declared (Vergari et al. 2021).
 
-smooth: the children of a sum share their scope. decomposable: the children of a product have disjoint scopes. Both
-together make every marginal a single contraction. structured-decomposable: products over one scope split it alike, so
-that the circuit can be multiplied by itself; compatible: the same across two circuits.
+    smooth                     the children of a sum share their scope
+    decomposable               the children of a product have disjoint scopes; with smooth: marginals are one contraction
+    structured-decomposable    products over one scope all split it alike: the circuit can be multiplied by itself
+    compatible                 the products of two circuits split what they share alike, up to nesting: ``a * b`` exists
+    omni-compatible            no product is over a sum of several variables: compatible with every circuit
+    deterministic              for each x a sum adds at most one term: maxima, powers, entropies are one contraction
+
+Determinism is decided by :mod:`tractile.circuits.support`.
 """
 
 from __future__ import annotations
 
-from ..errors import CircuitError
+from collections.abc import Callable
+
+from ..errors import CircuitError, TractileError
 from ..layers import Hadamard, Kronecker, Sum
+from .chain import Chain
 from .circuit import Circuit, Scope
+from .support import Supports, check_unambiguous
 
 
 def check_smooth(circuit: Circuit) -> None:
@@ -34,6 +43,53 @@ def check_decomposable(circuit: Circuit) -> None:
                 )
 
 
+def check_structured_decomposable(circuit: Circuit) -> None:
+    """Raise :class:`CircuitError` at the first product that splits its scope as no other does."""
+    check_decomposable(circuit)
+    ways: dict[Scope, frozenset[Scope]] = {}
+    for node in circuit.nodes():
+        parts = frozenset(circuit.scope(child) for child in circuit.children(node)) - {frozenset()}
+        if isinstance(circuit.layer(node), Hadamard | Kronecker) and len(parts) > 1:
+            known = ways.setdefault(circuit.scope(node), parts)
+            if known != parts:
+                shown = [sorted(map(sorted, way)) for way in (known, parts)]
+                raise CircuitError(
+                    f"node {node} ({circuit.layer(node)!r}) is not structured-decomposable: "
+                    f"it splits {sorted(circuit.scope(node))} into {shown[1]}, another product into {shown[0]}"
+                )
+
+
+def check_omni_compatible(circuit: Circuit) -> None:
+    """Raise :class:`CircuitError` at the first product over a sum of several variables."""
+    check_smooth(circuit)
+    check_decomposable(circuit)
+    mixed: set[int] = set()  # nodes below which, through products alone, is a sum of several variables
+    for node in circuit.nodes():
+        children = circuit.children(node)
+        if isinstance(circuit.layer(node), Sum):
+            mixed |= {node} if len(circuit.scope(node)) > 1 else set()
+        elif mixed.intersection(children):
+            if sum(bool(circuit.scope(child)) for child in children) > 1:
+                raise CircuitError(
+                    f"node {node} ({circuit.layer(node)!r}) is not omni-compatible: a factor of it is a sum of several variables"
+                )
+            mixed.add(node)
+
+
+def check_deterministic(model: Circuit | Chain) -> None:
+    """Raise :class:`CircuitError` at the first sum that adds two terms for some x (a chain: at any length).
+
+    Exact where the circuit is structured-decomposable, and for chains; elsewhere terms whose supports cannot be told
+    apart one variable at a time count as overlapping, and the message says so.
+    """
+    if isinstance(model, Chain):
+        check_unambiguous(model)
+    else:
+        check_smooth(model)
+        check_decomposable(model)
+        Supports(model).check_deterministic()
+
+
 def is_smooth(circuit: Circuit) -> bool:
     """Whether every sum's children share their scope."""
     return _holds(check_smooth, circuit)
@@ -44,39 +100,35 @@ def is_decomposable(circuit: Circuit) -> bool:
     return _holds(check_decomposable, circuit)
 
 
-def _holds(check: object, circuit: Circuit) -> bool:
-    assert callable(check)
+def is_structured_decomposable(circuit: Circuit) -> bool:
+    """Whether the circuit is decomposable and products over one scope all split it alike."""
+    return _holds(check_structured_decomposable, circuit)
+
+
+def is_omni_compatible(circuit: Circuit) -> bool:
+    """Whether the circuit, a mixture of fully factorised parts, can be multiplied by any smooth and decomposable one."""
+    return _holds(check_omni_compatible, circuit)
+
+
+def is_deterministic(model: Circuit | Chain) -> bool:
+    """Whether for each x every sum adds at most one term; False also where that cannot be shown (:func:`check_deterministic`)."""
+    return _holds(check_deterministic, model)
+
+
+def is_compatible(a: Circuit, b: Circuit) -> bool:
+    """Whether both are smooth and decomposable and split what they share alike, up to nesting, so that ``a * b`` exists."""
+    from .product import multiply
+
     try:
-        check(circuit)
-    except CircuitError:
+        multiply(a, b)
+    except TractileError:
         return False
     return True
 
 
-def _splits(circuit: Circuit) -> dict[Scope, set[frozenset[Scope]]]:
-    """For each scope, the ways in which products split it (children over no variable do not count)."""
-    splits: dict[Scope, set[frozenset[Scope]]] = {}
-    for node in circuit.nodes():
-        if isinstance(circuit.layer(node), Hadamard | Kronecker):
-            parts = frozenset(
-                circuit.scope(child) for child in circuit.children(node) if circuit.scope(child)
-            )
-            if len(parts) > 1:
-                splits.setdefault(circuit.scope(node), set()).add(parts)
-    return splits
-
-
-def is_structured_decomposable(circuit: Circuit) -> bool:
-    """Whether the circuit is decomposable and products over one scope all split it alike."""
-    return is_decomposable(circuit) and all(len(ways) == 1 for ways in _splits(circuit).values())
-
-
-def is_compatible(a: Circuit, b: Circuit) -> bool:
-    """Whether both are smooth and decomposable and split the scopes that they share alike, so that ``a * b`` exists."""
-    if (
-        not (is_smooth(a) and is_smooth(b) and is_decomposable(a) and is_decomposable(b))
-        or a.variables != b.variables
-    ):
+def _holds(check: Callable[..., None], model: Circuit | Chain) -> bool:
+    try:
+        check(model)
+    except CircuitError:
         return False
-    ours, theirs = _splits(a), _splits(b)
-    return all(len(ours[s] | theirs[s]) == 1 for s in ours.keys() & theirs.keys())
+    return True

@@ -31,6 +31,8 @@ def regroup(dims: Dims, target: Dims) -> list[int] | None:
         if product != size:
             return None
         counts.append(count)
+    if counts and set(rest) == {1}:  # axes of one unit at the end
+        return [*counts[:-1], counts[-1] + len(rest)]
     return counts if not rest else None
 
 

@@ -1,0 +1,211 @@
+"""Support analysis: which units can be positive at once, by Boolean contractions of a circuit with itself.
+
+    O(n, m)[u, v] = is there an x with unit u of node n and unit v of node m both positive?
+
+For a sum on either side O is a Boolean matrix product; for two products that split their scope alike it is the "and" of
+the children's; for two inputs over one variable O = [A Bᵀ > 0]. Where products split differently, "overlap in every
+variable" bounds it from above. A sum is deterministic if no two of its terms that both have weight for one unit
+overlap, units that no x uses apart: for the unrolled circuit of an automaton that is unambiguity (Vergari et al. 2021,
+Dang et al. 2026, Thm 4.3).
+"""
+
+from __future__ import annotations
+
+import torch
+from jaxtyping import Bool, Int
+from torch import Tensor
+
+from ..errors import CircuitError
+from ..layers import Constant, InputLayer, Kronecker, Sum
+from .automaton import Automaton
+from .chain import Chain
+from .circuit import Circuit
+
+Units = Bool[Tensor, " units"]
+
+
+class Supports:
+    """The supports of a smooth and decomposable circuit's nodes, units flattened; each question is computed once."""
+
+    def __init__(self, circuit: Circuit) -> None:
+        self.circuit, self.exact = circuit, True
+        self.operators = {
+            n: [op.dense() > 0 for op in layer.operators]
+            for n in circuit.nodes()
+            if isinstance(layer := circuit.layer(n), Sum)
+        }
+        self.parts = {
+            n: self._parts(n)
+            for n in circuit.nodes()
+            if n not in self.operators and not isinstance(circuit.layer(n), InputLayer)
+        }
+        self.values: dict[int, dict[int, Bool[Tensor, "units values"]]] = {}
+        self.possible: dict[int, Units] = {}
+        for node in circuit.nodes():
+            self._upward(node)
+        self._overlaps: dict[tuple[int, int], Bool[Tensor, "units units"]] = {}
+
+    def _parts(self, node: int) -> list[tuple[int, Int[Tensor, " units"]]]:
+        """For each child of a product, the child's unit that each unit of the product is made of."""
+        dims = [self.circuit.unit_dims(c) for c in self.circuit.children(node)]
+        layer, children = self.circuit.layer(node), self.circuit.children(node)
+        if not isinstance(layer, Kronecker):
+            return [(c, torch.arange(torch.Size(dims[0]).numel())) for c in children]
+        sizes = [torch.Size(d).numel() for d in dims]
+        grid = torch.arange(torch.Size(sizes).numel()).view([d for block in dims for d in block])
+        flat = (grid if layer.order is None else grid.permute(layer.order)).flatten()
+        return list(zip(children, torch.unravel_index(flat, sizes), strict=True))
+
+    def _upward(self, node: int) -> None:
+        """Whether each unit is possible, and at which values of each variable (one variable at a time)."""
+        layer, children = self.circuit.layer(node), self.circuit.children(node)
+        if isinstance(layer, Constant):
+            self.possible[node], self.values[node] = torch.ones(1, dtype=torch.bool), {}
+        elif isinstance(layer, InputLayer):
+            (variable,) = self.circuit.scope(node)
+            units = torch.Size(layer.unit_dims).numel()
+            table = (
+                layer.dense() > 0 if layer.vocab_size else torch.ones(units, 1, dtype=torch.bool)
+            )  # a density
+            self.possible[node], self.values[node] = table.any(1), {variable: table}
+        elif node in self.operators:
+            terms = list(zip(self.operators[node], children, strict=True))
+            self.possible[node] = _any([_product(m, self.possible[c][:, None])[:, 0] for m, c in terms])
+            self.values[node] = {
+                v: _any([_product(m, self.values[c][v]) for m, c in terms]) for v in self.circuit.scope(node)
+            }
+        else:
+            possible = torch.stack([self.possible[c][u] for c, u in self.parts[node]]).all(0)
+            self.possible[node] = possible
+            self.values[node] = {
+                v: t[u] & possible[:, None] for c, u in self.parts[node] for v, t in self.values[c].items()
+            }
+
+    def used(self) -> dict[int, Units]:
+        """The units that some x with positive weight reaches from the root."""
+        used = {n: torch.zeros_like(p) for n, p in self.possible.items()}
+        used[self.circuit.root] = self.possible[self.circuit.root].clone()
+        for node in reversed(list(self.circuit.nodes())):
+            for k, child in enumerate(self.circuit.children(node)):
+                if node in self.operators:
+                    used[child] |= (self.operators[node][k] & used[node][:, None]).any(0) & self.possible[
+                        child
+                    ]
+                else:
+                    used[child][self.parts[node][k][1][used[node]]] = True
+        return used
+
+    def overlap(self, n: int, m: int) -> Bool[Tensor, "units units"]:
+        """Whether a unit of n and a unit of m, nodes of one scope, can be positive at once."""
+        if (n, m) not in self._overlaps:
+            self._overlaps[n, m] = self.overlap(m, n).T if m < n else self._overlap(n, m)
+        return self._overlaps[n, m]
+
+    def _overlap(self, n: int, m: int) -> Bool[Tensor, "units units"]:
+        children = self.circuit.children
+        if not self.circuit.scope(n):
+            return self.possible[n][:, None] & self.possible[m][None]
+        if n in self.operators:
+            terms = zip(self.operators[n], children(n), strict=True)
+            return _any([_product(op, self.overlap(c, m)) for op, c in terms])
+        if m in self.operators:
+            terms = zip(self.operators[m], children(m), strict=True)
+            return _any([_product(op, self.overlap(c, n)) for op, c in terms]).T
+        if isinstance(self.circuit.layer(n), InputLayer) and isinstance(self.circuit.layer(m), InputLayer):
+            (variable,) = self.circuit.scope(n)
+            return _product(self.values[n][variable], self.values[m][variable].T)
+        return self._products(n, m)
+
+    def _products(self, n: int, m: int) -> Bool[Tensor, "units units"]:
+        every = {k: torch.arange(len(self.possible[k])) for k in (n, m)}  # an input is a product of itself
+        ours, theirs = (
+            {self.circuit.scope(c): (c, u) for c, u in self.parts.get(k, [(k, every[k])])} for k in (n, m)
+        )
+        result = self.possible[n][:, None] & self.possible[m][None]
+        for scope in ours.keys() & theirs.keys():
+            (c, u), (d, v) = ours[scope], theirs[scope]
+            result = result & self.overlap(c, d)[u][:, v]
+        if set(ours) - {frozenset()} != set(theirs) - {frozenset()}:
+            for variable in self.circuit.scope(n):
+                result = result & _product(self.values[n][variable], self.values[m][variable].T)
+            self.exact &= not bool(result.any())
+        return result
+
+    def check_deterministic(self) -> None:
+        """Raise :class:`CircuitError` at the first sum of which two terms overlap."""
+        used = self.used()
+        for node, operators in self.operators.items():
+            children = self.circuit.children(node)
+            for i, (a, child) in enumerate(zip(operators, children, strict=True)):
+                for b, other in list(zip(operators, children, strict=True))[i:]:
+                    apart = self.overlap(child, other)
+                    if a is b:
+                        apart = apart & ~torch.eye(len(apart), dtype=torch.bool)
+                    clash = (_product(a, apart) & b).any(1) & used[node]
+                    if bool(clash.any()):
+                        self._refuse(node, int(clash.nonzero()[0]), child, other)
+
+    def _refuse(self, node: int, unit: int, child: int, other: int) -> None:
+        what = (
+            "overlap"
+            if self.exact
+            else "could not be shown to be disjoint (products split their scope differently)"
+        )
+        raise CircuitError(
+            f"node {node} ({self.circuit.layer(node)!r}) is not deterministic: the supports of the terms of its unit {unit} "
+            f"in nodes {child} and {other} {what}"
+        )
+
+
+def check_unambiguous(chain: Chain) -> None:
+    """Raise :class:`CircuitError` if some sequence of some length has two latent paths (units and the states between them)."""
+    if isinstance(chain, Automaton):
+        if not chain.is_unambiguous:
+            raise CircuitError(f"{chain!r} is not unambiguous: determinise it")
+        return
+    left, right = chain.left.dense() > 0, chain.right.dense() > 0
+    table = chain.inputs.dense() > 0
+    meet = _product(table, table.T)  # pairs of units with a common token
+
+    def ahead(pairs: Tensor) -> Tensor:  # pairs of states → pairs of units → pairs of states, one token later
+        return _product(_product(right.T, _product(_product(left.T, pairs), left) & meet), right)
+
+    def behind(pairs: Tensor) -> Tensor:
+        return _product(_product(left, _product(_product(right, pairs), right.T) & meet), left.T)
+
+    initial, final = (flatten(vectors) > 0 for vectors in (chain.initial, chain.final))
+    forward = _closure(initial[:, None] & initial[None], ahead)
+    backward = _closure(final[:, None] & final[None], behind)
+    states = forward & behind(backward) & ~torch.eye(len(initial), dtype=torch.bool)
+    units = _product(_product(left.T, forward), left) & meet & _product(_product(right, backward), right.T)
+    for what, pairs in (("states", states), ("units", units & ~torch.eye(len(meet), dtype=torch.bool))):
+        if bool(pairs.any()):
+            pair = pairs.nonzero()[0].tolist()
+            raise CircuitError(
+                f"{chain!r} is not unambiguous: two paths of one sequence are in {what} {pair[0]} and {pair[1]}"
+            )
+
+
+def flatten(vectors: tuple[Tensor, ...]) -> Tensor:
+    """v_1 ⊗ … ⊗ v_k, flattened."""
+    result = vectors[0]
+    for vector in vectors[1:]:
+        result = (result[:, None] * vector).flatten()
+    return result
+
+
+def _closure(pairs: Tensor, step: object) -> Tensor:
+    assert callable(step)
+    while True:
+        more: Tensor = pairs | step(pairs)
+        if bool((more == pairs).all()):
+            return pairs
+        pairs = more
+
+
+def _product(a: Tensor, b: Tensor) -> Tensor:
+    return (a.float() @ b.float()) > 0
+
+
+def _any(tables: list[Tensor]) -> Tensor:
+    return torch.stack(tables).any(0)

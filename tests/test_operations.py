@@ -1,0 +1,357 @@
+"""Operations on circuits against the same operations on enumerated tables."""
+
+import itertools
+import math
+
+import numpy as np
+import oracle
+import pytest
+import torch
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+from oracle import assert_log_close, log
+
+import tractile as tt
+from tractile.circuits import normalise, properties, prune
+from tractile.circuits import operations as ops
+from tractile.errors import CircuitError, EvidenceError, ShapeError
+from tractile.layers import Categorical, Dense, Gaussian, Hadamard, Kronecker, Monarch, Sum
+
+FEW = settings(max_examples=25, deadline=None)
+
+
+def table(circuit):
+    """The function of a circuit with one root unit, enumerated by the engine: one axis for each variable, in order."""
+    sizes = circuit.vocab_sizes()
+    if not sizes:
+        return tt.partition(circuit).exp().double().numpy()
+    rows = torch.tensor(list(itertools.product(*(range(d) for d in sizes.values()))))
+    return tt.log_marginal(circuit, rows).exp().double().numpy().reshape(list(sizes.values()))
+
+
+def assert_same(circuit, expected):
+    assert properties.is_smooth(circuit)
+    assert properties.is_decomposable(circuit)
+    assert_log_close(log(table(circuit)), log(expected))
+
+
+def nested(variables, kind):
+    """A vtree over variables, split from the left, the right, or all at once."""
+    if len(variables) == 1:
+        return variables[0]
+    if kind == "flat":
+        return ("kron", *variables)
+    cut = {"left": len(variables) - 1, "right": 1}[kind]
+    return ("hadamard", nested(variables[:cut], kind), nested(variables[cut:], kind))
+
+
+def decision(weights, tables, root):
+    """A deterministic circuit: at each step the value of variable t chooses the unit for the rest (a Markov chain)."""
+    c = tt.Circuit()
+    ahead = None
+    for t in reversed(range(len(tables))):
+        v = tables[t].shape[1]
+        here = c.input(Categorical(torch.diag(torch.rand(v, dtype=torch.float64) + 0.1)), t)
+        node = here if ahead is None else c.product(Hadamard(), here, ahead)
+        w = torch.tensor(root if t == 0 else weights[t - 1])
+        ahead = c.sum(Sum(Dense(w)), node)
+    return c
+
+
+def markov(rng, n=3, v=3, zeros=0.2):
+    steps = [rng.random((v, v)) * (rng.random((v, v)) > zeros) for _ in range(n - 1)]
+    return decision(steps, [np.ones((v, v))] * n, rng.random((1, v)))
+
+
+# ----------------------------------------------------------------------------------------------------------- multiply
+
+
+@given(data=st.data())
+@FEW
+def test_product_of_compatible_circuits(data):
+    vtree = data.draw(oracle.vtrees())
+    a, b = data.draw(oracle.plans(vtree)), data.draw(oracle.plans(vtree))
+    assert_same(a.build() * b.build(), a.total() * b.total())
+
+
+@given(data=st.data())
+@FEW
+def test_product_across_kinds_and_nesting(data):
+    """Hadamard against Kronecker, flat against nested: one side splits finer, so that it can be nested like the other."""
+    n = data.draw(st.integers(2, 4))
+    sizes = {v: 2 + v % 2 for v in range(n)}
+    kinds = data.draw(
+        st.sampled_from([("flat", "left"), ("flat", "right"), ("left", "flat"), ("flat", "flat")])
+    )
+    rng = np.random.default_rng(data.draw(st.integers(0, 2**31)))
+    a, b = (oracle.random_plan(rng, nested(list(range(n)), kind), sizes) for kind in kinds)
+    assert properties.is_compatible(a.build(), b.build())
+    assert_same(a.build() * b.build(), a.total() * b.total())
+
+
+@given(data=st.data())
+@FEW
+def test_product_keeps_variables_of_one_side(data):
+    a = data.draw(oracle.plans(("hadamard", 0, ("kron", 1, 2))))
+    b = data.draw(oracle.plans(("kron", 1, 3)))
+    product = a.build() * b.build()
+    assert product.variables == (0, 1, 2, 3)
+    assert_same(product, a.total()[:, :, :, None] * b.total()[None, :, None, :])
+
+
+def test_product_of_an_unrolled_chain_and_a_tree():
+    rng = np.random.default_rng(0)
+    hmm = oracle.random_hmm(rng, 2, 2)
+    tree = oracle.random_plan(rng, ("kron", 0, 1, 2), dict.fromkeys(range(3), 2))
+    assert_same(hmm.build().unroll(3) * tree.build(), hmm.total(3) * tree.total())
+    assert_same(tree.build() * hmm.build().unroll(3), hmm.total(3) * tree.total())
+
+
+def test_incompatible_circuits_are_refused():
+    rng = np.random.default_rng(0)
+    sizes = dict.fromkeys(range(3), 2)
+    inputs = [("input", (v, oracle.rows(rng, 2, 2)), ()) for v in range(3)]
+
+    def split(pair, last):
+        inner = [("hadamard", None, pair), ("sum", [rng.random((2, 2))], (3,))]
+        outer = [("hadamard", None, (4, last)), ("sum", [rng.random((1, 2))], (5,))]
+        return oracle.Plan(inputs + inner + outer, sizes)
+
+    left, right = split((0, 1), 2), split((1, 2), 0)
+    assert not properties.is_compatible(left.build(), right.build())
+    with pytest.raises(CircuitError, match="not compatible: they split"):
+        left.build() * right.build()
+
+
+# -------------------------------------------------------------------------------------------------- power, quotient
+
+
+@given(data=st.data())
+@FEW
+def test_whole_powers(data):
+    plan = data.draw(oracle.plans(max_variables=3))
+    circuit = plan.build()
+    assume(properties.is_structured_decomposable(circuit))
+    assert_same(ops.power(circuit, 2), plan.total() ** 2)
+
+
+@pytest.mark.parametrize("exponent", [-1.5, 0.0, 0.5, 3.0])
+def test_real_powers_of_deterministic_circuits(exponent):
+    for seed in range(5):
+        circuit = markov(np.random.default_rng(seed))
+        before = table(circuit)
+        expected = np.where(before > 0, np.where(before > 0, before, 1) ** exponent, 0)
+        assert_same(ops.power(circuit, exponent), expected)
+
+
+def test_power_of_chains():
+    rng = np.random.default_rng(1)
+    hmm, fsa = oracle.random_hmm(rng, 2, 3), oracle.random_fsa(rng, 3, 3, True)
+    assert_same(ops.power(hmm.build(), 3).unroll(3), hmm.total(3) ** 3)
+    assert_same(ops.power(fsa.build(), 0.5).unroll(3), fsa.total(3))
+    with pytest.raises(CircuitError, match="deterministic"):
+        ops.power(hmm.build(), 0.5)
+
+
+def test_power_refuses_what_it_cannot_raise():
+    observed = tt.HMM(torch.tensor([0.5, 0.5]), torch.tensor([[0.3, 0.7], [0.6, 0.4]]), torch.eye(2))
+    with pytest.raises(CircuitError, match="unroll"):
+        ops.power(observed, 0.5)
+    expected = np.sqrt(table(observed.unroll(3)))
+    assert_log_close(log(table(ops.power(observed.unroll(3), 0.5))), log(expected), 1e-6)
+    thrice = Monarch([torch.rand(2, 2, 2) for _ in range(3)], axes=[0, 1, 0])  # its entries are sums
+    circuit = tt.Circuit()
+    rows = circuit.sum(Sum(thrice), circuit.input(Categorical(torch.eye(4)), 0))
+    circuit.sum(Sum(Dense(torch.tensor([[1.0, 0, 0, 0]]))), rows)
+    assert properties.is_deterministic(circuit)
+    with pytest.raises(CircuitError, match="sums of products"):
+        ops.power(circuit, 0.5)
+
+
+def test_quotient():
+    for seed in range(5):
+        rng = np.random.default_rng(seed)
+        below = markov(rng)
+        above = oracle.random_plan(rng, nested([0, 1, 2], "right"), dict.fromkeys(range(3), 3))
+        b = table(below)
+        assert_same(
+            ops.quotient(above.build(), below), np.where(b > 0, above.total() / np.where(b > 0, b, 1), 0)
+        )
+    with pytest.raises(CircuitError, match="deterministic"):
+        ops.quotient(below, above.build())
+
+
+# ------------------------------------------------------------------------- mixture, marginalise, condition, derivative
+
+
+@given(data=st.data())
+@FEW
+def test_mixture(data):
+    n = data.draw(st.integers(1, 3))
+    sizes = {v: 2 + v % 2 for v in range(n)}
+    rng = np.random.default_rng(data.draw(st.integers(0, 2**31)))
+    parts = [
+        oracle.random_plan(rng, nested(list(range(n)), kind), sizes) for kind in ("flat", "left", "right")
+    ]
+    expected = sum(w * p.total() for w, p in zip([0.2, 0.0, 3.0], parts, strict=True))
+    weights = torch.tensor([0.2, 0.0, 3.0], dtype=torch.float64)
+    assert_same(ops.mixture(weights, [p.build() for p in parts]), expected)
+
+
+def test_mixture_refuses_other_variables():
+    a, b = (oracle.random_plan(np.random.default_rng(0), v, {0: 2, 1: 2}) for v in (0, 1))
+    with pytest.raises(CircuitError, match="not smooth"):
+        ops.mixture([0.5, 0.5], [a.build(), b.build()])
+    with pytest.raises(ShapeError, match="weights"):
+        ops.mixture([0.5], [a.build(), a.build()])
+
+
+@given(data=st.data())
+@FEW
+def test_marginalise(data):
+    plan = data.draw(oracle.plans())
+    variables = sorted(plan.sizes)
+    gone = data.draw(st.sets(st.sampled_from(variables)))
+    circuit = ops.marginalise(plan.build(), gone)
+    assert circuit.variables == tuple(v for v in variables if v not in gone)
+    assert_same(circuit, plan.total().sum(tuple(variables.index(v) for v in gone)))
+
+
+def test_marginalise_products_and_densities():
+    rng = np.random.default_rng(0)
+    hmm, fsa = oracle.random_hmm(rng, 3, 3), oracle.random_fsa(rng, 3, 3, False)
+    circuit = (hmm.build() * fsa.build()).unroll(4)
+    assert_same(ops.marginalise(circuit, [1, 3]), (hmm.total(4) * fsa.total(4)).sum((1, 3)))
+    mixed = tt.Circuit()
+    x = mixed.input(Gaussian(torch.zeros(2), torch.ones(2), torch.tensor([0.0, math.log(3.0)])), 0)
+    y = mixed.input(Categorical(torch.tensor([[0.4, 0.6], [0.1, 0.9]])), 1)
+    mixed.sum(Sum(Dense(torch.tensor([[1.0, 2.0]]))), mixed.product(Hadamard(), x, y))
+    assert_log_close(log(table(ops.marginalise(mixed, [0]))), np.log([0.4 + 0.6, 0.6 + 5.4]), 1e-6)
+    with pytest.raises(CircuitError, match="no variables"):
+        ops.marginalise(mixed, [7])
+
+
+@given(data=st.data())
+@FEW
+def test_condition(data):
+    plan = data.draw(oracle.plans())
+    variables = sorted(plan.sizes)
+    evidence, weights = data.draw(oracle.evidence(dict(sorted(plan.sizes.items())), batch=1))
+    circuit = ops.condition(plan.build(), evidence)
+    expected = oracle.weigh(plan.total(), weights, 0)
+    observed = [i for i, v in enumerate(variables) if v not in circuit.variables]
+    assert all(((weights[i][0] == 0) | (weights[i][0] == 1)).all() for i in observed)
+    assert_same(circuit, expected.sum(tuple(observed)))
+
+
+def test_condition_takes_one_row():
+    circuit = oracle.random_plan(np.random.default_rng(0), 0, {0: 2}).build()
+    with pytest.raises(EvidenceError, match="one row"):
+        ops.condition(circuit, torch.tensor([[0], [1]]))
+
+
+@given(data=st.data())
+@FEW
+def test_differentiate(data):
+    """c = Σ_u node_u ∂c/∂node_u + the rest: shift one unit of the node by one and the circuit moves by its derivative."""
+    plan = data.draw(oracle.plans())
+    circuit = plan.build()
+    node = data.draw(st.sampled_from(list(circuit.nodes())))
+    derivative = ops.differentiate(circuit, node)
+    assert derivative.unit_dims(derivative.root) == circuit.unit_dims(node)
+    assert properties.is_smooth(derivative)
+    assert properties.is_decomposable(derivative)
+    scope = sorted(circuit.scope(node))
+    assert sorted(derivative.variables) == [v for v in sorted(plan.sizes) if v not in scope]
+    variables = sorted(plan.sizes)
+    every = itertools.product(*(range(plan.sizes[v]) for v in variables))
+    values = [dict(zip(variables, x, strict=True)) for x in every]
+    for unit in range(math.prod(circuit.unit_dims(node))):
+        dims = circuit.unit_dims(node)
+        picked = ops.rewrite(derivative, lambda *_: None)
+        row = torch.zeros(1, *dims, dtype=torch.float64).view(1, -1).index_fill(1, torch.tensor(unit), 1.0)
+        picked.sum(Sum(Dense(row)), picked.root)
+        for x in values[:4]:
+            expected = _shifted(plan, node, unit, x) - plan.value(len(plan.nodes) - 1, x).item()
+            rest = {v: x[v] for v in picked.variables}
+            assert tt.log_marginal(picked, rest).exp().item() == pytest.approx(expected, rel=1e-9, abs=1e-12)
+
+
+def _shifted(plan, node, unit, x):
+    """The root at x with one unit of a node one larger."""
+    original = oracle.Plan.value
+
+    class Shifted(oracle.Plan):
+        def value(self, n, x, *args):
+            value = original(self, n, x, *args)
+            if n == node:
+                value = value.copy()
+                value.reshape(-1)[unit] += 1
+            return value
+
+    return Shifted(plan.nodes, plan.sizes).value(len(plan.nodes) - 1, x).item()
+
+
+# ----------------------------------------------------------------------------------------------------- normalise, prune
+
+
+@given(data=st.data())
+@FEW
+def test_normalise(data):
+    plan = data.draw(oracle.plans())
+    total = plan.total()
+    if total.sum() == 0:
+        with pytest.raises(CircuitError, match="zero everywhere"):
+            normalise(plan.build())
+        return
+    circuit = normalise(plan.build())
+    assert_same(circuit, total / total.sum())
+    for node in circuit.nodes():
+        layer = circuit.layer(node)
+        if isinstance(layer, Sum):
+            sums = sum(op.dense().sum(1) for op in layer.operators)
+            assert bool((((sums - 1).abs() < 1e-9) | (sums == 0)).all())
+        elif isinstance(layer, Categorical):
+            sums = layer.weight.sum(-1)
+            assert bool((((sums - 1).abs() < 1e-9) | (sums == 0)).all())
+
+
+@given(data=st.data())
+@FEW
+def test_prune(data):
+    plan = data.draw(oracle.plans())
+    total = plan.total()
+    if total.sum() == 0:
+        with pytest.raises(CircuitError, match="zero everywhere"):
+            prune(plan.build())
+        return
+    before = plan.build()
+    circuit = prune(before)
+    assert_same(circuit, total)
+    assert sum(p.numel() for p in circuit.parameters()) <= sum(p.numel() for p in before.parameters())
+
+
+def test_prune_drops_units_and_terms():
+    c = tt.Circuit()
+    x = c.input(Categorical(torch.rand(3, 2)), 0)
+    y = c.input(Categorical(torch.rand(3, 2)), 1)
+    z = c.input(Categorical(torch.rand(1, 2)), 1)
+    grid = c.product(Kronecker(), x, y)
+    weight = torch.zeros(1, 9)
+    weight[0, [0, 2]] = 1.0  # units (0, 0) and (0, 2)
+    other = c.product(Kronecker(), x, z)
+    c.sum(Sum(Dense(weight), Dense(torch.zeros(1, 3))), grid, other)
+    small = prune(c)
+    assert_log_close(log(table(small)), log(table(c)), 1e-6)
+    shapes = [tuple(p.shape) for p in small.parameters()]
+    assert shapes == [(1, 2), (2, 2), (1, 2)]
+
+
+def test_prune_a_product_with_an_automaton():
+    rng = np.random.default_rng(3)
+    hmm, fsa = (
+        oracle.random_hmm(rng, 2, 3),
+        oracle.OracleFSA([(0, 1, 1), (1, 0, 2), (2, 2, 0), (1, 2, 1)], [0], [2], 3),
+    )
+    circuit = (hmm.build() * fsa.build()).unroll(3)
+    assert_same(prune(circuit), hmm.total(3) * fsa.total(3))
