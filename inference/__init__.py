@@ -2,6 +2,7 @@
 
 from .evidence import Evidence
 from .guided import ProductQuery, pgcd
+from .learn import Clamp, Counts, Fit, Trainable, em, em_step, expected_counts
 from .masks import MaskQuery, gcd, lcd
 from .next_token import NextToken, pack_bits
 from .query import conditional, count, entropy, log_marginal, mpe, partition, sample, support
@@ -9,8 +10,11 @@ from .semiring import Boolean, Counting, Log, MaxProduct, MinPlus, Real, Semirin
 
 __all__ = [
     "Boolean",
+    "Clamp",
     "Counting",
+    "Counts",
     "Evidence",
+    "Fit",
     "Log",
     "MaskQuery",
     "MaxProduct",
@@ -19,9 +23,13 @@ __all__ = [
     "ProductQuery",
     "Real",
     "Semiring",
+    "Trainable",
     "conditional",
     "count",
+    "em",
+    "em_step",
     "entropy",
+    "expected_counts",
     "gcd",
     "lcd",
     "log_marginal",

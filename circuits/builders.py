@@ -1,0 +1,313 @@
+"""Builders: small pure functions from parameters to circuits. Variable i is the i-th layer given.
+
+    factorised      Π_v B_v[x_v]                                          mixture        Σ_k w_k c_k(x)
+    cp              Σ_r w_r Π_v B_v[r, x_v]                               tensor_train   G_1[x_1] · G_2[x_2] ⋯ G_n[x_n]
+    tucker          Σ_{r_1 … r_n} C[r_1 … r_n] Π_v B_v[r_v, x_v]          chain          initialᵀ Π_t L_t diag(B_t[x_t]) R_t final
+    tree            one latent state for each variable, p(z_v | z_parent) B_v[z_v, x_v]
+    regions         a circuit over a tree of regions, its products joined by ``cp_join`` or ``tucker_join``
+
+Parameters are tensors; one tensor given at several places is tied. :class:`Random` makes them by seed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+import networkx as nx
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from ..errors import CircuitError, ShapeError
+from ..layers import (
+    Bernoulli,
+    Categorical,
+    Constant,
+    Dense,
+    Gaussian,
+    Hadamard,
+    Identity,
+    Incidence,
+    Indicator,
+    InputLayer,
+    Kronecker,
+    Operator,
+    Sum,
+)
+from .chain import Chain
+from .circuit import Circuit
+from .operations import mixture
+from .rewrite import kron
+from .structure import (
+    Region,
+    chow_liu_tree,
+    linear_regions,
+    pair_frequencies,
+    path_tree,
+    random_regions,
+    random_tree,
+)
+
+Inputs = Callable[[int, int], InputLayer]  # (variable, number of units) → layer
+Weights = Callable[[int, int], Float[Tensor, "rows cols"]]  # (rows, cols) → weights
+Join = Callable[[Circuit, Sequence[int], int, Weights], int]
+Step = tuple[Operator, InputLayer, Operator]  # L_t, B_t, R_t
+
+
+class Random:
+    """Random parameters by seed, drawn in the order in which they are asked for; every row is a distribution."""
+
+    def __init__(self, seed: int = 0, dtype: torch.dtype = torch.float32) -> None:
+        self.generator, self.dtype = torch.Generator().manual_seed(seed), dtype
+
+    def rows(self, *shape: int) -> Float[Tensor, "*shape"]:
+        """Distributions along the last axis."""
+        noise = torch.randn(*shape, generator=self.generator, dtype=torch.float64)
+        return torch.softmax(1.5 * noise, -1).to(self.dtype)
+
+    def categorical(self, vocab_size: int) -> Inputs:
+        """Categorical layers over V values."""
+        return lambda variable, units: Categorical(self.rows(units, vocab_size))
+
+    def bernoulli(self) -> Inputs:
+        """Bernoulli layers."""
+        return lambda variable, units: Bernoulli(self.rows(units, 2)[:, 1])
+
+    def gaussian(self, mean: float = 0.0, deviation: float = 1.0) -> Inputs:
+        """Gaussian layers: means spread by ``deviation`` about ``mean``, variances of its square."""
+
+        def layer(variable: int, units: int) -> InputLayer:
+            noise = torch.randn(units, generator=self.generator, dtype=torch.float64)
+            means = (mean + deviation * noise).to(self.dtype)
+            return Gaussian(means, torch.full_like(means, deviation**2))
+
+        return layer
+
+
+def factorised(layers: Sequence[InputLayer]) -> Circuit:
+    """Independent variables: Π_v B_v[x_v], for layers of one unit (of K units: the root has K, for a sum to mix)."""
+    circuit = Circuit()
+    nodes = [circuit.input(layer, v) for v, layer in enumerate(layers)]
+    if len(nodes) > 1:
+        circuit.product(Hadamard(), *nodes)
+    return circuit
+
+
+def cp(layers: Sequence[InputLayer], weights: Float[Tensor, " rank"]) -> Circuit:
+    """The CP decomposition, a mixture of R fully factorised distributions: Σ_r w_r Π_v B_v[r, x_v]."""
+    circuit = factorised(layers)
+    circuit.sum(Sum(Dense(weights[None])), circuit.root)
+    return circuit
+
+
+def tucker(layers: Sequence[InputLayer], core: Float[Tensor, "*ranks"]) -> Circuit:
+    """The Tucker decomposition: Σ C[r_1 … r_n] Π_v B_v[r_v, x_v]; the core has one axis for each variable."""
+    ranks = tuple(layer.num_units for layer in layers)
+    if tuple(core.shape) != ranks:
+        raise ShapeError(f"tucker: the core has shape {tuple(core.shape)}, but the layers have units {ranks}")
+    circuit = Circuit()
+    product = circuit.product(Kronecker(), *(circuit.input(layer, v) for v, layer in enumerate(layers)))
+    circuit.sum(Sum(Dense(core.reshape(1, -1))), product)
+    return circuit
+
+
+def chain(
+    initial: Float[Tensor, " cut"], steps: Sequence[Step], final: Float[Tensor, " cut"] | None = None
+) -> Circuit:
+    """initialᵀ Π_t L_t diag(B_t[x_t]) R_t final, each step with operators, units and variable of its own kind.
+
+    The last R leads to ``final`` (ones unless given). A hybrid chain is one whose steps differ: Gaussian beside categorical
+    inputs, dense beside Monarch transitions.
+    """
+    circuit = Circuit()
+    (size,) = steps[-1][2].col_dims
+    end = torch.ones(size, dtype=initial.dtype) if final is None else final
+    node = circuit.sum(Sum(Dense(end[:, None])), circuit.input(Constant()))
+    for t in reversed(range(len(steps))):
+        left, layer, right = steps[t]
+        ahead = node if isinstance(right, Identity) else circuit.sum(Sum(right), node)
+        node = circuit.product(Hadamard(), circuit.input(layer, t), ahead)
+        node = node if isinstance(left, Identity) else circuit.sum(Sum(left), node)
+    circuit.sum(Sum(Dense(initial[None])), node)
+    return circuit
+
+
+def tensor_train(cores: Sequence[Float[Tensor, "rank vocab next_rank"]]) -> Circuit:
+    """G_1[:, x_1, :] · G_2[:, x_2, :] ⋯ G_n[:, x_n, :], for non-negative cores whose first and last rank are 1."""
+    ranks = [core.shape[0] for core in cores] + [cores[-1].shape[-1]]
+    if (
+        ranks[0] != 1
+        or ranks[-1] != 1
+        or any(c.shape[-1] != r for c, r in zip(cores, ranks[1:], strict=True))
+    ):
+        raise ShapeError(f"tensor_train: the cores do not fit: {[tuple(core.shape) for core in cores]}")
+    steps: list[Step] = []
+    for core in cores:
+        a, vocab_size, b = core.shape
+        pairs = torch.arange(a * b)
+        left = Incidence(pairs // b, pairs, (a, a * b))
+        right = Incidence(pairs, pairs % b, (a * b, b))
+        steps.append((left, Categorical(core.permute(0, 2, 1).reshape(a * b, vocab_size)), right))
+    one = torch.ones(1, dtype=cores[0].dtype)
+    return chain(one, steps, one)
+
+
+def hmm(
+    initial: Float[Tensor, " hidden"], transitions: Sequence[Operator], layers: Sequence[InputLayer]
+) -> Circuit:
+    """An inhomogeneous HMM: a transition for each of n − 1 steps and an emission for each of n variables.
+
+    A :class:`~tractile.HMM` is the homogeneous one, of any length.
+    """
+    if len(transitions) != len(layers) - 1:
+        raise ShapeError(
+            f"hmm: {len(layers)} emissions need {len(layers) - 1} transitions, not {len(transitions)}"
+        )
+    stay = [Identity(layer.num_units) for layer in layers]
+    return chain(initial, list(zip(stay, layers, [*transitions, stay[-1]], strict=True)))
+
+
+def factorial_hmm(
+    initials: Sequence[Float[Tensor, " hidden"]],
+    transitions: Sequence[Operator],
+    emission: Float[Tensor, "*hidden vocab"],
+) -> Chain:
+    """k independent hidden chains and one emission that sees the states of all: a chain whose cut has k axes."""
+    dims = tuple(len(initial) for initial in initials)
+    if tuple(emission.shape[:-1]) != dims or tuple(t.shape for t in transitions) != tuple(
+        (d, d) for d in dims
+    ):
+        raise ShapeError(
+            f"factorial_hmm: for hidden sizes {dims} the transitions have shapes {[t.shape for t in transitions]} "
+            f"and the emission {tuple(emission.shape)}"
+        )
+    ones = tuple(torch.ones_like(initial) for initial in initials)
+    stay = kron([Identity(d) for d in dims])
+    return Chain(tuple(initials), stay, Categorical(emission), kron(list(transitions)), ones)
+
+
+def tree(
+    graph: nx.DiGraph,
+    layers: Mapping[int, InputLayer],
+    prior: Float[Tensor, " states"],
+    tables: Mapping[tuple[int, int], Operator],
+) -> Circuit:
+    """A tree of latent states: prior over the root's, ``tables[parent, child]`` = p(z_child | z_parent), inputs B_v[z_v, x_v].
+
+    With :class:`~tractile.layers.Indicator` inputs the states are the variables themselves. Raises :class:`CircuitError`
+    unless every variable but one has one parent and all are connected.
+    """
+    if not nx.is_arborescence(graph):
+        raise CircuitError(
+            "tree: the graph must be a tree directed away from its root (networkx: an arborescence)"
+        )
+    circuit, nodes = Circuit(), dict[int, int]()
+    (root,) = (v for v, degree in graph.in_degree() if not degree)
+    for v in nx.dfs_postorder_nodes(graph, root):
+        below = [circuit.sum(Sum(tables[v, child]), nodes[child]) for child in graph.successors(v)]
+        nodes[v] = circuit.input(layers[v], v)
+        if below:
+            nodes[v] = circuit.product(Hadamard(), nodes[v], *below)
+    circuit.sum(Sum(Dense(prior[None])), nodes[root])
+    return circuit
+
+
+def latent_tree(graph: nx.DiGraph, states: int, inputs: Inputs, random: Random) -> Circuit:
+    """A :func:`tree` of latent states with random parameters."""
+    layers = {v: inputs(v, states) for v in graph}
+    tables: dict[tuple[int, int], Operator] = {
+        edge: Dense(random.rows(states, states)) for edge in graph.edges
+    }
+    return tree(graph, layers, random.rows(states), tables)
+
+
+def chow_liu(
+    data: Int[Tensor, "rows variables"],
+    vocab_size: int | None = None,
+    pseudocount: float = 0.0,
+    dtype: torch.dtype = torch.float32,
+) -> Circuit:
+    """The most likely distribution that is a tree over the variables themselves (Chow and Liu 1968); −1 is missing."""
+    size = int(data.max()) + 1 if vocab_size is None else vocab_size
+    graph, frequencies = chow_liu_tree(data, size, pseudocount), pair_frequencies(data, size, pseudocount)
+    marginals = torch.stack([frequencies[v, :, v].sum(1) for v in range(data.shape[1])])
+
+    def table(parent: int, child: int) -> Operator:
+        counts = frequencies[parent, :, child]
+        seen = counts.sum(1, keepdim=True) > 0
+        return Dense(_normalised(torch.where(seen, counts, marginals[child])).to(dtype))
+
+    tables = {edge: table(*edge) for edge in graph.edges}
+    indicator = Indicator(size)
+    return tree(graph, dict.fromkeys(graph, indicator), _normalised(marginals[0]).to(dtype), tables)
+
+
+def hidden_chow_liu(
+    data: Int[Tensor, "rows variables"], states: int, vocab_size: int | None = None, seed: int = 0
+) -> Circuit:
+    """The Chow–Liu tree of the data with latent states at its variables, parameters random: fit them by EM."""
+    size, random = int(data.max()) + 1 if vocab_size is None else vocab_size, Random(seed)
+    return latent_tree(chow_liu_tree(data, size), states, random.categorical(size), random)
+
+
+def cp_join(circuit: Circuit, children: Sequence[int], units: int, weights: Weights) -> int:
+    """A sum over each child's units, multiplied unit by unit."""
+    sums = [circuit.sum(Sum(Dense(weights(units, circuit.unit_dims(c)[0]))), c) for c in children]
+    return circuit.product(Hadamard(), *sums)
+
+
+def tucker_join(circuit: Circuit, children: Sequence[int], units: int, weights: Weights) -> int:
+    """Every combination of the children's units, and a sum over them."""
+    product = circuit.product(Kronecker(), *children)
+    size = torch.Size(circuit.unit_dims(product)).numel()
+    return circuit.sum(Sum(Dense(weights(units, size))), product)
+
+
+def regions(
+    region: Region,
+    inputs: Inputs,
+    weights: Weights,
+    num_units: int,
+    num_inputs: int | None = None,
+    join: Join = cp_join,
+) -> Circuit:
+    """A circuit over a tree of regions: ``num_units`` units for each region, ``num_inputs`` for each variable."""
+    circuit = Circuit()
+
+    def grow(part: Region) -> int:
+        if isinstance(part, int):
+            return circuit.input(inputs(part, num_inputs or num_units), part)
+        return join(circuit, [grow(child) for child in part], num_units, weights)
+
+    top = grow(region)
+    circuit.sum(Sum(Dense(weights(1, circuit.unit_dims(top)[0]))), top)
+    return circuit
+
+
+def _normalised(rows: Tensor) -> Tensor:
+    return rows / rows.sum(-1, keepdim=True)
+
+
+__all__ = [
+    "Random",
+    "chain",
+    "chow_liu",
+    "chow_liu_tree",
+    "cp",
+    "cp_join",
+    "factorial_hmm",
+    "factorised",
+    "hidden_chow_liu",
+    "hmm",
+    "latent_tree",
+    "linear_regions",
+    "mixture",
+    "path_tree",
+    "random_regions",
+    "random_tree",
+    "regions",
+    "tensor_train",
+    "tree",
+    "tucker",
+    "tucker_join",
+]

@@ -1,0 +1,125 @@
+"""The parameters of a model in blocks: tensors that are fitted together.
+
+    a sum over several children   [w_1 | w_2 | …]: each row, through all its operators, is one distribution
+    an operator by itself         its rows; of a Kronecker product those of each component, of a Monarch matrix of each factor
+    initial vectors of a chain    one distribution each
+    an input layer                what the layer says (``constraints``, ``maximise``)
+
+A tensor that occurs at several places is one tensor: tied. ``final`` of a chain is no parameter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TypeVar
+
+import torch
+from torch import Tensor
+
+from ..errors import CircuitError
+from ..layers import Dense, Diagonal, InputLayer, Kron, Monarch, Operator, Sum
+from ..layers.joint import Joint
+from .chain import Chain
+from .circuit import Circuit
+
+Model = TypeVar("Model", Chain, Circuit)
+
+
+@dataclass(frozen=True)
+class Block:
+    """Tensors fitted together: those of an input layer, or (``layer`` None) weights whose rows are distributions.
+
+    ``row_axes``: how many axes of the weights count rows; the others are read as one, and all tensors stand side by side.
+    """
+
+    tensors: tuple[Tensor, ...]
+    row_axes: int = 0
+    layer: InputLayer | None = None
+
+    def join(self, tensors: Sequence[Tensor]) -> Tensor:
+        """The tensors side by side: (*rows, all columns)."""
+        return torch.cat([t.reshape(*t.shape[: self.row_axes], -1) for t in tensors], -1)
+
+    def split(self, rows: Tensor) -> list[Tensor]:
+        """The inverse of :meth:`join`."""
+        widths = [t.numel() // t.shape[: self.row_axes].numel() for t in self.tensors]
+        parts = rows.split(widths, -1)
+        return [part.reshape(t.shape) for part, t in zip(parts, self.tensors, strict=True)]
+
+
+def blocks(model: Chain | Circuit) -> list[Block]:
+    """Every parameter tensor of a model, each in one block.
+
+    Raises :class:`CircuitError` where rows are no distribution of their own: a sum over several children through Kronecker
+    or Monarch operators, a transposed Monarch matrix, a tensor that is tied to others in different ways.
+    """
+    if isinstance(model, Chain):
+        found = [Block((v,)) for v in model.initial]
+        found += [*_operator(model.left), *_inputs(model.inputs), *_operator(model.right)]
+    else:
+        found = []
+        for layer in (model.layer(node) for node in model.nodes()):
+            if isinstance(layer, Sum):
+                found += _sum(layer.operators)
+            elif isinstance(layer, InputLayer):
+                found += _inputs(layer)
+    distinct = {(type(b.layer), *map(id, b.tensors)): b for b in found}.values()
+    seen: set[int] = set()
+    for block in distinct:
+        ids = set(map(id, block.tensors))
+        if ids & seen or len(ids) < len(block.tensors):
+            raise CircuitError(
+                f"a tensor of shape {tuple(block.tensors[0].shape)} is tied in ways that cannot be fitted together: as rows of "
+                "its own at one place, beside other weights at another"
+            )
+        seen |= ids
+    return list(distinct)
+
+
+def replace(model: Model, tensors: Mapping[int, Tensor]) -> Model:
+    """The same model with other parameter tensors, given by the ``id`` of those that they replace."""
+
+    def new(old: Tensor) -> Tensor:
+        return tensors.get(id(old), old)
+
+    return model.map(new)
+
+
+def _inputs(layer: InputLayer) -> list[Block]:
+    tensors = tuple(layer.parameters())
+    return [Block(tensors, layer=layer)] if tensors else []
+
+
+def _operator(operator: Operator) -> list[Block]:
+    if isinstance(operator, Kron):
+        return _operator(operator.a) + _operator(operator.b)
+    if isinstance(operator, Monarch) and not operator.transposed:
+        return [Block((w,), w.ndim - 1) for w in operator.weights]
+    if not operator.parameters():
+        return []
+    return [_side_by_side((operator,))]
+
+
+def _sum(operators: Sequence[Operator]) -> list[Block]:
+    if len(operators) == 1:
+        return _operator(operators[0])
+    return [_side_by_side(operators)] if any(op.parameters() for op in operators) else []
+
+
+def _side_by_side(operators: Sequence[Operator]) -> Block:
+    row_axes = []
+    for operator in operators:
+        if isinstance(operator, Dense | Diagonal):
+            row_axes.append(1)
+        elif isinstance(operator, Joint):
+            row_axes.append(operator.row_axes)
+        else:
+            raise CircuitError(
+                f"the rows of {operator!r} in a sum of {list(operators)} are no weights that can be fitted on their own; "
+                "use Dense or Diagonal operators, or a sum of its own below this one"
+            )
+    if any(a != b for a, b in pairwise(row_axes)):
+        raise CircuitError(f"the operators {list(operators)} differ in their row axes")
+    return Block(tuple(p for op in operators for p in op.parameters()), row_axes[0])

@@ -1,0 +1,96 @@
+"""Structures for builders: trees of variables and trees of regions, given, random or learned from data.
+
+A *tree* is a networkx DiGraph over variables with an edge from each parent to each child. A *region* is a variable or a
+tuple of regions: ``((0, 1), (2, 3))`` splits four variables twice. Chow and Liu (1968): of all trees, the one with the
+largest sum of mutual information along its edges has the largest likelihood.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import networkx as nx
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from ..errors import ShapeError
+
+Region = int | tuple["Region", ...]
+
+
+def pair_frequencies(
+    data: Int[Tensor, "rows variables"], vocab_size: int, pseudocount: float = 0.0
+) -> Float[Tensor, "variables vocab variables vocab"]:
+    """How often each pair of variables has each pair of values; −1 is missing, and ``pseudocount`` rows are spread evenly."""
+    if data.ndim != 2 or data.is_floating_point() or not data.numel():
+        raise ShapeError(
+            f"data must be a (rows, variables) tensor of whole numbers, not {data.dtype} {tuple(data.shape)}"
+        )
+    if int(data.max()) >= vocab_size:
+        raise ShapeError(f"data holds the value {int(data.max())}; there are {vocab_size} values")
+    n = data.shape[1]
+    counts = torch.full((n * vocab_size,) * 2, pseudocount / vocab_size**2, dtype=torch.float64)
+    for rows in data.split(max(1, (1 << 24) // (n * vocab_size))):
+        onehot = torch.nn.functional.one_hot(rows + 1, vocab_size + 1)[..., 1:].flatten(1).float()
+        counts += (onehot.T @ onehot).double()
+    return counts.view(n, vocab_size, n, vocab_size)
+
+
+def mutual_information(
+    frequencies: Float[Tensor, "variables vocab variables vocab"],
+) -> Float[Tensor, "variables variables"]:
+    """Σ_ab p(a, b) log p(a, b) / p(a) p(b) of each pair of variables, in nats."""
+    joint = frequencies / frequencies.sum((1, 3), keepdim=True).clamp(min=torch.finfo(torch.float64).tiny)
+    apart = joint.sum(3, keepdim=True) * joint.sum(1, keepdim=True)
+    terms: Tensor = torch.special.xlogy(joint, torch.where(joint > 0, joint / apart, 1))
+    return terms.sum((1, 3))
+
+
+def chow_liu_tree(
+    data: Int[Tensor, "rows variables"],
+    vocab_size: int | None = None,
+    pseudocount: float = 0.0,
+    root: int = 0,
+) -> nx.DiGraph:
+    """The most likely tree of the variables of ``data``, directed away from ``root``."""
+    size = int(data.max()) + 1 if vocab_size is None else vocab_size
+    information = mutual_information(pair_frequencies(data, size, pseudocount))
+    graph = nx.from_numpy_array(information.fill_diagonal_(0).numpy() + 1e-12)  # a weight of zero is no edge
+    return _directed(nx.maximum_spanning_tree(graph), root)
+
+
+def random_tree(num_variables: int, seed: int = 0, root: int = 0) -> nx.DiGraph:
+    """A tree drawn evenly from all labelled trees."""
+    return _directed(nx.random_labeled_tree(num_variables, seed=seed), root)
+
+
+def path_tree(num_variables: int) -> nx.DiGraph:
+    """0 → 1 → … → n − 1."""
+    return nx.path_graph(num_variables, create_using=nx.DiGraph)
+
+
+def random_regions(variables: Sequence[int] | int, seed: int = 0) -> Region:
+    """A random binary tree of regions: at each level the variables are split in two halves."""
+    count = variables if isinstance(variables, int) else len(variables)
+    order = torch.randperm(count, generator=torch.Generator().manual_seed(seed)).tolist()
+
+    def split(part: list[int]) -> Region:
+        half = len(part) // 2
+        return part[0] if len(part) == 1 else (split(part[:half]), split(part[half:]))
+
+    return split(order if isinstance(variables, int) else [variables[i] for i in order])
+
+
+def linear_regions(variables: Sequence[int] | int) -> Region:
+    """(…((x_1, x_2), x_3) …, x_n): one variable joins at a time."""
+    first, *rest = range(variables) if isinstance(variables, int) else variables
+    region: Region = first
+    for variable in rest:
+        region = (region, variable)
+    return region
+
+
+def _directed(tree: nx.Graph, root: int) -> nx.DiGraph:
+    tree.remove_edges_from(nx.selfloop_edges(tree))
+    return nx.bfs_tree(tree, root)

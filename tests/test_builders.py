@@ -1,0 +1,327 @@
+"""Builders against their formulas, written out over all values; structures against brute force over all trees."""
+
+import itertools
+import math
+
+import networkx as nx
+import numpy as np
+import pytest
+import torch
+from oracle import assert_log_close, log
+
+import tractile as tt
+from tractile import builders
+from tractile.circuits.structure import mutual_information, pair_frequencies
+from tractile.errors import CircuitError, ShapeError
+from tractile.layers import Categorical, Dense, Gaussian, Identity, Indicator, Monarch
+
+F64 = torch.float64
+SIZES = (2, 3, 2)
+
+
+@pytest.fixture
+def random():
+    return builders.Random(0, F64)
+
+
+def table(circuit):
+    """The circuit's value at every assignment."""
+    sizes = list(circuit.vocab_sizes().values())
+    every = torch.tensor(list(itertools.product(*map(range, sizes))))
+    return tt.log_marginal(circuit, every).exp().view(sizes).detach().numpy()
+
+
+def check(circuit, expected):
+    """Values, marginals and a product with itself agree with the table; the structure is what queries need."""
+    np.testing.assert_allclose(table(circuit), expected, rtol=1e-10)
+    assert tt.circuits.is_smooth(circuit)
+    assert tt.circuits.is_structured_decomposable(circuit)
+    assert_log_close(tt.partition(circuit), log(expected.sum()))
+    last = circuit.variables[-1]
+    assert_log_close(tt.log_marginal(circuit, {last: 1})[0], log(expected[..., 1].sum()))
+    assert_log_close(tt.partition(circuit * circuit), log((expected**2).sum()))
+
+
+def weights(layers):
+    return [layer.dense().numpy() for layer in layers]
+
+
+def test_random_is_reproducible():
+    a, b, c = (builders.Random(seed, F64).rows(3, 4) for seed in (1, 1, 2))
+    assert torch.equal(a, b)
+    assert not torch.equal(a, c)
+    assert a.dtype == F64
+    np.testing.assert_allclose(a.sum(-1), 1)
+
+
+def test_factorised(random):
+    layers = [random.categorical(v)(i, 1) for i, v in enumerate(SIZES)]
+    check(builders.factorised(layers), np.einsum("xa,xb,xc->abc", *weights(layers)))
+    check(builders.factorised(layers[:1]), layers[0].dense()[0].numpy())
+
+
+def test_cp(random):
+    layers, w = [random.categorical(v)(i, 4) for i, v in enumerate(SIZES)], random.rows(4)
+    check(builders.cp(layers, w), np.einsum("r,ra,rb,rc->abc", w, *weights(layers)))
+
+
+def test_tucker(random):
+    layers, core = [random.categorical(v)(i, 2 + i) for i, v in enumerate(SIZES)], random.rows(2, 3, 4)
+    check(builders.tucker(layers, core), np.einsum("xyz,xa,yb,zc->abc", core, *weights(layers)))
+    with pytest.raises(ShapeError, match="core"):
+        builders.tucker(layers, core[..., :2])
+
+
+def test_tensor_train(random):
+    ranks = (1, 3, 2, 1)
+    cores = [random.rows(a, v, b) for a, v, b in zip(ranks, SIZES, ranks[1:], strict=False)]
+    check(builders.tensor_train(cores), np.einsum("wax,xby,ycz->abc", *cores))
+    with pytest.raises(ShapeError, match="do not fit"):
+        builders.tensor_train(cores[:2])
+
+
+def test_mixture(random):
+    w = random.rows(2)
+    parts = [
+        builders.cp([random.categorical(v)(i, 2) for i, v in enumerate(SIZES)], random.rows(2)),
+        builders.tucker(
+            [random.categorical(v)(i, 2) for i, v in enumerate(SIZES)], random.rows(8).view(2, 2, 2)
+        ),
+    ]
+    mixture = builders.mixture(w, parts)
+    np.testing.assert_allclose(
+        table(mixture), sum(float(p) * table(c) for p, c in zip(w, parts, strict=True))
+    )
+    assert_log_close(tt.partition(mixture), 0.0)
+
+
+def test_hybrid_chain(random):
+    """Steps of different kinds: a dense left operator, a Monarch transition, other numbers of units at each step."""
+    left = Dense(random.rows(2, 4))
+    monarch = Monarch([random.rows(2, 2, 2), random.rows(2, 2, 2)])
+    last = Dense(random.rows(4, 3))
+    layers = [random.categorical(v)(0, 4) for v in SIZES[:2]]
+    initial, final = random.rows(2), random.rows(3)
+    circuit = builders.chain(initial, [(left, layers[0], monarch), (Identity(4), layers[1], last)], final)
+    b, c = weights(layers)
+    expected = np.einsum(
+        "i,ij,ja,jk,kb,kl,l->ab", initial, left.weight, b, monarch.matrix(), c, last.weight, final
+    )
+    check(circuit, expected)
+
+
+def test_inhomogeneous_hmm(random):
+    layers = [random.categorical(v)(0, k) for v, k in zip(SIZES, (2, 3, 2), strict=True)]
+    initial, a, b = random.rows(2), random.rows(2, 3), random.rows(3, 2)
+    circuit = builders.hmm(initial, [Dense(a), Dense(b)], layers)
+    check(
+        circuit,
+        np.einsum(
+            "i,ia,ij,jb,jk,kc->abc", initial, weights(layers)[0], a, weights(layers)[1], b, weights(layers)[2]
+        ),
+    )
+    with pytest.raises(ShapeError, match="transitions"):
+        builders.hmm(initial, [Dense(a)], layers)
+
+
+def test_hmm_with_one_transition_is_the_homogeneous_one():
+    model = tt.HMM.random(3, 4, dtype=F64)
+    same = builders.hmm(model.initial_probs, [model.transition] * 3, [model.inputs] * 4)
+    x = torch.randint(4, (10, 4), generator=torch.Generator().manual_seed(0))
+    assert_log_close(tt.log_marginal(same, x), model.log_prob(x))
+    assert len(same.parameters()) == 4  # initial, transition, emission; the ones at the end
+
+
+def test_chain_with_a_real_variable_beside_discrete_ones(random):
+    gaussian = Gaussian(torch.tensor([0.0, 2.0], dtype=F64), torch.ones(2, dtype=F64))
+    categorical = random.categorical(3)(0, 2)
+    pi, a = random.rows(2), random.rows(2, 2)
+    circuit = builders.hmm(pi, [Dense(a)], [gaussian, categorical])
+    x = 0.7
+    density = np.exp(-0.5 * (x - np.array([0.0, 2.0])) ** 2) / math.sqrt(2 * math.pi)
+    expected = np.einsum("i,i,ij,jb->b", pi, density, a, categorical.weight)
+    assert_log_close(
+        tt.log_marginal(circuit, {0: torch.full((3,), x, dtype=F64), 1: torch.arange(3)}), log(expected)
+    )
+
+
+def test_factorial_hmm(random):
+    pi, a, emission = (
+        [random.rows(2), random.rows(3)],
+        [random.rows(2, 2), random.rows(3, 3)],
+        random.rows(2, 3, 4),
+    )
+    chain = builders.factorial_hmm(pi, [Dense(m) for m in a], emission)
+    assert chain.cut_dims == (2, 3)
+    flat = tt.HMM(torch.kron(*pi), torch.kron(*a), emission.view(6, 4))
+    x = torch.randint(-1, 4, (8, 5), generator=torch.Generator().manual_seed(0))
+    assert_log_close(tt.log_marginal(chain, x), flat.log_prob(x))
+    assert_log_close(tt.log_marginal(chain.unroll(5), x), flat.log_prob(x))
+    assert_log_close(tt.conditional(chain, x, 2), tt.conditional(flat, x, 2))
+    with pytest.raises(ShapeError, match="hidden sizes"):
+        builders.factorial_hmm(pi, [Dense(m) for m in a], emission[:1])
+
+
+def test_tree_of_the_variables_themselves(random):
+    graph = nx.DiGraph([(1, 0), (1, 2)])
+    prior, a, c = random.rows(3), random.rows(3, 2), random.rows(3, 2)
+    layers = {0: Indicator(2), 1: Indicator(3), 2: Indicator(2)}
+    circuit = builders.tree(graph, layers, prior, {(1, 0): Dense(a), (1, 2): Dense(c)})
+    check(circuit, np.einsum("b,ba,bc->abc", prior, a, c))
+    with pytest.raises(CircuitError, match="arborescence"):
+        builders.tree(nx.DiGraph([(0, 2), (1, 2)]), layers, prior, {})
+
+
+def test_latent_tree(random):
+    graph = nx.DiGraph([(0, 1), (0, 2)])
+    layers = {v: random.categorical(size)(v, 2) for v, size in enumerate(SIZES)}
+    prior, b, c = random.rows(2), random.rows(2, 2), random.rows(2, 2)
+    circuit = builders.tree(graph, layers, prior, {(0, 1): Dense(b), (0, 2): Dense(c)})
+    check(
+        circuit,
+        np.einsum(
+            "i,ia,ij,jb,ik,kc->abc", prior, layers[0].dense(), b, layers[1].dense(), c, layers[2].dense()
+        ),
+    )
+    drawn = builders.latent_tree(builders.random_tree(6, seed=2), 3, random.categorical(2), random)
+    assert drawn.variables == tuple(range(6))
+    assert_log_close(tt.partition(drawn), 0.0)
+
+
+def test_random_trees_and_regions():
+    for n in (1, 2, 7):
+        tree = builders.random_tree(n, seed=3)
+        assert nx.is_arborescence(tree)
+        assert set(tree) == set(range(n))
+        assert set(builders.random_tree(n, seed=3).edges) == set(tree.edges)
+    assert builders.linear_regions(4) == (((0, 1), 2), 3)
+    assert builders.linear_regions([2, 0]) == (2, 0)
+    assert sorted(nx.utils.flatten(builders.random_regions(9, seed=1))) == list(range(9))
+    assert builders.random_regions(9, seed=1) == builders.random_regions(9, seed=1)
+    assert len({str(builders.random_regions(9, seed=s)) for s in range(5)}) > 1
+
+
+@pytest.mark.parametrize("join", [builders.cp_join, builders.tucker_join])
+@pytest.mark.parametrize(
+    "region", [builders.linear_regions(3), (0, (1, 2)), (2, 0, 1), builders.random_regions(3, 4)]
+)
+def test_regions(join, region):
+    """By the recursion itself, on tables: a region's units as functions of its variables' values."""
+    made, inputs = [], {}
+
+    def draw(rows, cols):
+        made.append(random.rows(rows, cols))
+        return made[-1]
+
+    def layer(variable, units):
+        inputs[variable] = random.categorical(SIZES[variable])(variable, units)
+        return inputs[variable]
+
+    random = builders.Random(5, F64)
+    circuit = builders.regions(region, layer, draw, num_units=2, num_inputs=3, join=join)
+    todo = [w.numpy() for w in made]
+
+    def grow(part):  # (units, x_0, x_1, x_2), of size one where the region lacks the variable
+        if isinstance(part, int):
+            shape = [3, 1, 1, 1]
+            shape[part + 1] = SIZES[part]
+            return inputs[part].dense().numpy().reshape(shape)
+        below = [grow(child) for child in part]
+        if join is builders.cp_join:
+            return math.prod(np.einsum("ij,jabc->iabc", todo.pop(0), x) for x in below)
+        joint = below[0]
+        for x in below[1:]:
+            joint = (joint[:, None] * x[None]).reshape(-1, *np.broadcast_shapes(joint.shape[1:], x.shape[1:]))
+        return np.einsum("ij,jabc->iabc", todo.pop(0), joint)
+
+    expected = grow(region)
+    expected = np.einsum("ij,jabc->iabc", todo.pop(0), expected)[0]
+    assert not todo
+    check(circuit, expected)
+
+
+# ------------------------------------------------------------------------------------------------ structure from data
+
+
+def planted(n, seed, strength=0.85):
+    """A tree and rows drawn from a distribution that follows it: each variable repeats its parent with ``strength``."""
+    graph = builders.random_tree(n, seed=seed)
+    flip = torch.full((3, 3), (1 - strength) / 2, dtype=F64).fill_diagonal_(strength)
+    circuit = builders.tree(
+        graph,
+        dict.fromkeys(graph, Indicator(3)),
+        torch.full((3,), 1 / 3, dtype=F64),
+        dict.fromkeys(graph.edges, Dense(flip)),
+    )
+    return graph, circuit, tt.sample(circuit, 3000, generator=torch.Generator().manual_seed(seed))
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_chow_liu_recovers_a_planted_tree(seed):
+    """Edges carry 0.6 nats and pairs two edges apart 0.3: with 3,000 rows the estimates are off by about 0.01."""
+    graph, truth, data = planted(7, seed)
+    found = builders.chow_liu_tree(data)
+    assert {frozenset(e) for e in found.edges} == {frozenset(e) for e in graph.edges}
+    learned = builders.chow_liu(data, dtype=F64)
+    assert_log_close(tt.partition(learned), 0.0)
+    gain = tt.log_marginal(learned, data).mean() - tt.log_marginal(truth, data).mean()
+    assert 0 < gain < 0.02  # it fits its own data better, by about (parameters / 2 rows)
+    hidden = builders.hidden_chow_liu(data, 4)
+    assert_log_close(tt.partition(hidden), 0.0, 1e-6)
+
+
+def test_chow_liu_is_the_best_of_all_trees():
+    data = torch.randint(2, (60, 4), generator=torch.Generator().manual_seed(1))
+    data[:, 2] = (data[:, 0] + (torch.rand(60, generator=torch.Generator().manual_seed(2)) < 0.2)) % 2
+    learned = tt.log_marginal(builders.chow_liu(data, dtype=F64), data).sum()
+    best = -math.inf
+    for edges in itertools.combinations(itertools.combinations(range(4), 2), 3):
+        graph = nx.Graph(edges)
+        if len(graph) == 4 and nx.is_connected(graph):
+            best = max(best, tree_log_likelihood(nx.bfs_tree(graph, 0), data.numpy()))
+    assert_log_close(learned, best)
+
+
+def tree_log_likelihood(tree, data):
+    """Of the tree with the frequencies of the data as its tables, row by row."""
+    total = 0.0
+    for v in tree:
+        parent = next(iter(tree.predecessors(v)), None)
+        for row in data:
+            same = data if parent is None else data[data[:, parent] == row[parent]]
+            total += math.log((same[:, v] == row[v]).mean())
+    return total
+
+
+def test_mutual_information_by_hand():
+    data = torch.tensor([[0, 0, 1], [0, 0, -1], [1, 1, 1], [1, 0, 0], [-1, 1, 1]])
+    information = mutual_information(pair_frequencies(data, 2, pseudocount=1.0))
+    for i, j in itertools.permutations(range(3), 2):
+        joint = np.full((2, 2), 0.25)
+        for row in data.tolist():
+            if row[i] >= 0 and row[j] >= 0:
+                joint[row[i], row[j]] += 1
+        joint /= joint.sum()
+        expected = (joint * np.log(joint / joint.sum(1, keepdims=True) / joint.sum(0))).sum()
+        assert information[i, j] == pytest.approx(expected, abs=1e-12)
+
+
+def test_chow_liu_where_a_value_is_never_seen():
+    data = torch.tensor([[0, 0], [0, 1], [2, 1]])  # nothing is known of x_1 given x_0 = 1
+    circuit = builders.chow_liu(data, vocab_size=3, dtype=F64)
+    np.testing.assert_allclose(table(circuit), [[1 / 3, 1 / 3, 0], [0, 0, 0], [0, 1 / 3, 0]], atol=1e-12)
+    smooth = table(builders.chow_liu(data, vocab_size=3, pseudocount=1.0, dtype=F64))
+    assert (smooth > 0).all()
+    assert smooth.sum() == pytest.approx(1)
+    with pytest.raises(ShapeError, match="the value 2"):
+        builders.chow_liu(data, vocab_size=2)
+    with pytest.raises(ShapeError, match="whole numbers"):
+        builders.chow_liu(data.double())
+
+
+def test_tied_parameters_are_one():
+    w = torch.rand(2, 2, dtype=F64)
+    shared = Categorical(torch.rand(2, 3, dtype=F64))
+    circuit = builders.hmm(torch.rand(2, dtype=F64), [Dense(w), Dense(w)], [shared] * 3)
+    assert sum(p is w for p in circuit.parameters()) == 1
+    assert len(circuit.map(lambda t: t * 2).parameters()) == len(circuit.parameters()) == 4

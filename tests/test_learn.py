@@ -1,0 +1,487 @@
+"""Learning: expected counts against enumerated posteriors, EM against Baum–Welch, gradients through torch optimisers."""
+
+import itertools
+import math
+import warnings
+
+import networkx as nx
+import numpy as np
+import pytest
+import torch
+from oracle import assert_log_close
+from torch.distributions.transforms import ExpTransform
+
+import tractile as tt
+from tractile import builders
+from tractile.circuits.parameters import blocks
+from tractile.distill import em as distill
+from tractile.errors import CircuitError, EvidenceError, ShapeError
+from tractile.inference import Clamp, Evidence, Real, Trainable, em, em_step, expected_counts
+from tractile.layers import (
+    Bernoulli,
+    Binomial,
+    Categorical,
+    Dense,
+    Diagonal,
+    Embedding,
+    Gaussian,
+    Hadamard,
+    Identity,
+    Incidence,
+    Indicator,
+    Kron,
+    Sum,
+)
+
+F64 = torch.float64
+
+
+@pytest.fixture
+def random():
+    return builders.Random(0, F64)
+
+
+def tokens(rows, n, vocab_size, seed=0, missing=0.0):
+    generator = torch.Generator().manual_seed(seed)
+    data = torch.randint(vocab_size, (rows, n), generator=generator)
+    data[:, 1:2] = torch.where(torch.rand(rows, 1, generator=generator) < 0.7, data[:, :1], data[:, 1:2])
+    return data.masked_fill(torch.rand(rows, n, generator=generator) < missing, -1)
+
+
+def models(random):
+    """Every shape of circuit over five variables of three values."""
+    inputs = random.categorical(3)
+    cp = builders.cp([inputs(v, 4) for v in range(5)], random.rows(4))
+    latent = builders.latent_tree(builders.random_tree(5, seed=1), 3, inputs, random)
+    tables = [
+        *(Binomial(random.rows(3, 2)[:, 0], 2), Indicator(3)),
+        *(inputs(0, 3) for _ in range(3)),
+    ]
+    return {
+        "regions, cp": builders.regions(builders.random_regions(5), inputs, random.rows, 3),
+        "regions, tucker": builders.regions(
+            builders.linear_regions(5), inputs, random.rows, 2, 3, builders.tucker_join
+        ),
+        "cp": cp,
+        "latent tree": latent,
+        "mixture": builders.mixture(random.rows(2), [cp, latent]),
+        "tables": builders.cp(tables, random.rows(3)),
+        "hmm": tt.HMM.random(4, 3, dtype=F64),
+        "monarch": tt.HMM.random(4, 3, "monarch", dtype=F64),
+        "unrolled": tt.HMM.random(4, 3, dtype=F64).unroll(5),
+        "factorial": builders.factorial_hmm(
+            [random.rows(2), random.rows(3)],
+            [Dense(random.rows(2, 2)), Dense(random.rows(3, 3))],
+            random.rows(2, 3, 3),
+        ),
+    }
+
+
+NAMES = list(models(builders.Random(0, F64)))
+
+
+# -------------------------------------------------------------------------------------------------------------- EM
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_em_never_lowers_the_likelihood(name, random):
+    model, data = models(random)[name], tokens(60, 5, 3, missing=0.1)
+    fit = em(model, data, epochs=12, tolerance=-1.0)
+    steps = np.diff(fit.log_likelihoods)
+    assert len(steps) == 11
+    assert (steps > -1e-12).all()
+    assert fit.log_likelihoods[-1] > fit.log_likelihoods[0] + 0.1
+    assert_log_close(tt.partition(fit.model, n=5), 0.0)
+    assert type(fit.model) is type(model)
+
+
+def test_em_on_real_variables(random):
+    generator = torch.Generator().manual_seed(0)
+    x = torch.randn(150, 2, generator=generator, dtype=F64)
+    x = torch.cat([0.5 * x[:60] + torch.tensor([2.0, -1.0]), x[60:] - torch.tensor([2.0, 0.0])])
+    x[::9, 1] = torch.nan
+    inputs = random.gaussian(0, 2)
+    mixture = builders.cp([inputs(v, 2) for v in range(2)], random.rows(2))
+    fit = em(mixture, x, epochs=30, tolerance=-1.0)
+    assert (np.diff(fit.log_likelihoods) > -1e-12).all()
+    means = sorted(float(m) for m in fit.model.layer(0).mean)
+    assert means == [pytest.approx(-2, abs=0.4), pytest.approx(2, abs=0.4)]  # four standard errors
+    chain = tt.Chain(
+        (random.rows(2),), Identity(2), inputs(0, 2), Dense(random.rows(2, 2)), (torch.ones(2, dtype=F64),)
+    )
+    fit = em(chain, x.nan_to_num()[:50], epochs=10, tolerance=-1.0)
+    assert (np.diff(fit.log_likelihoods) > -1e-12).all()
+
+
+def test_gaussian_step_is_the_weighted_moments(random):
+    mean, variance, w = (
+        torch.tensor([0.0, 1.5], dtype=F64),
+        torch.tensor([1.0, 2.0], dtype=F64),
+        random.rows(2),
+    )
+    circuit = builders.cp([Gaussian(mean, variance)], w)
+    x = torch.tensor([-0.3, 0.2, 1.9, 4.0], dtype=F64)
+    new, _ = em_step(circuit, x[:, None])
+    density = (-((x[:, None] - mean) ** 2) / (2 * variance)).exp() / (2 * math.pi * variance).sqrt() * w
+    r = density / density.sum(1, keepdim=True)
+    centre = (r * x[:, None]).sum(0) / r.sum(0)
+    torch.testing.assert_close(new.layer(0).mean, centre)
+    torch.testing.assert_close(new.layer(0).variance, (r * (x[:, None] - centre) ** 2).sum(0) / r.sum(0))
+    torch.testing.assert_close(new.layer(1).operators[0].weight[0], r.mean(0))
+
+
+def test_variances_stay_above_their_floor():
+    circuit = builders.factorised(
+        [Gaussian(torch.zeros(1, dtype=F64), torch.ones(1, dtype=F64), min_variance=0.01)]
+    )
+    new = em(circuit, torch.full((5, 1), 3.0, dtype=F64), epochs=3).model
+    assert new.layer(0).mean.item() == pytest.approx(3)
+    assert new.layer(0).variance.item() == pytest.approx(0.01)
+
+
+@pytest.mark.parametrize("transition", ["dense", "monarch"])
+@pytest.mark.parametrize("pseudocount", [0.0, 0.3])
+def test_em_on_an_hmm_is_baum_welch(transition, pseudocount):
+    hmm, data = tt.HMM.random(4, 5, transition, dtype=F64), tokens(20, 6, 5)
+    counts, fused = expected_counts(hmm, data), distill.expected_counts(hmm, data)
+    assert_log_close(counts.log_likelihood, fused.log_likelihood)
+    torch.testing.assert_close(counts.of(hmm.initial_probs), fused.initial)
+    torch.testing.assert_close(counts.of(hmm.emission_probs), fused.emission)
+    for weight, expected in zip(hmm.transition.parameters(), fused.transition, strict=True):
+        torch.testing.assert_close(counts.of(weight), expected)
+    new, _ = em_step(hmm, data, pseudocount=pseudocount)
+    expected = distill.maximise(hmm, fused, pseudocount)
+    for a, b in zip(new.parameters(), expected.parameters(), strict=True):
+        torch.testing.assert_close(a, b)
+    half, _ = em_step(hmm, data, pseudocount=pseudocount, step=0.5)
+    for a, b in zip(half.parameters(), distill.blend(hmm, expected, 0.5).parameters(), strict=True):
+        torch.testing.assert_close(a, b)
+
+
+def test_counts_under_every_kind_of_evidence_against_the_posterior(random):
+    """p(z, x | evidence) written out: the count of w_z is its sum over x, that of B_v[z, x_v] over everything else."""
+    w, layers = random.rows(3), [random.categorical(2)(v, 3) for v in range(2)]
+    circuit = builders.cp(layers, w)
+    soft = torch.tensor([0.3, 2.0], dtype=F64)
+    joint = torch.einsum("z,za,zb->zab", w, *(layer.weight for layer in layers))
+    for evidence, weight in (
+        ({0: 1}, torch.tensor([[0, 0], [1, 1]])),
+        ({1: {0, 1}}, torch.ones(2, 2)),
+        (None, torch.ones(2, 2)),
+        ({0: soft, 1: 0}, torch.stack([soft, 0 * soft], 1)),
+    ):
+        posterior = joint * weight
+        posterior = posterior / posterior.sum()
+        counts = expected_counts(circuit, evidence)
+        torch.testing.assert_close(counts.of(circuit.layer(3).operators[0].weight)[0], posterior.sum((1, 2)))
+        torch.testing.assert_close(counts.of(layers[0].weight), posterior.sum(2))
+        torch.testing.assert_close(counts.of(layers[1].weight), posterior.sum(1))
+    lengths = torch.tensor([3, 1])
+    hmm, x = tt.HMM.random(2, 2, dtype=F64), torch.tensor([[0, 1, 1], [1, 0, 0]])
+    whole = expected_counts(hmm, x, lengths)
+    parts = [expected_counts(hmm, x[:1]), expected_counts(hmm, x[1:, :1])]
+    for p in (hmm.initial_probs, hmm.transition.weight, hmm.emission_probs):
+        torch.testing.assert_close(whole.of(p), sum(part.of(p) for part in parts))
+
+
+def test_counts_of_a_table_from_fewer_parameters(random):
+    layers = [Bernoulli(random.rows(2, 2)[:, 1]), Binomial(random.rows(2, 2)[:, 1], 2)]
+    circuit = builders.cp(layers, random.rows(2))
+    data = torch.tensor([[0, 2], [1, 1], [1, 0]])
+    counts, same = (
+        expected_counts(circuit, data),
+        builders.cp([Categorical(la.weight) for la in layers], circuit.layer(3).operators[0].weight[0]),
+    )
+    expected = expected_counts(same, data)
+    for i, layer in enumerate(layers):
+        torch.testing.assert_close(counts.of(layer.probs), expected.of(same.layer(i).weight))
+    new, _ = em_step(circuit, data)
+    c = [counts.of(layer.probs) for layer in layers]
+    torch.testing.assert_close(new.layer(0).probs, c[0][:, 1] / c[0].sum(1))
+    torch.testing.assert_close(new.layer(1).probs, (c[1] @ torch.arange(3, dtype=F64)) / (2 * c[1].sum(1)))
+    with pytest.raises(CircuitError, match="no parameter"):
+        counts.of(torch.ones(1))
+
+
+def test_a_sum_over_several_children_is_normalised_jointly(random):
+    """Brute force: the two weights of a mixture are the mean posteriors of its components."""
+    w = torch.tensor([0.3, 0.7], dtype=F64)
+    parts = [random.categorical(3)(0, 1) for _ in range(2)]
+    circuit = tt.Circuit()
+    nodes = [circuit.input(layer, 0) for layer in parts]
+    circuit.sum(Sum(Dense(w[None, :1].clone()), Dense(w[None, 1:].clone())), *nodes)
+    data = torch.tensor([[0], [0], [2], [1]])
+    new, _ = em_step(circuit, data)
+    joint = torch.stack([w[k] * parts[k].weight[0, data[:, 0]] for k in range(2)])
+    torch.testing.assert_close(
+        torch.cat([op.weight[0] for op in new.layer(2).operators]), (joint / joint.sum(0)).mean(1)
+    )
+    mixed = tt.Circuit()
+    nodes = [mixed.input(random.categorical(3)(0, 2), 0) for _ in range(2)]
+    mixed.sum(Sum(Dense(random.rows(1, 2))), mixed.sum(Sum(Diagonal(w), Diagonal(1 - w)), *nodes))
+    new = em_step(mixed, data)[0]
+    first, second = (op.weight for op in new.layer(2).operators)
+    torch.testing.assert_close(first + second, torch.ones(2, dtype=F64))
+    assert_log_close(tt.partition(new), 0.0)
+
+
+def test_tied_parameters_add_up(random):
+    """One transition used twice: its counts and its gradient are the sums over its two uses, and it stays one."""
+    shared = random.rows(2, 2)
+    layers = [random.categorical(3)(0, 2) for _ in range(3)]
+    pi = random.rows(2)
+    tied = builders.hmm(pi, [Dense(shared), Dense(shared)], layers)
+    apart = [shared.clone(), shared.clone()]
+    untied = builders.hmm(pi, [Dense(w) for w in apart], layers)
+    data = tokens(10, 3, 3)
+    total = sum(expected_counts(untied, data).of(w) for w in apart)
+    torch.testing.assert_close(expected_counts(tied, data).of(shared), total)
+    new, _ = em_step(tied, data)
+    assert len(new.parameters()) == len(tied.parameters())
+    transition = [w for w in new.parameters() if w.shape == (2, 2)]
+    torch.testing.assert_close(transition[0], total / total.sum(1, keepdim=True))
+
+    free, others = Trainable(tied), Trainable(untied)
+    assert others.num_parameters == free.num_parameters + 4
+    for trainable in (free, others):
+        tt.log_marginal(trainable(), data).sum().backward()
+    gradient = next(raw.grad for raw in free.raw if raw.shape == (2, 2))
+    torch.testing.assert_close(gradient, sum(raw.grad for raw in others.raw if raw.shape == (2, 2)))
+
+
+def test_tied_in_two_ways_is_refused():
+    w = torch.ones(1, 2, dtype=F64) / 2
+    circuit = tt.Circuit()
+    a, b = (circuit.input(Indicator(2), 0) for _ in range(2))
+    circuit.sum(Sum(Dense(w), Dense(w)), a, b)
+    with pytest.raises(CircuitError, match="tied"):
+        blocks(circuit)
+
+
+def test_mini_batches_and_stochastic_steps(random):
+    model, data = models(random)["latent tree"], tokens(200, 5, 3)
+    before = float(tt.log_marginal(model, data).mean())
+    full = em(model, data, epochs=30).log_likelihoods[-1]
+    for settings in ({"batch_size": 40, "step": 0.3}, {"batch_size": 10, "step": lambda t: (t + 2) ** -0.6}):
+        fit = em(model, data, epochs=6, pseudocount=0.01, **settings)
+        after = float(tt.log_marginal(fit.model, data).mean())
+        assert after > before + 0.6 * (full - before)
+        assert len(fit.log_likelihoods) == 6
+        again = em(model, data, epochs=6, pseudocount=0.01, **settings)
+        assert fit.log_likelihoods == again.log_likelihoods
+
+
+def test_em_stops_when_it_gains_nothing(random):
+    data = tokens(50, 2, 3)
+    fit = em(builders.factorised([random.categorical(3)(v, 1) for v in range(2)]), data, epochs=50)
+    assert len(fit.log_likelihoods) == 3  # one step solves it
+    frequencies = torch.bincount(data[:, 0], minlength=3) / 50
+    torch.testing.assert_close(fit.model.layer(0).weight[0], frequencies.double())
+
+
+def test_pseudocounts_keep_weights_positive_and_zeros_zero():
+    weight = torch.tensor([[0.5, 0.5, 0.0]], dtype=F64)
+    circuit, data = builders.factorised([Categorical(weight)]), torch.zeros(4, 1, dtype=torch.long)
+    assert em_step(circuit, data)[0].layer(0).weight.tolist() == [[1, 0, 0]]
+    assert em_step(circuit, data, pseudocount=1.0)[0].layer(0).weight.tolist() == [[5 / 6, 1 / 6, 0]]
+    coin = builders.factorised([Bernoulli(torch.tensor([0.5], dtype=F64))])
+    assert em_step(coin, data, pseudocount=1.0)[0].layer(0).probs.tolist() == [pytest.approx(1 / 6)]
+    normal = builders.factorised([Gaussian(torch.zeros(1, dtype=F64), torch.ones(1, dtype=F64))])
+    new = em_step(normal, torch.full((3, 1), 2.0, dtype=F64), pseudocount=1.0)[0].layer(0)
+    assert new.mean.item() == pytest.approx(1.5)  # three rows at 2, one spread as N(0, 1)
+    assert new.variance.item() == pytest.approx((3 * 4 + 1) / 4 - 1.5**2)
+
+
+def test_what_em_cannot_fit_says_so(random):
+    impossible = builders.factorised([Categorical(torch.tensor([[1.0, 0.0]]))])
+    with pytest.raises(EvidenceError, match="row 1"):
+        em_step(impossible, torch.tensor([[0], [1]]))
+    embedding = builders.factorised([Embedding(torch.zeros(1, 2))])
+    with pytest.raises(CircuitError, match="no closed-form"):
+        em_step(embedding, torch.tensor([[0]]))
+    one, other = (models(random)["cp"] for _ in range(2))
+    with pytest.raises(CircuitError, match="no closed-form"):
+        em_step(one * other, tokens(2, 5, 3))
+    with pytest.raises(CircuitError, match="tied"):
+        em_step(one * one, tokens(2, 5, 3))
+    automaton = tt.Automaton.from_edges([(0, 0, 1), (1, 1, 0)], 0, [1], 3)
+    with pytest.raises(CircuitError, match="final weights"):
+        em_step(tt.HMM.random(2, 3) * automaton, torch.zeros(1, 1, dtype=torch.long))
+    circuit = tt.Circuit()
+    nodes = [circuit.product(Hadamard(), circuit.input(random.categorical(2)(0, 4), 0)) for _ in range(2)]
+    kron = Kron(Dense(random.rows(1, 2)), Dense(random.rows(1, 2)))
+    with pytest.raises(ShapeError):
+        circuit.sum(Sum(kron, kron), *nodes)
+    circuit.sum(
+        Sum(Dense(random.rows(1, 4)), Incidence(torch.tensor([0]), torch.tensor([1]), (1, 4))), *nodes
+    )
+    with pytest.raises(CircuitError, match="no weights that can be fitted"):
+        em_step(circuit, torch.zeros(1, 1, dtype=torch.long))
+
+
+# ------------------------------------------------------------------------------------------------------- gradients
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_trainable_starts_at_the_model_and_improves(name, random):
+    model, data = models(random)[name], tokens(40, 5, 3)
+    trainable = Trainable(model)
+    before = tt.log_marginal(model, data).mean()
+    assert_log_close(tt.log_marginal(trainable(), data).detach().mean(), before)
+    optimiser = torch.optim.Adam(trainable.parameters(), lr=0.1)
+    for _ in range(8):
+        loss = -tt.log_marginal(trainable(), data).mean()
+        optimiser.zero_grad()
+        loss.backward()
+        optimiser.step()
+    after = trainable()
+    assert tt.log_marginal(after, data).mean() > before + 0.05
+    assert_log_close(tt.partition(after, n=5).detach(), 0.0)
+    assert type(after) is type(model)
+
+
+def test_trainable_of_real_variables_keeps_variances_positive(random):
+    trainable = Trainable(builders.cp([random.gaussian()(v, 2) for v in range(2)], random.rows(2)))
+    data = torch.full((4, 2), 50.0, dtype=F64)
+    optimiser = torch.optim.Adam(trainable.parameters(), lr=0.5)
+    first = -tt.log_marginal(trainable(), data).mean()
+    for _ in range(5):
+        loss = -tt.log_marginal(trainable(), data).mean()
+        optimiser.zero_grad()
+        loss.backward()
+        optimiser.step()
+    assert loss < 0.5 * first
+    assert_log_close(tt.partition(trainable()).detach(), 0.0)
+
+
+@pytest.mark.parametrize("rows", [ExpTransform(), Clamp()])
+def test_weights_that_are_not_normalised(rows, random):
+    """A tensor train is fitted as p / Z."""
+    ranks = (1, 3, 3, 1)
+    train = builders.tensor_train([random.rows(a, 3, b) for a, b in itertools.pairwise(ranks)])
+    trainable, data = Trainable(train, rows), tokens(50, 3, 3)
+
+    def loss():
+        model = trainable()
+        return tt.partition(model) - tt.log_marginal(model, data).mean()
+
+    optimiser = torch.optim.Adam(trainable.parameters(), lr=0.05)
+    start = loss()
+    assert_log_close(start.detach(), tt.partition(train) - tt.log_marginal(train, data).mean())
+    for _ in range(20):
+        value = loss()
+        optimiser.zero_grad()
+        value.backward()
+        optimiser.step()
+    assert loss() < start - 0.1
+    assert all(bool((p >= 0).all()) for p in trainable().parameters())
+
+
+def test_embeddings_by_gradients():
+    values = torch.zeros(2, 3, dtype=F64)
+    trainable = Trainable(
+        builders.cp([Embedding(values), Embedding(values)], torch.tensor([0.5, 0.5], dtype=F64))
+    )
+    assert [tuple(raw.shape) for raw in trainable.raw] == [(2, 3), (1, 2)]
+    optimiser = torch.optim.Adam(trainable.parameters(), lr=0.2)
+    data = torch.tensor([[0, 0], [2, 2], [0, 0]])
+    for _ in range(60):
+        model = trainable()
+        loss = tt.partition(model) - tt.log_marginal(model, data).mean()
+        optimiser.zero_grad()
+        loss.backward()
+        optimiser.step()
+    assert loss < 2.0  # uniform: log 9 = 2.20
+
+
+def test_em_and_gradients_take_turns(random):
+    model, data = models(random)["cp"], tokens(60, 5, 3)
+    trainable = Trainable(model)
+    optimiser = torch.optim.Adam(trainable.parameters(), lr=0.05)
+    for _ in range(3):
+        loss = -tt.log_marginal(trainable(), data).mean()
+        optimiser.zero_grad()
+        loss.backward()
+        optimiser.step()
+        before = trainable().map(torch.Tensor.detach)
+        after, _ = em_step(before, data)
+        trainable.load(after)
+        assert_log_close(tt.log_marginal(trainable(), data).detach(), tt.log_marginal(after, data))
+        assert tt.log_marginal(after, data).sum() > tt.log_marginal(before, data).sum()
+
+
+def test_zero_weights_stay_zero_under_gradients():
+    circuit = builders.factorised([Categorical(torch.tensor([[0.5, 0.5, 0.0]], dtype=F64))])
+    trainable = Trainable(circuit)
+    optimiser = torch.optim.Adam(trainable.parameters(), lr=0.5)
+    (-tt.log_marginal(trainable(), torch.zeros(1, 1, dtype=torch.long))).sum().backward()
+    optimiser.step()
+    weight = trainable().layer(0).weight[0]
+    assert weight[2] == 0
+    assert weight[0] > 0.5
+    dead = builders.cp([Categorical(torch.ones(2, 2))], torch.zeros(2))
+    with pytest.raises(CircuitError, match="zero throughout"):
+        Trainable(dead)
+
+
+def test_parameters_from_a_neural_network(random):
+    """p(x | c): the network says the parameters of each row's circuit, one circuit at a time or all by vmap."""
+    circuit = builders.latent_tree(builders.path_tree(3), 2, random.categorical(2), random)
+    trainable = Trainable(circuit)
+    network = torch.nn.Linear(1, trainable.num_parameters, dtype=F64)
+    context = torch.tensor([[-1.0], [1.0]] * 10, dtype=F64)
+    data = ((context > 0).long() + torch.zeros(20, 3)).long()
+
+    def log_prob(vector, x):
+        evidence = Evidence(1)
+        evidence.tokens = {v: x[v : v + 1] for v in range(3)}
+        return tt.log_marginal(trainable.from_vector(vector), evidence, semiring=Real())[0]
+
+    optimiser = torch.optim.Adam(network.parameters(), lr=0.2)
+    losses = []
+    for _ in range(10):
+        loss = -torch.stack(
+            [
+                tt.log_marginal(trainable.from_vector(v), x)[0]
+                for v, x in zip(network(context), data, strict=True)
+            ]
+        ).mean()
+        optimiser.zero_grad()
+        loss.backward()
+        optimiser.step()
+        losses.append(loss.item())
+    assert losses[-1] < 0.5 * losses[0]
+    vectors = network(context).detach()
+    one_by_one = torch.stack([log_prob(v, x) for v, x in zip(vectors, data, strict=True)])
+    torch.testing.assert_close(vmapped(log_prob)(vectors, data), one_by_one)
+    with pytest.raises(ShapeError, match="parameters are needed"):
+        trainable.from_vector(vectors[0, 1:])
+
+
+def vmapped(fn):
+    def call(*args):
+        with (
+            warnings.catch_warnings()
+        ):  # some integer operations have no batching rule in torch: slower, not wrong
+            warnings.simplefilter("ignore", UserWarning)
+            return torch.func.vmap(fn)(*args)
+
+    return call
+
+
+def test_a_chow_liu_tree_with_latent_states_beats_the_tree():
+    """Rows of a mixture of two opposite chains, which no single tree of the variables can be."""
+    flip = torch.full((2, 2), 0.05, dtype=F64).fill_diagonal_(0.95)
+    graph = builders.path_tree(4)
+    indicators = dict.fromkeys(graph, Indicator(2))
+    half = torch.tensor([0.5, 0.5], dtype=F64)
+    chains = [
+        builders.tree(graph, indicators, half, dict.fromkeys(graph.edges, Dense(m)))
+        for m in (flip, flip.flip(0))
+    ]
+    truth = builders.mixture(half, chains)
+    data = tt.sample(truth, 400, generator=torch.Generator().manual_seed(0))
+    tree = tt.log_marginal(builders.chow_liu(data, 2, dtype=F64), data).mean()
+    fit = em(builders.hidden_chow_liu(data, 6, seed=1), data, epochs=60)
+    assert fit.log_likelihoods[-1] > tree + 0.03
+    assert nx.is_arborescence(builders.chow_liu_tree(data))
