@@ -18,7 +18,7 @@ import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
 
-from ..errors import ShapeError
+from ..errors import ShapeError, VocabularyMismatch
 from ..layers import Incidence, Labels
 from ..layers.operator import TensorMap
 from .chain import Chain
@@ -103,11 +103,14 @@ class Automaton(Chain):
     ) -> Automaton:
         """From (source, token or tokens, target) triples by token id; states are 0 … the largest one named."""
         rows = [
-            (s, t, d) for s, tokens, d in edges for t in ([tokens] if isinstance(tokens, int) else tokens)
+            (int(s), int(t), int(d))
+            for s, tokens, d in edges
+            for t in (tokens if isinstance(tokens, Iterable) else [tokens])
         ]
         if any(not 0 <= t < vocab_size for _, t, _ in rows):
             raise ShapeError(f"Automaton.from_edges: a token lies outside 0 … {vocab_size - 1}")
-        starts, accepts = [start] if isinstance(start, int) else list(start), list(accept)
+        starts = [int(s) for s in (start if isinstance(start, Iterable) else [start])]
+        accepts = [int(s) for s in accept]
         num_states = (
             max([*starts, *accepts, *(s for s, _, _ in rows), *(d for _, _, d in rows)], default=-1) + 1
         )
@@ -167,7 +170,9 @@ class Automaton(Chain):
         return minimize(self, limit)
 
     def accepts(self, tokens: Sequence[int]) -> bool:
-        """Whether a token sequence is accepted."""
+        """Whether a token sequence is accepted; :class:`VocabularyMismatch` for a token that does not exist."""
+        if not all(0 <= token < self.vocab_size for token in tokens):
+            raise VocabularyMismatch(f"accepts: a token lies outside the vocabulary of {self.vocab_size}")
         moves, states = self.moves(), set(self.start_states)
         for token in tokens:
             klass = int(self.labels.token_class[token])

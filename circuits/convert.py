@@ -40,16 +40,16 @@ def from_networkx(graph: nx.DiGraph, vocab_size: int | None = None) -> Automaton
 
 
 def to_automata(automaton: Automaton) -> FA:
-    """A DFA or NFA of the automata-lib package over token ids (extra ``automata``)."""
+    """A DFA or NFA of the automata-lib package (extra ``automata``); a token is its id as text, since symbols there are texts."""
     from automata.fa.dfa import DFA
     from automata.fa.nfa import NFA
 
-    moves: dict[int, dict[int, set[int]]] = {s: {} for s in range(automaton.num_states)}
+    moves: dict[int, dict[str, set[int]]] = {s: {} for s in range(automaton.num_states)}
     for s, d, tokens in automaton.edges():
         for t in tokens:
-            moves[s].setdefault(t, set()).add(d)
+            moves[s].setdefault(str(t), set()).add(d)
     common: dict[str, Any] = {
-        "input_symbols": set(range(automaton.vocab_size)),
+        "input_symbols": set(map(str, range(automaton.vocab_size))),
         "final_states": set(automaton.accept_states),
     }
     if automaton.is_deterministic:
@@ -57,12 +57,15 @@ def to_automata(automaton: Automaton) -> FA:
         states, start = set(range(automaton.num_states)), automaton.start_states[0]
         return DFA(states=states, transitions=table, initial_state=start, allow_partial=True, **common)
     fresh = automaton.num_states  # automata-lib has one start state: reach ours by ε
-    ways: dict[int, dict[Any, set[int]]] = {**moves, fresh: {"": set(automaton.start_states)}}
+    ways: dict[int, dict[str, set[int]]] = {**moves, fresh: {"": set(automaton.start_states)}}
     return NFA(states=set(range(fresh + 1)), transitions=ways, initial_state=fresh, **common)
 
 
 def from_automata(fa: FA, vocab_size: int) -> Automaton:
-    """From a DFA or NFA of automata-lib whose input symbols are token ids; ε-transitions are removed."""
+    """From a DFA or NFA of automata-lib whose symbols are token ids, as numbers or as text; ε-transitions are removed.
+
+    Raises :class:`ShapeError` for another symbol.
+    """
     from automata.fa.nfa import NFA
 
     machine: Any = fa
@@ -81,11 +84,21 @@ def from_automata(fa: FA, vocab_size: int) -> Automaton:
                     queue.append(d)
         return seen
 
+    def token(symbol: Any) -> int:
+        try:
+            return int(symbol)
+        except (TypeError, ValueError):
+            raise ShapeError(f"Automaton.from_automata: the symbol {symbol!r} is not a token id") from None
+
     edges, accepts = [], []
     for state, i in number.items():
         reach = closure(state)
         edges += [
-            (i, t, number[d]) for s in reach for t, ds in rows.get(s, {}).items() if t != "" for d in ds
+            (i, token(t), number[d])
+            for s in reach
+            for t, ds in rows.get(s, {}).items()
+            if t != ""
+            for d in ds
         ]
         if reach & set(machine.final_states):
             accepts.append(i)
