@@ -1,0 +1,308 @@
+"""Automata: construction, conversion, determinise, minimise, trim and ambiguity against enumeration."""
+
+import itertools
+
+import networkx as nx
+import numpy as np
+import oracle
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import tractile as tt
+from tractile.errors import ShapeError, TooManyStates, VocabularyMismatch
+
+FEW = settings(max_examples=40, deadline=None)
+LONGEST = 5
+
+
+def words(vocab_size, longest=LONGEST):
+    return [x for n in range(longest + 1) for x in itertools.product(range(vocab_size), repeat=n)]
+
+
+def language(automaton, longest=LONGEST):
+    return {x for x in words(automaton.vocab_size, longest) if automaton.accepts(x)}
+
+
+def drawn(data, deterministic=None):
+    vocab_size = data.draw(st.integers(1, 3))
+    return data.draw(oracle.fsas(vocab_size, deterministic))
+
+
+def residuals(fsa):
+    """Myhill–Nerode by enumeration: the number of distinct non-empty sets {w : u w is accepted}, over prefixes u.
+
+    Prefixes up to the number of subsets of states reach every residual; words up to their number tell any two apart.
+    """
+    subsets, queue = {frozenset(fsa.start)}, [frozenset(fsa.start)]
+    while queue:
+        states = queue.pop()
+        for v in range(fsa.vocab_size):
+            after = frozenset(d for s, t, d in fsa.edges if s in states and t == v)
+            if after not in subsets:
+                subsets.add(after)
+                queue.append(after)
+    kinds = set()
+    for states in subsets:
+        futures = frozenset(
+            x
+            for x in words(fsa.vocab_size, 7 if fsa.vocab_size < 3 else 5)
+            if oracle.OracleFSA(fsa.edges, sorted(states) or [99], fsa.accept, fsa.vocab_size).accepts(x)
+        )
+        if futures:
+            kinds.add(futures)
+    return len(kinds)
+
+
+# ----------------------------------------------------------------------------------------------------- construction
+
+
+@given(st.data())
+@FEW
+def test_from_edges_accepts_what_its_paths_accept(data):
+    fsa = drawn(data)
+    automaton = fsa.build()
+    assert all(automaton.accepts(x) == fsa.accepts(x) for x in words(fsa.vocab_size))
+    assert automaton.is_deterministic == fsa.deterministic
+    assert automaton.num_edges == len({(s, d) for s, _, d in fsa.edges})
+    assert automaton.start_states == sorted(set(fsa.start))
+    assert automaton.accept_states == sorted(set(fsa.accept))
+    written = {(s, v, d) for s, d, tokens in automaton.edges() for v in tokens}
+    assert written == set(fsa.edges)
+
+
+@given(st.data())
+@FEW
+def test_from_transitions_with_classes_of_tokens(data):
+    """Tokens by class, some allowed nowhere, classes without a token of their own behaviour, rows given twice."""
+    rng = np.random.default_rng(data.draw(st.integers(0, 2**31)))
+    classes, states, vocab_size = 3, 3, 6
+    token_class = np.append(np.arange(classes), rng.integers(-1, classes, vocab_size - classes))
+    rows = rng.integers(0, [states, classes, states], (7, 3))
+    automaton = tt.Automaton.from_transitions(*rows.T, token_class, [0, 1], [2], states, eos_token_id=4)
+    edges = [(int(s), v, int(d)) for s, c, d in rows for v in range(vocab_size) if token_class[v] == c]
+    fsa = oracle.OracleFSA(edges, [0, 1], [2], vocab_size)
+    assert automaton.eos_token_id == 4
+    assert tt.count(automaton, n=0, paths=True) == 0
+    for n in range(1, 4):
+        x = torch.tensor(list(itertools.product(range(vocab_size), repeat=n)))
+        counts = tt.log_marginal(automaton, x).exp()
+        np.testing.assert_allclose(counts, fsa.total(n).flatten(), rtol=1e-6)
+        assert tt.count(automaton, n=n, paths=True) == fsa.total(n).sum()
+
+
+def test_torch_and_numpy_arrays_are_taken():
+    rows = np.array([[0, 0, 1], [1, 1, 0]])
+    make = tt.Automaton.from_transitions
+    a = make(*rows.T, np.array([0, 1]), [0], [1], 2)
+    b = make(*torch.tensor(rows).T, torch.tensor([0, 1]), [0], [1], 2)
+    c = make(*rows.T.tolist(), [0, 1], [0], [1], 2)
+    assert language(a) == language(b) == language(c) == {(0,), (0, 1, 0), (0, 1, 0, 1, 0)}
+
+
+def test_token_ids_of_numpy_are_token_ids():
+    ids = np.array([0, 1])
+    automaton = tt.Automaton.from_edges([(ids[0], ids[1], ids[1]), (1, ids, 0)], ids[0], [ids[1]], 2)
+    assert language(automaton, 3) == {(1,), (1, 0, 1), (1, 1, 1)}
+
+
+BAD = {
+    "a token outside": lambda: tt.Automaton.from_edges([(0, 5, 1)], 0, [1], 3),
+    "a negative token": lambda: tt.Automaton.from_edges([(0, -1, 1)], 0, [1], 3),
+    "a negative state": lambda: tt.Automaton.from_edges([(0, 1, -1)], 0, [0], 3),
+    "no start": lambda: tt.Automaton.from_edges([(0, 1, 1)], [], [1], 3),
+    "no state": lambda: tt.Automaton.from_edges([], [], [], 3),
+    "a state outside": lambda: tt.Automaton.from_transitions([0], [0], [7], [0], [0], [0], 2),
+    "a start outside": lambda: tt.Automaton.from_transitions([0], [0], [1], [0], [2], [0], 2),
+    "an accept outside": lambda: tt.Automaton.from_transitions([0], [0], [1], [0], [0], [2], 2),
+    "a class outside": lambda: tt.Automaton.from_transitions([0], [3], [1], [0, 1], [0], [0], 2),
+    "a negative class": lambda: tt.Automaton.from_transitions([0], [-1], [1], [0, 1], [0], [0], 2),
+    "an empty vocabulary": lambda: tt.Automaton.from_edges([], 0, [0], 0),
+}
+
+
+@pytest.mark.parametrize("what", BAD)
+def test_what_does_not_fit_is_refused(what):
+    with pytest.raises(ShapeError):
+        BAD[what]()
+
+
+@pytest.mark.parametrize("token", [-1, 3])
+def test_a_token_that_does_not_exist_is_refused(token):
+    automaton = tt.Automaton.from_edges([(0, 2, 0)], 0, [0], 3)
+    with pytest.raises(VocabularyMismatch, match="token"):
+        automaton.accepts([token])
+
+
+# ---------------------------------------------------------------------------------------------------- constructions
+
+
+@given(st.data())
+@FEW
+def test_determinize_keeps_the_language(data):
+    fsa = drawn(data)
+    dfa = fsa.build().determinize()
+    assert dfa.is_deterministic
+    assert language(dfa) == {x for x in words(fsa.vocab_size) if fsa.accepts(x)}
+    assert dfa.num_states <= 2 ** fsa.build().num_states
+
+
+@given(st.data())
+@FEW
+def test_minimize_keeps_the_language_with_the_fewest_states(data):
+    fsa = drawn(data)
+    small = fsa.build().minimize()
+    assert small.is_deterministic
+    assert language(small) == {x for x in words(fsa.vocab_size) if fsa.accepts(x)}
+    assert small.num_states == max(1, residuals(fsa))
+
+
+@given(st.data())
+@settings(max_examples=25, deadline=None)
+def test_minimize_agrees_with_automata_lib(data):
+    dfas = pytest.importorskip("automata.fa.dfa")
+    fsa = drawn(data)
+    peer = fsa.build().to_automata()
+    peer = peer.minify() if fsa.deterministic else dfas.DFA.from_nfa(peer)  # minimal, but for a dead state
+    dead = {s for s in peer.states if not after(peer, s) & peer.final_states}
+    small = fsa.build().minimize()
+    assert small.num_states == max(1, len(peer.states - dead))
+    assert language(small) == {x for x in words(fsa.vocab_size) if peer.accepts_input(map(str, x))}
+
+
+def after(peer, state):
+    """The states that can be reached, the state itself included."""
+    seen, queue = {state}, [state]
+    while queue:
+        for d in peer.transitions[queue.pop()].values():
+            if d not in seen:
+                seen.add(d)
+                queue.append(d)
+    return seen
+
+
+def test_determinize_stops_at_its_limit():
+    """The n-th symbol from the end: 2^n subsets."""
+    edges = [(0, [0, 1], 0), (0, 1, 1), *((i, [0, 1], i + 1) for i in range(1, 8))]
+    nfa = tt.Automaton.from_edges(edges, 0, [8], 2)
+    with pytest.raises(TooManyStates) as caught:
+        nfa.determinize(limit=100)
+    assert caught.value.limit == 100
+    assert nfa.determinize(limit=256).num_states == 256
+
+
+@given(st.data())
+@FEW
+def test_trim_keeps_the_language_and_only_useful_states(data):
+    fsa = drawn(data)
+    automaton = fsa.build()
+    trimmed = automaton.trim()
+    expected = {x for x in words(fsa.vocab_size) if fsa.accepts(x)}
+    assert language(trimmed) == expected
+    useful = [
+        s
+        for s in range(automaton.num_states)
+        if oracle.alive(fsa, [s]) and any(s in fsa.states(x) for x in words(fsa.vocab_size, 4))
+    ]
+    assert trimmed.num_states == max(1, len(useful))
+    for n in range(1, 4):
+        assert tt.count(trimmed, n=n, paths=True) == fsa.total(n).sum()
+
+
+@given(st.data())
+@FEW
+def test_unambiguous_is_at_most_one_accepting_path(data):
+    """Against enumeration: with S states an ambiguity shows within S² + 1 tokens; here up to 8."""
+    fsa = drawn(data, deterministic=False)
+    automaton = fsa.build()
+    longest = {1: 17, 2: 8, 3: 6}[fsa.vocab_size]
+    most = max(fsa.total(n).max() for n in range(longest + 1))
+    if automaton.num_states <= 2 or fsa.vocab_size == 1 or most > 1:
+        assert automaton.is_unambiguous == (most <= 1)
+    elif automaton.is_unambiguous:
+        assert most <= 1
+
+
+def test_unambiguous_without_being_deterministic():
+    """Guess whether the last symbol is 0 or 1: two moves for a symbol, one accepting path."""
+    edges = [(0, [0, 1], 0), (0, 1, 1)]
+    nfa = tt.Automaton.from_edges(edges, 0, [1], 2)
+    assert not nfa.is_deterministic
+    assert nfa.is_unambiguous
+    twice = tt.Automaton.from_edges([*edges, (0, 1, 2)], 0, [1, 2], 2)
+    assert not twice.is_unambiguous
+    two_starts = tt.Automaton.from_edges([(0, 0, 2), (1, 0, 2)], [0, 1], [2], 1)
+    assert not two_starts.is_unambiguous
+    dead = tt.Automaton.from_edges([*edges, (0, 1, 2)], 0, [1], 2)  # the second way leads nowhere
+    assert dead.is_unambiguous
+
+
+# ------------------------------------------------------------------------------------------------------- conversions
+
+
+@given(st.data())
+@FEW
+def test_networkx_and_back(data):
+    fsa = drawn(data)
+    automaton = fsa.build()
+    graph = automaton.to_networkx()
+    assert isinstance(graph, nx.MultiDiGraph)
+    again = tt.Automaton.from_networkx(graph)
+    assert again.edges() == automaton.edges()
+    assert (again.start_states, again.accept_states) == (automaton.start_states, automaton.accept_states)
+    assert again.vocab_size == automaton.vocab_size
+
+
+def test_from_networkx_takes_any_names_and_says_what_is_missing():
+    graph = nx.DiGraph()
+    graph.add_node("begin", start=True)
+    graph.add_node("end", accept=True)
+    graph.add_edge("begin", "end", tokens=[1, 2])
+    graph.add_edge("end", "end", tokens=0)
+    assert language(tt.Automaton.from_networkx(graph, vocab_size=3), 2) == {(1,), (2,), (1, 0), (2, 0)}
+    with pytest.raises(ShapeError, match="vocab_size"):
+        tt.Automaton.from_networkx(graph)
+    graph.add_edge("end", "begin")
+    with pytest.raises(ShapeError, match="tokens"):
+        tt.Automaton.from_networkx(graph, vocab_size=3)
+    with pytest.raises(ShapeError, match="start"):
+        tt.Automaton.from_networkx(nx.DiGraph(vocab_size=3))
+
+
+@given(st.data())
+@settings(max_examples=25, deadline=None)
+def test_automata_lib_and_back(data):
+    pytest.importorskip("automata")
+    fsa = drawn(data)
+    automaton = fsa.build()
+    peer = automaton.to_automata()
+    expected = {x for x in words(fsa.vocab_size) if fsa.accepts(x)}
+    assert {x for x in words(fsa.vocab_size) if peer.accepts_input(map(str, x))} == expected
+    assert language(tt.Automaton.from_automata(peer, fsa.vocab_size)) == expected
+
+
+def test_epsilon_transitions_of_automata_lib_are_removed():
+    nfas = pytest.importorskip("automata.fa.nfa")
+    peer = nfas.NFA(
+        states={"a", "b", "c", "d"},
+        input_symbols={0, 1},
+        transitions={"a": {"": {"b", "c"}}, "b": {0: {"b"}, "": {"d"}}, "c": {1: {"d"}}, "d": {"": {"a"}}},
+        initial_state="a",
+        final_states={"d"},
+    )
+    automaton = tt.Automaton.from_automata(peer, 2)
+    assert language(automaton) == {x for x in words(2) if peer.accepts_input(x)} == set(words(2))
+    with pytest.raises(ShapeError, match="'l'"):
+        tt.Automaton.from_automata(nfas.NFA.from_regex("l", input_symbols={"l"}), 2)
+
+
+# ------------------------------------------------------------------------------------------------------------- moves
+
+
+def test_casting_keeps_the_automaton():
+    fsa = oracle.random_fsa(np.random.default_rng(1), 3, 2, False)
+    double = fsa.build(torch.float64)
+    assert isinstance(double, tt.Automaton)
+    assert double.initial[0].dtype == torch.float64
+    assert language(double) == language(fsa.build(torch.float32))

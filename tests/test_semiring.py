@@ -1,0 +1,267 @@
+"""Semirings: the laws, each operation against ordinary numbers, and contraction along every path; dynamic range."""
+
+import math
+
+import numpy as np
+import opt_einsum
+import oracle
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from oracle import assert_log_close, log
+
+from tractile.inference import Boolean, Counting, Log, MaxProduct, MinPlus, Real
+from tractile.inference.contract import contract
+from tractile.layers import Incidence
+from tractile.layers.operator import Equal
+
+FEW = settings(max_examples=30, deadline=None)
+SEMIRINGS = [Real, Log, Boolean, Counting, MaxProduct, MinPlus]
+
+
+def read(semiring, x):
+    """What an array of ordinary numbers means in a semiring, as ordinary numbers."""
+    return (x > 0) * 1.0 if semiring in (Boolean, Counting) else x
+
+
+def total(semiring, x, axes):
+    if semiring in (MaxProduct, MinPlus):
+        return x.max(axes)
+    out = x.sum(axes)
+    return (out > 0) * 1.0 if semiring is Boolean else out
+
+
+def random_array(rng, *shape):
+    return rng.random(shape) * 10.0 ** rng.integers(-8, 8, shape) * (rng.random(shape) < 0.75)
+
+
+def lifted(sr, x, batched=True):
+    return sr.lift(torch.tensor(x), batched=batched)
+
+
+def check(sr, value, expected):
+    assert sr.shape(value) == expected.shape
+    assert sr.ndim(value) == expected.ndim
+    assert_log_close(sr.log(value), log(expected))
+
+
+@pytest.mark.parametrize("semiring", SEMIRINGS)
+@given(seed=st.integers(0, 2**31))
+@FEW
+def test_the_operations_are_those_of_ordinary_numbers(semiring, seed):
+    rng = np.random.default_rng(seed)
+    sr = semiring()
+    a, b = random_array(rng, 3, 4, 2), random_array(rng, 3, 4, 2)
+    x, y = (lifted(sr, v, batched=bool(rng.integers(2))) for v in (a, b))
+    a, b = read(semiring, a), read(semiring, b)
+    check(sr, x, a)
+    check(sr, sr.mul(x, y), a * b)
+    check(sr, sr.add(x, y), total(semiring, np.stack([a, b]), 0))
+    for axes in ([], [0], [1], [0, 1], [0, 1, 2]):
+        check(sr, sr.reduce(x, axes), total(semiring, a, tuple(axes)) if axes else a)
+    for axis in range(3):
+        index = rng.integers(0, a.shape[axis], 5)
+        check(sr, sr.gather(x, torch.tensor(index), axis), a.take(index, axis))
+        segment = rng.integers(0, 4, a.shape[axis])
+        parts = [
+            total(
+                semiring,
+                np.append(a.take(np.flatnonzero(segment == s), axis), np.zeros_like(a.take([0], axis)), axis),
+                axis,
+            )
+            for s in range(4)
+        ]
+        check(sr, sr.segment_sum(x, torch.tensor(segment), 4, axis), np.stack(parts, axis))
+    check(sr, sr.permute(x, [2, 0, 1]), a.transpose(2, 0, 1))
+    check(sr, sr.split(x, 1, (2, 2)), a.reshape(3, 2, 2, 2))
+    check(sr, sr.merge(x, 0, 2), a.reshape(12, 2))
+    check(sr, sr.merge(sr.split(x, 1, (2, 2)), 0, 3), a.reshape(12, 2))
+    check(sr, sr.cat([x, y, x]), np.concatenate([a, b, a], 2))
+
+
+@pytest.mark.parametrize("semiring", SEMIRINGS)
+@given(seed=st.integers(0, 2**31))
+@FEW
+def test_the_laws_of_a_commutative_semiring(semiring, seed):
+    rng, sr = np.random.default_rng(seed), semiring()
+    a, b, c = (lifted(sr, random_array(rng, 6, 2)) for _ in range(3))
+    zero, one = lifted(sr, np.zeros((6, 2))), lifted(sr, np.ones((6, 2)))
+
+    def same(x, y):
+        assert_log_close(sr.log(x), sr.log(y))
+
+    same(sr.add(a, b), sr.add(b, a))
+    same(sr.mul(a, b), sr.mul(b, a))
+    same(sr.add(sr.add(a, b), c), sr.add(a, sr.add(b, c)))
+    same(sr.mul(sr.mul(a, b), c), sr.mul(a, sr.mul(b, c)))
+    same(sr.mul(a, sr.add(b, c)), sr.add(sr.mul(a, b), sr.mul(a, c)))
+    same(sr.add(a, zero), a)
+    same(sr.mul(a, one), a)
+    same(sr.mul(a, zero), zero)
+
+
+@pytest.mark.parametrize("semiring", SEMIRINGS)
+@given(seed=st.integers(0, 2**31))
+@FEW
+def test_einsum_of_two(semiring, seed):
+    """Random labels, kept and summed, in every order, with repeated structure of axes on either side."""
+    rng, sr = np.random.default_rng(seed), semiring()
+    sizes = dict(zip(range(4), rng.integers(1, 4, 4).tolist(), strict=True))
+    a_labels, b_labels = (rng.permutation(4)[: rng.integers(1, 4)].tolist() for _ in range(2))
+    everything = sorted({*a_labels, *b_labels})
+    out = rng.permutation([i for i in everything if rng.random() < 0.6]).astype(int).tolist()
+    a, b = (random_array(rng, *(sizes[i] for i in labels)) for labels in (a_labels, b_labels))
+    x, y = (lifted(sr, v, batched=bool(rng.integers(2))) for v in (a, b))
+
+    def spread(v, labels):
+        v = v.transpose(np.argsort(labels))
+        return v.reshape([sizes[i] if i in labels else 1 for i in everything])
+
+    product = spread(read(semiring, a), a_labels) * spread(read(semiring, b), b_labels)
+    gone = tuple(k for k, i in enumerate(everything) if i not in out)
+    expected = total(semiring, product, gone) if gone else product
+    kept = [i for i in everything if i in out]
+    expected = expected.transpose([kept.index(i) for i in out])
+    check(sr, sr.einsum(x, a_labels, y, b_labels, out), np.asarray(expected))
+
+
+@pytest.mark.parametrize("semiring", [Real, Log, Counting])
+@given(seed=st.integers(0, 2**31))
+@FEW
+def test_contraction_of_many_equals_opt_einsum(semiring, seed):
+    """Networks of tensors, identities and incidence matrices, contracted by the planned path."""
+    rng, sr = np.random.default_rng(seed), semiring()
+    sizes = rng.integers(1, 4, 6).tolist()
+    operands, plain = [], []
+    for _ in range(int(rng.integers(1, 6))):
+        if rng.random() < 0.7:
+            labels = tuple(rng.permutation(6)[: rng.integers(1, 4)].tolist())
+            a = random_array(rng, *(sizes[i] for i in labels))
+            operands.append((lifted(sr, a, batched=False), labels))
+            plain += [read(semiring, a), list(labels)]
+            continue
+        i, j = rng.permutation(6)[:2].tolist()
+        m = (rng.random((sizes[i], sizes[j])) < 0.6) * 1.0
+        row, col = np.nonzero(m)
+        operands.append((Incidence(torch.tensor(row), torch.tensor(col), m.shape), (i, j)))
+        plain += [m, [i, j]]
+    used = sorted({i for _, labels in operands for i in labels})
+    out = []
+    for i in rng.permutation(used).tolist():
+        if rng.random() < 0.3:  # under another name, by an identity
+            operands.append((Equal(), (i, 6 + i) if rng.random() < 0.5 else (6 + i, i)))
+            plain += [np.eye(sizes[i]), [i, 6 + i]]
+            out += [6 + i]
+        elif rng.random() < 0.4:
+            out += [i]
+    out = tuple(out)
+    expected = opt_einsum.contract(*plain, list(out))
+    check(sr, contract(sr, operands, out), np.asarray(expected))
+
+
+# ------------------------------------------------------------------------------------------------------ dynamic range
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_real_holds_what_no_float_does(dtype):
+    """Products of 10^4 factors of 10^±30, and sums of terms far apart."""
+    sr, step = Real(), 1e-30
+    value = sr.lift(torch.ones(2, 1, dtype=dtype), batched=True)
+    small = sr.lift(torch.full((2, 1), step, dtype=dtype), batched=True)
+    for _ in range(10_000):
+        value = sr.mul(value, small)
+    assert_log_close(sr.log(value), np.full((2, 1), 1e4 * math.log(step)), 1e-6)
+    both = sr.add(value, sr.lift(torch.ones(2, 1, dtype=dtype), batched=True))
+    assert_log_close(sr.log(both), np.zeros((2, 1)))
+    joined = sr.cat([value, both])
+    assert_log_close(sr.log(sr.reduce(joined, [0])), [1e4 * math.log(step) + math.log(2), math.log(2)], 1e-6)
+
+
+def test_real_rounds_nothing_that_the_mantissa_can_hold():
+    """Scaling is by powers of two: 3^20 by twenty products in float32 is exact."""
+    sr = Real()
+    three = sr.lift(torch.full((1, 1), 3.0), batched=True)
+    value = three
+    for _ in range(14):
+        value = sr.mul(value, three)
+    assert math.isclose(sr.log(value).item(), 15 * math.log(3), rel_tol=1e-7)
+    assert round(math.exp(sr.log(value.__class__(*value)).double().item())) == 3**15
+
+
+@pytest.mark.parametrize("semiring", [Real, Log, MaxProduct, MinPlus])
+def test_zeros_stay_zeros(semiring):
+    sr = semiring()
+    zero = lifted(sr, np.zeros((3, 2)))
+    weights = lifted(sr, np.random.default_rng(0).random((4, 3)), batched=False)
+    for value in (
+        sr.mul(zero, zero),
+        sr.add(zero, zero),
+        sr.reduce(zero, [0]),
+        sr.einsum(weights, [0, 1], zero, [1, 2], [0, 2]),
+        sr.segment_sum(zero, torch.tensor([0, 0, 2]), 4, 0),
+        sr.gather(zero, torch.tensor([0, 0]), 0),
+    ):
+        assert (sr.log(value) == -torch.inf).all()
+
+
+@pytest.mark.parametrize("semiring", [Log, MaxProduct, MinPlus])
+def test_log_space_in_chunks(semiring, monkeypatch):
+    """Broadcast sums too large for memory are done a few rows at a time, with the same result."""
+    rng, sr = np.random.default_rng(0), semiring()
+    a, b = rng.random((7, 5)), rng.random((5, 3))
+    whole = sr.log(sr.einsum(lifted(sr, a), [0, 1], lifted(sr, b), [1, 2], [0, 2]))
+    monkeypatch.setattr(semiring, "chunk", 4)
+    chunked = sr.log(super(semiring, sr).einsum(lifted(sr, a), [0, 1], lifted(sr, b), [1, 2], [0, 2]))
+    assert_log_close(chunked, whole)
+
+
+def test_log_space_where_a_product_would_underflow():
+    """A row whose terms are each e^−900 of its largest: max-shift and one product would give zero."""
+    sr = Log()
+    a = torch.tensor([[0.0, -900.0]], dtype=torch.float64)
+    b = torch.tensor([[-torch.inf], [0.0]], dtype=torch.float64)
+    c = torch.tensor([[-900.0], [0.0]], dtype=torch.float64)
+    assert sr.einsum(a, [0, 1], b, [1, 2], [0, 2]).item() == -900
+    assert_log_close(sr.einsum(a, [0, 1], c, [1, 2], [0, 2]).item(), -900 + math.log(2))
+
+
+def test_counting_is_exact_and_boolean_does_not_overflow():
+    counting, boolean = Counting(), Boolean()
+    ones = torch.ones(3, 3)
+    for sr in (counting, boolean):
+        m = value = sr.lift(ones)
+        for _ in range(30):
+            value = sr.einsum(m, [0, 1], value, [1, 2], [0, 2])
+        expected = 3**30 if sr is counting else 1
+        assert value.unique().tolist() == [expected]
+    for _ in range(400):
+        value = boolean.einsum(boolean.lift(ones), [0, 1], value, [1, 2], [0, 2])
+    assert value.unique().tolist() == [1]
+
+
+def test_a_parameter_changed_in_place_is_lifted_again():
+    sr, weight = Log(), torch.tensor([1.0, 2.0])
+    first = sr.lift(weight).clone()
+    assert sr.lift(weight) is sr.lift(weight)
+    weight.mul_(2)
+    assert_log_close(sr.lift(weight), first + math.log(2), 1e-6)
+    matrix = torch.rand(3, 2)
+    assert sr.lift(matrix.T) is sr.lift(matrix.T)
+    assert_log_close(sr.lift(matrix.T), matrix.T.log(), 1e-6)
+    assert_log_close(sr.lift(matrix), matrix.log(), 1e-6)
+
+
+def test_what_the_oracle_calls_close_is_close():
+    """The comparison itself: infinities must agree, errors must be seen."""
+    assert_log_close([0.0, -math.inf], [1e-11, -math.inf])
+    for actual, expected in (
+        ([0.0], [1e-9]),
+        ([-math.inf], [0.0]),
+        ([0.0], [-math.inf]),
+        ([math.nan], [0.0]),
+    ):
+        with pytest.raises(AssertionError):
+            assert_log_close(actual, expected)
+    assert oracle.bits(np.array([[True, False, True]])).tolist() == [[5]]
+    assert oracle.OracleFSA([(0, 0, 0), (0, 1, 0)], [0], [0], 2).total(3).sum() == 8
