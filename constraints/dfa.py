@@ -11,7 +11,7 @@ from __future__ import annotations
 import itertools
 
 import numpy as np
-from jaxtyping import Int, UInt64
+from jaxtyping import Bool, Int, UInt64
 from numpy import ndarray
 
 from ..errors import TooManyStates
@@ -21,14 +21,23 @@ DFA_LIMIT = 100_000
 
 
 def determinize(nfa: Nfa, limit: int = DFA_LIMIT) -> Nfa:
-    """The deterministic automaton of the same language. Raises :class:`TooManyStates` beyond ``limit`` subsets.
+    """The deterministic automaton of the same language. Raises :class:`TooManyStates` beyond ``limit`` subsets of more
+    than one state, or about a hundred times as many steps.
 
-    A subset of one state is that state, so the parts that are deterministic already cost nothing: only the larger
-    subsets are explored.
+    A subset of one state is that state, so the parts that are deterministic already cost nothing: first, only the larger
+    subsets are explored, from every state. Where that is too much, all subsets are, but only those that a word reaches.
     """
     nfa = nfa.plain
     if nfa.is_deterministic:
         return nfa
+    try:
+        return subsets(nfa, limit, np.ones(nfa.num_states, bool))
+    except TooManyStates:
+        return subsets(nfa, limit, np.zeros(nfa.num_states, bool))
+
+
+def subsets(nfa: Nfa, limit: int, explored: Bool[ndarray, " state"]) -> Nfa:
+    """The subset construction; ``explored`` are the single states whose transitions are taken for granted at first."""
     n, rows, classes = nfa.num_states, nfa.transitions, int(nfa.byte_class.max()) + 1
     pointer, _ = group_by(rows[:, 0], n)
     weight = np.random.default_rng(1).integers(1, 2**63, size=(2, n), dtype=np.uint64)
@@ -42,6 +51,9 @@ def determinize(nfa: Nfa, limit: int = DFA_LIMIT) -> Nfa:
         bounds = np.concatenate([np.searchsorted(group, np.arange(group[-1] + 1)), [len(group)]])
         size = np.diff(bounds)
         state: Int[ndarray, " group"] = member[bounds[:-1]].copy()
+        one = np.unique(state[(size == 1) & ~explored[state]])
+        explored[one] = True
+        frontier.append(np.column_stack([one, one]))
         many = np.flatnonzero(size > 1)
         first = (np.add.reduceat(weight[0][member], bounds[:-1])[many]).tolist()
         second = (np.add.reduceat(weight[1][member], bounds[:-1])[many]).tolist()
@@ -51,7 +63,7 @@ def determinize(nfa: Nfa, limit: int = DFA_LIMIT) -> Nfa:
                 known[key] = n + len(known)
                 fresh.append(index)
             state[index] = known[key]
-        check_limit(n + len(known), max(limit, n))
+        check_limit(len(known), limit)
         if fresh:
             new = np.array(fresh)
             members = member[spans(bounds[new], size[new])]
@@ -63,18 +75,22 @@ def determinize(nfa: Nfa, limit: int = DFA_LIMIT) -> Nfa:
     def settle(triples: Int[ndarray, "row 3"]) -> None:
         """Turn rows (state, class, member), sorted, into one transition for each (state, class)."""
         if not len(triples):
+            frontier.append(triples[:, :2])
             return
         head = np.concatenate([[True], np.any(triples[1:, :2] != triples[:-1, :2], axis=1)])
         target = number(np.cumsum(head) - 1, triples[:, 2])
         done.append(np.column_stack([triples[head][:, :2], target]))
 
+    steps = 0
     frontier: list[Int[ndarray, "pair 2"]] = []
-    settle(rows)
+    settle(rows[explored[rows[:, 0]]])
     start = number(np.zeros(len(nfa.start), np.int64), nfa.start)
-    while frontier:
-        pairs = np.concatenate(frontier)
+    while len(pairs := np.concatenate(frontier)):
         frontier.clear()
         count = pointer[pairs[:, 1] + 1] - pointer[pairs[:, 1]]
+        steps += int(count.sum()) + 1_000  # the price of a round
+        if steps > 100 * limit + len(rows):
+            raise TooManyStates(limit=limit)
         onward = rows[spans(pointer[pairs[:, 1]], count), 1:]
         settle(unique_rows(np.column_stack([np.repeat(pairs[:, 0], count), onward])))
     return from_classes(
@@ -183,16 +199,18 @@ def minimize(nfa: Nfa, limit: int = DFA_LIMIT) -> Nfa:
         target = block[rows[:, 2]]
         if np.all(target == target[first][inverse]) and np.all(count == np.bincount(block)[key // classes]):
             break
-    quotient = np.column_stack([key // classes, key % classes, target[first]])
+    if block.max() + 1 == n:
+        return dfa
+    edges = np.column_stack([block[dfa.edges[:, 0]], dfa.edges[:, 1:3], block[dfa.edges[:, 3]]])
     start, accept = np.unique(block[dfa.start]), np.unique(block[dfa.accept])
-    return from_classes(quotient, dfa.byte_class, int(block.max()) + 1, start, accept, classes)
+    return trim(Nfa(int(block.max()) + 1, edges, dfa.skips, start, accept))
 
 
 def simplify(nfa: Nfa) -> Nfa:
     """The minimal deterministic automaton if it is not much larger than the plain one, otherwise that one."""
     plain = nfa.plain
     try:
-        return minimize(plain, limit=4 * plain.num_states + 2_000)
+        return minimize(plain, limit=min(3 * plain.num_states + 2_000, 50_000))
     except TooManyStates:
         return plain
 

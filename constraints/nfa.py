@@ -22,7 +22,8 @@ from numpy import ndarray
 from ..errors import TooManyStates
 
 MAX_STATES = 500_000
-"""No automaton built here has more states than this; it keeps ``(a{1,1000}){1,1000}`` from filling the memory."""
+MAX_EDGES = 5_000_000
+"""No automaton built here has more states and edges; this keeps ``(a{1,1000}){1,1000}`` from filling the memory."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,26 +56,27 @@ class Nfa:
 
     @cached_property
     def transitions(self) -> Int[ndarray, "row 3"]:
-        """Rows (source, byte class, target), unique and sorted: the edges with their ranges written out by class."""
+        """Rows (source, byte class, target), sorted: the edges of a plain automaton, ranges written out by class."""
         return self.by_class(self.byte_class)
 
     def by_class(self, byte_class: Int[ndarray, " 256"]) -> Int[ndarray, "row 3"]:
-        """Rows (source, class, target) for a partition of the bytes at least as fine as :attr:`byte_class`."""
+        """Rows (source, class, target) for a partition of the bytes at least as fine as :attr:`byte_class`, sorted."""
         _, representative = np.unique(byte_class, return_index=True)
         order = np.sort(representative)
         low = np.searchsorted(order, self.edges[:, 1])
         count = np.searchsorted(order, self.edges[:, 2], side="right") - low
         klass = byte_class[order][spans(low, count)]
-        rows = np.repeat(self.edges[:, [0, 3]], count, axis=0)
-        return unique_rows(np.column_stack([rows[:, 0], klass, rows[:, 1]]))
+        source, target = np.repeat(self.edges[:, 0], count), np.repeat(self.edges[:, 3], count)
+        key = (source * 256 + klass) * self.num_states + target
+        return np.column_stack([source, klass, target])[np.argsort(key)]
 
     @cached_property
     def is_deterministic(self) -> bool:
-        """At most one start, no skips, and at most one target for each state and byte."""
-        if len(self.skips) or len(self.start) > 1:
-            return False
-        rows = self.transitions
-        return not bool(np.any(np.all(rows[1:, :2] == rows[:-1, :2], axis=1)))
+        """At most one start, and at most one target for each state and byte. For plain automata."""
+        source, low, high, _ = self.edges[np.argsort(self.edges[:, 0] * 256 + self.edges[:, 1])].T
+        apart = 512 * source
+        overlap = low[1:] + apart[1:] <= np.maximum.accumulate(high + apart)[:-1]
+        return len(self.start) < 2 and not bool(overlap.any())
 
     @cached_property
     def _pointer(self) -> Int[ndarray, " state+1"]:
@@ -214,9 +216,22 @@ def repeat(nfa: Nfa, low: int, high: int | None) -> Nfa:
         return concat([repeat(nfa, low - 1, low - 1), plus(nfa)])
     if high < low:
         return empty()
+    if high > 1:
+        nfa = nfa.plain
+        if nfa.accepts(b""):  # fewer words do as well, so none needs to be empty
+            low, nfa = 0, without_empty_word(nfa)
     check_limit(high * nfa.num_states)
     exits: list[tuple[int, Nfa | None, int]] = [(i, None, high + 1) for i in range(low, high + 1)]
     return network(high + 2, [(i, nfa, i + 1) for i in range(high)] + exits, 0, high + 1)
+
+
+def without_empty_word(nfa: Nfa) -> Nfa:
+    """All words but the empty one, of a plain automaton: its starts are copied, and the copies do not accept."""
+    copy = nfa.edges[np.isin(nfa.edges[:, 0], nfa.start)]
+    copy[:, 0] = nfa.num_states + np.searchsorted(nfa.start, copy[:, 0])
+    start = nfa.num_states + np.arange(len(nfa.start))
+    edges = np.concatenate([nfa.edges, copy])
+    return trim(Nfa(nfa.num_states + len(start), edges, _NO_SKIPS, start, nfa.accept))
 
 
 # ---------------------------------------------------------------- skips and useless states
@@ -242,19 +257,26 @@ def remove_skips(nfa: Nfa) -> Nfa:
     skips = skips[skips[:, 0] != skips[:, 1]]
 
     pointer, order = group_by(skips[:, 0], n)
-    onward = skips[order, 1]
+    onward, bounds = skips[order, 1].tolist(), pointer.tolist()
     anchors = np.unique(np.concatenate([start, edges[:, 3]]))
-    new = anchors[pointer[anchors + 1] > pointer[anchors]] * (n + 1)  # keys origin * n + state, from (a, a)
-    seen = new
-    while len(new):
-        origin, state = np.divmod(new, n)
-        count = pointer[state + 1] - pointer[state]
-        new = np.unique(np.repeat(origin, count) * n + onward[spans(pointer[state], count)])
-        new = np.setdiff1d(new, seen, assume_unique=True)
-        seen = np.concatenate([seen, new])
-    origin, state = np.divmod(seen, n)
+    origins, states = [], []
+    for anchor in anchors[pointer[anchors + 1] > pointer[anchors]].tolist():
+        closure = {anchor}
+        stack = [anchor]
+        while stack:
+            here = stack.pop()
+            for there in onward[bounds[here] : bounds[here + 1]]:
+                if there not in closure:
+                    closure.add(there)
+                    stack.append(there)
+        closure.discard(anchor)
+        states.extend(closure)
+        origins.extend([anchor] * len(closure))
+        check_limit(len(states), MAX_EDGES)
+    origin, state = np.array(origins, np.int64), np.array(states, np.int64)
     pointer, order = group_by(edges[:, 0], n)
     count = pointer[state + 1] - pointer[state]
+    check_limit(int(count.sum()), MAX_EDGES)
     taken = edges[order[spans(pointer[state], count)]]
     taken[:, 0] = np.repeat(origin, count)
     accept = np.unique(np.concatenate([nfa.accept, origin[accepting[state]]]))
@@ -301,8 +323,10 @@ def merge_ranges(edges: Int[ndarray, "edge 4"]) -> Int[ndarray, "edge2 4"]:
     """Sorted edges in which the ranges of one (source, target) neither touch nor overlap."""
     if not len(edges):
         return edges
-    edges = edges[np.lexsort((edges[:, 1], edges[:, 3], edges[:, 0]))]
-    pair = np.cumsum(np.concatenate([[False], np.any(edges[1:, [0, 3]] != edges[:-1, [0, 3]], axis=1)]))
+    key = edges[:, 0] * (int(edges[:, 3].max()) + 1) + edges[:, 3]
+    order = np.argsort(key * 256 + edges[:, 1])
+    edges, key = edges[order], key[order]
+    pair = np.cumsum(np.concatenate([[False], key[1:] != key[:-1]]))
     # The running maximum of `high` within a pair; adding 512 * pair keeps pairs apart.
     end = np.maximum.accumulate(edges[:, 2] + 512 * pair)
     first = np.concatenate([[True], edges[1:, 1] + 512 * pair[1:] > end[:-1] + 1])
