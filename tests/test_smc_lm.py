@@ -5,7 +5,7 @@ import math
 
 import pytest
 import torch
-from smc_reference import hmm_next, random_table, sequence_log_prob
+from smc_reference import Fsa, as_automaton, hmm_next, random_table, sequence_log_prob, z_scores
 from transformers import (
     AutoModelForCausalLM,
     AutoTokenizer,
@@ -254,3 +254,27 @@ def test_text_by_a_vocabulary_and_without_one():
     table = {(): [math.log(0.25)] * 4}
     assert tt.TableLM(table, 2, Vocabulary()).decode([0, 1, 3, 2, 2]) == "aé"
     assert tt.TableLM(table, 2).decode([0, 1, 3, 2]) == "0 1 3"
+
+
+@pytest.mark.parametrize("proposal", ["gcd", "pgcd"])
+def test_sampling_a_transformers_model_against_enumeration(proposal):
+    """Two 5s, the second the last, within 5 tokens: Z and p_lm of the likeliest, each at error probability 1e-5."""
+    fsa = Fsa(
+        [(0, [3, 4], 0), (0, 5, 1), (1, [3, 4], 1), (1, 5, 2), (2, EOS, 3), (3, EOS, 3)], 0, [3], V, EOS
+    )
+    lm = tt.TransformersLM(llama(), None, 3.0, eos_token_id=EOS)
+    texts = [(*a, 5, *b, 5, EOS) for n in range(3) for m in range(3 - n) for a in words(n) for b in words(m)]
+    target = {x: math.exp(sequence_log_prob(lm, x, prompt=(1, 7))) for x in texts}
+    top = max(target, key=target.get)
+    hmm = tt.HMM.random(4, V, seed=0)
+    post = tt.importance_sampling(
+        lm, [1, 7], as_automaton(fsa), proposal, hmm, 3000, max_new_tokens=5, seed=2
+    )
+    assert set(post.token_ids) <= set(target)
+    hit = torch.tensor([x == top for x in post.token_ids])
+    values = torch.stack([post.log_weights.exp(), post.log_weights.exp() * hit], dim=1)
+    assert bool((z_scores(values, [sum(target.values()), target[top]]).abs() < 4.42).all())
+
+
+def words(length):
+    return itertools.product((3, 4), repeat=length)

@@ -140,14 +140,13 @@ class TransformersLM:
             self._mask = self._mask[indices]
 
     def decode(self, token_ids: Sequence[int]) -> str:
-        # Decoders drop a leading space, so the text is read behind a token and that token's text cut off.
+        # Decoders drop a leading space: read the text behind a token, and cut that token's text off.
         return self._text([*self._anchor, *token_ids])[len(self._anchor_text) :]
 
-    def _text(self, token_ids: Sequence[int]) -> str:
+    def _text(self, ids: Sequence[int]) -> str:
         if self._tokenizer is None:
-            return _spell(token_ids, None, self.eos_token_id)
-        options = {"skip_special_tokens": True, "clean_up_tokenization_spaces": False}
-        return str(self._tokenizer.decode(token_ids, **options))
+            return _spell(ids, None, self.eos_token_id)
+        return str(self._tokenizer.decode(ids, skip_special_tokens=True, clean_up_tokenization_spaces=False))
 
     def _encode(self, prompt: Prompt) -> list[int]:
         if isinstance(prompt, str):
@@ -172,15 +171,13 @@ class TransformersLM:
                 f"TransformersLM: {self._length} tokens (prompt and continuation) are more than the model's "
                 f"{self._limit} positions; shorten the prompt or lower max_new_tokens"
             )
-        options: dict[str, Any] = {"past_key_values": self._cache, "use_cache": True}
+        options: dict[str, Any] = {"logits_to_keep": 1}
         if self._mask is not None:
-            options["attention_mask"] = self._mask
-            if "position_ids" in self._accepts:
-                positions = (self._mask.cumsum(dim=1) - 1).clamp(min=0)
-                options["position_ids"] = positions[:, -ids.shape[1] :]
-        if "logits_to_keep" in self._accepts:
-            options["logits_to_keep"] = 1
-        output = self._model(input_ids=ids, **options)
+            options["position_ids"] = (self._mask.cumsum(dim=1) - 1).clamp(min=0)[:, -ids.shape[1] :]
+        options = {name: value for name, value in options.items() if name in self._accepts}
+        output = self._model(
+            input_ids=ids, attention_mask=self._mask, past_key_values=self._cache, use_cache=True, **options
+        )
         self._cache = output.past_key_values
         logits = output.logits[:, -1, : self.vocab_size].float()
         if self._temperature != 1.0:

@@ -30,7 +30,7 @@ from ..next_token import NextToken
 
 
 class Knowledge(IntEnum):
-    """What a proposal or potential must know of the constraint; a higher level includes the lower ones."""
+    """What a proposal or potential must know of the constraint; the higher of the two is what both are told."""
 
     LOCAL = 0  # which tokens keep the constraint satisfiable with any number of tokens
     BUDGET = 1  # … within the tokens that are left

@@ -26,6 +26,7 @@ from ...circuits.hmm import HMM
 from ...errors import EvidenceError, VocabularyMismatch
 from ..guided import pgcd
 from ..masks import MaskQuery, gcd, lcd
+from ..query import support
 from .lm import LanguageModel, Prompt
 from .posterior import Posterior
 from .potentials import LookaheadPotential, Potential, PrefixPotential
@@ -239,10 +240,9 @@ class Sampler:
         particles.length[rows] = t + 1
         ended = drawn == self.eos if self.eos is not None else torch.zeros_like(drawn, dtype=torch.bool)
         if t + 1 == self.max_new_tokens:
-            if self.query.horizon is None:
-                unfinished = particles.tokens[rows[~ended]].tolist()
-                log_weight[~ended] += torch.tensor(
-                    [0.0 if self.fa.accepts(x) else -torch.inf for x in unfinished]
+            if self.query.horizon is None:  # a proposal that does not know the budget
+                log_weight = log_weight.masked_fill(
+                    ~ended & ~support(self.fa, particles.tokens[rows]), -torch.inf
                 )
             ended = torch.ones_like(ended)
         log_psi = log_psi.masked_fill(ended, 0.0)  # Ψ = 1[x ∈ C], which the weight has already
