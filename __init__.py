@@ -1,7 +1,22 @@
 """Tractile: probabilistic circuits, made so that language models can be conditioned, not just masked."""
 
 from . import constraints, embedded, layers
-from .circuits import HMM, Automaton, Chain, Circuit, builders, multiply
+from .circuits import (
+    HMM,
+    Automaton,
+    Chain,
+    Circuit,
+    builders,
+    condition,
+    differentiate,
+    marginalise,
+    mixture,
+    multiply,
+    normalise,
+    power,
+    prune,
+    quotient,
+)
 from .constraints import Constraint, Vocabulary
 from .errors import (
     BudgetTooSmall,
@@ -18,9 +33,13 @@ from .errors import (
 from .inference import (
     Evidence,
     NextToken,
+    Trainable,
     conditional,
     count,
+    em,
+    em_step,
     entropy,
+    expected_counts,
     gcd,
     lcd,
     log_marginal,
@@ -63,6 +82,7 @@ __all__ = [
     "TableLM",
     "TooManyStates",
     "TractileError",
+    "Trainable",
     "TransformersLM",
     "UnsupportedConstraint",
     "Vocabulary",
@@ -73,8 +93,11 @@ __all__ = [
     "constraints",
     "count",
     "differentiate",
+    "em",
+    "em_step",
     "embedded",
     "entropy",
+    "expected_counts",
     "gcd",
     "importance_sampling",
     "layers",
