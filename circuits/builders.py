@@ -11,7 +11,7 @@ Parameters are tensors; one tensor given at several places is tied. :class:`Rand
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import networkx as nx
 import torch
@@ -37,20 +37,10 @@ from ..layers import (
 from .chain import Chain
 from .circuit import Circuit
 from .operations import mixture
+from .regions import Inputs, cp_join, linear_regions, random_regions, regions, tucker_join
 from .rewrite import kron
-from .structure import (
-    Region,
-    chow_liu_tree,
-    linear_regions,
-    pair_frequencies,
-    path_tree,
-    random_regions,
-    random_tree,
-)
+from .structure import chow_liu_tree, pair_frequencies, path_tree, random_tree
 
-Inputs = Callable[[int, int], InputLayer]  # (variable, number of units) → layer
-Weights = Callable[[int, int], Float[Tensor, "rows cols"]]  # (rows, cols) → weights
-Join = Callable[[Circuit, Sequence[int], int, Weights], int]
 Step = tuple[Operator, InputLayer, Operator]  # L_t, B_t, R_t
 
 
@@ -248,40 +238,6 @@ def hidden_chow_liu(
     """The Chow–Liu tree of the data with latent states at its variables, parameters random: fit them by EM."""
     size, random = int(data.max()) + 1 if vocab_size is None else vocab_size, Random(seed)
     return latent_tree(chow_liu_tree(data, size), states, random.categorical(size), random)
-
-
-def cp_join(circuit: Circuit, children: Sequence[int], units: int, weights: Weights) -> int:
-    """A sum over each child's units, multiplied unit by unit."""
-    sums = [circuit.sum(Sum(Dense(weights(units, circuit.unit_dims(c)[0]))), c) for c in children]
-    return circuit.product(Hadamard(), *sums)
-
-
-def tucker_join(circuit: Circuit, children: Sequence[int], units: int, weights: Weights) -> int:
-    """Every combination of the children's units, and a sum over them."""
-    product = circuit.product(Kronecker(), *children)
-    size = torch.Size(circuit.unit_dims(product)).numel()
-    return circuit.sum(Sum(Dense(weights(units, size))), product)
-
-
-def regions(
-    region: Region,
-    inputs: Inputs,
-    weights: Weights,
-    num_units: int,
-    num_inputs: int | None = None,
-    join: Join = cp_join,
-) -> Circuit:
-    """A circuit over a tree of regions: ``num_units`` units for each region, ``num_inputs`` for each variable."""
-    circuit = Circuit()
-
-    def grow(part: Region) -> int:
-        if isinstance(part, int):
-            return circuit.input(inputs(part, num_inputs or num_units), part)
-        return join(circuit, [grow(child) for child in part], num_units, weights)
-
-    top = grow(region)
-    circuit.sum(Sum(Dense(weights(1, circuit.unit_dims(top)[0]))), top)
-    return circuit
 
 
 def _normalised(rows: Tensor) -> Tensor:

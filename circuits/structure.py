@@ -1,13 +1,10 @@
-"""Structures for builders: trees of variables and trees of regions, given, random or learned from data.
+"""Trees of variables for builders: given, random or learned from data.
 
-A *tree* is a networkx DiGraph over variables with an edge from each parent to each child. A *region* is a variable or a
-tuple of regions: ``((0, 1), (2, 3))`` splits four variables twice. Chow and Liu (1968): of all trees, the one with the
-largest sum of mutual information along its edges has the largest likelihood.
+A tree is a networkx DiGraph over variables with an edge from each parent to each child. Chow and Liu (1968): of all trees
+the one with the largest sum of mutual information along its edges has the largest likelihood.
 """
 
 from __future__ import annotations
-
-from collections.abc import Sequence
 
 import networkx as nx
 import torch
@@ -15,8 +12,6 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from ..errors import ShapeError
-
-Region = int | tuple["Region", ...]
 
 
 def pair_frequencies(
@@ -68,27 +63,6 @@ def random_tree(num_variables: int, seed: int = 0, root: int = 0) -> nx.DiGraph:
 def path_tree(num_variables: int) -> nx.DiGraph:
     """0 → 1 → … → n − 1."""
     return nx.path_graph(num_variables, create_using=nx.DiGraph)
-
-
-def random_regions(variables: Sequence[int] | int, seed: int = 0) -> Region:
-    """A random binary tree of regions: at each level the variables are split in two halves."""
-    count = variables if isinstance(variables, int) else len(variables)
-    order = torch.randperm(count, generator=torch.Generator().manual_seed(seed)).tolist()
-
-    def split(part: list[int]) -> Region:
-        half = len(part) // 2
-        return part[0] if len(part) == 1 else (split(part[:half]), split(part[half:]))
-
-    return split(order if isinstance(variables, int) else [variables[i] for i in order])
-
-
-def linear_regions(variables: Sequence[int] | int) -> Region:
-    """(…((x_1, x_2), x_3) …, x_n): one variable joins at a time."""
-    first, *rest = range(variables) if isinstance(variables, int) else variables
-    region: Region = first
-    for variable in rest:
-        region = (region, variable)
-    return region
 
 
 def _directed(tree: nx.Graph, root: int) -> nx.DiGraph:

@@ -1,0 +1,79 @@
+"""Circuits over a tree of regions (Peharz et al. 2020): a region is a variable or a tuple of regions with no variable in common.
+
+``((0, 1), (2, 3))`` splits four variables twice. Each region has K units; a *join* makes those of a region from those of
+its parts:
+
+    cp_join        y = Π_c W_c x_c            sums, then a product unit by unit
+    tucker_join    y = W (x_1 ⊗ x_2 ⊗ …)      every combination of units, then a sum
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from ..layers import Dense, Hadamard, InputLayer, Kronecker, Sum
+from .circuit import Circuit
+
+Region = int | tuple["Region", ...]
+Inputs = Callable[[int, int], InputLayer]  # (variable, number of units) → layer
+Weights = Callable[[int, int], Float[Tensor, "rows cols"]]  # (rows, cols) → weights
+Join = Callable[[Circuit, Sequence[int], int, Weights], int]
+
+
+def random_regions(variables: Sequence[int] | int, seed: int = 0) -> Region:
+    """A random binary tree of regions: at each level the variables are split in two halves."""
+    count = variables if isinstance(variables, int) else len(variables)
+    order = torch.randperm(count, generator=torch.Generator().manual_seed(seed)).tolist()
+
+    def split(part: list[int]) -> Region:
+        half = len(part) // 2
+        return part[0] if len(part) == 1 else (split(part[:half]), split(part[half:]))
+
+    return split(order if isinstance(variables, int) else [variables[i] for i in order])
+
+
+def linear_regions(variables: Sequence[int] | int) -> Region:
+    """(…((x_1, x_2), x_3) …, x_n): one variable joins at a time."""
+    first, *rest = range(variables) if isinstance(variables, int) else variables
+    region: Region = first
+    for variable in rest:
+        region = (region, variable)
+    return region
+
+
+def cp_join(circuit: Circuit, children: Sequence[int], units: int, weights: Weights) -> int:
+    """A sum over each child's units, multiplied unit by unit."""
+    sums = [circuit.sum(Sum(Dense(weights(units, circuit.unit_dims(c)[0]))), c) for c in children]
+    return circuit.product(Hadamard(), *sums)
+
+
+def tucker_join(circuit: Circuit, children: Sequence[int], units: int, weights: Weights) -> int:
+    """Every combination of the children's units, and a sum over them."""
+    product = circuit.product(Kronecker(), *children)
+    size = torch.Size(circuit.unit_dims(product)).numel()
+    return circuit.sum(Sum(Dense(weights(units, size))), product)
+
+
+def regions(
+    region: Region,
+    inputs: Inputs,
+    weights: Weights,
+    num_units: int,
+    num_inputs: int | None = None,
+    join: Join = cp_join,
+) -> Circuit:
+    """A circuit over a tree of regions: ``num_units`` units for each region, ``num_inputs`` for each variable."""
+    circuit = Circuit()
+
+    def grow(part: Region) -> int:
+        if isinstance(part, int):
+            return circuit.input(inputs(part, num_inputs or num_units), part)
+        return join(circuit, [grow(child) for child in part], num_units, weights)
+
+    top = grow(region)
+    circuit.sum(Sum(Dense(weights(1, circuit.unit_dims(top)[0]))), top)
+    return circuit
