@@ -22,7 +22,7 @@ DFA_LIMIT = 100_000
 
 def determinize(nfa: Nfa, limit: int = DFA_LIMIT) -> Nfa:
     """The deterministic automaton of the same language. Raises :class:`TooManyStates` beyond ``limit`` subsets of more
-    than one state, or about a hundred times as many steps.
+    than one state, or about a hundred times as much work.
 
     A subset of one state is that state, so the parts that are deterministic already cost nothing: first, only the larger
     subsets are explored, from every state. Where that is too much, all subsets are, but only those that a word reaches.
@@ -89,7 +89,7 @@ def subsets(nfa: Nfa, limit: int, explored: Bool[ndarray, " state"]) -> Nfa:
         frontier.clear()
         count = pointer[pairs[:, 1] + 1] - pointer[pairs[:, 1]]
         steps += int(count.sum()) + 1_000  # the price of a round
-        if steps > 100 * limit + len(rows):
+        if steps > 100 * (limit + 10_000) + len(rows):
             raise TooManyStates(limit=limit)
         onward = rows[spans(pointer[pairs[:, 1]], count), 1:]
         settle(unique_rows(np.column_stack([np.repeat(pairs[:, 0], count), onward])))

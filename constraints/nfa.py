@@ -259,7 +259,8 @@ def remove_skips(nfa: Nfa) -> Nfa:
     pointer, order = group_by(skips[:, 0], n)
     onward, bounds = skips[order, 1].tolist(), pointer.tolist()
     anchors = np.unique(np.concatenate([start, edges[:, 3]]))
-    origins, states = [], []
+    origins: list[int] = []
+    states: list[int] = []
     for anchor in anchors[pointer[anchors + 1] > pointer[anchors]].tolist():
         closure = {anchor}
         stack = [anchor]

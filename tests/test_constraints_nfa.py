@@ -131,6 +131,13 @@ def test_exponential_subset_construction_stops_at_the_limit():
     assert error.value.limit == 1000
 
 
+def test_subsets_that_no_word_reaches_are_not_counted():
+    """From its inner states this automaton has some 60²/2 subsets; from its start, one for each length."""
+    automaton = nfa.repeat(nfa.plus(nfa.literal(b"a")), 1, 60)
+    assert dfa.determinize(automaton, limit=100).num_states <= 62
+    assert dfa.minimize(automaton).num_states == 2
+
+
 def test_nested_repeats_stop_at_the_limit():
     inner = nfa.repeat(nfa.literal(b"a"), 1, 1000)
     with pytest.raises(tt.TooManyStates):

@@ -1,5 +1,6 @@
 """Patterns against ``re.fullmatch``, and the composition of constraints."""
 
+import random
 import re
 
 import pytest
@@ -72,6 +73,23 @@ def texts_for(draw, pattern: str) -> str:
     return draw(st.text(st.sampled_from([*LETTERS, *own * 3]), max_size=6))
 
 
+def random_words(constraint, seed: int, count: int) -> list[str]:
+    """Accepted texts by random walks over the automaton, given up after 30 bytes."""
+    rng, automaton, found = random.Random(seed), constraint.bytes_automaton, []
+    accept = set(automaton.accept.tolist())
+    for _ in range(count):
+        state, word = rng.choice(automaton.start.tolist()), bytearray()
+        while len(word) < 30 and not (state in accept and rng.random() < 0.4):
+            edges = automaton.edges[automaton.edges[:, 0] == state].tolist()
+            if not edges:
+                break
+            _, low, high, state = rng.choice(edges)
+            word.append(rng.randint(low, high))
+        if state in accept:
+            found.append(word.decode())
+    return found
+
+
 @settings(max_examples=300)
 @given(st.data())
 def test_same_language_as_fullmatch(data):
@@ -85,7 +103,8 @@ def test_same_language_as_fullmatch(data):
         text = data.draw(texts_for(pattern))
         assert constraint.accepts(text) == (compiled.fullmatch(text) is not None), (pattern, text)
     if not constraint.is_empty():
-        assert compiled.fullmatch(constraint.shortest())
+        for text in [constraint.shortest(), *random_words(constraint, len(pattern), 10)]:
+            assert compiled.fullmatch(text), (pattern, text)
 
 
 @settings(max_examples=150)
