@@ -256,7 +256,7 @@ class _LogDomain(TensorSemiring):
     def _reduce(self, x: Tensor, axes: tuple[int, ...]) -> Tensor: ...
 
     def _lift(self, weight: Tensor) -> Tensor:
-        return self.sign * weight.log()
+        return self.sign * _log(weight)
 
     def lift_log(self, log_weight: Tensor) -> Tensor:
         return self.sign * log_weight
@@ -320,10 +320,14 @@ class MinPlus(MaxProduct):
 
 
 class Log(_LogDomain):
-    """Log-space sums, exact over any dynamic range: the reference that Real is tested against."""
+    """Log-space sums, exact over any dynamic range: the reference that Real is tested against.
+
+    The derivative by a weight of zero is zero here (Real has the true one).
+    """
 
     def _reduce(self, x: Tensor, axes: tuple[int, ...]) -> Tensor:
-        return x.logsumexp(axes)
+        top = _finite(x.detach().amax(axes, keepdim=True))
+        return _log((x - top).exp().sum(axes)) + top.squeeze(axes)
 
     def einsum(self, a: Tensor, a_labels: Labels, b: Tensor, b_labels: Labels, out: Labels) -> Tensor:
         """By max-shift and one product; where that could have underflowed, by broadcasting."""
@@ -336,7 +340,7 @@ class Log(_LogDomain):
         info = torch.finfo(result.dtype)
         if bool((result < info.tiny / info.eps**2).any()):
             return super().einsum(a, a_labels, b, b_labels, out)
-        return result.log() + shift
+        return _log(result) + shift
 
     def segment_sum(self, x: Tensor, index: Tensor, size: int, axis: int) -> Tensor:
         shape = list(x.shape)
@@ -346,7 +350,13 @@ class Log(_LogDomain):
         )
         top = _finite(top)
         total = x.new_zeros(shape).index_add(axis, index, (x - top.index_select(axis, index)).exp())
-        return total.log() + top
+        return _log(total) + top
+
+
+def _log(x: Tensor) -> Tensor:
+    """log x, −inf at zero with derivative zero instead of nan."""
+    zero = x == 0
+    return torch.where(zero, 1, x).log().masked_fill(zero, -torch.inf)
 
 
 def _top(x: Tensor, labels: Labels, summed: Labels) -> Tensor:
