@@ -15,7 +15,8 @@ from jaxtyping import Bool, Int, UInt64
 from numpy import ndarray
 
 from ..errors import TooManyStates
-from .nfa import MAX_STATES, Nfa, check_limit, group_by, spans, trim, unique_rows
+from .arrays import group_by, spans, unique_rows
+from .nfa import MAX_STATES, Nfa, check_limit, trim
 
 DFA_LIMIT = 100_000
 

@@ -20,7 +20,8 @@ from jaxtyping import Int
 from numpy import ndarray
 
 from ..errors import EmptyLanguage
-from .nfa import Nfa, check_limit, reachable, spans, unique_rows
+from .arrays import reachable, spans, unique_rows
+from .nfa import Nfa, check_limit
 from .tokenizers import Vocabulary
 
 MAX_TRANSITIONS = 50_000_000

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 import tractile as tt
 from tractile.constraints import dfa, nfa
+from tractile.constraints.arrays import reachable
 from tractile.constraints.nfa import Nfa
 
 LONGEST = 4
@@ -104,8 +105,8 @@ def test_plain_is_trimmed_and_has_no_skips(pair):
     plain = pair[0].plain
     assert not len(plain.skips)
     pairs = plain.edges[:, [0, 3]]
-    assert nfa.reachable(pairs, plain.start, plain.num_states).all()
-    assert nfa.reachable(pairs[:, ::-1], plain.accept, plain.num_states).all()
+    assert reachable(pairs, plain.start, plain.num_states).all()
+    assert reachable(pairs[:, ::-1], plain.accept, plain.num_states).all()
     rows = plain.transitions
     assert len(np.unique(rows, axis=0)) == len(rows)
 
