@@ -111,7 +111,7 @@ def chain(
     """
     circuit = Circuit()
     (size,) = steps[-1][2].col_dims
-    end = torch.ones(size, dtype=initial.dtype) if final is None else final
+    end = initial.new_ones(size) if final is None else final
     node = circuit.sum(Sum(Dense(end[:, None])), circuit.input(Constant()))
     for t in reversed(range(len(steps))):
         left, layer, right = steps[t]
@@ -138,7 +138,7 @@ def tensor_train(cores: Sequence[Float[Tensor, "rank vocab next_rank"]]) -> Circ
         left = Incidence(pairs // b, pairs, (a, a * b))
         right = Incidence(pairs, pairs % b, (a * b, b))
         steps.append((left, Categorical(core.permute(0, 2, 1).reshape(a * b, vocab_size)), right))
-    one = torch.ones(1, dtype=cores[0].dtype)
+    one = cores[0].new_ones(1)
     return chain(one, steps, one)
 
 

@@ -178,6 +178,7 @@ def em(
     pseudocount: float = 0.0,
     tolerance: float = 1e-6,
     seed: int = 0,
+    lengths: Int[Tensor, " rows"] | None = None,
 ) -> Fit[Model]:
     """EM on rows of data (batch first: values, or weights): full, or on shuffled batches of ``batch_size`` rows.
 
@@ -191,7 +192,10 @@ def em(
         order = torch.randperm(len(data), generator=generator).to(data.device)
         for rows in [slice(None)] if batch_size is None else order.split(batch_size):
             size = step(done) if callable(step) else step
-            model, log_likelihood = em_step(model, data[rows], step=size, pseudocount=pseudocount)
+            some = None if lengths is None else lengths[rows]
+            model, log_likelihood = em_step(
+                model, data[rows], step=size, pseudocount=pseudocount, lengths=some
+            )
             total, done = total + float(log_likelihood), done + 1
         log_likelihoods.append(total / len(data))
         if batch_size is None and len(log_likelihoods) > 1:

@@ -6,8 +6,11 @@ import warnings
 
 import networkx as nx
 import numpy as np
+import oracle
 import pytest
 import torch
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
 from oracle import assert_log_close
 from torch.distributions.transforms import ExpTransform
 
@@ -184,6 +187,35 @@ def test_counts_under_every_kind_of_evidence_against_the_posterior(random):
         torch.testing.assert_close(whole.of(p), sum(part.of(p) for part in parts))
 
 
+@given(st.data())
+@settings(max_examples=25, deadline=None)
+def test_counts_on_random_circuits_are_derivatives(data):
+    """Of every weight of a random circuit: d log p / d log θ, by central differences on the enumerated tables."""
+    plan = data.draw(oracle.plans())
+    circuit = plan.build()
+    evidence, weights = data.draw(oracle.evidence(circuit.vocab_sizes()))
+    assume((oracle.sums(plan.total(), weights) > 1e-9).all())
+    counts = expected_counts(circuit, evidence)
+
+    def log_likelihood(node, k, index, factor):
+        kind, payload, children = plan.nodes[node]
+        arrays = [payload[1]] if kind == "input" else list(payload)
+        arrays[k] = arrays[k].copy()
+        arrays[k][index] *= factor
+        changed = list(plan.nodes)
+        changed[node] = (kind, (payload[0], arrays[0]) if kind == "input" else arrays, children)
+        return np.log(oracle.sums(oracle.Plan(changed, plan.sizes).total(), weights)).sum()
+
+    rng = np.random.default_rng(data.draw(st.integers(0, 2**31)))
+    for node in circuit.nodes():
+        if plan.nodes[node][0] not in ("input", "sum"):
+            continue
+        for k, weight in enumerate(circuit.layer(node).parameters()):
+            index = tuple(int(rng.integers(d)) for d in weight.shape)
+            ends = [log_likelihood(node, k, index, 1 + e) for e in (-1e-4, 1e-4)]
+            assert counts.of(weight)[index].item() == pytest.approx((ends[1] - ends[0]) / 2e-4, abs=1e-5)
+
+
 def test_counts_of_a_table_from_fewer_parameters(random):
     layers = [Bernoulli(random.rows(2, 2)[:, 1]), Binomial(random.rows(2, 2)[:, 1], 2)]
     circuit = builders.cp(layers, random.rows(2))
@@ -262,13 +294,23 @@ def test_mini_batches_and_stochastic_steps(random):
     model, data = models(random)["latent tree"], tokens(200, 5, 3)
     before = float(tt.log_marginal(model, data).mean())
     full = em(model, data, epochs=30).log_likelihoods[-1]
-    for settings in ({"batch_size": 40, "step": 0.3}, {"batch_size": 10, "step": lambda t: (t + 2) ** -0.6}):
-        fit = em(model, data, epochs=6, pseudocount=0.01, **settings)
+    for options in ({"batch_size": 40, "step": 0.3}, {"batch_size": 10, "step": lambda t: (t + 2) ** -0.6}):
+        fit = em(model, data, epochs=6, pseudocount=0.01, **options)
         after = float(tt.log_marginal(fit.model, data).mean())
         assert after > before + 0.6 * (full - before)
         assert len(fit.log_likelihoods) == 6
-        again = em(model, data, epochs=6, pseudocount=0.01, **settings)
+        again = em(model, data, epochs=6, pseudocount=0.01, **options)
         assert fit.log_likelihoods == again.log_likelihoods
+
+
+def test_rows_of_different_lengths():
+    hmm, data = tt.HMM.random(3, 4, dtype=F64), tokens(40, 6, 4)
+    lengths = torch.randint(1, 7, (40,), generator=torch.Generator().manual_seed(3))
+    fit = em(hmm, data, epochs=5, lengths=lengths, tolerance=-1.0)
+    assert (np.diff(fit.log_likelihoods) > -1e-12).all()
+    assert fit.log_likelihoods[0] == pytest.approx(hmm.log_prob(data, lengths).mean().item())
+    batches = em(hmm, data, epochs=5, lengths=lengths, batch_size=20, step=0.5)
+    assert batches.model.log_prob(data, lengths).sum() > hmm.log_prob(data, lengths).sum()
 
 
 def test_em_stops_when_it_gains_nothing(random):
@@ -408,6 +450,21 @@ def test_em_and_gradients_take_turns(random):
         trainable.load(after)
         assert_log_close(tt.log_marginal(trainable(), data).detach(), tt.log_marginal(after, data))
         assert tt.log_marginal(after, data).sum() > tt.log_marginal(before, data).sum()
+
+
+def test_an_hmm_learns_to_satisfy_an_automaton():
+    """Gradients flow through a product: the weight that the constraint keeps grows."""
+    automaton = tt.Automaton.from_edges([(0, [0, 1], 0), (0, 2, 1), (1, [0, 1], 1)], 0, [1], 3)  # one 2
+    trainable = Trainable(tt.HMM.random(3, 3, dtype=F64))
+    optimiser = torch.optim.Adam(trainable.parameters(), lr=0.2)
+    before = tt.partition(trainable() * automaton, n=4).item()
+    for _ in range(15):
+        loss = -tt.partition(trainable() * automaton, n=4)
+        optimiser.zero_grad()
+        loss.backward()
+        optimiser.step()
+    assert before < -0.5
+    assert loss < 0.1  # in nats: 90 % of the sequences are accepted
 
 
 def test_zero_weights_stay_zero_under_gradients():
