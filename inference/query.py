@@ -4,18 +4,17 @@
     partition      log Σ_x p(x)               real
     conditional    log p(x_v | evidence)      real, x_v open
     support        is any x possible?         Boolean
+    marginals      … for every variable       real, and its derivative
     count          accepted sequences         counting
-    mpe            best (x, latent states)    max-product
-    sample         x ~ p(x | evidence)        real, one variable at a time
-    entropy        −Σ p log p                 real and its derivative
 
 A *model* is a chain (say how long: by evidence of shape (batch, n), or ``n``) or a circuit. Everything is in nats and
-batch first. Evidence is described in :mod:`tractile.inference.evidence`.
+batch first. Evidence is described in :mod:`tractile.inference.evidence`. What decodes is in
+:mod:`tractile.inference.decode`, information quantities in :mod:`tractile.inference.information`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -26,17 +25,17 @@ from ..circuits.automaton import Automaton
 from ..circuits.chain import Chain
 from ..circuits.circuit import Circuit
 from ..errors import CircuitError, EvidenceError
-from ..layers import Continuous, InnerLayer, InputLayer
+from ..layers import Constant, Continuous, InputLayer
 from . import messages
-from .contract import apply, emit, outer
+from .contract import absorb
 from .evidence import Evidence, EvidenceLike, as_evidence, holds_weights
-from .semiring import Boolean, Counting, Log, MaxProduct, Real, Semiring
+from .semiring import Boolean, Counting, Log, Real, Semiring
 
 Model = Chain | Circuit
 Lengths = Int[Tensor, " batch"] | None
 
 
-def _prepare(model: Model, evidence: EvidenceLike, n: int | None) -> tuple[Evidence, list[int]]:
+def prepare(model: Model, evidence: EvidenceLike, n: int | None) -> tuple[Evidence, list[int]]:
     """Evidence read against the model's variables, and those variables in order."""
     if isinstance(model, Circuit):
         sizes = model.vocab_sizes()
@@ -52,7 +51,7 @@ def _prepare(model: Model, evidence: EvidenceLike, n: int | None) -> tuple[Evide
     return as_evidence(evidence, sizes), list(sizes)
 
 
-def _total(model: Model, semiring: Semiring[Any], evidence: Evidence, n: int, lengths: Lengths) -> Tensor:
+def total(model: Model, semiring: Semiring[Any], evidence: Evidence, n: int, lengths: Lengths) -> Tensor:
     """log of the root for each row (for Counting: of the count)."""
     return semiring.log(_root(model, semiring, evidence, n, lengths)).expand(evidence.batch)
 
@@ -100,16 +99,16 @@ def log_marginal(
     space, so the result is −inf only where the true value is zero. Raises :class:`EvidenceError` where the evidence
     does not fit.
     """
-    evidence, variables = _prepare(model, evidence, n)
-    result = _total(model, semiring or Real(), evidence, len(variables), lengths)
+    evidence, variables = prepare(model, evidence, n)
+    result = total(model, semiring or Real(), evidence, len(variables), lengths)
     lost = result == -torch.inf
     if semiring is None and bool(lost.any()):
         rows = lost.nonzero().squeeze(1)
         some = None if lengths is None else lengths[rows]
-        possible = _total(model, Boolean(), evidence.repeat(rows), len(variables), some) == 0
+        possible = total(model, Boolean(), evidence.repeat(rows), len(variables), some) == 0
         if bool(possible.any()):
             rows = rows[possible]
-            exact = _total(
+            exact = total(
                 model,
                 Log(),
                 evidence.repeat(rows),
@@ -131,8 +130,8 @@ def support(
     model: Model, evidence: EvidenceLike = None, *, n: int | None = None, lengths: Lengths = None
 ) -> Bool[Tensor, " batch"]:
     """Whether any completion of the evidence has positive weight."""
-    evidence, variables = _prepare(model, evidence, n)
-    return _total(model, Boolean(), evidence, len(variables), lengths) == 0
+    evidence, variables = prepare(model, evidence, n)
+    return total(model, Boolean(), evidence, len(variables), lengths) == 0
 
 
 def count(model: Model, evidence: EvidenceLike = None, *, n: int | None = None, paths: bool = False) -> int:
@@ -149,7 +148,7 @@ def count(model: Model, evidence: EvidenceLike = None, *, n: int | None = None, 
             raise CircuitError(
                 "count: latent states make several paths for one sequence; count an automaton, or give paths=True"
             )
-    evidence, variables = _prepare(model, evidence, n)
+    evidence, variables = prepare(model, evidence, n)
     if evidence.batch > 1:
         raise EvidenceError(f"count: evidence of one row, not of {evidence.batch}")
     if not all(_vocab_size(model, v) for v in variables):
@@ -170,7 +169,7 @@ def conditional(
     What the evidence says of the query variables is ignored. Raises :class:`EvidenceError` where the evidence has
     probability zero.
     """
-    evidence, variables = _prepare(model, evidence, n)
+    evidence, variables = prepare(model, evidence, n)
     asked = (variable,) if isinstance(variable, int) else variable
     missing = [v for v in asked if v not in variables]
     if missing or not asked or len(set(asked)) != len(asked):
@@ -180,20 +179,15 @@ def conditional(
             f"conditional: among {asked} is a continuous variable, which has no table; sample it, or give it values"
         )
     table = _joint(model, Real(), evidence, asked, len(variables))
+    if bool((lost := table.isneginf()).any()):  # to the dynamic range between hidden states, where it is possible
+        possible = _joint(model, Boolean(), evidence, asked, len(variables)) == 0
+        if bool((lost & possible).any()):
+            table = _joint(model, Log(), evidence, asked, len(variables))
     total = table.flatten(1).logsumexp(1)
-    if bool((total == -torch.inf).any()):
-        if bool(
-            (table_exact := _joint(model, Log(), evidence, asked, len(variables)))
-            .flatten(1)
-            .logsumexp(1)
-            .isneginf()
-            .any()
-        ):
-            raise EvidenceError(
-                "conditional: the evidence has probability zero, so there is no conditional distribution"
-            )
-        table = table_exact
-        total = table.flatten(1).logsumexp(1)
+    if bool(total.isneginf().any()):
+        raise EvidenceError(
+            "conditional: the evidence has probability zero, so there is no conditional distribution"
+        )
     return table - total.view(-1, *[1] * (table.ndim - 1))
 
 
@@ -236,123 +230,45 @@ def _last(values: Any) -> Any:
     return last
 
 
-Choose = Callable[[Float[Tensor, "batch vocab"]], Int[Tensor, " batch"]]
-Place = Callable[
-    [Continuous, Int[Tensor, " batch"]], Float[Tensor, " batch"]
-]  # a value, given the unit chosen
-
-
-def sample(
-    model: Model,
-    num_samples: int = 1,
-    evidence: EvidenceLike = None,
-    *,
-    n: int | None = None,
-    generator: torch.Generator | None = None,
-) -> Int[Tensor, "num_samples *batch variables"]:
-    """Exact samples x ~ p(x | evidence): (num_samples, n), or (num_samples, batch, n) for evidence of several rows.
-
-    Raises :class:`EvidenceError` where the evidence has probability zero.
-    """
-    evidence, variables = _prepare(model, evidence, n)
-    batch = evidence.batch
-
-    def choose(logits: Tensor) -> Tensor:
-        if bool((logits.amax(1) == -torch.inf).any()):
-            raise EvidenceError("sample: the evidence has probability zero")
-        return torch.multinomial(logits.softmax(1), 1, generator=generator).squeeze(1)
-
-    rows = torch.arange(batch).repeat(num_samples)
-
-    def value(layer: Continuous, unit: Tensor) -> Tensor:
-        return layer.draw(unit, generator)
-
-    values, _ = _in_order(model, Real(), evidence.repeat(rows), variables, choose, value)
-    return values if batch == 1 else values.view(num_samples, batch, -1)
-
-
-def mpe(
+def marginals(
     model: Model, evidence: EvidenceLike = None, *, n: int | None = None
-) -> tuple[Int[Tensor, "batch variables"], Float[Tensor, " batch"]]:
-    """The most probable explanation: argmax over (x, latent states) of their joint weight, and its logarithm in nats.
+) -> dict[int, Float[Tensor, "batch vocab"]]:
+    """log p(x_v | evidence) for every variable v, (batch, V_v) in nats, from one sweep up and one down.
 
-    For deterministic circuits (unambiguous automata) the maximum over x itself. Raises :class:`EvidenceError` where the
-    evidence has probability zero.
+    Raises :class:`EvidenceError` where the evidence has probability zero, :class:`CircuitError` for a continuous variable.
     """
-    evidence, variables = _prepare(model, evidence, n)
-
-    def choose(logits: Tensor) -> Tensor:
-        if bool((logits.amax(1) == -torch.inf).any()):
-            raise EvidenceError("mpe: the evidence has probability zero")
-        return logits.argmax(1)
-
-    return _in_order(model, MaxProduct(), evidence, variables, choose, lambda layer, unit: layer.mode(unit))
-
-
-def _in_order(
-    model: Model,
-    semiring: Semiring[Any],
-    evidence: Evidence,
-    variables: list[int],
-    choose: Choose,
-    place: Place,
-) -> tuple[Tensor, Tensor]:
-    """Fix one variable after another by ``choose`` on its query given those before; the values and their joint log-weight.
-
-    Of a continuous variable a unit is chosen, and ``place`` gives the value.
-    """
-    chosen: list[Tensor] = []
-    score = fixed = torch.zeros(
-        evidence.batch, dtype=torch.float64
-    )  # fixed: the evidence's weights of the values chosen
-
-    def pick(variable: int, terms: list[tuple[InputLayer, Any]]) -> Tensor:
-        nonlocal score, fixed
-        table = torch.cat([semiring.log(x).T.expand(evidence.batch, -1) for _, x in terms], 1)
-        densities = [layer for layer, _ in terms if isinstance(layer, Continuous)]
-        weights = torch.zeros_like(table) if densities else _weights(evidence, variable, table.shape[1])
-        weights = weights.expand(evidence.batch, -1)
-        value = choose(table + weights)
-        score = fixed + (table + weights).gather(1, value[:, None])[:, 0]
-        fixed = fixed + weights.gather(1, value[:, None])[:, 0]
-        if densities:
-            value = _placed(densities, value, evidence.tokens.get(variable), place)
-        chosen.append(value)
-        return value
-
-    if isinstance(model, Circuit):
-        for v in variables:
-            value = pick(v, messages.open_inputs(model, semiring, evidence, v))
-            evidence = evidence.observe(v, value)
-        if not all(model.vocab_sizes().values()):  # a value may have been observed, not chosen
-            score = fixed + _total(model, semiring, evidence, len(variables), None)
-        return torch.stack(chosen, 1), score
-    betas = list(messages.backward(model, semiring, evidence, len(variables)))[::-1]
-    alpha = outer(semiring, model.initial, evidence.batch)
-    for t in variables:
-        last = torch.tensor(t == len(variables) - 1)
-        value = pick(t, [(model.inputs, messages.open_step(model, semiring, alpha, betas[t + 1], last))])
-        units = emit(semiring, model.inputs, apply(semiring, model.left.T, alpha), value)
-        alpha = apply(semiring, model.right.T, units)
-    if not model.vocab_size:
-        score = _total(
-            model, semiring, _prepare(model, torch.stack(chosen, 1), None)[0], len(variables), None
-        )
-    return torch.stack(chosen, 1), score
+    known, variables = prepare(model, evidence, n)
+    circuit = model if isinstance(model, Circuit) else model.unroll(len(variables))
+    tables = _marginals(circuit, Real(), known)
+    if any(bool((table.logsumexp(1) == -torch.inf).any()) for table in tables.values()):
+        tables = _marginals(circuit, Log(), known)
+    totals = {v: table.logsumexp(1, keepdim=True) for v, table in tables.items()}
+    if any(bool((z == -torch.inf).any()) for z in totals.values()):
+        raise EvidenceError("marginals: the evidence has probability zero, so there is no distribution")
+    return {v: tables[v] - totals[v] for v in variables}
 
 
-def _placed(layers: list[Continuous], unit: Tensor, seen: Tensor | None, place: Place) -> Tensor:
-    """A value from the chosen unit (numbered through all layers), except in rows where one was observed."""
-    value = torch.full(unit.shape, torch.nan) if seen is None else seen
-    missing = value.isnan()
-    for layer in layers:
-        here = place(layer, unit.clamp(0, layer.num_units - 1))
-        value = torch.where(missing & (unit >= 0) & (unit < layer.num_units), here, value)
-        unit = unit - layer.num_units
-    return value
+def _marginals(circuit: Circuit, semiring: Semiring[Any], evidence: Evidence) -> dict[int, Tensor]:
+    """log p(x_v, evidence)."""
+    derivatives = messages.downward(circuit, semiring, messages.upward(circuit, semiring, evidence))
+    terms: dict[int, list[Tensor]] = {}
+    for node in circuit.nodes():
+        layer = circuit.layer(node)
+        if isinstance(layer, Continuous):
+            raise CircuitError(
+                f"marginals: node {node} ({layer!r}) is over a continuous variable: it has no table"
+            )
+        if isinstance(layer, InputLayer) and not isinstance(layer, Constant):
+            (variable,) = circuit.scope(node)
+            table = semiring.log(absorb(semiring, layer, derivatives[node])).T
+            terms.setdefault(variable, []).append(table.expand(evidence.batch, -1))
+    return {
+        v: torch.stack(tables).logsumexp(0) + log_weights(evidence, v, tables[0].shape[1])
+        for v, tables in terms.items()
+    }
 
 
-def _weights(evidence: Evidence, variable: int, vocab_size: int) -> Float[Tensor, "batch vocab"]:
+def log_weights(evidence: Evidence, variable: int, vocab_size: int) -> Float[Tensor, "batch vocab"]:
     """The logarithm of the evidence weights of a variable: (batch or 1, V)."""
     if variable in evidence.weights:
         return evidence.weights[variable].T.log()
@@ -362,40 +278,4 @@ def _weights(evidence: Evidence, variable: int, vocab_size: int) -> Float[Tensor
     return torch.zeros(1, vocab_size)
 
 
-def entropy(model: Model, *, n: int | None = None, joint: bool = False) -> Float[Tensor, ""]:
-    """The entropy in nats of the normalised distribution of x; with ``joint``, of x and the latent states together.
-
-    −Σ p log p = log Z − Σ_θ (θ ∂ log Z / ∂θ) log θ. The two agree for unambiguous automata; for other models with
-    latent states the entropy of x alone has no closed form, and :class:`CircuitError` is raised unless ``joint``.
-    """
-    if not joint and not (isinstance(model, Automaton) and model.is_unambiguous):
-        raise CircuitError(
-            "entropy: latent states make the entropy of x intractable; give joint=True for that of (x, latent states)"
-        )
-    leaves: dict[int, Tensor] = {}
-
-    def watch(t: Tensor) -> Tensor:
-        return leaves.setdefault(id(t), t.detach().double().requires_grad_(True))
-
-    with torch.enable_grad():  # unrolled, a chain counts its transitions between latent states and no other
-        circuit = model if isinstance(model, Circuit) else model.unroll(len(_prepare(model, None, n)[1]))
-        log_z = partition(circuit.map_layers(_free_weights).map(watch), semiring=Real())
-        if log_z == -torch.inf:
-            raise CircuitError("entropy: the model gives weight to no sequence, so there is no distribution")
-        parameters = list(leaves.values())
-        grads = torch.autograd.grad(log_z, parameters, allow_unused=True)
-    terms = [
-        torch.special.xlogy(g * p, p).sum() for p, g in zip(parameters, grads, strict=True) if g is not None
-    ]
-    return (log_z - torch.stack(terms).sum()).detach()
-
-
-def _free_weights(layer: InputLayer | InnerLayer) -> InputLayer | InnerLayer:
-    if isinstance(layer, Continuous):
-        raise CircuitError(
-            f"entropy: {layer!r} is over a continuous variable, whose density has no entropy of weights"
-        )
-    return layer.relaxed() if isinstance(layer, InputLayer) else layer
-
-
-__all__ = ["conditional", "count", "entropy", "log_marginal", "mpe", "partition", "sample", "support"]
+__all__ = ["conditional", "count", "log_marginal", "marginals", "partition", "support"]

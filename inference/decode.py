@@ -1,0 +1,303 @@
+"""Decoding: values for the variables, drawn or best.
+
+    sample     x ~ p(x | evidence)                       real
+    mpe        argmax over (x, latent states)            max-product
+    k_best     the k values of x whose best explanations are best
+
+A circuit is walked from the root down after one sweep up: a unit of a sum chooses one of its terms in proportion to
+weight × value, a product takes all its factors, an input chooses a value. A chain is walked forwards, against its
+backward messages.
+"""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from ..circuits.chain import Chain
+from ..circuits.circuit import Circuit
+from ..errors import CircuitError, EvidenceError
+from ..layers import Constant, Continuous, InputLayer, Kronecker, Operator, RowKron, Sum
+from . import messages
+from .contract import apply, emit, outer
+from .evidence import Evidence, EvidenceLike
+from .query import Model, log_weights, prepare, total
+from .semiring import Boolean, Log, MaxProduct, Real, Semiring
+
+Choose = Callable[[Float[Tensor, "rows terms"]], Int[Tensor, " rows"]]
+Place = Callable[[Continuous, Int[Tensor, " rows"]], Float[Tensor, " rows"]]  # a value, given the unit chosen
+Decoded = tuple[Tensor, Float[Tensor, " rows"]]
+
+
+def sample(
+    model: Model,
+    num_samples: int = 1,
+    evidence: EvidenceLike = None,
+    *,
+    n: int | None = None,
+    generator: torch.Generator | None = None,
+) -> Int[Tensor, "num_samples *batch variables"]:
+    """Exact samples x ~ p(x | evidence): (num_samples, n), or (num_samples, batch, n) for evidence of several rows.
+
+    Raises :class:`EvidenceError` where the evidence has probability zero.
+    """
+    known, variables = prepare(model, evidence, n)
+
+    def choose(logits: Tensor) -> Tensor:
+        if bool((logits.amax(1) == -torch.inf).any()):
+            raise EvidenceError("sample: the evidence has probability zero")
+        return torch.multinomial(logits.softmax(1), 1, generator=generator).squeeze(1)
+
+    def place(layer: Continuous, unit: Tensor) -> Tensor:
+        return layer.draw(unit, generator)
+
+    rows = torch.arange(known.batch).repeat(num_samples)
+
+    def draw(semiring: Semiring[Any]) -> Tensor:
+        if isinstance(model, Circuit):
+            return _top_down(model, semiring, known, rows, choose, place)[0]
+        return _in_order(model, semiring, known.repeat(rows), variables, choose, place)[0]
+
+    try:
+        values = draw(Real())
+    except EvidenceError:  # or only lost to the dynamic range between hidden states
+        if not bool((total(model, Boolean(), known, len(variables), None) == 0).all()):
+            raise
+        values = draw(Log())
+    return values if known.batch == 1 else values.view(num_samples, known.batch, -1)
+
+
+def mpe(
+    model: Model, evidence: EvidenceLike = None, *, n: int | None = None
+) -> tuple[Int[Tensor, "batch variables"], Float[Tensor, " batch"]]:
+    """The most probable explanation: argmax over (x, latent states) of their joint weight, and its logarithm in nats.
+
+    For deterministic circuits (unambiguous automata) the maximum over x itself. Raises :class:`EvidenceError` where the
+    evidence has probability zero.
+    """
+    values, score = _best(model, *prepare(model, evidence, n))
+    if bool((score == -torch.inf).any()):
+        raise EvidenceError("mpe: the evidence has probability zero")
+    return values, score
+
+
+def _best(model: Model, evidence: Evidence, variables: list[int]) -> Decoded:
+    """The best explanation of each row; a row without any has the score −inf."""
+
+    def choose(logits: Tensor) -> Tensor:
+        return logits.argmax(1)
+
+    def place(layer: Continuous, unit: Tensor) -> Tensor:
+        return layer.mode(unit)
+
+    if isinstance(model, Circuit):
+        return _top_down(model, MaxProduct(), evidence, torch.arange(evidence.batch), choose, place)
+    return _in_order(model, MaxProduct(), evidence, variables, choose, place)
+
+
+def k_best(
+    model: Model, k: int, evidence: EvidenceLike = None, *, n: int | None = None
+) -> tuple[Int[Tensor, "found variables"], Float[Tensor, " found"]]:
+    """The k best values of x, best first, and the logarithm of the weight of each one's best explanation, in nats.
+
+    For deterministic models that is log p(x). Fewer come back where fewer have positive weight. Exact, by branching:
+    what is left once x is taken agrees with x on the variables before v and differs at v, for one v (Lawler 1972).
+    Raises :class:`EvidenceError` where the evidence has probability zero or several rows, :class:`CircuitError` for
+    continuous variables.
+    """
+    known, variables = prepare(model, evidence, n)
+    sizes = model.vocab_sizes() if isinstance(model, Circuit) else dict.fromkeys(variables, model.vocab_size)
+    if k < 1 or known.batch > 1:
+        raise EvidenceError(
+            f"k_best: asks for k ≥ 1 and evidence of one row, not k = {k} and {known.batch} rows"
+        )
+    if not all(sizes.values()):
+        raise CircuitError("k_best: a continuous variable has no second best value")
+    start = [log_weights(known, v, sizes[v])[0].double().exp() for v in variables]
+    heap: list[
+        tuple[float, int, list[int], int, list[Tensor]]
+    ] = []  # −score, tie-break, x, first free variable, weights
+    found: list[tuple[list[int], float]] = []
+    order = itertools.count()
+
+    def push(boxes: list[tuple[int, list[Tensor]]]) -> None:
+        rows = Evidence(len(boxes))
+        rows.weights = {v: torch.stack([box[i] for _, box in boxes], 1) for i, v in enumerate(variables)}
+        for (free, box), x, score in zip(
+            boxes, *(t.tolist() for t in _best(model, rows, variables)), strict=True
+        ):
+            if score > -torch.inf:
+                heapq.heappush(heap, (-score, next(order), x, free, box))
+
+    push([(0, start)])
+    while heap and len(found) < k:
+        cost, _, x, free, box = heapq.heappop(heap)
+        found.append((x, -cost))
+        boxes, fixed = [], list(box)
+        for i in range(free, len(variables)):
+            only = torch.zeros_like(box[i]).index_fill(0, torch.tensor(x[i]), 1.0)
+            boxes.append((i, [*fixed[:i], box[i] * (1 - only), *box[i + 1 :]]))
+            fixed[i] = box[i] * only
+        if boxes and len(found) < k:
+            push(boxes)
+    if not found:
+        raise EvidenceError("k_best: the evidence has probability zero")
+    return torch.tensor([x for x, _ in found]), torch.tensor([s for _, s in found], dtype=torch.float64)
+
+
+def _top_down(
+    circuit: Circuit,
+    semiring: Semiring[Any],
+    evidence: Evidence,
+    rows: Int[Tensor, " rows"],
+    choose: Choose,
+    place: Place,
+) -> Decoded:
+    """A value of every variable for each of ``rows`` (rows of the evidence, repeated at will), and the root's logarithm."""
+    values = messages.upward(circuit, semiring, evidence)
+    root = semiring.log(values[circuit.root]).flatten().expand(evidence.batch)
+    if isinstance(semiring, Real) and bool((root == -torch.inf).any()):
+        return _top_down(circuit, Log(), evidence, rows, choose, place)  # exact over any range
+    asked: dict[int, list[tuple[Tensor, Tensor]]] = {
+        circuit.root: [(torch.arange(len(rows)), torch.zeros_like(rows))]
+    }
+    chosen: dict[int, Tensor] = {}
+
+    def value(node: int, which: Tensor) -> Tensor:
+        """The logarithm of the node's units, (rows, units)."""
+        logs = semiring.log(values[node]).flatten(0, -2)
+        return logs.T[rows[which]] if logs.shape[1] > 1 else logs.T
+
+    for node in reversed(list(circuit.nodes())):
+        if node not in asked:
+            continue
+        which, unit = (torch.cat(parts) for parts in zip(*asked.pop(node), strict=True))
+        layer, children = circuit.layer(node), circuit.children(node)
+        if isinstance(layer, Sum):
+            terms = [
+                _rows(op, unit).log() + value(c, which)
+                for op, c in zip(layer.operators, children, strict=True)
+            ]
+            pick = choose(torch.cat(terms, 1))
+            for c, width in zip(children, [t.shape[1] for t in terms], strict=True):
+                here = (pick >= 0) & (pick < width)
+                if bool(here.any()):
+                    asked.setdefault(c, []).append((which[here], pick[here]))
+                pick = pick - width
+        elif isinstance(layer, InputLayer):
+            if not isinstance(layer, Constant):
+                (v,) = circuit.scope(node)
+                here = _input_values(layer, v, unit, evidence, rows[which], choose, place)
+                chosen[v] = chosen.get(v, here.new_zeros(len(rows))).index_put((which,), here)
+        else:
+            for c, part in zip(children, _factors(circuit, node, unit), strict=True):
+                asked.setdefault(c, []).append((which, part))
+    return torch.stack([chosen[v] for v in sorted(chosen)], 1), root[rows].double()
+
+
+def _rows(op: Operator, unit: Int[Tensor, " rows"]) -> Float[Tensor, "rows cols"]:
+    """Rows of an operator, written out."""
+    out = torch.ones(len(unit), 1, dtype=torch.float64)
+    leaves = op.leaves()
+    for leaf, index in zip(
+        leaves, torch.unravel_index(unit, [leaf.shape[0] for leaf in leaves]), strict=True
+    ):
+        out = (out[:, :, None] * leaf.matrix()[index].to(out)[:, None, :]).flatten(1)
+    return out
+
+
+def _factors(circuit: Circuit, node: int, unit: Tensor) -> list[Tensor]:
+    """The unit of each child of a product that a unit of the product is made of."""
+    layer, dims = circuit.layer(node), [circuit.unit_dims(c) for c in circuit.children(node)]
+    if not isinstance(layer, Kronecker):
+        return [unit] * len(dims)
+    flat = range(sum(map(len, dims)))
+    index = torch.unravel_index(unit, circuit.unit_dims(node))
+    at = [index[i if layer.order is None else layer.order.index(i)] for i in flat]
+    parts = []
+    for d in dims:
+        part = torch.zeros_like(unit)
+        for size in d:
+            part, at = part * size + at[0], at[1:]
+        parts.append(part)
+    return parts
+
+
+def _input_values(
+    layer: InputLayer,
+    variable: int,
+    unit: Tensor,
+    evidence: Evidence,
+    rows: Tensor,
+    choose: Choose,
+    place: Place,
+) -> Tensor:
+    """Values of a variable, given the unit of its input layer; observed ones as they are."""
+    seen = evidence.tokens.get(variable)
+    seen = None if seen is None else seen[rows]
+    if isinstance(layer, Continuous):
+        return _placed(layer, unit, seen, place)
+    if seen is not None:
+        return seen
+    weights = log_weights(evidence, variable, layer.vocab_size)
+    return choose(_table_rows(layer, unit).log() + (weights[rows] if len(weights) > 1 else weights))
+
+
+def _table_rows(layer: InputLayer, unit: Tensor) -> Float[Tensor, "rows vocab"]:
+    """Rows of B."""
+    if isinstance(layer, RowKron):
+        size = layer.b.num_units
+        return _table_rows(layer.a, unit // size) * _table_rows(layer.b, unit % size)
+    return layer.dense()[unit]
+
+
+def _in_order(
+    chain: Chain,
+    semiring: Semiring[Any],
+    evidence: Evidence,
+    variables: list[int],
+    choose: Choose,
+    place: Place,
+) -> Decoded:
+    """Fix one variable after another by ``choose`` on its query given those before; the values and their joint log-weight.
+
+    Of a continuous variable a unit is chosen, and ``place`` gives the value.
+    """
+    layer, n = chain.inputs, len(variables)
+    chosen: list[Tensor] = []
+    score = fixed = torch.zeros(
+        evidence.batch, dtype=torch.float64
+    )  # fixed: the weights of the values chosen
+    betas = list(messages.backward(chain, semiring, evidence, n))[::-1]
+    alpha = outer(semiring, chain.initial, evidence.batch)
+    for t in variables:
+        opened = messages.open_step(chain, semiring, alpha, betas[t + 1], torch.tensor(t == n - 1))
+        table = semiring.log(opened).T.expand(evidence.batch, -1)
+        continuous = isinstance(layer, Continuous)
+        weights = torch.zeros_like(table) if continuous else log_weights(evidence, t, table.shape[1])
+        weights = weights.expand(evidence.batch, -1)
+        value = choose(table + weights)
+        score = fixed + (table + weights).gather(1, value[:, None])[:, 0]
+        fixed = fixed + weights.gather(1, value[:, None])[:, 0]
+        if isinstance(layer, Continuous):
+            value = _placed(layer, value, evidence.tokens.get(t), place)
+        chosen.append(value)
+        alpha = apply(
+            semiring, chain.right.T, emit(semiring, layer, apply(semiring, chain.left.T, alpha), value)
+        )
+    values = torch.stack(chosen, 1)
+    if not chain.vocab_size:  # a value may have been observed, not chosen
+        score = total(chain, semiring, prepare(chain, values, None)[0], n, None)
+    return values, score
+
+
+def _placed(layer: Continuous, unit: Tensor, seen: Tensor | None, place: Place) -> Tensor:
+    """A value from the unit chosen, except in rows where one was observed."""
+    here = place(layer, unit)
+    return here if seen is None else torch.where(seen.isnan(), here, seen.to(here))
