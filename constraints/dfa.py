@@ -138,7 +138,8 @@ def intersect(a: Nfa, b: Nfa, limit: int = MAX_STATES) -> Nfa:
     key = right[:, 0] * classes + right[:, 1]
     width = b.num_states
     new = np.unique((a.start[:, None] * width + b.start[None, :]).ravel())
-    start, seen, found = new, new, []
+    start, found = new, []
+    seen = set(new.tolist())
     while len(new):
         p, q = np.divmod(new, width)
         count = by_left[p + 1] - by_left[p]
@@ -149,13 +150,15 @@ def intersect(a: Nfa, b: Nfa, limit: int = MAX_STATES) -> Nfa:
         partner = right[spans(low, count), 2]  # ... met by every target of the same class on the right
         target = np.repeat(out[:, 2], count) * width + partner
         found.append(np.column_stack([np.repeat(source, count), np.repeat(out[:, 1], count), target]))
-        new = np.setdiff1d(target, seen)
-        seen = np.union1d(seen, new)
+        fresh = [pair for pair in np.unique(target).tolist() if pair not in seen]
+        seen.update(fresh)
         check_limit(len(seen), limit)
+        new = np.array(fresh, np.int64)
     rows = np.concatenate(found)
-    rows[:, 0], rows[:, 2] = np.searchsorted(seen, rows[:, 0]), np.searchsorted(seen, rows[:, 2])
-    accept = np.flatnonzero(np.isin(seen // width, a.accept) & np.isin(seen % width, b.accept))
-    return from_classes(rows, byte_class, len(seen), np.searchsorted(seen, start), accept, classes)
+    pairs = np.array(sorted(seen), np.int64)
+    rows[:, 0], rows[:, 2] = np.searchsorted(pairs, rows[:, 0]), np.searchsorted(pairs, rows[:, 2])
+    accept = np.flatnonzero(np.isin(pairs // width, a.accept) & np.isin(pairs % width, b.accept))
+    return from_classes(rows, byte_class, len(pairs), np.searchsorted(pairs, start), accept, classes)
 
 
 def complement(nfa: Nfa, limit: int = DFA_LIMIT) -> Nfa:
