@@ -9,6 +9,7 @@ from .circuits import (
     builders,
     condition,
     differentiate,
+    load,
     marginalise,
     mixture,
     multiply,
@@ -16,6 +17,7 @@ from .circuits import (
     power,
     prune,
     quotient,
+    save,
 )
 from .constraints import Constraint, Vocabulary
 from .errors import (
@@ -113,6 +115,7 @@ __all__ = [
     "kl_divergence",
     "layers",
     "lcd",
+    "load",
     "log_marginal",
     "marginalise",
     "marginals",
@@ -129,6 +132,7 @@ __all__ = [
     "renyi_divergence",
     "renyi_entropy",
     "sample",
+    "save",
     "smc",
     "support",
 ]

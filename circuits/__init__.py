@@ -20,6 +20,7 @@ from .properties import (
     is_smooth,
     is_structured_decomposable,
 )
+from .serialize import load, save
 from .weights import normalise, prune
 
 __all__ = [
@@ -41,6 +42,7 @@ __all__ = [
     "is_omni_compatible",
     "is_smooth",
     "is_structured_decomposable",
+    "load",
     "marginalise",
     "mixture",
     "multiply",
@@ -48,4 +50,5 @@ __all__ = [
     "power",
     "prune",
     "quotient",
+    "save",
 ]

@@ -1,0 +1,176 @@
+"""Circuits, chains and automata on disk: what is read is what was written; anything odd is refused."""
+
+import json
+
+import numpy as np
+import oracle
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import tractile as tt
+from tractile.circuits import serialize
+from tractile.errors import FormatError
+from tractile.layers import (
+    Bernoulli,
+    Binomial,
+    Categorical,
+    Dense,
+    Diagonal,
+    Embedding,
+    Gaussian,
+    Hadamard,
+    Identity,
+    Indicator,
+    Monarch,
+    Sum,
+)
+
+
+@given(data=st.data())
+@settings(max_examples=20, deadline=None)
+def test_circuits_survive(data, tmp_path_factory):
+    plan = data.draw(oracle.plans())
+    circuit = (
+        tt.normalise(plan.build()) if data.draw(st.booleans()) and plan.total().sum() > 0 else plan.build()
+    )
+    path = tmp_path_factory.mktemp("circuit")
+    tt.save(circuit, path)
+    again = tt.load(path)
+    assert isinstance(again, tt.Circuit)
+    assert again.variables == circuit.variables
+    for a, b in zip(circuit.parameters(), again.parameters(), strict=True):
+        assert a.dtype == b.dtype
+        assert torch.equal(a, b)
+    assert torch.equal(tt.partition(again), tt.partition(circuit))
+
+
+def test_every_layer_survives(tmp_path):
+    c = tt.Circuit()
+    tables = [
+        Categorical(torch.rand(3, 3)),
+        Bernoulli(torch.rand(3)),
+        Binomial(torch.rand(3), 4),
+        Indicator(3),
+        Embedding(torch.randn(3, 2), torch.square),
+        Gaussian(torch.randn(3), torch.rand(3) + 0.1, torch.randn(3), min_variance=1e-3),
+        Gaussian(torch.randn(3), torch.rand(3) + 0.1),
+    ]
+    nodes = [c.input(layer, v) for v, layer in enumerate(tables)]
+    operators = [
+        Identity(3),
+        Diagonal(torch.rand(3)),
+        Dense(torch.rand(3, 3)),
+        Monarch([torch.rand(1, 3, 3), torch.rand(1, 3, 1)]).T,
+    ]
+    nodes[:4] = [c.sum(Sum(op), node) for op, node in zip(operators, nodes, strict=False)]
+    c.sum(Sum(Dense(torch.rand(1, 3))), c.product(Hadamard(), *nodes))
+    tt.save(c, tmp_path / "new" / "folder")
+    again = tt.load(tmp_path / "new" / "folder")
+    x = {0: 2, 1: 1, 2: 3, 3: 0, 4: 1, 5: 0.3, 6: -1.0}
+    assert torch.equal(tt.log_marginal(again, x), tt.log_marginal(c, x))
+    assert torch.equal(tt.partition(again), tt.partition(c))
+    assert again.layer(5).min_variance == 1e-3
+
+
+def test_tied_tensors_and_shared_layers_stay_so(tmp_path):
+    hmm = tt.HMM.random(3, 4, seed=1)
+    circuit = hmm.unroll(5)
+    tt.save(circuit, tmp_path)
+    again = tt.load(tmp_path)
+    assert len(again.parameters()) == len(circuit.parameters())
+    assert len({id(again.layer(n)) for n in again.nodes()}) == len(
+        {id(circuit.layer(n)) for n in circuit.nodes()}
+    )
+    assert (tmp_path / "model.safetensors").stat().st_size < 2000  # one transition, one emission
+    tokens = torch.randint(4, (2, 5))
+    assert torch.equal(tt.log_marginal(again, tokens), tt.log_marginal(circuit, tokens))
+
+
+def test_chains_and_automata_survive(tmp_path):
+    fsa = tt.Automaton.from_edges(
+        [(0, [1, 3], 1), (1, 0, 0)], start=0, accept=[0, 1], vocab_size=5, eos_token_id=4
+    )
+    hmm = tt.HMM.random(4, 5, transition="monarch", dtype=torch.float64)
+    for k, model in enumerate((fsa, hmm, hmm * fsa)):
+        tt.save(model, tmp_path / str(k))
+        again = tt.load(tmp_path / str(k))
+        assert type(again) is type(model)
+        torch.testing.assert_close(tt.partition(again, n=4), tt.partition(model, n=4), rtol=0, atol=1e-14)
+    again = tt.load(tmp_path / "0")
+    assert again.eos_token_id == 4
+    assert again.edges() == fsa.edges()
+    assert tt.load(tmp_path / "1").initial_probs.dtype == torch.float64
+
+
+def test_what_has_no_format_is_refused(tmp_path):
+    class Mine(Categorical):
+        pass
+
+    c = tt.Circuit()
+    c.input(Mine(torch.rand(1, 2)), 0)
+    with pytest.raises(FormatError, match="Mine has no file format"):
+        tt.save(c, tmp_path)
+    assert not (tmp_path / "config.json").exists()
+    serialize.register(Mine, lambda layer: (layer.weight,))
+    try:
+        tt.save(c, tmp_path)
+        assert isinstance(tt.load(tmp_path).layer(0), Mine)
+    finally:
+        del serialize.TYPES[Mine]
+    d = tt.Circuit()
+    d.input(Embedding(torch.rand(1, 2), lambda t: t), 0)
+    with pytest.raises(FormatError, match="transform"):
+        tt.save(d, tmp_path)
+
+
+def rewrite(path, change):
+    config = json.loads((path / "config.json").read_text())
+    change(config)
+    (path / "config.json").write_text(json.dumps(config))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda c: c.update(format="tractile-circuit-0"),
+        lambda c: c.update(tensors_sha256="0"),
+        lambda c: c.update(root=99),
+        lambda c: c.update(root="1"),
+        lambda c: c.pop("root"),
+        lambda c: c.pop("nodes"),
+        lambda c: c["nodes"].append([0]),
+        lambda c: c["nodes"].append([77, [], None]),
+        lambda c: c["nodes"][0].__setitem__(2, None),
+        lambda c: c["nodes"][-1].__setitem__(1, [50]),
+        lambda c: c["nodes"][-1].__setitem__(1, []),
+        lambda c: c["layers"][0].update(type="os.system"),
+        lambda c: c["layers"][0].update(args=[{"tensor": "absent"}]),
+        lambda c: c["layers"][0].update(args=[]),
+        lambda c: c["layers"].__setitem__(0, "Categorical"),
+        lambda c: c.update(chain={"type": "Identity", "args": [3]}),
+    ],
+)
+def test_odd_files_are_refused(change, tmp_path):
+    rng = np.random.default_rng(0)
+    tt.save(oracle.random_plan(rng, ("kron", 0, 1), {0: 2, 1: 2}).build(), tmp_path)
+    tt.load(tmp_path)
+    rewrite(tmp_path, change)
+    with pytest.raises(FormatError, match=str(tmp_path)):
+        tt.load(tmp_path)
+
+
+def test_broken_files_are_refused(tmp_path):
+    with pytest.raises(FormatError, match="not a saved circuit"):
+        tt.load(tmp_path)
+    tt.save(tt.HMM.random(2, 2) * tt.HMM.random(2, 2), tmp_path)
+    for name in ("model.safetensors", "config.json"):
+        content = (tmp_path / name).read_bytes()
+        (tmp_path / name).write_bytes(content[: len(content) // 2])
+        with pytest.raises(FormatError, match="not a saved circuit"):
+            tt.load(tmp_path)
+        (tmp_path / name).write_bytes(content)
+    (tmp_path / "config.json").write_text("[]")
+    with pytest.raises(FormatError, match="not a saved circuit"):
+        tt.load(tmp_path)
