@@ -1,0 +1,330 @@
+"""Nothing is 0, inf or nan where the true logarithm is finite: long sequences, large vocabularies, many states, rare tokens.
+
+References are computed here in float64, each column of a message divided by its maximum whose logarithm is kept.
+"""
+
+import math
+
+import numpy as np
+import oracle
+import pytest
+import torch
+from oracle import assert_log_close
+
+import tractile as tt
+from tractile.inference import Log, Real
+
+# ------------------------------------------------------------- a large HMM and an automaton of tokens in a given order
+
+
+class InOrder:
+    """An HMM and the automaton that must see ``states − 1`` rare tokens in order; state s waits for token s.
+
+    The reference is a backward recursion over (hidden, state) columns: from state s with its token to s + 1, with
+    any other token to s itself.
+    """
+
+    def __init__(self, hidden, vocab_size, states, rarity=1e-7):
+        rng = np.random.default_rng(0)
+        initial, transition, emission = (
+            oracle.rows(rng, *s) for s in ((hidden,), (hidden, hidden), (hidden, vocab_size))
+        )
+        emission[:, : states - 1] *= rarity
+        emission = (emission / emission.sum(1, keepdims=True)).astype(np.float32)
+        self.initial, self.transition = initial.astype(np.float32), transition.astype(np.float32)
+        self.emission, self.states = emission, states
+        self.hmm = tt.HMM(*(torch.tensor(a) for a in (self.initial, self.transition, emission)))
+        last = states - 1
+        source = [
+            *range(last),
+            *(s for s in range(last) for c in range(last + 1) if c != s),
+            *[last] * (last + 1),
+        ]
+        klass = [*range(last), *(c for s in range(last) for c in range(last + 1) if c != s), *range(last + 1)]
+        target = [
+            *range(1, states),
+            *(s for s in range(last) for c in range(last + 1) if c != s),
+            *[last] * (last + 1),
+        ]
+        token_class = np.minimum(np.arange(vocab_size), last)  # the common tokens are one class
+        self.fsa = tt.Automaton.from_transitions(source, klass, target, token_class, [0], [last], states)
+
+    def betas(self, n, wanted):
+        """{r: log β_r (hidden, states)} for the numbers r of tokens left that are wanted."""
+        a, b = self.transition.astype(np.float64), self.emission.astype(np.float64)
+        rare = b[:, : self.states - 1]
+        mantissa = np.zeros((len(a), self.states))
+        mantissa[:, -1] = 1
+        scale = np.full(self.states, -np.inf)
+        scale[-1] = 0
+        out = {}
+        for r in range(n + 1):
+            if r in wanted:
+                out[r] = oracle.log(mantissa) + scale
+            ahead = mantissa if r == 0 else a @ mantissa  # a path ends at its last token
+            stay = np.concatenate([(1 - rare) * ahead[:, :-1], ahead[:, -1:]], 1)
+            go = np.concatenate([rare * ahead[:, 1:], np.zeros((len(a), 1))], 1)
+            up = np.append(scale[1:], -np.inf)
+            top = np.maximum(scale, up)
+            floor = np.where(np.isfinite(top), top, 0)
+            mantissa = stay * np.exp(scale - floor) + go * np.exp(up - floor)
+            peak = mantissa.max(0)
+            mantissa, scale = mantissa / np.where(peak > 0, peak, 1), top + oracle.log(peak)
+        return out
+
+    def total(self, beta):
+        """log p(C) from log β over all tokens."""
+        return np.logaddexp.reduce(oracle.log(self.initial.astype(np.float64)) + beta[:, 0])
+
+    def log_prob(self, x):
+        """log p(x) of the HMM alone."""
+        alpha, log_p = self.initial.astype(np.float64), 0.0
+        for t, v in enumerate(x):
+            alpha = (alpha if t == 0 else alpha @ self.transition) * self.emission[:, v]
+            log_p += math.log(alpha.sum())
+            alpha = alpha / alpha.sum()
+        return log_p
+
+    def accepted(self, n, seed=1):
+        """An accepted sequence of common tokens with the rare ones in order among them."""
+        rng = np.random.default_rng(seed)
+        x = rng.integers(self.states - 1, self.emission.shape[1], n)
+        x[np.sort(rng.choice(n, self.states - 1, replace=False))] = np.arange(self.states - 1)
+        return x
+
+
+def check_long_queries(hidden, vocab_size, n, states):
+    case = InOrder(hidden, vocab_size, states)
+    x = case.accepted(n)
+    steps = sorted({0, 1, 2, n // 3, n - 2, n - 1})
+    betas = case.betas(n, {n} | {n - t for t in steps})
+    log_z = case.total(betas[n])
+    assert math.isfinite(log_z)
+    assert log_z < -1000
+    product = case.hmm * case.fsa
+    tokens = torch.tensor(x)[None]
+    assert_log_close(tt.partition(product, n=n), log_z, 1e-5)
+    assert_log_close(tt.log_marginal(product, tokens), [case.log_prob(x)], 1e-5)
+    assert_log_close(case.hmm.log_prob(tokens), [case.log_prob(x)], 1e-5)
+    outside = tokens.clone()
+    outside[0, int(np.flatnonzero(x == 0)[0])] = states  # the first rare token is missing
+    assert tt.log_marginal(product, outside).item() == -math.inf
+
+    query = tt.pgcd(case.hmm, case.fsa, horizon=n).start(1)
+    prefix_mass = 0.0
+    for t in range(n):
+        if t in steps:
+            # log p(C | x_<t): the reference's α at the prefix with β of the tokens left
+            alpha, state, prefix_mass = forward(case, x[:t])
+            expected = np.logaddexp.reduce(alpha + betas[n - t][:, state])
+            assert_log_close(query.log_lookahead(), [expected - prefix_mass], 1e-4)
+            scores, mask, ahead = query.scores()[0], query.mask()[0], query.lookahead()[0]
+            assert bool(mask[x[t]])
+            assert not scores.isnan().any()
+            assert bool((scores[mask] > -torch.inf).all())
+            assert bool((ahead[mask] > -torch.inf).all())
+            assert bool((ahead <= 1e-6).all())
+            assert bool((scores[~mask] == -torch.inf).all())
+            assert abs(scores.logsumexp(0).item()) < 1e-5
+        query.advance(torch.tensor(x[t : t + 1]))
+    assert_log_close(query.log_lookahead(), [0.0])
+
+
+def forward(case, prefix):
+    """(log α over hidden states before emission, the automaton's state, log p(prefix))."""
+    alpha, log_p, state = case.initial.astype(np.float64), 0.0, 0
+    for v in prefix:
+        alpha = (alpha * case.emission[:, v]) @ case.transition
+        log_p += math.log(alpha.sum())
+        alpha = alpha / alpha.sum()
+        state += int(v == state)
+    return oracle.log(alpha) + log_p, state, log_p
+
+
+def test_long_sequences_of_rare_tokens():
+    check_long_queries(hidden=16, vocab_size=2_000, n=300, states=60)
+
+
+@pytest.mark.slow
+def test_the_largest_case():
+    """H = 256, V = 32,000, n = 4,096 and 500 states: minutes, and several gigabytes."""
+    check_long_queries(hidden=256, vocab_size=32_000, n=4_096, states=500)
+
+
+def test_one_token_in_a_hundred_thousand_at_every_step():
+    """A constraint that leaves a single token at each of 500 steps: the lookahead is right to 1e-4 relative throughout."""
+    vocab_size, n, hidden = 100_000, 500, 4
+    rng = np.random.default_rng(0)
+    x = rng.integers(0, vocab_size, n)
+    hmm = tt.HMM.random(hidden, vocab_size)
+    initial, transition, emission = (
+        p.double().numpy() for p in (hmm.initial_probs, hmm.transition.matrix(), hmm.emission_probs)
+    )
+    masses, alpha, log_p = [0.0], initial, 0.0
+    for v in x:
+        alpha = alpha * emission[:, v]
+        log_p += math.log(alpha.sum())
+        alpha = alpha / alpha.sum() @ transition
+        masses.append(log_p)
+    fsa = tt.Automaton.from_edges([(t, int(v), t + 1) for t, v in enumerate(x)], 0, [n], vocab_size)
+    query = tt.pgcd(hmm, fsa, n).start(1)
+    assert masses[-1] < -5000
+    for t, v in enumerate(x):
+        assert_log_close(query.log_lookahead(), [masses[-1] - masses[t]], 1e-4)
+        if t % 25 == 0 or t > n - 5:
+            assert query.mask()[0].nonzero().flatten().tolist() == [v]
+            assert_log_close(query.lookahead()[0, v], masses[-1] - masses[t + 1], 1e-4)
+            assert_log_close(query.scores()[0, v], 0.0, 1e-6)
+            assert int(query.lookahead().isfinite().sum()) == 1
+        query.advance(torch.tensor([v]))
+
+
+# --------------------------------------------------------------------------- states that scaled arithmetic drives apart
+
+
+def left_right(dtype, rarity=1e-4):
+    """Two states that never mix: one emits a, rarely b, never c; the other rarely a, and c. After aⁿ only c tells."""
+    emission = torch.tensor([[1 - rarity, rarity, 0], [rarity, rarity, 1 - 2 * rarity]], dtype=dtype)
+    return tt.HMM(
+        torch.full((2,), 0.5, dtype=dtype),
+        torch.eye(2, dtype=dtype),
+        emission / emission.sum(1, keepdim=True),
+    )
+
+
+def logs(hmm):
+    """log emission of each state, of the parameters as they are rounded."""
+    return hmm.emission_probs.double().log().tolist()
+
+
+def truth(hmm, n):
+    """log p(aⁿ c): the second state alone."""
+    return math.log(0.5) + n * logs(hmm)[1][0] + logs(hmm)[1][2]
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("n", [5, 40, 400])
+def test_the_probability_of_what_only_a_forgotten_state_explains(dtype, n):
+    """The state's weight falls to 10^−4n of the other's, beneath what a mantissa holds; log space is the fallback."""
+    hmm = left_right(dtype)
+    tolerance = 1e-5 if dtype is torch.float32 else 1e-10
+    x = torch.tensor([[0] * n + [2], [0] * n + [0], [2] * (n + 1)])
+    half, (first, second) = math.log(0.5), logs(hmm)
+    with_a = half + np.logaddexp((n + 1) * first[0], (n + 1) * second[0])
+    expected = [truth(hmm, n), with_a, half + (n + 1) * second[2]]
+    assert_log_close(tt.log_marginal(hmm, x), expected, tolerance)
+    for model in (hmm, hmm.unroll(n + 1)):
+        assert_log_close(tt.log_marginal(model, x[:1]), expected[:1], tolerance)
+    lengths = torch.tensor([n + 1, n, 1])
+    short = tt.log_marginal(hmm, x, lengths=lengths)
+    assert_log_close(short[0], expected[0], tolerance)
+    assert bool(short.isfinite().all())
+    assert tt.log_marginal(hmm, torch.tensor([[0] * n + [2, 0, 2]])).isfinite().all()
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_conditionals_of_what_only_a_forgotten_state_explains(dtype):
+    n, hmm = 200, left_right(dtype)
+    evidence = dict.fromkeys(range(n), 0)
+    row = tt.conditional(hmm, evidence, n, n=n + 1)[0]
+    assert_log_close(row[2], truth(hmm, n) - math.log(0.5) - n * logs(hmm)[0][0], 1e-5)
+    assert_log_close(row[1], math.log(1e-4), 1e-5)
+    given_c = tt.conditional(hmm, {**evidence, n: 2}, 0, n=n + 1)[0]
+    assert_log_close(given_c.exp(), [1e-4, 1e-4, 1 - 2e-4], 1e-5)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_samples_and_best_paths_of_what_only_a_forgotten_state_explains(dtype):
+    n, hmm = 200, left_right(dtype)
+    evidence = {**dict.fromkeys(range(n), 0), n + 1: 2}
+    x = tt.sample(hmm, 50, evidence, n=n + 2, generator=torch.Generator().manual_seed(0))
+    assert x[:, :n].eq(0).all()
+    assert x[:, n].eq(2).float().mean() > 0.9  # the other state is ruled out
+    best, score = tt.mpe(hmm, evidence, n=n + 2)
+    assert best[0, n] == 2
+    assert_log_close(score, [truth(hmm, n) + logs(hmm)[1][2]], 1e-5)
+
+
+def test_a_prefix_that_the_hmm_gives_no_probability():
+    """A token that no state emits: −inf, not nan; and nothing to sample from."""
+    emission = torch.tensor([[0.5, 0.5, 0.0], [0.9, 0.1, 0.0]])
+    hmm = tt.HMM(torch.tensor([0.5, 0.5]), torch.full((2, 2), 0.5), emission)
+    x = torch.tensor([[0, 1, 0], [0, 2, 0]])
+    for semiring in (None, Real(), Log()):
+        assert tt.log_marginal(hmm, x, semiring=semiring).isneginf().tolist() == [False, True]
+    with pytest.raises(tt.EvidenceError, match="probability zero"):
+        tt.conditional(hmm, {1: 2}, 0, n=3)
+    fsa = tt.Automaton.from_edges([(0, [0, 1, 2], 0), (0, 2, 1)], 0, [1], 3)  # must end in the token 2
+    query = tt.pgcd(hmm, fsa, 3).start(2)
+    assert query.mask().all()
+    assert query.log_lookahead().tolist() == [-math.inf] * 2
+    assert query.lookahead().isneginf().all()
+    with pytest.raises(tt.EvidenceError, match="no probability"):
+        query.scores()
+    free = tt.Automaton.from_edges([(0, [0, 1, 2], 0)], 0, [0], 3)
+    query = tt.pgcd(hmm, free, 3).start(1)
+    assert query.mask().all()  # the automaton allows it; the HMM has no opinion on what follows
+    assert query.scores()[0].isneginf().tolist() == [False, False, True]
+    query.advance(torch.tensor([2]))
+    assert query.lookahead().isneginf().all()
+    assert not query.log_lookahead().isnan().any()
+
+
+def test_states_from_which_nothing_is_accepted():
+    """Dead ends are masked, have no weight and make no nan, in every query."""
+    edges = [
+        (0, 0, 0),
+        (0, 1, 1),
+        (1, 1, 1),
+        (0, 2, 2),
+    ]  # state 1 is a trap, state 2 accepts and is left by nothing
+    fsa = tt.Automaton.from_edges(edges, 0, [2], 3)
+    hmm = tt.HMM.random(3, 3, dtype=torch.float64)
+    for query in (tt.gcd(fsa, 4), tt.lcd(fsa), tt.pgcd(hmm, fsa, 4), tt.NextToken(hmm * fsa, 4, Real())):
+        query.start(1)
+        assert query.mask()[0].tolist() == ([True, False, False] if query.horizon else [True, False, True])
+        assert not query.scores().isnan().any()
+        query.advance(torch.tensor([1]))  # into the trap
+        assert not query.mask().any()
+        assert query.log_weights().isneginf().all()
+        query.advance(torch.tensor([1]))
+        with pytest.raises(tt.EvidenceError, match="no probability"):
+            query.scores()
+
+
+def test_gradients_are_finite_where_states_are_dead():
+    """Zeros in parameters and unreachable automaton states give no nan in derivatives."""
+    fsa = tt.Automaton.from_edges([(0, 0, 0), (0, 1, 1), (2, 0, 2), (0, 2, 3)], 0, [1], 3)
+    emission = torch.tensor([[0.5, 0.5, 0.0], [0.0, 0.3, 0.7]], dtype=torch.float64, requires_grad=True)
+    initial, transition = torch.tensor([1.0, 0.0]).double(), torch.tensor([[0.5, 0.5], [0.0, 1.0]]).double()
+    for semiring in (None, Log()):
+        value = tt.partition(tt.HMM(initial, transition, emission) * fsa, n=4, semiring=semiring)
+        (gradient,) = torch.autograd.grad(value, emission)
+        assert gradient.isfinite().all()
+        assert (gradient >= 0).all()
+
+
+# ------------------------------------------------------------------------------------------- what is counted only once
+
+
+def test_overlapping_ways_and_lengths_are_counted_once():
+    """p(C | x) ≤ 1 where a sequence is accepted in many ways and at many lengths: words ended by EOS and its padding."""
+    # anything with "0" or "01" or "1" in it, then EOS (2) for ever: each accepted sequence has many paths
+    edges = [(0, [0, 1], 0), (0, 0, 3), (0, 0, 1), (1, 1, 3), (0, 1, 3), (3, [0, 1], 3), (3, 2, 4), (4, 2, 4)]
+    fsa = oracle.OracleFSA(
+        [(s, v, d) for s, vs, d in edges for v in (vs if isinstance(vs, list) else [vs])], [0], [4], 3
+    )
+    n = 6
+    assert fsa.total(n).max() > 3
+    emission = np.array([[0.7, 0.3, 0.0], [0.1, 0.9, 0.0], [0.0, 0.0, 1.0]])
+    transition = np.array([[0.6, 0.3, 0.1], [0.2, 0.6, 0.2], [0.0, 0.0, 1.0]])
+    hmm = oracle.OracleHMM(np.array([0.7, 0.3, 0.0]), transition, emission)
+    query = tt.pgcd(hmm.build(), fsa.build(), n).start(1)
+    once = (hmm.total(n) * fsa.best(n)).sum()
+    assert 0.3 < once < 1
+    assert_log_close(query.log_lookahead(), [math.log(once)])
+    for v in (0, 1, 0, 2, 2):
+        assert float(query.lookahead().max()) <= 1e-12
+        assert float(query.log_lookahead().max()) <= 1e-12
+        query.advance(torch.tensor([v]))
+    assert_log_close(query.log_lookahead(), [0.0])  # after EOS the constraint is met for certain
