@@ -17,6 +17,7 @@ Axes here are (time, batch, state): tokens are known, so emissions are gathered 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import torch
@@ -172,9 +173,14 @@ def _factors(transition: Operator) -> list[_Factor]:
     raise CircuitError(f"EM: the transition must be Dense or Monarch, not {transition!r}")
 
 
-def _zip(fn: object, hmm: HMM, initial: Tensor, transition: list[Tensor], emission: Tensor) -> HMM:
+def _zip(
+    fn: Callable[[Tensor, Tensor], Tensor],
+    hmm: HMM,
+    initial: Tensor,
+    transition: list[Tensor],
+    emission: Tensor,
+) -> HMM:
     """A new HMM from its parameters and others of the same shapes, pair by pair."""
-    assert callable(fn)
     others = iter(transition)
     operator = hmm.transition.map(lambda weight: fn(weight, next(others)))
     return HMM(fn(hmm.initial_probs, initial), operator, fn(hmm.emission_probs, emission))

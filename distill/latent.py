@@ -17,6 +17,7 @@ from torch import Tensor
 
 from ..circuits.hmm import HMM
 from ..errors import ShapeError
+from ..layers import Monarch
 from .corpus import Corpus
 from .em import Counts, maximise
 
@@ -133,7 +134,9 @@ def _observed(hmm: HMM, states: Int[Tensor, "batch length"], tokens: Int[Tensor,
     dims = weights[0].shape[:-1]
     here = list(torch.unravel_index(states[:, :-1].flatten(), dims))
     there = torch.unravel_index(states[:, 1:].flatten(), dims)
-    for weight, axis in zip(weights, getattr(hmm.transition, "axes", (0,)), strict=True):
+    for weight, axis in zip(
+        weights, hmm.transition.axes if isinstance(hmm.transition, Monarch) else (0,), strict=True
+    ):
         flat = torch.zeros_like(weight).flatten()
         index = torch.zeros_like(here[0])
         for size, value in zip(weight.shape, [*here, there[axis]], strict=True):
