@@ -403,7 +403,7 @@ class Real(Semiring[Scaled]):
         return _normalise((log_weight - exponent * log(2)).exp().to(log_weight.dtype), exponent)
 
     def log(self, x: Scaled) -> Tensor:
-        return x.mantissa.log() + x.exponent * log(2)
+        return _log(x.mantissa) + x.exponent * log(2)
 
     def einsum(self, a: Scaled, a_labels: Labels, b: Scaled, b_labels: Labels, out: Labels) -> Scaled:
         if (a_labels, b_labels, out) == ([0, 1], [1, 2], [0, 2]) and a.exponent.shape == (1, 1) == b.exponent[

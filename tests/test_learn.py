@@ -542,3 +542,15 @@ def test_a_chow_liu_tree_with_latent_states_beats_the_tree():
     fit = em(builders.hidden_chow_liu(data, 6, seed=1), data, epochs=60)
     assert fit.log_likelihoods[-1] > tree + 0.03
     assert nx.is_arborescence(builders.chow_liu_tree(data))
+
+
+def test_counts_where_scaled_arithmetic_loses_the_row():
+    """The only path has a state 10⁻⁶⁰ as likely as the other, past float32; the row beside it is ordinary."""
+    initial, emission = torch.tensor([1.0, 1e-30]), torch.tensor([[1.0, 0.0], [1e-30, 1.0]])
+    hmm, data = tt.HMM(initial, torch.eye(2), emission), torch.tensor([[0, 1], [0, 0]])
+    assert_log_close(tt.log_marginal(hmm, data), [math.log(1e-60), 0.0], 1e-6)
+    counts = expected_counts(hmm, data)
+    torch.testing.assert_close(counts.of(initial), torch.tensor([1.0, 1.0]))
+    torch.testing.assert_close(counts.of(emission), torch.tensor([[2.0, 0.0], [1.0, 1.0]]))
+    new, _ = em_step(hmm, data)
+    torch.testing.assert_close(new.initial_probs, torch.tensor([0.5, 0.5]))
