@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import json
 import os
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
@@ -65,8 +64,8 @@ def json_schema(
     ``schema`` is a dict (or a boolean), JSON text, the path of a file, or a Pydantic model class. ``whitespace`` is
     "space" (exactly as ``json.dumps`` separates: ``", "`` and ``": "``), "none" (``","`` and ``":"``) or "flexible" (any
     JSON white space). ``open_objects=False`` reads objects that do not say ``additionalProperties`` as if they said
-    ``false``. ``max_depth`` bounds what no regular language can: how often a ``$ref`` may lie within itself, and how deep
-    arrays and objects nest in values without a schema.
+    ``false``. ``max_depth`` bounds what no regular language can: how often, on the way down, a ``$ref`` may lie within
+    itself, and how deep arrays and objects nest in values without a schema.
 
     Members stand in the order in which the schema declares them, undeclared ones last. Raises ``UnsupportedConstraint``
     with the path of what is not supported, ``FormatError`` for what is not JSON, ``TooManyStates``.
@@ -109,13 +108,16 @@ class Members:
 
 
 class Compiler:
-    """Compiles the schemas within one document; ``active`` counts the references being followed."""
+    """Compiles the schemas within one document. ``active`` are the references being followed, ``depth_left`` how often
+    one may still be followed within itself."""
 
     def __init__(self, root: Schema, whitespace: str, open_objects: bool, max_depth: int) -> None:
         self.root, self.style = root, STYLES[whitespace]
         self.open_objects, self.max_depth = open_objects, max_depth
-        self.active: Counter[str] = Counter()
+        self.active: frozenset[str] = frozenset()
+        self.depth_left = max_depth
         self.memo: dict[object, Nfa] = {}
+        self.inside: dict[str, frozenset[str]] = {}
 
     def value(
         self,
@@ -177,16 +179,36 @@ class Compiler:
     def reference(
         self, ref: str, path: str, types: frozenset[str], names: tuple[str, ...], around: Members | None
     ) -> Nfa:
-        """The schema that a ``$ref`` points to; nothing once it lies more than ``max_depth`` times within itself."""
-        if self.active[ref] > self.max_depth:
+        """The schema that a ``$ref`` points to; nothing where references have come round ``max_depth`` times."""
+        again = ref in self.active
+        if again and not self.depth_left:
             return empty()
-        key = (ref, types, names, around, frozenset((+self.active).items()))
+        inside = self.refs_inside(ref, path)
+        recursive = any(r in self.refs_inside(r, path) for r in inside)
+        key = (ref, types, names, around, self.active & inside, self.depth_left if recursive else 0)
         if key not in self.memo:
-            self.active[ref] += 1
-            target = self.resolve(ref, path)
-            self.memo[key] = self.value(target, ref.removeprefix("#"), types, names, around)
-            self.active[ref] -= 1
+            before = self.active, self.depth_left
+            self.active, self.depth_left = self.active | {ref}, self.depth_left - again
+            self.memo[key] = self.value(self.resolve(ref, path), ref.removeprefix("#"), types, names, around)
+            self.active, self.depth_left = before
         return self.memo[key]
+
+    def refs_inside(self, ref: str, path: str) -> frozenset[str]:
+        """The references met on following ``ref``, and those met on following them, and so on."""
+        if ref not in self.inside:
+            found: set[str] = set()
+            queue = [self.resolve(ref, path)]
+            for part in queue:
+                if isinstance(part, list):
+                    queue.extend(part)
+                elif isinstance(part, dict):
+                    queue.extend(part.values())
+                    target = part.get("$ref")
+                    if isinstance(target, str) and target not in found:
+                        found.add(target)
+                        queue.append(self.resolve(target, path))
+            self.inside[ref] = frozenset(found)
+        return self.inside[ref]
 
     def resolve(self, ref: str, path: str) -> Any:
         """What a reference within the document points to."""
