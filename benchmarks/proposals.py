@@ -9,7 +9,7 @@ For each constraint, proposal, potential and number k of particles, over repeate
 log Z is from four large P-GCD runs, printed with the table. Constraints: the continuation of the prompt contains one
 word, or two in any order, within 24 tokens.
 
-    python benchmarks/proposals.py [--smoke] [--repeats N]
+    python benchmarks/proposals.py [--smoke] [--repeats N] [--hmm DIRECTORY]
 
 Runs on the embedded model with the embedded HMM, and on stories260K if TRACTILE_SHARED (by default ../shared) has it:
 an HMM is then distilled for it first, and kept in build/.
@@ -116,14 +116,17 @@ def table(task: Task, sizes: list[int], repeats: int, truth_particles: int) -> s
     return "\n".join(lines)
 
 
-def stories260k(smoke: bool) -> tuple[tt.TransformersLM, tt.HMM, tt.Vocabulary] | None:
+def stories260k(smoke: bool, saved: str | None) -> tuple[tt.TransformersLM, tt.HMM, tt.Vocabulary] | None:
     """The model, an HMM distilled from it, and its vocabulary, if the model is there."""
     root = Path(__file__).resolve().parent.parent
     folder = Path(os.environ.get("TRACTILE_SHARED", root.parent / "shared")) / "models" / "stories260K"
     if not folder.is_dir():
         return None
     tokenizer = AutoTokenizer.from_pretrained(folder)
+    vocab = tt.Vocabulary.from_tokenizer(tokenizer)
     lm = tt.TransformersLM(AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32), tokenizer)
+    if saved is not None:
+        return lm, tt.HMM.from_pretrained(saved), vocab
     sequences, hidden, epochs = (256, 8, 1) if smoke else (50_000, 128, 6)
     work = root / "build" / "benchmarks" / f"stories260K-{sequences}"
     corpus = distill.sample(lm, work / "corpus", sequences, BUDGET, [PROMPT])
@@ -131,7 +134,7 @@ def stories260k(smoke: bool) -> tuple[tt.TransformersLM, tt.HMM, tt.Vocabulary] 
         hmm = tt.HMM.from_pretrained(work / "hmm")
     else:
         hmm = distill.train(corpus, hidden, epochs=epochs, out=work / "hmm")
-    return lm, hmm, tt.Vocabulary.from_tokenizer(tokenizer)
+    return lm, hmm, vocab
 
 
 def main() -> None:
@@ -141,6 +144,9 @@ def main() -> None:
     )
     parser.add_argument("--smoke", action="store_true", help="a few runs, to see that it works")
     parser.add_argument("--repeats", type=int, default=40, help="runs for each cell")
+    parser.add_argument(
+        "--hmm", help="a saved HMM of stories260K (examples/distill_hmm.py makes a better one)"
+    )
     arguments = parser.parse_args()
     disable_progress_bar()
     sizes, repeats, truth_particles = (
@@ -154,7 +160,7 @@ def main() -> None:
             tt.Vocabulary.from_tokenizer(tokenizer),
         )
     }
-    if (other := stories260k(arguments.smoke)) is not None:
+    if (other := stories260k(arguments.smoke, arguments.hmm)) is not None:
         models["stories260K"] = other
     print(
         f"prompt {PROMPT!r}, {BUDGET} tokens, {repeats} runs for each cell, ESS threshold ½, systematic resampling"
