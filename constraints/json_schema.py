@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
@@ -205,8 +206,11 @@ class Compiler:
                     queue.extend(part.values())
                     target = part.get("$ref")
                     if isinstance(target, str) and target not in found:
-                        found.add(target)
-                        queue.append(self.resolve(target, path))
+                        with suppress(
+                            UnsupportedConstraint
+                        ):  # a constant, say, that only looks like a reference
+                            queue.append(self.resolve(target, path))
+                            found.add(target)
             self.inside[ref] = frozenset(found)
         return self.inside[ref]
 

@@ -314,6 +314,8 @@ def test_references():
     c = json_schema(tree, max_depth=2)
     assert [c.accepts(nested(n)) for n in range(5)] == [True, True, True, False, False]
     assert json_schema({"$defs": {"a/b~c": {"const": 1}}, "$ref": "#/$defs/a~1b~0c"}).accepts("1")
+    quoting = {"$defs": {"a": {"const": {"$ref": "nothing"}}}, "$ref": "#/$defs/a"}
+    assert json_schema(quoting).accepts('{"$ref": "nothing"}')
     with pytest.raises(tt.EmptyLanguage):
         json_schema({"$ref": "#"}).shortest()
     for ref in ("#/$defs/none", "other.json", "#anchor"):
@@ -414,3 +416,21 @@ def test_a_choice_of_required_pairs_stays_linear():
         assert constraint.accepts(f'{{"a0": 1, "a{n - 1}": 1, "b{n - 1}": 1}}')
         assert not constraint.accepts('{"a0": 1, "b1": 1}')
     assert sizes[3] < 3.5 * sizes[2]  # n choices of an object with 2n members: quadratic at most
+
+
+def test_mutual_recursion():
+    """Two definitions that contain each other; each is met again at most ``max_depth`` times on the way down."""
+    schema = {
+        "$defs": {
+            "x": {"type": "array", "items": {"$ref": "#/$defs/y"}},
+            "y": {"anyOf": [{"const": 0}, {"$ref": "#/$defs/x"}]},
+        },
+        "prefixItems": [{"$ref": "#/$defs/x"}, {"$ref": "#/$defs/y"}],
+        "type": "array",
+        "maxItems": 2,
+    }
+    c = json_schema(schema, max_depth=2)
+    assert all(c.accepts(t) for t in ("[[[0]]]", "[[], 0]", "[[0, [0]], [0]]", "[[[]], [[[0]]]]"))
+    assert not any(c.accepts(t) for t in ("[0]", "[[1]]", "[[], 0, 0]", "[[[[[[[[0]]]]]]]]"))
+    validator = jsonschema.Draft202012Validator(schema)
+    assert validator.is_valid([[[[[[[[0]]]]]]]])  # beyond the depth, not beyond the schema
