@@ -21,11 +21,12 @@ from ..errors import ShapeError
 from ..layers import Constant, Dense, Hadamard, InputLayer, Kron, Operator, Sum
 from ..layers.operator import TensorMap
 from .circuit import Circuit
+from .described import Described
 
 Vectors = tuple[Float[Tensor, " units"], ...]
 
 
-class Chain:
+class Chain(Described):
     """initialᵀ · Π_t L diag(B[:, x_t]) R · final, of any length."""
 
     def __init__(

@@ -19,11 +19,12 @@ from torch import Tensor
 from ..errors import CircuitError, ShapeError
 from ..layers import Constant, InnerLayer, InputLayer, Sum
 from ..layers.operator import TensorMap
+from .described import Described
 
 Scope = frozenset[int]
 
 
-class Circuit:
+class Circuit(Described):
     """A DAG of layers; ``graph`` is a networkx DiGraph with an edge from each node to each child."""
 
     def __init__(self) -> None:
