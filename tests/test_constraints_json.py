@@ -430,7 +430,7 @@ def test_mutual_recursion():
         "maxItems": 2,
     }
     c = json_schema(schema, max_depth=2)
-    assert all(c.accepts(t) for t in ("[[[0]]]", "[[], 0]", "[[0, [0]], [0]]", "[[[]], [[[]]]]"))
+    assert all(c.accepts(t) for t in ("[[[0]]]", "[[], 0]", "[[0, [0]], [0]]", "[[[]], [[]]]"))
     assert not any(c.accepts(t) for t in ("[0]", "[[1]]", "[[], 0, 0]", "[[[[[[[[0]]]]]]]]"))
     validator = jsonschema.Draft202012Validator(schema)
     assert validator.is_valid([[[[[[[[0]]]]]]]])  # beyond the depth, not beyond the schema
