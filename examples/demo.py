@@ -148,7 +148,7 @@ def main() -> None:
     for seed, words in enumerate(WORD_SETS[:1] if arguments.quick else WORD_SETS):
         show(lm, hmm, words, automata[words], seed)
     console.rule("distance to the true conditional")
-    sizes, runs, truth_particles = ([1, 4, 16], 2, 128) if arguments.quick else ([1, 4, 16, 64], 12, 2048)
+    sizes, runs, truth_particles = ([1, 4, 16], 2, 128) if arguments.quick else ([1, 4, 16, 64], 8, 1024)
     distances, truth = measure(lm, hmm, automata[WORD_SETS[0]], sizes, runs, truth_particles)
     plot(distances, truth, sizes, arguments.out)
     console.print(f"plot    {arguments.out}  ({time.perf_counter() - begin:.0f} s in all)")
