@@ -511,7 +511,7 @@ def _normalise(mantissa: Tensor, exponent: Tensor) -> Scaled:
     if top.dtype not in _BITS:
         top = top.float()
     integer, width, bias = _BITS[top.dtype]
-    bits = (top.contiguous().view(integer) & (2 * bias + 1 << width)).clamp_(
+    bits = (top.contiguous().view(integer) & (2 * bias + 1 << width)).clamp(
         min=1 << width
     )  # ≥ the least normal number
     exponent = torch.where(top > 0, torch.add(exponent - bias, bits.double(), alpha=2.0**-width), -torch.inf)
