@@ -4,6 +4,8 @@ from . import builders
 from .automaton import Automaton
 from .chain import Chain
 from .circuit import Circuit
+from .convert import from_hmmlearn, from_openfst, to_hmmlearn, to_openfst
+from .draw import to_dot, to_svg
 from .hmm import HMM
 from .operations import condition, differentiate, marginalise, mixture, power, quotient
 from .product import multiply
@@ -21,6 +23,7 @@ from .properties import (
     is_structured_decomposable,
 )
 from .serialize import load, save
+from .tables import summary
 from .weights import normalise, prune
 
 __all__ = [
@@ -36,6 +39,8 @@ __all__ = [
     "check_structured_decomposable",
     "condition",
     "differentiate",
+    "from_hmmlearn",
+    "from_openfst",
     "is_compatible",
     "is_decomposable",
     "is_deterministic",
@@ -51,4 +56,9 @@ __all__ = [
     "prune",
     "quotient",
     "save",
+    "summary",
+    "to_dot",
+    "to_hmmlearn",
+    "to_openfst",
+    "to_svg",
 ]
