@@ -138,12 +138,19 @@ def compile_(
     tokenizer: Annotated[
         Path | None, typer.Option(exists=True, help="Folder of a tokenizer; default: the embedded one.")
     ] = None,
+    draw: Annotated[Path | None, typer.Option(help="Save a picture: FILE.svg, .png or .pdf.")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Compile a constraint to an automaton over tokens, and say what came out."""
     constraint = _constraint(regex, json_schema, keywords)
     loaded = load_lm()[1] if tokenizer is None else _load(AutoTokenizer, tokenizer)
-    fa = constraint.compile(Vocabulary.from_tokenizer(loaded))
+    vocab = Vocabulary.from_tokenizer(loaded)
+    fa = constraint.compile(vocab)
+    if draw is not None:
+        if draw.suffix not in (".svg", ".png", ".pdf"):
+            raise typer.BadParameter(f"--draw writes .svg, .png or .pdf, not {draw.name!r}")
+        names = ["<special>" if t is None else repr(t.decode(errors="replace")) for t in vocab.token_bytes]
+        fa.draw(names).savefig(draw)
     lengths = gcd(fa, horizon=fa.num_states).feasible_lengths()
     facts = {
         "states": fa.num_states,

@@ -137,6 +137,13 @@ def test_compile_says_what_the_automaton_is():
     assert str(fa.num_states) in run("compile", "--regex", "cat").stdout
 
 
+def test_compile_draws(tmp_path):
+    picture = tmp_path / "cat.svg"
+    assert last_json(run("compile", "--regex", "cat", "--draw", picture, "--json"))["states"] > 1
+    assert "<svg" in picture.read_text()
+    assert_refused(run("compile", "--regex", "cat", "--draw", tmp_path / "cat.txt"), 2, "cat.txt")
+
+
 def test_distill_from_corpus_to_generation(tmp_path):
     corpus, hmm = tmp_path / "corpus", tmp_path / "hmm"
     sampled = run(
