@@ -12,7 +12,6 @@ scale. Equal, by test, to ``NextToken(hmm * automaton, horizon, Real())``.
 from __future__ import annotations
 
 from collections import OrderedDict
-from contextlib import suppress
 from math import log
 from typing import Self
 
@@ -236,10 +235,14 @@ def _row_logsumexp(values: Tensor, row: Tensor, rows: int) -> Tensor:
 def pgcd(hmm: HMM, automaton: Automaton, horizon: int) -> ProductQuery:
     """Probabilistic GCD: p_hmm(next token | prefix, constraint within the budget) (Dang et al. 2026, Algorithm 1).
 
-    An ambiguous automaton is determinised if that costs few states; otherwise it stays as it is, and sequences count
-    once for each accepting path. Raises :class:`VocabularyMismatch` where HMM and automaton differ in their tokens.
+    Every accepted sequence counts once: an automaton that is not deterministic is determinised if that costs few states
+    or if it is ambiguous. Raises :class:`VocabularyMismatch` where HMM and automaton differ in their tokens,
+    :class:`TooManyStates` where an ambiguous automaton has no deterministic one of reasonable size.
     """
     if not automaton.is_deterministic:
-        with suppress(TooManyStates):
+        try:
             automaton = automaton.determinize(limit=4 * automaton.num_states + 64)
+        except TooManyStates:
+            if not automaton.is_unambiguous:
+                automaton = automaton.determinize()
     return ProductQuery(hmm, automaton, horizon)
