@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from oracle import assert_log_close, log
 
 import tractile as tt
-from tractile.errors import BudgetTooSmall, CircuitError, EvidenceError, VocabularyMismatch
+from tractile.errors import BudgetTooSmall, CircuitError, EvidenceError, TooManyStates, VocabularyMismatch
 from tractile.inference import (
     Boolean,
     Counting,
@@ -128,6 +128,26 @@ def test_lcd(fast, data):
     play(data, query, fsa, fsa, horizon, lambda rows: check_mask(query, rows, fsa))
 
 
+@pytest.mark.parametrize("kind", ["gcd", "lcd", "pgcd"])
+def test_a_token_that_no_edge_takes_ends_everything(kind):
+    """Token 1 of 3 labels no edge: never in the mask, and after it nothing is alive, whatever the state."""
+    fsa = oracle.OracleFSA(
+        [(s, v, d) for s in range(3) for v in (0, 2) for d in range(3) if (s + v + d) % 3], [0], [1], 3
+    )
+    hmm = oracle.random_hmm(np.random.default_rng(0), 2, 3)
+    queries = {
+        "gcd": lambda: tt.gcd(fsa.build(), 4),
+        "lcd": lambda: tt.lcd(fsa.build()),
+        "pgcd": lambda: ProductQuery(hmm.build(), fsa.build(), 4),
+    }
+    for prefix in itertools.product(range(3), repeat=2):
+        query = queries[kind]().start(1)
+        for v in prefix:
+            assert not query.mask()[0, 1]
+            query.advance(torch.tensor([v]))
+        assert bool(query.mask().any()) == (1 not in prefix)
+
+
 def test_gcd_with_a_cache_of_one_mask(monkeypatch):
     monkeypatch.setattr(masks, "MASK_CACHE_BYTES", 1)
     fsa = oracle.random_fsa(np.random.default_rng(5), 4, 3, False)
@@ -217,6 +237,35 @@ def test_pgcd_in_float32(data):
     hmm, fsa = data.draw(oracle.hmms(vocab_size)), data.draw(oracle.fsas(vocab_size))
     query = tt.pgcd(hmm.build(torch.float32), fsa.build(torch.float32), horizon)
     play(data, query, hmm, fsa, horizon, lambda rows: check_product(query, rows, hmm, fsa, True, 1e-5))
+
+
+def nth_from_the_end(k, first):
+    """Edges of "the k-th token before some later one is 1": 2^k states once deterministic."""
+    states = [0, *range(first, first + k)]
+    edges = [(0, 0, 0), (0, 1, 0), (0, 1, first)]
+    edges += [(s, v, d) for s, d in itertools.pairwise(states[1:]) for v in (0, 1)]
+    return edges, states[-1]
+
+
+def test_pgcd_counts_once_where_determinising_is_dear(monkeypatch):
+    """An unambiguous automaton stays as it is; an ambiguous one is determinised at any price, or refused."""
+    hmm = oracle.random_hmm(np.random.default_rng(0), 2, 2)
+    edges, last = nth_from_the_end(9, 1)
+    one = oracle.OracleFSA(edges, [0], [last], 2)
+    query = tt.pgcd(hmm.build(), one.build(), 12).start(1)
+    assert not query.automaton.is_deterministic
+    assert_log_close(query.log_lookahead(), [log((hmm.total(12) * one.best(12)).sum())])
+    more, other = nth_from_the_end(9, 20)
+    both = oracle.OracleFSA([*edges, *more], [0], [last, other], 2)
+    assert both.total(12).max() > 1
+    query = tt.pgcd(hmm.build(), both.build(), 12).start(1)
+    assert_log_close(query.log_lookahead(), [log((hmm.total(12) * both.best(12)).sum())])
+    (edges, last), (more, other) = nth_from_the_end(40, 1), nth_from_the_end(40, 50)
+    hopeless = oracle.OracleFSA([*edges, *more], [0], [last, other], 2)
+    determinize = tt.Automaton.determinize
+    monkeypatch.setattr(tt.Automaton, "determinize", lambda self, limit=1_000: determinize(self, limit))
+    with pytest.raises(TooManyStates):
+        tt.pgcd(hmm.build(), hopeless.build(), 12)
 
 
 # ---------------------------------------------------------------------------------------------------------- generic
