@@ -160,9 +160,12 @@ def condition(circuit: Circuit, evidence: EvidenceLike) -> Circuit:
         layer, (variable, *_) = circuit.layer(node), (*circuit.scope(node), -1)
         if not isinstance(layer, InputLayer):
             return None
+        if variable in known.tokens and isinstance(layer, Continuous):
+            value = known.tokens[variable]
+            return None if bool(value.isnan()) else constant(out, layer.log_density(value)[..., 0].exp())
         if variable in known.tokens:
-            value = torch.nn.functional.one_hot(known.tokens[variable][0], layer.vocab_size)
-            return constant(out, _absorbed(layer, value.to(torch.get_default_dtype())))
+            onehot = torch.nn.functional.one_hot(known.tokens[variable][0], layer.vocab_size)
+            return constant(out, _absorbed(layer, onehot.to(torch.get_default_dtype())))
         if variable in known.weights:
             new = weighted.setdefault(id(layer), _weighted(layer, known.weights[variable][:, 0]))
             return out.input(new, variable)

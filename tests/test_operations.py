@@ -244,6 +244,18 @@ def test_condition(data):
     assert_same(circuit, expected.sum(tuple(observed)))
 
 
+def test_condition_on_a_real_number():
+    c = tt.Circuit()
+    x = c.input(Gaussian(torch.tensor([0.0, 2.0]), torch.tensor([1.0, 0.5])), 0)
+    y = c.input(Categorical(torch.tensor([[0.4, 0.6], [0.1, 0.9]])), 1)
+    c.sum(Sum(Dense(torch.tensor([[0.3, 0.7]]))), c.product(Hadamard(), x, y))
+    given_x = ops.condition(c, {0: 1.5})
+    assert given_x.variables == (1,)
+    expected = [tt.log_marginal(c, {0: 1.5, 1: v}).item() for v in range(2)]
+    assert_log_close(log(table(given_x)), expected, 1e-6)
+    assert ops.condition(c, {0: float("nan")}).variables == (0, 1)
+
+
 def test_condition_takes_one_row():
     circuit = oracle.random_plan(np.random.default_rng(0), 0, {0: 2}).build()
     with pytest.raises(EvidenceError, match="one row"):
