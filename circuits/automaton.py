@@ -59,14 +59,17 @@ class Automaton(Chain):
             raise ShapeError(f"Automaton: a state lies outside 0 … {num_states - 1}")
         if len(triples) and int(triples[:, 1].min()) < 0:
             raise ShapeError("Automaton: a transition has a negative token class")
-        triples = torch.unique(triples, dim=0) if len(triples) else triples
+        classes = int(triples[:, 1].max()) + 1 if len(triples) else 1
+        packed = torch.unique(
+            (triples[:, 0] * classes + triples[:, 1]) * num_states + triples[:, 2]
+        )  # sorted
+        rest = packed // num_states
+        triples = torch.stack([rest // classes, rest % classes, packed % num_states], 1)
         key = triples[:, 0] * num_states + triples[:, 2]
         pairs, edge = torch.unique(key, return_inverse=True)
         self.edge_source, self.edge_target = pairs // num_states, pairs % num_states
         edges, every = len(pairs), torch.arange(max(1, len(pairs)))
-        if (
-            not edges
-        ):  # an automaton without edges accepts at most the empty sequence: one edge with an empty label
+        if not edges:  # at most the empty sequence is accepted: one edge with an empty label
             self.edge_source = self.edge_target = torch.zeros(1, dtype=torch.long)
         labels = Labels(edge, triples[:, 1], _ints(token_class), max(1, edges))
         left = Incidence(self.edge_source, every, (num_states, max(1, edges)))
@@ -132,7 +135,7 @@ class Automaton(Chain):
     @property
     def num_edges(self) -> int:
         """E: pairs of states with at least one token between them."""
-        return len(torch.unique(self.transitions[:, [0, 2]], dim=0)) if len(self.transitions) else 0
+        return len(self.edge_source) if len(self.transitions) else 0
 
     @property
     def start_states(self) -> list[int]:
@@ -147,8 +150,8 @@ class Automaton(Chain):
     @property
     def is_deterministic(self) -> bool:
         """Whether there is one start state and at most one transition for each state and token."""
-        moves = self.transitions[:, :2]
-        return len(self.start_states) == 1 and len(torch.unique(moves, dim=0)) == len(moves)
+        moves = self.transitions[:, :2]  # sorted
+        return len(self.start_states) == 1 and not bool((moves[1:] == moves[:-1]).all(1).any())
 
     @property
     def is_unambiguous(self) -> bool:
