@@ -9,7 +9,7 @@ For each constraint, proposal, potential and number k of particles, over repeate
 log Z is from four large P-GCD runs, printed with the table. Constraints: the continuation of the prompt contains one
 word, or two in any order, within 24 tokens.
 
-    python benchmarks/proposals.py [--smoke] [--repeats N] [--hmm DIRECTORY]
+    python benchmarks/proposals.py [--smoke] [--repeats N] [--truth K] [--hmm DIRECTORY]
 
 Runs on the embedded model with the embedded HMM, and on stories260K if TRACTILE_SHARED (by default ../shared) has it:
 an HMM is then distilled for it first, and kept in build/.
@@ -19,6 +19,7 @@ import argparse
 import math
 import os
 import statistics
+import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -39,7 +40,9 @@ from tractile.inference.smc import (
     Potential,
     PrefixPotential,
     Proposal,
+    systematic,
 )
+from tractile.inference.smc.sampler import Sampler
 
 PROMPT = "Once upon a time, there was a"
 BUDGET = 24
@@ -68,19 +71,9 @@ class Task:
     def log_evidences(self, method: str, particles: int, seeds: range) -> list[float]:
         """log Ẑ of each run."""
         proposal, potential = METHODS[method]
+        sampler = Sampler(self.lm, self.fa, self.hmm, proposal, potential, systematic, 0.5, BUDGET)
         return [
-            tt.smc(
-                self.lm,
-                PROMPT,
-                self.fa,
-                proposal,
-                self.hmm,
-                particles=particles,
-                max_new_tokens=BUDGET,
-                seed=seed,
-                potential=potential,
-            ).log_evidence
-            for seed in seeds
+            sampler.run(PROMPT, particles, torch.Generator().manual_seed(seed)).log_evidence for seed in seeds
         ]
 
 
@@ -112,6 +105,7 @@ def table(task: Task, sizes: list[int], repeats: int, truth_particles: int) -> s
     ]
     for method in METHODS:
         cells = [cell(task.log_evidences(method, k, range(repeats)), truth) for k in sizes]
+        print(method, cells, file=sys.stderr, flush=True)
         lines.append(f"| {method} | " + " | ".join(cells) + " |")
     return "\n".join(lines)
 
@@ -147,10 +141,11 @@ def main() -> None:
     parser.add_argument(
         "--hmm", help="a saved HMM of stories260K (examples/distill_hmm.py makes a better one)"
     )
+    parser.add_argument("--truth", type=int, default=2048, help="particles of the runs that tell the truth")
     arguments = parser.parse_args()
     disable_progress_bar()
     sizes, repeats, truth_particles = (
-        ([1, 4], 2, 64) if arguments.smoke else ([1, 4, 16, 64], arguments.repeats, 2048)
+        ([1, 4], 2, 64) if arguments.smoke else ([1, 4, 16, 64], arguments.repeats, arguments.truth)
     )
     model, tokenizer = load_lm()
     models = {
