@@ -102,6 +102,29 @@ def test_generating_past_the_budget_gives_end_of_sequence(model):
             assert tokens.index(EOS) < 4
 
 
+def test_out_of_budget_without_an_end_only_end_of_sequence_is_offered(model):
+    """An automaton that also accepts a text without its end: the budget may be used up before the end."""
+    open_ended = as_automaton(Fsa(EDGES, 0, [2, 3], V, EOS))
+    processor = tt.ConstraintLogitsProcessor(open_ended, max_new_tokens=4)
+    outputs = generate(model, processor, max_new_tokens=20, do_sample=True, num_return_sequences=20)
+    assert all(map(satisfied, outputs))
+    assert {tokens.index(EOS) for tokens in outputs} >= {3, 4}
+
+
+@pytest.mark.parametrize("hmm", [None, HMM], ids=["gcd", "pgcd"])
+def test_a_lost_row_is_offered_end_of_sequence_alone(hmm):
+    """Beam search fills up with beams of score −∞; they must not disturb the others, nor produce nan."""
+    processor = tt.ConstraintLogitsProcessor(as_automaton(FSA), hmm, max_new_tokens=7)
+    logits = torch.randn(2, V, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    processor(torch.tensor([[1], [1]]), logits)
+    only_end = [v == EOS for v in range(V)]
+    for rows, lost in [([[1, 9], [1, 3]], 0), ([[1, 3, 4], [1, 9, 3]], 1), ([[1, 3, 4, 5], [1, 9, 3, 9]], 1)]:
+        scores = processor(torch.tensor(rows), logits)
+        assert scores[lost].isfinite().tolist() == only_end
+        expected = truth(rows[1 - lost][1:], 7, logits[1 - lost], hmm)
+        torch.testing.assert_close(scores[1 - lost], expected, rtol=1e-6, atol=1e-6)
+
+
 def test_a_processor_can_be_used_again(model):
     processor = tt.ConstraintLogitsProcessor(as_automaton(FSA), max_new_tokens=8)
     first = generate(model, processor, do_sample=True, max_new_tokens=8)

@@ -170,24 +170,28 @@ def test_bad_input():
         tt.TransformersLM(llama(), None, 0.0)
 
 
-def test_a_real_model_with_its_tokenizer(shared_dir):
-    path = shared_dir / "models" / "stories260K"
-    model, tokenizer = AutoModelForCausalLM.from_pretrained(path), AutoTokenizer.from_pretrained(path)
+@pytest.mark.parametrize("name", ["embedded", "stories260K"])
+def test_a_real_model_with_its_tokenizer(name, request):
+    if name == "embedded":
+        path = tt.embedded.LM_PATH
+    else:
+        path = request.getfixturevalue("shared_dir") / "models" / name
+    model, tokenizer = AutoModelForCausalLM.from_pretrained(path).float(), AutoTokenizer.from_pretrained(path)
     lm = tt.TransformersLM(model, tokenizer)
+    assert (lm.vocab_size, lm.eos_token_id) == (len(tokenizer), tokenizer.eos_token_id)
     prompts = ["Once upon a time, there was a", "The dog", ""]
     lm.start(prompts)
     expected = torch.stack(
         [plain(model, tokenizer(p).input_ids or [tokenizer.bos_token_id]) for p in prompts]
     )
     torch.testing.assert_close(lm.log_probs(), expected, rtol=1e-3, atol=1e-3)
-    assert (lm.vocab_size, lm.eos_token_id) == (512, 2)
     # A continuation keeps the space that a decoder drops at the beginning of a text.
-    ids = tokenizer(" there was a dog.", add_special_tokens=False).input_ids
-    whole = tokenizer("Once upon a time, there was a dog.", add_special_tokens=False).input_ids
-    assert tokenizer.decode(whole) == "Once upon a time, there was a dog."
-    half = len(whole) // 2
-    assert tokenizer.decode(whole[:half]) + lm.decode(whole[half:]) == tokenizer.decode(whole)
-    assert lm.decode([*ids, 2]) == lm.decode(ids)
+    text = "Once upon a time, there was a dog."
+    whole = tokenizer(text, add_special_tokens=False).input_ids
+    texts = [tokenizer.decode(whole[:i]) + lm.decode(whole[i:]) for i in range(1, len(whole))]
+    assert texts == [tokenizer.decode(whole)] * len(texts)
+    assert any(lm.decode(whole[i:]).startswith(" ") for i in range(len(whole)))
+    assert lm.decode([*whole, tokenizer.eos_token_id]) == lm.decode(whole)
     assert lm.decode([]) == ""
 
 

@@ -173,6 +173,9 @@ def test_lookahead_potential_is_the_lookahead_of_the_token():
 def test_no_random_number_draws_an_impossible_token(monkeypatch, uniform):
     probs = torch.tensor([[0.0, 0.3, 0.0, 0.7, 0.0], [0.0] * 5, [1e-8, 0, 0, 0, 1 - 1e-8]]).double()
     probs[1, 2] = 1e-300
+    odd_totals = torch.rand(1000, 5, dtype=torch.float64, generator=torch.Generator().manual_seed(0)) * 2
+    odd_totals[:, [0, 4]] = 0
+    probs = torch.cat([probs, odd_totals])
     monkeypatch.setattr(torch, "rand", lambda n, *_, **kw: torch.full((n, 1), uniform, dtype=kw["dtype"]))
     tokens = draw_tokens(probs, torch.Generator())
     assert bool((probs.gather(1, tokens[:, None]) > 0).all())

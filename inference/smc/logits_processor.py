@@ -49,10 +49,9 @@ class ConstraintLogitsProcessor:
         self._strength = strength
         self._seen: Int[Tensor, "rows length"] | None = None
         self._prompt_length = 0
-        # Of each row: the tokens allowed, whether it has ended, whether it has left the constraint.
+        # Of each row: the tokens allowed, and whether it has left the constraint (padding after its end, a lost beam).
         self._allowed: Bool[Tensor, "rows vocab"]
-        self._finished: Bool[Tensor, " rows"]
-        self._dead: Bool[Tensor, " rows"]
+        self._left: Bool[Tensor, " rows"]
 
     def reset(self) -> None:
         """Take the rows of the next call as prompts."""
@@ -85,8 +84,7 @@ class ConstraintLogitsProcessor:
             self._begin(ids)
         elif ids.shape[1] == seen.shape[1] + 1 and (parents := _parents(seen, ids[:, :-1])) is not None:
             self._query.select(parents)
-            self._allowed, self._finished = self._allowed[parents], self._finished[parents]
-            self._dead = self._dead[parents]
+            self._allowed, self._left = self._allowed[parents], self._left[parents]
             self._append(ids[:, -1])
         else:
             self._begin(ids[:, : self._prompt_length])
@@ -97,24 +95,21 @@ class ConstraintLogitsProcessor:
     def _begin(self, prompts: Int[Tensor, "rows length"]) -> None:
         self._prompt_length = prompts.shape[1]
         self._query.start(len(prompts))
-        self._dead = torch.zeros(len(prompts), dtype=torch.bool)
-        self._finished = torch.zeros_like(self._dead)
+        self._left = torch.zeros(len(prompts), dtype=torch.bool)
         self._allowed = self._query.mask().cpu()
 
     def _append(self, tokens: Int[Tensor, " rows"]) -> None:
-        """One token more. Finished rows hold padding, dead ones (beams of score −∞) anything: it is not followed."""
-        tokens = torch.where(self._finished, self._eos, tokens)
-        self._dead |= ~self._allowed.gather(1, tokens[:, None])[:, 0]
-        self._finished |= tokens == self._eos
-        if bool(self._dead.any()):
-            tokens = torch.where(self._dead, self._query.mask().cpu().int().argmax(dim=1), tokens)
+        """One token more; rows that have left the constraint go anywhere, and are offered end-of-sequence alone."""
+        self._left = self._left | ~self._allowed.gather(1, tokens[:, None])[:, 0]
+        if bool(self._left.any()):
+            tokens = torch.where(self._left, self._query.mask().cpu().int().argmax(dim=1), tokens)
         self._query.advance(tokens)
         self._allowed = self._query.mask().cpu()
         self._allowed[self._over()] = torch.arange(self._allowed.shape[1]) == self._eos
 
     def _over(self) -> Bool[Tensor, " rows"]:
-        """Rows in which only end-of-sequence remains: finished, dead, or out of budget."""
-        return self._finished | self._dead | (self._query.remaining.cpu() <= 0)
+        """Rows in which only end-of-sequence remains."""
+        return self._left | (self._query.remaining.cpu() <= 0)
 
 
 def _parents(seen: Int[Tensor, "rows length"], prefixes: Int[Tensor, "rows length"]) -> Tensor | None:

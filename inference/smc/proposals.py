@@ -177,7 +177,6 @@ def draw_tokens(probs: Float[Tensor, "rows vocab"], generator: Generator) -> Int
     CPU, so one seed means one result on any device.
     """
     cumulative = probs.cumsum(dim=1, dtype=torch.float64)
-    total = cumulative[:, -1:]
     uniform = torch.rand(len(probs), 1, dtype=torch.float64, generator=generator).to(probs.device)
-    point = torch.minimum(uniform * total, torch.nextafter(total, torch.zeros_like(total)))
+    point = uniform * cumulative[:, -1:]  # below the total: uniform is at most 1 − 2⁻⁵³
     return torch.searchsorted(cumulative, point, right=True)[:, 0].clamp(max=probs.shape[1] - 1)
