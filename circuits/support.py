@@ -16,12 +16,14 @@ from jaxtyping import Bool, Int
 from torch import Tensor
 
 from ..errors import CircuitError
-from ..layers import Constant, InputLayer, Kronecker, Sum
+from ..layers import Constant, InputLayer, Kronecker, Operator, Sum
 from .automaton import Automaton
 from .chain import Chain
 from .circuit import Circuit
+from .rewrite import table
 
 Units = Bool[Tensor, " units"]
+LIMIT = 1 << 26  # entries of one operator or input layer, written out
 
 
 class Supports:
@@ -30,7 +32,7 @@ class Supports:
     def __init__(self, circuit: Circuit) -> None:
         self.circuit, self.exact = circuit, True
         self.operators = {
-            n: [op.dense() > 0 for op in layer.operators]
+            n: [_positive(op) for op in layer.operators]
             for n in circuit.nodes()
             if isinstance(layer := circuit.layer(n), Sum)
         }
@@ -63,11 +65,9 @@ class Supports:
             self.possible[node], self.values[node] = torch.ones(1, dtype=torch.bool), {}
         elif isinstance(layer, InputLayer):
             (variable,) = self.circuit.scope(node)
-            units = torch.Size(layer.unit_dims).numel()
-            table = (
-                layer.dense() > 0 if layer.vocab_size else torch.ones(units, 1, dtype=torch.bool)
-            )  # a density
-            self.possible[node], self.values[node] = table.any(1), {variable: table}
+            densities = torch.ones(layer.num_units, 1, dtype=torch.bool)
+            values = _positive(layer) if layer.vocab_size else densities
+            self.possible[node], self.values[node] = values.any(1), {variable: values}
         elif node in self.operators:
             terms = list(zip(self.operators[node], children, strict=True))
             self.possible[node] = _any([_product(m, self.possible[c][:, None])[:, 0] for m, c in terms])
@@ -163,9 +163,8 @@ def check_unambiguous(chain: Chain) -> None:
         if not chain.is_unambiguous:
             raise CircuitError(f"{chain!r} is not unambiguous: determinise it")
         return
-    left, right = chain.left.dense() > 0, chain.right.dense() > 0
-    table = chain.inputs.dense() > 0
-    meet = _product(table, table.T)  # pairs of units with a common token
+    left, right, tokens = _positive(chain.left), _positive(chain.right), _positive(chain.inputs)
+    meet = _product(tokens, tokens.T)  # pairs of units with a common token
 
     def ahead(pairs: Tensor) -> Tensor:  # pairs of states → pairs of units → pairs of states, one token later
         return _product(_product(right.T, _product(_product(left.T, pairs), left) & meet), right)
@@ -173,7 +172,7 @@ def check_unambiguous(chain: Chain) -> None:
     def behind(pairs: Tensor) -> Tensor:
         return _product(_product(left, _product(_product(right, pairs), right.T) & meet), left.T)
 
-    initial, final = (flatten(vectors) > 0 for vectors in (chain.initial, chain.final))
+    initial, final = (flatten(vectors).cpu() > 0 for vectors in (chain.initial, chain.final))
     forward = _closure(initial[:, None] & initial[None], ahead)
     backward = _closure(final[:, None] & final[None], behind)
     states = forward & behind(backward) & ~torch.eye(len(initial), dtype=torch.bool)
@@ -184,6 +183,15 @@ def check_unambiguous(chain: Chain) -> None:
             raise CircuitError(
                 f"{chain!r} is not unambiguous: two paths of one sequence are in {what} {pair[0]} and {pair[1]}"
             )
+
+
+def _positive(part: Operator | InputLayer) -> Bool[Tensor, "rows cols"]:
+    """Where an operator or a table has weight; :class:`CircuitError` where it is too large to be written out."""
+    rows, cols = part.shape if isinstance(part, Operator) else (part.num_units, part.vocab_size)
+    if rows * cols > LIMIT:
+        raise CircuitError(f"support analysis: {part!r} has {rows:,} × {cols:,} entries, too many to decide")
+    dense = part.dense() if isinstance(part, Operator) else table(part, "support analysis").flatten(0, -2)
+    return dense.cpu() > 0
 
 
 def flatten(vectors: tuple[Tensor, ...]) -> Tensor:

@@ -22,6 +22,7 @@ from torch import Tensor
 
 from ..circuits.chain import Chain
 from ..circuits.circuit import Circuit
+from ..circuits.rewrite import table
 from ..errors import CircuitError, EvidenceError
 from ..layers import Constant, Continuous, InputLayer, Kronecker, Operator, RowKron, Sum
 from . import messages
@@ -164,8 +165,9 @@ def _top_down(
     root = semiring.log(values[circuit.root]).flatten().expand(evidence.batch)
     if isinstance(semiring, Real) and bool((root == -torch.inf).any()):
         return _top_down(circuit, Log(), evidence, rows, choose, place)  # exact over any range
+    rows = rows.to(root.device)
     asked: dict[int, list[tuple[Tensor, Tensor]]] = {
-        circuit.root: [(torch.arange(len(rows)), torch.zeros_like(rows))]
+        circuit.root: [(torch.arange(len(rows), device=rows.device), torch.zeros_like(rows))]
     }
     chosen: dict[int, Tensor] = {}
 
@@ -203,7 +205,7 @@ def _top_down(
 
 def _rows(op: Operator, unit: Int[Tensor, " rows"]) -> Float[Tensor, "rows cols"]:
     """Rows of an operator, written out."""
-    out = torch.ones(len(unit), 1, dtype=torch.float64)
+    out = torch.ones(len(unit), 1, dtype=torch.float64, device=unit.device)
     leaves = op.leaves()
     for leaf, index in zip(
         leaves, torch.unravel_index(unit, [leaf.shape[0] for leaf in leaves]), strict=True
@@ -245,7 +247,7 @@ def _input_values(
         return _placed(layer, unit, seen, place)
     if seen is not None:
         return seen
-    weights = log_weights(evidence, variable, layer.vocab_size)
+    weights = log_weights(evidence, variable, layer.vocab_size).to(unit.device)
     return choose(_table_rows(layer, unit).log() + (weights[rows] if len(weights) > 1 else weights))
 
 
@@ -254,7 +256,7 @@ def _table_rows(layer: InputLayer, unit: Tensor) -> Float[Tensor, "rows vocab"]:
     if isinstance(layer, RowKron):
         size = layer.b.num_units
         return _table_rows(layer.a, unit // size) * _table_rows(layer.b, unit % size)
-    return layer.dense()[unit]
+    return table(layer, "decode").flatten(0, -2)[unit]
 
 
 def _in_order(

@@ -177,3 +177,12 @@ def test_units_that_nothing_uses_do_not_count():
     c.sum(Sum(Dense(torch.ones(1, 2))), overlap)
     with pytest.raises(CircuitError, match=r"node 4 .* unit 0 in nodes 3 and 3 overlap"):
         properties.check_deterministic(c)
+
+
+def test_what_is_too_large_to_analyse_is_said_not_tried():
+    hmm = tt.HMM.random(100, 10)
+    product = hmm * hmm * hmm  # its transition has 10¹² entries
+    with pytest.raises(CircuitError, match="too many to decide"):
+        properties.check_deterministic(product)
+    assert not properties.is_deterministic(product)
+    assert tt.power(product, 2).cut_dims == (100,) * 6
