@@ -16,7 +16,7 @@ import tractile as tt
 from tractile.errors import CircuitError, EvidenceError
 from tractile.inference import Boolean, Counting, Log, MaxProduct, MinPlus, Real
 
-FEW = settings(max_examples=30, deadline=None)
+FEW = settings(max_examples=25, deadline=None)
 SEMIRINGS = {
     "real": (Real, "total"),
     "log": (Log, "total"),
