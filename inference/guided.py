@@ -118,10 +118,9 @@ class ProductQuery(MaskQuery):
         labels = [self._label(e) for e in edges]
         is_wide = torch.tensor([emission is self._emission for _, emission in labels], dtype=torch.bool)
         lines = is_wide.repeat_interleave(torch.tensor(sizes, dtype=torch.long))
-        wide = iter(
-            (columns[lines] @ self._emission.T).split([n for n, w in zip(sizes, is_wide, strict=True) if w])
-        )
-        begin = 0
+        heights = [n for n, w in zip(sizes, is_wide.tolist(), strict=True) if w]
+        wide = iter((columns[lines] @ self._emission.T).split(heights))
+        begin, at = 0, tuple[Tensor, ...]()
         for size, (tokens, emission) in zip(sizes, labels, strict=True):
             here, begin = slice(begin, begin + size), begin + size
             if emission is self._emission:  # every token was scored, whether in the label or not
