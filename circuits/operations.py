@@ -35,7 +35,17 @@ from .chain import Chain
 from .circuit import Circuit
 from .product import Model, multiply
 from .properties import check_decomposable, check_deterministic, check_smooth
-from .rewrite import Factor, constant, copy_node, kron, read_product, rewrite, table, write_product
+from .rewrite import (
+    Factor,
+    check_circuit,
+    constant,
+    copy_node,
+    kron,
+    read_product,
+    rewrite,
+    table,
+    write_product,
+)
 from .support import flatten
 
 EvidenceLike = Any
@@ -110,6 +120,8 @@ def mixture(weights: Float[Tensor, " circuits"] | Sequence[float], circuits: Seq
         raise ShapeError(
             f"mixture: {len(circuits)} circuits need as many floating-point weights, not {tuple(weights.shape)}"
         )
+    for circuit in circuits:
+        check_circuit(circuit, "mixture")
     if any(circuit.vocab_sizes() != circuits[0].vocab_sizes() for circuit in circuits):
         shown = [circuit.vocab_sizes() for circuit in circuits]
         raise CircuitError(f"mixture: not smooth: the circuits have variables (and values) {shown}")
@@ -150,10 +162,10 @@ def condition(circuit: Circuit, evidence: EvidenceLike) -> Circuit:
     """
     from ..inference.evidence import as_evidence
 
+    _check_variables(circuit, frozenset(), "condition")
     known = as_evidence(evidence, circuit.vocab_sizes())
     if known.batch > 1:
         raise EvidenceError(f"condition: evidence of one row, not of {known.batch}")
-    _check_variables(circuit, frozenset(), "condition")
     weighted: dict[int, InputLayer] = {}
 
     def change(node: int, out: Circuit, done: dict[int, int]) -> int | None:
@@ -175,6 +187,7 @@ def condition(circuit: Circuit, evidence: EvidenceLike) -> Circuit:
 
 
 def _check_variables(circuit: Circuit, variables: frozenset[int], operation: str) -> None:
+    check_circuit(circuit, operation)
     check_smooth(circuit)
     check_decomposable(circuit)
     unknown = sorted(variables - circuit.scope(circuit.root))
@@ -214,6 +227,7 @@ def differentiate(circuit: Circuit, node: int) -> Circuit:
     A smooth and decomposable circuit is linear in each node, so c = Σ_u node_u · (∂ c / ∂ node_u) plus what does not pass
     through the node (Darwiche 2003). Raises :class:`CircuitError` for a node that is not below the root.
     """
+    check_circuit(circuit, "differentiate")
     check_smooth(circuit)
     check_decomposable(circuit)
     above = nx.ancestors(circuit.graph, node) & set(circuit.nodes()) if node in circuit.graph else set()

@@ -7,7 +7,7 @@
     omni-compatible            no product is over a sum of several variables: compatible with every circuit
     deterministic              for each x a sum adds at most one term: maxima, powers, entropies are one contraction
 
-Determinism is decided by :mod:`tractile.circuits.support`.
+Determinism is decided by :mod:`tractile.circuits.support`. The properties of a chain are those of its unrolled circuit.
 """
 
 from __future__ import annotations
@@ -90,22 +90,22 @@ def check_deterministic(model: Circuit | Chain) -> None:
         Supports(model).check_deterministic()
 
 
-def is_smooth(circuit: Circuit) -> bool:
+def is_smooth(circuit: Circuit | Chain) -> bool:
     """Whether every sum's children share their scope."""
     return _holds(check_smooth, circuit)
 
 
-def is_decomposable(circuit: Circuit) -> bool:
+def is_decomposable(circuit: Circuit | Chain) -> bool:
     """Whether every product's children have disjoint scopes."""
     return _holds(check_decomposable, circuit)
 
 
-def is_structured_decomposable(circuit: Circuit) -> bool:
+def is_structured_decomposable(circuit: Circuit | Chain) -> bool:
     """Whether the circuit is decomposable and products over one scope all split it alike."""
     return _holds(check_structured_decomposable, circuit)
 
 
-def is_omni_compatible(circuit: Circuit) -> bool:
+def is_omni_compatible(circuit: Circuit | Chain) -> bool:
     """Whether the circuit, a mixture of fully factorised parts, can be multiplied by any smooth and decomposable one."""
     return _holds(check_omni_compatible, circuit)
 
@@ -128,7 +128,7 @@ def is_compatible(a: Circuit, b: Circuit) -> bool:
 
 def _holds(check: Callable[..., None], model: Circuit | Chain) -> bool:
     try:
-        check(model)
+        check(model.unroll(2) if isinstance(model, Chain) and check is not check_deterministic else model)
     except CircuitError:
         return False
     return True

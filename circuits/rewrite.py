@@ -53,6 +53,12 @@ def rewrite(circuit: Circuit, change: Change, out: Circuit | None = None) -> Cir
     return out
 
 
+def check_circuit(model: object, operation: str) -> None:
+    """Raise :class:`CircuitError` for what is no circuit, such as a chain, whose variables have no numbers of their own."""
+    if not isinstance(model, Circuit):
+        raise CircuitError(f"{operation}: takes a Circuit, not {model!r}; unroll(n) makes one of a chain")
+
+
 def constant(out: Circuit, weight: Tensor) -> int:
     """A node over no variable whose units have these weights."""
     return out.sum(Sum(Joint(weight[..., None], weight.ndim)), out.input(Constant()))

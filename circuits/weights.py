@@ -37,7 +37,7 @@ from ..layers.joint import Joint
 from ..layers.table import Table
 from .circuit import Circuit
 from .properties import check_decomposable, check_smooth
-from .rewrite import kron, rewrite, table
+from .rewrite import check_circuit, kron, rewrite, table
 from .support import Supports
 
 Index = tuple[Tensor, ...]  # the units kept along each unit axis
@@ -50,6 +50,7 @@ def normalise(circuit: Circuit) -> Circuit:
     """
     from ..inference import Evidence, Real, messages
 
+    check_circuit(circuit, "normalise")
     semiring: Any = Real()
     values = messages.upward(circuit, semiring, Evidence(1))
     log_z = {n: semiring.log(v)[..., 0].expand(circuit.unit_dims(n)) for n, v in values.items()}
@@ -96,6 +97,7 @@ def prune(circuit: Circuit) -> Circuit:
     An axis of units loses an index where no unit along it is used. For an automaton, see ``Automaton.trim``. Raises
     :class:`CircuitError` where the circuit is zero everywhere.
     """
+    check_circuit(circuit, "prune")
     check_smooth(circuit)
     check_decomposable(circuit)
     used = Supports(circuit).used()

@@ -367,3 +367,43 @@ def test_prune_a_product_with_an_automaton():
     )
     circuit = (hmm.build() * fsa.build()).unroll(3)
     assert_same(prune(circuit), hmm.total(3) * fsa.total(3))
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_operations_on_products_of_chains(seed):
+    """Two unit axes everywhere: Kronecker operators, row-wise Kronecker inputs, messages of a product."""
+    rng = np.random.default_rng(seed)
+    hmm = oracle.random_hmm(rng, 2, 3)
+    fsa = oracle.OracleFSA([(0, 0, 0), (0, 1, 1), (0, 2, 0), (1, 0, 0), (1, 2, 1), (1, 1, 1)], [0], [0, 1], 3)
+    circuit, total = (hmm.build() * fsa.build()).unroll(3), hmm.total(3) * fsa.total(3)
+    assert_same(normalise(circuit), total / total.sum())
+    soft = rng.random(3)
+    conditioned = ops.condition(circuit, {0: torch.tensor(soft), 2: 1})
+    assert_same(conditioned, (total * soft[:, None, None])[:, :, 1])
+    assert_same(prune(conditioned), table(conditioned))
+    assert_same(ops.marginalise(circuit, [0, 1]), total.sum((0, 1)))
+    assert_same(circuit * ops.marginalise(circuit, [1]), total * total.sum(1)[:, None, :])
+    assert_same(ops.mixture([0.5, 2.0], [circuit, circuit]), 2.5 * total)
+    inputs = [n for n in circuit.nodes() if circuit.scope(n) == {1} and not circuit.children(n)]
+    context = ops.differentiate(circuit, inputs[0])
+    assert context.unit_dims(context.root) == circuit.unit_dims(inputs[0])
+    again = tt.Circuit()
+    outside = ops.rewrite(context, lambda *_: None, again).root
+    whole = again.product(Hadamard(), outside, again.input(circuit.layer(inputs[0]), 1))
+    units = math.prod(circuit.unit_dims(inputs[0]))
+    again.sum(Sum(Dense(torch.ones(1, units, dtype=torch.float64))), whole)
+    assert_same(again, total)  # every path passes through the input: c = Σ_u node_u ∂c/∂node_u
+
+
+def test_chains_have_no_variables_by_number():
+    hmm = tt.HMM.random(2, 2)
+    for operation in (
+        lambda: ops.marginalise(hmm, [0]),
+        lambda: ops.condition(hmm, {0: 1}),
+        lambda: ops.mixture([0.5, 0.5], [hmm, hmm]),
+        lambda: ops.differentiate(hmm, 0),
+        lambda: normalise(hmm),
+        lambda: prune(hmm),
+    ):
+        with pytest.raises(CircuitError, match=r"unroll\(n\) makes one of a chain"):
+            operation()

@@ -186,3 +186,10 @@ def test_what_is_too_large_to_analyse_is_said_not_tried():
         properties.check_deterministic(product)
     assert not properties.is_deterministic(product)
     assert tt.power(product, 2).cut_dims == (100,) * 6
+
+
+def test_chains_have_the_properties_of_their_unrolled_circuits():
+    hmm = tt.HMM.random(2, 2)
+    assert properties.is_smooth(hmm)
+    assert properties.is_structured_decomposable(hmm)
+    assert not properties.is_omni_compatible(hmm)
