@@ -82,7 +82,7 @@ def smallest_budget(fa: tt.Automaton, horizon: int) -> int:
 
 
 def refuses(
-    lm: Any, prompt: str, fa: tt.Automaton, method: str, least: int, settings: dict[str, Any]
+    lm: Any, prompt: str, name: str, fa: tt.Automaton, method: str, least: int, settings: dict[str, Any]
 ) -> None:
     """Raise unless one token less than ``least`` is refused, with the right need, before the model is called."""
     before, needed = lm.calls, None
@@ -92,7 +92,7 @@ def refuses(
         needed = error.needed
     if needed != least or lm.calls != before:
         raise RuntimeError(
-            f"a budget of {least - 1}: needed={needed}, {lm.calls - before} calls of the model"
+            f"{name}, a budget of {least - 1}: needed={needed}, {lm.calls - before} calls of the model"
         )
 
 
