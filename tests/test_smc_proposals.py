@@ -61,7 +61,7 @@ def assert_properly_weighted(proposal, step, truth):
     for token in range(V):
         p = float(truth.log_probs[0, token].exp()) * bool(truth.mask[0, token])
         q = float(log_q[0, token].exp())
-        weight = float(proposal.log_weight(step, log_q, torch.tensor([token])).exp())
+        weight = float(proposal.log_weight(step, log_q[:, token], torch.tensor([token])).exp())
         assert q * weight == pytest.approx(p, rel=1e-10, abs=1e-300), token
         assert not p or q > 0
 
@@ -124,7 +124,9 @@ def test_tokens_are_drawn_from_the_belief(proposal):
     step = step_after(query, (0, 1))
     q = proposal.belief(step).softmax(-1)[0].double()
     many = Step(step.log_probs.expand(rows, -1), _Repeated(query, rows), step.prefixes.expand(rows, -1))
-    tokens, _ = proposal.draw(many, torch.Generator().manual_seed(1))
+    tokens, log_weight = proposal.draw(many, torch.Generator().manual_seed(1))
+    expected_weight = proposal.log_weight(many, q.log()[tokens], tokens)
+    torch.testing.assert_close(log_weight, expected_weight, rtol=1e-9, atol=1e-9)
     counts = torch.bincount(tokens, minlength=V).double()
     expected = rows * q
     assert counts[q == 0].sum() == 0
@@ -177,7 +179,8 @@ def test_no_random_number_draws_an_impossible_token(monkeypatch, uniform):
     odd_totals[:, [0, 4]] = 0
     probs = torch.cat([probs, odd_totals])
     monkeypatch.setattr(torch, "rand", lambda n, *_, **kw: torch.full((n, 1), uniform, dtype=kw["dtype"]))
-    tokens = draw_tokens(probs, torch.Generator())
+    tokens, totals = draw_tokens(probs, torch.Generator())
+    torch.testing.assert_close(totals, probs.sum(dim=1))
     assert bool((probs.gather(1, tokens[:, None]) > 0).all())
 
 

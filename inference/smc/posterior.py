@@ -131,7 +131,8 @@ class Posterior:
         """``n`` particles drawn with replacement by weight."""
         accepted = self.accepted
         weights = torch.tensor([p.weight for p in accepted], dtype=torch.float64).expand(n, -1)
-        return [accepted[i] for i in draw_tokens(weights, torch.Generator().manual_seed(seed)).tolist()]
+        drawn, _ = draw_tokens(weights, torch.Generator().manual_seed(seed))
+        return [accepted[i] for i in drawn.tolist()]
 
     def to_dict(self) -> dict[str, Any]:
         """The run as plain JSON values; a log of zero is null."""

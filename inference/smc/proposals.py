@@ -95,18 +95,20 @@ class Tabular(Proposal):
         """log q up to a constant for each row."""
 
     def draw(self, step: Step, generator: Generator) -> tuple[Int[Tensor, " rows"], Float[Tensor, " rows"]]:
-        log_q = torch.log_softmax(self.belief(step), dim=-1)  # nan in a row without any mass
-        tokens = draw_tokens(log_q.exp().nan_to_num(nan=0.0), generator)
+        belief = self.belief(step)
+        top = belief.amax(dim=1, keepdim=True).clamp(
+            min=torch.finfo(belief.dtype).min
+        )  # finite without any mass too
+        tokens, total = draw_tokens((belief - top).exp_(), generator)
+        log_q = belief.gather(1, tokens[:, None])[:, 0].double() - top[:, 0].double() - total.log()
         return tokens, self.log_weight(step, log_q, tokens)
 
     def log_weight(
-        self, step: Step, log_q: Float[Tensor, "rows vocab"], tokens: Int[Tensor, " rows"]
+        self, step: Step, log_q: Float[Tensor, " rows"], tokens: Int[Tensor, " rows"]
     ) -> Float[Tensor, " rows"]:
         """log p_lm(token) − log q(token), -inf if the constraint forbids the token."""
-        p, q, allowed = (
-            table.gather(1, tokens[:, None])[:, 0] for table in (step.log_probs, log_q, step.mask)
-        )
-        return (p.double() - q.double()).masked_fill(~allowed | p.isneginf(), -torch.inf)
+        p, allowed = (table.gather(1, tokens[:, None])[:, 0] for table in (step.log_probs, step.mask))
+        return (p.double() - log_q.double()).masked_fill(~allowed | p.isneginf(), -torch.inf)
 
 
 @final
@@ -170,13 +172,17 @@ class MixtureProposal(Tabular):
         return (self.w * step.log_probs + (1 - self.w) * step.conditional).masked_fill(~possible, -torch.inf)
 
 
-def draw_tokens(probs: Float[Tensor, "rows vocab"], generator: Generator) -> Int[Tensor, " rows"]:
-    """One token for each row by inverting its distribution function at one uniform number.
+def draw_tokens(
+    weights: Float[Tensor, "rows vocab"], generator: Generator
+) -> tuple[Int[Tensor, " rows"], Float[Tensor, " rows"]]:
+    """One token for each row with probability proportional to its weight, and the rows' total weights (float64).
 
-    Never a token of probability zero, whatever the number (unless the whole row is zero). The numbers are drawn on the
-    CPU, so one seed means one result on any device.
+    By inverting the distribution function at one uniform number: never a token of weight zero, unless all are. The
+    numbers are drawn on the CPU, so one seed means one result on any device.
     """
-    cumulative = probs.cumsum(dim=1, dtype=torch.float64)
-    uniform = torch.rand(len(probs), 1, dtype=torch.float64, generator=generator).to(probs.device)
-    point = uniform * cumulative[:, -1:]  # below the total: uniform is at most 1 − 2⁻⁵³
-    return torch.searchsorted(cumulative, point, right=True)[:, 0].clamp(max=probs.shape[1] - 1)
+    cumulative = weights.cumsum(dim=1, dtype=torch.float64)
+    total = cumulative[:, -1:]
+    uniform = torch.rand(len(weights), 1, dtype=torch.float64, generator=generator).to(weights.device)
+    point = uniform * total  # below the total: uniform is at most 1 − 2⁻⁵³
+    tokens = torch.searchsorted(cumulative, point, right=True)[:, 0].clamp(max=weights.shape[1] - 1)
+    return tokens, total[:, 0]
