@@ -128,7 +128,7 @@ def is_compatible(a: Circuit, b: Circuit) -> bool:
 
 def _holds(check: Callable[..., None], model: Circuit | Chain) -> bool:
     try:
-        check(model.unroll(2) if isinstance(model, Chain) and check is not check_deterministic else model)
+        check(model.unroll(3) if isinstance(model, Chain) and check is not check_deterministic else model)
     except CircuitError:
         return False
     return True

@@ -1,6 +1,6 @@
 """Inference: semirings, the contraction engine, queries, and the incremental next-token queries."""
 
-from .decode import k_best, mpe, sample
+from .decode import mpe, sample
 from .evidence import Evidence
 from .guided import ProductQuery, pgcd
 from .information import (
@@ -15,6 +15,7 @@ from .learn import Clamp, Counts, Fit, Trainable, em, em_step, expected_counts
 from .masks import MaskQuery, gcd, lcd
 from .next_token import NextToken, pack_bits
 from .query import conditional, count, log_marginal, marginals, partition, support
+from .ranking import k_best
 from .semiring import Boolean, Counting, Log, MaxProduct, MinPlus, Real, Semiring
 
 __all__ = [

@@ -2,7 +2,6 @@
 
     sample     x ~ p(x | evidence)                       real
     mpe        argmax over (x, latent states)            max-product
-    k_best     the k values of x whose best explanations are best
 
 A circuit is walked from the root down after one sweep up: a unit of a sum chooses one of its terms in proportion to
 weight × value, a product takes all its factors, an input chooses a value. A chain is walked forwards, against its
@@ -11,8 +10,6 @@ backward messages.
 
 from __future__ import annotations
 
-import heapq
-import itertools
 from collections.abc import Callable
 from typing import Any
 
@@ -23,7 +20,7 @@ from torch import Tensor
 from ..circuits.chain import Chain
 from ..circuits.circuit import Circuit
 from ..circuits.rewrite import table
-from ..errors import CircuitError, EvidenceError
+from ..errors import EvidenceError
 from ..layers import Constant, Continuous, InputLayer, Kronecker, Operator, RowKron, Sum
 from . import messages
 from .contract import apply, emit, outer
@@ -63,7 +60,7 @@ def sample(
     def draw(semiring: Semiring[Any]) -> Tensor:
         if isinstance(model, Circuit):
             return _top_down(model, semiring, known, rows, choose, place)[0]
-        return _in_order(model, semiring, known.repeat(rows), variables, choose, place)[0]
+        return _in_order(model, semiring, known, rows, variables, choose, place)[0]
 
     try:
         values = draw(Real())
@@ -82,13 +79,13 @@ def mpe(
     For deterministic circuits (unambiguous automata) the maximum over x itself. Raises :class:`EvidenceError` where the
     evidence has probability zero.
     """
-    values, score = _best(model, *prepare(model, evidence, n))
+    values, score = best(model, *prepare(model, evidence, n))
     if bool((score == -torch.inf).any()):
         raise EvidenceError("mpe: the evidence has probability zero")
     return values, score
 
 
-def _best(model: Model, evidence: Evidence, variables: list[int]) -> Decoded:
+def best(model: Model, evidence: Evidence, variables: list[int]) -> Decoded:
     """The best explanation of each row; a row without any has the score −inf."""
 
     def choose(logits: Tensor) -> Tensor:
@@ -97,59 +94,10 @@ def _best(model: Model, evidence: Evidence, variables: list[int]) -> Decoded:
     def place(layer: Continuous, unit: Tensor) -> Tensor:
         return layer.mode(unit)
 
+    rows = torch.arange(evidence.batch)
     if isinstance(model, Circuit):
-        return _top_down(model, MaxProduct(), evidence, torch.arange(evidence.batch), choose, place)
-    return _in_order(model, MaxProduct(), evidence, variables, choose, place)
-
-
-def k_best(
-    model: Model, k: int, evidence: EvidenceLike = None, *, n: int | None = None
-) -> tuple[Int[Tensor, "found variables"], Float[Tensor, " found"]]:
-    """The k best values of x, best first, and the logarithm of the weight of each one's best explanation, in nats.
-
-    For deterministic models that is log p(x). Fewer come back where fewer have positive weight. Exact, by branching:
-    what is left once x is taken agrees with x on the variables before v and differs at v, for one v (Lawler 1972).
-    Raises :class:`EvidenceError` where the evidence has probability zero or several rows, :class:`CircuitError` for
-    continuous variables.
-    """
-    known, variables = prepare(model, evidence, n)
-    sizes = model.vocab_sizes() if isinstance(model, Circuit) else dict.fromkeys(variables, model.vocab_size)
-    if k < 1 or known.batch > 1:
-        raise EvidenceError(
-            f"k_best: asks for k ≥ 1 and evidence of one row, not k = {k} and {known.batch} rows"
-        )
-    if not all(sizes.values()):
-        raise CircuitError("k_best: a continuous variable has no second best value")
-    start = [log_weights(known, v, sizes[v])[0].double().exp() for v in variables]
-    heap: list[
-        tuple[float, int, list[int], int, list[Tensor]]
-    ] = []  # −score, tie-break, x, first free variable, weights
-    found: list[tuple[list[int], float]] = []
-    order = itertools.count()
-
-    def push(boxes: list[tuple[int, list[Tensor]]]) -> None:
-        rows = Evidence(len(boxes))
-        rows.weights = {v: torch.stack([box[i] for _, box in boxes], 1) for i, v in enumerate(variables)}
-        for (free, box), x, score in zip(
-            boxes, *(t.tolist() for t in _best(model, rows, variables)), strict=True
-        ):
-            if score > -torch.inf:
-                heapq.heappush(heap, (-score, next(order), x, free, box))
-
-    push([(0, start)])
-    while heap and len(found) < k:
-        cost, _, x, free, box = heapq.heappop(heap)
-        found.append((x, -cost))
-        boxes, fixed = [], list(box)
-        for i in range(free, len(variables)):
-            only = torch.zeros_like(box[i]).index_fill(0, torch.tensor(x[i]), 1.0)
-            boxes.append((i, [*fixed[:i], box[i] * (1 - only), *box[i + 1 :]]))
-            fixed[i] = box[i] * only
-        if boxes and len(found) < k:
-            push(boxes)
-    if not found:
-        raise EvidenceError("k_best: the evidence has probability zero")
-    return torch.tensor([x for x, _ in found]), torch.tensor([s for _, s in found], dtype=torch.float64)
+        return _top_down(model, MaxProduct(), evidence, rows, choose, place)
+    return _in_order(model, MaxProduct(), evidence, rows, variables, choose, place)
 
 
 def _top_down(
@@ -163,8 +111,6 @@ def _top_down(
     """A value of every variable for each of ``rows`` (rows of the evidence, repeated at will), and the root's logarithm."""
     values = messages.upward(circuit, semiring, evidence)
     root = semiring.log(values[circuit.root]).flatten().expand(evidence.batch)
-    if isinstance(semiring, Real) and bool((root == -torch.inf).any()):
-        return _top_down(circuit, Log(), evidence, rows, choose, place)  # exact over any range
     rows = rows.to(root.device)
     asked: dict[int, list[tuple[Tensor, Tensor]]] = {
         circuit.root: [(torch.arange(len(rows), device=rows.device), torch.zeros_like(rows))]
@@ -263,6 +209,7 @@ def _in_order(
     chain: Chain,
     semiring: Semiring[Any],
     evidence: Evidence,
+    rows: Int[Tensor, " rows"],
     variables: list[int],
     choose: Choose,
     place: Place,
@@ -272,20 +219,20 @@ def _in_order(
     Of a continuous variable a unit is chosen, and ``place`` gives the value.
     """
     layer, n = chain.inputs, len(variables)
-    chosen: list[Tensor] = []
-    score = fixed = torch.zeros(
-        evidence.batch, dtype=torch.float64
-    )  # fixed: the weights of the values chosen
-    betas = list(messages.backward(chain, semiring, evidence, n))[::-1]
+    betas = list(messages.backward(chain, semiring, evidence, n))[::-1]  # one for each row of evidence
+    rows = rows.to(semiring.device(betas[0]))
+    evidence, chosen = evidence.repeat(rows), list[Tensor]()
+    score = fixed = torch.zeros(len(rows), dtype=torch.float64, device=rows.device)
     alpha = outer(semiring, chain.initial, evidence.batch)
     for t in variables:
-        opened = messages.open_step(chain, semiring, alpha, betas[t + 1], torch.tensor(t == n - 1))
-        table = semiring.log(opened).T.expand(evidence.batch, -1)
+        beta = semiring.gather(betas[t + 1], rows, semiring.ndim(betas[t + 1]) - 1)
+        opened = messages.open_step(chain, semiring, alpha, beta, torch.tensor(t == n - 1))
+        logs = semiring.log(opened).T.expand(evidence.batch, -1)
         continuous = isinstance(layer, Continuous)
-        weights = torch.zeros_like(table) if continuous else log_weights(evidence, t, table.shape[1])
-        weights = weights.expand(evidence.batch, -1)
-        value = choose(table + weights)
-        score = fixed + (table + weights).gather(1, value[:, None])[:, 0]
+        weights = torch.zeros_like(logs) if continuous else log_weights(evidence, t, logs.shape[1])
+        weights = weights.to(logs.device).expand(evidence.batch, -1)
+        value = choose(logs + weights)
+        score = fixed + (logs + weights).gather(1, value[:, None])[:, 0]
         fixed = fixed + weights.gather(1, value[:, None])[:, 0]
         if isinstance(layer, Continuous):
             value = _placed(layer, value, evidence.tokens.get(t), place)
