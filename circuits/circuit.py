@@ -110,6 +110,8 @@ class Circuit(Described):
 
     def nodes(self) -> Iterator[int]:
         """The nodes below the root, children before parents."""
+        if self.root not in self.graph:
+            raise CircuitError("the circuit is empty: add an input layer first")
         below = nx.descendants(self.graph, self.root) | {self.root}
         return iter(sorted(below))  # a node is numbered after its children
 

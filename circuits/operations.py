@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from functools import reduce
-from math import prod
+from math import isfinite, prod
 from typing import Any
 
 import networkx as nx
@@ -57,6 +57,8 @@ def power(model: Model, exponent: float) -> Model:
     A deterministic model takes any real α: each weight is raised to it. Any other takes α = 1, 2, 3, … by
     multiplication, which asks a circuit to be structured-decomposable; :class:`CircuitError` names what is missing.
     """
+    if not isfinite(exponent):
+        raise CircuitError(f"power: the exponent must be finite, not {exponent}")
     try:
         check_deterministic(model)
         return _elementwise(model, exponent)

@@ -20,7 +20,7 @@ from torch import Tensor
 from ..circuits.chain import Chain
 from ..circuits.circuit import Circuit
 from ..circuits.rewrite import table
-from ..errors import EvidenceError
+from ..errors import CircuitError, EvidenceError
 from ..layers import Constant, Continuous, InputLayer, Kronecker, Operator, RowKron, Sum
 from . import messages
 from .contract import apply, emit, outer
@@ -110,6 +110,10 @@ def _top_down(
 ) -> Decoded:
     """A value of every variable for each of ``rows`` (rows of the evidence, repeated at will), and the root's logarithm."""
     values = messages.upward(circuit, semiring, evidence)
+    if circuit.unit_dims(circuit.root) != (1,) * len(circuit.unit_dims(circuit.root)):
+        raise CircuitError(
+            f"the root (node {circuit.root}) has units {circuit.unit_dims(circuit.root)}; a query needs one"
+        )
     root = semiring.log(values[circuit.root]).flatten().expand(evidence.batch)
     rows = rows.to(root.device)
     asked: dict[int, list[tuple[Tensor, Tensor]]] = {
@@ -146,7 +150,8 @@ def _top_down(
         else:
             for c, part in zip(children, _factors(circuit, node, unit), strict=True):
                 asked.setdefault(c, []).append((which, part))
-    return torch.stack([chosen[v] for v in sorted(chosen)], 1), root[rows].double()
+    found = torch.stack([chosen[v] for v in sorted(chosen)], 1) if chosen else rows.new_zeros(len(rows), 0)
+    return found, root[rows].double()
 
 
 def _rows(op: Operator, unit: Int[Tensor, " rows"]) -> Float[Tensor, "rows cols"]:

@@ -127,8 +127,9 @@ def expectation(
     unfit = [v for v, t in f.items() if v not in tables or t.shape != tables[v].shape[1:]]
     if unfit:
         raise EvidenceError(f"expectation: no variables with as many values as the tables given for {unfit}")
+    batch = prepare(model, evidence, n)[0].batch
     terms = [(tables[v].exp() * t).sum(1) for v, t in f.items()]
-    return torch.stack(terms).sum(0)
+    return torch.stack(terms).sum(0) if terms else torch.zeros(batch, dtype=torch.float64)
 
 
 def _ratio(above: Tensor, below: Tensor) -> Tensor:

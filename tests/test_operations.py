@@ -407,3 +407,25 @@ def test_chains_have_no_variables_by_number():
     ):
         with pytest.raises(CircuitError, match=r"unroll\(n\) makes one of a chain"):
             operation()
+
+
+def test_queries_and_operations_name_what_they_cannot_take():
+    empty, two = tt.Circuit(), tt.Circuit()
+    two.input(Categorical(torch.rand(2, 3)), 0)
+    for call in (empty.summary, empty.draw, lambda: prune(empty), lambda: tt.partition(empty)):
+        with pytest.raises(CircuitError, match="empty"):
+            call()
+    for call in (
+        lambda: tt.sample(two),
+        lambda: tt.mpe(two),
+        lambda: tt.k_best(two, 2),
+        lambda: ops.mixture([1.0], [two]),
+    ):
+        with pytest.raises(CircuitError, match=r"units \(2,\)"):
+            call()
+    for exponent in (math.nan, math.inf):
+        with pytest.raises(CircuitError, match="finite"):
+            ops.power(two, exponent)
+    nothing = ops.marginalise(tt.HMM.random(2, 2).unroll(2), [0, 1])
+    assert tt.sample(nothing, 3).shape == (3, 0)
+    assert tt.expectation(tt.HMM.random(2, 2), {}, torch.tensor([[0, 1], [1, 1]])).tolist() == [0, 0]
