@@ -41,8 +41,8 @@ class EmptyLanguage(TractileError, ValueError):
 class BudgetTooSmall(TractileError, ValueError):
     """No accepted sequence fits the token budget; raised before the language model is called.
 
-    ``needed`` is the length in tokens of the shortest accepted sequence that would do (``None`` if no length up to the
-    query's horizon does), ``given`` the budget in tokens.
+    ``needed`` is the length in tokens of the shortest accepted sequence that would do (``None`` if none is
+    known: the masks of an automaton look beyond the horizon, other queries do not), ``given`` the budget in tokens.
     """
 
     def __init__(self, message: str = "", *, needed: int | None, given: int) -> None:

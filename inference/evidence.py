@@ -71,8 +71,10 @@ def as_evidence(evidence: EvidenceLike, vocab_sizes: Mapping[int, int]) -> Evide
         items = dict(zip(vocab_sizes, _rows(evidence, 3, len(vocab_sizes)).unbind(1), strict=True))
     elif isinstance(evidence, Tensor):
         rows = _rows(evidence, 2, len(vocab_sizes))
-        if rows.numel() and 0 <= int(rows.min()) and int(rows.max()) < min(vocab_sizes.values()):
-            observed = Evidence(len(rows))  # everything is observed: one check for all
+        observed = Evidence(len(rows))
+        if not rows.numel():
+            return observed
+        if 0 <= int(rows.min()) and int(rows.max()) < min(vocab_sizes.values()):  # one check for all
             observed.tokens = dict(zip(vocab_sizes, rows.T.long().contiguous(), strict=True))
             return observed
         items = dict(zip(vocab_sizes, rows.unbind(1), strict=True))

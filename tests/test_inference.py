@@ -404,3 +404,8 @@ def test_a_tensor_of_truth_values_says_which_tokens_are_allowed():
     expected = tt.log_marginal(HMM, allowed.double())
     assert_log_close(tt.log_marginal(HMM, allowed), expected)
     assert_log_close(tt.log_marginal(HMM, allowed[0]), expected)
+
+
+def test_sequences_of_no_tokens_keep_their_rows():
+    hmm = tt.HMM.random(2, 3, seed=0)
+    assert tt.log_marginal(hmm, torch.zeros(3, 0).long()).tolist() == pytest.approx([0.0] * 3, abs=1e-6)
