@@ -26,8 +26,8 @@ from .contract import apply
 from .evidence import Evidence
 from .masks import MaskQuery
 from .messages import backward
-from .next_token import Budgets
-from .semiring import Real, Scaled
+from .next_token import Budgets, NextToken
+from .semiring import Boolean, Log, Real, Scaled
 
 GATHER_CACHE_BYTES = 1 << 28
 WIDE = 0.25  # a label with at least this share of the vocabulary is scored for every token
@@ -75,6 +75,8 @@ class ProductQuery(MaskQuery):
         self._scale = torch.zeros(len(self._row), dtype=torch.float64)
         self._prior = pi.repeat(batch, 1)  # (batch, H): p(prefix, z_t = h)
         self._prior_scale = torch.zeros(batch, dtype=torch.float64)
+        self._history = torch.zeros(batch, 0, dtype=torch.long)
+        self._budgets = self.remaining.clone()
         self._scored = None
         return self
 
@@ -95,7 +97,7 @@ class ProductQuery(MaskQuery):
 
     def log_lookahead(self) -> Float[Tensor, " batch"]:
         """log p_hmm(C | x_<t), nats; 0 or −inf where no token is left."""
-        row_mass = self._prior.sum(1).log() + self._prior_scale
+        row_mass = self._score()[1].logsumexp(1)  # the HMM's next-token probabilities add up to its prefix's
         final = self.automaton.final[0].double()[self._live]
         ended = _row_logsumexp(
             (self._alpha.sum(1) * final).log() + self._scale, self._row, len(self.remaining)
@@ -108,8 +110,25 @@ class ProductQuery(MaskQuery):
         if self._scored is None:
             prior = (self._prior.to(self._emission.dtype) @ self._emission.T).log_().double()
             h = prior.add_(self._prior_scale[:, None]).add_(self._log_top)
-            self._scored = (self._product(), h)
+            m = self._product()
+            lost = (self.mask() & m.isneginf() & self._log_top.isfinite()).any(1)
+            if bool(lost.any()):
+                self._recover(m, h, lost.nonzero()[:, 0])
+            self._scored = (m, h)
         return self._scored
+
+    def _recover(self, m: Tensor, h: Tensor, rows: Tensor) -> None:
+        """Write (m, h) of rows in which scaled arithmetic lost a possible token, from their prefixes in log space."""
+        product = self.hmm * self.automaton
+        possible = self._replayed(NextToken(product, self.horizon, Boolean()), rows).mask()
+        rows = rows[(possible & m[rows].isneginf()).any(1)]  # in the others the HMM itself says zero
+        if len(rows):
+            m[rows] = self._replayed(NextToken(product, self.horizon, Log()), rows).log_weights().double()
+            h[rows] = self._replayed(NextToken(self.hmm, None, Log()), rows).log_weights().double()
+
+    def _replayed(self, query: NextToken, rows: Tensor) -> NextToken:
+        query.resume(self._history[rows], self._budgets[rows])
+        return query
 
     def _product(self) -> Float[Tensor, "batch vocab"]:
         out = torch.full((len(self.remaining), self.vocab_size), -torch.inf, dtype=torch.float64)
@@ -197,6 +216,7 @@ class ProductQuery(MaskQuery):
         self._prior = torch.where(done[:, None], self._prior, prior)
         self._prior_scale = torch.where(done, self._prior_scale, prior_scale)
         self._row, self._live = row, state
+        self._history = torch.cat([self._history, tokens[:, None]], 1)
         self.remaining = (self.remaining - 1).clamp(min=0)
         self._scored = None
 
@@ -212,6 +232,7 @@ class ProductQuery(MaskQuery):
         keep = self._select_pairs(indices)
         self._alpha, self._scale = self._alpha[keep], self._scale[keep]
         self._prior, self._prior_scale = self._prior[indices], self._prior_scale[indices]
+        self._history, self._budgets = self._history[indices], self._budgets[indices]
         if self._scored is not None:
             self._scored = (self._scored[0][indices], self._scored[1][indices])
         super().select(indices)

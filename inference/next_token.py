@@ -89,6 +89,14 @@ class NextToken:
             raise BudgetTooSmall(needed=self._needed(short), given=short)
         return self
 
+    def resume(self, prefixes: Int[Tensor, "batch length"], budgets: Budgets = None) -> None:
+        """Take up prefixes of one length, begun with these budgets; nothing is checked for feasibility."""
+        self._begin(len(prefixes))
+        tokens_left = 2**31 if self.horizon is None else self.horizon if budgets is None else budgets
+        self.remaining = torch.as_tensor(tokens_left).expand(len(prefixes)).clone().long()
+        for tokens in prefixes.T:
+            self.advance(tokens)
+
     def _needed(self, given: int) -> int | None:
         """The smallest feasible length above ``given``, as far as the horizon tells."""
         if self.horizon is None:

@@ -12,7 +12,7 @@ import torch
 from oracle import assert_log_close
 
 import tractile as tt
-from tractile.inference import Log, Real
+from tractile.inference import Log, NextToken, Real
 
 # ------------------------------------------------------------- a large HMM and an automaton of tokens in a given order
 
@@ -328,3 +328,19 @@ def test_overlapping_ways_and_lengths_are_counted_once():
         assert float(query.log_lookahead().max()) <= 1e-12
         query.advance(torch.tensor([v]))
     assert_log_close(query.log_lookahead(), [0.0])  # after EOS the constraint is met for certain
+
+
+def test_pgcd_recovers_a_hidden_state_that_scaled_arithmetic_forgot():
+    # after forty 0s the second hidden state is 1e-160 of the first, and a 2 can only come from it
+    r = 1e-4
+    emission = torch.tensor([[1 - r, r, 0], [r, r, 1 - 2 * r]])
+    hmm = tt.HMM(torch.full((2,), 0.5), torch.eye(2), emission / emission.sum(1, keepdim=True))
+    fa = tt.Automaton.from_edges([(0, [0, 1, 2], 0)], 0, [0], 3)
+    fast, slow = tt.pgcd(hmm, fa, 60).start(2), NextToken(hmm * fa, 60, Log()).start(2)
+    for token in [*[0] * 40, 2, 0]:
+        assert torch.allclose(fast.log_weights(), slow.log_weights().double(), rtol=1e-4)
+        assert bool((fast.lookahead().abs() < 1e-2).all())  # everything is accepted
+        for query in (fast, slow):
+            query.advance(torch.tensor([token, 0]))
+        fast.select(torch.tensor([0, 1]))
+    assert torch.allclose(fast.scores().exp().sum(1), torch.ones(2, dtype=torch.float64))
