@@ -143,6 +143,7 @@ def main() -> None:
     )
     parser.add_argument("--truth", type=int, default=2048, help="particles of the runs that tell the truth")
     arguments = parser.parse_args()
+    torch.set_num_threads(1)
     disable_progress_bar()
     sizes, repeats, truth_particles = (
         ([1, 4], 2, 64) if arguments.smoke else ([1, 4, 16, 64], arguments.repeats, arguments.truth)
