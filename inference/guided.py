@@ -60,7 +60,7 @@ class ProductQuery(MaskQuery):
             if r < horizon:  # A β_r, one column for each automaton state
                 column = Scaled(beta.mantissa[..., 0], beta.exponent[..., 0])
                 ahead = apply(self._real, hmm.transition, column)
-                future.append(ahead.mantissa.T)
+                future.append(_solid(ahead.mantissa).T)
                 scales.append((ahead.exponent * log(2)).expand(1, automaton.num_states)[0])
         self._future = torch.stack(future)  # (horizon, S, H)
         self._future_scale = torch.stack(scales)  # (horizon, S), nats
@@ -108,7 +108,7 @@ class ProductQuery(MaskQuery):
     def _score(self) -> tuple[Tensor, Tensor]:
         """(m, h): the product's and the HMM's absolute next-token log-weights, float64."""
         if self._scored is None:
-            prior = (self._prior.to(self._emission.dtype) @ self._emission.T).log_().double()
+            prior = _solid(self._prior.to(self._emission.dtype) @ self._emission.T).log_().double()
             h = prior.add_(self._prior_scale[:, None]).add_(self._log_top)
             m = self._product()
             lost = (self.mask() & m.isneginf() & self._log_top.isfinite()).any(1)
@@ -146,7 +146,7 @@ class ProductQuery(MaskQuery):
                 scores, at = next(wide), (row[here],)
             else:
                 scores, at = columns[here] @ emission.T, (row[here][:, None], tokens[None])
-            scores = scores.log().double().add_(scale[here, None])
+            scores = _solid(scores).log().double().add_(scale[here, None])
             if emission is self._emission:
                 scores.masked_fill_(self._outside(tokens), -torch.inf)
             # edges out of one state of a deterministic automaton share no token
@@ -226,7 +226,7 @@ class ProductQuery(MaskQuery):
             return alpha, scale
         value = Scaled(alpha.T.to(self._emission.dtype), torch.zeros(1, len(alpha), dtype=torch.float64))
         moved = apply(self._real, self.hmm.transition.T, value)
-        return moved.mantissa.T.double(), scale + moved.exponent[0] * log(2)
+        return _solid(moved.mantissa).T.double(), scale + moved.exponent[0] * log(2)
 
     def select(self, indices: Int[Tensor, " rows"]) -> None:
         keep = self._select_pairs(indices)
@@ -236,6 +236,12 @@ class ProductQuery(MaskQuery):
         if self._scored is not None:
             self._scored = (self._scored[0][indices], self._scored[1][indices])
         super().select(indices)
+
+
+def _solid(x: Tensor) -> Tensor:
+    """x with what is near the least representable number set to zero: lost is better than wrong, since it is recovered."""
+    info = torch.finfo(x.dtype)
+    return x.masked_fill(x < info.tiny / info.eps, 0)
 
 
 def _normalised(alpha: Tensor, scale: Tensor) -> tuple[Tensor, Tensor]:
