@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from typing import Any, Self
 
+import numpy as np
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
@@ -180,6 +181,6 @@ class NextToken:
 
 def pack_bits(mask: Bool[Tensor, "batch vocab"]) -> Int[Tensor, "batch words"]:
     """Booleans packed into little-endian 32-bit words."""
-    padded = torch.nn.functional.pad(mask, (0, -mask.shape[1] % 32)).view(mask.shape[0], -1, 32)
-    words = (padded.long() << torch.arange(32, device=mask.device)).sum(-1)
-    return torch.where(words >= 2**31, words - 2**32, words).int()
+    padded = torch.nn.functional.pad(mask, (0, -mask.shape[1] % 32)).cpu().numpy()
+    words = np.packbits(padded, axis=1, bitorder="little").view("<i4")
+    return torch.from_numpy(words.astype(np.int32, copy=False)).to(mask.device)
