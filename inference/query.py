@@ -179,7 +179,8 @@ def conditional(
             f"conditional: among {asked} is a continuous variable, which has no table; sample it, or give it values"
         )
     table = _joint(model, Real(), evidence, asked, len(variables))
-    if bool((lost := table.isneginf()).any()):  # to the dynamic range between hidden states, where it is possible
+    lost = table.isneginf()  # to the dynamic range between hidden states, where it is possible
+    if bool(lost.any()):
         possible = _joint(model, Boolean(), evidence, asked, len(variables)) == 0
         if bool((lost & possible).any()):
             table = _joint(model, Log(), evidence, asked, len(variables))

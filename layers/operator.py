@@ -67,7 +67,9 @@ class Operator(ABC):
         result = torch.ones(1, 1, dtype=torch.float64)
         for leaf in self.leaves():
             matrix = leaf.matrix().to(result.dtype)
-            result = (result[:, None, :, None] * matrix[:, None]).flatten(2).flatten(0, 1)  # torch.kron fails on some strides
+            result = (
+                (result[:, None, :, None] * matrix[:, None]).flatten(2).flatten(0, 1)
+            )  # torch.kron fails on some strides
         return result
 
     @abstractmethod
@@ -239,7 +241,9 @@ class Incidence(Structured):
         if (dtype, device) not in self._sparse:
             at = torch.stack([self.row, self.col]).to(device)
             ones = torch.ones(at.shape[1], dtype=dtype, device=device)
-            self._sparse[dtype, device] = torch.sparse_coo_tensor(at, ones, self.shape, check_invariants=False).coalesce()
+            self._sparse[dtype, device] = torch.sparse_coo_tensor(
+                at, ones, self.shape, check_invariants=False
+            ).coalesce()
         return self._sparse[dtype, device]
 
     def _on(self, device: torch.device) -> tuple[Tensor | None, Tensor | None]:
