@@ -126,7 +126,7 @@ def plot(
     )
     axes.set_xticks(sizes, [str(k) for k in sizes])
     axes.minorticks_off()
-    axes.legend()
+    axes.legend(loc="lower left")
     out.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(out, dpi=150)
 
