@@ -29,7 +29,7 @@ from ..errors import CircuitError, EvidenceError
 from ..inference import messages
 from ..inference.contract import emit
 from ..inference.evidence import as_evidence
-from ..inference.semiring import Real
+from ..inference.real import Real
 from ..layers import Dense, Monarch, Operator
 
 

@@ -16,7 +16,8 @@ from .masks import MaskQuery, gcd, lcd
 from .next_token import NextToken, pack_bits
 from .query import conditional, count, log_marginal, marginals, partition, support
 from .ranking import k_best
-from .semiring import Boolean, Counting, Log, MaxProduct, MinPlus, Real, Semiring
+from .real import Real
+from .semiring import Boolean, Counting, Log, MaxProduct, MinPlus, Semiring
 
 __all__ = [
     "Boolean",

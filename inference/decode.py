@@ -26,7 +26,8 @@ from . import messages
 from .contract import apply, emit, outer
 from .evidence import Evidence, EvidenceLike
 from .query import Model, log_weights, prepare, total
-from .semiring import Boolean, Log, MaxProduct, Real, Semiring
+from .real import Real
+from .semiring import Boolean, Log, MaxProduct, Semiring
 
 Choose = Callable[[Float[Tensor, "rows terms"]], Int[Tensor, " rows"]]
 Place = Callable[[Continuous, Int[Tensor, " rows"]], Float[Tensor, " rows"]]  # a value, given the unit chosen

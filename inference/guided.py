@@ -27,7 +27,8 @@ from .evidence import Evidence
 from .masks import MaskQuery
 from .messages import backward
 from .next_token import Budgets, NextToken
-from .semiring import Boolean, Log, Real, Scaled
+from .real import Real, Scaled
+from .semiring import Boolean, Log
 
 GATHER_CACHE_BYTES = 1 << 28
 WIDE = 0.25  # a label with at least this share of the vocabulary is scored for every token

@@ -29,7 +29,8 @@ from ..layers import Constant, Continuous, InputLayer
 from . import messages
 from .contract import absorb
 from .evidence import Evidence, EvidenceLike, as_evidence, holds_weights
-from .semiring import Boolean, Counting, Log, Real, Semiring
+from .real import Real
+from .semiring import Boolean, Counting, Log, Semiring
 
 Model = Chain | Circuit
 Lengths = Int[Tensor, " batch"] | None
