@@ -14,7 +14,7 @@ batch first. Evidence is described in :mod:`tractile.inference.evidence`. What d
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -42,7 +42,9 @@ def prepare(model: Model, evidence: EvidenceLike, n: int | None) -> tuple[Eviden
         sizes = model.vocab_sizes()
         return as_evidence(evidence, sizes), list(sizes)
     if n is None:
-        if evidence is None or isinstance(evidence, Mapping | Evidence):
+        if not isinstance(evidence, Tensor | Sequence) or (
+            isinstance(evidence, Tensor) and not evidence.ndim
+        ):
             raise EvidenceError("a chain has no length of its own: give n, or evidence for each position")
         if isinstance(evidence, Tensor):
             n = evidence.shape[-2 if holds_weights(evidence) and model.vocab_size else -1]

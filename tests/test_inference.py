@@ -409,3 +409,11 @@ def test_a_tensor_of_truth_values_says_which_tokens_are_allowed():
 def test_sequences_of_no_tokens_keep_their_rows():
     hmm = tt.HMM.random(2, 3, seed=0)
     assert tt.log_marginal(hmm, torch.zeros(3, 0).long()).tolist() == pytest.approx([0.0] * 3, abs=1e-6)
+
+
+@pytest.mark.parametrize("evidence", [None, {0: 1}, 3, torch.tensor(2)])
+def test_a_chain_asked_without_a_length_says_so(evidence):
+    fa = tt.Automaton.from_edges([(0, [0, 1], 0)], 0, [0], 2)
+    with pytest.raises(EvidenceError, match="give n"):
+        tt.count(fa, evidence)
+    assert tt.count(fa, n=3) == 8
