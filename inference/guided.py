@@ -38,7 +38,7 @@ class ProductQuery(MaskQuery):
     """The real query on HMM × automaton, beside the HMM's own query on the same prefix.
 
     The automaton should be unambiguous: an ambiguous one weights each sequence by its number of accepting paths
-    (Thm 4.3), and ``lookahead`` is then an expected number of paths. :func:`pgcd` determinises where that is cheap.
+    (Thm 4.3), and ``lookahead`` is then an expected number of paths. :func:`pgcd` determinises it.
     """
 
     def __init__(self, hmm: HMM, automaton: Automaton, horizon: int) -> None:
