@@ -5,7 +5,8 @@ The standard library's own parser reads the pattern, and its own matcher says wh
 
 Zero-width assertions are *marks*: letters that the text does not have (bytes that never occur in UTF-8). The pattern
 becomes an automaton over characters and marks; ``anchors.py`` keeps the words whose marks stand where they may, and
-erases the marks. Look-ahead intersects (or subtracts from) what follows it.
+erases the marks. Look-ahead intersects (or subtracts from) what follows it. What ``re`` does not read but is regular
+(Unicode properties, set operations) is rewritten first, in ``properties.py``.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from __future__ import annotations
 import re
 import warnings
 from collections.abc import Sequence
+from contextlib import suppress
 from re import _constants, _parser  # type: ignore[attr-defined]
 from typing import Any, NamedTuple
 
@@ -21,6 +23,7 @@ from . import anchors, dfa, nfa, utf8
 from .characters import Item, characters
 from .constraint import Constraint
 from .nfa import Nfa
+from .properties import rewritten
 from .utf8 import Alphabet
 
 CHARACTER = (_constants.LITERAL, _constants.NOT_LITERAL, _constants.IN, _constants.ANY)
@@ -32,6 +35,15 @@ REFUSED = {
     _constants.ATOMIC_GROUP: ("atomic groups", r"\(\?>"),
     _constants.POSSESSIVE_REPEAT: ("possessive repeats", r"[*+?}]\+"),
 }
+FOREIGN = {
+    "recursion": r"\(\?(?:R|[+-]?\d+|&\w+|P>\w+)\)",
+    "conditional groups": r"\(\?\(",
+    "branch reset": r"\(\?\|",
+    "backtracking verbs": r"\(\*[A-Z]",
+    "the end of the match before": r"\\G",
+    "the start of the match": r"\\K",
+}
+"""What other dialects have and ``re`` has not: not regular, or not about a whole text."""
 SET_FLAGS = re.IGNORECASE | re.ASCII | re.DOTALL
 
 
@@ -39,7 +51,9 @@ def regex(pattern: str, flags: int = 0) -> Constraint:
     """The texts that ``re.fullmatch(pattern, text, flags)`` matches.
 
     Everything but back-references, look-behind, conditional and atomic groups, possessive repeats, and look-ahead under
-    a repeat: those raise ``UnsupportedConstraint`` with the position, as does what is not a pattern at all.
+    a repeat: those raise ``UnsupportedConstraint`` with the position, as does what is not a pattern at all. Beyond ``re``:
+    properties ``\\p{…}``, set operations in classes that use them or that ``re`` refuses (``[\\w--[\\d_]]``), and names
+    as ``(?<name>…)``, all as the ``regex`` package reads them. Raises ``TooManyStates`` for patterns beyond reason.
     """
     return Constraint(compile_pattern(pattern, flags, utf8.utf8))
 
@@ -51,18 +65,49 @@ def compile_pattern(pattern: str, flags: int, alphabet: Alphabet, ecma_search: b
     of the text only, and ``\\d``, ``\\w``, ``\\b`` are about ASCII.
     """
     flags |= re.ASCII if ecma_search else 0
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", FutureWarning)  # about set notation that future versions may read
-            tree = _parser.parse(pattern, flags)
-    except re.error as error:
-        raise UnsupportedConstraint(
-            f"{pattern!r} is not a regular expression: {error.msg}", path=f"position {error.pos}"
-        ) from None
+    tree = parse(pattern, flags)
     builder = Builder(pattern, alphabet, ecma_search)
     around = nfa.star(alphabet(utf8.EVERY)) if ecma_search else nfa.literal(b"")
-    body = builder.sequence(list(tree), tree.state.flags, around)
+    try:
+        body = builder.sequence(list(tree), tree.state.flags, around)
+    except RecursionError:
+        raise too_deep(pattern) from None
     return anchors.resolve(nfa.concat([around, body]) if ecma_search else body, alphabet)
+
+
+def parse(pattern: str, flags: int) -> Any:
+    """The tree of the standard library's parser, of the pattern or, where ``re`` refuses that, of what it is rewritten to."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FutureWarning)  # about set notation that future versions may read
+        try:
+            return _parser.parse(pattern, flags)
+        except re.error as error:
+            first = error
+        except RecursionError:
+            raise too_deep(pattern) from None
+        except OverflowError as error:
+            raise UnsupportedConstraint(f"{pattern!r}: {error}", path="position 0") from None
+        for what, sign in FOREIGN.items():
+            if found := place(pattern, sign):
+                raise UnsupportedConstraint(
+                    f"{what} in {pattern!r} cannot be compiled", path=f"position {found.start()}"
+                )
+        with suppress(re.error):
+            return _parser.parse(rewritten(pattern), flags)
+    raise UnsupportedConstraint(
+        f"{pattern!r} is not a regular expression: {first.msg}", path=f"position {first.pos}"
+    )
+
+
+def too_deep(pattern: str) -> UnsupportedConstraint:
+    """The error for groups within groups within groups."""
+    return UnsupportedConstraint(f"the groups of {pattern[:40]!r}… nest too deep", path="position 0")
+
+
+def place(pattern: str, sign: str) -> re.Match[str] | None:
+    """The first match of ``sign`` that is neither escaped nor in a class."""
+    token = re.compile(rf"({sign})|\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|.", re.DOTALL)
+    return next((m for m in token.finditer(pattern) if m[1] is not None), None)
 
 
 class Builder(NamedTuple):
@@ -130,8 +175,8 @@ class Builder(NamedTuple):
 
     def refused(self, what: str, sign: str) -> UnsupportedConstraint:
         """The error for a construct, with the first place in the pattern that looks like it."""
-        token = re.compile(rf"({sign})|\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|.", re.DOTALL)
-        position = next((m.start() for m in token.finditer(self.pattern) if sign and m[1] is not None), 0)
+        found = place(self.pattern, sign) if sign else None
+        position = found.start() if found else 0
         return UnsupportedConstraint(
             f"{what} in {self.pattern!r} cannot be compiled", path=f"position {position}"
         )

@@ -1,9 +1,13 @@
 """Patterns against ``re.fullmatch``, and the composition of constraints."""
 
+import contextlib
+import json
 import random
 import re
+import warnings
 
 import pytest
+import regex as unicode_regex
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
@@ -90,9 +94,8 @@ def random_words(constraint, seed: int, count: int) -> list[str]:
     return found
 
 
-@settings(max_examples=300)
-@given(st.data())
-def test_same_language_as_fullmatch(data):
+def check_same_language(data):
+    """A drawn pattern and 8 drawn texts, and up to 11 texts that the automaton accepts."""
     pattern = data.draw(patterns())
     try:
         compiled = re.compile(pattern)
@@ -108,6 +111,19 @@ def test_same_language_as_fullmatch(data):
 
 
 @settings(max_examples=150)
+@given(st.data())
+def test_same_language_as_fullmatch(data):
+    check_same_language(data)
+
+
+@pytest.mark.slow
+@settings(max_examples=1_500)
+@given(st.data())
+def test_same_language_as_fullmatch_on_ten_thousand_pairs(data):
+    check_same_language(data)
+
+
+@settings(max_examples=100)
 @given(patterns(), st.lists(st.text(st.sampled_from("ab \n1_é"), max_size=4), min_size=10, max_size=30))
 def test_same_language_on_short_texts(pattern, texts):
     try:
@@ -157,9 +173,104 @@ def test_what_is_not_supported_is_refused_with_its_position(pattern, position):
     assert error.value.path == f"position {position}"
 
 
-def test_catastrophic_repeats_are_refused():
+@pytest.mark.parametrize(
+    "pattern",
+    ["(a{1,1000}){1,1000}", "((a{0,100}){0,100}){0,100}", "a{1,500000}", r"(?i)\w{2000}", "(?!.*a.{25}).*"],
+)
+def test_catastrophic_patterns_are_refused(pattern):
     with pytest.raises(tt.TooManyStates):
-        regex("(a{1,1000}){1,1000}")
+        regex(pattern)
+
+
+@pytest.mark.parametrize("pattern", ["(" * 5000 + "a" + ")" * 5000, "a{99999999999}"])
+def test_what_the_parser_cannot_read_is_refused(pattern):
+    with pytest.raises(tt.UnsupportedConstraint):
+        regex(pattern)
+
+
+# ---------------------------------------------------------------- what re does not read, against the regex package
+
+SETS = [
+    r"\p{L}", r"\P{L}", r"\pN", r"\p{Script=Greek}", r"\p{IsCyrillic}", r"\p{InBasic_Latin}", r"[^\p{Lu}\p{Zs}x]",
+    r"[\w--[\d_]]", r"[\p{L}&&[^aeiou]]", r"[\p{L}--[\p{ASCII}--\p{Lu}]]", r"[\p{Greek}||[0-9]]", r"\p{Emoji}",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("pattern", SETS)
+def test_properties_and_set_operations(pattern):
+    constraint, other = regex(pattern), unicode_regex.compile(pattern, unicode_regex.V1)
+    inside = [bool(other.fullmatch(chr(c))) for c in range(0x110000)]
+    edges = {c + d for c in range(1, 0x110000) if inside[c] != inside[c - 1] for d in (-1, 0)}
+    for c in sorted(edges)[:: 1 + len(edges) // 150]:
+        if not 0xD800 <= c < 0xE000:
+            assert constraint.accepts(chr(c)) == inside[c], hex(c)
+
+
+@settings(max_examples=60)
+@given(
+    st.lists(st.sampled_from([*SETS, "a", r"\d", "(?<x{}>b)", r"\p{L}+", "(?:é|[ab])?", "|", r"\b", r"[\]\p{L}]"]), max_size=5),
+    st.lists(st.text(st.sampled_from("abÉéλЖ _1 \U0001f600"), max_size=5), min_size=6, max_size=6),
+)  # fmt: skip
+def test_patterns_with_properties(parts, texts):
+    pattern = "".join(part.replace("{}", str(i)) for i, part in enumerate(parts)) + r"\p{L}*"
+    constraint, other = regex(pattern), unicode_regex.compile(pattern, unicode_regex.V1)
+    for text in texts:
+        assert constraint.accepts(text) == bool(other.fullmatch(text)), (pattern, text)
+
+
+def test_a_pattern_that_re_reads_keeps_its_meaning():
+    with pytest.warns(FutureWarning, match="set intersection"):
+        compiled = re.compile("[a-z&&[^b]+")
+    for text in ("b", "&", "[", "^", "ac", "["):
+        assert regex("[a-z&&[^b]+").accepts(text) == bool(compiled.fullmatch(text)), text
+
+
+@pytest.mark.parametrize(
+    ("pattern", "what", "position"),
+    [
+        (r"a(?R)?b", "recursion", 1), (r"(?<d>\d)(?&d)", "recursion", 8), ("(?(?=a)a|b)", "conditional groups", 0),
+        ("(?|(a)|(b))", "branch reset", 0), ("a(*PRUNE)b", "backtracking verbs", 1), (r"\Ga", "the end of the match", 0),
+        (r"a\p{Nonsense}", "no set of characters", 1), (r"[\p{L}--[a]", "does not end", 0), (r"\p{L}(?<=a)", "look-behind", 5),
+    ],
+)  # fmt: skip
+def test_what_other_dialects_have_is_refused_by_name(pattern, what, position):
+    with pytest.raises(tt.UnsupportedConstraint, match=what) as error:
+        regex(pattern)
+    assert error.value.path == f"position {position}"
+
+
+def test_patterns_of_the_shared_set(shared_dir):
+    """Compiled with the language of ``re`` (or ``regex``), or refused by the name of what is not supported."""
+    file = shared_dir / "data/regex_patterns/patterns.half.jsonl"
+    if not file.is_file():
+        pytest.skip(f"no {file}")
+    patterns = [json.loads(line)["regex"] for line in file.read_text().splitlines()]
+    refused = re.compile(
+        "back-ref|look-behind|look-ahead under|conditional|atomic|possessive|recursion|branch reset|verbs|match"
+    )
+    compiled = 0
+    for pattern in patterns:
+        try:
+            constraint = regex(pattern)
+        except tt.UnsupportedConstraint as error:
+            message = str(error)
+        else:
+            message = ""
+        if message:
+            assert refused.search(message) or "not a regular expression" in message, message
+            continue
+        compiled += 1
+        other = (
+            unicode_regex.compile(pattern, unicode_regex.V1) if "\\p" in pattern or "(?<" in pattern else None
+        )
+        if other is None:
+            with contextlib.suppress(re.error), warnings.catch_warnings():
+                warnings.simplefilter("ignore", FutureWarning)
+                other = re.compile(pattern)
+        if other is not None and not constraint.is_empty():
+            for text in [constraint.shortest(), *random_words(constraint, 1, 20)]:
+                assert other.fullmatch(text), (pattern, text)
+    assert compiled >= 75
 
 
 CONSTRAINTS = ["a*b?", "(ab|é)*", "[^a]*", "(?s).*", "a|b|", "(?i)aé?b{1,2}", r"(?a).*\bb\b.*"]
