@@ -7,7 +7,7 @@ from typing import TypeVar
 import networkx as nx
 
 from ..errors import CircuitError, VocabularyMismatch
-from ..layers import Constant, Hadamard, Identity, InputLayer, Kron, Kronecker, Operator, Sum
+from ..layers import Constant, Identity, InputLayer, Kron, Operator, Product, Sum
 from .chain import Chain
 from .circuit import Circuit, Scope
 from .properties import check_decomposable, check_smooth
@@ -143,7 +143,7 @@ def _open(
     out: list[Factor] = []
     for node, labels in factors:
         asked = any((node, labels) in group for pair in groups for group in pair)
-        if asked and isinstance(circuit.layer(node), Hadamard | Kronecker):
+        if asked and isinstance(circuit.layer(node), Product):
             inner, own = read_product(circuit, node)
             name = dict(zip(own, labels, strict=True))
             out += [(child, tuple(name[label] for label in below)) for child, below in inner]

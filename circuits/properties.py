@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ..errors import CircuitError, TractileError
-from ..layers import Hadamard, Kronecker, Sum
+from ..layers import Product, Sum
 from .chain import Chain
 from .circuit import Circuit, Scope
 from .support import Supports, check_unambiguous
@@ -34,7 +34,7 @@ def check_smooth(circuit: Circuit) -> None:
 def check_decomposable(circuit: Circuit) -> None:
     """Raise :class:`CircuitError` at the first product whose children share a variable."""
     for node in circuit.nodes():
-        if isinstance(circuit.layer(node), Hadamard | Kronecker):
+        if isinstance(circuit.layer(node), Product):
             scopes = [circuit.scope(child) for child in circuit.children(node)]
             if sum(map(len, scopes)) != len(circuit.scope(node)):
                 shown = [sorted(s) for s in scopes]
@@ -49,7 +49,7 @@ def check_structured_decomposable(circuit: Circuit) -> None:
     ways: dict[Scope, frozenset[Scope]] = {}
     for node in circuit.nodes():
         parts = frozenset(circuit.scope(child) for child in circuit.children(node)) - {frozenset()}
-        if isinstance(circuit.layer(node), Hadamard | Kronecker) and len(parts) > 1:
+        if isinstance(circuit.layer(node), Product) and len(parts) > 1:
             known = ways.setdefault(circuit.scope(node), parts)
             if known != parts:
                 shown = [sorted(map(sorted, way)) for way in (known, parts)]

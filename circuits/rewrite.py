@@ -2,7 +2,8 @@
 
 A product node is read as an einsum without sums: each child carries labels, one for each of its unit axes, and
 out[labels] = Π_c child_c[labels_c]. Children of a Hadamard product share their labels, those of a Kronecker product
-have labels of their own. What is neither is a Kronecker product of which a sum with 0/1 operators takes the diagonal.
+have labels of their own. What is neither is written as a Kronecker product of which a sum with 0/1 operators takes the
+diagonal.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from ..layers import (
     Kron,
     Kronecker,
     Operator,
+    Product,
     Sum,
 )
 from ..layers.joint import Joint
@@ -79,13 +81,16 @@ def table(layer: InputLayer, operation: str) -> Tensor:
 def read_product(circuit: Circuit, node: int) -> tuple[list[Factor], tuple[Hashable, ...]]:
     """A product as labelled factors, and the labels of the result; any other node as a product of itself alone."""
     layer, children = circuit.layer(node), circuit.children(node)
-    if isinstance(layer, Kronecker):
-        name, axes = (id(circuit), node), [range(len(circuit.unit_dims(c))) for c in children]
-        factors = [(c, tuple((*name, k, i) for i in axes[k])) for k, c in enumerate(children)]
-        flat = [label for _, labels in factors for label in labels]
-        return list[Factor](factors), tuple(flat if layer.order is None else [flat[i] for i in layer.order])
-    labels = tuple((id(circuit), node, i) for i in range(len(circuit.unit_dims(node))))
-    return [(c, labels) for c in (children if isinstance(layer, Hadamard) else (node,))], labels
+    if isinstance(layer, Product):
+        below, out = layer.labels([circuit.unit_dims(c) for c in children])
+    else:
+        children, out = (node,), tuple(range(len(circuit.unit_dims(node))))
+        below = [out]
+
+    def named(labels: tuple[int, ...]) -> tuple[Hashable, ...]:
+        return tuple((id(circuit), node, label) for label in labels)
+
+    return [(c, named(own)) for c, own in zip(children, below, strict=True)], named(out)
 
 
 def write_product(out: Circuit, factors: Sequence[Factor], labels: Sequence[Hashable]) -> int:

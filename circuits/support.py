@@ -11,12 +11,14 @@ Dang et al. 2026, Thm 4.3).
 
 from __future__ import annotations
 
+from math import prod
+
 import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
 
 from ..errors import CircuitError
-from ..layers import Constant, InputLayer, Kronecker, Operator, Sum
+from ..layers import Constant, InputLayer, Operator, Product, Sum
 from .automaton import Automaton
 from .chain import Chain
 from .circuit import Circuit
@@ -49,14 +51,11 @@ class Supports:
 
     def _parts(self, node: int) -> list[tuple[int, Int[Tensor, " units"]]]:
         """For each child of a product, the child's unit that each unit of the product is made of."""
-        dims = [self.circuit.unit_dims(c) for c in self.circuit.children(node)]
         layer, children = self.circuit.layer(node), self.circuit.children(node)
-        if not isinstance(layer, Kronecker):
-            return [(c, torch.arange(torch.Size(dims[0]).numel())) for c in children]
-        sizes = [torch.Size(d).numel() for d in dims]
-        grid = torch.arange(torch.Size(sizes).numel()).view([d for block in dims for d in block])
-        flat = (grid if layer.order is None else grid.permute(layer.order)).flatten()
-        return list(zip(children, torch.unravel_index(flat, sizes), strict=True))
+        assert isinstance(layer, Product)
+        every = torch.arange(prod(self.circuit.unit_dims(node)))
+        parts = layer.parts(every, [self.circuit.unit_dims(c) for c in children])
+        return list(zip(children, parts, strict=True))
 
     def _upward(self, node: int) -> None:
         """Whether each unit is possible, and at which values of each variable (one variable at a time)."""

@@ -26,9 +26,9 @@ from ..layers import (
     Incidence,
     InputLayer,
     Kron,
-    Kronecker,
     Labels,
     Operator,
+    Product,
     RowKron,
     Sum,
 )
@@ -129,20 +129,11 @@ def prune(circuit: Circuit) -> Circuit:
                 if c in keep and bool((op.dense() > 0)[used[node]][:, used[c]].any())
             ]
             done[node] = out.sum(Sum(*(op for op, _ in terms)), *(c for _, c in terms))
-        elif isinstance(layer, Kronecker):
-            axes = (
-                list(index)
-                if layer.order is None
-                else [index[layer.order.index(i)] for i in range(len(index))]
-            )
-            parts = []
-            for c in children:
-                k = len(circuit.unit_dims(c))
-                parts.append(chosen(c, tuple(axes[:k])))
-                axes = axes[k:]
+        elif isinstance(layer, Product):
+            below, labels = layer.labels([circuit.unit_dims(c) for c in children])
+            kept = dict(zip(labels, index, strict=True))
+            parts = (chosen(c, tuple(kept[i] for i in own)) for c, own in zip(children, below, strict=True))
             done[node] = out.product(layer, *parts)
-        else:
-            done[node] = out.product(layer, *(chosen(c, index) for c in children))
     out.root = done[circuit.root]
     return out
 

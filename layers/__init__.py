@@ -5,7 +5,7 @@ then contiguous); at the public face the batch comes first.
 """
 
 from .gaussian import Continuous, Gaussian
-from .inner import Hadamard, InnerLayer, Kronecker, Sum
+from .inner import Hadamard, InnerLayer, Kronecker, Product, Sum
 from .input import Categorical, Constant, InputLayer, Labels, RowKron
 from .operator import Dense, Diagonal, Identity, Incidence, Kron, Leaf, Monarch, Operator, Structured
 from .table import Bernoulli, Binomial, Embedding, Indicator, Table
@@ -32,6 +32,7 @@ __all__ = [
     "Leaf",
     "Monarch",
     "Operator",
+    "Product",
     "RowKron",
     "Structured",
     "Sum",

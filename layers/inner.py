@@ -11,10 +11,12 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 
+import torch
+from jaxtyping import Int
 from torch import Tensor
 
 from ..errors import ShapeError
-from .operator import Operator, TensorMap
+from .operator import Label, Operator, TensorMap
 
 Dims = tuple[int, ...]
 
@@ -83,27 +85,61 @@ class Sum(InnerLayer):
         return f"Sum({', '.join(map(repr, self.operators))})"
 
 
-class Hadamard(InnerLayer):
-    """y = x_1 ∘ … ∘ x_m, unit by unit."""
+class Product(InnerLayer):
+    """y[out] = Π_c x_c[labels_c]: an einsum without sums, over children of disjoint variables.
+
+    Axes of several children under one label are one axis of the output. All that a product layer says is its labels.
+    """
+
+    @abstractmethod
+    def labels(self, children: Sequence[Dims]) -> tuple[list[tuple[Label, ...]], tuple[Label, ...]]:
+        """A label for each unit axis of each child, and the labels of the output in order: each of them, once."""
 
     def unit_dims(self, children: Sequence[Dims]) -> Dims:
+        below, out = self.labels(children)
+        sizes: dict[Label, int] = {}
+        for dims, own in zip(children, below, strict=True):
+            if len(dims) != len(own) or any(
+                sizes.setdefault(label, d) != d for d, label in zip(dims, own, strict=True)
+            ):
+                raise ShapeError(f"{self!r}: the units {list(children)} do not fit the labels {below}")
+        if sorted(out) != sorted(sizes):
+            raise ShapeError(f"{self!r}: the output has labels {out}, the children {sorted(sizes)}")
+        return tuple(sizes[label] for label in out)
+
+    def parts(self, unit: Int[Tensor, " rows"], children: Sequence[Dims]) -> list[Int[Tensor, " rows"]]:
+        """The unit of each child that each of these units of the product is made of (axes multiplied out)."""
+        below, out = self.labels(children)
+        index = dict(zip(out, torch.unravel_index(unit, self.unit_dims(children)), strict=True))
+        parts = []
+        for dims, own in zip(children, below, strict=True):
+            part = torch.zeros_like(unit)
+            for size, label in zip(dims, own, strict=True):
+                part = part * size + index[label]
+            parts.append(part)
+        return parts
+
+
+class Hadamard(Product):
+    """y = x_1 ∘ … ∘ x_m, unit by unit."""
+
+    def labels(self, children: Sequence[Dims]) -> tuple[list[tuple[Label, ...]], tuple[Label, ...]]:
         if len(set(children)) != 1:
             raise ShapeError(f"Hadamard: the children must have the same units, not {list(children)}")
-        return children[0]
+        out = tuple(range(len(children[0])))
+        return [out] * len(children), out
 
 
-class Kronecker(InnerLayer):
+class Kronecker(Product):
     """y = x_1 ⊗ … ⊗ x_m: every combination of units; the unit axes stand side by side, permuted by ``order`` if given."""
 
     def __init__(self, order: Sequence[int] | None = None) -> None:
         self.order = None if order is None else tuple(order)
 
-    def unit_dims(self, children: Sequence[Dims]) -> Dims:
-        dims = tuple(d for child in children for d in child)
-        if self.order is None:
-            return dims
-        if sorted(self.order) != list(range(len(dims))):
-            raise ShapeError(
-                f"Kronecker: order {self.order} is not a permutation of the {len(dims)} unit axes"
-            )
-        return tuple(dims[i] for i in self.order)
+    def labels(self, children: Sequence[Dims]) -> tuple[list[tuple[Label, ...]], tuple[Label, ...]]:
+        count = sum(map(len, children))
+        if self.order is not None and sorted(self.order) != list(range(count)):
+            raise ShapeError(f"Kronecker: order {self.order} is not a permutation of the {count} unit axes")
+        each = iter(range(count))
+        below = [tuple(next(each) for _ in child) for child in children]
+        return below, tuple(range(count)) if self.order is None else self.order
