@@ -5,8 +5,20 @@ Each function here returns a :class:`Constraint`; constraints compose with ``& |
 
 from .constraint import Constraint, any_of, literal
 from .json_schema import json_schema
-from .keywords import keywords
+from .keywords import forbidden_words, keywords
+from .lengths import ends_as_sentence, text_length
 from .regex import regex
 from .tokenizers import Vocabulary
 
-__all__ = ["Constraint", "Vocabulary", "any_of", "json_schema", "keywords", "literal", "regex"]
+__all__ = [
+    "Constraint",
+    "Vocabulary",
+    "any_of",
+    "ends_as_sentence",
+    "forbidden_words",
+    "json_schema",
+    "keywords",
+    "literal",
+    "regex",
+    "text_length",
+]

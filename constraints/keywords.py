@@ -1,21 +1,24 @@
 """Texts that contain given words.
 
-    contains(F) = Σ* \\b F \\b Σ*                     in any order: contains(F₁) ∩ … ∩ contains(F_k)
+    contains(F) = Σ* \\b F \\b Σ*                     all of them: contains(F₁) ∩ … ∩ contains(F_n)
 
 F is the set of forms of one keyword (dog, dogs). Each ``contains`` is a small deterministic automaton, and so is their
-intersection (2^k copies of little more than the forms); in a given order it is Σ* F₁ Σ* F₂ … instead. Overlapping
-keywords and forms that begin other forms come out right, because only the language is asked about.
+intersection (2^n copies of little more than the forms); in a given order it is Σ* F₁ Σ* F₂ … instead. At least k of
+them: T(n, k) = (T(n − 1, k − 1) ∩ contains(F_n)) ∪ T(n − 1, k). Overlapping keywords and forms that begin other forms
+come out right, because only the language is asked about.
 """
 
 from __future__ import annotations
 
+import re
 import string
 from collections.abc import Iterable, Sequence
-from functools import reduce
+from re import _constants  # type: ignore[attr-defined]
 from typing import Literal
 
 from ..errors import TractileError, UnsupportedConstraint
 from . import anchors, dfa, nfa, utf8
+from .characters import characters
 from .constraint import Constraint
 from .nfa import Nfa
 
@@ -31,15 +34,26 @@ def keywords(
     inflections: bool = True,
     order: Literal["any", "given"] = "any",
     word_boundaries: bool = True,
+    at_least: int | None = None,
+    ignore_case: bool = False,
 ) -> Constraint:
-    """Texts that contain every keyword.
+    """Texts that contain every keyword, or ``at_least`` so many of them (1: any of them).
 
     A keyword is a word, of which any inflected form will do (``inflections=False``: only the word itself), or a list of
     forms, taken as they are. ``order="given"``: one after the other, without overlap. ``word_boundaries=False``: inside
-    longer words too. Forms are matched as they are spelled. Inflections need the extra ``tractile[inflections]``.
+    longer words too. Forms are matched as they are spelled, or with ``ignore_case`` as ``re.IGNORECASE`` does.
+    Inflections need the extra ``tractile[inflections]``. Raises ``UnsupportedConstraint`` for keywords without forms and
+    counts that do not fit, ``TooManyStates`` for many keywords at once.
     """
     if order not in ("any", "given"):
         raise UnsupportedConstraint(f'the order of keywords is "any" or "given", not {order!r}', path="order")
+    if isinstance(words, str):
+        raise UnsupportedConstraint(f"keywords are a list of words, not the text {words!r}", path="words")
+    needed = len(words) if at_least is None else at_least
+    if not 0 <= needed <= len(words):
+        raise UnsupportedConstraint(f"at_least={at_least} of {len(words)} keywords", path="at_least")
+    if order == "given" and needed < len(words):
+        raise UnsupportedConstraint('at_least goes with order="any" only', path="at_least")
     edge = nfa.literal(bytes([anchors.ASCII_EDGE]) if word_boundaries else b"")
     every = utf8.text()
     found = []
@@ -55,19 +69,52 @@ def keywords(
             raise UnsupportedConstraint(
                 "a keyword needs at least one form, and no form may be empty", path=f"words[{index}]"
             )
-        found.append(nfa.union([bounded(form, edge) for form in forms]))
+        found.append(nfa.union([bounded(form, edge, ignore_case) for form in forms]))
     if order == "given":
         return Constraint(
             dfa.minimize(resolve(nfa.concat([every, *(part for f in found for part in (f, every))])))
         )
     contains = [dfa.minimize(resolve(nfa.concat([every, f, every]))) for f in found]
-    return Constraint(reduce(lambda a, b: dfa.minimize(dfa.intersect(a, b)), contains, every))
+    if needed == 1:
+        return Constraint(dfa.minimize(nfa.union(contains)))
+    return Constraint(threshold(contains, needed, every))
 
 
-def bounded(form: str, edge: Nfa) -> Nfa:
+def forbidden_words(
+    words: Sequence[str | Iterable[str]],
+    *,
+    inflections: bool = True,
+    word_boundaries: bool = True,
+    ignore_case: bool = False,
+) -> Constraint:
+    """Texts that contain none of the words, in no inflected form; the options are those of :func:`keywords`."""
+    if not words:
+        return Constraint(utf8.text())
+    return ~keywords(
+        words,
+        inflections=inflections,
+        word_boundaries=word_boundaries,
+        at_least=1,
+        ignore_case=ignore_case,
+    )
+
+
+def threshold(parts: Sequence[Nfa], needed: int, every: Nfa) -> Nfa:
+    """The texts of at least ``needed`` of the parts; ``every`` are all texts."""
+    counts = [every, *[nfa.empty()] * needed]  # by how many of the parts so far, at least
+    for part in parts:
+        more = [dfa.intersect(fewer, part) for fewer in counts[:-1]]
+        counts[1:] = [dfa.minimize(nfa.union(pair)) for pair in zip(more, counts[1:], strict=True)]
+    return counts[needed]
+
+
+def bounded(form: str, edge: Nfa, ignore_case: bool) -> Nfa:
     """The form, with the edge mark on the sides where it begins or ends with a character of a word."""
     inside = [any(low <= ord(c) <= high for low, high in WORD) for c in (form[0], form[-1])]
     body = nfa.literal(form.encode())
+    if ignore_case:
+        literals = [characters((_constants.LITERAL, ord(c)), re.IGNORECASE) for c in form]
+        body = nfa.concat([utf8.utf8(points) for points in literals])
     return nfa.concat([edge] * inside[0] + [body] + [edge] * inside[1])
 
 

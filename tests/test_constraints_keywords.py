@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tractile as tt
-from tractile.constraints import keywords, regex
+from tractile.constraints import ends_as_sentence, forbidden_words, keywords, regex, text_length
 from tractile.constraints.keywords import WORD
 
 IN_WORD = "[" + "".join(f"\\U{low:08x}-\\U{high:08x}" for low, high in WORD) + "]"
@@ -114,3 +114,98 @@ def test_bad_input():
     with pytest.raises(tt.UnsupportedConstraint):
         keywords(["a"], order="some")
     assert keywords([]).accepts("anything")
+
+
+# ---------------------------------------------------------------- so many of them, none of them, any case
+
+
+@settings(max_examples=60)
+@given(
+    WORDS,
+    st.integers(0, 3),
+    st.booleans(),
+    st.lists(
+        st.lists(st.sampled_from([*PIECES, "A", "É"]), max_size=9).map("".join), min_size=12, max_size=12
+    ),
+)
+def test_so_many_of_them(choices, needed, ignore_case, texts):
+    needed = min(needed, len(choices))
+    some = keywords(choices, at_least=needed, ignore_case=ignore_case)
+    none = forbidden_words(choices, ignore_case=ignore_case)
+    case = "(?i)" if ignore_case else ""
+    for text in [*texts, " ".join(forms[-1] for forms in choices)]:
+        found = sum(
+            any(re.search(case + pattern_of(form, True), text) for form in forms) for forms in choices
+        )
+        assert some.accepts(text) == (found >= needed), text
+        assert none.accepts(text) == (found == 0), text
+
+
+def test_forbidden_inflections():
+    pytest.importorskip("lemminflect")
+    c = forbidden_words(["run", "dog"])
+    assert [c.accepts(t) for t in ("He ran.", "A dogma.", "Dogs.", "")] == [False, True, True, True]
+    assert not forbidden_words(["dog"], ignore_case=True).accepts("Dogs.")
+    assert forbidden_words([]).accepts("anything")
+
+
+# ---------------------------------------------------------------- lengths
+
+TEXTS = st.lists(
+    st.sampled_from(["a", "é", "b.", " ", "\n", "!", "?", "”", ")", "…", "\u3000", "x"]), max_size=9
+).map("".join)
+
+
+def count(text: str, unit: str) -> int:
+    if unit == "characters":
+        return len(text)
+    words = text.split()
+    final = [re.search(r"""[.!?…]["'”’»)\]]*$""", word) is not None for word in words]
+    return len(words) if unit == "words" else sum(final) + (bool(words) and not final[-1])
+
+
+@settings(max_examples=150)
+@given(
+    st.integers(0, 3),
+    st.none() | st.integers(0, 2),
+    st.sampled_from(["characters", "words", "sentences"]),
+    st.lists(TEXTS, min_size=10, max_size=10),
+)
+def test_lengths(low, more, unit, texts):
+    high = None if more is None else low + more
+    constraint = text_length(low, high, unit=unit)
+    for text in [*texts, "", " ", "a. b. c", "a b c.", "1 2 3 4"]:
+        assert constraint.accepts(text) == (
+            low <= count(text, unit) <= (high or (10**9 if high is None else 0))
+        ), text
+
+
+@settings(max_examples=50)
+@given(st.lists(TEXTS, min_size=10, max_size=10))
+def test_ends_as_a_sentence(texts):
+    constraint = ends_as_sentence()
+    for text in [*texts, "", "A.", "A. ", "“A.”", "."]:
+        assert constraint.accepts(text) == (re.search(r"""[.!?…]["'”’»)\]]*\Z""", text) is not None), text
+
+
+def test_they_compose():
+    c = keywords(["dog"], inflections=False) & text_length(3, 6, unit="words") & ends_as_sentence()
+    c &= forbidden_words(["cat"], inflections=False) & ~text_length(0, 10)
+    assert [c.accepts(t) for t in ("The dog barks.", "A dog!", "The dog barks", "A cat, a dog.", "A dog is a dog.")] == [
+        True, False, False, False, True,
+    ]  # fmt: skip
+
+
+def test_bad_lengths_and_counts():
+    for wrong in (
+        lambda: text_length(3, 2),
+        lambda: text_length(-1),
+        lambda: text_length(1, unit="pages"),
+        lambda: keywords(["a"], at_least=2, inflections=False),
+        lambda: keywords(["a", "b"], at_least=1, order="given", inflections=False),
+        lambda: keywords("ab"),
+    ):
+        with pytest.raises(tt.UnsupportedConstraint):
+            wrong()
+    with pytest.raises(tt.TooManyStates):
+        text_length(0, 10**6)

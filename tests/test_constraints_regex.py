@@ -244,7 +244,7 @@ def test_patterns_of_the_shared_set(shared_dir):
     if not file.is_file():
         pytest.skip(f"no {file}")
     patterns = [json.loads(line)["regex"] for line in file.read_text().splitlines()]
-    refused = "back-ref|look-behind|look-ahead under|conditional|atomic|possessive|recursion|branch reset|verbs|the end of|an anchor"
+    refused = "back-ref|look-behind|look-ahead under|an anchor|conditional|atomic|possessive|recursion|branch|verbs|the end of"
     compiled = 0
     for pattern in patterns:
         with warnings.catch_warnings():
@@ -267,7 +267,7 @@ def test_patterns_of_the_shared_set(shared_dir):
         compiled += 1
         other = other or unicode_regex.compile(pattern, unicode_regex.V1)
         if not constraint.is_empty():
-            for text in [constraint.shortest(), *random_words(constraint, 1, 20)]:
+            for text in [constraint.shortest(), *random_words(constraint, 1, 6)]:
                 assert other.fullmatch(text), (pattern, text)
     assert compiled >= 75
 
