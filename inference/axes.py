@@ -13,17 +13,18 @@ Labels = Sequence[int]
 
 def einsum(a: Tensor, a_labels: Labels, b: Tensor, b_labels: Labels, out: Labels) -> Tensor:
     """torch.einsum with dtype promotion, and a bare matmul where that is what it is."""
-    dtype = torch.promote_types(a.dtype, b.dtype)
-    a, b = a.to(dtype), b.to(dtype)
+    if a.dtype != b.dtype:
+        dtype = torch.promote_types(a.dtype, b.dtype)
+        a, b = a.to(dtype), b.to(dtype)
     if (
         len(a_labels) == len(b_labels) == len(out) == 2
         and out[1] == b_labels[1]
         and a_labels[0] != a_labels[1]
     ):
         if a_labels == [out[0], b_labels[0]] and out[0] != out[1]:
-            return a @ b
+            return (b.T @ a.T).T  # the batch's rows stay together in memory
         if a_labels == [b_labels[0], out[0]] and out[0] != out[1]:
-            return a.T @ b
+            return (b.T @ a).T
     names = {label: i for i, label in enumerate(dict.fromkeys([*a_labels, *b_labels, *out]))}
     operands: list[Any] = [
         a,

@@ -19,7 +19,7 @@ from collections.abc import Collection, Iterator
 from typing import Any
 
 import torch
-from jaxtyping import Bool
+from jaxtyping import Bool, Int
 from torch import Tensor
 
 from ..circuits.chain import Chain
@@ -47,6 +47,7 @@ class Emission:
         self.semiring, self.evidence, self.shared = semiring, evidence, shared
         self._totals: dict[int, Any] = {}
         self._block: dict[int, list[Any]] = {}
+        self._table: list[Any] = []
 
     def times(self, layer: InputLayer, variable: int, x: Any) -> Any:
         """x ∘ b, where b is the layer's value at the variable's evidence."""
@@ -70,10 +71,23 @@ class Emission:
             width = max(1, self.block_elements // (sum(layer.unit_dims) * self.evidence.batch))
             first = variable // width * width
             block = [v for v in range(first, first + width) if v in self.evidence.tokens]
-            axes = columns(self.semiring, layer, torch.cat([self.evidence.tokens[v] for v in block]))
-            parts = zip(*(self.semiring.chunk(axis, len(block)) for axis in axes), strict=True)
+            tokens = torch.cat([self.evidence.tokens[v] for v in block])
+            parts = zip(
+                *(self.semiring.chunk(axis, len(block)) for axis in self._gathered(layer, tokens)),
+                strict=True,
+            )
             self._block = dict(zip(block, map(list, parts), strict=True))
         return self._block[variable]
+
+    def _gathered(self, layer: InputLayer, tokens: Int[Tensor, " count"]) -> list[Any]:
+        """B[:, tokens]: all of B once, where most values are asked for in the end, and gathered from there."""
+        asked = len(self.evidence.tokens) * self.evidence.batch
+        if isinstance(layer, Continuous) or layer.vocab_size > asked:
+            return columns(self.semiring, layer, tokens)
+        if not self._table:
+            every = torch.arange(layer.vocab_size, device=tokens.device)
+            self._table = columns(self.semiring, layer, every)
+        return [self.semiring.gather(axis, tokens, self.semiring.ndim(axis) - 1) for axis in self._table]
 
     def _unobserved(self, layer: InputLayer, variable: int) -> Any:
         if variable in self.evidence.weights:

@@ -1,10 +1,10 @@
-"""Real: sums and products of non-negative reals, each column a mantissa with its own power of two."""
+"""Real: sums and products of non-negative reals, each column a mantissa with its own scale."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from math import log
-from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -13,26 +13,79 @@ from ..layers import Incidence
 from .axes import Labels, einsum, finite, kept, safe_log, segments, unflatten
 from .semiring import Semiring
 
+MAX_PENDING = 64
+MATVEC = ([0, 1], [1, 2], [0, 2])
+_TINY = {t: torch.finfo(t).tiny for t in (torch.float64, torch.float32, torch.bfloat16, torch.float16)}
 
-class Scaled(NamedTuple):
-    """mantissa · 2^exponent: the exponent (float64, whole numbers) has as many axes and broadcasts; −inf where a column is zero.
 
-    ``fresh``: every mantissa column has its maximum in [1, 2). At most one contraction lies between two normalisations.
+class Scaled:
+    """mantissa · 2^exponent: the exponent (float64) has as many axes and broadcasts; −inf where a column is zero.
+
+    ``fresh``: every mantissa column has its maximum at one, up to rounding. At most one contraction lies between two
+    normalisations. What normalising divides by is kept in ``pending`` (divisor, exponent), and the logarithms are taken,
+    many at a time, when the exponent is asked for: a chain then spends little on its scales.
     """
 
-    mantissa: Tensor
-    exponent: Tensor
-    fresh: bool = True
+    __slots__ = ("_exponent", "_pending", "fresh", "mantissa")
+
+    def __init__(
+        self,
+        mantissa: Tensor,
+        exponent: Tensor,
+        fresh: bool = True,
+        pending: tuple[tuple[Tensor, Tensor], ...] = (),
+    ) -> None:
+        self.mantissa, self.fresh = mantissa, fresh
+        self._exponent, self._pending = exponent, pending
+        if len(pending) > MAX_PENDING:
+            self._settle()
+
+    def _settle(self) -> None:
+        divisors, exponents = zip(*self._pending, strict=True)
+        logs = torch.stack(divisors).double().log2().sum(0)
+        self._exponent, self._pending = self._exponent + logs + torch.stack(exponents).sum(0), ()
+
+    @property
+    def exponent(self) -> Tensor:
+        """The power of two of each column."""
+        if self._pending:
+            self._settle()
+        return self._exponent
+
+    @property
+    def columns(self) -> torch.Size:
+        """The shape of the exponent."""
+        return self._exponent.shape
+
+    def like(self, mantissa: Tensor, *, fresh: bool) -> Scaled:
+        """Another mantissa under the same scales."""
+        return Scaled(mantissa, self._exponent, fresh, self._pending)
+
+    def divided(self, mantissa: Tensor, exponent: Tensor | None = None) -> Scaled:
+        """A mantissa under these scales (and a further exponent of the same shape), brought to a maximum of one."""
+        top = _top(mantissa, self.columns)
+        mantissa = mantissa / top.clamp(min=_TINY[top.dtype])
+        if exponent is None:
+            return Scaled(mantissa, self.exponent + top.double().log2())
+        return Scaled(mantissa, self._exponent, True, (*self._pending, (top, exponent)))
 
 
 class Real(Semiring[Scaled]):
     """Sums and products of non-negative reals that neither under- nor overflow."""
 
+    def __init__(self) -> None:
+        self._zeros: dict[tuple[int, torch.device], Tensor] = {}
+
+    def _zero(self, ndim: int, device: torch.device) -> Tensor:
+        """The exponent of what is not scaled."""
+        if (ndim, device) not in self._zeros:
+            self._zeros[ndim, device] = torch.zeros([1] * ndim, dtype=torch.float64, device=device)
+        return self._zeros[ndim, device]
+
     def lift(self, weight: Tensor, *, batched: bool = False) -> Scaled:
-        shape = [1] * weight.ndim
         if not batched:
-            return Scaled(weight, torch.zeros(shape, dtype=torch.float64, device=weight.device))
-        shape[-1] = weight.shape[-1]
+            return Scaled(weight, self._zero(weight.ndim, weight.device))
+        shape = [1] * (weight.ndim - 1) + [weight.shape[-1]]
         return _normalise(weight, torch.zeros(shape, dtype=torch.float64, device=weight.device))
 
     def lift_log(self, log_weight: Tensor) -> Scaled:
@@ -44,13 +97,12 @@ class Real(Semiring[Scaled]):
         return safe_log(x.mantissa) + x.exponent * log(2)
 
     def einsum(self, a: Scaled, a_labels: Labels, b: Scaled, b_labels: Labels, out: Labels) -> Scaled:
-        if (a_labels, b_labels, out) == ([0, 1], [1, 2], [0, 2]) and a.exponent.shape == (1, 1) == b.exponent[
-            :, :1
-        ].shape:
+        if (a_labels, b_labels, out) == MATVEC and a.columns == (1, 1) == (*b.columns[:1], 1):
             b = _freshened(b)  # a matrix times a message: the one that a chain spends its time on
-            return Scaled(
-                einsum(a.mantissa, a_labels, b.mantissa, b_labels, out), a.exponent + b.exponent, fresh=False
-            )
+            product = einsum(a.mantissa, a_labels, b.mantissa, b_labels, out)
+            if a.exponent is self._zero(2, a.exponent.device):
+                return b.like(product, fresh=False)
+            return Scaled(product, a.exponent + b.exponent, fresh=False)
         summed = {label for label in (*a_labels, *b_labels) if label not in out}
         a = _collapse(_freshened(a), [i for i, label in enumerate(a_labels) if label in summed])
         b = _collapse(_freshened(b), [i for i, label in enumerate(b_labels) if label in summed])
@@ -67,6 +119,8 @@ class Real(Semiring[Scaled]):
     def mul(self, a: Scaled, b: Scaled) -> Scaled:
         if not (a.fresh or b.fresh):
             a = _freshened(a)
+        if a.columns == b.columns:
+            return a.divided(a.mantissa * b.mantissa, b.exponent)
         return _normalise(a.mantissa * b.mantissa, a.exponent + b.exponent)
 
     def add(self, a: Scaled, b: Scaled) -> Scaled:
@@ -78,7 +132,8 @@ class Real(Semiring[Scaled]):
         )
 
     def segment_sum(self, x: Scaled, index: Tensor, size: int, axis: int) -> Scaled:
-        m, e, _ = _freshened(x)
+        x = _freshened(x)
+        m, e = x.mantissa, x.exponent
         shape, exponents = list(m.shape), list(e.shape)
         shape[axis] = exponents[axis] = size
         if e.shape[axis] == 1 and m.shape[axis] != 1:
@@ -88,14 +143,13 @@ class Real(Semiring[Scaled]):
         return _normalise(m.new_zeros(shape).index_add(axis, index, m), top)
 
     def gather(self, x: Scaled, index: Tensor, axis: int) -> Scaled:
-        m, e, fresh = x
-        return Scaled(
-            m.index_select(axis, index), e if e.shape[axis] == 1 else e.index_select(axis, index), fresh
-        )
+        e = x.exponent if x.columns[axis] == 1 else _gather(x.exponent, index, axis)
+        return Scaled(_gather(x.mantissa, index, axis), e, x.fresh)
 
     def incidence(self, x: Scaled, matrix: Incidence, axis: int) -> Scaled:
         """As one sparse product where the axis has one exponent: nothing of size (ones × rest) is formed."""
-        m, e, _ = x = _freshened(x)
+        x = _freshened(x)
+        m, e = x.mantissa, x.exponent
         if e.shape[axis] != 1:
             return super().incidence(x, matrix, axis)
         front = m.movedim(axis, 0)
@@ -107,25 +161,26 @@ class Real(Semiring[Scaled]):
         return Scaled(x.mantissa.permute(list(order)), x.exponent.permute(list(order)), x.fresh)
 
     def split(self, x: Scaled, axis: int, dims: Sequence[int]) -> Scaled:
-        m, e, fresh = x
-        exponents = tuple(dims) if e.shape[axis] != 1 else (1,) * len(dims)
-        return Scaled(unflatten(m, axis, dims), unflatten(e, axis, exponents), fresh)
+        exponents = tuple(dims) if x.columns[axis] != 1 else (1,) * len(dims)
+        return Scaled(unflatten(x.mantissa, axis, dims), unflatten(x.exponent, axis, exponents), x.fresh)
 
     def merge(self, x: Scaled, axis: int, count: int) -> Scaled:
-        m, e, fresh = x
+        m, e = x.mantissa, x.exponent
         last = axis + count
         if any(d != 1 for d in e.shape[axis:last]):
             e = e.expand(*e.shape[:axis], *m.shape[axis:last], *e.shape[last:])
-        return Scaled(m.flatten(axis, last - 1), e.flatten(axis, last - 1), fresh)
+        return Scaled(m.flatten(axis, last - 1), e.flatten(axis, last - 1), x.fresh)
 
     def cat(self, values: Sequence[Scaled]) -> Scaled:
-        columns = tuple(max(s) for s in zip(*(x.exponent.shape[:-1] for x in values), strict=True))
+        columns = tuple(max(s) for s in zip(*(x.columns[:-1] for x in values), strict=True))
         exponents = [x.exponent.expand(*columns, x.mantissa.shape[-1]) for x in values]
         fresh = all(x.fresh for x in values)
         return Scaled(torch.cat([x.mantissa for x in values], -1), torch.cat(exponents, -1), fresh)
 
     def chunk(self, x: Scaled, count: int) -> list[Scaled]:
-        parts = zip(x.mantissa.chunk(count, -1), x.exponent.chunk(count, -1), strict=True)
+        exponent = x.exponent
+        exponents = [exponent] * count if exponent.shape[-1] == 1 else exponent.chunk(count, -1)
+        parts = zip(x.mantissa.chunk(count, -1), exponents, strict=True)
         return [Scaled(m, e, x.fresh) for m, e in parts]
 
     def shape(self, x: Scaled) -> tuple[int, ...]:
@@ -135,39 +190,42 @@ class Real(Semiring[Scaled]):
         return x.mantissa.device
 
 
-# the integer type of a float's bits, the width of its mantissa, its exponent's bias
-_BITS = {torch.float32: (torch.int32, 23, 127), torch.float64: (torch.int64, 52, 1023)}
+@lru_cache(maxsize=4096)
+def _scaled_axes(mantissa: torch.Size, exponent: torch.Size) -> tuple[int, ...]:
+    """The axes along which a column lies: those with one exponent."""
+    return tuple(i for i, (m, e) in enumerate(zip(mantissa, exponent, strict=True)) if e == 1 != m)
+
+
+def _top(mantissa: Tensor, columns: torch.Size) -> Tensor:
+    """The maximum of each column; the scale is a constant for derivatives, which stay exact."""
+    axes = _scaled_axes(mantissa.shape, columns)
+    mantissa = mantissa.detach()
+    return mantissa.amax(axes, keepdim=True) if axes else mantissa
 
 
 def _normalise(mantissa: Tensor, exponent: Tensor) -> Scaled:
-    """The same value with every mantissa column's maximum in [1, 2): divided by a power of two, so nothing is rounded.
-
-    The power is read off the bits of the maximum; it is constant for derivatives, which stay exact.
-    """
-    axes = [i for i, (m, e) in enumerate(zip(mantissa.shape, exponent.shape, strict=True)) if e == 1 != m]
-    top = mantissa.detach().amax(axes, keepdim=True) if axes else mantissa.detach()
-    if top.dtype not in _BITS:
-        top = top.float()
-    integer, width, bias = _BITS[top.dtype]
-    bits = (top.contiguous().view(integer) & (2 * bias + 1 << width)).clamp(
-        min=1 << width
-    )  # ≥ the least normal number
-    exponent = torch.where(top > 0, torch.add(exponent - bias, bits.double(), alpha=2.0**-width), -torch.inf)
-    return Scaled(mantissa / bits.view(top.dtype).to(mantissa.dtype), exponent)
+    """The same value with the maximum of every mantissa column at one."""
+    return Scaled(mantissa, exponent, fresh=False).divided(mantissa)
 
 
 def _freshened(x: Scaled) -> Scaled:
-    return x if x.fresh else _normalise(x.mantissa, x.exponent)
+    return x if x.fresh else x.divided(x.mantissa)
+
+
+def _gather(x: Tensor, index: Tensor, axis: int) -> Tensor:
+    """Slices of x; along the batch, whose rows stay together in memory, as rows."""
+    if axis != x.ndim - 1:
+        return x.index_select(axis, index)
+    return x.movedim(-1, 0).index_select(0, index).movedim(0, -1)
 
 
 def _collapse(x: Scaled, axes: Sequence[int]) -> Scaled:
     """The same value with an exponent of size one along ``axes``, so that a plain sum over them is right."""
-    m, e, _ = x
-    full = [i for i in axes if e.shape[i] != 1]
+    full = [i for i in axes if x.columns[i] != 1]
     if not full:
         return x
-    top = e.amax(full, keepdim=True)
-    return Scaled(_shrink(m, e - finite(top)), top)
+    top = x.exponent.amax(full, keepdim=True)
+    return Scaled(_shrink(x.mantissa, x.exponent - finite(top)), top)
 
 
 def _shrink(mantissa: Tensor, exponent: Tensor) -> Tensor:

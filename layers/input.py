@@ -113,7 +113,10 @@ class Categorical(InputLayer):
         return [(self.weight, (*units, token))]
 
     def columns(self, tokens: Int[Tensor, " batch"]) -> tuple[Float[Tensor, "*units batch"], ...]:
-        return (self.weight.index_select(-1, tokens),)
+        if len(tokens) < self.vocab_size:
+            return (self.weight.index_select(-1, tokens),)
+        rows = self.weight.movedim(-1, 0).contiguous()  # worth a copy: columns are then read as rows
+        return (rows.index_select(0, tokens).movedim(0, -1),)
 
     def map(self, fn: TensorMap) -> Categorical:
         return Categorical(fn(self.weight))
