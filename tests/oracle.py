@@ -283,7 +283,7 @@ def evidence(draw, sizes, batch=None):
     form = draw(st.sampled_from(["tokens", "weights", "sequence", "mapping", "mapping"]))
     if form == "tokens":
         tokens = np.array([[rng.integers(-1, sizes[v]) for v in variables] for _ in range(batch)])
-        return torch.tensor(tokens), [_onehot(tokens[:, i], sizes[v]) for i, v in enumerate(variables)]
+        return torch.tensor(tokens), [onehot(tokens[:, i], sizes[v]) for i, v in enumerate(variables)]
     if form == "weights" and len(set(sizes.values())) == 1:
         w = rng.random((batch, len(variables), sizes[variables[0]])) * 2
         w *= rng.random(w.shape) < 0.8
@@ -296,10 +296,10 @@ def evidence(draw, sizes, batch=None):
             item, w = None, np.ones((1, size))
         elif kind == "int":
             item = int(rng.integers(-1, size))
-            w = _onehot([item], size)
+            w = onehot([item], size)
         elif kind == "ids":
             ids = rng.integers(-1, size, batch)
-            item, w = torch.tensor(ids), _onehot(ids, size)
+            item, w = torch.tensor(ids), onehot(ids, size)
         elif kind == "set":
             item = sorted({int(rng.integers(size)) for _ in range(2)})
             w = np.array([[float(i in item) for i in range(size)]])
@@ -320,7 +320,7 @@ def evidence(draw, sizes, batch=None):
     return (list(items.values()) if form == "sequence" else items), weights
 
 
-def _onehot(ids, size):
+def onehot(ids, size):
     return np.array([np.ones(size) if i < 0 else np.eye(size)[i] for i in ids])
 
 
