@@ -19,7 +19,7 @@ from .circuits import (
     quotient,
     save,
 )
-from .constraints import Constraint, Vocabulary
+from .constraints import Constraint, Vocabulary, function_calls
 from .errors import (
     BudgetTooSmall,
     CircuitError,
@@ -109,6 +109,7 @@ __all__ = [
     "entropy",
     "expectation",
     "expected_counts",
+    "function_calls",
     "gcd",
     "importance_sampling",
     "k_best",

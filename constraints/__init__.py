@@ -4,6 +4,7 @@ Each function here returns a :class:`Constraint`; constraints compose with ``& |
 """
 
 from .constraint import Constraint, any_of, literal
+from .functions import function_calls
 from .json_schema import json_schema
 from .keywords import forbidden_words, keywords
 from .lengths import ends_as_sentence, text_length
@@ -16,6 +17,7 @@ __all__ = [
     "any_of",
     "ends_as_sentence",
     "forbidden_words",
+    "function_calls",
     "json_schema",
     "keywords",
     "literal",

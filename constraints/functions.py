@@ -1,0 +1,149 @@
+"""Calls of functions: a list of tools → the texts that call one of them, or several.
+
+    json      {"name": "get_weather", "arguments": {"city": "Oslo", "days": 3}}        parallel: [{…}, {…}]
+    python    get_weather(city="Oslo", days=3)                                        parallel: [f(…), g(…)]
+
+Arguments stand in the order declared, or in any order; those that are not required may be left out, and no others come
+in. In Python syntax a value is a literal (``python_literals.py``).
+"""
+
+from __future__ import annotations
+
+import json
+import keyword
+from collections.abc import Callable
+from typing import Any, Literal
+
+from ..errors import UnsupportedConstraint
+from .constraint import Constraint
+from .json_schema import json_schema
+from .nfa import Nfa, concat, literal, union
+from .python_literals import STYLES, Literals, Style, brackets, in_any_order, in_order, row
+from .tools import Schema, Tool, read_tools
+
+Write = Callable[[str, Any, str], Nfa]  # a name, its schema, its path -> the ways to write the argument
+
+
+def function_calls(
+    tools: Any,
+    *,
+    syntax: Literal["json", "python"] = "json",
+    parallel: bool | tuple[int, int | None] = False,
+    order: Literal["declared", "any"] = "declared",
+    whitespace: Literal["none", "space", "flexible"] = "space",
+    references: str | None = None,
+    keys: tuple[str, str] = ("name", "arguments"),
+    max_depth: int = 2,
+) -> Constraint:
+    """The texts that call one of the tools, or with ``parallel`` a list of calls (``True``: one or more; or from, to).
+
+    ``tools`` are dicts in the spelling of OpenAI, BFCL or xLAM (see ``constraints/tools.py``), JSON text, or the path of a
+    JSON or JSON Lines file. ``order`` is that of the arguments within a call. ``whitespace`` is what stands between tokens:
+    after each comma and colon a space, or nothing, or anything. ``references`` is a pattern for strings that may stand in
+    place of any value, such as ``r"\\$var\\d+\\$"`` for the results of earlier calls. ``keys`` name the two members of
+    a call in JSON syntax. ``max_depth`` bounds how deep values without a type nest, and how often a ``$ref`` lies within
+    itself.
+
+    Raises ``FormatError`` for what cannot be read, ``UnsupportedConstraint`` with the place of what is not supported (an
+    unknown type, a name twice, a name that is not Python's), ``EmptyLanguage`` for no tools, ``TooManyStates``.
+    """
+    for value, name, choices in (
+        (syntax, "syntax", ("json", "python")), (order, "order", ("declared", "any")), (whitespace, "whitespace", tuple(STYLES)),
+    ):  # fmt: skip
+        if value not in choices:
+            raise UnsupportedConstraint(f"{name} is one of {list(choices)}, not {value!r}", path=name)
+    style = STYLES[whitespace]
+    calls = []
+    for index, tool in enumerate(read_tools(tools, tuples=syntax == "python")):
+        if references is not None:
+            tool = with_references(tool, references)
+        path = f"tools[{index}].parameters"
+        if syntax == "json":
+            calls.append(json_call(tool, style, whitespace, order, keys, max_depth, path))
+        else:
+            calls.append(python_call(tool, style, order, max_depth, path))
+    call = union(calls)
+    if parallel is False:
+        return Constraint(call)
+    low, high = (1, None) if parallel is True else parallel
+    if low < 0 or (high is not None and high < max(low, 1)):
+        raise UnsupportedConstraint(f"parallel={parallel!r} is no range of calls", path="parallel")
+    body = row(style, [call] * (high or 0), low, call if high is None else None)
+    return Constraint(brackets(b"[", body, b"]", style))
+
+
+def json_call(
+    tool: Tool, style: Style, whitespace: Any, order: str, keys: tuple[str, str], max_depth: int, path: str
+) -> Nfa:
+    """``{"name": …, "arguments": {…}}``."""
+
+    def write(name: str, schema: Any, path: str) -> Nfa:
+        definitions = tool.definitions if isinstance(schema, dict) else {}
+        value = compiled({**definitions, **schema} if definitions else schema, path)
+        return concat([json_text(name), style.colon, value])
+
+    def compiled(schema: Any, path: str) -> Nfa:
+        try:
+            return json_schema(schema, whitespace=whitespace, max_depth=max_depth).nfa
+        except UnsupportedConstraint as error:
+            raise UnsupportedConstraint(str(error), path=path) from None
+
+    if tool.rest:
+        if order == "any":
+            raise UnsupportedConstraint(
+                f"{sorted(tool.rest)} with the arguments in any order is not supported", path=path
+            )
+        arguments = compiled(tool.schema(), path)
+    else:
+        arguments = brackets(b"{", listed(tool, write, style, order, path), b"}", style)
+    members = [
+        concat([json_text(keys[0]), style.colon, json_text(tool.name)]),
+        concat([json_text(keys[1]), style.colon, arguments]),
+    ]
+    return brackets(b"{", row(style, members, 2, None), b"}", style)
+
+
+def python_call(tool: Tool, style: Style, order: str, max_depth: int, path: str) -> Nfa:
+    """``f(a=1, b="x")``."""
+    for name in [*tool.name.split("."), *tool.arguments]:
+        if not name.isidentifier() or keyword.iskeyword(name):
+            raise UnsupportedConstraint(f"{name!r} in {tool.name!r} is no name in Python", path=path)
+    if tool.rest:
+        raise UnsupportedConstraint(f"{sorted(tool.rest)[0]!r} is not supported in Python syntax", path=path)
+    literals = Literals(tool.definitions, style, max_depth)
+
+    def write(name: str, schema: Any, path: str) -> Nfa:
+        return concat([literal(f"{name}=".encode()), literals.value(schema, path)])
+
+    return brackets(tool.name.encode() + b"(", listed(tool, write, style, order, path), b")", style)
+
+
+def listed(tool: Tool, write: Write, style: Style, order: str, path: str) -> Nfa:
+    """The arguments of a tool, in the order declared or in any."""
+    items = [(write(n, s, f"{path}.{n}"), n in tool.required) for n, s in tool.arguments.items()]
+    if order == "any":
+        return in_any_order(items, style.comma, style.padding)
+    return in_order(items, style.comma, padding=style.padding)
+
+
+def json_text(text: str) -> Nfa:
+    """A string as ``json.dumps`` writes it."""
+    return literal(json.dumps(text, ensure_ascii=False).encode())
+
+
+def with_references(tool: Tool, pattern: str) -> Tool:
+    """The tool with strings of the pattern allowed in place of every argument and every item and property in it."""
+    reference = {"type": "string", "pattern": f"^(?:{pattern})$"}
+
+    def wrapped(schema: Schema) -> Schema:
+        if isinstance(schema, bool):
+            return schema
+        schema = dict(schema)
+        if isinstance(schema.get("items"), dict):
+            schema["items"] = wrapped(schema["items"])
+        if isinstance(schema.get("properties"), dict):
+            schema["properties"] = {name: wrapped(s) for name, s in schema["properties"].items()}
+        return {"anyOf": [schema, reference]}
+
+    arguments = {name: wrapped(schema) for name, schema in tool.arguments.items()}
+    return Tool(tool.name, arguments, tool.required, tool.definitions, tool.rest)

@@ -1,0 +1,384 @@
+"""Python literals as automata: the texts that ``ast.literal_eval`` reads as a value of a JSON Schema.
+
+Strings in ``'`` or ``"``, numbers as JSON writes them, ``True``, ``False``, ``None``, lists, tuples, dicts with string
+keys. A character of a string stands for itself where Python allows that; quotes, backslashes and control characters have
+their short escapes, and those beyond ASCII also ``\\xXX``, ``\\uXXXX`` or ``\\UXXXXXXXX``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any, NamedTuple
+from urllib.parse import unquote
+
+from ..errors import TooManyStates, UnsupportedConstraint
+from . import utf8
+from .dfa import difference, intersect, minimize, simplify
+from .json_schema import json_schema
+from .nfa import Nfa, byte_ranges, check_limit, concat, empty, literal, network, repeat, star, union
+from .regex import compile_pattern
+from .utf8 import EVERY, Alphabet, CodePoints, digit_ranges, within
+
+NUMERIC = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf")
+KEYWORDS = {
+    "string": ("minLength", "maxLength", "pattern", "format"),
+    "integer": NUMERIC,
+    "number": NUMERIC,
+    "boolean": (),
+    "null": (),
+    "array": ("items", "prefixItems", "minItems", "maxItems"),
+    "tuple": ("items", "prefixItems", "minItems", "maxItems"),
+    "object": ("properties", "required", "additionalProperties"),
+}
+"""The types, and the keywords that say something about each."""
+COMBINATORS = ("allOf", "anyOf", "oneOf", "$ref")
+
+
+class Style(NamedTuple):
+    """What separates items, what separates a key from its value, and what stands inside brackets."""
+
+    comma: Nfa
+    colon: Nfa
+    padding: Nfa
+    comma_at_end: Nfa
+
+
+BLANK = star(byte_ranges([(9, 10), (13, 13), (32, 32)]))
+FREE_COMMA, FREE_COLON = (concat([BLANK, literal(mark), BLANK]) for mark in (b",", b":"))
+STYLES = {
+    "none": Style(literal(b","), literal(b":"), literal(b""), literal(b",")),
+    "space": Style(literal(b", "), literal(b": "), literal(b""), literal(b",")),
+    "flexible": Style(FREE_COMMA, FREE_COLON, BLANK, FREE_COMMA),
+}
+
+# ---------------------------------------------------------------- strings
+
+SHORT = {ord(c): e for c, e in zip("\\'\"\a\b\f\n\r\t\v", b"\\'\"abfnrtv", strict=True)}
+
+
+@lru_cache(maxsize=512)
+def in_double(points: CodePoints) -> Nfa:
+    """The ways to write a character of the set between double quotes."""
+    return spelled(points, ord('"'))
+
+
+@lru_cache(maxsize=512)
+def in_single(points: CodePoints) -> Nfa:
+    """The ways to write a character of the set between single quotes."""
+    return spelled(points, ord("'"))
+
+
+QUOTES: tuple[tuple[bytes, Alphabet], ...] = ((b'"', in_double), (b"'", in_single))
+
+
+def spelled(points: CodePoints, quote: int) -> Nfa:
+    """The ways to write a character of the set inside a string that ``quote`` ends."""
+    plain = utf8.negate(utf8.normalize((c, c) for c in (0, 10, 13, ord("\\"), quote)))
+    short = [(e, e) for code, e in SHORT.items() if within(points, ((code, code),))]
+    parts = [utf8.utf8(within(points, plain)), concat([literal(b"\\"), byte_ranges(short)])]
+    for letter, width, window in ((b"x", 2, (0, 0xFF)), (b"u", 4, (0, 0xFFFF)), (b"U", 8, (0, 0x10FFFF))):
+        escaped = ((0, 0x1F), (0x7F, 0x10FFFF))
+        for low, high in within(within(points, escaped), (window,)):
+            first, last = ([int(d, 16) for d in f"{n:0{width}x}"] for n in (low, high))
+            numbers = [byte_ranges(*(hexadecimal(*d) for d in s)) for s in digit_ranges(first, last, 0, 15)]
+            parts.append(concat([literal(b"\\" + letter), union(numbers)]))
+    return minimize(union(parts))
+
+
+def hexadecimal(low: int, high: int) -> list[tuple[int, int]]:
+    """The bytes of the hexadecimal digits ``low..high``, in either case."""
+    letters = [(start + max(low, 10), start + high) for start in (55, 87)] if high > 9 else []
+    return ([(48 + low, 48 + min(high, 9))] if low < 10 else []) + letters
+
+
+def strings(inside: Callable[[Alphabet], Nfa]) -> Nfa:
+    """Strings in either kind of quotes, their inside given for each alphabet."""
+    return union([concat([literal(q), inside(alphabet), literal(q)]) for q, alphabet in QUOTES])
+
+
+@lru_cache(maxsize=1024)
+def exactly(text: str) -> Nfa:
+    """The ways to write this string."""
+    return minimize(strings(lambda alphabet: utf8.string(text, alphabet)))
+
+
+@lru_cache(maxsize=1)
+def any_string() -> Nfa:
+    """Every string."""
+    return minimize(strings(lambda alphabet: star(alphabet(EVERY))))
+
+
+@lru_cache(maxsize=256)
+def string_of_length(low: int, high: int | None) -> Nfa:
+    """The strings of ``low`` to ``high`` characters."""
+    return strings(lambda alphabet: repeat(alphabet(EVERY), low, high))
+
+
+@lru_cache(maxsize=64)
+def formatted(name: str) -> Nfa:
+    """The strings of a JSON Schema format, written without escapes."""
+    quoted = json_schema({"type": "string", "format": name}).bytes_automaton
+    bare = star(utf8.utf8(utf8.negate(utf8.normalize((ord(c), ord(c)) for c in "\\\"'\0\n\r"))))
+    double = intersect(quoted, concat([literal(b'"'), bare, literal(b'"')]))
+    edges = double.edges.copy()
+    edges[edges[:, 1] == ord('"'), 1:3] = ord("'")  # quotes stand at the ends only, on edges of their own
+    return union([double, Nfa(double.num_states, edges, double.skips, double.start, double.accept)])
+
+
+# ---------------------------------------------------------------- values in a row
+
+
+def in_order(
+    items: Sequence[tuple[Nfa, bool]], comma: Nfa, others: Nfa | None = None, padding: Nfa | None = None
+) -> Nfa:
+    """The (text, required) items one after the other, then any number of ``others``, with ``comma`` between each two.
+
+    Hubs: 3i none so far, before item i; 3i + 1 some so far; 3i + 2 about to write item i.
+    """
+    arcs: list[tuple[int, Nfa | None, int]] = []
+    for i, (item, required) in enumerate(items):
+        arcs += [(3 * i, None, 3 * i + 2), (3 * i + 1, comma, 3 * i + 2), (3 * i + 2, item, 3 * i + 4)]
+        if not required:
+            arcs += [(3 * i, None, 3 * i + 3), (3 * i + 1, None, 3 * i + 4)]
+    end = 3 * len(items)
+    if others is not None:
+        arcs += [(end, None, end + 2), (end + 1, comma, end + 2), (end + 2, others, end + 1)]
+    arcs += [(end, None, end + 3), (end + 1, padding, end + 3)]
+    return network(end + 4, arcs, 0, end + 3)
+
+
+def in_any_order(items: Sequence[tuple[Nfa, bool]], comma: Nfa, padding: Nfa | None = None) -> Nfa:
+    """The same in every order: a hub for each set of items written, 2^n of them. Raises ``TooManyStates``."""
+    if len(items) > 16:
+        raise TooManyStates(f"{len(items)} arguments in any order need {len(items)}! paths", limit=2**16)
+    full = 1 << len(items)
+    needed = sum(1 << i for i, (_, required) in enumerate(items) if required)
+
+    def arcs() -> Iterator[tuple[int, Nfa | None, int]]:
+        for done in range(full):
+            for i, (item, _) in enumerate(items):
+                if not done >> i & 1:
+                    yield done, concat([comma, item]) if done else item, done | 1 << i
+            if done & needed == needed:
+                yield done, padding if done else None, full
+
+    return network(full + 1, arcs(), 0, full)
+
+
+def row(style: Style, first: Sequence[Nfa], least: int, more: Nfa | None) -> Nfa:
+    """At least ``least`` of the items in turn, then any number of ``more``. Hub i is the place after i items."""
+    items = list(first)
+    if more is not None:
+        items += [more] * max(least - len(items), not items)
+    size = len(items)
+    arcs: list[tuple[int, Nfa | None, int]] = [
+        (i, concat([style.comma, item]) if i else item, i + 1) for i, item in enumerate(items)
+    ]
+    if more is not None:
+        arcs.append((size, concat([style.comma, more]), size))
+    arcs += [(i, style.padding if i else None, size + 1) for i in range(least, size + 1)]
+    return network(size + 2, arcs, 0, size + 1)
+
+
+def tuples(style: Style, first: Sequence[Nfa], least: int, more: Nfa | None) -> Nfa:
+    """The same as a tuple, which ends in a comma if it has one item."""
+    one = first[:1] or ([more] if more is not None else [])
+    parts = [row(style, first, max(least, 2), more)]
+    if least <= 1 and one:
+        parts.append(concat([one[0], style.comma_at_end]))
+    if least == 0:
+        parts.append(literal(b""))
+    return brackets(b"(", union(parts), b")", style)
+
+
+def brackets(left: bytes, inside: Nfa, right: bytes, style: Style) -> Nfa:
+    """Something in brackets, with white space after the first where the style has it."""
+    return concat([literal(left), style.padding, inside, literal(right)])
+
+
+# ---------------------------------------------------------------- values
+
+
+@dataclass
+class Literals:
+    """Compiles the schemas of one document (``root`` holds what ``$ref`` refers to)."""
+
+    root: Mapping[str, Any]
+    style: Style
+    max_depth: int
+    active: dict[str, int] = field(default_factory=dict)
+
+    def value(self, schema: Any, path: str) -> Nfa:
+        """The literals that the schema allows. Raises ``UnsupportedConstraint`` with the path."""
+        if schema is True or schema == {}:
+            return anything(self.style, self.max_depth)
+        if schema is False:
+            return empty()
+        types = schema.get("type", list(KEYWORDS))
+        types = [types] if isinstance(types, str) else list(types)
+        known = {"type", "enum", "const", *COMBINATORS}.union(*KEYWORDS.values())
+        if unknown := sorted(schema.keys() - known):
+            raise UnsupportedConstraint(f"{unknown[0]!r} is not supported in Python syntax", path=path)
+        parts = [k for k in (*COMBINATORS, "enum", "const") if k in schema]
+        said = set().union(*(KEYWORDS[t] for t in types if t in KEYWORDS)) & schema.keys()
+        if parts and said & set(KEYWORDS["object"]):
+            raise UnsupportedConstraint(
+                f"{parts[0]!r} next to {sorted(said)} is not supported in Python syntax", path=path
+            )
+        found = None
+        for key in parts:
+            part = self.combined(key, schema[key], types, f"{path}.{key}")
+            found = part if found is None else simplify(intersect(found, part))
+        if found is None or said or ("type" in schema and not {"enum", "const"} & schema.keys()):
+            own = union([self.typed(t, schema, path) for t in types])
+            found = own if found is None else simplify(intersect(found, own))
+        return found
+
+    def combined(self, key: str, argument: Any, types: list[str], path: str) -> Nfa:
+        """What a combinator, ``enum`` or ``const`` allows."""
+        if key in ("enum", "const"):
+            values = argument if key == "enum" else [argument]
+            return union([self.constant(v) for v in values if any(is_a(v, t) for t in types)])
+        if key == "$ref":
+            return self.reference(argument, path)
+        parts = [self.value(schema, f"{path}[{i}]") for i, schema in enumerate(argument)]
+        if key == "anyOf":
+            return union(parts)
+        if key == "allOf":
+            result = parts[0]
+            for part in parts[1:]:
+                result = simplify(intersect(result, part))
+            return result
+        alone = [difference(p, union(parts[:i] + parts[i + 1 :])) for i, p in enumerate(parts)]
+        return union(alone)
+
+    def reference(self, pointer: Any, path: str) -> Nfa:
+        """What a ``$ref`` within the document allows, followed at most ``max_depth`` times within itself."""
+        target: Any = self.root
+        if not isinstance(pointer, str) or not pointer.startswith("#/"):
+            raise UnsupportedConstraint(f"$ref {pointer!r} is not within the parameters", path=path)
+        for step in unquote(pointer[2:]).split("/"):
+            step = step.replace("~1", "/").replace("~0", "~")
+            if not isinstance(target, Mapping) or step not in target:
+                raise UnsupportedConstraint(f"$ref {pointer!r} leads nowhere", path=path)
+            target = target[step]
+        depth = self.active.get(pointer, 0)
+        if depth > self.max_depth:
+            return empty()
+        self.active[pointer] = depth + 1
+        found = self.value(target, path)
+        self.active[pointer] = depth
+        return found
+
+    def typed(self, kind: str, schema: Mapping[str, Any], path: str) -> Nfa:
+        """The literals of one type that its keywords allow."""
+        if kind == "string":
+            return self.string(schema)
+        if kind in ("integer", "number"):
+            return number(kind, tuple((k, schema[k]) for k in NUMERIC if k in schema))
+        if kind in ("boolean", "null"):
+            return union([literal(w) for w in ((b"True", b"False") if kind == "boolean" else (b"None",))])
+        if kind in ("array", "tuple"):
+            return self.array(kind, schema, path)
+        if kind == "object":
+            return self.object(schema, path)
+        raise UnsupportedConstraint(f"unknown type {kind!r}", path=path)
+
+    def string(self, schema: Mapping[str, Any]) -> Nfa:
+        """The strings of a schema."""
+        found = any_string()
+        if "minLength" in schema or "maxLength" in schema:
+            found = string_of_length(schema.get("minLength", 0), schema.get("maxLength"))
+        if "pattern" in schema:
+            pattern: str = schema["pattern"]
+            found = intersect(found, strings(lambda a: compile_pattern(pattern, 0, a, ecma_search=True)))
+        return intersect(found, formatted(schema["format"])) if "format" in schema else found
+
+    def array(self, kind: str, schema: Mapping[str, Any], path: str) -> Nfa:
+        """The lists (or tuples) of a schema."""
+        first = [
+            self.value(s, f"{path}.prefixItems[{i}]") for i, s in enumerate(schema.get("prefixItems", []))
+        ]
+        rest = schema.get("items", True)
+        more = None if rest is False else self.value(rest, f"{path}.items")
+        low, high = schema.get("minItems", 0), schema.get("maxItems")
+        if high is not None:
+            check_limit(high)
+            first = [*first, *([more] * (high - len(first)) if more is not None else [])][:high]
+            more = None
+        if kind == "array":
+            return brackets(b"[", row(self.style, first, low, more), b"]", self.style)
+        return tuples(self.style, first, low, more)
+
+    def object(self, schema: Mapping[str, Any], path: str) -> Nfa:
+        """The dicts of a schema."""
+        properties, needed = schema.get("properties", {}), schema.get("required", [])
+        comma, colon, padding, _ = self.style
+        names = dict.fromkeys([*properties, *needed])
+        extra = schema.get("additionalProperties", True)
+        items = []
+        for name in names:
+            value = self.value(properties.get(name, extra), f"{path}.properties.{name}")
+            items.append((concat([exactly(name), colon, value]), name in needed))
+        others = None
+        if extra is not False:
+            key = difference(any_string(), union(map(exactly, names))) if names else any_string()
+            others = concat([key, colon, self.value(extra, f"{path}.additionalProperties")])
+        return brackets(b"{", in_order(items, comma, others, padding), b"}", self.style)
+
+    def constant(self, value: Any) -> Nfa:
+        """The ways to write one value."""
+        if isinstance(value, str):
+            return exactly(value)
+        if isinstance(value, list):
+            items = [self.constant(v) for v in value]
+            return brackets(b"[", row(self.style, items, len(items), None), b"]", self.style)
+        if isinstance(value, Mapping):
+            pairs = [
+                (concat([exactly(k), self.style.colon, self.constant(v)]), True) for k, v in value.items()
+            ]
+            body = in_order(pairs, self.style.comma, padding=self.style.padding)
+            return brackets(b"{", body, b"}", self.style)
+        whole = isinstance(value, float) and value.is_integer()
+        return union([literal(repr(v).encode()) for v in ([value, int(value)] if whole else [value])])
+
+
+DIGITS = concat([star(literal(b"-")), star(byte_ranges([(48, 57)]))])
+
+
+@lru_cache(maxsize=256)
+def number(kind: str, bounds: tuple[tuple[str, Any], ...]) -> Nfa:
+    """Numbers as JSON writes them, which Python reads alike; integers without a point."""
+    found = json_schema({"type": kind, **dict(bounds)}).bytes_automaton
+    return intersect(found, DIGITS) if kind == "integer" else found
+
+
+@lru_cache(maxsize=32)
+def anything(style: Style, depth: int) -> Nfa:
+    """Any literal whose lists, tuples and dicts nest at most ``depth`` deep."""
+    parts = [literal(b"None"), literal(b"True"), literal(b"False"), number("number", ()), any_string()]
+    if depth:
+        item = anything(style, depth - 1)
+        pair = concat([any_string(), style.colon, item])
+        parts.append(brackets(b"[", row(style, [], 0, item), b"]", style))
+        parts.append(tuples(style, [], 0, item))
+        parts.append(brackets(b"{", row(style, [], 0, pair), b"}", style))
+    return simplify(union(parts))
+
+
+def is_a(value: Any, kind: str) -> bool:
+    """Whether a JSON value is of the type."""
+    if isinstance(value, bool) or value is None:
+        return kind == ("null" if value is None else "boolean")
+    if kind == "integer":
+        return isinstance(value, int) or (isinstance(value, float) and value.is_integer())
+    names: dict[str, Any] = {
+        "string": str,
+        "number": (int, float),
+        "array": list,
+        "tuple": list,
+        "object": Mapping,
+    }
+    return isinstance(value, names.get(kind, ()))
