@@ -30,6 +30,7 @@ types: $(VENV)/.lint build/typing/tractile
 examples: $(VENV)/.test  ## every example, small
 	$(BIN)/python examples/queries.py
 	$(BIN)/python examples/json_budget.py
+	$(BIN)/python examples/density_estimation.py --quick
 	$(BIN)/python examples/demo.py --quick --out build/demo.png
 	$(BIN)/python examples/distill_hmm.py --sequences 512 --tokens 12 --hidden 16 --epochs 1 \
 		--work build/distill_hmm --out build/hmm
