@@ -6,7 +6,7 @@
     long       log p of a chain of thousands of tokens, against float64 in log space
 
 Everyone gets the same float32 parameters and tokens, on one core. Rounds are interleaved: each round times every engine
-once, in rotating order. Reported are medians:
+once, in an order of its own. Reported are medians:
 
     CPU, wall  milliseconds a call
     ratio      Tractile's CPU time over the engine's in the same round; below 1, Tractile is faster
@@ -23,6 +23,7 @@ import argparse
 import importlib.metadata
 import math
 import os
+import random
 import statistics
 import sys
 import time
@@ -70,7 +71,7 @@ def race(calls: dict[str, Call], rounds: int, budget: float) -> dict[str, Times]
     An engine leaves after three rounds if they took more than ``budget`` seconds. Calls under 10 ms are repeated.
     """
     times = {name: Times() for name in calls}
-    names, first, repeats = list(calls), next(iter(calls)), dict[str, int]()
+    names, first, repeats, rng = list(calls), next(iter(calls)), dict[str, int](), random.Random(0)
 
     def once(name: str) -> tuple[float, float]:
         number = repeats.get(name, 1)
@@ -81,9 +82,9 @@ def race(calls: dict[str, Call], rounds: int, budget: float) -> dict[str, Times]
 
     for name in names:
         repeats[name] = max(1, math.ceil(0.01 / max(once(name)[1], 1e-6)))
-    for i in range(rounds):
+    for _ in range(rounds):
         running = [n for n in names if n == first or len(times[n].wall) < 3 or sum(times[n].wall) < budget]
-        found = {name: once(name) for name in running[i % len(running) :] + running[: i % len(running)]}
+        found = {name: once(name) for name in rng.sample(running, len(running))}
         for name, (cpu, wall) in found.items():
             times[name].cpu.append(cpu)
             times[name].wall.append(wall)
