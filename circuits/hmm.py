@@ -135,7 +135,7 @@ class HMM(Chain):
             config["axes"] = list(self.transition.axes)
         elif not isinstance(self.transition, Dense):
             raise FormatError(
-                f"HMM.save_pretrained: a transition of type {type(self.transition).__name__} has no file format"
+                f"HMM.save_pretrained: the format has no transition of type {type(self.transition).__name__}; use tt.save"
             )
         part = path / f".model.{os.getpid()}.part"
         save_file({k: v.detach().to(dtype).contiguous().cpu() for k, v in tensors.items()}, part)

@@ -27,7 +27,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from ..errors import CircuitError, EvidenceError, ShapeError
-from ..layers import Categorical, Identity, Incidence, InputLayer, Monarch, Operator, RowKron, Sum
+from ..layers import Categorical, Identity, Incidence, InputLayer, Operator, RowKron, Sum
 from ..layers.gaussian import Continuous
 from ..layers.joint import Joint
 from .automaton import Automaton
@@ -41,6 +41,7 @@ from .rewrite import (
     constant,
     copy_node,
     kron,
+    monomial,
     read_product,
     rewrite,
     table,
@@ -82,13 +83,13 @@ def _elementwise(model: Model, exponent: float) -> Model:
         ends = (model.right.dense() > 0).double() @ (flatten(model.final) > 0).double()
         if bool((ends > 1).any()):
             raise CircuitError(f"power: {model!r} ends one path in several states: unroll it to a length")
-        left, right = _single(model.left), _single(model.right)
+        left, right = monomial(model.left), monomial(model.right)
         return Chain(model.initial, left, _entries(model.inputs), right, model.final).map(weights)
 
     def layer(old: Any) -> Any:
         if isinstance(old, InputLayer):
             return _entries(old).map(weights)
-        return Sum(*(_single(op) for op in old.operators)).map(weights) if isinstance(old, Sum) else old
+        return Sum(*map(monomial, old.operators)).map(weights) if isinstance(old, Sum) else old
 
     return model.map_layers(layer)
 
@@ -98,16 +99,6 @@ def _entries(layer: InputLayer) -> InputLayer:
     if isinstance(layer, Continuous):
         raise CircuitError(f"power: {layer!r} is over a continuous variable and has no table of weights")
     return layer.relaxed()
-
-
-def _single(operator: Operator) -> Operator:
-    """An operator of which each entry is one product of parameters."""
-    for leaf in operator.leaves():
-        if isinstance(leaf, Monarch) and len(set(leaf.axes)) < len(leaf.axes):
-            raise CircuitError(
-                f"power: the entries of {leaf!r} are sums of products; write it as a Dense operator"
-            )
-    return operator
 
 
 def quotient(a: Model, b: Model) -> Model:

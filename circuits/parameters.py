@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 
 from ..errors import CircuitError
-from ..layers import Dense, Diagonal, InputLayer, Kron, Monarch, Operator, Sum
+from ..layers import Dense, Diagonal, InputLayer, Kron, Operator, Sum
 from ..layers.joint import Joint
 from .chain import Chain
 from .circuit import Circuit
@@ -95,11 +95,9 @@ def _inputs(layer: InputLayer) -> list[Block]:
 def _operator(operator: Operator) -> list[Block]:
     if isinstance(operator, Kron):
         return _operator(operator.a) + _operator(operator.b)
-    if isinstance(operator, Monarch) and not operator.transposed:
-        return [Block((w,), w.ndim - 1) for w in operator.weights]
     if not operator.parameters():
         return []
-    return [_side_by_side((operator,))]
+    return [Block((w,), k) for w, k in zip(operator.parameters(), operator.parameter_rows(), strict=True)]
 
 
 def _sum(operators: Sequence[Operator]) -> list[Block]:

@@ -17,6 +17,7 @@ from ..errors import CircuitError
 from ..layers import (
     Categorical,
     Constant,
+    Dense,
     Hadamard,
     Identity,
     Incidence,
@@ -114,6 +115,14 @@ def _diagonal(size: int, copies: int) -> Operator:
         return Identity(size)
     every = torch.arange(size)
     return Incidence(every, every * sum(size**k for k in range(copies)), (size, size**copies))
+
+
+def monomial(operator: Operator) -> Operator:
+    """The operator with every entry one product of parameters: components whose entries are sums are written out."""
+    leaves = operator.leaves()
+    if all(leaf.monomial for leaf in leaves):
+        return operator
+    return kron([leaf if leaf.monomial else Dense(leaf.matrix()) for leaf in leaves])
 
 
 def kron(operators: Sequence[Operator]) -> Operator:

@@ -107,6 +107,7 @@ TYPES: dict[type, Type] = {
         lambda o: (o.initial, o.left, o.inputs, o.right, o.final),
         lambda i, le, b, r, f: Chain(tuple(i), le, b, r, tuple(f)),
     ),
+    HMM: Type(lambda o: (o.initial_probs, o.transition, o.emission_probs), HMM),
     Automaton: Type(
         lambda o: (o.transitions, o.labels.token_class, o.initial[0], o.final[0], o.eos_token_id), _automaton
     ),
@@ -116,18 +117,23 @@ TYPES: dict[type, Type] = {
 def register(
     cls: type, arguments: Callable[[Any], tuple[Any, ...]], make: Callable[..., Any] | None = None
 ) -> None:
-    """Give a class of your own a file format: what its constructor takes, as tensors, numbers, strings, lists and layers."""
+    """Give a class of your own a file format: what its constructor takes, as tensors, numbers, strings, lists and layers.
+
+    Files know a class by its name: :class:`FormatError` for a name that another class has.
+    """
+    if any(known.__name__ == cls.__name__ and known is not cls for known in TYPES):
+        raise FormatError(f"register: there is a class named {cls.__name__} already")
     TYPES[cls] = Type(arguments, make or cls)
 
 
 def save(model: Circuit | Chain, directory: str | Path) -> None:
-    """Write a circuit, chain, automaton or HMM (in its own format) into a directory, each file atomically.
+    """Write a circuit, chain, automaton or HMM (a dense or Monarch one in its own format) into a directory, each file atomically.
 
     Raises :class:`FormatError` for a layer whose class has no file format: :func:`register` it.
     """
     path = Path(directory)
     path.mkdir(parents=True, exist_ok=True)
-    if isinstance(model, HMM):
+    if isinstance(model, HMM) and isinstance(model.transition, layers.Dense | layers.Monarch):
         model.save_pretrained(path, dtype=model.initial_probs.dtype)
         return
     tensors = _Tensors()

@@ -32,7 +32,7 @@ from ..layers import (
     RowKron,
     Sum,
 )
-from ..layers.gaussian import Gaussian
+from ..layers.gaussian import Continuous
 from ..layers.joint import Joint
 from ..layers.table import Table
 from .circuit import Circuit
@@ -59,10 +59,8 @@ def normalise(circuit: Circuit) -> Circuit:
 
     def change(node: int, out: Circuit, done: dict[int, int]) -> int | None:
         layer = circuit.layer(node)
-        if isinstance(layer, Gaussian):
-            return out.input(
-                Gaussian(layer.mean, layer.variance, min_variance=layer.min_variance), *circuit.scope(node)
-            )
+        if isinstance(layer, Continuous):
+            return out.input(layer.normalised(), *circuit.scope(node))
         if isinstance(layer, InputLayer) and not isinstance(layer, Constant):
             b = table(layer, "normalise")
             return out.input(Categorical(_divide(b, -log_z[node][..., None])), *circuit.scope(node))
@@ -193,6 +191,6 @@ def _narrow(layer: InputLayer, index: Index) -> InputLayer:
         unit = place[layer.incidence.row]
         return Labels(unit[unit >= 0], layer.incidence.col[unit >= 0], layer.token_class, len(index[0]))
     grid = torch.meshgrid(*index, indexing="ij")
-    if isinstance(layer, Table | Gaussian):  # their parameters have the unit axes first
+    if isinstance(layer, Table | Continuous):  # their parameters have the unit axes first
         return layer.map(lambda parameter: parameter[grid])
     return Categorical(table(layer, "prune")[grid])

@@ -29,8 +29,9 @@ from ..circuits.circuit import Circuit
 from ..circuits.operations import power
 from ..circuits.product import multiply
 from ..circuits.properties import check_deterministic
+from ..circuits.rewrite import monomial
 from ..errors import CircuitError, EvidenceError
-from ..layers import Continuous, InnerLayer, InputLayer
+from ..layers import Continuous, InnerLayer, InputLayer, Sum
 from .evidence import EvidenceLike
 from .query import Model, log_marginal, marginals, partition, prepare
 from .semiring import Counting
@@ -198,4 +199,6 @@ def _free_weights(layer: InputLayer | InnerLayer) -> InputLayer | InnerLayer:
         raise CircuitError(
             f"{layer!r} is over a continuous variable, whose density has no entropy of weights"
         )
-    return layer.relaxed() if isinstance(layer, InputLayer) else layer
+    if isinstance(layer, InputLayer):
+        return layer.relaxed()
+    return Sum(*map(monomial, layer.operators)) if isinstance(layer, Sum) else layer

@@ -25,7 +25,7 @@ from .operator import Factor, Label, TensorMap
 
 
 class Continuous(InputLayer):
-    """J densities over a real variable; ``vocab_size`` is 0."""
+    """J densities over a real variable; ``vocab_size`` is 0. The first axes of every parameter are those of the units."""
 
     vocab_size = 0
 
@@ -40,6 +40,14 @@ class Continuous(InputLayer):
     @abstractmethod
     def log_peak(self) -> Float[Tensor, "*units"]:
         """log max_x of each unit."""
+
+    def normalised(self) -> Continuous:
+        """Each unit divided by its mass; :class:`CircuitError` for a layer that has masses and no way to drop them."""
+        if bool((self.log_mass() != 0).any()):
+            raise CircuitError(
+                f"{self!r} cannot be divided by its masses: give its class a method normalised()"
+            )
+        return self
 
     @abstractmethod
     def draw(
@@ -93,6 +101,9 @@ class Gaussian(Continuous):
 
     def log_mass(self) -> Float[Tensor, "*units"]:
         return torch.zeros_like(self.mean) if self._log_mass is None else self._log_mass
+
+    def normalised(self) -> Gaussian:
+        return Gaussian(self.mean, self.variance, min_variance=self.min_variance)
 
     def log_peak(self) -> Float[Tensor, "*units"]:
         return self.log_mass() + _log_normal(self.mean, self.mean, self.variance)

@@ -42,5 +42,8 @@ class Joint(Operator):
     def parameters(self) -> list[Tensor]:
         return [self.weight]
 
+    def parameter_rows(self) -> list[int]:
+        return [self.row_axes]
+
     def leaves(self) -> list[Leaf]:
         return [Dense(self.weight.reshape(prod(self.row_dims), prod(self.col_dims)))]

@@ -23,7 +23,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from ..errors import ShapeError
+from ..errors import CircuitError, ShapeError
 from .algebra import Algebra
 
 Label = int
@@ -62,6 +62,10 @@ class Operator(ABC):
     def parameters(self) -> list[Tensor]:
         """The real-valued parameter tensors, in a fixed order (structure such as incidence has none)."""
 
+    def parameter_rows(self) -> list[int]:
+        """How many axes of each parameter tensor count rows, for learning: over its other axes a row is one distribution."""
+        return [p.ndim - 1 for p in self.parameters()]
+
     def dense(self) -> Float[Tensor, "rows cols"]:
         """The matrix written out. For tests and small operators only."""
         result = torch.ones(1, 1, dtype=torch.float64)
@@ -84,7 +88,12 @@ Factor = tuple[Any, tuple[Label, ...]]  # (Tensor | Equal | Structured, labels)
 
 
 class Leaf(Operator):
-    """An operator with one row axis and one column axis."""
+    """An operator with one row axis and one column axis.
+
+    ``monomial``: each entry is one product of parameters, so that its logarithm is the sum of theirs.
+    """
+
+    monomial: bool = False
 
     def leaves(self) -> list[Leaf]:
         return [self]
@@ -113,6 +122,8 @@ class Structured(Leaf):
 
 class Dense(Leaf):
     """A matrix of non-negative weights, shape (rows, cols)."""
+
+    monomial = True
 
     def __init__(self, weight: Float[Tensor, "rows cols"]) -> None:
         if weight.ndim != 2 or 0 in weight.shape:
@@ -144,6 +155,8 @@ class Dense(Leaf):
 class Identity(Leaf):
     """The identity of a given size: free, since its two labels become one."""
 
+    monomial = True
+
     def __init__(self, size: int) -> None:
         if size < 1:
             raise ShapeError(f"Identity: the size must be positive, not {size}")
@@ -169,6 +182,8 @@ class Identity(Leaf):
 class Diagonal(Leaf):
     """diag(weight): one non-negative weight for each unit."""
 
+    monomial = True
+
     def __init__(self, weight: Float[Tensor, " size"]) -> None:
         if weight.ndim != 1 or not len(weight):
             raise ShapeError(
@@ -190,6 +205,9 @@ class Diagonal(Leaf):
     def parameters(self) -> list[Tensor]:
         return [self.weight]
 
+    def parameter_rows(self) -> list[int]:
+        return [1]
+
     def matrix(self) -> Float[Tensor, "size size"]:
         return torch.diag(self.weight)
 
@@ -200,6 +218,8 @@ class Incidence(Structured):
     T_out of an automaton is ``Incidence(source, arange(E), (S, E))`` and T_in is ``Incidence(arange(E), target, (E,
     S))``. Positions must be distinct.
     """
+
+    monomial = True
 
     def __init__(self, row: Int[Tensor, " ones"], col: Int[Tensor, " ones"], shape: tuple[int, int]) -> None:
         if row.shape != col.shape or row.ndim != 1:
@@ -304,6 +324,7 @@ class Monarch(Structured):
                     f"Monarch: the factor for axis {axis} must have shape {(*dims, dims[axis])}, not {tuple(weight.shape)}"
                 )
         self.row_dims = self.col_dims = (prod(dims),)
+        self.monomial = len(set(self.axes)) == len(self.axes)
 
     @property
     def T(self) -> Monarch:
@@ -337,6 +358,13 @@ class Monarch(Structured):
 
     def parameters(self) -> list[Tensor]:
         return list(self.weights)
+
+    def parameter_rows(self) -> list[int]:
+        if self.transposed:
+            raise CircuitError(
+                f"the rows of {self!r}, which is transposed, are no distributions of its weights"
+            )
+        return super().parameter_rows()
 
     def matrix(self) -> Float[Tensor, "size size"]:
         k = len(self.dims)

@@ -25,7 +25,10 @@ from .operator import Factor, Incidence, Label, TensorMap
 
 
 class Table(InputLayer):
-    """A layer whose B is computed from its parameters when it is asked for, so that gradients reach them."""
+    """A layer whose B is computed from its parameters when it is asked for, so that gradients reach them.
+
+    The first axis of every parameter is that of the units. A subclass says ``weight``, ``map`` and ``parameters``.
+    """
 
     @property
     @abstractmethod

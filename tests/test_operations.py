@@ -159,13 +159,17 @@ def test_power_refuses_what_it_cannot_raise():
         ops.power(observed, 0.5)
     expected = np.sqrt(table(observed.unroll(3)))
     assert_log_close(log(table(ops.power(observed.unroll(3), 0.5))), log(expected), 1e-6)
-    thrice = Monarch([torch.rand(2, 2, 2) for _ in range(3)], axes=[0, 1, 0])  # its entries are sums
+
+
+def test_operators_whose_entries_are_sums_are_written_out():
+    thrice = Monarch([torch.rand(2, 2, 2, dtype=torch.float64) for _ in range(3)], axes=[0, 1, 0])
     circuit = tt.Circuit()
-    rows = circuit.sum(Sum(thrice), circuit.input(Categorical(torch.eye(4)), 0))
-    circuit.sum(Sum(Dense(torch.tensor([[1.0, 0, 0, 0]]))), rows)
+    rows = circuit.sum(Sum(thrice), circuit.input(Categorical(torch.eye(4, dtype=torch.float64)), 0))
+    circuit.sum(Sum(Dense(torch.tensor([[1.0, 0, 0, 0]], dtype=torch.float64))), rows)
     assert properties.is_deterministic(circuit)
-    with pytest.raises(CircuitError, match="sums of products"):
-        ops.power(circuit, 0.5)
+    assert_same(ops.power(circuit, 0.5), np.sqrt(table(circuit)))
+    p = table(circuit) / table(circuit).sum()
+    assert tt.entropy(circuit).item() == pytest.approx(-(p * np.log(p)).sum())
 
 
 def test_quotient():
