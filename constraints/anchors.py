@@ -26,6 +26,8 @@ from .utf8 import Alphabet, CodePoints
 
 BEGIN, LINE_BEGIN, END, LINE_END, TEXT_END = range(0xF7, 0xFC)
 WORD_EDGE, NO_WORD_EDGE, ASCII_EDGE, NO_ASCII_EDGE = range(0xFC, 0x100)
+ALL_MARKS = ((0xC0, 0xC1), (0xF5, 0xFF))
+"""The bytes that UTF-8 never has: the marks of anchors, and before them those of look-arounds (``lookaround.py``)."""
 LOOKS_BACK = (BEGIN, LINE_BEGIN, WORD_EDGE, NO_WORD_EDGE, ASCII_EDGE, NO_ASCII_EDGE)
 
 # What may come next: a kind of character, or one of these.
@@ -53,18 +55,28 @@ def transparent(automaton: Nfa) -> Nfa:
     """The automaton with any marks let in anywhere."""
     plain = automaton.plain
     states = np.arange(plain.num_states)
-    loops = np.column_stack([states, np.full_like(states, BEGIN), np.full_like(states, 0xFF), states])
-    return Nfa(plain.num_states, np.concatenate([plain.edges, loops]), plain.skips, plain.start, plain.accept)
+    loops = [
+        np.column_stack([states, np.full_like(states, low), np.full_like(states, high), states])
+        for low, high in ALL_MARKS
+    ]
+    return Nfa(
+        plain.num_states, np.concatenate([plain.edges, *loops]), plain.skips, plain.start, plain.accept
+    )
 
 
 def resolve(
-    automaton: Nfa, alphabet: Alphabet, *, middle: str | None = None, words: CodePoints | None = None
+    automaton: Nfa,
+    alphabet: Alphabet,
+    *,
+    middle: str | None = None,
+    words: CodePoints | None = None,
+    looks: bool = False,
 ) -> Nfa:
     """The texts of the words in which every mark stands where it may.
 
     ``middle`` (the pattern, for the message) says that the texts start in the middle of a text: then only marks that look
     ahead have a meaning. Raises ``UnsupportedConstraint`` for the others. ``words`` are the characters of words in place of
-    the ASCII ones of ``\\b`` under ``re.ASCII``.
+    the ASCII ones of ``\\b`` under ``re.ASCII``. ``looks`` says that marks of look-arounds are there, which stay.
     """
     is_mark = automaton.edges[:, 1] >= BEGIN
     if not is_mark.any():
@@ -75,9 +87,19 @@ def resolve(
         raise UnsupportedConstraint(
             f"an anchor other than $ inside a look-ahead of {middle!r} cannot be compiled", path="position 0"
         )
-    both = dfa.intersect(automaton, checker(used, alphabet, words))
+    check = checker(used, alphabet, words)
+    both = dfa.intersect(automaton, with_looks(check) if looks else check)
     gone = both.edges[:, 1] >= BEGIN
     return Nfa(both.num_states, both.edges[~gone], both.edges[gone][:, [0, 3]], both.start, both.accept)
+
+
+def with_looks(check: Nfa) -> Nfa:
+    """The checker with the marks of look-arounds let in anywhere."""
+    free = transparent(check)
+    own = (free.edges[:, 0] == free.edges[:, 3]) & (free.edges[:, 1] == ALL_MARKS[1][0])
+    edges = free.edges.copy()
+    edges[own, 2] = BEGIN - 1
+    return Nfa(free.num_states, edges, free.skips, free.start, free.accept)
 
 
 @lru_cache(maxsize=64)

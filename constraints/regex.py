@@ -5,7 +5,8 @@ The standard library's own parser reads the pattern, and its own matcher says wh
 
 Zero-width assertions are *marks*: letters that the text does not have (bytes that never occur in UTF-8). The pattern
 becomes an automaton over characters and marks; ``anchors.py`` keeps the words whose marks stand where they may, and
-erases the marks. Look-ahead intersects (or subtracts from) what follows it. What ``re`` does not read but is regular
+erases the marks. Look-ahead intersects (or subtracts from) what follows it; under a repeat, and for look-behind, it is a
+mark too (``lookaround.py``). What ``re`` does not read but is regular
 (Unicode properties, set operations) is rewritten first, in ``properties.py``.
 """
 
@@ -13,15 +14,16 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from re import _constants, _parser  # type: ignore[attr-defined]
 from typing import Any, NamedTuple
 
 from ..errors import UnsupportedConstraint
-from . import anchors, dfa, nfa, utf8
+from . import anchors, dfa, lookaround, nfa, utf8
 from .characters import Item, characters
 from .constraint import Constraint
+from .lookaround import Look
 from .nfa import Nfa
 from .properties import rewritten
 from .utf8 import Alphabet
@@ -32,8 +34,8 @@ LOOK_AHEAD = (_constants.ASSERT, _constants.ASSERT_NOT)
 REFUSED = {
     _constants.GROUPREF: ("back-references", r"\\[1-9]|\(\?P="),
     _constants.GROUPREF_EXISTS: ("conditional groups", r"\(\?\("),
-    _constants.ATOMIC_GROUP: ("atomic groups", r"\(\?>"),
-    _constants.POSSESSIVE_REPEAT: ("possessive repeats", r"[*+?}]\+"),
+    _constants.ATOMIC_GROUP: ("atomic groups of more than one character or choice", r"\(\?>"),
+    _constants.POSSESSIVE_REPEAT: ("possessive repeats of more than one character", r"[*+?}]\+"),
 }
 FOREIGN = {
     "recursion": r"\(\?(?:R|[+-]?\d+|&\w+|P>\w+)\)",
@@ -50,8 +52,9 @@ SET_FLAGS = re.IGNORECASE | re.ASCII | re.DOTALL
 def regex(pattern: str, flags: int = 0) -> Constraint:
     """The texts that ``re.fullmatch(pattern, text, flags)`` matches.
 
-    Everything but back-references, look-behind, conditional and atomic groups, possessive repeats, and look-ahead under
-    a repeat: those raise ``UnsupportedConstraint`` with the position, as does what is not a pattern at all. Beyond ``re``:
+    Everything but back-references and conditional groups; atomic groups and possessive repeats only where they hold one
+    character, one repeat of it, or a choice of such; at most four look-arounds that are look-behind or under a repeat. The
+    rest raises ``UnsupportedConstraint`` with the position, as does what is not a pattern at all. Beyond ``re``:
     properties ``\\p{…}``, set operations in classes that use them or that ``re`` refuses (``[\\w--[\\d_]]``), and names
     as ``(?<name>…)``, all as the ``regex`` package reads them. Raises ``TooManyStates`` for patterns beyond reason.
     """
@@ -66,13 +69,14 @@ def compile_pattern(pattern: str, flags: int, alphabet: Alphabet, ecma_search: b
     """
     flags |= re.ASCII if ecma_search else 0
     tree = parse(pattern, flags)
-    builder = Builder(pattern, alphabet, ecma_search)
+    builder = Builder(pattern, alphabet, ecma_search, [], iter(lookaround.MARKS))
     around = nfa.star(alphabet(utf8.EVERY)) if ecma_search else nfa.literal(b"")
     try:
         body = builder.sequence(list(tree), tree.state.flags, around)
     except RecursionError:
         raise too_deep(pattern) from None
-    return anchors.resolve(nfa.concat([around, body]) if ecma_search else body, alphabet)
+    body = nfa.concat([around, body]) if ecma_search else body
+    return anchors.resolve(lookaround.resolve(body, builder.looks, alphabet), alphabet)
 
 
 def parse(pattern: str, flags: int) -> Any:
@@ -111,15 +115,18 @@ def place(pattern: str, sign: str) -> re.Match[str] | None:
 
 
 class Builder(NamedTuple):
-    """Turns the parser's tree into an automaton; ``flags`` are those in force at the place."""
+    """Turns the parser's tree into an automaton; ``flags`` are those in force at the place. ``looks`` collects the
+    look-arounds that left a mark."""
 
     pattern: str
     alphabet: Alphabet
     dollar_is_end: bool
+    looks: list[Look]
+    marks: Iterator[int]
 
     def sequence(self, items: Sequence[Item], flags: int, rest: Nfa) -> Nfa:
         """The items one after the other, then ``rest``, which is all of what follows them in the pattern."""
-        later = next((i for i in reversed(range(len(items))) if has_look_ahead(items[i])), None)
+        later = next((i for i in reversed(range(len(items))) if meets_the_rest(items[i])), None)
         if later is None:
             return nfa.concat([*self.plain(items, flags), rest])
         rest = self.sequence(items[later + 1 :], flags, rest)
@@ -131,27 +138,72 @@ class Builder(NamedTuple):
             rest = self.sequence(list(inner), (flags | added) & ~removed, rest)
         elif operation is _constants.BRANCH:
             rest = nfa.union([self.sequence(list(branch), flags, rest) for branch in argument[1]])
-        elif operation in REPEAT and argument[1] == 1:
+        else:
             low, _, inner = argument
             once = self.sequence(list(inner), flags, rest)
             rest = once if low else nfa.union([once, rest])
-        else:
-            raise self.refused("look-ahead under a repeat", r"\(\?[=!]")
         return self.sequence(items[:later], flags, rest)
 
     def look_ahead(self, operation: Any, argument: Any, flags: int, rest: Nfa) -> Nfa:
         """What follows, if it does (or does not) begin with a match."""
-        direction, inner = argument
-        if direction < 0:
-            raise self.refused("look-behind", r"\(\?<[=!]")
         every = nfa.star(self.alphabet(utf8.EVERY))
-        match = anchors.resolve(self.sequence(list(inner), flags, every), self.alphabet, middle=self.pattern)
+        match = self.sequence(list(argument[1]), flags, every)
+        match = anchors.resolve(match, self.alphabet, middle=self.pattern)
         if operation is _constants.ASSERT_NOT:
             match = dfa.difference(every, match)
         return dfa.intersect(rest, anchors.transparent(match))
 
+    def look(self, operation: Any, argument: Any, flags: int) -> Nfa:
+        """The mark of a look-around."""
+        direction, inner = argument
+        within = Builder(self.pattern, self.alphabet, self.dollar_is_end, [], self.marks)
+        inside = nfa.concat(within.plain(list(inner), flags))
+        negative = operation is _constants.ASSERT_NOT
+        mark = next(self.marks, None)
+        if mark is None:
+            raise self.refused("more than four look-behinds or look-aheads under repeats", r"\(\?<?[=!]")
+        self.looks.append(Look(mark, inside, direction > 0, negative, within.looks))
+        return nfa.literal(bytes([mark]))
+
+    def committed(self, items: Sequence[Item], flags: int, refusal: Any) -> list[Nfa]:
+        """The first match of the items by preference, which an atomic group never gives up for another.
+
+        A greedy repeat of one character takes as many as there are, a lazy one as few as will do; of a choice, the first
+        that matches: ``A | (?!A) B``. What comes before has to be the same in every match.
+        """
+        if not items or all(item[0] in CHARACTER for item in items):
+            return self.plain(items, flags)
+        if items[0][0] in CHARACTER:
+            return self.plain(items[:1], flags) + self.committed(items[1:], flags, refusal)
+        operation, argument = items[0]
+        if len(items) > 1:
+            raise self.refused(*REFUSED[refusal])
+        if operation is _constants.SUBPATTERN:
+            _, added, removed, inner = argument
+            return self.committed(list(inner), (flags | added) & ~removed, refusal)
+        if operation is _constants.ATOMIC_GROUP:
+            return self.committed(list(argument), flags, refusal)
+        if operation is _constants.BRANCH:
+            *first, last = (list(branch) for branch in argument[1])
+            parts, before = [], list[Nfa]()
+            for branch in first:
+                parts.append(nfa.concat([*before, *self.committed(branch, flags, refusal)]))
+                before.append(self.look(_constants.ASSERT_NOT, (1, branch), flags))
+            return [nfa.union([*parts, nfa.concat([*before, *self.committed(last, flags, refusal)])])]
+        if operation not in (*REPEAT, _constants.POSSESSIVE_REPEAT) or not one_character(argument[2]):
+            raise self.refused(*REFUSED[refusal])
+        low, high, inner = argument
+        one = nfa.concat(self.plain(list(inner), flags))
+        if operation is _constants.MIN_REPEAT:
+            return [nfa.repeat(one, int(low), int(low))]
+        end = self.look(_constants.ASSERT_NOT, (1, inner), flags)
+        if high == _constants.MAXREPEAT:
+            return [nfa.repeat(one, int(low), None), end]
+        full = nfa.repeat(one, int(high), int(high))
+        return [nfa.union([nfa.concat([nfa.repeat(one, int(low), int(high)), end]), full])]
+
     def plain(self, items: Sequence[Item], flags: int) -> list[Nfa]:
-        """The automata of items without look-ahead."""
+        """The automata of items; look-arounds leave marks."""
         parts = []
         for operation, argument in items:
             if operation in CHARACTER:
@@ -167,6 +219,11 @@ class Builder(NamedTuple):
                 parts.append(nfa.union([nfa.concat(self.plain(list(b), flags)) for b in argument[1]]))
             elif operation is _constants.AT:
                 parts.append(anchors.mark(argument, flags, self.dollar_is_end))
+            elif operation in LOOK_AHEAD:
+                parts.append(self.look(operation, argument, flags))
+            elif operation in (_constants.ATOMIC_GROUP, _constants.POSSESSIVE_REPEAT):
+                inside = argument if operation is _constants.ATOMIC_GROUP else [(operation, argument)]
+                parts.extend(self.committed(list(inside), flags, operation))
             elif operation is _constants.FAILURE:
                 parts.append(nfa.empty())
             else:
@@ -182,15 +239,41 @@ class Builder(NamedTuple):
         )
 
 
-def has_look_ahead(item: Item) -> bool:
-    """Whether a look-ahead (or look-behind) occurs in the item."""
+def meets_the_rest(item: Item) -> bool:
+    """Whether a look-ahead occurs in the item that can be met with what follows: it is under no repeat, and all inside
+    it looks ahead."""
     operation, argument = item
     if operation in LOOK_AHEAD:
-        return True
+        return bool(argument[0] > 0) and all(map(looks_ahead_only, argument[1]))
     if operation in REPEAT:
-        return any(map(has_look_ahead, argument[2]))
+        return bool(argument[1] == 1) and any(map(meets_the_rest, argument[2]))
     if operation is _constants.SUBPATTERN:
-        return any(map(has_look_ahead, argument[3]))
+        return any(map(meets_the_rest, argument[3]))
     if operation is _constants.BRANCH:
-        return any(has_look_ahead(inner) for branch in argument[1] for inner in branch)
+        return any(meets_the_rest(inner) for branch in argument[1] for inner in branch)
     return False
+
+
+def looks_ahead_only(item: Item) -> bool:
+    """Whether nothing in the item asks what came before."""
+    operation, argument = item
+    if operation is _constants.AT:
+        return argument in (_constants.AT_END, _constants.AT_END_STRING)
+    if operation in LOOK_AHEAD:
+        return meets_the_rest(item)
+    if operation in REPEAT:
+        return all(map(looks_ahead_only, argument[2])) and (
+            argument[1] == 1 or not any(map(meets_the_rest, argument[2]))
+        )
+    if operation is _constants.SUBPATTERN:
+        return all(map(looks_ahead_only, argument[3]))
+    if operation is _constants.BRANCH:
+        return all(looks_ahead_only(inner) for branch in argument[1] for inner in branch)
+    return operation in CHARACTER or operation is _constants.FAILURE
+
+
+def one_character(items: Sequence[Item]) -> bool:
+    """Whether the items read exactly one character."""
+    if len(items) == 1 and items[0][0] is _constants.SUBPATTERN:
+        return one_character(items[0][1][3])
+    return len(items) == 1 and items[0][0] in CHARACTER

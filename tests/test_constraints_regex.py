@@ -31,6 +31,11 @@ GROUPS = [
     "(?m:{})",
     "(?is-m:{})",
 ]
+LOOKS = [
+    "(?={})", "(?!{})", "a(?!{})", "(?:b|(?={}))", ".?(?!{}$)", "(?:(?={})[ab])*", "(?:{one}(?!{}))+", "(?:.(?<={one}b))*",
+    ".*(?<!{one})", r".*(?<={one}\b)(?={})", "(?:a|(?<=a{one})b|{one})+", "(?=.(?<={one}).*){}", "{one}*+", "(?>{one}{{1,2}}){}",
+    "(?>a|ab|{one}?){}", "(?>{one}+?)a",
+]  # fmt: skip
 FLAGS = ["", "(?i)", "(?s)", "(?m)", "(?a)", "(?im)", "(?x)", "(?ms)"]
 
 
@@ -61,11 +66,11 @@ def patterns(draw, look_ahead: bool = True) -> str:
         return text + "|" + sequence(depth - 1) if depth and draw(st.integers(0, 3)) == 0 else text
 
     body = sequence(2)
-    if look_ahead and draw(st.integers(0, 4)) == 0:
-        inner = re.sub(r"\\[bBA]|(?<!\[)\^", "", sequence(1))  # inside a look-ahead only $ is supported
-        body = draw(st.sampled_from(["(?={})", "(?!{})", "a(?!{})", "(?:b|(?={}))", ".?(?!{}$)"])).format(
-            inner
-        ) + sequence(1)
+    if look_ahead and draw(st.integers(0, 3)) == 0:
+        body = draw(st.sampled_from(LOOKS)).format(
+            sequence(1), one=draw(st.sampled_from(["a", "b", r"\w", "[^a]", " "]))
+        )
+        body = body + sequence(1)
     return draw(st.sampled_from(FLAGS)) + body
 
 
@@ -79,14 +84,15 @@ def texts_for(draw, pattern: str) -> str:
 def random_words(constraint, seed: int, count: int) -> list[str]:
     """Accepted texts by random walks over the automaton, given up after 30 bytes."""
     rng, automaton, found = random.Random(seed), constraint.bytes_automaton, []
-    accept = set(automaton.accept.tolist())
+    accept, leaving = set(automaton.accept.tolist()), {}
+    for edge in automaton.edges.tolist():
+        leaving.setdefault(edge[0], []).append(edge)
     for _ in range(count):
         state, word = rng.choice(automaton.start.tolist()), bytearray()
         while len(word) < 30 and not (state in accept and rng.random() < 0.4):
-            edges = automaton.edges[automaton.edges[:, 0] == state].tolist()
-            if not edges:
+            if state not in leaving:
                 break
-            _, low, high, state = rng.choice(edges)
+            _, low, high, state = rng.choice(leaving[state])
             word.append(rng.randint(low, high))
         if state in accept:
             found.append(word.decode())
@@ -109,7 +115,7 @@ def check_same_language(data):
             assert compiled.fullmatch(text), (pattern, text)
 
 
-@settings(max_examples=150)
+@settings(max_examples=80)
 @given(st.data())
 def test_same_language_as_fullmatch(data):
     check_same_language(data)
@@ -122,7 +128,7 @@ def test_same_language_as_fullmatch_on_ten_thousand_pairs(data):
     check_same_language(data)
 
 
-@settings(max_examples=100)
+@settings(max_examples=60)
 @given(patterns(), st.lists(st.text(st.sampled_from("ab \n1_é"), max_size=4), min_size=10, max_size=30))
 def test_same_language_on_short_texts(pattern, texts):
     try:
@@ -154,6 +160,12 @@ def test_surrogates_and_broken_utf8_are_no_text():
     assert not regex("(?s).").accepts(b"\xc0\x80")
 
 
+def test_look_behind_of_any_width():
+    """Which ``re`` does not compile."""
+    c = regex(r"a*b*(?<=ab+)c")
+    assert [c.accepts(t) for t in ("abc", "abbc", "bbc", "aac", "c")] == [True, True, False, False, False]
+
+
 def test_flags_argument():
     assert regex("a.B", re.IGNORECASE | re.DOTALL).accepts("A\nb")
     assert regex(" a b # comment", re.VERBOSE).accepts("ab")
@@ -162,8 +174,8 @@ def test_flags_argument():
 @pytest.mark.parametrize(
     ("pattern", "position"),
     [
-        (r"(a)b\1", 4), (r"(?P<x>a)(?P=x)", 8), ("ab(?<=b)c", 2), ("a(?<!b)", 1), ("(a)?(?(1)b|c)", 4), ("x(?>a|b)", 1),
-        (r"\+a*+", 3), (r"[*+]a++", 5), ("(?:(?=a)a)*", 3), ("ab(", 2), ("a**", 2), ("[b-a]", 1), (r"(?=\ba)a", 0),
+        (r"(a)b\1", 4), (r"(?P<x>a)(?P=x)", 8), ("(a)?(?(1)b|c)", 4), ("x(?>a*b)", 1), (r"\+(?:ab)*+", 8),
+        (r"[*+](?:ab|c)++", 12), ("(?<=a)(?<=b)(?<=c)(?<=d)(?<=e)", 0), ("ab(", 2), ("a**", 2), ("[b-a]", 1),
     ],
 )  # fmt: skip
 def test_what_is_not_supported_is_refused_with_its_position(pattern, position):
@@ -229,7 +241,7 @@ def test_a_pattern_that_re_reads_keeps_its_meaning():
     [
         (r"a(?R)?b", "recursion", 1), (r"(?<d>\d)(?&d)", "recursion", 8), ("(?(?=a)a|b)", "conditional groups", 0),
         ("(?|(a)|(b))", "branch reset", 0), ("a(*PRUNE)b", "backtracking verbs", 1), (r"\Ga", "the end of the match", 0),
-        (r"a\p{Nonsense}", "no set of characters", 1), (r"[\p{L}--[a]", "does not end", 0), (r"\p{L}(?<=a)", "look-behind", 5),
+        (r"a\p{Nonsense}", "no set of characters", 1), (r"[\p{L}--[a]", "does not end", 0), (r"(\p{L})\1", "back-references", 7),
     ],
 )  # fmt: skip
 def test_what_other_dialects_have_is_refused_by_name(pattern, what, position):
