@@ -59,6 +59,9 @@ class Continuous(InputLayer):
     def mode(self, unit: Int[Tensor, " batch"]) -> Float[Tensor, " batch"]:
         """The most probable value of each of these units."""
 
+    def times(self, other: InputLayer) -> InputLayer:
+        raise CircuitError(f"multiply: the class of {self!r} has no method times() for {other!r}")
+
     def factors(self, units: Sequence[Label], token: Label, fresh: Label) -> list[Factor]:
         raise CircuitError(f"{self!r} is over a continuous variable: it has no table of values")
 
