@@ -2,14 +2,16 @@
 
     L = T_out ∈ {0,1}^{S×E} (source incidence)   B_f ∈ {0,1}^{E×V} (edge labels)   R = T_in ∈ {0,1}^{E×S} (target incidence)
 
-Transitions between one pair of states form one edge labelled with a set of tokens; label sets are stored by token class
-(tokens that no edge tells apart). Weights count accepting paths (Thm 4.3): one for each accepted sequence of an
-unambiguous automaton. A raw automaton is asked about sequences of *exactly* n tokens.
+Transitions between one pair of states form one edge labelled with a set of tokens, which is a union of *classes* of
+tokens. The classes may be those of one partition of the vocabulary, or of one for each group of states: classes out of
+one state are disjoint, those of different groups may overlap. Weights count accepting paths (Thm 4.3): one for each
+accepted sequence of an unambiguous automaton. A raw automaton is asked about sequences of *exactly* n tokens.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import networkx as nx
@@ -27,26 +29,29 @@ if TYPE_CHECKING:
     from automata.fa.fa import FA
 
 Edge = tuple[int, int | Sequence[int], int]
+NEVER = 1 << 60  # tokens
 Ints = Sequence[int] | np.ndarray[Any, Any] | Tensor
 
 
 class Automaton(Chain):
     """A non-deterministic finite automaton over token ids; deterministic where its transitions are.
 
-    ``transitions``: a row for each (state, token class, state); ``token_class``: the
-    class of each token, −1 for tokens that no transition takes. ``edge_source`` and ``edge_target`` (E,) are the
-    grouped edges; ``eos_token_id`` is set where the automaton ends in an end-of-sequence sink. Raises :class:`ShapeError` where
-    an index is out of range.
+    ``transitions``: a row for each (state, token class, state); ``tokens``: the class of each token, −1 for tokens that
+    no transition takes, or an :class:`Incidence` (class, token) where classes overlap (never two out of one state:
+    checked unless ``trusted``). ``edge_source`` and ``edge_target`` (E,) are the grouped edges; ``eos_token_id`` is set
+    where the automaton ends in an end-of-sequence sink. Raises :class:`ShapeError` where an index is out of range.
     """
 
     def __init__(
         self,
         transitions: Int[Tensor, "transitions 3"] | np.ndarray[Any, Any],
-        token_class: Ints,
+        tokens: Ints | Incidence,
         start: Iterable[int],
         accept: Iterable[int],
         num_states: int,
         eos_token_id: int | None = None,
+        *,
+        trusted: bool = False,
     ) -> None:
         triples = _ints(transitions).view(-1, 3)
         starts, accepts = sorted(set(start)), sorted(set(accept))
@@ -71,10 +76,16 @@ class Automaton(Chain):
         edges, every = len(pairs), torch.arange(max(1, len(pairs)))
         if not edges:  # at most the empty sequence is accepted: one edge with an empty label
             self.edge_source = self.edge_target = torch.zeros(1, dtype=torch.long)
-        labels = Labels(edge, triples[:, 1], _ints(token_class), max(1, edges))
+        classes_of = tokens if isinstance(tokens, Incidence) else _ints(tokens)
+        if isinstance(classes_of, Incidence) and not trusted:  # what each state may take at all
+            moves = torch.unique(triples[:, :2], dim=0)
+            Labels(moves[:, 0], moves[:, 1], classes_of, num_states)
+        labels = Labels(edge, triples[:, 1], classes_of, max(1, edges), trusted=True)
         left = Incidence(self.edge_source, every, (num_states, max(1, edges)))
         right = Incidence(every, self.edge_target, (max(1, edges), num_states))
         self.labels, self.transitions, self.eos_token_id = labels, triples, eos_token_id
+        self._moves: list[dict[int, list[int]]] | None = None
+        self._steps: dict[tuple[int, int], tuple[int, ...]] = {}
         super().__init__(
             (_indicator(starts, num_states),), left, labels, right, (_indicator(accepts, num_states),)
         )
@@ -176,18 +187,104 @@ class Automaton(Chain):
         """Whether a token sequence is accepted; :class:`VocabularyMismatch` for a token that does not exist."""
         if not all(0 <= token < self.vocab_size for token in tokens):
             raise VocabularyMismatch(f"accepts: a token lies outside the vocabulary of {self.vocab_size}")
-        moves, states = self.moves(), set(self.start_states)
+        states = set(self.start_states)
         for token in tokens:
-            klass = int(self.labels.token_class[token])
-            states = {d for s in states for d in moves[s].get(klass, ())}
+            states = {d for s in states for d in self.step(s, token)}
         return bool(states & set(self.accept_states))
+
+    def step(self, state: int, token: int) -> tuple[int, ...]:
+        """The states after one token."""
+        key = (state, token)
+        if key not in self._steps:
+            first, classes = self.labels.by_token(torch.device("cpu"))
+            moves = self.moves()[state]
+            here = classes[int(first[token]) : int(first[token + 1])].tolist()
+            self._steps[key] = tuple(sorted({d for c in here for d in moves.get(c, ())}))
+        return self._steps[key]
 
     def moves(self) -> list[dict[int, list[int]]]:
         """For each state, the states reached by each token class."""
-        moves: list[dict[int, list[int]]] = [{} for _ in range(self.num_states)]
-        for s, c, d in self.transitions.tolist():
-            moves[s].setdefault(c, []).append(d)
-        return moves
+        if self._moves is None:
+            self._moves = [{} for _ in range(self.num_states)]
+            for s, c, d in self.transitions.tolist():
+                self._moves[s].setdefault(c, []).append(d)
+        return self._moves
+
+    def edges_from(self, state: int) -> list[tuple[int, list[Int[np.ndarray, " some"]]]]:
+        """(target, tokens in disjoint pieces) of every edge out of a state."""
+        members, found = self.labels.members(), dict[int, list[Int[np.ndarray, " some"]]]()
+        for klass, targets in self.moves()[state].items():
+            for target in targets:
+                found.setdefault(target, []).append(members[klass].numpy())
+        return sorted(found.items())
+
+    @cached_property
+    def distances(self) -> Int[np.ndarray, " states"]:
+        """The fewest tokens from each state to acceptance; ``NEVER`` where there is none."""
+        out = np.full(self.num_states, NEVER)
+        reached, r = self.final[0] > 0, 0
+        while bool(reached.any()):
+            out[reached.numpy()] = r
+            before = torch.zeros_like(reached)
+            if self.num_edges:
+                before[self.edge_source[reached[self.edge_target]]] = True
+            reached, r = before & torch.from_numpy(out == NEVER), r + 1
+        return out
+
+    @property
+    def distance_bounds(self) -> Int[np.ndarray, " states"]:
+        """At least as much as ``distances``, and quick to have."""
+        return self.distances
+
+    @property
+    def most_tokens(self) -> int:
+        """No state is further from acceptance than this many tokens; ``NEVER`` where one cannot get there."""
+        return int(self.distances.max())
+
+    def tokens_from(self, state: int) -> Bool[np.ndarray, " vocab"]:
+        """Whether each token labels an edge out of a state."""
+        out = np.zeros(self.vocab_size, bool)
+        for _, pieces in self.edges_from(state):
+            for tokens in pieces:
+                out[tokens] = True
+        return out
+
+    @cached_property
+    def stays_accepted(self) -> bool:
+        """Whether every accepting state can go on to an accepting one, so that what fits r tokens fits more."""
+        if not self.num_edges:
+            return not self.accept_states
+        final = self.final[0] > 0
+        again = torch.zeros_like(final)
+        again[self.edge_source[final[self.edge_target]]] = True
+        return not bool((final & ~again).any())
+
+    @cached_property
+    def partitioned(self) -> Automaton:
+        """The same automaton with classes that do not overlap: one partition of the vocabulary for all states."""
+        if self.labels.token_class is not None:
+            return self
+        classes = self.labels.classes
+        rng = np.random.default_rng(4)
+        names = rng.integers(1, 2**63, size=(2, self.labels.num_classes), dtype=np.uint64)
+        row, col = classes.row.numpy(), classes.col.numpy()
+        sums = np.zeros((2, self.vocab_size), np.uint64)  # a token is known by its classes, up to 2^-128
+        for total, name in zip(sums, names, strict=True):
+            np.add.at(total, col, name[row])
+        _, first, inverse = np.unique(sums, axis=1, return_index=True, return_inverse=True)
+        inside = np.bincount(col, minlength=self.vocab_size) > 0
+        used = np.flatnonzero(inside[first])
+        number = np.full(len(first), -1)
+        number[used] = np.arange(len(used))
+        token_class = number[inverse.reshape(-1)]
+        pairs = np.unique(np.stack([row, token_class[col]], 1), axis=0)  # (old class, new class)
+        begin = np.searchsorted(pairs[:, 0], np.arange(self.labels.num_classes + 1))
+        s, c, d = self.transitions.numpy().T
+        count = begin[c + 1] - begin[c]
+        at = np.repeat(begin[c] - (np.cumsum(count) - count), count) + np.arange(int(count.sum()))
+        rows = np.stack([np.repeat(s, count), pairs[at, 1], np.repeat(d, count)], 1)
+        starts, accepts = self.start_states, self.accept_states
+        return Automaton(rows, token_class, starts, accepts, self.num_states, self.eos_token_id)
 
     def trim(self) -> Automaton:
         """Only the states that lie on a path from start to acceptance (at least one start state is kept)."""
@@ -213,11 +310,12 @@ class Automaton(Chain):
         keep = alive[s] & alive[d]
         return Automaton(
             torch.stack([number[s[keep]], c[keep], number[d[keep]]], 1),
-            self.labels.token_class,
+            self.labels.tokens,
             [int(number[i]) for i in self.start_states if alive[i]],
             [int(number[i]) for i in self.accept_states if alive[i]],
             int(alive.sum()),
             self.eos_token_id,
+            trusted=True,
         )
 
     def map(self, fn: TensorMap) -> Automaton:
@@ -254,10 +352,7 @@ class Automaton(Chain):
 
     def edges(self) -> list[tuple[int, int, list[int]]]:
         """(source, target, tokens) of every edge, tokens written out; for small automata."""
-        tokens = [
-            (self.labels.token_class == c).nonzero().squeeze(1).tolist()
-            for c in range(self.labels.num_classes)
-        ]
+        tokens = [members.tolist() for members in self.labels.members()]
         found: dict[tuple[int, int], list[int]] = {}
         for s, c, d in self.transitions.tolist():
             found.setdefault((s, d), []).extend(tokens[c])

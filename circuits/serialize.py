@@ -48,10 +48,10 @@ class Type(NamedTuple):
 
 
 def _automaton(
-    transitions: Tensor, token_class: Tensor, initial: Tensor, final: Tensor, eos: int | None
+    transitions: Tensor, tokens: Tensor | layers.Incidence, initial: Tensor, final: Tensor, eos: int | None
 ) -> Automaton:
     starts, accepts = (v.nonzero()[:, 0].tolist() for v in (initial, final))
-    return Automaton(transitions, token_class, starts, accepts, len(initial), eos).map(
+    return Automaton(transitions, tokens, starts, accepts, len(initial), eos).map(
         lambda t: t.to(initial.dtype)
     )
 
@@ -86,9 +86,7 @@ TYPES: dict[type, Type] = {
     layers.Kronecker: Type(lambda o: (o.order,), layers.Kronecker),
     layers.Constant: Type(lambda o: (len(o.unit_dims),), layers.Constant),
     layers.Categorical: Type(lambda o: (o.weight,), layers.Categorical),
-    layers.Labels: Type(
-        lambda o: (o.incidence.row, o.incidence.col, o.token_class, o.num_units), layers.Labels
-    ),
+    layers.Labels: Type(lambda o: (o.incidence.row, o.incidence.col, o.tokens, o.num_units), layers.Labels),
     layers.RowKron: Type(lambda o: (o.a, o.b), layers.RowKron),
     layers.Bernoulli: Type(lambda o: (o.probs,), layers.Bernoulli),
     layers.Binomial: Type(lambda o: (o.probs, o.trials), layers.Binomial),
@@ -109,7 +107,7 @@ TYPES: dict[type, Type] = {
     ),
     HMM: Type(lambda o: (o.initial_probs, o.transition, o.emission_probs), HMM),
     Automaton: Type(
-        lambda o: (o.transitions, o.labels.token_class, o.initial[0], o.final[0], o.eos_token_id), _automaton
+        lambda o: (o.transitions, o.labels.tokens, o.initial[0], o.final[0], o.eos_token_id), _automaton
     ),
 }
 
@@ -179,11 +177,12 @@ class _Tensors:
             return [self.write(item) for item in value]
         if value is None or isinstance(value, bool | int | float | str):
             return value
-        if type(value) not in TYPES:
+        kind = next((cls for cls in type(value).__mro__ if cls in TYPES), None)
+        if kind is None or (kind is not type(value) and not isinstance(value, Automaton)):
             raise FormatError(
                 f"save: {type(value).__name__} has no file format; give it one by tractile.circuits.serialize.register"
             )
-        return {"type": type(value).__name__, "args": self.write(TYPES[type(value)].arguments(value))}
+        return {"type": kind.__name__, "args": self.write(TYPES[kind].arguments(value))}
 
 
 def load(directory: str | Path) -> Circuit | Chain:

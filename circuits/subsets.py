@@ -10,6 +10,7 @@ from .automaton import Automaton
 
 def determinize(automaton: Automaton, limit: int = 100_000) -> Automaton:
     """The deterministic automaton of the same language by the subset construction; :class:`TooManyStates` past ``limit``."""
+    automaton = automaton.partitioned
     moves = automaton.moves()
     start = frozenset(automaton.start_states)
     number, queue = {start: 0}, [start]
@@ -30,7 +31,7 @@ def determinize(automaton: Automaton, limit: int = 100_000) -> Automaton:
             rows.append((number[subset], klass, number[key]))
     accept = set(automaton.accept_states)
     accepting = [i for key, i in number.items() if key & accept]
-    token_class = automaton.labels.token_class
+    token_class = automaton.labels.tokens
     return Automaton(torch.tensor(rows), token_class, [0], accepting, len(number), automaton.eos_token_id)
 
 
@@ -52,7 +53,7 @@ def minimize(automaton: Automaton, limit: int = 100_000) -> Automaton:
     accepting = {int(block[i]) for i in dfa.accept_states}
     triples = torch.stack([block[s], c, block[d]], 1)
     start = [int(block[dfa.start_states[0]])]
-    token_class = dfa.labels.token_class
+    token_class = dfa.labels.tokens
     merged = Automaton(triples, token_class, start, accepting, int(block.max()) + 1, automaton.eos_token_id)
     return merged.trim()
 
@@ -61,7 +62,7 @@ def is_unambiguous(automaton: Automaton) -> bool:
     """Whether no accepted sequence has two accepting paths: no useful pair of distinct states in the self-product."""
     if automaton.is_deterministic:
         return True
-    trimmed = automaton.trim()
+    trimmed = automaton.trim().partitioned
     moves = trimmed.moves()
     starts = trimmed.start_states
     frontier = [(p, q) for p in starts for q in starts if p <= q]

@@ -48,11 +48,11 @@ def normalise(circuit: Circuit) -> Circuit:
 
     Operators are written out. Raises :class:`CircuitError` where the circuit is zero everywhere.
     """
-    from ..inference import Evidence, Real, messages
+    from ..inference import Evidence, Real, sweeps
 
     check_circuit(circuit, "normalise")
     semiring: Any = Real()
-    values = messages.upward(circuit, semiring, Evidence(1))
+    values = sweeps.upward(circuit, semiring, Evidence(1))
     log_z = {n: semiring.log(v)[..., 0].expand(circuit.unit_dims(n)) for n, v in values.items()}
     if bool((log_z[circuit.root] == -torch.inf).any()):
         raise CircuitError("normalise: the circuit is zero everywhere, so there is no distribution")
@@ -189,7 +189,7 @@ def _narrow(layer: InputLayer, index: Index) -> InputLayer:
     if isinstance(layer, Labels):
         place = torch.full((layer.unit_dims[0],), -1).index_put((index[0],), torch.arange(len(index[0])))
         unit = place[layer.incidence.row]
-        return Labels(unit[unit >= 0], layer.incidence.col[unit >= 0], layer.token_class, len(index[0]))
+        return Labels(unit[unit >= 0], layer.incidence.col[unit >= 0], layer.tokens, len(index[0]))
     grid = torch.meshgrid(*index, indexing="ij")
     if isinstance(layer, Table | Continuous):  # their parameters have the unit axes first
         return layer.map(lambda parameter: parameter[grid])

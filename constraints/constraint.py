@@ -14,6 +14,7 @@ from ..circuits.automaton import Automaton
 from ..errors import EmptyLanguage, UnsupportedConstraint
 from . import dfa, nfa, utf8
 from .lift import TokenTransitions, lift
+from .lifted import Lifted, all_reachable
 from .nfa import Nfa
 from .tokenizers import Vocabulary
 
@@ -83,6 +84,9 @@ class Constraint:
         are never allowed; EOS only where the text is complete. Raises ``EmptyLanguage`` if no text is accepted, or no
         accepted text can be written with this vocabulary.
         """
+        automaton = self.bytes_automaton
+        if automaton.is_deterministic and automaton.num_states and all_reachable(automaton, vocab):
+            return Lifted(automaton, vocab, require_eos)
         arrays = self.lift(vocab, require_eos)
         return Automaton.from_transitions(
             arrays.source,

@@ -17,23 +17,13 @@ import json
 import re
 from collections.abc import Callable, Sequence
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
-import numpy as np
-from jaxtyping import Int
-from numpy import ndarray
 from tokenizers import Tokenizer
 
 from ..errors import FormatError, ShapeError
-
-
-class Trie(NamedTuple):
-    """All prefixes of all tokens, level by level: the root is node 0, level d is ``bounds[d] .. bounds[d + 1]``."""
-
-    parent: Int[ndarray, " node"]
-    byte: Int[ndarray, " node"]
-    bounds: list[int]
-    node: Int[ndarray, " token"]  # the node at which a token ends, -1 for tokens without bytes
+from .cells import Cells
+from .trie import Trie
 
 
 class Vocabulary:
@@ -96,28 +86,12 @@ class Vocabulary:
     @cached_property
     def trie(self) -> Trie:
         """The prefix tree of all tokens, made on first use."""
-        order = sorted(
-            (i for i, b in enumerate(self.token_bytes) if b), key=lambda i: self.token_bytes[i] or b""
-        )
-        words = [self.token_bytes[i] or b"" for i in order]
-        data = np.frombuffer(b"".join(words), np.uint8).astype(np.int64)
-        length = np.array([len(word) for word in words], np.int64)
-        begin = np.cumsum(length) - length
-        token, at = np.array(order, np.int64), np.zeros(len(order), np.int64)  # live tokens and their nodes
-        node = np.full(len(self), -1)
-        parents, letters, bounds = [np.zeros(1, np.int64)], [np.zeros(1, np.int64)], [0, 1]
-        for depth in range(int(length.max(initial=0))):
-            live = length > depth
-            token, length, begin, at = token[live], length[live], begin[live], at[live]
-            byte = data[begin + depth]
-            new = np.concatenate([[True], (at[1:] != at[:-1]) | (byte[1:] != byte[:-1])])
-            parents.append(at[new])
-            letters.append(byte[new])
-            at = bounds[-1] + np.cumsum(new) - 1
-            bounds.append(bounds[-1] + int(new.sum()))
-            ends = length == depth + 1
-            node[token[ends]] = at[ends]
-        return Trie(np.concatenate(parents), np.concatenate(letters), bounds, node)
+        return Trie.of(self.token_bytes)
+
+    @cached_property
+    def cells(self) -> Cells:
+        """What is known of repeated letters, shared by all constraints compiled for this vocabulary."""
+        return Cells(self.trie)
 
 
 # ---------------------------------------------------------------- reading

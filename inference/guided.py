@@ -12,6 +12,7 @@ scale. Equal, by test, to ``NextToken(hmm * automaton, horizon, Real())``.
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Callable, Sequence
 from math import log
 from typing import Self
 
@@ -48,6 +49,12 @@ class ProductQuery(MaskQuery):
             )
         super().__init__(automaton, horizon)
         self.hmm, self._real, self._exclusive = hmm, Real(), automaton.is_deterministic
+        state, target = automaton.edge_source, automaton.edge_target
+        self._first = torch.searchsorted(state, torch.arange(automaton.num_states + 1))
+        if not automaton.num_edges:
+            self._first = torch.zeros_like(self._first)
+        self._edge_tokens = _tokens_by_edge(automaton)
+        self._alive = self._alive_targets(target)
         emission = hmm.emission_probs
         top = emission.amax(0)
         self._emission = (
@@ -69,6 +76,7 @@ class ProductQuery(MaskQuery):
 
     def start(self, batch: int = 1, budgets: Budgets = None) -> Self:
         super().start(batch, budgets)
+        self._pair_up()
         pi = self.hmm.initial_probs.double()
         self._alpha = pi.repeat(
             len(self._row), 1
@@ -159,11 +167,11 @@ class ProductQuery(MaskQuery):
 
     def _columns(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """α_s ∘ Aβ[:, s'] for every live pair and alive edge, sorted by edge: (Q, H), log-scales, rows, edges, each (Q,)."""
-        first, last = self._edge_first[self._live], self._edge_first[self._live + 1]
+        first, last = self._first[self._live], self._first[self._live + 1]
         counts = torch.where(self.remaining[self._row] > 0, last - first, 0)
         pair = torch.arange(len(counts)).repeat_interleave(counts)
         edge = first[pair] + torch.arange(len(pair)) - (counts.cumsum(0) - counts)[pair]
-        alive = self._betas[self.automaton.edge_target[edge], self._column()[self._row[pair]]]
+        alive = self._alive(edge, self._left()[self._row[pair]])
         pair, edge = pair[alive], edge[alive]
         edge, order = edge.sort()
         pair = pair[order]
@@ -180,9 +188,7 @@ class ProductQuery(MaskQuery):
         if edge in self._gathered:
             self._gathered.move_to_end(edge)
             return self._gathered[edge]
-        s, d = int(self.automaton.edge_source[edge]), int(self.automaton.edge_target[edge])
-        a, b = int(self._first[s]), int(self._first[s + 1])
-        tokens = self._tokens(self._class[a:b][self._target[a:b] == d]).nonzero().squeeze(1)
+        tokens = self._edge_tokens(edge)
         wide = len(tokens) >= WIDE * self.vocab_size
         self._gathered[edge] = (tokens, self._emission if wide else self._emission[tokens])
         while len(self._gathered) > 1 and self._gathered_bytes() > GATHER_CACHE_BYTES:
@@ -192,33 +198,54 @@ class ProductQuery(MaskQuery):
     def _gathered_bytes(self) -> int:
         return sum(t.nbytes for pair in self._gathered.values() for t in pair if t is not self._emission)
 
-    def advance(self, tokens: Int[Tensor, " batch"]) -> None:
-        self._check_tokens(tokens)
-        done = self.remaining == 0
-        pair, row, state = self._step(tokens)
+    def _alive_targets(self, target: Tensor) -> Callable[[Tensor, Tensor], Tensor]:
+        """Whether the targets of edges can be accepted within so many tokens."""
+        if self._betas is None:
+            distance = torch.from_numpy(self.automaton.distances)[target]
+            return lambda edge, left: distance[edge] <= left
+        betas = torch.from_numpy(self._betas)
+        return lambda edge, left: betas[target[edge], left.clamp(max=betas.shape[1] - 1)]
+
+    def _pair_up(self) -> None:
+        """The live (row, state) pairs, row after row."""
+        counts = torch.tensor([len(states) for states in self._states], dtype=torch.long)
+        self._row = torch.arange(len(counts)).repeat_interleave(counts)
+        self._live = torch.tensor([s for states in self._states for s in states], dtype=torch.long)
+
+    def advance(self, tokens: Int[Tensor, " batch"] | Sequence[int]) -> None:
+        tokens = torch.as_tensor(tokens)
+        remaining, before = self.remaining, list(self._states)
+        super().advance(tokens)
+        done = remaining == 0
+        # for each path from a pair: the pair, and the place of the pair reached
+        pair, reached, count, place = [], [], 0, 0
+        for states, after, token, over in zip(
+            before, self._states, tokens.tolist(), done.tolist(), strict=True
+        ):
+            for i, state in enumerate(states, count):
+                for target in (state,) if over else self.automaton.step(state, token):
+                    pair.append(i)
+                    reached.append(place + after.index(target))
+            count, place = count + len(states), place + len(after)
+        taken, merged = torch.tensor(pair, dtype=torch.long), torch.tensor(reached, dtype=torch.long)
         emitted = self.hmm.emission_probs.T[tokens].double()
         moved, scale = self._transition(self._alpha * emitted[self._row], self._scale)
         still = done[self._row]
         moved, scale = torch.where(still[:, None], self._alpha, moved), torch.where(still, self._scale, scale)
         # pairs that reach one state are added up
-        merged = torch.searchsorted(
-            row * self.automaton.num_states + state,
-            self._into[:, 0] * self.automaton.num_states + self._into[:, 1],
+        top = torch.full((place,), -torch.inf, dtype=torch.float64).scatter_reduce(
+            0, merged, scale[taken], "amax"
         )
-        top = torch.full((len(row),), -torch.inf, dtype=torch.float64).scatter_reduce(
-            0, merged, scale[pair], "amax"
-        )
-        weight = (scale[pair] - torch.where(top.isfinite(), top, 0)[merged]).exp()
-        alpha = torch.zeros(len(row), self.hmm.hidden, dtype=torch.float64).index_add(
-            0, merged, moved[pair] * weight[:, None]
+        weight = (scale[taken] - torch.where(top.isfinite(), top, 0)[merged]).exp()
+        alpha = torch.zeros(place, self.hmm.hidden, dtype=torch.float64).index_add(
+            0, merged, moved[taken] * weight[:, None]
         )
         self._alpha, self._scale = _normalised(alpha, top)
         prior, prior_scale = self._transition(self._prior * emitted, self._prior_scale)
         self._prior = torch.where(done[:, None], self._prior, prior)
         self._prior_scale = torch.where(done, self._prior_scale, prior_scale)
-        self._row, self._live = row, state
+        self._pair_up()
         self._history = torch.cat([self._history, tokens[:, None]], 1)
-        self.remaining = (self.remaining - 1).clamp(min=0)
         self._scored = None
 
     def _transition(self, alpha: Tensor, scale: Tensor) -> tuple[Tensor, Tensor]:
@@ -230,13 +257,31 @@ class ProductQuery(MaskQuery):
         return _solid(moved.mantissa).T.double(), scale + moved.exponent[0] * log(2)
 
     def select(self, indices: Int[Tensor, " rows"]) -> None:
-        keep = self._select_pairs(indices)
+        counts = torch.tensor([len(states) for states in self._states], dtype=torch.long)
+        first = (counts.cumsum(0) - counts)[indices]
+        keep = first.repeat_interleave(counts[indices]) + torch.cat(
+            [torch.arange(n) for n in counts[indices].tolist()]
+        )
         self._alpha, self._scale = self._alpha[keep], self._scale[keep]
         self._prior, self._prior_scale = self._prior[indices], self._prior_scale[indices]
         self._history, self._budgets = self._history[indices], self._budgets[indices]
         if self._scored is not None:
             self._scored = (self._scored[0][indices], self._scored[1][indices])
         super().select(indices)
+        self._pair_up()
+
+
+def _tokens_by_edge(automaton: Automaton) -> Callable[[int], Tensor]:
+    """The tokens of an edge, ascending."""
+    labels = automaton.labels
+    order = torch.argsort(labels.incidence.row, stable=True)
+    counts = torch.bincount(labels.incidence.row, minlength=labels.unit_dims[0]).tolist()
+    classes = labels.incidence.col[order].split(counts)
+
+    def tokens(edge: int) -> Tensor:
+        return torch.cat([labels.members()[c] for c in classes[edge].tolist()]).sort().values
+
+    return tokens
 
 
 def _solid(x: Tensor) -> Tensor:

@@ -1,63 +1,94 @@
 """GCD and LCD: the Boolean next-token query on an automaton, by cached masks.
 
 A prefix keeps few states alive (one, in a deterministic automaton). The mask of a live state is the union of the labels
-of its edges into states with β_{r−1} = 1; which edges those are takes few values as r falls, so each union is built
-once and kept. Equal, by test, to ``NextToken(automaton, horizon, Boolean())``.
+of its edges into states that can still be accepted in the tokens left. Where an accepted sequence can always be made
+longer (a constraint's end-of-sequence sink), those are the states at most that many tokens from acceptance, so the edges
+are sorted by the distance of their targets and a mask is a prefix of them; elsewhere they are read off β. Every union
+is built once and kept. Nothing here touches a tensor but to hand out the answer. Equal, by test, to
+``NextToken(automaton, horizon, Boolean())``.
 """
 
 from __future__ import annotations
 
-from collections import OrderedDict
+from bisect import bisect_right
+from collections.abc import Sequence
 
+import numpy as np
 import torch
-from jaxtyping import Bool, Int
+from jaxtyping import Bool, Float, Int
+from numpy import ndarray
 from torch import Tensor
 
-from ..circuits.automaton import Automaton
+from ..circuits.automaton import NEVER, Automaton
+from ..errors import VocabularyMismatch
 from .evidence import Evidence
 from .messages import backward
-from .next_token import NextToken, pack_bits
+from .next_token import NextToken
 from .semiring import Boolean
 
 MASK_CACHE_BYTES = 1 << 27
+Words = Int[ndarray, " words"]
 
 
 class MaskQuery(NextToken):
-    """The Boolean query on an automaton: live (row, state) pairs instead of a dense message."""
+    """The Boolean query on an automaton: live states instead of a dense message."""
 
     def __init__(self, automaton: Automaton, horizon: int | None) -> None:
         self.automaton = automaton
-        self.labels = automaton.labels
-        s, c, d = automaton.transitions.T
-        self._state, self._class, self._target = s.contiguous(), c.contiguous(), d.contiguous()
-        self._key = self._state * self.labels.num_classes + self._class  # sorted: transitions are
-        self._first = torch.searchsorted(self._state, torch.arange(automaton.num_states + 1))
-        self._edge_first = torch.searchsorted(automaton.edge_source, torch.arange(automaton.num_states + 1))
-        self._masks: OrderedDict[tuple[int, bytes], tuple[Tensor, Tensor]] = OrderedDict()
+        self._width = -(-automaton.vocab_size // 32)
+        self._from: dict[int, _Edges] = {}  # by state
+        self._kept: dict[tuple[int, int | bytes], Words] = {}
+        self._states: list[tuple[int, ...]] = []  # alive in each row
+        self._budget: list[int] = []
+        self._by_distance = horizon is None or automaton.stays_accepted
         super().__init__(automaton, horizon, Boolean())
 
-    def _sweep(self) -> Bool[Tensor, "states lengths"]:
-        """β as booleans (states, tokens left + 1), cut where it has become constant."""
-        if self.horizon is None:
-            return torch.ne(super()._sweep(), 0)
+    @property
+    def remaining(self) -> Int[Tensor, " batch"]:
+        """The tokens left in each row."""
+        return torch.tensor(self._budget, dtype=torch.long)
+
+    @remaining.setter
+    def remaining(self, budgets: Int[Tensor, " batch"]) -> None:
+        self._budget = budgets.tolist()
+
+    def _sweep(self) -> Bool[ndarray, "states lengths"] | None:
+        """β as booleans (states, tokens left + 1), cut where it has become constant; None where distances do."""
+        if self._by_distance or self.horizon is None:
+            return None
         columns: list[Tensor] = []
         for beta in backward(self.automaton, self.semiring, Evidence(1), self.horizon):
             columns.append(beta > 0)
             if len(columns) > 1 and torch.equal(columns[-1], columns[-2]):
                 break
-        return torch.cat(columns, 1)
+        return torch.cat(columns, 1).numpy()
 
     def feasible_lengths(self) -> Bool[Tensor, " lengths"]:
-        lengths: Tensor = self._betas[self.automaton.start_states].any(0)
-        if self.horizon is None:
-            return lengths
-        return torch.cat([lengths, lengths[-1:].expand(self.horizon + 1 - len(lengths))])
+        if self._betas is None:
+            fewest = int(self.automaton.distances[self.automaton.start_states].min())
+            if self.horizon is None:
+                return torch.tensor([fewest < NEVER])
+            return torch.arange(self.horizon + 1) >= fewest
+        assert self.horizon is not None
+        feasible = torch.from_numpy(self._betas[self.automaton.start_states].any(0))
+        return torch.cat([feasible, feasible[-1:].expand(self.horizon + 1 - len(feasible))])
+
+    def _infeasible(self, given: Int[Tensor, " batch"]) -> int | None:
+        fa = self.automaton
+        if self._betas is None and len(given):
+            bound = int(fa.distance_bounds[fa.start_states].min())
+            if bound < NEVER and (self.horizon is None or int(given.min()) >= bound):
+                return None
+        return super()._infeasible(given)
 
     def _needed(self, given: int) -> int | None:
         """The smallest feasible length above ``given``; beyond the horizon, within the number of states more."""
-        if (near := super()._needed(given)) is not None or self.horizon is None or not len(self._state):
-            return near
         fa = self.automaton
+        if self._betas is None:
+            fewest = int(fa.distances[fa.start_states].min())
+            return fewest if self.horizon is not None and fewest < NEVER else None
+        if (near := super()._needed(given)) is not None or not fa.num_edges:
+            return near
         reached, accept = fa.initial[0] > 0, fa.final[0] > 0
         for n in range(1, given + fa.num_states + 1):
             reached = torch.zeros_like(reached).index_fill_(0, fa.edge_target[reached[fa.edge_source]], True)
@@ -66,88 +97,145 @@ class MaskQuery(NextToken):
         return None
 
     def _begin(self, batch: int) -> None:
-        starts = torch.tensor(self.automaton.start_states)
-        self._row = torch.arange(batch).repeat_interleave(len(starts))
-        self._live = starts.repeat(batch)
+        self._states = [tuple(self.automaton.start_states)] * batch
 
-    def _column(self) -> Int[Tensor, " batch"]:
-        return self._left().clamp(max=self._betas.shape[1] - 1)
+    # ------------------------------------------------------------ masks
 
     def mask(self) -> Bool[Tensor, "batch vocab"]:
-        return self._union(0).masked_fill(self.remaining.eq(0)[:, None], False)
+        bits = np.unpackbits(self._masks().view(np.uint8), axis=1, bitorder="little")
+        return torch.from_numpy(bits[:, : self.vocab_size].view(bool))
 
     def bitmask(self) -> Int[Tensor, "batch words"]:
-        return self._union(1).masked_fill(self.remaining.eq(0)[:, None], 0)
+        return torch.from_numpy(self._masks())
+
+    def apply(self, logits: Float[Tensor, "batch vocab"]) -> None:
+        """Set the logits of the tokens outside the mask to −inf, in place; columns past the vocabulary too.
+
+        Raises :class:`VocabularyMismatch` where the shape does not fit.
+        """
+        if logits.ndim != 2 or len(logits) != len(self._states) or logits.shape[1] < self.vocab_size:
+            raise VocabularyMismatch(
+                f"apply: the logits must be ({len(self._states)}, {self.vocab_size}) or wider, not {tuple(logits.shape)}"
+            )
+        logits[:, : self.vocab_size].masked_fill_(~self.mask().to(logits.device), -torch.inf)
+        logits[:, self.vocab_size :] = -torch.inf
 
     def log_weights(self) -> Tensor:
-        return torch.zeros(len(self.remaining), self.vocab_size).masked_fill(~self.mask(), -torch.inf)
+        return torch.zeros(len(self._states), self.vocab_size).masked_fill(~self.mask(), -torch.inf)
 
-    def _union(self, packed: int) -> Tensor:
-        width = -(-self.vocab_size // 32) if packed else self.vocab_size
-        out = torch.zeros(len(self.remaining), width, dtype=torch.int32 if packed else torch.bool)
-        columns = self._column()[self._row].tolist()
-        for row, state, column in zip(self._row.tolist(), self._live.tolist(), columns, strict=True):
-            out[row] |= self._state_mask(state, column)[packed]
+    def _masks(self) -> Int[ndarray, "batch words"]:
+        out = np.empty((len(self._states), self._width), np.int32)
+        for row, (states, budget) in enumerate(zip(self._states, self._budget, strict=True)):
+            if budget and len(states) == 1:
+                out[row] = self._words(states[0], budget - 1)
+                continue
+            out[row] = 0
+            for state in states if budget else ():
+                out[row] |= self._words(state, budget - 1)
         return out
 
-    def _state_mask(self, state: int, column: int) -> tuple[Tensor, Tensor]:
-        """The tokens of the edges out of a state whose targets have β = 1, as booleans and as bits."""
-        a, b = int(self._edge_first[state]), int(self._edge_first[state + 1])
-        alive = self._betas[self.automaton.edge_target[a:b], column]
-        key = (state, alive.numpy().tobytes())
-        if key in self._masks:
-            self._masks.move_to_end(key)
-            return self._masks[key]
-        a, b = int(self._first[state]), int(self._first[state + 1])
-        mask = self._tokens(self._class[a:b][self._betas[self._target[a:b], column]])
-        self._masks[key] = (mask, pack_bits(mask[None])[0])
-        while len(self._masks) > max(1, MASK_CACHE_BYTES // self.vocab_size):
-            self._masks.popitem(last=False)
-        return self._masks[key]
+    def _words(self, state: int, left: int) -> Words:
+        """The tokens out of a state into states that can be accepted within ``left`` more tokens, as bits."""
+        edges = self._from.get(state)
+        if edges is None:
+            edges = self._from[state] = _Edges(self.automaton, state)
+        if self._betas is not None:
+            return self._read_off(edges, min(left, self._betas.shape[1] - 1))
+        if left >= edges.bound:
+            key: tuple[int, int | bytes] = (state, -1)
+        else:
+            key = (state, edges.within(left))
+            if left >= edges.bound:  # which is known better now
+                key = (state, -1)
+        words = self._kept.get(key)
+        if words is None:
+            count = key[1]
+            assert isinstance(count, int)
+            allowed = self.automaton.tokens_from(state) if count < 0 else edges.first(count)
+            words = self._keep(key, allowed)
+        return words
 
-    def _tokens(self, classes: Int[Tensor, " some"]) -> Bool[Tensor, " vocab"]:
-        """The tokens of some classes."""
-        chosen = torch.zeros(
-            self.labels.num_classes + 1, dtype=torch.bool
-        )  # the last one stands for class −1
-        chosen[classes] = True
-        return chosen[self.labels.token_class]
+    def _read_off(self, edges: _Edges, column: int) -> Words:
+        assert self._betas is not None
+        alive = self._betas[edges.targets(), column]
+        key = (edges.state, alive.tobytes())
+        words = self._kept.get(key)
+        return self._keep(key, edges.chosen(alive)) if words is None else words
 
-    def advance(self, tokens: Int[Tensor, " batch"]) -> None:
-        self._check_tokens(tokens)
-        _, self._row, self._live = self._step(tokens)
-        self.remaining = (self.remaining - 1).clamp(min=0)
+    def _keep(self, key: tuple[int, int | bytes], allowed: Bool[ndarray, " vocab"]) -> Words:
+        if len(self._kept) > max(1, MASK_CACHE_BYTES // (4 * self._width)):
+            self._kept.clear()
+        packed = np.zeros(4 * self._width, np.uint8)
+        bits = np.packbits(allowed, bitorder="little")
+        packed[: len(bits)] = bits
+        self._kept[key] = packed.view("<i4")
+        return self._kept[key]
 
-    def _step(self, tokens: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """The transitions that the tokens take: for each its pair, and the (row, state) pairs reached, distinct and sorted."""
-        klass = self.labels.token_class[tokens][self._row]
-        done = self.remaining[self._row] == 0
-        key = self._live * self.labels.num_classes + klass
-        low, high = torch.searchsorted(self._key, key), torch.searchsorted(self._key, key, right=True)
-        ways = torch.where((klass < 0) & ~done, 0, torch.where(done, 1, high - low))
-        pair = torch.arange(len(key)).repeat_interleave(ways)
-        offset = torch.arange(len(pair)) - (ways.cumsum(0) - ways)[pair]
-        moving, target = ~done[pair], self._live[pair]
-        target[moving] = self._target[(low[pair] + offset)[moving]]
-        merged = torch.unique(torch.stack([self._row[pair], target], 1), dim=0)
-        self._into = torch.stack([self._row[pair], target], 1)
-        return pair, merged[:, 0], merged[:, 1]
+    # ------------------------------------------------------------ moving on
+
+    def advance(self, tokens: Int[Tensor, " batch"] | Sequence[int]) -> None:
+        chosen = tokens.tolist() if isinstance(tokens, Tensor) else list(tokens)
+        if len(chosen) != len(self._states) or any(not 0 <= t < self.vocab_size for t in chosen):
+            self._check_tokens(torch.tensor(chosen))
+        step = self.automaton.step
+        for row, token in enumerate(chosen):
+            if not self._budget[row]:
+                continue
+            self._budget[row] -= 1
+            states = self._states[row]
+            if len(states) == 1:
+                self._states[row] = step(states[0], token)
+            else:
+                self._states[row] = tuple(sorted({d for s in states for d in step(s, token)}))
 
     def select(self, indices: Int[Tensor, " rows"]) -> None:
-        keep = self._select_pairs(indices)
-        self._row, self._live = (
-            torch.arange(len(indices)).repeat_interleave(self._counts[indices]),
-            self._live[keep],
-        )
-        self.remaining = self.remaining[indices]
+        rows = indices.tolist()
+        self._states = [self._states[i] for i in rows]
+        self._budget = [self._budget[i] for i in rows]
 
-    def _select_pairs(self, indices: Tensor) -> Int[Tensor, " pairs"]:
-        """The positions of the pairs of rows ``indices``, row after row."""
-        self._counts = torch.bincount(self._row, minlength=len(self.remaining))
-        first = self._counts.cumsum(0) - self._counts
-        counts = self._counts[indices]
-        offset = torch.arange(int(counts.sum())) - (counts.cumsum(0) - counts).repeat_interleave(counts)
-        return first[indices].repeat_interleave(counts) + offset
+
+class _Edges:
+    """The edges out of a state, by the distance of their targets from acceptance."""
+
+    def __init__(self, automaton: Automaton, state: int) -> None:
+        self.automaton, self.state = automaton, state
+        self.bound = automaton.most_tokens  # with so many tokens left all may be taken
+        self._exact = False
+        self._edges: list[tuple[int, list[Int[ndarray, " some"]]]] | None = None
+        self._distance: list[int] = []
+
+    def edges(self) -> list[tuple[int, list[Int[ndarray, " some"]]]]:
+        if self._edges is None:
+            self._edges = self.automaton.edges_from(self.state)
+        return self._edges
+
+    def targets(self) -> list[int]:
+        return [target for target, _ in self.edges()]
+
+    def within(self, left: int) -> int:
+        """How many edges, nearest first, lead to states at most ``left`` tokens from acceptance; −1: surely all."""
+        if not self._exact:
+            bounds = self.automaton.distance_bounds[self.targets()]
+            self.bound = int(bounds.max(initial=0))
+            if left >= self.bound:
+                return -1
+            edges, distances = self.edges(), self.automaton.distances[self.targets()]
+            order = np.argsort(distances, kind="stable")
+            self._edges = [edges[i] for i in order]
+            self._distance = distances[order].tolist()
+            self.bound, self._exact = (self._distance[-1] if edges else 0), True
+        return bisect_right(self._distance, left)
+
+    def first(self, count: int) -> Bool[ndarray, " vocab"]:
+        return self.chosen(np.arange(len(self.edges())) < count)
+
+    def chosen(self, alive: Bool[ndarray, " edges"]) -> Bool[ndarray, " vocab"]:
+        """The tokens of the edges chosen."""
+        out = np.zeros(self.automaton.vocab_size, bool)
+        for (_, pieces), yes in zip(self.edges(), alive.tolist(), strict=True):
+            for tokens in pieces if yes else ():
+                out[tokens] = True
+        return out
 
 
 def gcd(automaton: Automaton, horizon: int) -> MaskQuery:

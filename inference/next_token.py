@@ -84,9 +84,7 @@ class NextToken:
                     needed=None,
                     given=int(outside[0]),
                 )
-        lengths = self.feasible_lengths()
-        if not bool(lengths[given].all()):
-            short = int(given[~lengths[given]].min())
+        if (short := self._infeasible(given)) is not None:
             raise BudgetTooSmall(needed=self._needed(short), given=short)
         return self
 
@@ -97,6 +95,11 @@ class NextToken:
         self.remaining = torch.as_tensor(tokens_left).expand(len(prefixes)).clone().long()
         for tokens in prefixes.T:
             self.advance(tokens)
+
+    def _infeasible(self, given: Int[Tensor, " batch"]) -> int | None:
+        """The smallest of these lengths that no accepted sequence has."""
+        feasible = self.feasible_lengths()[given]
+        return None if bool(feasible.all()) else int(given[~feasible].min())
 
     def _needed(self, given: int) -> int | None:
         """The smallest feasible length above ``given``, as far as the horizon tells."""

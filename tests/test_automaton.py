@@ -31,28 +31,25 @@ def drawn(data, deterministic=None):
 
 
 def residuals(fsa):
-    """Myhill–Nerode by enumeration: the number of distinct non-empty sets {w : u w is accepted}, over prefixes u.
-
-    Prefixes up to the number of subsets of states reach every residual; words up to their number tell any two apart.
-    """
-    subsets, queue = {frozenset(fsa.start)}, [frozenset(fsa.start)]
+    """Myhill–Nerode on the subset automaton: the number of distinct non-empty sets {w : u w is accepted}."""
+    start = frozenset(fsa.start)
+    table, queue = {}, [start]
     while queue:
         states = queue.pop()
-        for v in range(fsa.vocab_size):
-            after = frozenset(d for s, t, d in fsa.edges if s in states and t == v)
-            if after not in subsets:
-                subsets.add(after)
-                queue.append(after)
-    kinds = set()
-    for states in subsets:
-        futures = frozenset(
-            x
-            for x in words(fsa.vocab_size, 7 if fsa.vocab_size < 3 else 5)
-            if oracle.OracleFSA(fsa.edges, sorted(states) or [99], fsa.accept, fsa.vocab_size).accepts(x)
-        )
-        if futures:
-            kinds.add(futures)
-    return len(kinds)
+        if states not in table:
+            table[states] = tuple(
+                frozenset(d for s, t, d in fsa.edges if s in states and t == v) for v in range(fsa.vocab_size)
+            )
+            queue += table[states]
+    kind = {s: bool(s & set(fsa.accept)) for s in table}
+    while True:
+        rows = {s: (kind[s], *(kind[t] for t in after)) for s, after in table.items()}
+        number = {row: i for i, row in enumerate(set(rows.values()))}
+        if len(number) == len(set(kind.values())):
+            break
+        kind = {s: number[row] for s, row in rows.items()}
+    empty = {s for s in table if not oracle.alive(fsa, sorted(s))}
+    return len({kind[s] for s in table if s not in empty})
 
 
 # ----------------------------------------------------------------------------------------------------- construction

@@ -1,0 +1,203 @@
+"""Repeated letters: the parts of byte automata in which most tokens spend all their bytes.
+
+In the body of a string any letter may come next, and each is a few bytes. A *cell* is the automaton of one letter: local
+state 0 stands between two letters, and reading a letter leads back to it. From a local state a token either stays within
+letters, and is then told by how many it completes and where it ends, or it leaves between two of them by a byte that
+begins no letter (a closing quote). Neither depends on which string it is or on how many letters are still allowed: a
+:class:`View` says it for all tokens at once, and is made once for a vocabulary.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections import OrderedDict
+from functools import cached_property
+
+import numpy as np
+from jaxtyping import Bool, Int, Int16
+from numpy import ndarray
+
+from .arrays import spans
+from .trie import Trie
+
+MAX_CELLS = 64  # kept for a vocabulary
+
+
+class Cell:
+    """The automaton of one letter: ``table[q, byte]`` is the local state after a byte, 0 a letter's end, −1 nowhere."""
+
+    def __init__(self, table: Int16[ndarray, "local 256"]) -> None:
+        self.table = table
+        self.size = len(table)
+        self.begins: Bool[ndarray, " 256"] = table[0] >= 0
+        self.first_bytes = frozenset(np.flatnonzero(self.begins).tolist())
+        self.weight = weight(np.flatnonzero(table[0] == 0))
+        self.ranges: list[list[tuple[int, int, int]]] = []  # of each local state: (low, high, target)
+        for row in table.tolist():
+            runs: list[tuple[int, int, int]] = []
+            for byte, target in enumerate(row):
+                if target < 0:
+                    continue
+                if runs and runs[-1][1] == byte - 1 and runs[-1][2] == target:
+                    runs[-1] = (runs[-1][0], byte, target)
+                else:
+                    runs.append((byte, byte, target))
+            self.ranges.append(runs)
+        self.paths: list[bytes] = [
+            b""
+        ] * self.size  # a word from 0 to each local state, without a letter's end
+        found, queue = {0}, [0]
+        for q in queue:
+            for byte, _, target in self.ranges[q]:
+                if target not in found:
+                    found.add(target)
+                    queue.append(target)
+                    self.paths[target] = self.paths[q] + bytes([byte])
+        self.views: dict[tuple[int, int], View] = {}
+
+
+def weight(letters: Int[ndarray, " n"]) -> int:
+    """The number of bytes that are not continuation bytes of UTF-8."""
+    return int(((letters < 0x80) | (letters >= 0xC0)).sum())
+
+
+class View:
+    """All tokens below a node of the trie, read from a local state of a cell.
+
+    ``rank``, ``letters``, ``local``: the tokens that stay within letters, by the letters that they complete and the local
+    state they end in, sorted by both. ``suffixes``: a tree of what follows where a token leaves between two letters, at
+    least one of which it has completed; node 0 is that point. ``at(i, low, high)`` are the tokens that end at node i after
+    ``low`` to ``high`` letters.
+    """
+
+    def __init__(self, cell: Cell, local: int, node: int, trie: Trie) -> None:
+        self.cell, self.trie, self.node = cell, trie, node
+        nodes, state = np.array([node]), np.array([local])
+        done = np.zeros(1, np.int64)
+        rank, code = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
+        between, leaving = [np.empty((0, 2), np.int64)], [np.empty((0, 2), np.int64)]
+        while len(nodes):
+            count = trie.first[nodes + 1] - trie.first[nodes]
+            child, parent = spans(trie.first[nodes], count), np.repeat(np.arange(len(nodes)), count)
+            after = cell.table[state[parent], trie.byte[child]]
+            letters = done[parent]
+            out = (after < 0) & (state[parent] == 0) & (letters > 0)
+            leaving.append(np.column_stack([child[out], letters[out]]))
+            stay = after >= 0
+            nodes, state = child[stay], after[stay].astype(np.int64)
+            done = letters[stay] + (state == 0)
+            own = trie.own[nodes]
+            rank.append(spans(trie.low[nodes], own))
+            code.append(np.repeat(done * cell.size + state, own))
+            between.append(np.column_stack([nodes, done])[state == 0])
+        codes = np.concatenate(code)
+        order = np.argsort(codes, kind="stable")
+        self.rank, codes = np.concatenate(rank)[order], codes[order]
+        self.letters, self.local = codes // cell.size, codes % cell.size
+        self.most = int(self.letters[-1]) if len(codes) else 0
+        self.between = np.concatenate(between)  # (node, letters) of all points between two letters
+        self._leaving = np.concatenate(leaving)
+        self.most_leaving = int(self._leaving[:, 1].max(initial=0))
+
+    def split(self, depth: int) -> tuple[Int[ndarray, " inside"], Int[ndarray, " beyond"]]:
+        """The ranks of the tokens within letters, ``depth`` of which may be followed by further bytes, and the others."""
+        if depth >= self.most:
+            return self.rank, self.rank[:0]
+        whole = int(np.searchsorted(self.letters, depth, side="right"))
+        end = int(np.searchsorted(self.letters, depth + 1, side="right"))
+        last, ends = self.rank[whole:end], self.local[whole:end] == 0
+        inside = np.concatenate([self.rank[:whole], last[ends]])
+        return inside, np.concatenate([last[~ends], self.rank[end:]])
+
+    @cached_property
+    def groups(self) -> list[tuple[int, int, int, int]]:
+        """(letters, local state, begin, end): the runs of equal tokens in ``rank``."""
+        if not len(self.rank):
+            return []
+        code = self.letters * self.cell.size + self.local
+        head = np.flatnonzero(np.concatenate([[True], code[1:] != code[:-1]]))
+        ends = np.append(head[1:], len(code))
+        return list(
+            zip(
+                self.letters[head].tolist(),
+                self.local[head].tolist(),
+                head.tolist(),
+                ends.tolist(),
+                strict=True,
+            )
+        )
+
+    @cached_property
+    def suffixes(self) -> list[dict[int, int]]:
+        """The children of each node of the tree of suffixes, by their bytes."""
+        return self._suffixes[0]
+
+    @cached_property
+    def _suffixes(self) -> tuple[list[dict[int, int]], list[Int[ndarray, " token"]], list[list[int]]]:
+        trie = self.trie
+        nodes, letters = self._leaving[:, 0], self._leaving[:, 1]
+        above = np.zeros(len(nodes), np.int64)
+        children: list[dict[int, int]] = [{}]
+        found: list[tuple[Int[ndarray, " n"], ...]] = []
+        while len(nodes):
+            key, where = np.unique(above * 256 + trie.byte[nodes], return_inverse=True)
+            number = len(children) + where
+            for i, k in enumerate(key.tolist(), len(children)):
+                children[k // 256][k % 256] = i
+            children.extend({} for _ in key)
+            own = trie.own[nodes]
+            found.append((np.repeat(number, own), np.repeat(letters, own), spans(trie.low[nodes], own)))
+            count = trie.first[nodes + 1] - trie.first[nodes]
+            nodes, above = spans(trie.first[nodes], count), np.repeat(number, count)
+            letters = np.repeat(letters, count)
+        if not found:
+            return children, [np.empty(0, np.int64)], [[]]
+        number, letters, rank = (np.concatenate(part) for part in zip(*found, strict=True))
+        order = np.lexsort((letters, number))
+        bounds = np.searchsorted(number[order], np.arange(len(children) + 1)).tolist()
+        rank, letters = rank[order], letters[order]
+        pieces = [rank[a:b] for a, b in itertools.pairwise(bounds)]
+        return (
+            children,
+            pieces,
+            [letters[a:b].tolist() for a, b in itertools.pairwise(bounds)],
+        )
+
+    def at(self, suffix: int, low: int, high: int) -> Int[ndarray, " token"]:
+        """The ranks of the tokens that end at a node of the tree of suffixes after ``low`` to ``high`` letters."""
+        ranks, letters = self._suffixes[1][suffix], self._suffixes[2][suffix]
+        if not letters or (letters[0] >= low and letters[-1] <= high):
+            return ranks
+        return ranks[np.searchsorted(letters, low) : np.searchsorted(letters, high, side="right")]
+
+    @cached_property
+    def allowed(self) -> Bool[ndarray, " token"]:
+        """By token id, whether the token stays within letters."""
+        out = np.zeros(len(self.trie.node), bool)
+        out[self.trie.order[self.rank]] = True
+        return out
+
+
+class Cells:
+    """The cells met so far with one vocabulary."""
+
+    def __init__(self, trie: Trie) -> None:
+        self.trie = trie
+        self._cells: OrderedDict[bytes, Cell] = OrderedDict()
+
+    def cell(self, table: Int16[ndarray, "local 256"]) -> Cell:
+        """The one cell with this table."""
+        key = table.tobytes()
+        if key not in self._cells:
+            self._cells[key] = Cell(table)
+            if len(self._cells) > MAX_CELLS:
+                self._cells.popitem(last=False)
+        self._cells.move_to_end(key)
+        return self._cells[key]
+
+    def view(self, cell: Cell, local: int, node: int) -> View:
+        """The view from a local state at a node of the trie."""
+        view = cell.views.get((local, node))
+        if view is None:
+            view = cell.views[local, node] = View(cell, local, node, self.trie)
+        return view

@@ -1,0 +1,229 @@
+"""Where the letters of cells are found in a deterministic byte automaton.
+
+A state between two letters follows a cell if its bytes lead where the cell's do, all letters ending in one state, the
+*next*. It may differ on a few bytes, its *exceptions*: a closing quote, or the first letters of a name that is treated
+apart. A state whose exceptions begin no letter is *pure*. Cells are guessed from the automaton, and every state is checked
+against its cell, edge by edge, before it is said to follow it.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from jaxtyping import Int, Int16
+from numpy import ndarray
+
+from .arrays import spans
+from .cells import Cell, Cells
+from .nfa import Nfa
+
+MAX_LOCAL, MAX_DEPTH = 400, 13  # states of a letter; bytes of one: \ud83d\ude00 has twelve
+MIN_WIDTH = 4  # bytes with one target, for a state to be looked at
+
+
+class Dfa:
+    """A deterministic automaton with its edges by source and lowest byte."""
+
+    def __init__(self, nfa: Nfa) -> None:
+        edges = nfa.edges
+        self.key = edges[:, 0] * 256 + edges[:, 1]
+        if len(edges) and not bool((self.key[1:] > self.key[:-1]).all()):
+            order = np.argsort(self.key)
+            edges, self.key = edges[order], self.key[order]
+        self.num_states = nfa.num_states
+        self.source, self.low, self.high, self.target = (np.ascontiguousarray(c) for c in edges.T)
+        self.pointer = np.searchsorted(self.source, np.arange(self.num_states + 1))
+        self._moves: dict[int, dict[int, int]] = {}
+
+    def moves(self, state: int) -> dict[int, int]:
+        """The state after each byte."""
+        found = self._moves.get(state)
+        if found is None:
+            a, b = int(self.pointer[state]), int(self.pointer[state + 1])
+            found = {}
+            for low, high, target in zip(
+                self.low[a:b].tolist(), self.high[a:b].tolist(), self.target[a:b].tolist(), strict=True
+            ):
+                if low == high:
+                    found[low] = target
+                else:
+                    found.update(dict.fromkeys(range(low, high + 1), target))
+            self._moves[state] = found
+        return found
+
+    def run(self, state: int, word: bytes) -> int:
+        """The state after a word, −1 if there is none."""
+        for byte in word:
+            state = self.moves(state).get(byte, -1)
+            if state < 0:
+                return -1
+        return state
+
+    def step(
+        self, state: Int[ndarray, " n"], byte: Int[ndarray, " n"] | int
+    ) -> tuple[Int[ndarray, " n"], Int[ndarray, " n"]]:
+        """(state after the byte or −1, last byte of the range that it is in)."""
+        at = np.searchsorted(self.key, state * 256 + byte, side="right") - 1
+        found = (at >= 0) & (self.source[at] == state) & (self.high[at] >= byte) & (state >= 0)
+        return np.where(found, self.target[at], -1), self.high[at]
+
+
+class Embedding:
+    """Which states of an automaton follow which cell: filled in as states are asked for.
+
+    Of a state s: ``cell[s]`` (an index into ``cells``, −1 for none), ``local[s]``, ``next[s]`` the state after the letter,
+    ``depth[s]`` how many of the states from there on, in a row, are pure and follow the same cell.
+    """
+
+    def __init__(self, dfa: Dfa, known: Cells) -> None:
+        self.dfa, self.known = dfa, known
+        n = dfa.num_states
+        self.cells: list[Cell] = []
+        self.cell, self.local = np.full(n, -1), np.zeros(n, np.int64)
+        self.next, self.depth = np.full(n, -1), np.zeros(n, np.int64)
+        self.pure = np.zeros(n, bool)
+        self.exceptions: dict[int, list[int]] = {}
+        self._plain: set[int] = set()
+        # the target that takes most bytes, continuation bytes not counted
+        bytes_ = np.minimum(dfa.high, 0x7F) - dfa.low + 1
+        count = np.maximum(bytes_, 0) + np.maximum(dfa.high - np.maximum(dfa.low, 0xC0) + 1, 0)
+        pair, inverse = np.unique(dfa.source * max(n, 1) + dfa.target, return_inverse=True)
+        total = np.bincount(inverse, weights=count, minlength=len(pair)).astype(np.int64)
+        order = np.lexsort((pair, total))
+        self.most_target, self.width = np.full(n, -1), np.zeros(n, np.int64)
+        self.most_target[pair[order] // max(n, 1)] = pair[order] % max(n, 1)  # the last one counts
+        self.width[pair[order] // max(n, 1)] = total[order]
+
+    def of(self, state: int) -> Cell | None:
+        """The cell that a state follows, if any."""
+        found = int(self.cell[state])
+        if found < 0 and state not in self._plain:
+            onward = int(self.most_target[state])
+            if self.width[state] >= MIN_WIDTH or (onward == state and self.width[state] > 0):
+                for model in dict.fromkeys((onward, state)):
+                    table = self._extract(model)
+                    if table is not None:
+                        cell = self.known.cell(table)
+                        if all(cell is not c for c in self.cells):
+                            self._embed(cell)
+                        if self.cell[state] >= 0:
+                            break
+            found = int(self.cell[state])
+            if found < 0:
+                self._plain.add(state)
+        return self.cells[found] if found >= 0 else None
+
+    def _extract(self, model: int) -> Int16[ndarray, "local 256"] | None:
+        """The cell whose letters lead from a state to its next, its exceptions left out."""
+        onward, moves = int(self.most_target[model]), self.dfa.moves
+        if onward < 0 or not self.width[model]:
+            return None
+        letters: dict[int, bool] = {}  # whether all words from a state lead to ``onward``, soon
+
+        def closed(start: int) -> bool:
+            if start not in letters:
+                level, seen = {start}, {start}
+                for _ in range(MAX_DEPTH):
+                    if model in level or not all(moves(s) for s in level) or len(seen) > MAX_LOCAL:
+                        break
+                    level = {t for s in level for t in moves(s).values() if t != onward}
+                    seen |= level
+                letters[start] = not level
+                if not level:
+                    letters.update(dict.fromkeys(seen, True))
+            return letters[start]
+
+        number, queue = {onward: 0}, [model]
+        rows: list[Int16[ndarray, " 256"]] = []
+        for state in queue:
+            row = np.full(256, -1, np.int16)
+            for byte, target in sorted(moves(state).items()):
+                if target != onward and not closed(target):
+                    continue  # an exception
+                if target not in number:
+                    number[target] = len(number)
+                    queue.append(target)
+                row[byte] = number[target]
+            rows.append(row)
+            if len(queue) > MAX_LOCAL:
+                return None
+        return np.array(rows)
+
+    def _embed(self, cell: Cell) -> None:
+        """Find all states that follow a cell."""
+        dfa, index = self.dfa, len(self.cells)
+        self.cells.append(cell)
+        near = (2 * self.width >= cell.weight) & (self.width <= 2 * cell.weight)
+        state = np.flatnonzero(near & (self.width > 0) & (self.cell < 0))
+        onward = self.most_target[state]
+        after = self._table(state)
+        # the inner states of each letter, and whether their edges are the cell's
+        inner: list[Int[ndarray, " n"] | None] = [None] * cell.size
+        valid = [np.ones(len(state), bool) for _ in range(cell.size)]
+        for byte, _, target in cell.ranges[0]:
+            if target and inner[target] is None:
+                inner[target] = after[:, byte]
+        live = np.bincount(dfa.source, weights=dfa.high - dfa.low + 1, minlength=dfa.num_states)
+        for q in range(1, cell.size):
+            here = inner[q]
+            assert here is not None  # local states are numbered as they are met
+            ok = (here >= 0) & (live[here] == sum(high - low + 1 for low, high, _ in cell.ranges[q]))
+            for low, high, target in cell.ranges[q]:
+                there, end = dfa.step(here, low)
+                ok &= (there >= 0) & (end >= high)
+                known = onward if target == 0 else inner[target]
+                if known is None:
+                    inner[target] = there
+                else:
+                    ok &= known == there
+            valid[q] = ok
+        for _ in range(MAX_DEPTH):  # what follows must be right, too
+            for q in range(1, cell.size):
+                for _, _, target in cell.ranges[q]:
+                    valid[q] &= valid[target]
+        expected = np.full((len(state), 256), -1)
+        for low, high, target in cell.ranges[0]:
+            there = onward if target == 0 else np.where(valid[target], inner[target], -2)  # type: ignore[arg-type]
+            expected[:, low : high + 1] = there[:, None]
+        differs = after != expected
+        right = (~differs[:, cell.begins]).sum(1)
+        good = 2 * right >= cell.begins.sum()
+        self._record(index, state[good], onward[good], 0)
+        self.pure[state[good]] = ~differs[good][:, cell.begins].any(1)
+        exceptions: dict[int, list[int]] = {s: [] for s in state[good].tolist()}
+        at, byte_ = np.nonzero(differs[good])
+        for s, b in zip(state[good][at].tolist(), byte_.tolist(), strict=True):
+            exceptions[s].append(b)
+        self.exceptions.update(exceptions)
+        for q in range(1, cell.size):
+            inside = inner[q]
+            assert inside is not None
+            keep = good & valid[q] & (inside >= 0)
+            keep[keep] &= self.cell[inside[keep]] < 0
+            self._record(index, inside[keep], onward[keep], q)
+        self._count(index)
+
+    def _table(self, state: Int[ndarray, " n"]) -> Int[ndarray, "n 256"]:
+        """The state after each byte, −1 for none."""
+        dfa = self.dfa
+        count = dfa.pointer[state + 1] - dfa.pointer[state]
+        edge, row = spans(dfa.pointer[state], count), np.repeat(np.arange(len(state)), count)
+        width = dfa.high[edge] - dfa.low[edge] + 1
+        table = np.full((len(state), 256), -1)
+        table[np.repeat(row, width), spans(dfa.low[edge], width)] = np.repeat(dfa.target[edge], width)
+        return table
+
+    def _record(self, index: int, state: Int[ndarray, " n"], onward: Int[ndarray, " n"], local: int) -> None:
+        self.cell[state], self.local[state], self.next[state] = index, local, onward
+
+    def _count(self, index: int) -> None:
+        """``depth`` of all states of a cell, by doubling."""
+        members = np.flatnonzero(self.cell == index)
+        onward = self.next[members]
+        good = (self.cell[onward] == index) & (self.local[onward] == 0) & self.pure[onward]
+        place = np.zeros(self.dfa.num_states, np.int64)
+        place[members] = np.arange(len(members))
+        jump = np.where(good, place[onward], np.arange(len(members)))
+        depth = good.astype(np.int64)
+        for _ in range(len(self.known.trie.bounds).bit_length()):
+            depth, jump = depth + depth[jump], jump[jump]
+        self.depth[members] = depth

@@ -1,0 +1,112 @@
+"""The prefix tree of a vocabulary, and token sets as ranges of it.
+
+Tokens are ranked in the lexicographic order of their bytes, so the tokens below a node are one range of ranks, and those
+that end at the node itself come first in it. Nodes are numbered level by level: the children of a node are a range too.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from functools import cached_property
+
+import numpy as np
+from jaxtyping import Int, UInt8
+from numpy import ndarray
+
+
+class Trie:
+    """All prefixes of all tokens: the root is node 0, level d is ``bounds[d] .. bounds[d + 1]``.
+
+    ``node[t]`` is the node at which token t ends, −1 for tokens without bytes. ``order[r]`` is the token of rank r.
+    """
+
+    def __init__(
+        self,
+        parent: Int[ndarray, " node"],
+        byte: UInt8[ndarray, " node"],
+        bounds: Sequence[int],
+        node: Int[ndarray, " token"],
+        order: Int[ndarray, " rank"],
+    ) -> None:
+        self.parent, self.byte, self.bounds, self.node, self.order = parent, byte, list(bounds), node, order
+
+    @classmethod
+    def of(cls, token_bytes: Sequence[bytes | None]) -> Trie:
+        """The tree of these tokens; ``None`` and empty ones are left out."""
+        ids = sorted((i for i, b in enumerate(token_bytes) if b), key=lambda i: token_bytes[i] or b"")
+        words = [token_bytes[i] or b"" for i in ids]
+        data = np.frombuffer(b"".join(words), np.uint8)
+        length = np.array([len(word) for word in words], np.int64)
+        begin = np.cumsum(length) - length
+        token, at = np.array(ids, np.int64), np.zeros(len(ids), np.int64)  # live tokens and their nodes
+        node = np.full(len(token_bytes), -1)
+        parents, letters, bounds = [np.zeros(1, np.int64)], [np.zeros(1, np.uint8)], [0, 1]
+        for depth in range(int(length.max(initial=0))):
+            live = length > depth
+            token, length, begin, at = token[live], length[live], begin[live], at[live]
+            byte = data[begin + depth]
+            new = np.concatenate([[True], (at[1:] != at[:-1]) | (byte[1:] != byte[:-1])])
+            parents.append(at[new])
+            letters.append(byte[new])
+            at = bounds[-1] + np.cumsum(new) - 1
+            bounds.append(bounds[-1] + int(new.sum()))
+            ends = length == depth + 1
+            node[token[ends]] = at[ends]
+        return cls(
+            np.concatenate(parents),
+            np.concatenate(letters),
+            bounds,
+            node,
+            np.array(ids, np.int64),
+        )
+
+    @cached_property
+    def first(self) -> Int[ndarray, " node+1"]:
+        """The children of node i are the nodes ``first[i] .. first[i + 1]``."""
+        return np.searchsorted(self.parent[1:], np.arange(len(self.parent) + 1)) + 1
+
+    @cached_property
+    def own(self) -> Int[ndarray, " node"]:
+        """The number of tokens that end at each node."""
+        return np.bincount(self.node[self.order], minlength=len(self.parent))
+
+    @cached_property
+    def low(self) -> Int[ndarray, " node"]:
+        """The first rank below each node; those below it are ``low[i] .. high[i]``, those at it the first ``own[i]``."""
+        return self._ranks[0]
+
+    @cached_property
+    def high(self) -> Int[ndarray, " node"]:
+        """One past the last rank below each node."""
+        return self._ranks[1]
+
+    @cached_property
+    def _ranks(self) -> tuple[Int[ndarray, " node"], Int[ndarray, " node"]]:
+        size = self.own.copy()
+        for low, high in reversed(list(itertools.pairwise(self.bounds[1:]))):
+            np.add.at(size, self.parent[low:high], size[low:high])
+        begin = np.zeros(len(size), np.int64)
+        for low, high in itertools.pairwise(self.bounds[1:]):
+            before = np.cumsum(size[low:high]) - size[low:high]  # of all nodes on this level up to here
+            parent = self.parent[low:high]
+            begin[low:high] = begin[parent] + self.own[parent] + before - before[self.first[parent] - low]
+        return begin, begin + size
+
+    @cached_property
+    def _children(self) -> dict[int, dict[int, int]]:
+        return {}
+
+    def children(self, node: int) -> dict[int, int]:
+        """The children of a node by their bytes."""
+        found = self._children.get(node)
+        if found is None:
+            a, b = int(self.first[node]), int(self.first[node + 1])
+            found = dict(zip(self.byte[a:b].tolist(), range(a, b), strict=True))
+            self._children[node] = found
+        return found
+
+    def ends(self, node: int) -> tuple[int, int]:
+        """The ranks of the tokens that end at a node."""
+        low = int(self.low[node])
+        return low, low + int(self.own[node])

@@ -1,0 +1,258 @@
+"""The tokens that may follow a state of a deterministic byte automaton, and where each leads.
+
+The walk goes down the trie and through the automaton together. At states with few bytes it looks at each in turn. At a
+state that follows a cell (``embedding.py``) it takes the tokens within letters as one set from the cell's view, walks on
+only where they leave it, and at the exceptions of the state.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Bool, Int
+from numpy import ndarray
+
+from .arrays import spans
+from .cells import Cell, Cells, View
+from .embedding import Dfa, Embedding
+from .nfa import Nfa
+
+Range = tuple[int, int]  # of ranks
+MAX_NODES = 64  # children of a node of the trie that are looked at one by one
+MANY = 128  # tokens that are looked at one by one
+
+
+class Letters(NamedTuple):
+    """Tokens that stay within the letters of a cell, from one of its states."""
+
+    view: View
+    state: int
+    depth: int  # this many further letters may be followed by more bytes
+    without: list[Range]  # ranks that an exception of the state takes elsewhere
+
+
+class Row(NamedTuple):
+    """What follows a state: single nodes of the trie as (target, ranks), sets of tokens as (target, ranks), letters."""
+
+    ranges: list[tuple[int, int, int]]
+    sets: list[tuple[int, Int[ndarray, " token"]]]
+    letters: list[Letters]
+
+
+class Walk:
+    """The walks from the states of one automaton, over the trie of one vocabulary."""
+
+    def __init__(self, nfa: Nfa, cells: Cells) -> None:
+        self.trie, self.cells = cells.trie, cells
+        self.dfa = Dfa(nfa)
+        self.embedding = Embedding(self.dfa, cells)
+        self._exits: dict[tuple[int, Cell], tuple[tuple[int, int], ...]] = {}
+
+    def row(self, state: int) -> Row:
+        """Everything that may follow a state."""
+        trie, dfa, row = self.trie, self.dfa, Row([], [], [])
+        stack = [(state, 0)]
+        while stack:
+            state, node = stack.pop()
+            if node:
+                low, high = trie.ends(node)
+                if high > low:
+                    row.ranges.append((state, low, high))
+            children = trie.children(node)
+            if not children:
+                continue
+            moves = dfa.moves(state)
+            if len(moves) < len(children):
+                shared = [(moves[b], children[b]) for b in moves if b in children]
+            else:
+                shared = [(moves[b], children[b]) for b in children if b in moves]
+            if not self._wide(shared):
+                stack += shared
+            elif (cell := self.embedding.of(state)) is not None:
+                self._letters(row, cell, state, node, stack)
+            elif len(shared) > MAX_NODES:
+                self._sweep(row, np.array([c for _, c in shared]), np.array([s for s, _ in shared]))
+            else:
+                stack += shared
+        return row
+
+    def _wide(self, shared: list[tuple[int, int]]) -> bool:
+        """Whether there are many tokens below these nodes."""
+        low, high, tokens = self.trie.low, self.trie.high, 0
+        for _, child in shared:
+            tokens += int(high[child] - low[child])
+            if tokens > MANY:
+                return True
+        return False
+
+    def _letters(self, row: Row, cell: Cell, state: int, node: int, stack: list[tuple[int, int]]) -> None:
+        """The tokens below a node from a state that follows a cell; what its exceptions lead to goes on the stack."""
+        found, trie, dfa = self.embedding, self.trie, self.dfa
+        local, depth = int(found.local[state]), int(found.depth[state])
+        without: list[Range] = []
+        if local == 0:
+            children, moves = trie.children(node), dfa.moves(state)
+            for byte in found.exceptions[state]:
+                if byte in children:
+                    child = children[byte]
+                    if byte in cell.first_bytes:
+                        without.append((int(trie.low[child]), int(trie.high[child])))
+                    if byte in moves:
+                        stack.append((moves[byte], child))
+        view = self.cells.view(cell, local, node)
+        row.letters.append(Letters(view, state, depth, without))
+        # leaving the letters at the states between two of them
+        here, begin = int(found.next[state]), 1
+        most = min(depth + 1, view.most_leaving)
+        exits = self.exits(here, cell)
+        for k in range(1, most + 1):
+            onward = int(found.next[here]) if k <= depth else -1
+            last = k == most
+            after = () if last or onward < 0 else self.exits(onward, cell)
+            if last or after != exits or onward == here:
+                end = most if onward == here else k
+                self._leave(row, view, exits, begin, end, without)
+                if onward == here:
+                    break
+                begin, exits = k + 1, after
+            here = onward
+        # bytes of letters at the first state between two letters that does not follow the cell
+        if depth < view.most:
+            here = self.between(state, depth + 1)
+            if not cell.first_bytes.isdisjoint(dfa.moves(here)):
+                nodes = view.between[view.between[:, 1] == depth + 1, 0]
+                for lowest, over in without:
+                    nodes = nodes[(trie.low[nodes] < lowest) | (trie.low[nodes] >= over)]
+                count = trie.first[nodes + 1] - trie.first[nodes]
+                child = spans(trie.first[nodes], count)
+                child = child[cell.begins[trie.byte[child]]]
+                to, _ = dfa.step(np.full(len(child), here), trie.byte[child].astype(np.int64))
+                self._sweep(row, child[to >= 0], to[to >= 0])
+
+    def between(self, state: int, letters: int) -> int:
+        """The state after some letters, at least one."""
+        for _ in range(letters):
+            onward = int(self.embedding.next[state])
+            if onward == state:
+                break
+            state = onward
+        return state
+
+    def exits(self, state: int, cell: Cell) -> tuple[tuple[int, int], ...]:
+        """(byte, target) for the bytes of a state that begin no letter."""
+        found = self._exits.get((state, cell))
+        if found is None:
+            moves = self.dfa.moves(state)
+            found = tuple((b, moves[b]) for b in sorted(moves.keys() - cell.first_bytes))
+            self._exits[state, cell] = found
+        return found
+
+    def _leave(
+        self,
+        row: Row,
+        view: View,
+        exits: tuple[tuple[int, int], ...],
+        low: int,
+        high: int,
+        without: list[Range],
+    ) -> None:
+        """The tokens that leave the letters after ``low`` to ``high`` of them."""
+        children = view.suffixes
+        stack = [(children[0][byte], target) for byte, target in exits if byte in children[0]]
+        while stack:
+            suffix, state = stack.pop()
+            ranks = outside(view.at(suffix, low, high), without)
+            if len(ranks):
+                row.sets.append((state, ranks))
+            if children[suffix]:
+                moves = self.dfa.moves(state)
+                stack += [(child, moves[b]) for b, child in children[suffix].items() if b in moves]
+
+    def _sweep(self, row: Row, nodes: Int[ndarray, " n"], state: Int[ndarray, " n"]) -> None:
+        """All tokens at and below nodes that are reached in given states, all at the same time."""
+        trie, rank, target = self.trie, [np.empty(0, np.int64)], [np.empty(0, np.int64)]
+        while len(nodes):
+            own = trie.own[nodes]
+            rank.append(spans(trie.low[nodes], own))
+            target.append(np.repeat(state, own))
+            count = trie.first[nodes + 1] - trie.first[nodes]
+            nodes, state = spans(trie.first[nodes], count), np.repeat(state, count)
+            state, _ = self.dfa.step(state, trie.byte[nodes].astype(np.int64))
+            nodes, state = nodes[state >= 0], state[state >= 0]
+        ranks, targets = np.concatenate(rank), np.concatenate(target)
+        if not len(ranks):
+            return
+        order = np.argsort(targets, kind="stable")
+        kinds, begin = np.unique(targets[order], return_index=True)
+        row.sets.extend(zip(kinds.tolist(), np.split(ranks[order], begin[1:]), strict=True))
+
+    # ------------------------------------------------------------ what a row says
+
+    def allowed(self, row: Row) -> Bool[ndarray, " token"]:
+        """Whether each token may follow."""
+        order, out = self.trie.order, None
+        for x in sorted(row.letters, key=lambda x: -len(x.view.rank)):
+            inside, beyond = x.view.split(x.depth)
+            if out is None and len(beyond) < len(inside):
+                out = x.view.allowed.copy()
+                out[order[beyond]] = False
+                for low, high in x.without:
+                    out[order[low:high]] = False
+            else:
+                out = np.zeros(len(self.trie.node), bool) if out is None else out
+                out[order[outside(inside, x.without)]] = True
+        out = np.zeros(len(self.trie.node), bool) if out is None else out
+        for _, low, high in row.ranges:
+            out[order[low:high]] = True
+        for _, ranks in row.sets:
+            out[order[ranks]] = True
+        return out
+
+    def edges(self, row: Row) -> dict[int, list[Int[ndarray, " token"]]]:
+        """The ranks of the tokens that lead to each target, in disjoint pieces."""
+        out: dict[int, list[Int[ndarray, " token"]]] = {}
+        for target, low, high in row.ranges:
+            out.setdefault(target, []).append(np.arange(low, high))
+        for target, ranks in row.sets:
+            out.setdefault(target, []).append(ranks)
+        for x in row.letters:
+            for target, begin, end in self.targets(x):
+                ranks = outside(x.view.rank[begin:end], x.without)
+                if len(ranks):
+                    out.setdefault(target, []).append(ranks)
+        return out
+
+    def targets(self, x: Letters) -> list[tuple[int, int, int]]:
+        """(target, begin, end) for the runs of ``x.view.rank`` that are allowed."""
+        run, found = self.dfa.run, []
+        here, done = x.state, 0
+        paths = x.view.cell.paths
+        for letters, local, begin, end in x.view.groups:
+            if letters > x.depth and (letters > x.depth + 1 or local):
+                continue
+            if letters > done:
+                here, done = self.between(here, letters - done), letters
+            if letters:
+                target = run(here, paths[local]) if local else here
+            else:  # still in the first letter
+                rank = int(x.view.rank[begin])
+                target = run(x.state, self.word(rank, x.view.node))
+            found.append((target, begin, end))
+        return found
+
+    def word(self, rank: int, node: int) -> bytes:
+        """The bytes of a token below a node of the trie."""
+        trie, out = self.trie, bytearray()
+        at = int(trie.node[trie.order[rank]])
+        while at != node:
+            out.append(int(trie.byte[at]))
+            at = int(trie.parent[at])
+        return bytes(reversed(out))
+
+
+def outside(ranks: Int[ndarray, " token"], without: list[Range]) -> Int[ndarray, " token"]:
+    """The ranks that lie in none of the ranges."""
+    for low, high in without:
+        ranks = ranks[(ranks < low) | (ranks >= high)]
+    return ranks
