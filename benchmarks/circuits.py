@@ -101,10 +101,15 @@ def table(times: dict[str, Times], units: int, unit: str, flops: float, extra: d
     for name, t in times.items():
         cpu, wall = statistics.median(t.cpu), statistics.median(t.wall)
         lines.append(
-            f"| {name} | {1e3 * cpu:,.4g} / {1e3 * wall:,.4g} | {units / cpu:,.0f} | {statistics.median(t.ratio):.3g} "
+            f"| {name} | {milliseconds(cpu)} / {milliseconds(wall)} | {units / cpu:,.0f} | {statistics.median(t.ratio):.3g} "
             f"| {flops / cpu / 1e9:.3g} | {extra[name]} |"
         )
     return "\n".join(lines)
+
+
+def milliseconds(seconds: float) -> str:
+    """Three figures, or all before the point."""
+    return f"{1e3 * seconds:,.0f}" if seconds >= 0.1 else f"{1e3 * seconds:.3g}"
 
 
 def difference(value: Any, ours: Any) -> str:
