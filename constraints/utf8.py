@@ -1,7 +1,7 @@
 """Sets of code points, and their byte-level automata.
 
 A set is a tuple of disjoint, increasing ranges (low, high) of code points, ends included. An *alphabet* turns a set into
-the automaton of the encodings of its members: :func:`utf8` for plain text, ``json_text.spelled`` for the inside of a
+the automaton of the encodings of its members: :func:`utf8` for plain text, ``json/text.py`` for the inside of a
 JSON string. Surrogates are no characters and are always left out.
 """
 

@@ -1,0 +1,1 @@
+"""How ``json_schema`` works: schemas as sets of values, and sets of values as automata over JSON text."""

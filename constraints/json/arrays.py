@@ -1,0 +1,151 @@
+"""Arrays as automata: a state is how many items there are so far, and how many of each kind that is counted."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from ...errors import TooManyStates, UnsupportedConstraint
+from ..nfa import Nfa, check_limit, concat, literal, network
+from .text import Style
+from .values import ANY, NEVER, Arrays, Need, both
+
+MAX_COUNTS = 50_000
+
+
+def settle(shape: Arrays, empty: Callable[[Need], bool], where: str) -> Arrays | None:
+    """The shape with its needless conditions dropped, ``None`` if no array has it. Raises ``UnsupportedConstraint``."""
+    contains, least = [], shape.least
+    for c in shape.contains:
+        if c.need == ANY:  # every item counts
+            least = max(least, c.least + c.start if c.least else 0)
+            if c.most is not None:
+                most = c.most + c.start
+                shape = replace(shape, most=most if shape.most is None else min(most, shape.most))
+        elif c.least and empty(c.need):
+            return None
+        elif c.least or c.most is not None:
+            contains.append(c)
+            least = max(least, c.least + c.start if c.least else 0)
+    if shape.most is not None and least > shape.most:
+        return None
+    shape = replace(shape, least=least, contains=tuple(contains))
+    if shape.unique and shape.most is not None and shape.most < 2:
+        shape = replace(shape, unique=None)
+    return shape
+
+
+def negated(need: Need, where: str) -> Need:
+    """What does not satisfy a need of one node."""
+    if need == NEVER:
+        return ANY
+    if len(need) != 1:
+        raise UnsupportedConstraint("contains with several conditions", path=where)
+    ((node, sign),) = need
+    return frozenset([(node, not sign)])
+
+
+def kinds(shape: Arrays, position: int, where: str) -> list[tuple[Need, tuple[bool, ...]]]:
+    """What an item at a position may be, by which of the counted kinds it belongs to."""
+    found: list[tuple[Need, tuple[bool, ...]]] = [(shape.at(position), ())]
+    for c in shape.contains:
+        split = []
+        for need, signs in found:
+            if position < c.start:
+                split.append((need, (*signs, False)))
+                continue
+            for sign in (True, False):
+                part = both(need, c.need if sign else negated(c.need, where))
+                if part != NEVER:
+                    split.append((part, (*signs, sign)))
+        found = split
+    return found
+
+
+def write(shape: Arrays, style: Style, value: Callable[[Need], Nfa], where: str) -> Nfa:
+    """The texts of a shape's arrays. Raises ``TooManyStates``."""
+    steady = max([len(shape.prefix), shape.least, *(c.start for c in shape.contains)])
+    if shape.most is not None:
+        check_limit(shape.most)
+        steady = shape.most
+    caps = [c.least if c.most is None else c.most for c in shape.contains]
+
+    def choices(position: int, state: tuple[int, ...]) -> list[tuple[Nfa, tuple[int, ...]]]:
+        result = []
+        for need, signs in kinds(shape, position, where):
+            after = tuple(n + s for n, s in zip(state, signs, strict=True))
+            over = [n > cap for n, cap in zip(after, caps, strict=True)]
+            if any(o and c.most is not None for o, c in zip(over, shape.contains, strict=True)):
+                continue
+            result.append((value(need), tuple(min(n, cap) for n, cap in zip(after, caps, strict=True))))
+        return result
+
+    def done(state: tuple[int, ...]) -> bool:
+        return all(n >= c.least for n, c in zip(state, shape.contains, strict=True))
+
+    return grow(style, steady, shape, tuple(0 for _ in caps), choices, done)
+
+
+def grow(
+    style: Style,
+    steady: int,
+    shape: Arrays,
+    start: object,
+    choices: Callable[[int, object], Sequence[tuple[Nfa, object]]]
+    | Callable[..., Sequence[tuple[Nfa, object]]],
+    done: Callable[..., bool],
+) -> Nfa:
+    """The arrays of items that ``choices`` gives for each position and state; positions from ``steady`` on are alike."""
+    comma, _, padding = style
+    hubs: dict[tuple[object, ...], int] = {("close",): 0, (0, start): 1}
+    queue: list[tuple[int, object]] = [(0, start)]
+    arcs: list[tuple[int, Nfa | None, int]] = []
+    for position, state in queue:
+        here = hubs[position, state]
+        if position >= shape.least and done(state):
+            arcs.append((here, padding if position else None, 0))
+        if shape.most is not None and position >= shape.most:
+            continue
+        ahead: int | None = None
+        for item, after in choices(position, state):
+            if position and ahead is None:
+                ahead = hubs.setdefault(("about", position, state), len(hubs))
+                arcs.append((here, comma, ahead))
+            key = (min(position + 1, steady + 1 if steady == 0 else steady), after)
+            if key not in hubs:
+                hubs[key] = len(hubs)
+                queue.append(key)
+            arcs.append((here if ahead is None else ahead, item, hubs[key]))
+        check_limit(len(hubs), MAX_COUNTS)
+    return concat([literal(b"["), padding, network(len(hubs), arcs, 1, 0), literal(b"]")])
+
+
+def distinct(
+    shape: Arrays, style: Style, values: Callable[[Need], dict[str, Nfa] | None], where: str
+) -> Nfa | None:
+    """Arrays of distinct items, each of a finite set of values (``None``: not finite). Raises ``TooManyStates``."""
+    tables = [values(need) for need in (*shape.prefix, shape.rest)]
+    if shape.contains or any(table is None for table in tables):
+        return None
+    known = dict.fromkeys(key for table in tables if table for key in table)
+    most = len(known) if shape.most is None else min(shape.most, len(known))
+    count = 1
+    for size in range(1, most + 1):
+        count = count * (len(known) - size + 1) // size
+        if count > MAX_COUNTS // 10:
+            raise TooManyStates("uniqueItems of too many values", limit=MAX_COUNTS // 10)
+
+    def choices(position: int, used: frozenset[str]) -> list[tuple[Nfa, frozenset[str]]]:
+        table = tables[min(position, len(tables) - 1)] or {}
+        return [(nfa, used | {key}) for key, nfa in table.items() if key not in used]
+
+    return grow(style, most, replace(shape, most=most), frozenset(), choices, lambda used: True)
+
+
+def apart(shape: Arrays, empty: Callable[[Need], bool]) -> bool:
+    """Whether items of such an array are distinct anyway, because no two positions share a value."""
+    if shape.most is None or shape.most > 16:
+        return False
+    needs = [shape.at(i) for i in range(shape.most)]
+    return all(empty(both(a, b)) for a, b in itertools.combinations(needs, 2))

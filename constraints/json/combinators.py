@@ -1,0 +1,118 @@
+"""Combinations of schemas at one place: references, ``allOf``, ``anyOf``, ``oneOf``, ``not``, ``if``, dependencies."""
+
+from __future__ import annotations
+
+import itertools
+from typing import TYPE_CHECKING, Any
+
+from ...errors import UnsupportedConstraint
+from .document import Node, pointer
+from .structures import present
+from .values import EVERYTHING, NOTHING, Objects, Value, join, limited, meet, only
+
+if TYPE_CHECKING:
+    from .keywords import Keywords
+
+
+def reference(k: Keywords, node: Node, sign: bool, tracked: bool, key: str = "$ref") -> Value:
+    """``$ref``, ``$dynamicRef`` and ``$recursiveRef``."""
+    ref = node.schema[key]
+    if key != "$ref" and k.document.is_dynamic(ref, node):
+        raise UnsupportedConstraint(f"{key} {ref!r} depends on what refers to it", path=f"{node.path}/{key}")
+    schema, resource, path = k.document.resolve(ref, node, key)
+    if isinstance(schema, bool):
+        return EVERYTHING if schema == sign else NOTHING
+    if not isinstance(schema, dict):
+        raise UnsupportedConstraint(f"{ref!r} points to no schema", path=f"{node.path}/{key}")
+    return k.value(k.document.node(schema, resource, path), sign, tracked)
+
+
+def all_of(k: Keywords, node: Node, sign: bool, tracked: bool) -> Value:
+    """``allOf``."""
+    parts = [k.below(s, node, f"allOf/{i}", sign, tracked) for i, s in enumerate(node.schema["allOf"])]
+    return meet_all(parts) if sign else join(*parts)
+
+
+def any_of(k: Keywords, node: Node, sign: bool, tracked: bool) -> Value:
+    """At least one; if ``tracked`` every set of alternatives that may hold together."""
+    subs = list(enumerate(node.schema["anyOf"]))
+    parts = [k.below(s, node, f"anyOf/{i}", sign, tracked) for i, s in subs]
+    if not sign:
+        return meet_all(parts)
+    if not tracked:
+        return join(*parts)
+    found: list[Value] = []
+    for part in parts:
+        found += [part, *(meet(other, part) for other in found)]
+        limited(tuple(found))
+    return join(*found, absorb=False)
+
+
+def one_of(k: Keywords, node: Node, sign: bool, tracked: bool) -> Value:
+    """Exactly one: each alternative less the others that it meets."""
+    subs = list(enumerate(node.schema["oneOf"]))
+    parts = [k.below(s, node, f"oneOf/{i}", True, tracked) for i, s in subs]
+    if sign:
+        found = []
+        for i, part in enumerate(parts):
+            for j, schema in subs:
+                if i != j:
+                    part = without(k, part, parts[j], schema, node, f"oneOf/{j}")
+            found.append(part)
+        return join(*found, absorb=not tracked)
+    twice = [k.possible(meet(a, b)) for a, b in itertools.combinations(parts, 2)]
+    return join(meet_all([k.below(s, node, f"oneOf/{i}", False) for i, s in subs]), *twice)
+
+
+def without(k: Keywords, value: Value, other: Value, schema: Any, node: Node, step: str) -> Value:
+    """The values that are not among the others, which are those of the schema: shapes apart from it stay as they are."""
+    result = []
+    for field, shapes in enumerate(value.shapes):
+        kept: list[Any] = []
+        for shape in shapes:
+            if not any((m := shape.meet(o)) is not None and not k.empty(m) for o in other.shapes[field]):
+                kept.append(shape)
+                continue
+            for negated in k.below(schema, node, step, False).shapes[field]:
+                if (m := shape.meet(negated)) is not None and not k.empty(m):
+                    kept.append(m)
+        result.append(limited(tuple(dict.fromkeys(kept))))
+    return Value(value.null and not other.null, value.boolean - other.boolean, *result)
+
+
+def negation(k: Keywords, node: Node, sign: bool, tracked: bool) -> Value:
+    """``not``."""
+    return k.below(node.schema["not"], node, "not", not sign)
+
+
+def condition(k: Keywords, node: Node, sign: bool, tracked: bool) -> Value:
+    """``if`` with ``then`` and ``else``."""
+    schema = node.schema
+    if not {"then", "else"} & schema.keys() and not (tracked and sign):
+        return EVERYTHING if sign else NOTHING
+    holds, fails = (k.below(schema["if"], node, "if", s, tracked and s) for s in (True, False))
+    then, other = (k.below(schema.get(key, True), node, key, sign, tracked) for key in ("then", "else"))
+    return join(k.possible(meet(holds, then)), k.possible(meet(fails, other)), absorb=not tracked)
+
+
+def dependent(k: Keywords, node: Node, sign: bool, tracked: bool, key: str) -> Value:
+    """``dependentRequired``, ``dependentSchemas``, and ``dependencies``, which was both."""
+    parts = []
+    for name, inner in node.schema[key].items():
+        absent, there = present([name], False), only("object", [Objects(required=(name,))], False)
+        if isinstance(inner, str | list):
+            holds = present([inner] if isinstance(inner, str) else inner, sign)
+        else:
+            holds = k.below(inner, node, f"{key}/{pointer(name)}", sign, tracked)
+        holds = meet(there, holds)
+        others = EVERYTHING._replace(object=())
+        parts.append(join(others, absent, holds, absorb=not tracked) if sign else holds)
+    return meet_all(parts) if sign else join(*parts)
+
+
+def meet_all(parts: list[Value]) -> Value:
+    """Values of all parts."""
+    found = EVERYTHING
+    for part in parts:
+        found = meet(found, part)
+    return found

@@ -1,0 +1,251 @@
+"""From needs to automata over JSON text: emptiness, recursion, and the union of the shapes of each type.
+
+Needs form a graph: those of members and items lie below those of the objects and arrays. Where it has cycles, the
+language is cut off: of each cycle one need is a *head*, and on the way down the heads of one knot of cycles are entered
+at most ``max_depth`` times again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import Any
+
+import networkx as nx
+
+from ...errors import TooManyStates, UnsupportedConstraint
+from ..dfa import minimize, simplify
+from ..nfa import Nfa, empty, literal, union
+from . import arrays, numbers, objects, strings
+from .document import Document
+from .keywords import Keywords
+from .numbers import NUMBER
+from .text import STYLES, exactly, quoted
+from .values import ANY, EVERYTHING, NEVER, NOTHING, Arrays, Need, Numbers, Strings, Value, meet
+
+MAX_NEEDS = 20_000
+LOOK_AHEAD = 3  # how deep emptiness is looked for where alternatives are compared
+
+
+class Compiler:
+    """Compiles the needs of one document for one style."""
+
+    def __init__(
+        self,
+        document: Document,
+        whitespace: str,
+        any_order: bool,
+        max_depth: int,
+        open_objects: bool,
+        asserts_format: bool,
+    ) -> None:
+        self.document, self.whitespace, self.any_order, self.max_depth = (
+            document,
+            whitespace,
+            any_order,
+            max_depth,
+        )
+        self.style = STYLES[whitespace]
+        self.keywords = Keywords(
+            document, open_objects, asserts_format, lambda shape: self.empty_shape(shape, LOOK_AHEAD)
+        )
+        self.values: dict[Need, Value] = {}
+        self.parts: dict[tuple[Any, Need], Any] = {}
+        self.hollow: dict[tuple[Need, int], bool] = {}
+        self.memo: dict[tuple[Need, int], Nfa] = {}
+        self.knot: dict[Need, int] = {}
+        self.heads: set[Need] = set()
+
+    def value(self, need: Need) -> Value:
+        """The values that satisfy a need."""
+        if need not in self.values:
+            found = NOTHING if need == NEVER else EVERYTHING
+            for number, sign in () if need == NEVER else sorted(need):
+                found = meet(found, self.keywords.value(self.document.nodes[number], sign))
+            self.values[need] = found
+        return self.values[need]
+
+    def where(self, need: Need) -> str:
+        """A place in the document for messages."""
+        return self.document.nodes[min(need)[0]].path if need and need != NEVER else ""
+
+    def names(self, need: Need) -> tuple[Strings, ...]:
+        """The strings that satisfy a need."""
+        return self.value(need).string
+
+    # ------------------------------------------------------------ emptiness
+
+    def empty(self, need: Need, depth: int = LOOK_AHEAD) -> bool:
+        """Whether nothing satisfies a need, as far as that shows ``depth`` levels down."""
+        if not need or need == NEVER or not depth:
+            return need == NEVER
+        key = (need, depth)
+        if key not in self.hollow:
+            self.hollow[key] = False  # for what lies within itself
+            value = self.value(need)
+            shapes = [shape for union in value.shapes for shape in union]
+            self.hollow[key] = (
+                not value.null
+                and not value.boolean
+                and all(self.empty_shape(shape, depth) for shape in shapes)
+            )
+        return self.hollow[key]
+
+    def empty_shape(self, shape: Any, depth: int = LOOK_AHEAD) -> bool:
+        """Whether nothing has the shape, as far as that shows."""
+        if isinstance(shape, Strings):
+            return strings.empty(shape)
+        if isinstance(shape, Numbers):
+            return numbers.empty(shape)
+        if isinstance(shape, Arrays):
+            if any(
+                self.empty(shape.at(i), depth - 1) for i in range(min(shape.least, len(shape.prefix) + 1))
+            ):
+                return True
+            return any(c.least and self.empty(c.need, depth - 1) for c in shape.contains)
+        return any(
+            self.empty(objects.need_of(shape, name, self.names), depth - 1) for name in shape.required
+        ) or any(self.empty(value, depth - 1) for _, _, value in shape.some)
+
+    # ------------------------------------------------------------ the graph of needs
+
+    def settled(self, need: Need) -> tuple[list[Arrays], list[objects.Record]]:
+        """The arrays and objects of a need, their conditions settled."""
+        key = ("settled", need)
+        if key not in self.parts:
+            value, where = self.value(need), self.where(need)
+            found = [arrays.settle(shape, self.empty, where) for shape in value.array]
+            records = [r for shape in value.object for r in objects.records(shape, self.names, where)]
+            self.parts[key] = [a for a in found if a], records
+        return self.parts[key]  # type: ignore[no-any-return]
+
+    def below(self, need: Need) -> list[Need]:
+        """The needs right below a need."""
+        shapes, records = self.settled(need)
+        found = [n for record in records for n in record.needs]
+        for shape in shapes:
+            last = max([len(shape.prefix), *(c.start for c in shape.contains)])
+            positions = range(last + 1 if shape.most is None else min(shape.most, last + 1))
+            found += [n for i in positions for n, _ in arrays.kinds(shape, i, self.where(need))]
+        return list(dict.fromkeys(n for n in found if n and n != NEVER))
+
+    def explore(self, root: Need) -> None:
+        """Find all needs below the root, the knots that they form, and the heads of cycles."""
+        graph = nx.DiGraph()
+        graph.add_node(root)
+        queue = [root]
+        for need in queue:
+            for inner in self.below(need):
+                if inner not in graph:
+                    queue.append(inner)
+                    if len(queue) > MAX_NEEDS:
+                        raise TooManyStates("a schema combines too many alternatives", limit=MAX_NEEDS)
+                graph.add_edge(need, inner)
+        for i, part in enumerate(nx.strongly_connected_components(graph)):
+            self.knot.update(dict.fromkeys(part, i))
+        on_path: set[Need] = set()
+        seen = {root}
+        stack: list[tuple[Need, Iterator[Need]]] = [(root, iter(list(graph[root])))]
+        on_path.add(root)
+        while stack:
+            need, inner_needs = stack[-1]
+            if (inner := next(inner_needs, NEVER)) == NEVER:
+                on_path.discard(need)
+                stack.pop()
+            elif inner in on_path:
+                self.heads.add(inner)
+            elif inner not in seen:
+                seen.add(inner)
+                on_path.add(inner)
+                stack.append((inner, iter(list(graph[inner]))))
+
+    # ------------------------------------------------------------ as automata
+
+    def automaton(self, root: Need) -> Nfa:
+        """The texts of the values that satisfy the root."""
+        if not root or root == NEVER:
+            return empty() if root else anything(self.whitespace, self.any_order, self.max_depth)
+        self.explore(root)
+        return self.texts(root, self.max_depth)
+
+    def texts(self, need: Need, left: int) -> Nfa:
+        """The texts of the values that satisfy a need; ``left``: how often heads of its knot may still be entered."""
+        if need == NEVER or left < 0:
+            return empty()
+        if not need:
+            return anything(self.whitespace, self.any_order, self.max_depth)
+        key = (need, left)
+        if key not in self.memo:
+            self.memo[key] = self.write(need, left)
+        return self.memo[key]
+
+    def write(self, need: Need, left: int) -> Nfa:
+        """The same, anew."""
+
+        def inner(other: Need) -> Nfa:
+            if not other or other == NEVER:
+                return self.texts(other, 0)
+            if self.knot.get(other) != self.knot[need]:
+                return self.texts(other, self.max_depth)
+            return self.texts(other, left - (other in self.heads))
+
+        value, where = self.value(need), self.where(need)
+        shapes, records = self.settled(need)
+        parts = scalars(value, self.document.draft == 4)
+        parts.append(alternatives([self.array(shape, inner, where) for shape in shapes]))
+        parts.append(alternatives([objects.write(r, self.style, inner, self.any_order) for r in records]))
+        return union([part for part in parts if part.num_states])
+
+    def array(self, shape: Arrays, inner: Any, where: str) -> Nfa:
+        """The texts of an array shape; items that must differ are finitely many, or differ anyway."""
+        if shape.unique is None or (shape.unique and arrays.apart(shape, self.empty)):
+            return arrays.write(shape, self.style, inner, where)
+        found = arrays.distinct(shape, self.style, self.finite, where) if shape.unique else None
+        if found is None:
+            raise UnsupportedConstraint("uniqueItems of values that are not few", path=f"{where}/uniqueItems")
+        return found
+
+    def finite(self, need: Need) -> dict[str, Nfa] | None:
+        """The values of a need by their texts, if they are listed."""
+        value = self.value(need)
+        if value.array or value.object or not need:
+            return {} if need == NEVER else None
+        found = {"null": literal(b"null")} if value.null else {}
+        found |= {str(b).lower(): literal(str(b).lower().encode()) for b in sorted(value.boolean)}
+        for shape in value.number:
+            listed = numbers.listed(shape)
+            if listed is None:
+                return None
+            found |= {str(v): numbers.same(v) for v in listed}
+        for string in value.string:
+            if string.among is None:
+                return None
+            found |= {f'"{s}': exactly(s) for s in sorted(string.among) if strings.has(s, string.atoms)}
+        return found
+
+
+def alternatives(parts: list[Nfa]) -> Nfa:
+    """The union of ways to write one type, without ambiguity where that is cheap."""
+    return parts[0] if len(parts) == 1 else simplify(union(parts)) if parts else empty()
+
+
+def scalars(value: Value, plain: bool) -> list[Nfa]:
+    """The texts of the values that hold no others."""
+    parts = [literal(b"null")] if value.null else []
+    parts += [literal(str(b).lower().encode()) for b in sorted(value.boolean)]
+    parts.append(alternatives([numbers.number(shape, plain) for shape in value.number]))
+    parts.append(alternatives([quoted(strings.body(shape)) for shape in value.string]))
+    return parts
+
+
+@lru_cache(maxsize=32)
+def anything(whitespace: str, any_order: bool, depth: int) -> Nfa:
+    """Any value whose arrays and objects nest at most ``depth`` deep."""
+    style = STYLES[whitespace]
+    parts = [literal(b"null"), literal(b"true"), literal(b"false"), NUMBER, quoted(strings.body(Strings()))]
+    if depth:
+        inner = anything(whitespace, any_order, depth - 1)
+        parts.append(arrays.write(Arrays(), style, lambda need: inner, ""))
+        every = objects.Record((), frozenset(), ((Strings(), ANY),))
+        parts.append(objects.write(every, style, lambda need: inner, any_order))
+    return minimize(union(parts))

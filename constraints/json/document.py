@@ -1,0 +1,313 @@
+"""A JSON Schema document: its form as Python values, its keywords by draft, and what its references point to.
+
+A *node* is a schema at a place of the document. Nodes of equal content within one resource are one node, so that what is
+worked out for one is worked out for all.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote, urldefrag, urljoin
+
+from ...errors import FormatError, UnsupportedConstraint
+
+DRAFTS = {
+    "http://json-schema.org/draft-04/schema": 4,
+    "http://json-schema.org/draft-06/schema": 6,
+    "http://json-schema.org/draft-07/schema": 7,
+    "http://json-schema.org/schema": 0,
+    "https://json-schema.org/draft/2019-09/schema": 2019,
+    "https://json-schema.org/draft/2020-12/schema": 2020,
+}
+"""The dialects by ``$schema``; 0 (no ``$schema``) reads every keyword of all drafts."""
+
+EVER = 9999
+KEYWORDS: dict[str, tuple[str, int, int]] = {
+    "type": ("type", 4, EVER), "enum": ("list", 4, EVER), "const": ("any", 6, EVER),
+    "allOf": ("schemas", 4, EVER), "anyOf": ("schemas", 4, EVER), "oneOf": ("schemas", 4, EVER),
+    "not": ("schema", 4, EVER), "if": ("schema", 7, EVER), "then": ("schema", 7, EVER), "else": ("schema", 7, EVER),
+    "$ref": ("string", 4, EVER), "$dynamicRef": ("string", 2020, EVER), "$recursiveRef": ("string", 2019, 2019),
+    "properties": ("map", 4, EVER), "patternProperties": ("map", 4, EVER), "additionalProperties": ("schema", 4, EVER),
+    "propertyNames": ("schema", 6, EVER), "required": ("strings", 4, EVER),
+    "minProperties": ("count", 4, EVER), "maxProperties": ("count", 4, EVER),
+    "dependentRequired": ("lists", 2019, EVER), "dependentSchemas": ("map", 2019, EVER),
+    "dependencies": ("dependencies", 4, 7),
+    "unevaluatedProperties": ("schema", 2019, EVER), "unevaluatedItems": ("schema", 2019, EVER),
+    "items": ("items", 4, EVER), "prefixItems": ("schemas", 2020, EVER), "additionalItems": ("schema", 4, 2019),
+    "contains": ("schema", 6, EVER), "minContains": ("count", 2019, EVER), "maxContains": ("count", 2019, EVER),
+    "minItems": ("count", 4, EVER), "maxItems": ("count", 4, EVER), "uniqueItems": ("boolean", 4, EVER),
+    "minLength": ("count", 4, EVER), "maxLength": ("count", 4, EVER), "pattern": ("string", 4, EVER),
+    "format": ("string", 4, EVER),
+    "minimum": ("number", 4, EVER), "maximum": ("number", 4, EVER), "multipleOf": ("positive", 4, EVER),
+    "exclusiveMinimum": ("exclusive", 4, EVER), "exclusiveMaximum": ("exclusive", 4, EVER),
+}  # fmt: skip
+"""The keywords that assert something: the form of their value, their first and their last draft."""
+
+ANNOTATIONS = {
+    "$schema", "$id", "id", "$anchor", "$dynamicAnchor", "$recursiveAnchor", "$vocabulary", "$comment", "$defs",
+    "definitions", "title", "description", "default", "examples", "deprecated", "readOnly", "writeOnly",
+    "contentEncoding", "contentMediaType", "contentSchema",
+}  # fmt: skip
+"""Keywords that the specification defines and that assert nothing."""
+
+Schema = dict[str, Any] | bool
+
+
+def read_schema(schema: Any) -> Schema:
+    """The schema as Python values, from any of the forms that a user may give."""
+    if isinstance(schema, type):
+        from pydantic import BaseModel
+
+        if not issubclass(schema, BaseModel):
+            raise FormatError(f"{schema.__name__} is not a Pydantic model")
+        return schema.model_json_schema()
+    try:
+        if isinstance(schema, os.PathLike) or (isinstance(schema, str) and schema.endswith(".json")):
+            schema = Path(schema).read_text(encoding="utf-8")
+        schema = json.loads(schema if isinstance(schema, str) else json.dumps(schema))
+        json.dumps(schema, allow_nan=False)
+    except (OSError, TypeError, ValueError, RecursionError) as error:
+        raise FormatError(f"the schema cannot be read as JSON: {error}") from None
+    if not isinstance(schema, dict | bool):
+        raise FormatError(f"a JSON Schema is an object or a boolean, not {schema!r}")
+    return schema
+
+
+@dataclass(eq=False)
+class Resource:
+    """A schema with a URI of its own, and the places that anchors name in it: (schema, path, whether dynamic)."""
+
+    uri: str
+    root: Schema
+    path: str
+    anchors: dict[str, tuple[Any, str, bool]] = field(default_factory=dict)
+
+
+@dataclass(eq=False)
+class Node:
+    """A schema that is an object, the resource that its references start from, and its path in the document."""
+
+    schema: dict[str, Any]
+    resource: Resource
+    path: str
+    number: int
+
+
+class Document:
+    """One schema document. ``strict`` refuses keywords that no draft defines."""
+
+    def __init__(self, root: Schema, strict: bool = False) -> None:
+        self.strict = strict
+        named = root.get("$schema", "") if isinstance(root, dict) else ""
+        dialect = named.rstrip("#") if isinstance(named, str) else named
+        if dialect and dialect not in DRAFTS:
+            raise UnsupportedConstraint(
+                f"{named!r} is no known draft; without $schema every keyword is read", path="/$schema"
+            )
+        self.draft = DRAFTS.get(dialect, 0)
+        self.nodes: list[Node] = []
+        self.numbers: dict[tuple[int, int], int] = {}
+        self.prints: dict[Any, int] = {}
+        self.print_of: dict[int, int] = {}
+        self.owner: dict[int, Resource] = {}
+        self.kept: list[Any] = []
+        self.resources: dict[str, Resource] = {}
+        self.root = Resource("", root, "")
+        self.resources[""] = self.root
+        self.scan(root, self.root, "")
+
+    def scan(self, schema: Any, resource: Resource, path: str) -> None:
+        """Register the resources and anchors at and below a schema."""
+        stack = [(schema, resource, path)]
+        while stack:
+            schema, resource, path = stack.pop()
+            if not isinstance(schema, dict):
+                continue
+            hidden = 4 <= self.draft <= 7 and "$ref" in schema  # its siblings mean nothing there
+            name = None if hidden else schema.get("id" if self.draft == 4 else "$id")
+            if isinstance(name, str):
+                name, anchor = urldefrag(name)
+                if name:
+                    resource = Resource(urljoin(resource.uri, name), schema, path)
+                    self.resources[resource.uri] = resource
+                    self.owner[id(schema)] = resource
+                    if not path:
+                        self.root = self.resources[""] = resource
+                if anchor and 4 <= self.draft <= 7:
+                    resource.anchors[anchor] = (schema, path, False)
+            for key in ("$anchor", "$dynamicAnchor"):
+                anchor = schema.get(key, "")
+                if isinstance(anchor, str) and anchor and self.knows(2019 if key == "$anchor" else 2020):
+                    resource.anchors[anchor] = (schema, path, key == "$dynamicAnchor")
+            for step, inner in reversed(list(subschemas(schema))):
+                stack.append((inner, resource, f"{path}/{step}"))
+
+    def knows(self, since: int, until: int = EVER) -> bool:
+        """Whether the document's draft has what was there from ``since`` to ``until``."""
+        return self.draft == 0 or since <= self.draft <= until
+
+    # ------------------------------------------------------------ nodes
+
+    def node(self, schema: dict[str, Any], resource: Resource, path: str) -> Node:
+        """The node of a schema; nodes of equal content in one resource are the same one."""
+        resource = self.owner.get(id(schema), resource)
+        key = (self.fingerprint(schema), id(resource))
+        if key not in self.numbers:
+            self.numbers[key] = len(self.nodes)
+            self.check(schema, path)
+            self.nodes.append(Node(schema, resource, path, len(self.nodes)))
+        return self.nodes[self.numbers[key]]
+
+    def fingerprint(self, value: Any) -> int:
+        """A number that equal values share (equal as texts of JSON: 1 is not 1.0, and the order of members counts)."""
+        key: Any
+        if isinstance(value, dict):
+            if id(value) in self.print_of:
+                return self.print_of[id(value)]
+            key = tuple(
+                (k, self.fingerprint(v)) for k, v in value.items() if k not in ("description", "title")
+            )
+        elif isinstance(value, list):
+            key = ("list", *map(self.fingerprint, value))
+        else:
+            key = (type(value), repr(value))
+        number = self.prints.setdefault(key, len(self.prints))
+        if isinstance(value, dict):
+            self.print_of[id(value)] = number
+            self.kept.append(value)  # so that no other value gets its id
+        return number
+
+    def check(self, schema: dict[str, Any], path: str) -> None:
+        """Raises ``UnsupportedConstraint`` for keywords with values of the wrong form."""
+        if "$ref" in schema and 4 <= self.draft <= 7:
+            schema = {"$ref": schema["$ref"]}
+        for key, value in schema.items():
+            form, since, until = KEYWORDS.get(key, ("", 0, 0))
+            if not form:
+                if self.strict and key not in ANNOTATIONS:
+                    raise UnsupportedConstraint(
+                        f"no draft has the keyword {key!r}", path=f"{path}/{pointer(key)}"
+                    )
+            elif self.knows(since, until) and not self.fits(form, value):
+                raise UnsupportedConstraint(
+                    f"{key!r} has a value of the wrong kind: {str(value)[:80]}", path=f"{path}/{pointer(key)}"
+                )
+
+    def fits(self, form: str, value: Any) -> bool:
+        """Whether a keyword's value has the form that the specification asks for."""
+        if form == "exclusive":
+            return (self.knows(4, 4) and isinstance(value, bool)) or (self.knows(6) and is_number(value))
+        if form == "items":
+            return is_schema(value) or (self.knows(4, 2019) and all_are(value, is_schema))
+        return bool(FORMS[form](value))
+
+    # ------------------------------------------------------------ references
+
+    def resolve(self, ref: str, node: Node, keyword: str) -> tuple[Any, Resource, str]:
+        """What a reference within the document points to: the schema, its resource, its path."""
+        where = f"{node.path}/{keyword}"
+        uri, fragment = urldefrag(ref)
+        target = node.resource if not uri else self.resources.get(urljoin(node.resource.uri, uri))
+        if target is None:
+            raise UnsupportedConstraint(
+                f"only references within the document are supported, not {ref!r}", path=where
+            )
+        fragment = unquote(fragment)
+        if fragment and not fragment.startswith("/"):
+            if fragment not in target.anchors:
+                raise UnsupportedConstraint(f"{ref!r} points to nothing", path=where)
+            schema, path, _ = target.anchors[fragment]
+            return schema, target, path
+        schema, path = target.root, target.path
+        for step in fragment.split("/")[1:]:
+            step = step.replace("~1", "/").replace("~0", "~")
+            if isinstance(schema, dict) and step in schema:
+                schema = schema[step]
+            elif isinstance(schema, list) and step.isdecimal() and int(step) < len(schema):
+                schema = schema[int(step)]
+            else:
+                raise UnsupportedConstraint(f"{ref!r} points to nothing", path=where)
+            target = self.owner.get(id(schema), target)
+            path += f"/{pointer(step)}"
+        return schema, target, path
+
+    def is_dynamic(self, ref: str, node: Node) -> bool:
+        """Whether a ``$dynamicRef`` (or ``$recursiveRef``) could lead elsewhere than a ``$ref`` would."""
+        if ref == "#" and self.knows(2019, 2019):
+            roots = [
+                r
+                for r in self.resources.values()
+                if isinstance(r.root, dict) and r.root.get("$recursiveAnchor")
+            ]
+            return len({id(r) for r in roots} | {id(node.resource)}) > 1
+        uri, name = urldefrag(ref)
+        target = node.resource if not uri else self.resources.get(urljoin(node.resource.uri, uri))
+        if target is None or not target.anchors.get(name, (None, "", False))[2]:
+            return False
+        return len({id(r) for r in self.resources.values() if r.anchors.get(name, (0, 0, False))[2]}) > 1
+
+
+def subschemas(schema: dict[str, Any]) -> Iterator[tuple[str, Any]]:
+    """The schemas right below a schema, with the rest of their path."""
+    for key, value in schema.items():
+        if key in ("$defs", "definitions"):
+            form = "map"
+        else:
+            form = KEYWORDS.get(key, ("", 0, 0))[0]
+        if form in ("map", "dependencies") and isinstance(value, dict):
+            yield from ((f"{key}/{pointer(name)}", inner) for name, inner in value.items())
+        elif form in ("schemas", "items") and isinstance(value, list):
+            yield from ((f"{key}/{i}", inner) for i, inner in enumerate(value))
+        elif form in ("schema", "items"):
+            yield key, value
+
+
+def is_schema(value: Any) -> bool:
+    """Whether it can be a schema: an object or a boolean."""
+    return isinstance(value, dict | bool)
+
+
+def is_number(value: Any) -> bool:
+    """Whether it is a JSON number."""
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def all_are(values: Any, test: Any) -> bool:
+    """Whether it is a list whose members pass the test."""
+    return isinstance(values, list) and all(map(test, values))
+
+
+def is_string(value: Any) -> bool:
+    """Whether it is a string."""
+    return isinstance(value, str)
+
+
+FORMS: dict[str, Any] = {
+    "any": lambda v: True,
+    "boolean": lambda v: isinstance(v, bool),
+    "string": is_string,
+    "list": lambda v: isinstance(v, list),
+    "strings": lambda v: all_are(v, is_string),
+    "type": lambda v: isinstance(v, str) or (all_are(v, is_string) and bool(v)),
+    "number": is_number,
+    "positive": lambda v: is_number(v) and v > 0,
+    "count": lambda v: is_number(v) and v >= 0 and v == int(v),
+    "schema": is_schema,
+    "schemas": lambda v: all_are(v, is_schema) and bool(v),
+    "map": lambda v: isinstance(v, dict) and all_are(list(v.values()), is_schema),
+    "lists": lambda v: isinstance(v, dict) and all(all_are(x, is_string) for x in v.values()),
+    "dependencies": lambda v: (
+        isinstance(v, dict)
+        and all(is_schema(x) or isinstance(x, str) or all_are(x, is_string) for x in v.values())
+    ),
+}
+
+
+def pointer(name: str) -> str:
+    """A name as a step of a JSON pointer."""
+    return name.replace("~", "~0").replace("/", "~1")

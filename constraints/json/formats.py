@@ -1,0 +1,110 @@
+"""The formats of JSON Schema as patterns, each a full match, by the RFC that the specification names for it.
+
+No format accepts what the ``jsonschema`` package (with all its optional checkers) rejects: dates have the days that their
+month has, years start at 0001, leap seconds are left out, a hostname has at most 253 characters.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from .. import dfa, nfa
+from ..nfa import Nfa
+from ..regex import compile_pattern
+from .patterns import BODY
+from .text import spelled
+
+# RFC 3339. Days by month, then 29 February of leap years; the year 0000 is none.
+_DAYS = (
+    r"(?:0[13578]|1[02])-(?:0[1-9]|[12]\d|3[01])|(?:0[469]|11)-(?:0[1-9]|[12]\d|30)|02-(?:0[1-9]|1\d|2[0-8])"
+)
+_LEAP = r"(?:\d\d(?:0[48]|[2468][048]|[13579][26])|(?:[02468][048]|[13579][26])00)"
+DATE = rf"(?!0000)(?:\d{{4}}-(?:{_DAYS})|{_LEAP}-02-29)"
+_CLOCK = r"(?:[01]\d|2[0-3]):[0-5]\d:[0-5]\d(?:\.\d+)?"
+_ZONE = r"(?:[Zz]|[+-](?:[01]\d|2[0-3]):[0-5]\d)"
+_T = r"(?:\d+H(?:\d+M(?:\d+S)?)?|\d+M(?:\d+S)?|\d+S)"
+_D = rf"(?:\d+D|\d+M(?:\d+D)?|\d+Y(?:\d+M(?:\d+D)?)?)(?:T{_T})?"
+
+# RFC 4291, as Python's ipaddress reads it, without zones.
+IPV4 = r"(?:(?:25[0-5]|2[0-4]\d|1\d\d|[1-9]?\d)\.){3}(?:25[0-5]|2[0-4]\d|1\d\d|[1-9]?\d)"
+_H = r"[0-9a-fA-F]{1,4}"
+_LS = rf"(?:{_H}:{_H}|{IPV4})"
+IPV6 = "(?:" + "|".join(
+    [rf"(?:{_H}:){{6}}{_LS}", rf"::(?:{_H}:){{5}}{_LS}"]
+    + [rf"(?:(?:{_H}:){{0,{k}}}{_H})?::(?:{_H}:){{{4 - k}}}{_LS}" for k in range(5)]
+    + [rf"(?:(?:{_H}:){{0,5}}{_H})?::{_H}", rf"(?:(?:{_H}:){{0,6}}{_H})?::"]
+) + ")"  # fmt: skip
+
+_LABEL = r"[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?"
+HOST = rf"{_LABEL}(?:\.{_LABEL})*"
+
+# RFC 5321 with the dots and quotes of local parts; RFC 6531 adds every character beyond ASCII.
+_ATOM = r"[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]"
+_WIDE = r"[A-Za-z0-9!#$%&'*+/=?^_`{|}~\x80-\U0010FFFF-]"
+_NAME = r"[A-Za-z0-9](?:[A-Za-z0-9-]*[A-Za-z0-9])?"
+_QUOTED = r'"(?:[ !#-\[\]-~]|\\[ -~])*"'
+_AT = rf"(?:{_NAME}(?:\.{_NAME})*|\[(?:{IPV4}|IPv6:{IPV6})\])"
+_WIDE_LABEL = r"[A-Za-z0-9\x80-\U0010FFFF](?:[A-Za-z0-9\x80-\U0010FFFF-]*[A-Za-z0-9\x80-\U0010FFFF])?"
+
+# RFC 3986 (and 3987: `_U` holds the characters beyond ASCII).
+_U = r"\xa0-\ud7ff\uf900-\ufdcf\ufdf0-\uffef\U00010000-\U0001fffd\U00020000-\U0002fffd\U00030000-\U0003fffd"
+_SCHEME = r"[A-Za-z][A-Za-z0-9+.-]*"
+
+
+def _uri(wide: str, private: str = "") -> tuple[str, str]:
+    """A URI and a relative reference, with further characters allowed everywhere (and some in queries only)."""
+    plain = rf"A-Za-z0-9._~{wide}"
+    percent = "%[0-9A-Fa-f]{2}"
+    some = rf"(?:[{plain}!$&'()*+,;=:@-]|{percent})"
+    no_colon = rf"(?:[{plain}!$&'()*+,;=@-]|{percent})"
+    user = rf"(?:(?:[{plain}!$&'()*+,;=:-]|{percent})*@)?"
+    host = rf"(?:\[(?:{IPV6}|v[0-9A-Fa-f]+\.[A-Za-z0-9._~!$&'()*+,;=:-]+)\]|(?:[{plain}!$&'()*+,;=-]|{percent})*)"
+    authority = rf"//{user}{host}(?::\d*)?(?:/{some}*)*"
+    rooted = rf"/(?:{some}+(?:/{some}*)*)?"
+    query = rf"(?:\?(?:{some}|[/?{private}])*)?(?:#(?:{some}|[/?])*)?"
+    absolute = rf"{_SCHEME}:(?:{authority}|{rooted}|{some}+(?:/{some}*)*|){query}"
+    relative = rf"(?:{authority}|{rooted}|{no_colon}+(?:/{some}*)*|){query}"
+    return absolute, relative
+
+
+_URI, _REFERENCE = _uri("")
+_IRI, _IRI_REFERENCE = _uri(_U, r"\ue000-\uf8ff")
+_POINTER = r"(?:/(?:[^/~]|~[01])*)*"
+_VARIABLE = r"(?:[A-Za-z0-9_]|%[0-9A-Fa-f]{2})(?:\.?(?:[A-Za-z0-9_]|%[0-9A-Fa-f]{2}))*(?::[1-9]\d{0,3}|\*)?"
+_LITERAL = rf"[!#$&(-;=?-\[\]_a-z~{_U}\ue000-\uf8ff]|%[0-9A-Fa-f]{{2}}"
+
+PATTERNS: dict[str, str] = {
+    "date": DATE,
+    "time": _CLOCK + _ZONE,
+    "date-time": rf"{DATE}[Tt]{_CLOCK}{_ZONE}",
+    "duration": rf"P(?:{_D}|T{_T}|\d+W)",
+    "email": rf"(?:{_ATOM}+(?:\.{_ATOM}+)*|{_QUOTED})@{_AT}",
+    "idn-email": rf"(?:{_WIDE}+(?:\.{_WIDE}+)*|{_QUOTED})@(?:{_WIDE_LABEL}(?:\.{_WIDE_LABEL})*|{_AT})",
+    "hostname": HOST,
+    "ipv4": IPV4,
+    "ipv6": IPV6,
+    "uri": _URI,
+    "uri-reference": rf"(?:{_URI}|{_REFERENCE})",
+    "iri": _IRI,
+    "iri-reference": rf"(?:{_IRI}|{_IRI_REFERENCE})",
+    "uri-template": rf"(?:{_LITERAL}|\{{[+#./;?&]?{_VARIABLE}(?:,{_VARIABLE})*\}})*",
+    "uuid": r"[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}",
+    "json-pointer": _POINTER,
+    "relative-json-pointer": rf"(?:0|[1-9]\d*)(?:#|{_POINTER})",
+}
+LOOSE = {"email": r"(?s:.*@.*)", "idn-email": r"(?s:.*@.*)"}
+"""What the ``jsonschema`` package takes for a format where that is more: the complement is taken of this."""
+REFUSED = ("regex", "idn-hostname")
+KNOWN = frozenset([*PATTERNS, *REFUSED])
+"""The formats of the specification; others are annotations. Those in ``REFUSED`` are not regular or need tables."""
+
+
+@lru_cache(maxsize=64)
+def formatted(name: str, sign: bool) -> Nfa:
+    """The insides of JSON strings that have (or have not) the format."""
+    pattern = PATTERNS[name] if sign else LOOSE.get(name, PATTERNS[name])
+    found = dfa.minimize(compile_pattern(pattern.replace(r"\d", "[0-9]"), 0, spelled))
+    if name == "hostname":
+        short = nfa.repeat(spelled(((33, 126),)), 1, 253)
+        found = dfa.minimize(dfa.intersect(found, short))
+    return found if sign else dfa.minimize(dfa.difference(BODY, found))

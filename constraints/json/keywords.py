@@ -1,0 +1,316 @@
+"""What each keyword of JSON Schema allows, and what its negation allows, as sets of values (``values.py``).
+
+    V(schema, +) = ∩ V(keyword, +)        V(schema, −) = ∪ V(keyword, −)
+
+Negation is pushed down to the keywords, and into the needs of members and items, so no complement is ever taken of
+something cut off at a depth.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from decimal import Decimal
+from functools import partial
+from typing import Any
+
+from ...errors import UnsupportedConstraint
+from .combinators import all_of, any_of, condition, dependent, meet_all, negation, one_of, reference
+from .document import KEYWORDS, Document, Node
+from .formats import KNOWN, REFUSED
+from .patterns import readable
+from .structures import contains, items, naming, objects, required, unevaluated, unique
+from .values import (
+    ANY,
+    EVERYTHING,
+    NEVER,
+    NOTHING,
+    Arrays,
+    Bound,
+    Need,
+    Numbers,
+    Objects,
+    Others,
+    Strings,
+    Value,
+    join,
+    only,
+)
+
+TYPES = {
+    "null": NOTHING._replace(null=True),
+    "boolean": NOTHING._replace(boolean=EVERYTHING.boolean),
+    "number": NOTHING._replace(number=EVERYTHING.number),
+    "integer": NOTHING._replace(number=(Numbers(integer=True),)),
+    "string": NOTHING._replace(string=EVERYTHING.string),
+    "array": NOTHING._replace(array=EVERYTHING.array),
+    "object": NOTHING._replace(object=EVERYTHING.object),
+}
+OBJECT = ("properties", "patternProperties", "additionalProperties")
+ITEMS = ("prefixItems", "items", "additionalItems")
+CONTAINS = ("contains", "minContains", "maxContains")
+SHAPES: dict[str, tuple[str, Any]] = {
+    "Length": ("string", Strings),
+    "Items": ("array", Arrays),
+    "Properties": ("object", Objects),
+}
+APPLICATORS = {"$ref", "$dynamicRef", "$recursiveRef", "allOf", "anyOf", "oneOf"}
+FIRST = (
+    *OBJECT,
+    "required",
+)  # the order of members is that of the schema itself, then that of what it combines
+LATE = ("unevaluatedProperties", "unevaluatedItems")
+
+Keyword = Callable[["Keywords", Node, bool, bool], Value]
+
+
+class Keywords:
+    """Works out the values of nodes. ``open_objects``: what a missing ``additionalProperties`` means; ``asserts_format``:
+    whether ``format`` does. ``empty`` says whether nothing satisfies a need (it may say no where that is not known)."""
+
+    def __init__(
+        self, document: Document, open_objects: bool, asserts_format: bool, empty: Callable[[Any], bool]
+    ) -> None:
+        self.document, self.open_objects, self.asserts_format = document, open_objects, asserts_format
+        self.empty = empty
+        self.memo: dict[tuple[int, bool, bool], Value] = {}
+        self.active: set[tuple[int, bool, bool]] = set()
+
+    def need(self, schema: Any, node: Node, step: str, sign: bool = True) -> Need:
+        """What it means to satisfy (or not) a schema at a step below a node."""
+        if isinstance(schema, bool):
+            return ANY if schema == sign else NEVER
+        return self.need_of(self.document.node(schema, node.resource, f"{node.path}/{step}"), sign)
+
+    def need_of(self, node: Node, sign: bool = True) -> Need:
+        """The same, of a node; one that is only a reference stands for what it refers to."""
+        met = []
+        while "$ref" in node.schema:
+            asserting = [
+                key for key in node.schema if key in KEYWORDS and self.document.knows(*KEYWORDS[key][1:])
+            ]
+            if asserting != ["$ref"] and not 4 <= self.document.draft <= 7:
+                break
+            if node.number in met:
+                raise UnsupportedConstraint("the reference leads back to itself", path=node.path)
+            met.append(node.number)
+            schema, resource, path = self.document.resolve(node.schema["$ref"], node, "$ref")
+            if isinstance(schema, bool):
+                return ANY if schema == sign else NEVER
+            node = self.document.node(schema, resource, path)
+        if not any(key in KEYWORDS for key in node.schema) and self.open_objects:
+            return ANY if sign else NEVER
+        return frozenset([(node.number, sign)])
+
+    def root(self) -> Need:
+        """The need of the whole document."""
+        resource = self.document.root
+        if isinstance(resource.root, bool):
+            return ANY if resource.root else NEVER
+        return self.need_of(self.document.node(resource.root, resource, ""))
+
+    def below(self, schema: Any, node: Node, step: str, sign: bool, tracked: bool = False) -> Value:
+        """The values of a schema that applies at the same place as the node."""
+        if isinstance(schema, bool):
+            return EVERYTHING if schema == sign else NOTHING
+        return self.value(self.document.node(schema, node.resource, f"{node.path}/{step}"), sign, tracked)
+
+    def value(self, node: Node, sign: bool, tracked: bool = False) -> Value:
+        """The values that satisfy the node (or, if not ``sign``, all that do not). ``tracked``: shapes carry what has
+        been evaluated, and every choice of alternatives is told apart that evaluates something else."""
+        key = (node.number, sign, tracked)
+        if key not in self.memo:
+            if key in self.active:
+                raise UnsupportedConstraint("the reference leads back to itself", path=node.path)
+            self.active.add(key)
+            try:
+                self.memo[key] = self.work_out(node, sign, tracked)
+            finally:
+                self.active.discard(key)
+        return self.memo[key]
+
+    def possible(self, value: Value) -> Value:
+        """The value without the shapes that nothing has."""
+        kept = [tuple(shape for shape in shapes if not self.empty(shape)) for shapes in value.shapes]
+        return Value(value.null, value.boolean, *kept)
+
+    def work_out(self, node: Node, sign: bool, tracked: bool) -> Value:
+        """The same, anew."""
+        schema, document = node.schema, self.document
+        late = [key for key in LATE if key in schema and document.knows(2019)]
+        if late and not sign:
+            raise UnsupportedConstraint(f"{late[0]} that must not hold", path=f"{node.path}/{late[0]}")
+        if "$ref" in schema and 4 <= document.draft <= 7:
+            return reference(self, node, sign, tracked)
+        done: set[str] = set()
+        parts = []
+        for key in sorted(schema, key=lambda key: key not in FIRST):
+            group, since, rule = RULES.get(key, ((), 0, None))
+            if rule is None or key in done or not document.knows(since, UNTIL.get(key, 9999)):
+                continue
+            done.update(group or (key,))
+            parts.append(rule(self, node, sign, tracked or bool(late)))
+        if not self.open_objects and sign and not done & set(OBJECT) and closes(schema):
+            parts.append(objects(self, node, sign, tracked or bool(late)))
+        if not sign:
+            return join(*parts)
+        found = meet_all(parts)
+        for key in late:
+            found = unevaluated(self, node, key, found, tracked)
+        return found
+
+
+def closes(schema: dict[str, Any]) -> bool:
+    """Whether a schema without ``properties`` is about objects itself, not through others."""
+    return "object" in (schema.get("type") or ()) and not schema.keys() & APPLICATORS
+
+
+# ---------------------------------------------------------------- values as such
+
+
+def types(k: Keywords, node: Node, sign: bool, tracked: bool) -> Value:
+    """``type``."""
+    named = node.schema["type"]
+    named = [named] if isinstance(named, str) else named
+    if unknown := [name for name in named if name not in TYPES]:
+        raise UnsupportedConstraint(f"there is no type {unknown[0]!r}", path=f"{node.path}/type")
+    found = join(*(TYPES[name] for name in named))
+    if sign:
+        return found
+    number = (
+        () if "number" in named else (Numbers(integer=False),) if "integer" in named else EVERYTHING.number
+    )
+    return Value(
+        "null" not in named,
+        frozenset() if "boolean" in named else EVERYTHING.boolean,
+        number,
+        () if "string" in named else EVERYTHING.string,
+        () if "array" in named else EVERYTHING.array,
+        () if "object" in named else EVERYTHING.object,
+    )
+
+
+def listed(k: Keywords, node: Node, sign: bool, tracked: bool, key: str) -> Value:
+    """``enum`` and ``const``."""
+    values = node.schema[key] if key == "enum" else [node.schema[key]]
+    numbers = frozenset(
+        Decimal(repr(v)) for v in values if isinstance(v, int | float) and not isinstance(v, bool)
+    )
+    strings = frozenset(v for v in values if isinstance(v, str))
+    booleans = frozenset(v for v in values if isinstance(v, bool))
+    structures = [composite(k, node, v, sign) for v in values if isinstance(v, list | dict)]
+    if not sign:
+        return meet_all(
+            [
+                EVERYTHING._replace(
+                    null=None not in values,
+                    boolean=EVERYTHING.boolean - booleans,
+                    number=(Numbers(but=numbers),),
+                    string=(Strings(but=strings),),
+                ),
+                *structures,
+            ]
+        )
+    scalars = Value(
+        None in values,
+        booleans,
+        (Numbers(among=numbers),) if numbers else (),
+        (Strings(among=strings),) if strings else (),
+    )
+    return join(scalars, *structures)
+
+
+def composite(k: Keywords, node: Node, value: list[Any] | dict[str, Any], sign: bool) -> Value:
+    """One array or object, or everything else."""
+    if isinstance(value, list):
+        size = len(value)
+        needs = [k.need({"enum": [v]}, node, "const", sign) for v in value]
+        if sign:
+            return only("array", [Arrays(tuple(needs), least=size, most=size)], False)
+        differ = [Arrays((*[ANY] * i, need), least=size, most=size) for i, need in enumerate(needs)]
+        shorter = [Arrays(most=size - 1)] if size else []
+        return EVERYTHING._replace(array=(Arrays(least=size + 1), *shorter, *differ))
+    members = tuple((name, k.need({"enum": [v]}, node, "const", sign)) for name, v in value.items())
+    others = Others(frozenset(value))
+    if sign:
+        return only("object", [Objects(members, tuple(value), others=((others, NEVER),))], False)
+    lacks = [Objects(((name, NEVER),)) for name in value]
+    differs = [Objects(((name, need),), (name,)) for name, need in members]
+    return EVERYTHING._replace(object=(*lacks, *differs, Objects(some=((others, ANY, ANY),))))
+
+
+def number(k: Keywords, node: Node, sign: bool, tracked: bool, key: str) -> Value:
+    """``minimum``, ``maximum``, ``exclusiveMinimum``, ``exclusiveMaximum``; the boolean form belongs to the plain one."""
+    value = node.schema[key]
+    if isinstance(value, bool):
+        return EVERYTHING if sign else NOTHING
+    strict = key.startswith("exclusive")
+    is_low = key.lower().endswith("minimum")
+    if not strict and node.schema.get("exclusiveMinimum" if is_low else "exclusiveMaximum") is True:
+        strict = k.document.knows(4, 4)
+    bound = Bound(Decimal(repr(value)), strict == sign)
+    return only("number", [Numbers(low=bound) if is_low == sign else Numbers(high=bound)], sign)
+
+
+def multiple_of(k: Keywords, node: Node, sign: bool, tracked: bool) -> Value:
+    """``multipleOf``."""
+    step = Decimal(repr(node.schema["multipleOf"])).normalize()
+    return only("number", [Numbers(multiples=frozenset([(step, sign)]))], sign)
+
+
+def length(k: Keywords, node: Node, sign: bool, tracked: bool, key: str) -> Value:
+    """The counting keywords of strings, arrays and objects."""
+    count = int(node.schema[key])
+    kind, shape = SHAPES[key[3:]]
+    if key.startswith("min") == sign:
+        least = count if sign else count + 1
+        return only(kind, [shape(least=least)], sign)
+    most = count if sign else count - 1
+    return only(kind, [shape(most=most)] if most >= 0 else [], sign)
+
+
+def atom(k: Keywords, node: Node, sign: bool, tracked: bool, key: str) -> Value:
+    """``pattern`` and ``format``."""
+    which = node.schema[key]
+    if key == "format" and not (k.asserts_format and which in KNOWN):
+        if k.document.strict and k.asserts_format:
+            raise UnsupportedConstraint(f"the format {which!r} is not known", path=f"{node.path}/format")
+        return EVERYTHING if sign else NOTHING
+    if key == "format" and which in REFUSED:
+        raise UnsupportedConstraint(f"the format {which!r} is not supported", path=f"{node.path}/format")
+    if key == "pattern":
+        readable(which, sign, f"{node.path}/pattern")
+    return only("string", [Strings(atoms=frozenset([(key, which, sign)]))], sign)
+
+
+RULES: dict[str, tuple[tuple[str, ...], int, Keyword]] = {
+    "type": ((), 4, types),
+    "enum": ((), 4, partial(listed, key="enum")),
+    "const": ((), 6, partial(listed, key="const")),
+    **{
+        key: ((), 4, partial(number, key=key))
+        for key in ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum")
+    },
+    "multipleOf": ((), 4, multiple_of),
+    **{f"{m}{what}": ((), 4, partial(length, key=f"{m}{what}")) for m in ("min", "max") for what in SHAPES},
+    "pattern": ((), 4, partial(atom, key="pattern")),
+    "format": ((), 4, partial(atom, key="format")),
+    **dict.fromkeys(ITEMS, (ITEMS, 4, items)),
+    **dict.fromkeys(CONTAINS, (CONTAINS, 6, contains)),
+    "uniqueItems": ((), 4, unique),
+    **dict.fromkeys(OBJECT, (OBJECT, 4, objects)),
+    "required": ((), 4, required),
+    "propertyNames": ((), 6, naming),
+    "dependentRequired": ((), 2019, partial(dependent, key="dependentRequired")),
+    "dependentSchemas": ((), 2019, partial(dependent, key="dependentSchemas")),
+    "dependencies": ((), 4, partial(dependent, key="dependencies")),
+    "$ref": ((), 4, reference),
+    "$dynamicRef": ((), 2020, partial(reference, key="$dynamicRef")),
+    "$recursiveRef": ((), 2019, partial(reference, key="$recursiveRef")),
+    "allOf": ((), 4, all_of),
+    "anyOf": ((), 4, any_of),
+    "oneOf": ((), 4, one_of),
+    "not": ((), 4, negation),
+    "if": ((), 7, condition),
+}
+"""By keyword: the keywords that are read together, the first draft, and the rule."""
+UNTIL = {"dependencies": 7, "$recursiveRef": 2019}

@@ -1,0 +1,156 @@
+"""JSON numbers between bounds, multiples, and single values, as automata over their texts.
+
+Numbers without any condition are written in every way that JSON has. Under a condition they are decimals without an
+exponent, with any number of zeros at the end of the fraction: ``1``, ``1.0`` and ``1.00`` are one number. Every bound
+comes down to one language, the decimals not below a positive number, compared digit by digit; the rest is union and
+difference.
+"""
+
+from __future__ import annotations
+
+from decimal import ROUND_CEILING, Decimal
+from functools import lru_cache
+
+import numpy as np
+
+from ...errors import TooManyStates
+from ..dfa import difference, intersect, minimize
+from ..nfa import Nfa, byte_ranges, concat, literal, optional, plus, repeat, star, union
+from ..utf8 import digit_ranges
+from .values import Numbers, inside
+
+
+def digits(low: int, high: int = 9) -> Nfa:
+    """One digit from ``low`` to ``high``."""
+    return byte_ranges([(48 + low, 48 + high)])
+
+
+ANY = star(digits(0))
+POSITIVE = concat([star(literal(b"0")), digits(1), ANY])  # digits that are not all zero
+NATURAL = union([literal(b"0"), concat([digits(1), ANY])])
+FRACTION = optional(concat([literal(b"."), plus(digits(0))]))
+EXPONENT = concat(
+    [byte_ranges([(69, 69), (101, 101)]), optional(byte_ranges([(43, 43), (45, 45)])), plus(digits(0))]
+)
+MINUS = literal(b"-")
+UNSIGNED = minimize(concat([NATURAL, FRACTION]))
+DECIMAL = minimize(concat([optional(MINUS), UNSIGNED]))
+NUMBER = minimize(concat([DECIMAL, optional(EXPONENT)]))
+PLAIN_INTEGER = minimize(concat([optional(MINUS), NATURAL]))
+NO_FRACTION = optional(concat([literal(b"."), plus(literal(b"0"))]))
+INTEGER = minimize(concat([PLAIN_INTEGER, NO_FRACTION]))
+MAX_RESIDUES = 20_000
+
+
+@lru_cache(maxsize=1024)
+def number(shape: Numbers, plain: bool = False) -> Nfa:
+    """The texts of the numbers of a shape. ``plain``: integers are written without a point (draft 4, where ``1.0`` is no
+    integer). Raises ``TooManyStates`` for steps with too many residues."""
+    if shape == Numbers():
+        return NUMBER
+    whole = PLAIN_INTEGER if plain else INTEGER
+    if shape.among is not None:
+        return minimize(union([same(value) for value in sorted(shape.among)]))
+    found = whole if shape.integer else DECIMAL
+    if shape.integer is False:
+        found = difference(found, INTEGER)
+    if shape.low:
+        found = minimize(intersect(found, at_least(*shape.low)))
+    if shape.high:
+        found = minimize(difference(found, at_least(shape.high.value, not shape.high.strict)))
+    for step, sign in sorted(shape.multiples):
+        found = intersect(found, multiples(step)) if sign else difference(found, multiples(step))
+    if shape.but:
+        found = difference(found, union([same(value) for value in sorted(shape.but)]))
+    return minimize(found)
+
+
+def same(value: Decimal) -> Nfa:
+    """The ways to write one number: as a decimal, and as ``json.dumps`` writes it."""
+    text = f"{abs(value):f}"
+    text = text.rstrip("0").rstrip(".") if "." in text else text
+    sign = MINUS if value < 0 else literal(b"") if value else optional(MINUS)
+    tail = star(literal(b"0")) if "." in text else NO_FRACTION
+    exact = concat([sign, literal(text.encode()), tail])
+    if "e" in (shown := repr(float(value))) and Decimal(shown) == value:
+        return union([exact, literal(shown.encode())])
+    return exact
+
+
+@lru_cache(maxsize=256)
+def at_least(value: Decimal, strict: bool) -> Nfa:
+    """The decimals not below ``value`` (above it if ``strict``)."""
+    if value > 0 or (value == 0 and strict):
+        return minimize(unsigned_at_least(value, strict))
+    below = difference(UNSIGNED, unsigned_at_least(-value, not strict))
+    return minimize(union([UNSIGNED, concat([MINUS, below])]))
+
+
+def unsigned_at_least(value: Decimal, strict: bool) -> Nfa:
+    """The decimals without sign not below ``value >= 0`` (above it if ``strict``)."""
+    whole, _, tail = f"{value:f}".partition(".")
+    tail = tail.rstrip("0")
+    # Digits after the point that make more than `tail`: equal up to some place and larger there, or longer.
+    more = [concat([literal(tail.encode()), POSITIVE if strict else ANY])]
+    for i, digit in enumerate(tail):
+        if digit != "9":
+            more.append(concat([literal(tail[:i].encode()), digits(int(digit) + 1), ANY]))
+    fraction = concat([literal(b"."), union(more)]) if tail or strict else FRACTION
+    return union([concat([literal(whole.encode()), fraction]), concat([naturals(int(whole) + 1), FRACTION])])
+
+
+def naturals(low: int) -> Nfa:
+    """Whole numbers not below ``low >= 1``, without leading zeros."""
+    first = [int(d) for d in str(low)]
+    same_length = digit_ranges(first, [9] * len(first), 0, 9)
+    longer = concat([digits(1), repeat(digits(0), len(first), None)])
+    return union(
+        [*(byte_ranges(*([(48 + a, 48 + b)] for a, b in sequence)) for sequence in same_length), longer]
+    )
+
+
+@lru_cache(maxsize=256)
+def multiples(step: Decimal) -> Nfa:
+    """The decimals that are multiples of ``step``, which is M / 10^s: what the whole digits and s digits of the fraction
+    make is a multiple of M, and only zeros follow. A state is a residue of M and the number of digits after the point."""
+    _, parts, exponent = step.normalize().as_tuple()
+    assert isinstance(exponent, int)
+    shift = max(0, -exponent)
+    size = int("".join(map(str, parts))) * 10 ** max(0, exponent)
+    if size * (shift + 1) > MAX_RESIDUES:
+        raise TooManyStates(f"multiples of {step} need too many states", limit=MAX_RESIDUES)
+    # Layers of residues: 0 before the point, 1 + p after p digits of the fraction; at the end a state for zeros.
+    residue, end = np.arange(size), (shift + 2) * size
+    zero = [residue[residue * 10 ** (shift - p) % size == 0] for p in range(shift + 1)]
+    rows = [
+        np.column_stack([residue, np.full((size, 2), 46), size + residue]),
+        np.array([[end, 48, 48, end]]),
+    ]
+    for digit in range(10):
+        target, byte = (residue * 10 + digit) % size, np.full((size, 2), 48 + digit)
+        for layer in range(shift + 1):
+            onward = layer + 1 if layer else 0  # before the point any number of digits, after it one less
+            rows.append(np.column_stack([layer * size + residue, byte, onward * size + target]))
+    last = (shift + 1) * size + zero[shift]
+    rows.append(np.column_stack([last, np.full((len(last), 2), 48), np.full(len(last), end)]))
+    accept = np.concatenate([zero[0], *((1 + p) * size + zero[p] for p in range(1, shift + 1)), [end]])
+    body = Nfa(end + 1, np.concatenate(rows), np.empty((0, 2), np.int64), np.array([0]), accept)
+    return minimize(intersect(concat([optional(MINUS), body]), DECIMAL))
+
+
+def listed(shape: Numbers, most: int = 64) -> list[Decimal] | None:
+    """The numbers of a shape if they are at most so many, ``None`` otherwise."""
+    if shape.among is not None:
+        return sorted(shape.among)
+    if not (shape.integer and shape.low and shape.high) or shape.high.value - shape.low.value > most:
+        return None
+    first, last = int(shape.low.value.to_integral_value(ROUND_CEILING)), int(shape.high.value // 1)
+    found = [Decimal(i) for i in range(first, last + 1)]
+    return [
+        v for v in found if inside(v, shape.low, shape.high, True, shape.multiples) and v not in shape.but
+    ]
+
+
+def empty(shape: Numbers) -> bool:
+    """Whether no number has the shape, as far as that shows without an automaton."""
+    return listed(shape) == []

@@ -1,0 +1,270 @@
+"""Objects as automata: members in the declared order, then all others.
+
+A *record* is an object shape with its conditions settled name by name: the declared members in order, and the other
+members by classes of names. JSON lets a name be written twice, and then the last one counts, so a member that must exist
+among the undeclared ones stands last.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from ...errors import TooManyStates, UnsupportedConstraint
+from ..nfa import Nfa, concat, literal, network, union
+from . import strings
+from .text import Style, exactly, quoted
+from .values import ANY, NEVER, Need, Objects, Others, Strings, both
+
+MAX_CLASSES = 256
+MAX_ANY_ORDER = 12
+
+Namer = Callable[[Need], Sequence[Strings]]
+"""The strings that satisfy a need."""
+Kinds = tuple[tuple[Strings, Need], ...]
+"""Classes of names, and what the values of such members need."""
+
+
+@dataclass(frozen=True)
+class Record:
+    """Members by name in order, those that must be there, the classes of others, how many members there are; ``last``:
+    a member of one of these classes stands last."""
+
+    members: tuple[tuple[str, Need], ...]
+    required: frozenset[str]
+    others: Kinds
+    least: int = 0
+    most: int | None = None
+    last: Kinds | None = None
+
+    @property
+    def needs(self) -> list[Need]:
+        """What values of members need."""
+        return [need for _, need in (*self.members, *self.others, *(self.last or ()))]
+
+
+def matches(pattern: str, name: str) -> bool:
+    """Whether a name matches a pattern, for any reading of it."""
+    return not strings.has(name, frozenset([("pattern", pattern, False)]))
+
+
+def lacks(others: Others, name: str) -> bool:
+    """Whether a name is one of the others, for any reading of the patterns."""
+    return name not in others.names and not any(
+        strings.has(name, frozenset([("pattern", p, True)])) for p in others.patterns
+    )
+
+
+def fits(need: Need, name: str, namer: Namer) -> bool:
+    """Whether a name as a string satisfies a need."""
+    return not need or any(strings.member(shape, name) for shape in namer(need))
+
+
+def need_of(shape: Objects, name: str, namer: Namer) -> Need:
+    """What the member of a name needs."""
+    found = dict(shape.names).get(name, ANY)
+    for pattern, need in shape.patterns:
+        if matches(pattern, name):
+            found = both(found, need)
+    for others, need in shape.others:
+        if lacks(others, name):
+            found = both(found, need)
+    return found if fits(shape.naming, name, namer) else NEVER
+
+
+def records(shape: Objects, namer: Namer, where: str) -> list[Record]:
+    """The records that make up a shape. Raises ``UnsupportedConstraint``."""
+    declared = tuple(dict.fromkeys([*(name for name, _ in shape.names), *shape.required]))
+    if not shape.some:
+        found = record(shape, declared, namer, None, where)
+        return [found] if found else []
+    # Each member that must exist is a declared one, or one of the others.
+    result = []
+    choices: list[list[str | None]] = [
+        [n for n in declared if finds(finder, n) and fits(naming, n, namer)] + [None]
+        for finder, naming, _ in shape.some
+    ]
+    for choice in itertools.islice(itertools.product(*choices), MAX_CLASSES + 1):
+        narrowed, witness = replace(shape, some=()), []
+        for name, some in zip(choice, shape.some, strict=True):
+            if name is None:
+                witness.append(some)
+            else:
+                met = narrowed.meet(Objects(((name, some[2]),), (name,)))
+                narrowed = met if met is not None else replace(narrowed, most=-1)
+        if (
+            narrowed.most == -1
+            or (found := record(narrowed, declared, namer, witness or None, where)) is None
+        ):
+            continue
+        if len(witness) > 1 and found.last != ():
+            raise UnsupportedConstraint("several undeclared members that must exist", path=where)
+        result.append(found)
+        if len(result) > MAX_CLASSES:
+            raise TooManyStates("too many members of which one must exist", limit=MAX_CLASSES)
+    return result
+
+
+def finds(finder: Others | str, name: str) -> bool:
+    """Whether the name is certainly among those meant."""
+    if isinstance(finder, str):
+        return strings.has(name, frozenset([("pattern", finder, True)]))
+    return name not in finder.names and all(
+        strings.has(name, frozenset([("pattern", p, False)])) for p in finder.patterns
+    )
+
+
+def record(
+    shape: Objects,
+    declared: tuple[str, ...],
+    namer: Namer,
+    witness: list[tuple[Others | str, Need, Need]] | None,
+    where: str,
+) -> Record | None:
+    """The record of a shape, ``None`` if no object has it."""
+    members = tuple((name, need_of(shape, name, namer)) for name in declared)
+    required = frozenset(shape.required)
+    if any(need == NEVER and name in required for name, need in members):
+        return None
+    members = tuple((name, need) for name, need in members if need != NEVER)
+    others = kinds(shape, frozenset(declared), namer)
+    last: Kinds | None = None
+    if witness:
+        found = others
+        for finder, naming, need in witness:
+            atoms = [("pattern", finder, True)] if isinstance(finder, str) else []
+            if isinstance(finder, Others):
+                atoms = [("pattern", p, False) for p in finder.patterns]
+            but = finder.names if isinstance(finder, Others) else frozenset()
+            limits = [Strings(atoms=frozenset(atoms), but=but)]
+            if naming:
+                limits = [s for limit in limits for n in namer(naming) if (s := limit.meet(n))]
+            found = tuple(
+                (name, joined)
+                for kind, value in found
+                for limit in limits
+                if (name := kind.meet(limit))
+                and (joined := both(value, need)) != NEVER
+                and not strings.empty(name)
+            )
+        if not found:
+            return None
+        last = found
+    sure = len(required) + (last is not None)
+    if shape.most is not None and sure > shape.most:
+        return None
+    least = shape.least if shape.least > sure else 0
+    if least and not others and least > len(members):
+        return None
+    if others and (least > len(required) + 1 or (least and last)):
+        raise UnsupportedConstraint(
+            "minProperties that undeclared members would have to make up: their names may not differ",
+            path=where,
+        )
+    most = shape.most
+    if most is not None and not others and most >= len(members):
+        most = None
+    return Record(members, required, others, least, most, last)
+
+
+def kinds(shape: Objects, declared: frozenset[str], namer: Namer) -> Kinds:
+    """The classes of undeclared names that the shape tells apart and allows. A name about which readings of a pattern
+    differ is in no class."""
+    naming = namer(shape.naming) if shape.naming else [Strings()]
+    open_cells = [
+        (cell, frozenset[str]()) for n in naming if (cell := n.meet(Strings(but=declared))) is not None
+    ]
+    patterns = dict.fromkeys(
+        [p for p, _ in shape.patterns] + [p for o, _ in shape.others for p in sorted(o.patterns)]
+    )
+    for pattern in patterns:
+        split = []
+        for cell, found in open_cells:
+            for sign in (True, False):
+                part = cell.meet(Strings(atoms=frozenset([("pattern", pattern, sign)])))
+                if part is not None and not (len(patterns) > 3 and strings.empty(part)):
+                    split.append((part, found | {pattern} if sign else found))
+        if len(split) > MAX_CLASSES:
+            raise TooManyStates("too many patterns of names overlap", limit=MAX_CLASSES)
+        open_cells = split
+    result = []
+    for cell, found in open_cells:
+        need = ANY
+        for pattern, inner in shape.patterns:
+            if pattern in found:
+                need = both(need, inner)
+        for others, inner in shape.others:
+            if not others.patterns & found:
+                need = both(need, inner)
+        if need != NEVER and not strings.empty(cell):
+            result.append((cell, need))
+    return tuple(result)
+
+
+# ---------------------------------------------------------------- as automata
+
+Arcs = list[tuple[int, Nfa | None, int]]
+
+
+def write(record: Record, style: Style, value: Callable[[Need], Nfa], any_order: bool) -> Nfa:
+    """The texts of a record's objects. Raises ``TooManyStates``."""
+    comma, colon, padding = style
+    size = len(record.members)
+    cap = record.most if record.most is not None else max(1, record.least)
+    if any_order and size > MAX_ANY_ORDER:
+        raise TooManyStates(f"any order of {size} members needs too many states", limit=2**MAX_ANY_ORDER)
+    written = {n: concat([exactly(n), colon, value(need)]) for n, need in record.members}
+    other = [concat([quoted(strings.body(name)), colon, value(need)]) for name, need in record.others]
+    final = [concat([quoted(strings.body(name)), colon, value(need)]) for name, need in record.last or ()]
+    loop, end = (union(other) if other else None), (union(final) if final else None)
+    names = [name for name, _ in record.members]
+
+    hubs: dict[tuple[object, ...], int] = {("close",): 0}
+    arcs: Arcs = []
+    queue: list[tuple[object, ...]] = []
+
+    def hub(*key: object) -> int:
+        if key not in hubs:
+            hubs[key] = len(hubs)
+            queue.append(key)
+        return hubs[key]
+
+    def onward(here: int, count: int, label: Nfa, *to: object) -> None:
+        """Write a member: after a comma unless it is the first."""
+        if count < cap or record.most is None:
+            now = min(count + 1, cap)
+            about = hub("about", id(label), *to, now)
+            arcs.append((here, comma if count else None, about))
+            if about not in reached:
+                reached.add(about)
+                arcs.append((about, label, hub("at", *to, now)))
+
+    reached: set[int] = set()
+    start = hub("at", frozenset() if any_order else 0, 0)
+    for key in queue:
+        if key[0] != "at":
+            continue
+        _, place, count = key
+        here = hubs[key]
+        assert isinstance(count, int)
+        if any_order:
+            assert isinstance(place, frozenset)
+            for i, name in enumerate(names):
+                if i not in place:
+                    onward(here, count, written[name], place | {i})
+            done = all(i in place for i, name in enumerate(names) if name in record.required)
+        else:
+            assert isinstance(place, int)
+            if place < size:
+                onward(here, count, written[names[place]], place + 1)
+                if names[place] not in record.required:
+                    arcs.append((here, None, hub("at", place + 1, count)))
+            done = place == size
+        if loop is not None and (any_order or done):
+            onward(here, count, loop, place)
+        if done and end is not None and (count < cap or record.most is None):
+            arcs.append((here, concat([comma, end, padding] if count else [end, padding]), 0))
+        elif done and end is None and count >= record.least:
+            arcs.append((here, padding if count else None, 0))
+    return concat([literal(b"{"), padding, network(len(hubs), arcs, start, 0), literal(b"}")])

@@ -1,0 +1,154 @@
+"""What the keywords of arrays and objects allow, and what their negations allow (``keywords.py``)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from ...errors import UnsupportedConstraint
+from .document import Node, pointer
+from .patterns import readable
+from .values import ANY, EVERYTHING, NEVER, NOTHING, Arrays, Contains, Objects, Others, Value, limited, only
+
+if TYPE_CHECKING:
+    from .keywords import Keywords
+
+FULL = float("inf")
+
+# ---------------------------------------------------------------- arrays
+
+
+def items(k: Keywords, node: Node, sign: bool, tracked: bool) -> Value:
+    """``prefixItems``, ``items`` and ``additionalItems``, in the spelling of any draft."""
+    schema = node.schema
+    first, rest = ("prefixItems", "items") if k.document.knows(2020) else ("", "items")
+    if isinstance(schema.get("items"), list):
+        first, rest = "items", "additionalItems"
+    prefix = schema.get(first, []) if first else []
+    more = schema.get(rest, True)
+    if sign:
+        needs = tuple(k.need(inner, node, f"{first}/{i}") for i, inner in enumerate(prefix))
+        seen = FULL if rest in schema else len(needs)
+        shape = Arrays((), ANY).meet(Arrays(needs, k.need(more, node, rest), seen=seen if tracked else 0))
+        return only("array", [shape] if shape else [], True)
+    shapes = []
+    for i, inner in enumerate(prefix):
+        if (need := k.need(inner, node, f"{first}/{i}", False)) != NEVER:
+            shapes.append(Arrays((*[ANY] * i, need), least=i + 1))
+    if (need := k.need(more, node, rest, False)) == ANY:
+        shapes.append(Arrays(least=len(prefix) + 1))
+    elif need != NEVER:
+        shapes.append(Arrays(contains=(Contains(need, 1, None, len(prefix)),)))
+    return only("array", shapes, False)
+
+
+def contains(k: Keywords, node: Node, sign: bool, tracked: bool) -> Value:
+    """``contains`` with ``minContains`` and ``maxContains``."""
+    schema, knows = node.schema, k.document.knows(2019)
+    if "contains" not in schema:
+        return EVERYTHING if sign else NOTHING
+    least = int(schema.get("minContains", 1)) if knows else 1
+    most = int(schema["maxContains"]) if knows and "maxContains" in schema else None
+    need = k.need(schema["contains"], node, "contains")
+    ranges = [(least, most)]
+    if not sign:
+        ranges = ([(0, least - 1)] if least else []) + ([(most + 1, None)] if most is not None else [])
+    kinds = (need,) if tracked and k.document.knows(2020) else ()
+    shapes = [
+        Arrays(contains=(Contains(need, low, high),) if (low, high) != (0, None) else (), seen_kinds=kinds)
+        for low, high in ranges
+        if high is None or low <= high
+    ]
+    return only("array", shapes, sign)
+
+
+def unique(k: Keywords, node: Node, sign: bool, tracked: bool) -> Value:
+    """``uniqueItems``."""
+    if node.schema["uniqueItems"] is False:
+        return EVERYTHING if sign else NOTHING
+    return only("array", [Arrays(unique=sign)], sign)
+
+
+# ---------------------------------------------------------------- objects
+
+
+def objects(k: Keywords, node: Node, sign: bool, tracked: bool) -> Value:
+    """``properties``, ``patternProperties`` and ``additionalProperties``."""
+    schema = node.schema
+    names, patterns = schema.get("properties", {}), schema.get("patternProperties", {})
+    extra = schema.get("additionalProperties", k.open_objects or not sign)
+    others = Others(frozenset(names), frozenset(patterns))
+    for pattern in patterns:
+        readable(pattern, sign, f"{node.path}/patternProperties/{pointer(pattern)}")
+    if sign:
+        need = k.need(extra, node, "additionalProperties")
+        seen = (None if "additionalProperties" in schema else others) if tracked else Others()
+        shape = Objects(
+            tuple((n, k.need(s, node, f"properties/{pointer(n)}")) for n, s in names.items()),
+            patterns=tuple(
+                (p, k.need(s, node, f"patternProperties/{pointer(p)}")) for p, s in patterns.items()
+            ),
+            others=((others, need),) if need else (),
+            seen=seen,
+        )
+        return only("object", [shape], True)
+    shapes = []
+    for name, inner in names.items():
+        if (need := k.need(inner, node, f"properties/{pointer(name)}", False)) != NEVER:
+            shapes.append(Objects(((name, need),), (name,)))
+    for pattern, inner in patterns.items():
+        if (need := k.need(inner, node, f"patternProperties/{pointer(pattern)}", False)) != NEVER:
+            shapes.append(Objects(some=((pattern, ANY, need),)))
+    if (need := k.need(extra, node, "additionalProperties", False)) != NEVER:
+        shapes.append(Objects(some=((others, ANY, need),)))
+    return only("object", shapes, False)
+
+
+def required(k: Keywords, node: Node, sign: bool, tracked: bool) -> Value:
+    """``required``."""
+    return present(node.schema["required"], sign)
+
+
+def present(names: Sequence[str], sign: bool) -> Value:
+    """Objects that have all of the members (or lack one of them)."""
+    if sign:
+        return only("object", [Objects(required=tuple(dict.fromkeys(names)))], True)
+    return only("object", [Objects(((name, NEVER),)) for name in names], False)
+
+
+def naming(k: Keywords, node: Node, sign: bool, tracked: bool) -> Value:
+    """``propertyNames``."""
+    need = k.need(node.schema["propertyNames"], node, "propertyNames", sign)
+    if sign:
+        return only("object", [Objects(naming=need)], True)
+    return only("object", [Objects(some=((Others(), need, ANY),))] if need != NEVER else [], False)
+
+
+def unevaluated(k: Keywords, node: Node, key: str, found: Value, tracked: bool) -> Value:
+    """What is left when the members (items) that nothing at this place has evaluated satisfy the schema."""
+    need = k.need(node.schema[key], node, key)
+    done: list[Any] = []
+    if key == "unevaluatedProperties":
+        for o in found.object:
+            shape = o.meet(Objects(others=((o.seen, need),))) if o.seen is not None and need else o
+            done += [replace(shape, seen=None if tracked else Others())] if shape else []
+        return found._replace(object=limited(tuple(dict.fromkeys(done))))
+    for a in found.array:
+        size = 0 if a.seen == FULL else int(a.seen)
+        if need and a.seen != FULL:
+            for kind in a.seen_kinds:
+                if len(kind) > 1 or need != NEVER:
+                    raise UnsupportedConstraint("unevaluatedItems beside contains", path=f"{node.path}/{key}")
+            left = need
+            if need == NEVER and a.seen_kinds:
+                left = a.seen_kinds[0]
+                if len(a.seen_kinds) > 1:
+                    raise UnsupportedConstraint("unevaluatedItems beside contains", path=f"{node.path}/{key}")
+            shape_or_none = a.meet(Arrays((ANY,) * size, left))
+        else:
+            shape_or_none = a
+        if shape_or_none:
+            seen = FULL if tracked else 0
+            done.append(replace(shape_or_none, seen=seen, seen_kinds=()))
+    return found._replace(array=limited(tuple(dict.fromkeys(done))))

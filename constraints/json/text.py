@@ -1,0 +1,75 @@
+"""How JSON is written: the styles of white space, and the characters of strings.
+
+A character of a string stands for itself where JSON allows that. ``\\" \\\\ \\/ \\b \\f \\n \\r \\t`` may be written so, and
+control characters and those beyond ASCII also as ``\\uXXXX`` (a pair of them beyond U+FFFF); letters are not hidden in
+escapes. Between tokens stands the white space of the chosen :class:`Style`.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import NamedTuple
+
+from .. import utf8
+from ..dfa import minimize
+from ..nfa import Nfa, byte_ranges, concat, literal, star, union
+from ..utf8 import CodePoints, digit_ranges, within
+
+
+class Style(NamedTuple):
+    """What separates members, what separates a name from its value, and what stands inside brackets."""
+
+    comma: Nfa
+    colon: Nfa
+    padding: Nfa
+
+
+BLANK = star(byte_ranges([(9, 10), (13, 13), (32, 32)]))
+STYLES = {
+    "none": Style(literal(b","), literal(b":"), literal(b"")),
+    "space": Style(literal(b", "), literal(b": "), literal(b"")),
+    "flexible": Style(concat([BLANK, literal(b","), BLANK]), concat([BLANK, literal(b":"), BLANK]), BLANK),
+}
+
+# ---------------------------------------------------------------- strings
+
+SHORT = {ord(c): e for c, e in zip('"\\/\b\f\n\r\t', b'"\\/bfnrt', strict=True)}
+
+
+@lru_cache(maxsize=512)
+def spelled(points: CodePoints) -> Nfa:
+    """The ways to write a character of the set inside a JSON string."""
+    raw = within(points, ((0x20, 0x21), (0x23, 0x5B), (0x5D, 0x10FFFF)))
+    short = [(e, e) for code, e in SHORT.items() if within(points, ((code, code),))]
+    parts = [utf8.utf8(raw), concat([literal(b"\\"), byte_ranges(short)])]
+    for low, high in within(points, ((0, 0x1F), (0x7F, 0xFFFF))):
+        parts.append(escape(low, high))
+    for low, high in within(points, ((0x10000, 0x10FFFF),)):
+        first, last = ([0xD800 + (c - 0x10000 >> 10), 0xDC00 + (c & 0x3FF)] for c in (low, high))
+        for pair in digit_ranges(first, last, 0xDC00, 0xDFFF):
+            parts.append(concat([escape(*half) for half in pair]))
+    return minimize(union(parts))
+
+
+def escape(low: int, high: int) -> Nfa:
+    """``\\uXXXX`` for the code units of the range, in hexadecimal digits of either case."""
+    first, last = ([int(d, 16) for d in f"{n:04x}"] for n in (low, high))
+    sequences = digit_ranges(first, last, 0, 15)
+    return concat([literal(b"\\u"), union([byte_ranges(*(nibble(*d) for d in s)) for s in sequences])])
+
+
+def nibble(low: int, high: int) -> list[tuple[int, int]]:
+    """The bytes of the hexadecimal digits ``low..high``."""
+    letters = [(start + max(low, 10), start + high) for start in (55, 87)] if high > 9 else []
+    return ([(48 + low, 48 + min(high, 9))] if low < 10 else []) + letters
+
+
+def quoted(body: Nfa) -> Nfa:
+    """A string whose inside is given."""
+    return concat([literal(b'"'), body, literal(b'"')])
+
+
+@lru_cache(maxsize=1024)
+def exactly(text: str) -> Nfa:
+    """The ways to write this string."""
+    return minimize(quoted(utf8.string(text, spelled)))
