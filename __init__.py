@@ -19,7 +19,7 @@ from .circuits import (
     quotient,
     save,
 )
-from .constraints import Constraint, Vocabulary, function_calls
+from .constraints import Constraint, Vocabulary, function_calls, grammar
 from .errors import (
     BudgetTooSmall,
     CircuitError,
@@ -111,6 +111,7 @@ __all__ = [
     "expected_counts",
     "function_calls",
     "gcd",
+    "grammar",
     "importance_sampling",
     "k_best",
     "kl_divergence",

@@ -5,6 +5,7 @@ Each function here returns a :class:`Constraint`; constraints compose with ``& |
 
 from .constraint import Constraint, any_of, literal
 from .functions import function_calls
+from .grammar import grammar
 from .json_schema import json_schema
 from .keywords import forbidden_words, keywords
 from .lengths import ends_as_sentence, text_length
@@ -18,6 +19,7 @@ __all__ = [
     "ends_as_sentence",
     "forbidden_words",
     "function_calls",
+    "grammar",
     "json_schema",
     "keywords",
     "literal",

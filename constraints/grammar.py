@@ -1,0 +1,59 @@
+"""Grammars in Lark's format, GBNF or EBNF as constraints: read by ``grammar_readers.py``, compiled by ``grammar_rules.py``."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Literal
+
+from ..errors import FormatError, UnsupportedConstraint
+from .constraint import Constraint
+from .grammar_readers import read_bnf, read_lark
+from .grammar_rules import compile_rules
+
+SYNTAXES = ("lark", "gbnf", "ebnf")
+
+
+def grammar(
+    text: str | os.PathLike[str],
+    *,
+    syntax: Literal["lark", "gbnf", "ebnf"] = "lark",
+    start: str | None = None,
+    max_depth: int = 3,
+) -> Constraint:
+    """The texts of a context-free grammar, with rules within themselves at most ``max_depth`` deep.
+
+    ``text`` is the grammar, or the path of its file. ``start`` is the rule to begin with (default: ``start`` in Lark,
+    ``root`` in GBNF, the first rule in EBNF). Rules that call themselves only at their right end, or only at their left, are
+    compiled exactly, without a bound; so are chains such as ``a + b + c``. Only calls with something on both sides count
+    as depth.
+
+    Lark: as its Earley parser with ``lexer="dynamic_complete"`` reads texts; what the grammar ignores may stand between
+    terminals; terminals with lazy repeats end at their first match. Needs the extra ``tractile[grammars]``.
+
+    Raises ``UnsupportedConstraint`` with the line for what cannot be read, rules that are not defined, are defined twice or
+    never end; ``EmptyLanguage`` if no text is shallow enough; ``FormatError`` for a missing file; ``TooManyStates``.
+    """
+    if syntax not in SYNTAXES:
+        raise UnsupportedConstraint(f"the syntax is one of {list(SYNTAXES)}, not {syntax!r}", path="syntax")
+    if max_depth < 0:
+        raise UnsupportedConstraint(f"max_depth={max_depth} is negative", path="max_depth")
+    if isinstance(text, os.PathLike) or (
+        isinstance(text, str) and text.endswith((".lark", ".gbnf", ".ebnf"))
+    ):
+        try:
+            text = Path(text).read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise FormatError(f"the grammar cannot be read: {error}") from None
+    if not isinstance(text, str):
+        raise FormatError(f"a grammar is a text or the path of a file, not {text!r}")
+    try:
+        if syntax == "lark":
+            rules = read_lark(text, start or "start")
+            first = "" if "" in rules.rules else start or "start"
+        else:
+            rules = read_bnf(text, syntax)
+            first = start or ("root" if syntax == "gbnf" else next(iter(rules.rules)))
+        return Constraint(compile_rules(rules, first, max_depth))
+    except RecursionError:
+        raise UnsupportedConstraint("the grammar nests too deep to be read") from None

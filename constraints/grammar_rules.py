@@ -1,0 +1,287 @@
+"""Context-free grammars as automata: exact where they are regular, otherwise down to a depth.
+
+The rules that call each other are a strongly connected component (SCC) of the graph of rules. A call is *at the right* of
+a rule if nothing follows it, *at the left* if nothing comes before it. An SCC all of whose calls are at the right (or all
+at the left) is a finite automaton as it stands: a hub for each rule (Mohri and Nederhof, 2001, section 2).
+
+Other SCCs are cut: calls in the middle, and those at the right where there are some at the left too, go to a copy of the
+SCC one level deeper, and at the last level nowhere. What remains is linear, and compiled exactly. So in
+
+    expr: expr "+" term | term        term: NUMBER | "(" expr ")"
+
+sums are as long as you like, and only the parentheses count as depth.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import networkx as nx
+
+from ..errors import EmptyLanguage, UnsupportedConstraint
+from . import nfa
+from .dfa import difference, simplify
+from .nfa import Nfa
+
+
+@dataclass(frozen=True, eq=False)
+class Text:
+    """The words of an automaton."""
+
+    words: Nfa
+
+
+@dataclass(frozen=True, eq=False)
+class Call:
+    """What a rule stands for."""
+
+    rule: str
+    line: int = 0
+
+
+@dataclass(frozen=True, eq=False)
+class Series:
+    """One after the other."""
+
+    parts: Sequence[Expression]
+
+
+@dataclass(frozen=True, eq=False)
+class Choice:
+    """Any of them."""
+
+    parts: Sequence[Expression]
+
+
+@dataclass(frozen=True, eq=False)
+class Repeat:
+    """Between ``low`` and ``high`` times; ``None``: no upper bound."""
+
+    part: Expression
+    low: int
+    high: int | None
+
+
+@dataclass(frozen=True, eq=False)
+class Without:
+    """The texts of one that are not of the other."""
+
+    part: Expression
+    minus: Expression
+    line: int = 0
+
+
+Expression = Text | Call | Series | Choice | Repeat | Without
+
+
+@dataclass(frozen=True, eq=False)
+class Rules:
+    """A grammar: what each rule stands for, and the line where it does."""
+
+    rules: Mapping[str, Expression]
+    lines: Mapping[str, int] = field(default_factory=dict)
+
+    def where(self, rule: str) -> str:
+        """The place of a rule, for messages."""
+        return f"line {self.lines[rule]}" if rule in self.lines else f"rule {rule}"
+
+
+def compile_rules(grammar: Rules, start: str, max_depth: int, keep_nfa: bool = False) -> Nfa:
+    """The automaton of the texts that ``start`` stands for, rules within themselves at most ``max_depth`` deep.
+
+    Raises ``UnsupportedConstraint`` with the line for rules that are not defined or never end, ``EmptyLanguage``,
+    ``TooManyStates``. With ``keep_nfa`` rules are not determinised on the way.
+    """
+    if start not in grammar.rules:
+        raise UnsupportedConstraint(f"the start rule {start!r} is not defined", path="start")
+    check(grammar, start)
+    found = Compiler(grammar, max_depth, keep_nfa).rule(start, max_depth)
+    if found.is_empty:
+        raise EmptyLanguage(f"the grammar has no text of depth {max_depth}; raise max_depth")
+    return found
+
+
+def calls(expression: Expression, left: bool = True, right: bool = True) -> Iterator[tuple[Call, bool, bool]]:
+    """The calls in an expression, and whether each is at the left and at the right of it."""
+    if isinstance(expression, Call):
+        yield expression, left, right
+    elif isinstance(expression, Series):
+        last = len(expression.parts) - 1
+        for i, part in enumerate(expression.parts):
+            yield from calls(part, left and i == 0, right and i == last)
+    elif isinstance(expression, Choice):
+        for part in expression.parts:
+            yield from calls(part, left, right)
+    elif isinstance(expression, Repeat):
+        once = expression.high == 1
+        yield from calls(expression.part, left and once, right and once)
+    elif isinstance(expression, Without):
+        yield from calls(expression.part, False, False)
+        yield from calls(expression.minus, False, False)
+
+
+def check(grammar: Rules, start: str) -> None:
+    """That every rule that the start reaches is defined and ends."""
+    reached, stack = {start}, [start]
+    while stack:
+        for call, _, _ in calls(grammar.rules[stack.pop()]):
+            if call.rule not in grammar.rules:
+                raise UnsupportedConstraint(
+                    f"the rule {call.rule!r} is not defined", path=f"line {call.line}"
+                )
+            if call.rule not in reached:
+                reached.add(call.rule)
+                stack.append(call.rule)
+    ends: set[str] = set()
+    while more := [r for r in reached - ends if can_end(grammar.rules[r], ends)]:
+        ends.update(more)
+    for rule in grammar.rules:
+        if rule in reached - ends:
+            message = (
+                f"the rule {rule!r} never ends: each of its alternatives needs a rule that needs it again"
+            )
+            if start not in ends:
+                raise EmptyLanguage(f"the grammar has no text: {message} (at {grammar.where(rule)})")
+            raise UnsupportedConstraint(message, path=grammar.where(rule))
+
+
+def can_end(expression: Expression, ends: set[str]) -> bool:
+    """Whether there is a text of the expression, given the rules known to end."""
+    if isinstance(expression, Text):
+        return not expression.words.is_empty
+    if isinstance(expression, Call):
+        return expression.rule in ends
+    if isinstance(expression, Repeat):
+        return expression.low == 0 or can_end(expression.part, ends)
+    if isinstance(expression, Without):
+        return can_end(expression.part, ends)
+    every = all if isinstance(expression, Series) else any
+    return every(can_end(part, ends) for part in expression.parts)
+
+
+class Compiler:
+    """The automata of rules, by rule and by the depth left."""
+
+    def __init__(self, grammar: Rules, max_depth: int, keep_nfa: bool) -> None:
+        self.rules, self.max_depth, self.keep_nfa = grammar.rules, max_depth, keep_nfa
+        self.memo: dict[tuple[str, int], Nfa] = {}
+        graph = nx.MultiDiGraph()
+        graph.add_nodes_from(self.rules)
+        for name, expression in self.rules.items():
+            for call, left, right in calls(expression):
+                if call.rule in self.rules:
+                    graph.add_edge(name, call.rule, call=call, left=left, right=right)
+        self.component = number_components(graph)
+        middle = [
+            (a, b, k)
+            for a, b, k, d in graph.edges(keys=True, data=True)
+            if self.component[a] == self.component[b] and not (d["left"] or d["right"])
+        ]
+        self.cut = {graph.edges[edge]["call"] for edge in middle}
+        graph.remove_edges_from(middle)
+        # What is left of each SCC falls into parts; in each, all calls at one side are kept.
+        self.part = number_components(graph)
+        within: dict[int, list[Any]] = {}
+        for a, b, data in graph.edges(data=True):
+            if self.part[a] == self.part[b]:
+                within.setdefault(self.part[a], []).append(data)
+        self.rightward = {part for part, edges in within.items() if all(d["right"] for d in edges)}
+        self.linear = set(within)
+        for part, edges in within.items():
+            if part not in self.rightward:
+                self.cut |= {d["call"] for d in edges if not d["left"]}
+
+    def rule(self, name: str, depth: int) -> Nfa:
+        """What a rule stands for, with calls one level deeper at most ``depth`` times."""
+        if depth < 0:
+            return nfa.empty()
+        if (name, depth) not in self.memo:
+            part = self.part[name]
+            if part in self.linear:
+                found = self.hubs(part, name, depth)
+            else:
+                found = self.expression(self.rules[name], name, depth)
+            self.memo[name, depth] = found.plain if self.keep_nfa else simplify(found)
+        return self.memo[name, depth]
+
+    def call(self, call: Call, caller: str, depth: int) -> Nfa:
+        """What a call stands for."""
+        if self.component[call.rule] != self.component[caller]:
+            return self.rule(call.rule, self.max_depth)
+        return self.rule(call.rule, depth - (call in self.cut))
+
+    def expression(self, expression: Expression, caller: str, depth: int) -> Nfa:
+        """The words of an expression that is no part of a linear recursion."""
+        if isinstance(expression, Text):
+            return expression.words
+        if isinstance(expression, Call):
+            return self.call(expression, caller, depth)
+        if isinstance(expression, Repeat):
+            part = self.expression(expression.part, caller, depth)
+            return nfa.repeat(part, expression.low, expression.high)
+        if isinstance(expression, Without):
+            self.require_exact(expression)
+            part, minus = (self.expression(e, caller, depth) for e in (expression.part, expression.minus))
+            return difference(part, minus)
+        parts = [self.expression(part, caller, depth) for part in expression.parts]
+        return nfa.concat(parts) if isinstance(expression, Series) else nfa.union(parts)
+
+    def require_exact(self, expression: Without) -> None:
+        """That what is taken away is regular: known to a depth only, too little would be taken away."""
+        reached = [call for call, _, _ in calls(expression.minus)]
+        seen = {call.rule for call in reached}
+        for call in reached:
+            if call in self.cut:
+                raise UnsupportedConstraint(
+                    f"what is taken away calls {call.rule!r}, which is known to a depth only",
+                    path=f"line {expression.line}",
+                )
+            fresh = [c for c, _, _ in calls(self.rules[call.rule]) if c in self.cut or c.rule not in seen]
+            seen.update(c.rule for c in fresh)
+            reached += fresh
+
+    def hubs(self, part: int, name: str, depth: int) -> Nfa:
+        """The automaton of linear rules: a hub for each, from which its words lead to the end (or, for calls at the
+        left, to which they lead from the start)."""
+        members = [rule for rule in self.rules if self.part[rule] == part]
+        hub = {rule: i + 1 for i, rule in enumerate(members)}  # hub 0 is the end, or the start
+        rightward, size = part in self.rightward, len(hub) + 1
+        arcs: list[tuple[int, Nfa | None, int]] = []
+
+        def recursive(expression: Expression) -> bool:
+            return any(self.part.get(c.rule) == part and c not in self.cut for c, _, _ in calls(expression))
+
+        def walk(expression: Expression, caller: str, source: int, target: int) -> None:
+            nonlocal size
+            if not recursive(expression):
+                arcs.append((source, self.expression(expression, caller, depth), target))
+            elif isinstance(expression, Call):
+                arcs.append(
+                    (source, None, hub[expression.rule])
+                    if rightward
+                    else (hub[expression.rule], None, target)
+                )
+            elif isinstance(expression, Choice):
+                for option in expression.parts:
+                    walk(option, caller, source, target)
+            elif isinstance(expression, Repeat):  # at most once
+                if expression.low == 0:
+                    arcs.append((source, None, target))
+                walk(expression.part, caller, source, target)
+            elif isinstance(expression, Series):
+                inner = list(range(size, size + len(expression.parts) - 1))
+                size += len(inner)
+                ends = [source, *inner, target]
+                for item, here, there in zip(expression.parts, ends[:-1], ends[1:], strict=True):
+                    walk(item, caller, here, there)
+
+        for rule in members:
+            walk(self.rules[rule], rule, *((hub[rule], 0) if rightward else (0, hub[rule])))
+        return nfa.network(size, arcs, *((hub[name], 0) if rightward else (0, hub[name])))
+
+
+def number_components(graph: Any) -> dict[str, int]:
+    """The strongly connected component of each rule, by number."""
+    return {rule: i for i, rules in enumerate(nx.strongly_connected_components(graph)) for rule in rules}

@@ -1,0 +1,279 @@
+"""Grammars against Lark's Earley parser, on every short text."""
+
+import itertools
+import re
+
+import lark
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import tractile as tt
+from tractile.constraints.grammar_rules import Call, Choice, Repeat, Series, Text, calls
+from tractile.constraints.nfa import literal
+
+TEXTS = ["".join(letters) for n in range(6) for letters in itertools.product("ab", repeat=n)]
+
+
+# ---------------------------------------------------------------- random grammars, written in each format
+
+
+@st.composite
+def expressions(draw, sides: str, depth: int = 2):
+    """An expression over a, b and the rules r0, r1, r2; calls at the given sides only ("l", "r", "lr" or "any")."""
+    kind = draw(st.integers(0, 5)) if depth else 0
+    if kind <= 1:
+        return ("text", draw(st.sampled_from(["a", "b", "ab", "ba"])))
+    if kind == 2:
+        return ("choice", draw(st.lists(expressions(sides, depth - 1), min_size=2, max_size=2)))
+    if kind == 3:
+        inner = draw(expressions("none" if sides != "any" else "any", depth - 1))
+        return ("repeat", inner, draw(st.sampled_from("*+?")))
+    if kind == 4:
+        return ("call", f"r{draw(st.integers(0, 2))}") if sides != "none" else ("text", "a")
+    left = draw(expressions(sides if sides in ("l", "any") else "none", depth - 1))
+    right = draw(expressions(sides if sides in ("r", "any") else "none", depth - 1))
+    return ("series", [left, right])
+
+
+def written(e, syntax: str) -> str:
+    if e[0] == "text":
+        return f'"{e[1]}"'
+    if e[0] == "call":
+        return e[1]
+    if e[0] == "repeat":
+        inner = written(e[1], syntax)
+        if syntax == "ebnf" and e[2] != "+":
+            return f"{{ {inner} }}" if e[2] == "*" else f"[ {inner} ]"
+        return f"({inner}){e[2]}"
+    join = {"choice": " | ", "series": ", " if syntax == "ebnf" else " "}[e[0]]
+    return "(" + join.join(written(part, syntax) for part in e[1]) + ")"
+
+
+def grammar_text(bodies, syntax: str) -> str:
+    sign = {"lark": ":", "gbnf": "::=", "ebnf": "="}[syntax]
+    names = ["start" if syntax == "lark" else "root", "r0", "r1", "r2"]
+    bodies = [("call", "r0"), *bodies]
+    end = " ;" if syntax == "ebnf" else ""
+    return "\n".join(f"{n} {sign} {written(b, syntax)}{end}" for n, b in zip(names, bodies, strict=True))
+
+
+def accepted_by_lark(text: str) -> list[bool] | None:
+    """Which of the texts Lark's Earley parser accepts; ``None`` where it refuses the grammar."""
+    try:
+        parser = lark.Lark(text, parser="earley", lexer="dynamic_complete", ambiguity="resolve")
+    except lark.exceptions.LarkError:
+        return None
+    found = []
+    for word in TEXTS:
+        try:
+            parser.parse(word)
+            found.append(True)
+        except lark.exceptions.LarkError:
+            found.append(False)
+    return found
+
+
+@settings(max_examples=40)
+@given(st.data(), st.sampled_from("lr"), st.sampled_from(["lark", "gbnf", "ebnf"]))
+def test_linear_grammars_are_exact(data, side, syntax):
+    bodies = [data.draw(expressions(side)) for _ in range(3)]
+    expected = accepted_by_lark(grammar_text(bodies, "lark"))
+    if expected is None:
+        return
+    if error := problem(bodies, syntax):
+        assert "never ends" in str(error)
+        return
+    constraint = tt.grammar(grammar_text(bodies, syntax), syntax=syntax, max_depth=0)
+    assert [constraint.accepts(word) for word in TEXTS] == expected
+
+
+@settings(max_examples=40)
+@given(st.data(), st.sampled_from(["lark", "gbnf", "ebnf"]))
+def test_any_grammar_is_exact_for_short_texts_at_a_large_depth(data, syntax):
+    """A text of n letters needs no more than n + 1 calls in the middle, if each of them has a letter beside it."""
+    bodies = [data.draw(expressions("any")) for _ in range(3)]
+    expected = accepted_by_lark(grammar_text(bodies, "lark"))
+    if expected is None:
+        return
+    last = None
+    for depth in (0, 2, 5):
+        try:
+            constraint = tt.grammar(grammar_text(bodies, syntax), syntax=syntax, max_depth=depth)
+            found = [constraint.accepts(word) for word in TEXTS]
+        except (tt.EmptyLanguage, tt.UnsupportedConstraint):
+            found = [False] * len(TEXTS)
+        except tt.TooManyStates:
+            return
+        assert all(e for e, f in zip(expected, found, strict=True) if f)  # never too much
+        assert last is None or all(
+            f for f, before in zip(found, last, strict=True) if before
+        )  # more with depth
+        last = found
+    if "never ends" not in str(problem(bodies, syntax)):
+        assert last == expected
+
+
+def problem(bodies, syntax: str) -> Exception | None:
+    try:
+        tt.grammar(grammar_text(bodies, syntax), syntax=syntax, max_depth=5)
+    except tt.TractileError as error:
+        return error
+    return None
+
+
+# ---------------------------------------------------------------- known grammars
+
+
+def test_nesting_counts_as_depth_and_chains_do_not():
+    text = """
+        start: sum
+        sum: sum "+" product | product
+        product: product "*" atom | atom
+        atom: /[0-9]+/ | "-" atom | "(" sum ")"
+    """
+    for depth in range(4):
+        c = tt.grammar(text, max_depth=depth)
+        assert c.accepts("1+2*3" * 20)
+        assert c.accepts("-" * 20 + "1")
+        assert c.accepts("(" * depth + "1+1" + ")" * depth)
+        assert not c.accepts("(" * (depth + 1) + "1" + ")" * (depth + 1))
+
+
+def test_a_lark_grammar_of_json():
+    text = """
+        start: value
+        value: object | array | ESCAPED_STRING | SIGNED_NUMBER | "true" | "false" | "null"
+        array: "[" [value ("," value)*] "]"
+        object: "{" [pair ("," pair)*] "}"
+        pair: ESCAPED_STRING ":" value
+        %import common.ESCAPED_STRING
+        %import common.SIGNED_NUMBER
+        %import common.WS
+        %ignore WS
+    """
+    c, parser = tt.grammar(text), lark.Lark(text)
+    for word in (
+        '{"a" : [1, -2.5e3, {"b\\\\": "\\"x"}] }', "[]", " null", '"a"b"', "[1,]", "{1: 2}", '{"a": "b" "c": 1}', "[[[1]], 2 ]",
+    ):  # fmt: skip
+        try:
+            parser.parse(word)
+            valid = True
+        except lark.exceptions.LarkError:
+            valid = False
+        assert c.accepts(word) == valid, word
+    assert not c.accepts("[" * 5 + "]" * 5)
+
+
+def test_lark_terminals_templates_and_flags():
+    c = tt.grammar("""
+        start: _list{WORD, ","} "END"i
+        _list{item, by}: item (by item)*
+        WORD.2: LETTER ("-" LETTER)~1..2
+        LETTER: "a".."c"
+        COMMENT: /#.*?;/
+        %ignore " "
+        %ignore COMMENT
+    """)
+    for word, valid in (("a-b end", True), ("a-b-c , b-aEnD", True), ("a end", False), ("a-b-a-b end", False),
+                        ("a-b # x ; end", True), ("a-b # x ; y ; end", False)):  # fmt: skip
+        assert c.accepts(word) == valid, word
+
+
+def test_gbnf():
+    c = tt.grammar(
+        r"""
+        # a move list
+        root ::= (number ". " move " " move? "\n"){1,2}
+        number ::= [1-9] [0-9]*
+        move ::= ("O-O" | [NBRQK]? [a-h] [1-8] | "\u265A" .)
+                 [+#]?   # check
+        """.replace("\n                 [+#]?", " [+#]?"),
+        syntax="gbnf",
+    )
+    for word, valid in (("1. e4 e5\n", True), ("1. e4 e5\n2. Nf3+ \n", True), ("1. e9 e5\n", False), ("01. e4 \n", False),
+                        ("1. ♚é O-O#\n", True)):  # fmt: skip
+        assert c.accepts(word) == valid, word
+
+
+def test_ebnf_exceptions_ranges_and_counts():
+    c = tt.grammar(
+        """
+        (* identifiers *)
+        name = letter - 'x', { letter | digit } - reserved ;
+        reserved = "if" | "in" ;
+        letter = "a" .. "z" ;
+        digit = "0" .. "9" ;
+        """,
+        syntax="ebnf",
+    )
+    for word, valid in (("aif", False), ("ab1", True), ("xb", False), ("aiff", True), ("a", True)):
+        assert c.accepts(word) == valid, word
+    c = tt.grammar("<id> ::= 2 * <d> , /[x-z]+/\n<d> ::= '0' | '1'", syntax="ebnf")
+    assert [c.accepts(t) for t in ("01x", "0x", "10zz")] == [True, False, True]
+
+
+def test_files(tmp_path):
+    file = tmp_path / "g.gbnf"
+    file.write_text('root ::= "a"')
+    assert tt.grammar(file, syntax="gbnf").accepts("a")
+    assert tt.grammar(str(file), syntax="gbnf").accepts("a")
+
+
+def test_calls_say_on_which_side_they_are():
+    a, b, c = Call("a"), Call("b"), Call("c")
+    text = Text(literal(b"x"))
+    expression = Choice([Series([a, text, Repeat(b, 0, 1)]), Repeat(Series([text, c]), 0, None)])
+    assert list(calls(expression)) == [(a, True, False), (b, False, True), (c, False, False)]
+
+
+@pytest.mark.parametrize(
+    ("text", "settings_", "error", "message"),
+    [
+        ('start: "a" x\n', {}, tt.UnsupportedConstraint, r"'x' used but not defined.*line 1"),
+        ('start: y\n\ny: "a" x\n', {}, tt.UnsupportedConstraint, r"line 3"),
+        ('start: ("a"\n', {}, tt.UnsupportedConstraint, "line 1"),
+        ('start: "a"\nstart: "b"\n', {}, tt.UnsupportedConstraint, r"defined more than once.*line 2"),
+        ('start: "a" start\n', {}, tt.EmptyLanguage, ""),
+        ('start: "b" | x\nx: "a" x\n', {}, tt.UnsupportedConstraint, r"'x' never ends.*line 2"),
+        ("start: A\nA: /(a)\\1/\n", {}, tt.UnsupportedConstraint, "back-references.*line 2"),
+        ("%declare X\nstart: X\n", {}, tt.UnsupportedConstraint, "'X' has no pattern"),
+        ('begin: "a"\n', {}, tt.UnsupportedConstraint, "start"),
+        ('root ::= "a" x', {"syntax": "gbnf"}, tt.UnsupportedConstraint, r"'x' is not defined \(at line 1\)"),
+        ('root ::= "a"\nx := "b"', {"syntax": "gbnf"}, tt.UnsupportedConstraint, "line 2"),
+        (
+            'root ::= "a"\nroot ::= "b"',
+            {"syntax": "gbnf"},
+            tt.UnsupportedConstraint,
+            r"on line 1 already \(at line 2\)",
+        ),
+        (r'root ::= "\q"', {"syntax": "gbnf"}, tt.UnsupportedConstraint, "unknown escape"),
+        ("root ::= [z-a]", {"syntax": "gbnf"}, tt.UnsupportedConstraint, "no range"),
+        ("root ::= <[1]>", {"syntax": "gbnf"}, tt.UnsupportedConstraint, "token of the model"),
+        ('main ::= "a"', {"syntax": "gbnf"}, tt.UnsupportedConstraint, "start rule 'root'"),
+        ("a = ? anything ? ;", {"syntax": "ebnf"}, tt.UnsupportedConstraint, "line 1"),
+        (
+            'a = "x" - b ;\nb = "(", b, ")" | "x" ;',
+            {"syntax": "ebnf"},
+            tt.UnsupportedConstraint,
+            "known to a depth only",
+        ),
+        ('a = "x" - "x" ;', {"syntax": "ebnf"}, tt.EmptyLanguage, ""),
+        ('root ::= ("a"{1,1000}){1,1000}', {"syntax": "gbnf"}, tt.TooManyStates, ""),
+        ("missing.lark", {}, tt.FormatError, "missing.lark"),
+        ("", {}, tt.UnsupportedConstraint, ""),
+        ('start: "a"', {"syntax": "abnf"}, tt.UnsupportedConstraint, "syntax"),
+        ('start: "a"', {"max_depth": -1}, tt.UnsupportedConstraint, "max_depth"),
+        (7, {}, tt.FormatError, "7"),
+        (
+            "root ::= " + "(" * 3000 + '"a"' + ")" * 3000,
+            {"syntax": "gbnf"},
+            tt.UnsupportedConstraint,
+            "too deep",
+        ),
+    ],
+)
+def test_bad_grammars(text, settings_, error, message):
+    with pytest.raises(error) as raised:
+        tt.grammar(text, **settings_)
+    assert re.search(message, str(raised.value)), raised.value
