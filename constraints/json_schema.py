@@ -51,7 +51,10 @@ def json_schema(
         compiler = Compiler(
             document, whitespace, order == "any", max_depth, open_objects, formats == "assert"
         )
-        need = compiler.keywords.root()
-        return Constraint(compiler.automaton(need))
+        automaton = compiler.automaton(compiler.keywords.root())
     except RecursionError:
         raise UnsupportedConstraint("the schema nests too deep", path="/") from None
+    constraint = Constraint(automaton)
+    if automaton.is_deterministic:  # by construction, and nearly minimal: minimising would take most of the time
+        vars(constraint)["bytes_automaton"] = automaton
+    return constraint

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import replace
+from typing import Any
 
 from ...errors import TooManyStates, UnsupportedConstraint
-from ..nfa import Nfa, check_limit, concat, literal, network
+from ..nfa import check_limit
+from .pieces import Piece, Sketch
 from .text import Style
 from .values import ANY, NEVER, Arrays, Need, both
 
@@ -63,7 +65,7 @@ def kinds(shape: Arrays, position: int, where: str) -> list[tuple[Need, tuple[bo
     return found
 
 
-def write(shape: Arrays, style: Style, value: Callable[[Need], Nfa], where: str) -> Nfa:
+def write(shape: Arrays, style: Style, value: Callable[[Need], Piece], where: str) -> Piece:
     """The texts of a shape's arrays. Raises ``TooManyStates``."""
     steady = max([len(shape.prefix), shape.least, *(c.start for c in shape.contains)])
     if shape.most is not None:
@@ -71,7 +73,7 @@ def write(shape: Arrays, style: Style, value: Callable[[Need], Nfa], where: str)
         steady = shape.most
     caps = [c.least if c.most is None else c.most for c in shape.contains]
 
-    def choices(position: int, state: tuple[int, ...]) -> list[tuple[Nfa, tuple[int, ...]]]:
+    def choices(position: int, state: tuple[int, ...]) -> list[tuple[Piece, tuple[int, ...]]]:
         result = []
         for need, signs in kinds(shape, position, where):
             after = tuple(n + s for n, s in zip(state, signs, strict=True))
@@ -91,39 +93,38 @@ def grow(
     style: Style,
     steady: int,
     shape: Arrays,
-    start: object,
-    choices: Callable[[int, object], Sequence[tuple[Nfa, object]]]
-    | Callable[..., Sequence[tuple[Nfa, object]]],
-    done: Callable[..., bool],
-) -> Nfa:
+    start: Hashable,
+    choices: Callable[[int, Any], Sequence[tuple[Piece, Hashable]]],
+    done: Callable[[Any], bool],
+) -> Piece:
     """The arrays of items that ``choices`` gives for each position and state; positions from ``steady`` on are alike."""
-    comma, _, padding = style
-    hubs: dict[tuple[object, ...], int] = {("close",): 0, (0, start): 1}
-    queue: list[tuple[int, object]] = [(0, start)]
-    arcs: list[tuple[int, Nfa | None, int]] = []
+    sketch = Sketch()
+    states: dict[tuple[int, Hashable], int] = {(0, start): sketch.read(0, b"[")}
+    queue: list[tuple[int, Hashable]] = [(0, start)]
     for position, state in queue:
-        here = hubs[position, state]
+        here = states[position, state]
+        if style.blank:
+            sketch.blank(here)
         if position >= shape.least and done(state):
-            arcs.append((here, padding if position else None, 0))
+            sketch.read(here, b"]", -1)
         if shape.most is not None and position >= shape.most:
             continue
-        ahead: int | None = None
-        for item, after in choices(position, state):
-            if position and ahead is None:
-                ahead = hubs.setdefault(("about", position, state), len(hubs))
-                arcs.append((here, comma, ahead))
-            key = (min(position + 1, steady + 1 if steady == 0 else steady), after)
-            if key not in hubs:
-                hubs[key] = len(hubs)
+        found = choices(position, state)
+        if position and found:
+            here = sketch.read(here, style.comma)
+            if style.blank:
+                sketch.blank(here)
+        for item, after in found:
+            key = (min(position + 1, max(steady, 1)), after)
+            if key not in states:
+                states[key] = sketch.state()
                 queue.append(key)
-            arcs.append((here if ahead is None else ahead, item, hubs[key]))
-        check_limit(len(hubs), MAX_COUNTS)
-    return concat([literal(b"["), padding, network(len(hubs), arcs, 1, 0), literal(b"]")])
+            sketch.place(here, item, states[key])
+        check_limit(len(states), MAX_COUNTS)
+    return sketch.finish()
 
 
-def distinct(
-    shape: Arrays, style: Style, values: Callable[[Need], dict[str, Nfa] | None], where: str
-) -> Nfa | None:
+def distinct(shape: Arrays, style: Style, values: Callable[[Need], dict[str, Piece] | None]) -> Piece | None:
     """Arrays of distinct items, each of a finite set of values (``None``: not finite). Raises ``TooManyStates``."""
     tables = [values(need) for need in (*shape.prefix, shape.rest)]
     if shape.contains or any(table is None for table in tables):
@@ -136,9 +137,9 @@ def distinct(
         if count > MAX_COUNTS // 10:
             raise TooManyStates("uniqueItems of too many values", limit=MAX_COUNTS // 10)
 
-    def choices(position: int, used: frozenset[str]) -> list[tuple[Nfa, frozenset[str]]]:
+    def choices(position: int, used: frozenset[str]) -> list[tuple[Piece, frozenset[str]]]:
         table = tables[min(position, len(tables) - 1)] or {}
-        return [(nfa, used | {key}) for key, nfa in table.items() if key not in used]
+        return [(item, used | {key}) for key, item in table.items() if key not in used]
 
     return grow(style, most, replace(shape, most=most), frozenset(), choices, lambda used: True)
 

@@ -14,13 +14,13 @@ from typing import Any
 import networkx as nx
 
 from ...errors import TooManyStates, UnsupportedConstraint
-from ..dfa import minimize, simplify
-from ..nfa import Nfa, empty, literal, union
-from . import arrays, numbers, objects, strings
+from ..dfa import minimize
+from ..nfa import Nfa, literal
+from . import arrays, numbers, objects, pieces, strings
 from .document import Document
 from .keywords import Keywords
-from .numbers import NUMBER
-from .text import STYLES, exactly, quoted
+from .pieces import Piece, beside, either, piece, quoted
+from .text import STYLES
 from .values import ANY, EVERYTHING, NEVER, NOTHING, Arrays, Need, Numbers, Strings, Value, meet
 
 MAX_NEEDS = 20_000
@@ -52,7 +52,7 @@ class Compiler:
         self.values: dict[Need, Value] = {}
         self.parts: dict[tuple[Any, Need], Any] = {}
         self.hollow: dict[tuple[Need, int], bool] = {}
-        self.memo: dict[tuple[Need, int], Nfa] = {}
+        self.memo: dict[tuple[Need, int], Piece] = {}
         self.knot: dict[Need, int] = {}
         self.heads: set[Need] = set()
 
@@ -163,15 +163,14 @@ class Compiler:
 
     def automaton(self, root: Need) -> Nfa:
         """The texts of the values that satisfy the root."""
-        if not root or root == NEVER:
-            return empty() if root else anything(self.whitespace, self.any_order, self.max_depth)
-        self.explore(root)
-        return self.texts(root, self.max_depth)
+        if root and root != NEVER:
+            self.explore(root)
+        return self.texts(root, self.max_depth).nfa
 
-    def texts(self, need: Need, left: int) -> Nfa:
+    def texts(self, need: Need, left: int) -> Piece:
         """The texts of the values that satisfy a need; ``left``: how often heads of its knot may still be entered."""
         if need == NEVER or left < 0:
-            return empty()
+            return pieces.NOTHING
         if not need:
             return anything(self.whitespace, self.any_order, self.max_depth)
         key = (need, left)
@@ -179,10 +178,10 @@ class Compiler:
             self.memo[key] = self.write(need, left)
         return self.memo[key]
 
-    def write(self, need: Need, left: int) -> Nfa:
+    def write(self, need: Need, left: int) -> Piece:
         """The same, anew."""
 
-        def inner(other: Need) -> Nfa:
+        def inner(other: Need) -> Piece:
             if not other or other == NEVER:
                 return self.texts(other, 0)
             if self.knot.get(other) != self.knot[need]:
@@ -192,60 +191,68 @@ class Compiler:
         value, where = self.value(need), self.where(need)
         shapes, records = self.settled(need)
         parts = scalars(value, self.document.draft == 4)
-        parts.append(alternatives([self.array(shape, inner, where) for shape in shapes]))
-        parts.append(alternatives([objects.write(r, self.style, inner, self.any_order) for r in records]))
-        return union([part for part in parts if part.num_states])
+        parts.append(either(self.array(shape, inner, where) for shape in shapes))
+        parts.append(either(objects.write(r, self.style, inner, self.any_order) for r in records))
+        return beside(parts)
 
-    def array(self, shape: Arrays, inner: Any, where: str) -> Nfa:
+    def array(self, shape: Arrays, inner: Any, where: str) -> Piece:
         """The texts of an array shape; items that must differ are finitely many, or differ anyway."""
         if shape.unique is None or (shape.unique and arrays.apart(shape, self.empty)):
             return arrays.write(shape, self.style, inner, where)
-        found = arrays.distinct(shape, self.style, self.finite, where) if shape.unique else None
+        found = arrays.distinct(shape, self.style, self.finite) if shape.unique else None
         if found is None:
             raise UnsupportedConstraint("uniqueItems of values that are not few", path=f"{where}/uniqueItems")
         return found
 
-    def finite(self, need: Need) -> dict[str, Nfa] | None:
+    def finite(self, need: Need) -> dict[str, Piece] | None:
         """The values of a need by their texts, if they are listed."""
         value = self.value(need)
         if value.array or value.object or not need:
             return {} if need == NEVER else None
-        found = {"null": literal(b"null")} if value.null else {}
-        found |= {str(b).lower(): literal(str(b).lower().encode()) for b in sorted(value.boolean)}
+        found = {"null": word("null")} if value.null else {}
+        found |= {str(b).lower(): word(str(b).lower()) for b in sorted(value.boolean)}
         for shape in value.number:
             listed = numbers.listed(shape)
             if listed is None:
                 return None
-            found |= {str(v): numbers.same(v) for v in listed}
+            found |= {str(v): piece(numbers.same(v)) for v in listed}
         for string in value.string:
             if string.among is None:
                 return None
-            found |= {f'"{s}': exactly(s) for s in sorted(string.among) if strings.has(s, string.atoms)}
+            listed_words = (s for s in sorted(string.among) if strings.has(s, string.atoms))
+            found |= {f'"{s}': quoted(strings.words((s,))) for s in listed_words}
         return found
 
 
-def alternatives(parts: list[Nfa]) -> Nfa:
-    """The union of ways to write one type, without ambiguity where that is cheap."""
-    return parts[0] if len(parts) == 1 else simplify(union(parts)) if parts else empty()
+@lru_cache(maxsize=8)
+def word(text: str) -> Piece:
+    """One text."""
+    return piece(literal(text.encode()))
 
 
-def scalars(value: Value, plain: bool) -> list[Nfa]:
+@lru_cache(maxsize=512)
+def number_piece(shape: Numbers, plain: bool) -> Piece:
+    """The texts of a shape of numbers."""
+    return piece(numbers.number(shape, plain))
+
+
+def scalars(value: Value, plain: bool) -> list[Piece]:
     """The texts of the values that hold no others."""
-    parts = [literal(b"null")] if value.null else []
-    parts += [literal(str(b).lower().encode()) for b in sorted(value.boolean)]
-    parts.append(alternatives([numbers.number(shape, plain) for shape in value.number]))
-    parts.append(alternatives([quoted(strings.body(shape)) for shape in value.string]))
+    parts = [word("null")] if value.null else []
+    parts += [word(str(b).lower()) for b in sorted(value.boolean)]
+    parts.append(either(number_piece(shape, plain) for shape in value.number))
+    parts.append(either(quoted(strings.body(shape)) for shape in value.string))
     return parts
 
 
 @lru_cache(maxsize=32)
-def anything(whitespace: str, any_order: bool, depth: int) -> Nfa:
+def anything(whitespace: str, any_order: bool, depth: int) -> Piece:
     """Any value whose arrays and objects nest at most ``depth`` deep."""
     style = STYLES[whitespace]
-    parts = [literal(b"null"), literal(b"true"), literal(b"false"), NUMBER, quoted(strings.body(Strings()))]
+    parts = scalars(EVERYTHING, False)
     if depth:
         inner = anything(whitespace, any_order, depth - 1)
         parts.append(arrays.write(Arrays(), style, lambda need: inner, ""))
         every = objects.Record((), frozenset(), ((Strings(), ANY),))
         parts.append(objects.write(every, style, lambda need: inner, any_order))
-    return minimize(union(parts))
+    return piece(minimize(beside(parts).nfa))

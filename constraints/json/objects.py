@@ -12,9 +12,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from ...errors import TooManyStates, UnsupportedConstraint
-from ..nfa import Nfa, concat, literal, network, union
 from . import strings
-from .text import Style, exactly, quoted
+from .names import tell
+from .pieces import Piece, Sketch
+from .text import Style
 from .values import ANY, NEVER, Need, Objects, Others, Strings, both
 
 MAX_CLASSES = 256
@@ -204,67 +205,126 @@ def kinds(shape: Objects, declared: frozenset[str], namer: Namer) -> Kinds:
 
 # ---------------------------------------------------------------- as automata
 
-Arcs = list[tuple[int, Nfa | None, int]]
 
+class Writer:
+    """Writes the objects of one record. A *place* is what has been written: in declared order the number of members that
+    are behind, in any order the set of those written (bits); the count of members goes up to a cap, or to 1."""
 
-def write(record: Record, style: Style, value: Callable[[Need], Nfa], any_order: bool) -> Nfa:
-    """The texts of a record's objects. Raises ``TooManyStates``."""
-    comma, colon, padding = style
-    size = len(record.members)
-    cap = record.most if record.most is not None else max(1, record.least)
-    if any_order and size > MAX_ANY_ORDER:
-        raise TooManyStates(f"any order of {size} members needs too many states", limit=2**MAX_ANY_ORDER)
-    written = {n: concat([exactly(n), colon, value(need)]) for n, need in record.members}
-    other = [concat([quoted(strings.body(name)), colon, value(need)]) for name, need in record.others]
-    final = [concat([quoted(strings.body(name)), colon, value(need)]) for name, need in record.last or ()]
-    loop, end = (union(other) if other else None), (union(final) if final else None)
-    names = [name for name, _ in record.members]
+    def __init__(self, record: Record, style: Style, value: Callable[[Need], Piece], any_order: bool) -> None:
+        self.record, self.style, self.any_order = record, style, any_order
+        self.size = len(record.members)
+        self.cap = record.most if record.most is not None else max(1, record.least)
+        alternatives = (*record.members, *record.others, *(record.last or ()))
+        self.values = [value(need) for _, need in alternatives]
+        classes = (*record.others, *(record.last or ()))
+        self.names = tell(tuple(name for name, _ in record.members), tuple(kind for kind, _ in classes))
+        self.needed = [name in record.required for name, _ in record.members]
+        self.others = range(self.size, self.size + len(record.others))
+        self.final = range(self.others.stop, len(alternatives))
+        self.sketch = Sketch()
+        self.states: dict[tuple[int, ...], int] = {}
+        self.queue: list[tuple[int, ...]] = []
 
-    hubs: dict[tuple[object, ...], int] = {("close",): 0}
-    arcs: Arcs = []
-    queue: list[tuple[object, ...]] = []
+    def state(self, *key: int) -> int:
+        """The state of a key; a new one is put in the queue."""
+        if key not in self.states:
+            self.states[key] = self.sketch.state()
+            self.queue.append(key)
+        return self.states[key]
 
-    def hub(*key: object) -> int:
-        if key not in hubs:
-            hubs[key] = len(hubs)
-            queue.append(key)
-        return hubs[key]
-
-    def onward(here: int, count: int, label: Nfa, *to: object) -> None:
-        """Write a member: after a comma unless it is the first."""
-        if count < cap or record.most is None:
-            now = min(count + 1, cap)
-            about = hub("about", id(label), *to, now)
-            arcs.append((here, comma if count else None, about))
-            if about not in reached:
-                reached.add(about)
-                arcs.append((about, label, hub("at", *to, now)))
-
-    reached: set[int] = set()
-    start = hub("at", frozenset() if any_order else 0, 0)
-    for key in queue:
-        if key[0] != "at":
-            continue
-        _, place, count = key
-        here = hubs[key]
-        assert isinstance(count, int)
-        if any_order:
-            assert isinstance(place, frozenset)
-            for i, name in enumerate(names):
-                if i not in place:
-                    onward(here, count, written[name], place | {i})
-            done = all(i in place for i, name in enumerate(names) if name in record.required)
+    def next(self, place: int, count: int) -> tuple[int, bool]:
+        """The alternatives (bits) that may come next, and whether the object may end."""
+        if self.any_order:
+            allowed = ~place & ((1 << self.size) - 1)
+            done = all(place >> i & 1 for i, needed in enumerate(self.needed) if needed)
         else:
-            assert isinstance(place, int)
-            if place < size:
-                onward(here, count, written[names[place]], place + 1)
-                if names[place] not in record.required:
-                    arcs.append((here, None, hub("at", place + 1, count)))
-            done = place == size
-        if loop is not None and (any_order or done):
-            onward(here, count, loop, place)
-        if done and end is not None and (count < cap or record.most is None):
-            arcs.append((here, concat([comma, end, padding] if count else [end, padding]), 0))
-        elif done and end is None and count >= record.least:
-            arcs.append((here, padding if count else None, 0))
-    return concat([literal(b"{"), padding, network(len(hubs), arcs, start, 0), literal(b"}")])
+            stop = place
+            while stop < self.size and not self.needed[stop]:
+                stop += 1
+            done = stop == self.size
+            allowed = (1 << min(stop + 1, self.size)) - (1 << place)
+        if done or self.any_order:
+            allowed |= sum(1 << i for i in self.others)
+        if done:
+            allowed |= sum(1 << i for i in self.final)
+        if self.record.most is not None and count >= self.cap:
+            allowed = 0
+        return allowed, done and self.record.last is None and count >= self.record.least
+
+    def write(self) -> Piece:
+        """The texts of the objects. Raises ``TooManyStates``."""
+        sketch, style = self.sketch, self.style
+        start = sketch.read(0, b"{")
+        if style.blank:
+            sketch.blank(start)
+        self.hub(start, 0, 0)
+        for kind, *key in self.queue:
+            (self.hub, self.spell, self.member, self.close)[kind](self.states[kind, *key], *key)
+        return sketch.finish()
+
+    def hub(self, here: int, place: int, count: int) -> None:
+        """Between members: an end, or a comma (unless nothing is there yet) and the quote of the next name."""
+        allowed, done = self.next(place, count)
+        if done:
+            self.sketch.read(here, b"}", -1)
+        if count and self.style.blank:
+            self.sketch.blank(here)
+        if not (allowed := allowed & self.names.reach[0]):
+            return
+        if count:
+            here = self.sketch.read(here, self.style.comma)
+            if self.style.blank:
+                self.sketch.blank(here)
+        # In declared order a name leads to the same place from wherever it could come next.
+        origin = place if self.any_order else 0
+        self.sketch.read(here, b'"', self.state(1, 0, allowed, origin, min(count + 1, self.cap)))
+
+    def spell(self, here: int, node: int, allowed: int, origin: int, count: int) -> None:
+        """Within a name of which some alternatives are left."""
+        for i in bits(self.names.marks[node] & allowed):
+            self.member(here, i, self.after(i, origin), count)
+        for low, high, target in self.names.edges[node]:
+            if left := allowed & self.names.reach[target]:
+                marks = bits(self.names.marks[target] & left)
+                if len(marks) == 1:
+                    state = self.state(2, marks[0], self.after(marks[0], origin), count)
+                else:
+                    state = self.state(1, target, left, origin, count)
+                self.sketch.edges.append((here, low, high, state))
+
+    def after(self, i: int, origin: int) -> int:
+        """The place after a member."""
+        if i >= self.size:
+            return origin if self.any_order else self.size
+        return origin | 1 << i if self.any_order else i + 1
+
+    def member(self, here: int, i: int, place: int, count: int) -> None:
+        """After a name: the colon and the value."""
+        if self.style.blank:
+            self.sketch.blank(here)
+        here = self.sketch.read(here, self.style.colon)
+        if self.style.blank:
+            self.sketch.blank(here)
+        self.sketch.place(
+            here, self.values[i], self.state(3) if i in self.final else self.state(0, place, count)
+        )
+
+    def close(self, here: int) -> None:
+        """After the last member."""
+        self.sketch.read(here, b"}", -1)
+        if self.style.blank:
+            self.sketch.blank(here)
+
+
+def bits(number: int) -> list[int]:
+    """The places of the ones."""
+    return [i for i in range(number.bit_length()) if number >> i & 1]
+
+
+def write(record: Record, style: Style, value: Callable[[Need], Piece], any_order: bool) -> Piece:
+    """The texts of a record's objects. Raises ``TooManyStates``."""
+    if any_order and len(record.members) > MAX_ANY_ORDER:
+        raise TooManyStates(
+            f"any order of {len(record.members)} members needs too many states", limit=2**MAX_ANY_ORDER
+        )
+    return Writer(record, style, value, any_order).write()

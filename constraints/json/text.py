@@ -12,23 +12,22 @@ from typing import NamedTuple
 
 from .. import utf8
 from ..dfa import minimize
-from ..nfa import Nfa, byte_ranges, concat, literal, star, union
+from ..nfa import Nfa, byte_ranges, concat, literal, union
 from ..utf8 import CodePoints, digit_ranges, within
 
 
 class Style(NamedTuple):
-    """What separates members, what separates a name from its value, and what stands inside brackets."""
+    """What separates members, what separates a name from its value; whether any white space may surround both."""
 
-    comma: Nfa
-    colon: Nfa
-    padding: Nfa
+    comma: bytes
+    colon: bytes
+    blank: bool
 
 
-BLANK = star(byte_ranges([(9, 10), (13, 13), (32, 32)]))
 STYLES = {
-    "none": Style(literal(b","), literal(b":"), literal(b"")),
-    "space": Style(literal(b", "), literal(b": "), literal(b"")),
-    "flexible": Style(concat([BLANK, literal(b","), BLANK]), concat([BLANK, literal(b":"), BLANK]), BLANK),
+    "none": Style(b",", b":", False),
+    "space": Style(b", ", b": ", False),
+    "flexible": Style(b",", b":", True),
 }
 
 # ---------------------------------------------------------------- strings
@@ -62,14 +61,3 @@ def nibble(low: int, high: int) -> list[tuple[int, int]]:
     """The bytes of the hexadecimal digits ``low..high``."""
     letters = [(start + max(low, 10), start + high) for start in (55, 87)] if high > 9 else []
     return ([(48 + low, 48 + min(high, 9))] if low < 10 else []) + letters
-
-
-def quoted(body: Nfa) -> Nfa:
-    """A string whose inside is given."""
-    return concat([literal(b'"'), body, literal(b'"')])
-
-
-@lru_cache(maxsize=1024)
-def exactly(text: str) -> Nfa:
-    """The ways to write this string."""
-    return minimize(quoted(utf8.string(text, spelled)))

@@ -1,0 +1,157 @@
+"""Which name comes next: the deterministic automaton of an object's member names, each marked with the member it is."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from functools import lru_cache
+from typing import NamedTuple
+
+from .. import nfa, utf8
+from ..dfa import minimize
+from . import strings
+from .patterns import BODY
+from .text import spelled
+from .values import Strings
+
+QUOTE = 34
+Range = tuple[int, int, int]
+
+
+class Names(NamedTuple):
+    """From state 0, after the opening quote: the edges (low, high, target) of each state, the members that the state after
+    a closing quote stands for, and those that may still come of a state (bits)."""
+
+    edges: list[list[Range]]
+    marks: list[int]
+    reach: list[int]
+
+
+@lru_cache(maxsize=512)
+def tell(names: tuple[str, ...], classes: tuple[Strings, ...]) -> Names:
+    """The automaton of the names (members 0, 1, …) and then of classes of names."""
+    every = Strings(but=frozenset(names))
+    if all(map(strings.is_simple, names)) and classes in ((), (every,)):
+        edges, marks = trie(names, bool(classes))
+    else:
+        edges, marks = general(names, classes)
+    return Names(edges, marks, reached(edges, marks))
+
+
+def trie(names: tuple[str, ...], others: bool) -> tuple[list[list[Range]], list[int]]:
+    """Names that are written in one way each, and perhaps all other strings."""
+    children: list[dict[int, int]] = [{}]
+    ends: dict[int, int] = {}
+    for i, name in enumerate(names):
+        node = 0
+        for byte in name.encode():
+            if byte not in children[node]:
+                children[node][byte] = len(children)
+                children.append({})
+            node = children[node][byte]
+        ends[node] = i
+    edges: list[list[Range]] = [[(b, b, t) for b, t in node.items()] for node in children]
+    marks = [0] * len(edges)
+
+    def close(mark: int) -> int:
+        edges.append([])
+        marks.append(mark)
+        return len(edges) - 1
+
+    if others:
+        body, base = letters(), len(edges)
+        edges += [[(low, high, base + t) for low, high, t in rows] for rows in body]
+        marks += [0] * len(body)
+        other = close(1 << len(names))
+        edges[base].append((QUOTE, QUOTE, other))
+        for node, inner in enumerate(children):
+            edges[node] += [(low, high, base + t) for low, high, t in without(body[0], inner.keys())]
+            if node not in ends:
+                edges[node].append((QUOTE, QUOTE, other))
+    for node, i in ends.items():
+        edges[node].append((QUOTE, QUOTE, close(1 << i)))
+    return edges, marks
+
+
+def without(rows: list[Range], some: Collection[int]) -> list[Range]:
+    """The edges less those of some bytes."""
+    gone = sorted(some)
+    result = []
+    for low, high, target in rows:
+        for byte in gone:
+            if low <= byte <= high:
+                if low < byte:
+                    result.append((low, byte - 1, target))
+                low = byte + 1
+        if low <= high:
+            result.append((low, high, target))
+    return result
+
+
+@lru_cache(maxsize=1)
+def letters() -> list[list[Range]]:
+    """The edges of the insides of all strings; state 0 is between two letters."""
+    body = BODY.plain
+    start = int(body.start[0])
+    order = [start, *(s for s in range(body.num_states) if s != start)]
+    number = {s: i for i, s in enumerate(order)}
+    rows: list[list[Range]] = [[] for _ in order]
+    for source, low, high, target in body.edges.tolist():
+        rows[number[source]].append((low, high, number[target]))
+    return rows
+
+
+def general(names: tuple[str, ...], classes: tuple[Strings, ...]) -> tuple[list[list[Range]], list[int]]:
+    """Any names and classes: after the closing quote each is told by a word of bytes that no text has."""
+    bodies = [utf8.string(name, spelled) for name in names] + [strings.body(c) for c in classes]
+    digits = len(f"{len(bodies):o}")
+    marked = [
+        nfa.concat([body, nfa.literal(b'"' + bytes(0xF8 + int(d, 8) for d in f"{i:0{digits}o}"))])
+        for i, body in enumerate(bodies)
+    ]
+    found = minimize(nfa.union(marked))
+    rows: list[list[Range]] = [[] for _ in range(found.num_states)]
+    for source, low, high, target in found.edges.tolist():
+        rows[source].append((low, high, target))
+
+    def read(state: int, left: int) -> list[str]:
+        if not left:
+            return [""]
+        return [
+            f"{byte - 0xF8}{rest}"
+            for low, high, target in rows[state]
+            for byte in range(low, high + 1)
+            for rest in read(target, left - 1)
+        ]
+
+    start = int(found.start[0]) if found.num_states else 0
+    order, number, marks = [start], {start: 0}, []
+    edges: list[list[Range]] = []
+    for state in order:
+        closing = bool(rows) and any(low >= 0xF8 for low, _, _ in rows[state])
+        marks.append(sum(1 << int(word, 8) for word in read(state, digits)) if closing else 0)
+        out = []
+        for low, high, target in rows[state] if rows and not closing else []:
+            if target not in number:
+                number[target] = len(order)
+                order.append(target)
+            out.append((low, high, number[target]))
+        edges.append(out)
+    return edges, marks
+
+
+def reached(edges: list[list[Range]], marks: list[int]) -> list[int]:
+    """The marks that may still come of each state."""
+    before: list[list[int]] = [[] for _ in edges]
+    for source, rows in enumerate(edges):
+        for _, _, target in rows:
+            before[target].append(source)
+    found = list(marks)
+    stack = [s for s, mark in enumerate(marks) if mark]
+    while stack:
+        state = stack.pop()
+        for source in before[state]:
+            joined = found[source] | found[state]
+            if joined != found[source]:
+                found[source] = joined
+                stack.append(source)
+    return found
