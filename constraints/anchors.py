@@ -13,14 +13,13 @@ from __future__ import annotations
 import re
 import sys
 from functools import lru_cache
-from re import _constants  # type: ignore[attr-defined]
 from typing import Any
 
 import numpy as np
 
 from ..errors import UnsupportedConstraint
 from . import dfa, nfa, utf8
-from .characters import matched
+from .characters import constants, matched
 from .nfa import Nfa
 from .utf8 import Alphabet, CodePoints
 
@@ -41,12 +40,12 @@ def mark(operation: Any, flags: int, dollar_is_end: bool) -> Nfa:
     multiline = bool(flags & re.MULTILINE)
     ascii_only = bool(flags & re.ASCII)
     byte = {
-        _constants.AT_BEGINNING: LINE_BEGIN if multiline else BEGIN,
-        _constants.AT_BEGINNING_STRING: BEGIN,
-        _constants.AT_END: LINE_END if multiline else TEXT_END if dollar_is_end else END,
-        _constants.AT_END_STRING: TEXT_END,
-        _constants.AT_BOUNDARY: ASCII_EDGE if ascii_only else WORD_EDGE,
-        _constants.AT_NON_BOUNDARY: NO_ASCII_EDGE if ascii_only else NO_WORD_EDGE,
+        constants.AT_BEGINNING: LINE_BEGIN if multiline else BEGIN,
+        constants.AT_BEGINNING_STRING: BEGIN,
+        constants.AT_END: LINE_END if multiline else TEXT_END if dollar_is_end else END,
+        constants.AT_END_STRING: TEXT_END,
+        constants.AT_BOUNDARY: ASCII_EDGE if ascii_only else WORD_EDGE,
+        constants.AT_NON_BOUNDARY: NO_ASCII_EDGE if ascii_only else NO_WORD_EDGE,
     }[operation]
     return nfa.literal(bytes([byte]))
 
@@ -142,7 +141,7 @@ def character_kinds(used: tuple[int, ...], words: CodePoints | None) -> dict[str
     if any(m in (LINE_BEGIN, END, LINE_END) for m in used):
         kinds["newline"] = ((10, 10),)
     if any(m >= WORD_EDGE for m in used):
-        word = (_constants.IN, ((_constants.CATEGORY, _constants.CATEGORY_WORD),))
+        word = (constants.IN, ((constants.CATEGORY, constants.CATEGORY_WORD),))
         kinds["ascii word"] = words or matched(word, re.ASCII)
         if WORD_EDGE in used or NO_WORD_EDGE in used:
             kinds["other word"] = utf8.normalize(

@@ -13,6 +13,7 @@ from typing import Any
 from . import utf8
 from .utf8 import CodePoints
 
+constants, parser = _constants, _parser  # the standard library's own names for what is in a pattern
 Item = tuple[Any, Any]  # an operation of the standard library's pattern parser, and its argument
 
 

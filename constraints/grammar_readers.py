@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from functools import lru_cache
-from re import _constants, _parser
 from typing import Any
 
 from ..errors import TractileError, UnsupportedConstraint
 from . import dfa, nfa, utf8
+from .characters import constants, parser
 from .grammar_rules import Call, Choice, Expression, Repeat, Rules, Series, Text, Without
 from .nfa import Nfa
 from .regex import compile_pattern, regex
@@ -232,7 +232,7 @@ def terminal(pattern: Any, name: str, text: str) -> Nfa:
         raise UnsupportedConstraint(
             f"the terminal {name}: {error}", path=f"line {line_of(text, name)}"
         ) from None
-    if any(is_lazy(item) for item in _parser.parse(source)):
+    if any(is_lazy(item) for item in parser.parse(source)):
         every = nfa.byte_ranges([(0, 255)])
         found = dfa.difference(found, nfa.concat([found, nfa.plus(every)]))
     return found
@@ -241,14 +241,14 @@ def terminal(pattern: Any, name: str, text: str) -> Nfa:
 def is_lazy(item: Any) -> bool:
     """Whether a lazy repeat occurs in an item of the standard library's parser."""
     operation, argument = item
-    if operation is _constants.MIN_REPEAT:
+    if operation is constants.MIN_REPEAT:
         return True
     inner: Iterable[Any] = argument if isinstance(argument, tuple | list) else [argument]
     for part in inner:
         if isinstance(part, list):
             if any(is_lazy(i) for branch in part for i in branch):
                 return True
-        elif isinstance(part, _parser.SubPattern) and any(map(is_lazy, part)):
+        elif isinstance(part, parser.SubPattern) and any(map(is_lazy, part)):
             return True
     return False
 

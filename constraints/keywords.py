@@ -13,12 +13,11 @@ from __future__ import annotations
 import re
 import string
 from collections.abc import Iterable, Sequence
-from re import _constants  # type: ignore[attr-defined]
 from typing import Literal
 
 from ..errors import TractileError, UnsupportedConstraint
 from . import anchors, dfa, nfa, utf8
-from .characters import characters
+from .characters import characters, constants
 from .constraint import Constraint
 from .nfa import Nfa
 
@@ -113,7 +112,7 @@ def bounded(form: str, edge: Nfa, ignore_case: bool) -> Nfa:
     inside = [any(low <= ord(c) <= high for low, high in WORD) for c in (form[0], form[-1])]
     body = nfa.literal(form.encode())
     if ignore_case:
-        literals = [characters((_constants.LITERAL, ord(c)), re.IGNORECASE) for c in form]
+        literals = [characters((constants.LITERAL, ord(c)), re.IGNORECASE) for c in form]
         body = nfa.concat([utf8.utf8(points) for points in literals])
     return nfa.concat([edge] * inside[0] + [body] + [edge] * inside[1])
 

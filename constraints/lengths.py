@@ -11,12 +11,11 @@ from __future__ import annotations
 
 import re
 from functools import lru_cache
-from re import _constants  # type: ignore[attr-defined]
 from typing import Literal
 
 from ..errors import UnsupportedConstraint
 from . import dfa, nfa, utf8
-from .characters import characters
+from .characters import characters, constants
 from .constraint import Constraint
 from .nfa import Nfa
 
@@ -61,7 +60,7 @@ def ends_as_sentence() -> Constraint:
 @lru_cache(maxsize=1)
 def words() -> tuple[Nfa, Nfa, Nfa, Nfa]:
     """(white space, word, final word, word that is not final); no automaton reads the empty text."""
-    blank = characters((_constants.IN, ((_constants.CATEGORY, _constants.CATEGORY_SPACE),)), re.UNICODE)
+    blank = characters((constants.IN, ((constants.CATEGORY, constants.CATEGORY_SPACE),)), re.UNICODE)
     visible = utf8.utf8(utf8.negate(blank))
     word = dfa.minimize(nfa.plus(visible))
     end, closer = (utf8.utf8(utf8.normalize((ord(c), ord(c)) for c in marks)) for marks in (ENDS, CLOSERS))

@@ -16,26 +16,25 @@ import re
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from re import _constants, _parser  # type: ignore[attr-defined]
 from typing import Any, NamedTuple
 
 from ..errors import UnsupportedConstraint
 from . import anchors, dfa, lookaround, nfa, utf8
-from .characters import Item, characters
+from .characters import Item, characters, constants, parser
 from .constraint import Constraint
 from .lookaround import Look
 from .nfa import Nfa
 from .properties import rewritten
 from .utf8 import Alphabet
 
-CHARACTER = (_constants.LITERAL, _constants.NOT_LITERAL, _constants.IN, _constants.ANY)
-REPEAT = (_constants.MAX_REPEAT, _constants.MIN_REPEAT)
-LOOK_AHEAD = (_constants.ASSERT, _constants.ASSERT_NOT)
+CHARACTER = (constants.LITERAL, constants.NOT_LITERAL, constants.IN, constants.ANY)
+REPEAT = (constants.MAX_REPEAT, constants.MIN_REPEAT)
+LOOK_AHEAD = (constants.ASSERT, constants.ASSERT_NOT)
 REFUSED = {
-    _constants.GROUPREF: ("back-references", r"\\[1-9]|\(\?P="),
-    _constants.GROUPREF_EXISTS: ("conditional groups", r"\(\?\("),
-    _constants.ATOMIC_GROUP: ("atomic groups of more than one character or choice", r"\(\?>"),
-    _constants.POSSESSIVE_REPEAT: ("possessive repeats of more than one character", r"[*+?}]\+"),
+    constants.GROUPREF: ("back-references", r"\\[1-9]|\(\?P="),
+    constants.GROUPREF_EXISTS: ("conditional groups", r"\(\?\("),
+    constants.ATOMIC_GROUP: ("atomic groups of more than one character or choice", r"\(\?>"),
+    constants.POSSESSIVE_REPEAT: ("possessive repeats of more than one character", r"[*+?}]\+"),
 }
 FOREIGN = {
     "recursion": r"\(\?(?:R|[+-]?\d+|&\w+|P>\w+)\)",
@@ -84,7 +83,7 @@ def parse(pattern: str, flags: int) -> Any:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", FutureWarning)  # about set notation that future versions may read
         try:
-            return _parser.parse(pattern, flags)
+            return parser.parse(pattern, flags)
         except re.error as error:
             first = error
         except RecursionError:
@@ -97,7 +96,7 @@ def parse(pattern: str, flags: int) -> Any:
                     f"{what} in {pattern!r} cannot be compiled", path=f"position {found.start()}"
                 )
         with suppress(re.error):
-            return _parser.parse(rewritten(pattern), flags)
+            return parser.parse(rewritten(pattern), flags)
     raise UnsupportedConstraint(
         f"{pattern!r} is not a regular expression: {first.msg}", path=f"position {first.pos}"
     )
@@ -133,10 +132,10 @@ class Builder(NamedTuple):
         operation, argument = items[later]
         if operation in LOOK_AHEAD:
             rest = self.look_ahead(operation, argument, flags, rest)
-        elif operation is _constants.SUBPATTERN:
+        elif operation is constants.SUBPATTERN:
             _, added, removed, inner = argument
             rest = self.sequence(list(inner), (flags | added) & ~removed, rest)
-        elif operation is _constants.BRANCH:
+        elif operation is constants.BRANCH:
             rest = nfa.union([self.sequence(list(branch), flags, rest) for branch in argument[1]])
         else:
             low, _, inner = argument
@@ -149,7 +148,7 @@ class Builder(NamedTuple):
         every = nfa.star(self.alphabet(utf8.EVERY))
         match = self.sequence(list(argument[1]), flags, every)
         match = anchors.resolve(match, self.alphabet, middle=self.pattern)
-        if operation is _constants.ASSERT_NOT:
+        if operation is constants.ASSERT_NOT:
             match = dfa.difference(every, match)
         return dfa.intersect(rest, anchors.transparent(match))
 
@@ -158,7 +157,7 @@ class Builder(NamedTuple):
         direction, inner = argument
         within = Builder(self.pattern, self.alphabet, self.dollar_is_end, [], self.marks)
         inside = nfa.concat(within.plain(list(inner), flags))
-        negative = operation is _constants.ASSERT_NOT
+        negative = operation is constants.ASSERT_NOT
         mark = next(self.marks, None)
         if mark is None:
             raise self.refused("more than four look-behinds or look-aheads under repeats", r"\(\?<?[=!]")
@@ -178,26 +177,26 @@ class Builder(NamedTuple):
         operation, argument = items[0]
         if len(items) > 1:
             raise self.refused(*REFUSED[refusal])
-        if operation is _constants.SUBPATTERN:
+        if operation is constants.SUBPATTERN:
             _, added, removed, inner = argument
             return self.committed(list(inner), (flags | added) & ~removed, refusal)
-        if operation is _constants.ATOMIC_GROUP:
+        if operation is constants.ATOMIC_GROUP:
             return self.committed(list(argument), flags, refusal)
-        if operation is _constants.BRANCH:
+        if operation is constants.BRANCH:
             *first, last = (list(branch) for branch in argument[1])
             parts, before = [], list[Nfa]()
             for branch in first:
                 parts.append(nfa.concat([*before, *self.committed(branch, flags, refusal)]))
-                before.append(self.look(_constants.ASSERT_NOT, (1, branch), flags))
+                before.append(self.look(constants.ASSERT_NOT, (1, branch), flags))
             return [nfa.union([*parts, nfa.concat([*before, *self.committed(last, flags, refusal)])])]
-        if operation not in (*REPEAT, _constants.POSSESSIVE_REPEAT) or not one_character(argument[2]):
+        if operation not in (*REPEAT, constants.POSSESSIVE_REPEAT) or not one_character(argument[2]):
             raise self.refused(*REFUSED[refusal])
         low, high, inner = argument
         one = nfa.concat(self.plain(list(inner), flags))
-        if operation is _constants.MIN_REPEAT:
+        if operation is constants.MIN_REPEAT:
             return [nfa.repeat(one, int(low), int(low))]
-        end = self.look(_constants.ASSERT_NOT, (1, inner), flags)
-        if high == _constants.MAXREPEAT:
+        end = self.look(constants.ASSERT_NOT, (1, inner), flags)
+        if high == constants.MAXREPEAT:
             return [nfa.repeat(one, int(low), None), end]
         full = nfa.repeat(one, int(high), int(high))
         return [nfa.union([nfa.concat([nfa.repeat(one, int(low), int(high)), end]), full])]
@@ -210,21 +209,21 @@ class Builder(NamedTuple):
                 parts.append(self.alphabet(characters((operation, argument), flags & SET_FLAGS)))
             elif operation in REPEAT:
                 low, high, inner = argument
-                bound = None if high == _constants.MAXREPEAT else int(high)
+                bound = None if high == constants.MAXREPEAT else int(high)
                 parts.append(nfa.repeat(nfa.concat(self.plain(list(inner), flags)), int(low), bound))
-            elif operation is _constants.SUBPATTERN:
+            elif operation is constants.SUBPATTERN:
                 _, added, removed, inner = argument
                 parts.extend(self.plain(list(inner), (flags | added) & ~removed))
-            elif operation is _constants.BRANCH:
+            elif operation is constants.BRANCH:
                 parts.append(nfa.union([nfa.concat(self.plain(list(b), flags)) for b in argument[1]]))
-            elif operation is _constants.AT:
+            elif operation is constants.AT:
                 parts.append(anchors.mark(argument, flags, self.dollar_is_end))
             elif operation in LOOK_AHEAD:
                 parts.append(self.look(operation, argument, flags))
-            elif operation in (_constants.ATOMIC_GROUP, _constants.POSSESSIVE_REPEAT):
-                inside = argument if operation is _constants.ATOMIC_GROUP else [(operation, argument)]
+            elif operation in (constants.ATOMIC_GROUP, constants.POSSESSIVE_REPEAT):
+                inside = argument if operation is constants.ATOMIC_GROUP else [(operation, argument)]
                 parts.extend(self.committed(list(inside), flags, operation))
-            elif operation is _constants.FAILURE:
+            elif operation is constants.FAILURE:
                 parts.append(nfa.empty())
             else:
                 raise self.refused(*REFUSED.get(operation, (str(operation), "")))
@@ -247,9 +246,9 @@ def meets_the_rest(item: Item) -> bool:
         return bool(argument[0] > 0) and all(map(looks_ahead_only, argument[1]))
     if operation in REPEAT:
         return bool(argument[1] == 1) and any(map(meets_the_rest, argument[2]))
-    if operation is _constants.SUBPATTERN:
+    if operation is constants.SUBPATTERN:
         return any(map(meets_the_rest, argument[3]))
-    if operation is _constants.BRANCH:
+    if operation is constants.BRANCH:
         return any(meets_the_rest(inner) for branch in argument[1] for inner in branch)
     return False
 
@@ -257,23 +256,23 @@ def meets_the_rest(item: Item) -> bool:
 def looks_ahead_only(item: Item) -> bool:
     """Whether nothing in the item asks what came before."""
     operation, argument = item
-    if operation is _constants.AT:
-        return argument in (_constants.AT_END, _constants.AT_END_STRING)
+    if operation is constants.AT:
+        return argument in (constants.AT_END, constants.AT_END_STRING)
     if operation in LOOK_AHEAD:
         return meets_the_rest(item)
     if operation in REPEAT:
         return all(map(looks_ahead_only, argument[2])) and (
             argument[1] == 1 or not any(map(meets_the_rest, argument[2]))
         )
-    if operation is _constants.SUBPATTERN:
+    if operation is constants.SUBPATTERN:
         return all(map(looks_ahead_only, argument[3]))
-    if operation is _constants.BRANCH:
+    if operation is constants.BRANCH:
         return all(looks_ahead_only(inner) for branch in argument[1] for inner in branch)
-    return operation in CHARACTER or operation is _constants.FAILURE
+    return operation in CHARACTER or operation is constants.FAILURE
 
 
 def one_character(items: Sequence[Item]) -> bool:
     """Whether the items read exactly one character."""
-    if len(items) == 1 and items[0][0] is _constants.SUBPATTERN:
+    if len(items) == 1 and items[0][0] is constants.SUBPATTERN:
         return one_character(items[0][1][3])
     return len(items) == 1 and items[0][0] in CHARACTER
