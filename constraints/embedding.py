@@ -81,6 +81,10 @@ class Embedding:
         self.cell, self.local = np.full(n, -1), np.zeros(n, np.int64)
         self.next, self.depth = np.full(n, -1), np.zeros(n, np.int64)
         self.pure = np.zeros(n, bool)
+        self.inner: list[
+            Int[ndarray, "local between"]
+        ] = []  # of each cell: local states after each state ...
+        self.place = np.zeros(n, np.int64)  # ... between two letters, which has this place
         self.exceptions: dict[int, list[int]] = {}
         self._plain: set[int] = set()
         # the target that takes most bytes, continuation bytes not counted
@@ -188,6 +192,8 @@ class Embedding:
         right = (~differs[:, cell.begins]).sum(1)
         good = 2 * right >= cell.begins.sum()
         self._record(index, state[good], onward[good], 0)
+        self.place[state[good]] = np.arange(int(good.sum()))
+        self.inner.append(np.full((cell.size, int(good.sum())), -1))
         self.pure[state[good]] = ~differs[good][:, cell.begins].any(1)
         exceptions: dict[int, list[int]] = {s: [] for s in state[good].tolist()}
         at, byte_ = np.nonzero(differs[good])
@@ -198,6 +204,7 @@ class Embedding:
             inside = inner[q]
             assert inside is not None
             keep = good & valid[q] & (inside >= 0)
+            self.inner[index][q] = np.where(keep, inside, -1)[good]
             keep[keep] &= self.cell[inside[keep]] < 0
             self._record(index, inside[keep], onward[keep], q)
         self._count(index)

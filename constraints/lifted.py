@@ -16,14 +16,14 @@ from jaxtyping import Bool, Int
 from numpy import ndarray
 
 from ..circuits.automaton import NEVER, Automaton
-from ..errors import TooManyStates
 from ..layers import Incidence
 from ..layers.operator import TensorMap
+from .arrays import spans, unique_rows
 from .nfa import Nfa
 from .tokenizers import Vocabulary
 from .walk import Row, Walk
+from .written import Table, write_out
 
-MAX_TRANSITIONS = 50_000_000
 WRITTEN = {
     "initial",
     "left",
@@ -40,12 +40,16 @@ MAX_ROWS = 4096  # rows kept
 
 def all_reachable(nfa: Nfa, vocab: Vocabulary) -> bool:
     """Whether tokens of one byte alone reach every state and acceptance from it."""
-    single = np.zeros(256, bool)
-    trie = vocab.trie
-    level = slice(trie.bounds[1], trie.bounds[2]) if len(trie.bounds) > 2 else slice(0, 0)
-    single[trie.byte[level][trie.own[level] > 0]] = True
-    count = np.concatenate([[0], np.cumsum(single)])
+    count = np.concatenate([[0], np.cumsum(single_bytes(vocab))])
     return bool((count[nfa.edges[:, 2] + 1] > count[nfa.edges[:, 1]]).all())
+
+
+def single_bytes(vocab: Vocabulary) -> Bool[ndarray, " 256"]:
+    """The bytes that are tokens by themselves."""
+    trie, single = vocab.trie, np.zeros(256, bool)
+    level = slice(1, trie.bounds[2] if len(trie.bounds) > 2 else 1)
+    single[trie.byte[level][trie.own[level] > 0]] = True
+    return single
 
 
 class Lifted(Automaton):
@@ -142,72 +146,85 @@ class Lifted(Automaton):
         return found
 
     @cached_property
-    def distance_bounds(self) -> Int[ndarray, " states"]:
-        """Tokens to acceptance, each a piece of a shortest text: by what is taken from it greedily."""
-        return self._shortest_texts()
+    def most_tokens(self) -> int:
+        """The bytes of the longest of the shortest texts, each a token, and EOS where it must be there."""
+        return int(self._shortest[0].max())
 
     @cached_property
-    def most_tokens(self) -> int:
-        return int(self.distance_bounds.max())
-
-    def _shortest_texts(self) -> Int[ndarray, " states"]:
-        """For each state the bytes of a shortest accepted text, and EOS where it must be there."""
+    def _shortest(self) -> tuple[Int[ndarray, " states"], Int[ndarray, " states"], Int[ndarray, " states"]]:
+        """(bytes to acceptance, the byte after each state on one shortest way, the state after it)."""
         dfa, n = self.walk.dfa, self.nfa.num_states
-        out = np.full(n + 1, NEVER)
-        out[self.sink] = 0
-        reached = np.array(sorted(self._ends), np.int64)
+        out, byte, onward = np.full(n + 1, NEVER), np.zeros(n, np.int64), np.full(n, n)
+        single = single_bytes(self.vocab)
+        least = np.minimum.accumulate(np.where(single, np.arange(256), 256)[::-1])[::-1]  # from each byte on
         order = np.argsort(dfa.target, kind="stable")
-        before = dfa.source[order]
         pointer = np.searchsorted(dfa.target[order], np.arange(n + 1))
-        distance = int(self.require_eos)
-        out[reached] = distance
+        reached, distance = np.array(sorted(self._ends), np.int64), int(self.require_eos)
+        out[self.sink], out[reached] = 0, distance
         while len(reached):
             distance += 1
-            count = pointer[reached + 1] - pointer[reached]
-            at = np.repeat(pointer[reached] - (np.cumsum(count) - count), count) + np.arange(int(count.sum()))
-            reached = np.unique(before[at])
-            reached = reached[out[reached] == NEVER]
+            edge = order[spans(pointer[reached], pointer[reached + 1] - pointer[reached])]
+            edge = edge[out[dfa.source[edge]] == NEVER]
+            reached, first = np.unique(dfa.source[edge], return_index=True)
             out[reached] = distance
-        return out
+            byte[reached], onward[reached] = least[dfa.low[edge[first]]], dfa.target[edge[first]]
+        return out, byte, onward
+
+    @cached_property
+    def distance_bounds(self) -> Int[ndarray, " states"]:
+        """The fewest tokens that one shortest text from each state can be written with, and EOS where it must be there."""
+        length, byte, onward = self._shortest
+        trie, n = self.vocab.trie, self.nfa.num_states
+        ways: list[list[int]] = [[] for _ in range(n)]  # the states after one token on the way
+        start = here = np.arange(n)
+        node = np.zeros(n, np.int64)
+        while len(start):
+            moving = ~np.isin(here, list(self._ends))
+            start, here, node = start[moving], here[moving], node[moving]
+            node, here = trie.child(node, byte[here]), onward[here]
+            start, here, node = start[node >= 0], here[node >= 0], node[node >= 0]
+            ends = trie.own[node] > 0
+            for s, after in zip(start[ends].tolist(), here[ends].tolist(), strict=True):
+                ways[s].append(after)
+        tokens = length.tolist()
+        for s in np.argsort(length[:n], kind="stable").tolist():
+            if s not in self._ends:
+                tokens[s] = 1 + min(tokens[after] for after in ways[s])
+        return np.array(tokens)
 
     # ------------------------------------------------------------ written out
 
+    @cached_property
+    def _table(self) -> Table:
+        return write_out(self.walk, self._ends)
+
+    @cached_property
+    def distances(self) -> Int[ndarray, " states"]:
+        table, n = self._table, self.nfa.num_states
+        out = np.full(n + 1, NEVER)
+        pairs = unique_rows(np.column_stack([table.target, table.source]))  # by target
+        pointer = np.searchsorted(pairs[:, 0], np.arange(n + 2))
+        reached, distance = np.array(self.accept_states), 0
+        out[reached] = 0
+        while len(reached):
+            distance += 1
+            before = pairs[spans(pointer[reached], pointer[reached + 1] - pointer[reached]), 1]
+            reached = np.unique(before[out[before] == NEVER])
+            out[reached] = distance
+        return out
+
     def _write_out(self) -> None:
-        sources, classes, targets = [], [], []
-        names: dict[bytes, int] = {}
-        sets: list[Int[ndarray, " some"]] = []
-        total = 0
-        for state in range(self.num_states):
-            for target, pieces in self.edges_from(state):
-                for tokens in pieces:
-                    key = tokens.tobytes()
-                    if key not in names:
-                        names[key] = len(sets)
-                        sets.append(tokens)
-                    sources.append(state)
-                    classes.append(names[key])
-                    targets.append(target)
-            if len(sources) > MAX_TRANSITIONS:
-                raise TooManyStates(limit=MAX_TRANSITIONS)
-        total = sum(map(len, sets))
+        table, order = self._table, self.vocab.trie.order
+        sets = [order[ranks] for ranks in table.sets] + [np.array([self.eos_token_id])]
         row = np.repeat(np.arange(len(sets)), [len(s) for s in sets])
-        token = np.concatenate(sets) if total else np.empty(0, np.int64)
-        tokens_of = Incidence(
-            torch.from_numpy(row), torch.from_numpy(token), (max(1, len(sets)), self.vocab_size)
+        tokens = Incidence(
+            torch.from_numpy(row), torch.from_numpy(np.concatenate(sets)), (len(sets), self.vocab_size)
         )
-        rows = np.column_stack([sources, classes, targets])
-        kept = self._steps
+        rows = np.column_stack([table.source, table.klass, table.target])
+        starts, accepts = self.start_states, self.accept_states
         Automaton.__init__(
-            self,
-            rows,
-            tokens_of,
-            self.start_states,
-            self.accept_states,
-            self.num_states,
-            self.eos_token_id,
-            trusted=True,
+            self, rows, tokens, starts, accepts, self.num_states, self.eos_token_id, trusted=True
         )
-        self._steps = kept
 
     def map(self, fn: TensorMap) -> Automaton:
         self.labels  # noqa: B018  written out

@@ -106,6 +106,16 @@ class Trie:
             self._children[node] = found
         return found
 
+    @cached_property
+    def _key(self) -> Int[ndarray, " node-1"]:
+        return self.parent[1:] * 256 + self.byte[1:]
+
+    def child(self, node: Int[ndarray, " n"], byte: Int[ndarray, " n"]) -> Int[ndarray, " n"]:
+        """The child of each node by its byte, −1 for none."""
+        want = node * 256 + byte
+        at = np.minimum(np.searchsorted(self._key, want), max(0, len(self._key) - 1))
+        return np.where(self._key[at] == want, at + 1, -1) if len(self._key) else np.full(len(node), -1)
+
     def ends(self, node: int) -> tuple[int, int]:
         """The ranks of the tokens that end at a node."""
         low = int(self.low[node])

@@ -47,6 +47,9 @@ class Walk:
         self.trie, self.cells = cells.trie, cells
         self.dfa = Dfa(nfa)
         self.embedding = Embedding(self.dfa, cells)
+        self._left: dict[
+            tuple[View, tuple[tuple[int, int], ...], int, int], list[tuple[int, Int[ndarray, " token"]]]
+        ] = {}
         self._exits: dict[tuple[int, Cell], tuple[tuple[int, int], ...]] = {}
 
     def row(self, state: int) -> Row:
@@ -158,16 +161,24 @@ class Walk:
         without: list[Range],
     ) -> None:
         """The tokens that leave the letters after ``low`` to ``high`` of them."""
-        children = view.suffixes
-        stack = [(children[0][byte], target) for byte, target in exits if byte in children[0]]
-        while stack:
-            suffix, state = stack.pop()
-            ranks = outside(view.at(suffix, low, high), without)
-            if len(ranks):
-                row.sets.append((state, ranks))
-            if children[suffix]:
-                moves = self.dfa.moves(state)
-                stack += [(child, moves[b]) for b, child in children[suffix].items() if b in moves]
+        key = (view, exits, low, high)
+        found = self._left.get(key)
+        if found is None:
+            found, children = [], view.suffixes
+            stack = [(children[0][byte], target) for byte, target in exits if byte in children[0]]
+            while stack:
+                suffix, state = stack.pop()
+                ranks = view.at(suffix, low, high)
+                if len(ranks):
+                    found.append((state, ranks))
+                if children[suffix]:
+                    moves = self.dfa.moves(state)
+                    stack += [(child, moves[b]) for b, child in children[suffix].items() if b in moves]
+            self._left[key] = found
+        for state, ranks in found:
+            kept = outside(ranks, without) if without else ranks
+            if len(kept):
+                row.sets.append((state, kept))
 
     def _sweep(self, row: Row, nodes: Int[ndarray, " n"], state: Int[ndarray, " n"]) -> None:
         """All tokens at and below nodes that are reached in given states, all at the same time."""

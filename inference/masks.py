@@ -76,8 +76,8 @@ class MaskQuery(NextToken):
     def _infeasible(self, given: Int[Tensor, " batch"]) -> int | None:
         fa = self.automaton
         if self._betas is None and len(given):
-            bound = int(fa.distance_bounds[fa.start_states].min())
-            if bound < NEVER and (self.horizon is None or int(given.min()) >= bound):
+            left = NEVER - 1 if self.horizon is None else int(given.min())
+            if left >= fa.most_tokens or left >= int(fa.distance_bounds[fa.start_states].min()):
                 return None
         return super()._infeasible(given)
 
