@@ -11,7 +11,7 @@ checked as nodes are added; smoothness and decomposability by :mod:`tractile.cir
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 
 import networkx as nx
 from torch import Tensor
@@ -136,6 +136,21 @@ class Circuit(Described):
             if id(layer) not in mapped:
                 mapped[id(layer)] = fn(layer)
             out.graph.nodes[node]["layer"] = mapped[id(layer)]
+        return out
+
+    def relabel(self, variables: Mapping[int, int]) -> Circuit:
+        """The same circuit over other variables: ``{old: new}``, those not named keep theirs; layers are shared.
+
+        Raises :class:`CircuitError` for a variable that is not there and where two would become one.
+        """
+        new = {v: variables.get(v, v) for v in self.variables}
+        if set(variables) - set(new) or len(set(new.values())) < len(new):
+            raise CircuitError(
+                f"relabel: {dict(variables)} must give distinct variables to some of {list(self.variables)}"
+            )
+        out = self.map_layers(lambda layer: layer)
+        for node in out.graph:
+            out.graph.nodes[node]["scope"] = frozenset(variables.get(v, v) for v in self.scope(node))
         return out
 
     def parameters(self) -> list[Tensor]:

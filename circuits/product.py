@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from typing import TypeVar
 
 import networkx as nx
@@ -14,6 +15,8 @@ from .properties import check_decomposable, check_smooth
 from .rewrite import Factor, copy_node, kron, read_product, write_product
 
 Model = TypeVar("Model", Chain, Circuit)
+Pair = tuple[int, int]
+Steps = Generator[Pair, int | None, int]  # asks for products of other pairs, and returns that of its own
 
 
 def multiply(a: Model, b: Model) -> Model:
@@ -55,11 +58,24 @@ class _Product:
         self.copies: dict[int, dict[int, int]] = {id(a): {}, id(b): {}}
 
     def node(self, i: int, j: int) -> int:
-        if (i, j) not in self.done:
-            self.done[i, j] = self._node(i, j)
-        return self.done[i, j]
+        """The product of two nodes. What is asked for on the way waits on a stack of its own: chains are deep."""
+        waiting: list[tuple[Pair, Steps]] = []
+        pair = (i, j)
+        while True:
+            result = self.done.get(pair)
+            if result is None:
+                waiting.append((pair, self._node(*pair)))
+            while waiting:
+                try:
+                    pair = waiting[-1][1].send(result)
+                    break
+                except StopIteration as stop:
+                    result = self.done[waiting.pop()[0]] = stop.value
+            else:
+                assert result is not None
+                return result
 
-    def _node(self, i: int, j: int) -> int:
+    def _node(self, i: int, j: int) -> Steps:
         a, b = self.a, self.b
         x, y = a.layer(i), b.layer(j)
         if isinstance(x, InputLayer) and isinstance(y, InputLayer) and a.scope(i) == b.scope(j):
@@ -68,19 +84,19 @@ class _Product:
             (variable,) = a.scope(i)
             return self.out.input(x.times(y), variable)
         if isinstance(x, Sum) or isinstance(y, Sum):
-            return self._sums(i, j)
-        return self._products(i, j)
+            return (yield from self._sums(i, j))
+        return (yield from self._products(i, j))
 
-    def _sums(self, i: int, j: int) -> int:
+    def _sums(self, i: int, j: int) -> Steps:
         """(Σ_k L_k x_k) ⊗ (Σ_l M_l y_l) = Σ_kl (L_k ⊗ M_l)(x_k ⊗ y_l); a node that is no sum is a sum of itself."""
-        terms = [
-            (Kron(op_a, op_b), self.node(child_a, child_b))
-            for op_a, child_a in _terms(self.a, i)
-            for op_b, child_b in _terms(self.b, j)
-        ]
-        return self.out.sum(Sum(*(op for op, _ in terms)), *(child for _, child in terms))
+        operators, children = list[Operator](), list[int]()
+        for op_a, child_a in _terms(self.a, i):
+            for op_b, child_b in _terms(self.b, j):
+                operators.append(Kron(op_a, op_b))
+                children.append((yield child_a, child_b))
+        return self.out.sum(Sum(*operators), *children)
 
-    def _products(self, i: int, j: int) -> int:
+    def _products(self, i: int, j: int) -> Steps:
         """Π_k x_k ⊗ Π_m y_m, factors over the same variables paired; where one side splits finer, its factors are nested."""
         (left, rows), (right, cols) = read_product(self.a, i), read_product(self.b, j)
         while True:
@@ -102,7 +118,7 @@ class _Product:
         for ours, theirs in groups:
             if ours and theirs:
                 (k, labels_a), (m, labels_b) = _nest(self.a, ours), _nest(self.b, theirs)
-                factors.append((self.node(k, m), labels_a + labels_b))
+                factors.append(((yield k, m), labels_a + labels_b))
             else:  # a constant that the other side has no match for
                 circuit, ((node, labels),) = (self.a, ours) if ours else (self.b, theirs)
                 factors.append((self._copy(circuit, node), labels))

@@ -67,13 +67,18 @@ def regions(
     join: Join = cp_join,
 ) -> Circuit:
     """A circuit over a tree of regions: ``num_units`` units for each region, ``num_inputs`` for each variable."""
-    circuit = Circuit()
-
-    def grow(part: Region) -> int:
+    circuit, nodes = Circuit(), list[int]()
+    steps: list[tuple[Region, bool]] = [
+        (region, False)
+    ]  # a region waits on the stack until its parts are done
+    while steps:
+        part, done = steps.pop()
         if isinstance(part, int):
-            return circuit.input(inputs(part, num_inputs or num_units), part)
-        return join(circuit, [grow(child) for child in part], num_units, weights)
-
-    top = grow(region)
+            nodes.append(circuit.input(inputs(part, num_inputs or num_units), part))
+        elif done:
+            nodes[-len(part) :] = [join(circuit, nodes[-len(part) :], num_units, weights)]
+        else:
+            steps += [(part, True), *((child, False) for child in reversed(part))]
+    (top,) = nodes
     circuit.sum(Sum(Dense(weights(1, circuit.unit_dims(top)[0]))), top)
     return circuit
