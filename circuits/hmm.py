@@ -16,6 +16,7 @@ from torch import Tensor
 from ..errors import FormatError, ShapeError
 from ..layers import Categorical, Dense, Identity, Monarch, Operator
 from ..layers.operator import TensorMap
+from ..layers.visible import certain
 from .chain import Chain
 
 FORMAT = "tractile-hmm-1"
@@ -175,7 +176,7 @@ def _renormalise(weight: Tensor) -> Tensor:
 def _check_distribution(what: str, weight: Tensor) -> None:
     tolerance = max(1e-6, 8 * weight.shape[-1] ** 0.5 * torch.finfo(weight.dtype).eps)
     values = weight.detach()
-    if not bool((values >= 0).all()) or not bool(((values.sum(-1) - 1).abs() <= tolerance).all()):
+    if certain((values < 0) | values.isnan()) or certain((values.sum(-1) - 1).abs() > tolerance):
         raise ShapeError(
             f"HMM: {what} must hold non-negative rows that sum to one (is it in log space, or not normalised?)"
         )

@@ -12,19 +12,12 @@ Labels = Sequence[int]
 
 
 def einsum(a: Tensor, a_labels: Labels, b: Tensor, b_labels: Labels, out: Labels) -> Tensor:
-    """torch.einsum with dtype promotion, and a bare matmul where that is what it is."""
+    """torch.einsum with dtype promotion, and a bare product where one matrix is applied along one axis."""
+    if (axis := applied(a_labels, b_labels, out)) is not None:
+        return along(a if a_labels[1] == b_labels[axis] else a.T, b, axis)
     if a.dtype != b.dtype:
         dtype = torch.promote_types(a.dtype, b.dtype)
         a, b = a.to(dtype), b.to(dtype)
-    if (
-        len(a_labels) == len(b_labels) == len(out) == 2
-        and out[1] == b_labels[1]
-        and a_labels[0] != a_labels[1]
-    ):
-        if a_labels == [out[0], b_labels[0]] and out[0] != out[1]:
-            return (b.T @ a.T).T  # the batch's rows stay together in memory
-        if a_labels == [b_labels[0], out[0]] and out[0] != out[1]:
-            return (b.T @ a).T
     names = {label: i for i, label in enumerate(dict.fromkeys([*a_labels, *b_labels, *out]))}
     operands: list[Any] = [
         a,
@@ -34,6 +27,30 @@ def einsum(a: Tensor, a_labels: Labels, b: Tensor, b_labels: Labels, out: Labels
         [names[i] for i in out],
     ]
     return torch.einsum(*operands)
+
+
+def applied(a: Labels, b: Labels, out: Labels) -> int | None:
+    """The axis of b along which a matrix a is applied; None where the contraction is another one."""
+    if len(a) != 2 or len(b) != len(out) or a[0] == a[1]:
+        return None
+    for row, col in ((a[0], a[1]), (a[1], a[0])):
+        if col in b and row not in b:
+            axis = b.index(col)
+            if out[axis] == row and all(
+                x == y or i == axis for i, (x, y) in enumerate(zip(b, out, strict=True))
+            ):
+                return axis
+    return None
+
+
+def along(matrix: Tensor, x: Tensor, axis: int) -> Tensor:
+    """matrix · x along ``axis``. The rows of a batch (the last axis) of vectors stay together in memory."""
+    if matrix.dtype != x.dtype:
+        dtype = torch.promote_types(matrix.dtype, x.dtype)
+        matrix, x = matrix.to(dtype), x.to(dtype)
+    rows = x.movedim(axis, -1)
+    product = rows.reshape(-1, rows.shape[-1]) @ matrix.T
+    return product.view(*rows.shape[:-1], matrix.shape[0]).movedim(-1, axis)
 
 
 def unflatten(x: Tensor, axis: int, dims: Sequence[int]) -> Tensor:

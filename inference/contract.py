@@ -23,7 +23,8 @@ from torch import Tensor
 from ..layers.gaussian import Continuous
 from ..layers.inner import regroup
 from ..layers.input import InputLayer
-from ..layers.operator import Dense, Equal, Factor, Identity, Operator, Structured
+from ..layers.operator import Dense, Equal, Factor, Identity, Kron, Leaf, Operator, Structured
+from ..layers.visible import hidden
 from .plan import Labels, plan
 from .semiring import Semiring
 
@@ -88,6 +89,54 @@ def _pair(
     return semiring.einsum(x, list(x_labels), y, list(y_labels), list(out)), out
 
 
+def _each_axis(semiring: Semiring[Any], leaves: Sequence[Leaf], x: Any) -> Any:
+    """(M_0 ⊗ M_1 ⊗ …)·x, one axis after the other; those that make x smaller come first."""
+    labels = list(range(semiring.ndim(x)))
+    for axis, leaf in sorted(enumerate(leaves), key=lambda item: item[1].shape[0] / item[1].shape[1]):
+        if isinstance(leaf, Structured):
+            x = leaf.apply(semiring, x, axis)
+        elif isinstance(leaf, Dense):
+            out = [len(labels) if i == axis else i for i in labels]
+            x = semiring.einsum(semiring.lift(leaf.weight), [len(labels), axis], x, labels, out)
+    return x
+
+
+def apply_many(
+    semiring: Semiring[Any], operators: Sequence[Operator], x: Any, *, transposed: bool = False
+) -> Any:
+    """M_f·x_f (or M_fᵀ·x_f) for operators of one shape and messages (fold, *col_dims, batch): (fold, *row_dims, batch)."""
+    first = operators[0].T if transposed else operators[0]
+    if isinstance(first, Identity):
+        return x
+    fold, *dims, batch = semiring.shape(x)
+    if isinstance(first, Dense) and any(op is not operators[0] for op in operators):
+        weight = torch.stack([op.weight for op in operators if isinstance(op, Dense)])
+        for axis, count in enumerate(regroup(tuple(dims), first.col_dims) or ()):
+            x = semiring.merge(x, axis + 1, count) if count > 1 else x
+        labels = [0, 2, 1] if transposed else [0, 1, 2]
+        return semiring.einsum(semiring.lift(weight), labels, x, [0, 2, 3], [0, 1, 3])
+    if fold == 1:
+        y = apply(semiring, first, semiring.merge(x, 0, 2))
+        return semiring.split(y, 0, (1, semiring.shape(y)[0]))
+    last = len(dims) + 1  # one operator for all: the fold is more batch
+    x = semiring.merge(semiring.permute(x, [*range(1, last), 0, last]), last - 1, 2)
+    y = apply(semiring, first, x)
+    last = semiring.ndim(y) - 1
+    return semiring.permute(semiring.split(y, last, (fold, batch)), [last, *range(last), last + 1])
+
+
+def ungroup(
+    semiring: Semiring[Any], x: Any, dims: tuple[int, ...], grouped: tuple[int, ...], first: int
+) -> Any:
+    """A message with the axes ``grouped``, from axis ``first`` on, written with the axes ``dims``."""
+    counts, at = regroup(dims, grouped) or [], 0
+    for count in counts:
+        if count > 1:
+            x = semiring.split(x, first + at, dims[at : at + count])
+        at += count
+    return x
+
+
 def _lifted(semiring: Semiring[Any], factors: Sequence[Factor]) -> list[tuple[Any, Labels]]:
     return [(semiring.lift(x) if isinstance(x, Tensor) else x, labels) for x, labels in factors]
 
@@ -104,6 +153,9 @@ def apply(semiring: Semiring[Any], op: Operator, x: Any) -> Any:
         return op.apply(semiring, x, 0)
     if isinstance(op, Dense):
         return semiring.einsum(semiring.lift(op.weight), [0, 1], x, [1, 2], [0, 2])
+    leaves = op.leaves() if isinstance(op, Kron) else []
+    if leaves and all(isinstance(leaf, Dense | Identity | Structured) for leaf in leaves):
+        return _each_axis(semiring, leaves, x)
     r, c = len(op.row_dims), len(op.col_dims)
     row, col, batch = tuple(range(r)), tuple(range(r, r + c)), r + c
     return contract(semiring, [*_lifted(semiring, op.factors(row, col)), (x, (*col, batch))], (*row, batch))
@@ -131,7 +183,7 @@ def _density(semiring: Semiring[Any], layer: Continuous, values: Float[Tensor, "
     """The densities at these values: (*unit_dims, batch); nan is a marginalised row."""
     missing = values.isnan()
     x = semiring.lift_log(layer.log_density(values.nan_to_num()))
-    if not bool(missing.any()):
+    if not hidden(missing) and not bool(missing.any()):
         return x
     both = semiring.cat([x, total(semiring, layer)])
     rows = torch.arange(len(values), device=values.device)

@@ -21,8 +21,8 @@ from ..circuits.chain import Chain
 from ..circuits.circuit import Circuit
 from ..circuits.rewrite import table
 from ..errors import CircuitError, EvidenceError
-from ..layers import Constant, Continuous, InputLayer, Kronecker, Operator, RowKron, Sum
-from . import messages
+from ..layers import Constant, Continuous, InputLayer, Operator, Product, RowKron, Sum
+from . import messages, sweeps
 from .contract import apply, emit, outer
 from .evidence import Evidence, EvidenceLike
 from .query import Model, log_weights, prepare, total
@@ -110,7 +110,7 @@ def _top_down(
     place: Place,
 ) -> Decoded:
     """A value of every variable for each of ``rows`` (rows of the evidence, repeated at will), and the root's logarithm."""
-    values = messages.upward(circuit, semiring, evidence)
+    values = sweeps.upward(circuit, semiring, evidence)
     if circuit.unit_dims(circuit.root) != (1,) * len(circuit.unit_dims(circuit.root)):
         raise CircuitError(
             f"the root (node {circuit.root}) has units {circuit.unit_dims(circuit.root)}; a query needs one"
@@ -148,8 +148,9 @@ def _top_down(
                 (v,) = circuit.scope(node)
                 here = _input_values(layer, v, unit, evidence, rows[which], choose, place)
                 chosen[v] = chosen.get(v, here.new_zeros(len(rows))).index_put((which,), here)
-        else:
-            for c, part in zip(children, _factors(circuit, node, unit), strict=True):
+        elif isinstance(layer, Product):
+            parts = layer.parts(unit, [circuit.unit_dims(c) for c in children])
+            for c, part in zip(children, parts, strict=True):
                 asked.setdefault(c, []).append((which, part))
     found = torch.stack([chosen[v] for v in sorted(chosen)], 1) if chosen else rows.new_zeros(len(rows), 0)
     return found, root[rows].double()
@@ -164,23 +165,6 @@ def _rows(op: Operator, unit: Int[Tensor, " rows"]) -> Float[Tensor, "rows cols"
     ):
         out = (out[:, :, None] * leaf.matrix()[index].to(out)[:, None, :]).flatten(1)
     return out
-
-
-def _factors(circuit: Circuit, node: int, unit: Tensor) -> list[Tensor]:
-    """The unit of each child of a product that a unit of the product is made of."""
-    layer, dims = circuit.layer(node), [circuit.unit_dims(c) for c in circuit.children(node)]
-    if not isinstance(layer, Kronecker):
-        return [unit] * len(dims)
-    flat = range(sum(map(len, dims)))
-    index = torch.unravel_index(unit, circuit.unit_dims(node))
-    at = [index[i if layer.order is None else layer.order.index(i)] for i in flat]
-    parts = []
-    for d in dims:
-        part = torch.zeros_like(unit)
-        for size in d:
-            part, at = part * size + at[0], at[1:]
-        parts.append(part)
-    return parts
 
 
 def _input_values(
@@ -232,7 +216,7 @@ def _in_order(
     alpha = outer(semiring, chain.initial, evidence.batch)
     for t in variables:
         beta = semiring.gather(betas[t + 1], rows, semiring.ndim(betas[t + 1]) - 1)
-        opened = messages.open_step(chain, semiring, alpha, beta, torch.tensor(t == n - 1))
+        opened = messages.open_step(chain, semiring, alpha, beta, t == n - 1)
         logs = semiring.log(opened).T.expand(evidence.batch, -1)
         continuous = isinstance(layer, Continuous)
         weights = torch.zeros_like(logs) if continuous else log_weights(evidence, t, logs.shape[1])

@@ -18,6 +18,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from ..errors import EvidenceError
+from ..layers.visible import certain, hidden
 
 EvidenceLike = (
     Any  # None | Int[Tensor, "batch n"] | Float[Tensor, "batch n vocab"] | Sequence | Mapping[variable, …]
@@ -74,7 +75,8 @@ def as_evidence(evidence: EvidenceLike, vocab_sizes: Mapping[int, int]) -> Evide
         observed = Evidence(len(rows))
         if not rows.numel():
             return observed
-        if 0 <= int(rows.min()) and int(rows.max()) < min(vocab_sizes.values()):  # one check for all
+        seen = not hidden(rows)
+        if seen and 0 <= int(rows.min()) and int(rows.max()) < min(vocab_sizes.values()):  # one check for all
             observed.tokens = dict(zip(vocab_sizes, rows.T.long().contiguous(), strict=True))
             return observed
         items = dict(zip(vocab_sizes, rows.unbind(1), strict=True))
@@ -133,7 +135,7 @@ def _real(item: Any, variable: int) -> Tensor:
         not isinstance(values, Tensor)
         or values.ndim != 1
         or not values.is_floating_point()
-        or values.isinf().any()
+        or certain(values.isinf())
     ):
         raise EvidenceError(
             f"variable {variable} is continuous: its evidence must be None, a finite number or a (batch,) tensor of floats "
@@ -145,7 +147,7 @@ def _real(item: Any, variable: int) -> Tensor:
 def _whole(values: Float[Tensor, " batch"], variable: int) -> Int[Tensor, " batch"]:
     """A discrete variable's column in a float tensor: whole numbers, nan = marginalised."""
     found = values.nan_to_num(-1)
-    if bool((found != found.round()).any()):
+    if certain(found != found.round()):
         raise EvidenceError(f"variable {variable} is discrete: its values must be whole numbers")
     return found.long()
 
@@ -174,13 +176,13 @@ def _one(item: Any, variable: int, vocab_size: int) -> Tensor:
         if (
             weights.ndim != 2
             or weights.shape[1] != vocab_size
-            or not bool(((weights >= 0) & weights.isfinite()).all())
+            or certain(~((weights >= 0) & weights.isfinite()))
         ):
             raise EvidenceError(
                 f"variable {variable}: weights must be finite, ≥ 0 and of shape (batch, {vocab_size}), not {tuple(item.shape)}"
             )
         return weights.T
-    if item.ndim != 1 or int(item.min()) < -1 or int(item.max()) >= vocab_size:
+    if item.ndim != 1 or certain((item < -1) | (item >= vocab_size)):
         raise EvidenceError(
             f"variable {variable}: observed values must be a (batch,) tensor in 0 … {vocab_size - 1} (or −1: marginalised)"
         )
@@ -190,10 +192,11 @@ def _one(item: Any, variable: int, vocab_size: int) -> Tensor:
 
 def _observe(evidence: Evidence, variable: int, tokens: Tensor, vocab_size: int) -> None:
     missing = tokens < 0
-    if not bool(missing.any()):
-        evidence.tokens[variable] = tokens
-    elif not bool(missing.all()):
-        weights = torch.zeros(vocab_size, len(tokens), device=tokens.device)
-        weights[tokens.clamp(min=0), torch.arange(len(tokens), device=tokens.device)] = 1.0
-        weights[:, missing] = 1.0
-        evidence.weights[variable] = weights
+    if not hidden(missing):
+        if not bool(missing.any()):
+            evidence.tokens[variable] = tokens
+            return
+        if bool(missing.all()):
+            return
+    values = torch.arange(vocab_size, device=tokens.device)
+    evidence.weights[variable] = ((values[:, None] == tokens) | missing).float()

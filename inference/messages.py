@@ -1,6 +1,4 @@
-"""Sweeps: upward and downward over any circuit, forward and backward over a chain.
-
-For a chain, with M(x) = L diag(b(x)) R,
+"""Messages: forward and backward over a chain. With M(x) = L diag(b(x)) R,
 
     forward    α_0 = initial,   α_t = Rᵀ (b(x_t) ∘ Lᵀ α_{t−1})
     backward   β_n = final,     β_{t−1} = L (b(x_t) ∘ R β_t)
@@ -8,9 +6,7 @@ For a chain, with M(x) = L diag(b(x)) R,
 and for any t, root = α_tᵀ β_t. A path ends at its last unit, so R β_n is ``chain.ending``, summed by ordinary arithmetic in
 every semiring (the best path of an HMM does not choose a state after its last token).
 
-For a circuit the upward value of a node is its function of the evidence and the downward value the derivative of the root
-by it; with x_t open, the root as a function of x_t is Bᵀ of the derivative at the inputs over t (for the chain:
-Bᵀ(Lᵀ α_{t−1} ∘ R β_t)).
+With x_t open, the root as a function of x_t is Bᵀ(Lᵀ α_{t−1} ∘ R β_t).
 """
 
 from __future__ import annotations
@@ -23,12 +19,8 @@ from jaxtyping import Bool, Int
 from torch import Tensor
 
 from ..circuits.chain import Chain
-from ..circuits.circuit import Circuit
-from ..circuits.properties import check_decomposable, check_smooth
-from ..errors import CircuitError
-from ..layers import Constant, Continuous, Hadamard, InputLayer, Kronecker, Sum
-from ..layers.inner import regroup
-from .contract import absorb, apply, columns, contract, emit, outer, total, weigh
+from ..layers import Continuous, InputLayer
+from .contract import absorb, apply, columns, contract, outer, total, weigh
 from .evidence import Evidence
 from .semiring import Semiring
 
@@ -56,12 +48,6 @@ class Emission:
         for axis in self._observed(layer, variable):
             x = self.semiring.mul(x, axis)
         return x
-
-    def value(self, layer: InputLayer, variable: int) -> Any:
-        """The layer's value at the variable's evidence: (*unit_dims, batch or 1)."""
-        if variable not in self.evidence.tokens:
-            return self._unobserved(layer, variable)
-        return emit(self.semiring, layer, None, self.evidence.tokens[variable])
 
     def _observed(self, layer: InputLayer, variable: int) -> list[Any]:
         """B[:, tokens] as one value for each unit axis."""
@@ -130,18 +116,20 @@ def backward(chain: Chain, semiring: SR, evidence: Evidence, n: int) -> Iterator
     beta = outer(semiring, chain.final, evidence.batch)
     yield beta
     for t in reversed(range(n)):
-        units = ahead(chain, semiring, beta, torch.tensor(t == n - 1))
+        units = ahead(chain, semiring, beta, t == n - 1)
         beta = apply(semiring, chain.left, emission.times(chain.inputs, t, units))
         yield beta
 
 
-def ahead(chain: Chain, semiring: SR, beta: Any, last: Bool[Tensor, " *batch"]) -> Any:
+def ahead(chain: Chain, semiring: SR, beta: Any, last: bool | Bool[Tensor, " *batch"]) -> Any:
     """R β: what each unit of a step is worth given β after it; where the step is the ``last``, the chain's ending."""
     batch = semiring.shape(beta)[-1]
-    if not bool(last.any()):
+    if isinstance(last, Tensor) and bool(last.all()) == bool(last.any()):
+        last = bool(last.all())
+    if last is False:
         return apply(semiring, chain.right, beta)
     ending = outer(semiring, chain.ending, batch)
-    if bool(last.all()):
+    if last is True:
         return ending
     both = semiring.cat([apply(semiring, chain.right, beta), ending])
     row = torch.arange(batch, device=semiring.device(both))
@@ -155,139 +143,7 @@ def dot(semiring: SR, a: Any, b: Any) -> Any:
     return contract(semiring, [(a, labels), (b, labels)], (last,))
 
 
-def open_step(chain: Chain, semiring: SR, alpha: Any, beta: Any, last: Bool[Tensor, " *batch"]) -> Any:
+def open_step(chain: Chain, semiring: SR, alpha: Any, beta: Any, last: bool | Bool[Tensor, " *batch"]) -> Any:
     """The root as a function of x_t: Bᵀ(Lᵀ α_{t−1} ∘ R β_t), (vocab, batch); ``last``: x_t is the last token."""
     edge = semiring.mul(apply(semiring, chain.left.T, alpha), ahead(chain, semiring, beta, last))
     return absorb(semiring, chain.inputs, edge)
-
-
-def upward(circuit: Circuit, semiring: SR, evidence: Evidence) -> dict[int, Any]:
-    """The value of every node below the root, each (*unit_dims, batch)."""
-    check_smooth(circuit)
-    check_decomposable(circuit)
-    emission, values = Emission(semiring, evidence), dict[int, Any]()
-    for node in circuit.nodes():
-        layer, below = circuit.layer(node), [values[child] for child in circuit.children(node)]
-        if isinstance(layer, Constant):
-            values[node] = emit(semiring, layer, None, torch.zeros(1, dtype=torch.long))
-        elif isinstance(layer, InputLayer):
-            (variable,) = circuit.scope(node)
-            values[node] = emission.value(layer, variable)
-        elif isinstance(layer, Sum):
-            terms = [apply(semiring, op, x) for op, x in zip(layer.operators, below, strict=True)]
-            values[node] = _fold(semiring.add, terms)
-        elif isinstance(layer, Hadamard):
-            values[node] = _fold(semiring.mul, below)
-        elif isinstance(layer, Kronecker):
-            values[node] = _kronecker(semiring, layer, below)
-        else:
-            raise CircuitError(f"node {node}: the engine does not know the layer {layer!r}")
-    return values
-
-
-def _fold(operation: Any, values: list[Any]) -> Any:
-    out = values[0]
-    for value in values[1:]:
-        out = operation(out, value)
-    return out
-
-
-def _axes(semiring: SR, values: list[Any]) -> list[tuple[int, ...]]:
-    """Disjoint labels for the unit axes of each value; label 0 is the batch."""
-    labels, at = [], 1
-    for value in values:
-        k = semiring.ndim(value) - 1
-        labels.append(tuple(range(at, at + k)))
-        at += k
-    return labels
-
-
-def _kronecker(semiring: SR, layer: Kronecker, below: list[Any]) -> Any:
-    axes = _axes(semiring, below)
-    flat = tuple(a for block in axes for a in block)
-    out = flat if layer.order is None else tuple(flat[i] for i in layer.order)
-    below = _same_batch(semiring, below)
-    return contract(semiring, [(x, (*a, 0)) for x, a in zip(below, axes, strict=True)], (*out, 0))
-
-
-def _same_batch(semiring: SR, values: list[Any]) -> list[Any]:
-    """Values whose batch axes have one size (marginalised inputs have one row for all)."""
-    batch = max(semiring.shape(x)[-1] for x in values)
-
-    def widen(x: Any) -> Any:
-        rows = torch.zeros(batch, dtype=torch.long, device=semiring.device(x))
-        return x if semiring.shape(x)[-1] == batch else semiring.gather(x, rows, semiring.ndim(x) - 1)
-
-    return [widen(x) for x in values]
-
-
-def downward(circuit: Circuit, semiring: SR, values: dict[int, Any]) -> dict[int, Any]:
-    """The derivative of the root by every node, each (*unit_dims, batch); ``values`` from :func:`upward`."""
-    root_dims, batch = circuit.unit_dims(circuit.root), semiring.shape(values[circuit.root])[-1]
-    seeds = tuple(torch.ones(d) for d in root_dims)
-    derivatives: dict[int, Any] = {circuit.root: outer(semiring, seeds, batch)}
-
-    def accumulate(node: int, value: Any) -> None:
-        derivatives[node] = semiring.add(derivatives[node], value) if node in derivatives else value
-
-    for node in reversed(list(circuit.nodes())):
-        layer, children = circuit.layer(node), circuit.children(node)
-        if isinstance(layer, Sum):
-            for op, child in zip(layer.operators, children, strict=True):
-                down, dims = apply(semiring, op.T, derivatives[node]), circuit.unit_dims(child)
-                if op.col_dims != dims:
-                    down = _ungroup(semiring, down, dims, op.col_dims)
-                accumulate(child, down)
-        elif isinstance(layer, Hadamard):
-            for i, child in enumerate(children):
-                others = [values[c] for j, c in enumerate(children) if j != i]
-                accumulate(child, _fold(semiring.mul, [derivatives[node], *others]))
-        elif isinstance(layer, Kronecker):
-            below = _same_batch(semiring, [derivatives[node], *(values[c] for c in children)])
-            axes = _axes(semiring, below[1:])
-            flat = [a for block in axes for a in block]
-            out = tuple(flat if layer.order is None else [flat[i] for i in layer.order])
-            for i, child in enumerate(children):
-                operands = [
-                    (x, (*a, 0)) for j, (x, a) in enumerate(zip(below[1:], axes, strict=True)) if j != i
-                ]
-                accumulate(child, contract(semiring, [(below[0], (*out, 0)), *operands], (*axes[i], 0)))
-    return derivatives
-
-
-def _ungroup(semiring: SR, x: Any, dims: tuple[int, ...], grouped: tuple[int, ...]) -> Any:
-    counts, at = regroup(dims, grouped) or [], 0
-    for count in counts:
-        if count > 1:
-            x = semiring.split(x, at, dims[at : at + count])
-        at += count
-    return x
-
-
-def open_inputs(
-    circuit: Circuit, semiring: SR, evidence: Evidence, variable: int
-) -> list[tuple[InputLayer, Any]]:
-    """The root as a function of one variable, its evidence ignored: (vocab, batch), under an input layer over the variable;
-    of a continuous variable (units, batch) for each of its layers.
-    """
-    free = Evidence(evidence.batch)
-    free.tokens = {v: t for v, t in evidence.tokens.items() if v != variable}
-    free.weights = {v: w for v, w in evidence.weights.items() if v != variable}
-    values = upward(circuit, semiring, free)
-    derivatives = downward(circuit, semiring, values)
-    terms = []
-    for node in circuit.nodes():
-        layer = circuit.layer(node)
-        if isinstance(layer, InputLayer) and circuit.scope(node) == {variable}:
-            terms.append((layer, absorb(semiring, layer, derivatives[node])))
-    if not terms:
-        raise CircuitError(f"variable {variable} is not in the circuit; it has {list(circuit.variables)}")
-    if isinstance(terms[0][0], Continuous):
-        return terms
-    return [(terms[0][0], _fold(semiring.add, _same_batch(semiring, [x for _, x in terms])))]
-
-
-def open_variable(circuit: Circuit, semiring: SR, evidence: Evidence, variable: int) -> Any:
-    """The root as a function of one discrete variable, its evidence ignored: (vocab, batch)."""
-    ((_, table),) = open_inputs(circuit, semiring, evidence, variable)
-    return table

@@ -12,6 +12,7 @@ from math import inf, prod
 from typing import Any
 
 import opt_einsum
+import torch
 
 Labels = tuple[int, ...]
 Term = tuple[Labels, tuple[int, ...], bool]  # labels, sizes, structured
@@ -64,9 +65,14 @@ class StructuredPath(opt_einsum.paths.PathOptimizer):  # type: ignore[misc]
         return best[1]
 
 
-@lru_cache(maxsize=4096)
+@torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
 def plan(terms: tuple[Term, ...], out: Labels) -> Path:
     """Positions to contract pairwise, each result appended last (opt_einsum's path format)."""
+    return _plan(terms, out)
+
+
+@lru_cache(maxsize=4096)
+def _plan(terms: tuple[Term, ...], out: Labels) -> Path:
     if len(terms) == 1:
         return ()
     if len(terms) == 2:

@@ -26,9 +26,12 @@ from ..circuits.chain import Chain
 from ..circuits.circuit import Circuit
 from ..errors import CircuitError, EvidenceError
 from ..layers import Constant, Continuous, InputLayer
-from . import messages
-from .contract import absorb
+from ..layers.visible import certain
+from . import messages, sweeps
+from .axes import finite
 from .evidence import Evidence, EvidenceLike, as_evidence, holds_weights
+from .inputs import open_values
+from .levels import levels
 from .real import Real
 from .semiring import Boolean, Counting, Log, Semiring
 
@@ -39,7 +42,7 @@ Lengths = Int[Tensor, " batch"] | None
 def prepare(model: Model, evidence: EvidenceLike, n: int | None) -> tuple[Evidence, list[int]]:
     """Evidence read against the model's variables, and those variables in order."""
     if isinstance(model, Circuit):
-        sizes = model.vocab_sizes()
+        sizes = levels(model).vocab_sizes
         return as_evidence(evidence, sizes), list(sizes)
     if n is None:
         if not isinstance(evidence, Tensor | Sequence) or (
@@ -54,6 +57,14 @@ def prepare(model: Model, evidence: EvidenceLike, n: int | None) -> tuple[Eviden
     return as_evidence(evidence, sizes), list(sizes)
 
 
+def _unrolled(chain: Chain, n: int) -> Circuit:
+    """The chain as a circuit; the last one is kept with the chain, planned as it is."""
+    known: dict[int, Circuit] = chain.__dict__.get("_unrolled", {})
+    if n not in known:
+        known = chain.__dict__["_unrolled"] = {n: chain.unroll(n)}
+    return known[n]
+
+
 def total(model: Model, semiring: Semiring[Any], evidence: Evidence, n: int, lengths: Lengths) -> Tensor:
     """log of the root for each row (for Counting: of the count)."""
     return semiring.log(_root(model, semiring, evidence, n, lengths)).expand(evidence.batch)
@@ -64,11 +75,10 @@ def _root(model: Model, semiring: Semiring[Any], evidence: Evidence, n: int, len
     if isinstance(model, Circuit):
         if lengths is not None:
             raise EvidenceError("lengths are for chains; a circuit has a fixed set of variables")
-        root = messages.upward(model, semiring, evidence)[model.root]
-        if len(set(model.unit_dims(model.root)) - {1}):
-            raise CircuitError(
-                f"the root (node {model.root}) has units {model.unit_dims(model.root)}; a query needs one"
-            )
+        root = sweeps.upward(model, semiring, evidence)[model.root]
+        dims = levels(model).plan.groups[-1].dims
+        if len(set(dims) - {1}):
+            raise CircuitError(f"the root (node {model.root}) has units {dims}; a query needs one")
         return semiring.merge(root, 0, semiring.ndim(root))
     if lengths is None:
         ((_, root),) = messages.totals(model, semiring, evidence, [n])
@@ -105,7 +115,7 @@ def log_marginal(
     evidence, variables = prepare(model, evidence, n)
     result = total(model, semiring or Real(), evidence, len(variables), lengths)
     lost = result == -torch.inf
-    if semiring is None and bool(lost.any()):
+    if semiring is None and certain(lost):
         rows = lost.nonzero().squeeze(1)
         some = None if lengths is None else lengths[rows]
         possible = total(model, Boolean(), evidence.repeat(rows), len(variables), some) == 0
@@ -183,16 +193,16 @@ def conditional(
         )
     table = _joint(model, Real(), evidence, asked, len(variables))
     lost = table.isneginf()  # to the dynamic range between hidden states, where it is possible
-    if bool(lost.any()):
+    if certain(lost):
         possible = _joint(model, Boolean(), evidence, asked, len(variables)) == 0
         if bool((lost & possible).any()):
             table = _joint(model, Log(), evidence, asked, len(variables))
     total = table.flatten(1).logsumexp(1)
-    if bool(total.isneginf().any()):
+    if certain(total.isneginf()):
         raise EvidenceError(
             "conditional: the evidence has probability zero, so there is no conditional distribution"
         )
-    return table - total.view(-1, *[1] * (table.ndim - 1))
+    return table - finite(total).view(-1, *[1] * (table.ndim - 1))
 
 
 def _joint(
@@ -208,17 +218,17 @@ def _joint(
         ]
         return torch.stack(rows, 1)
     if isinstance(model, Circuit):
-        table = messages.open_variable(model, semiring, evidence, asked[0])
+        table = sweeps.open_variable(model, semiring, evidence, asked[0])
     else:
         t = asked[0]
         alphas = messages.forward(model, semiring, evidence, t)
         betas = messages.backward(model, semiring, _shift(evidence, t + 1), n - t - 1)
-        table = messages.open_step(model, semiring, _last(alphas), _last(betas), torch.tensor(t == n - 1))
+        table = messages.open_step(model, semiring, _last(alphas), _last(betas), t == n - 1)
     return semiring.log(table).T.expand(evidence.batch, -1)
 
 
 def _vocab_size(model: Model, variable: int) -> int:
-    return model.vocab_size(variable) if isinstance(model, Circuit) else model.vocab_size
+    return levels(model).vocab_sizes[variable] if isinstance(model, Circuit) else model.vocab_size
 
 
 def _shift(evidence: Evidence, t: int) -> Evidence:
@@ -242,32 +252,33 @@ def marginals(
     Raises :class:`EvidenceError` where the evidence has probability zero, :class:`CircuitError` for a continuous variable.
     """
     known, variables = prepare(model, evidence, n)
-    circuit = model if isinstance(model, Circuit) else model.unroll(len(variables))
+    circuit = model if isinstance(model, Circuit) else _unrolled(model, len(variables))
     tables = _marginals(circuit, Real(), known)
-    if any(bool((table.logsumexp(1) == -torch.inf).any()) for table in tables.values()):
+    if any(certain(table.logsumexp(1) == -torch.inf) for table in tables.values()):
         tables = _marginals(circuit, Log(), known)
     totals = {v: table.logsumexp(1, keepdim=True) for v, table in tables.items()}
-    if any(bool((z == -torch.inf).any()) for z in totals.values()):
+    if any(certain(z == -torch.inf) for z in totals.values()):
         raise EvidenceError("marginals: the evidence has probability zero, so there is no distribution")
-    return {v: tables[v] - totals[v] for v in variables}
+    return {v: tables[v] - finite(totals[v]) for v in variables}
 
 
 def _marginals(circuit: Circuit, semiring: Semiring[Any], evidence: Evidence) -> dict[int, Tensor]:
     """log p(x_v, evidence)."""
-    derivatives = messages.downward(circuit, semiring, messages.upward(circuit, semiring, evidence))
+    derivatives = sweeps.downward(circuit, semiring, sweeps.upward(circuit, semiring, evidence))
     terms: dict[int, list[Tensor]] = {}
-    for node in circuit.nodes():
-        layer = circuit.layer(node)
-        if isinstance(layer, Continuous):
+    known = levels(circuit)
+    for g, (layers, x) in enumerate(zip(known.layers, derivatives.groups, strict=True)):
+        if isinstance(layers[0], Continuous):
             raise CircuitError(
-                f"marginals: node {node} ({layer!r}) is over a continuous variable: it has no table"
+                f"marginals: node {known.plan.groups[g].nodes[0]} ({layers[0]!r}) is over a continuous variable: it has no table"
             )
-        if isinstance(layer, InputLayer) and not isinstance(layer, Constant):
-            (variable,) = circuit.scope(node)
-            table = semiring.log(absorb(semiring, layer, derivatives[node])).T
-            terms.setdefault(variable, []).append(table.expand(evidence.batch, -1))
+        if isinstance(layers[0], InputLayer) and not isinstance(layers[0], Constant):
+            tables = semiring.log(open_values(semiring, layers, x)).transpose(1, 2)
+            for variable, table in zip(known.variables[g], tables, strict=True):
+                terms.setdefault(variable, []).append(table.expand(evidence.batch, -1))
     return {
-        v: torch.stack(tables).logsumexp(0) + log_weights(evidence, v, tables[0].shape[1])
+        v: (torch.stack(tables).logsumexp(0) if len(tables) > 1 else tables[0])
+        + log_weights(evidence, v, tables[0].shape[1])
         for v, tables in terms.items()
     }
 

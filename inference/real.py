@@ -3,47 +3,47 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache
 from math import log
 
 import torch
 from torch import Tensor
 
 from ..layers import Incidence
-from .axes import Labels, einsum, finite, kept, safe_log, segments, unflatten
+from ..layers.visible import transformed
+from .axes import Labels, along, applied, einsum, finite, kept, safe_log, segments, unflatten
 from .semiring import Semiring
 
 MAX_PENDING = 64
-MATVEC = ([0, 1], [1, 2], [0, 2])
 _TINY = {t: torch.finfo(t).tiny for t in (torch.float64, torch.float32, torch.bfloat16, torch.float16)}
 
 
 class Scaled:
     """mantissa · 2^exponent: the exponent (float64) has as many axes and broadcasts; −inf where a column is zero.
 
-    ``fresh``: every mantissa column has its maximum at one, up to rounding. At most one contraction lies between two
-    normalisations. What normalising divides by is kept in ``pending`` (divisor, exponent), and the logarithms are taken,
-    many at a time, when the exponent is asked for: a chain then spends little on its scales.
+    ``stale``: the contractions since every mantissa column had its maximum at one (up to rounding), at most two. What
+    normalising divides by is kept in ``pending`` (divisor, exponent), and the logarithms are taken, many at a time, when
+    the exponent is asked for: a chain then spends little on its scales.
     """
 
-    __slots__ = ("_exponent", "_pending", "fresh", "mantissa")
+    __slots__ = ("_exponent", "_pending", "mantissa", "stale")
 
     def __init__(
         self,
         mantissa: Tensor,
         exponent: Tensor,
-        fresh: bool = True,
-        pending: tuple[tuple[Tensor, Tensor], ...] = (),
+        stale: int = 0,
+        pending: tuple[tuple[Tensor, Tensor | None], ...] = (),
     ) -> None:
-        self.mantissa, self.fresh = mantissa, fresh
+        self.mantissa, self.stale = mantissa, stale
         self._exponent, self._pending = exponent, pending
         if len(pending) > MAX_PENDING:
             self._settle()
 
     def _settle(self) -> None:
-        divisors, exponents = zip(*self._pending, strict=True)
-        logs = torch.stack(divisors).double().log2().sum(0)
-        self._exponent, self._pending = self._exponent + logs + torch.stack(exponents).sum(0), ()
+        total = self._exponent + torch.stack([divisor for divisor, _ in self._pending]).double().log2().sum(0)
+        exponents = [exponent for _, exponent in self._pending if exponent is not None]
+        self._exponent = total + torch.stack(exponents).sum(0) if exponents else total
+        self._pending = ()
 
     @property
     def exponent(self) -> Tensor:
@@ -57,21 +57,31 @@ class Scaled:
         """The shape of the exponent."""
         return self._exponent.shape
 
-    def like(self, mantissa: Tensor, *, fresh: bool) -> Scaled:
-        """Another mantissa under the same scales."""
-        return Scaled(mantissa, self._exponent, fresh, self._pending)
+    @property
+    def device(self) -> torch.device:
+        """Where the value lives."""
+        return self.mantissa.device
+
+    def contracted(self, mantissa: Tensor) -> Scaled:
+        """What a contraction has made of the mantissa, under the same scales."""
+        return Scaled(mantissa, self._exponent, self.stale + 1, self._pending)
 
     def divided(self, mantissa: Tensor, exponent: Tensor | None = None) -> Scaled:
         """A mantissa under these scales (and a further exponent of the same shape), brought to a maximum of one."""
         top = _top(mantissa, self.columns)
-        mantissa = mantissa / top.clamp(min=_TINY[top.dtype])
-        if exponent is None:
-            return Scaled(mantissa, self.exponent + top.double().log2())
-        return Scaled(mantissa, self._exponent, True, (*self._pending, (top, exponent)))
+        if transformed(mantissa):  # a zero column may have a tangent, which must stay finite
+            divisor = torch.where(top > 0, top, 1)
+        else:
+            divisor = top.clamp(min=_TINY[top.dtype])
+        mantissa = mantissa / divisor
+        return Scaled(mantissa, self._exponent, 0, (*self._pending, (top, exponent)))
 
 
 class Real(Semiring[Scaled]):
-    """Sums and products of non-negative reals that neither under- nor overflow."""
+    """Sums and products of non-negative reals that neither under- nor overflow.
+
+    The derivative by a weight of zero is right as long as it does not make a whole column zero, which has no scale.
+    """
 
     def __init__(self) -> None:
         self._zeros: dict[tuple[int, torch.device], Tensor] = {}
@@ -97,18 +107,19 @@ class Real(Semiring[Scaled]):
         return safe_log(x.mantissa) + x.exponent * log(2)
 
     def einsum(self, a: Scaled, a_labels: Labels, b: Scaled, b_labels: Labels, out: Labels) -> Scaled:
-        if (a_labels, b_labels, out) == MATVEC and a.columns == (1, 1) == (*b.columns[:1], 1):
-            b = _freshened(b)  # a matrix times a message: the one that a chain spends its time on
-            product = einsum(a.mantissa, a_labels, b.mantissa, b_labels, out)
-            if a.exponent is self._zero(2, a.exponent.device):
-                return b.like(product, fresh=False)
-            return Scaled(product, a.exponent + b.exponent, fresh=False)
+        axis = applied(a_labels, b_labels, out) if a.exponent is self._zero(2, a.device) else None
+        if (
+            axis is not None and b.columns[axis] == 1
+        ):  # a matrix times a message: what a chain spends its time on
+            b = b if b.stale < 2 else _freshened(b)
+            matrix = a.mantissa if a_labels[1] == b_labels[axis] else a.mantissa.T
+            return b.contracted(along(matrix, b.mantissa, axis))
         summed = {label for label in (*a_labels, *b_labels) if label not in out}
         a = _collapse(_freshened(a), [i for i, label in enumerate(a_labels) if label in summed])
         b = _collapse(_freshened(b), [i for i, label in enumerate(b_labels) if label in summed])
         mantissa = einsum(a.mantissa, a_labels, b.mantissa, b_labels, out)
         exponent = kept(a.exponent, a_labels, out) + kept(b.exponent, b_labels, out)
-        return Scaled(mantissa, exponent, fresh=False)
+        return Scaled(mantissa, exponent, stale=1)
 
     def reduce(self, x: Scaled, axes: Sequence[int]) -> Scaled:
         if not axes:
@@ -117,7 +128,7 @@ class Real(Semiring[Scaled]):
         return _normalise(x.mantissa.sum(tuple(axes)), x.exponent.squeeze(tuple(axes)))
 
     def mul(self, a: Scaled, b: Scaled) -> Scaled:
-        if not (a.fresh or b.fresh):
+        if a.stale and b.stale:
             a = _freshened(a)
         if a.columns == b.columns:
             return a.divided(a.mantissa * b.mantissa, b.exponent)
@@ -144,13 +155,13 @@ class Real(Semiring[Scaled]):
 
     def gather(self, x: Scaled, index: Tensor, axis: int) -> Scaled:
         e = x.exponent if x.columns[axis] == 1 else _gather(x.exponent, index, axis)
-        return Scaled(_gather(x.mantissa, index, axis), e, x.fresh)
+        return Scaled(_gather(x.mantissa, index, axis), e, x.stale)
 
     def incidence(self, x: Scaled, matrix: Incidence, axis: int) -> Scaled:
         """As one sparse product where the axis has one exponent: nothing of size (ones × rest) is formed."""
         x = _freshened(x)
         m, e = x.mantissa, x.exponent
-        if e.shape[axis] != 1:
+        if e.shape[axis] != 1 or transformed(m):
             return super().incidence(x, matrix, axis)
         front = m.movedim(axis, 0)
         product = torch.sparse.mm(matrix.sparse(m.dtype, m.device), front.reshape(front.shape[0], -1))
@@ -158,39 +169,38 @@ class Real(Semiring[Scaled]):
         return _normalise(product.view(-1, *front.shape[1:]).movedim(0, axis), exponent)
 
     def permute(self, x: Scaled, order: Sequence[int]) -> Scaled:
-        return Scaled(x.mantissa.permute(list(order)), x.exponent.permute(list(order)), x.fresh)
+        return Scaled(x.mantissa.permute(list(order)), x.exponent.permute(list(order)), x.stale)
 
     def split(self, x: Scaled, axis: int, dims: Sequence[int]) -> Scaled:
         exponents = tuple(dims) if x.columns[axis] != 1 else (1,) * len(dims)
-        return Scaled(unflatten(x.mantissa, axis, dims), unflatten(x.exponent, axis, exponents), x.fresh)
+        return Scaled(unflatten(x.mantissa, axis, dims), unflatten(x.exponent, axis, exponents), x.stale)
 
     def merge(self, x: Scaled, axis: int, count: int) -> Scaled:
         m, e = x.mantissa, x.exponent
         last = axis + count
         if any(d != 1 for d in e.shape[axis:last]):
             e = e.expand(*e.shape[:axis], *m.shape[axis:last], *e.shape[last:])
-        return Scaled(m.flatten(axis, last - 1), e.flatten(axis, last - 1), x.fresh)
+        return Scaled(m.flatten(axis, last - 1), e.flatten(axis, last - 1), x.stale)
 
     def cat(self, values: Sequence[Scaled]) -> Scaled:
         columns = tuple(max(s) for s in zip(*(x.columns[:-1] for x in values), strict=True))
         exponents = [x.exponent.expand(*columns, x.mantissa.shape[-1]) for x in values]
-        fresh = all(x.fresh for x in values)
-        return Scaled(torch.cat([x.mantissa for x in values], -1), torch.cat(exponents, -1), fresh)
+        stale = max(x.stale for x in values)
+        return Scaled(torch.cat([x.mantissa for x in values], -1), torch.cat(exponents, -1), stale)
 
     def chunk(self, x: Scaled, count: int) -> list[Scaled]:
         exponent = x.exponent
         exponents = [exponent] * count if exponent.shape[-1] == 1 else exponent.chunk(count, -1)
         parts = zip(x.mantissa.chunk(count, -1), exponents, strict=True)
-        return [Scaled(m, e, x.fresh) for m, e in parts]
+        return [Scaled(m, e, x.stale) for m, e in parts]
 
     def shape(self, x: Scaled) -> tuple[int, ...]:
         return tuple(x.mantissa.shape)
 
     def device(self, x: Scaled) -> torch.device:
-        return x.mantissa.device
+        return x.device
 
 
-@lru_cache(maxsize=4096)
 def _scaled_axes(mantissa: torch.Size, exponent: torch.Size) -> tuple[int, ...]:
     """The axes along which a column lies: those with one exponent."""
     return tuple(i for i, (m, e) in enumerate(zip(mantissa, exponent, strict=True)) if e == 1 != m)
@@ -205,11 +215,11 @@ def _top(mantissa: Tensor, columns: torch.Size) -> Tensor:
 
 def _normalise(mantissa: Tensor, exponent: Tensor) -> Scaled:
     """The same value with the maximum of every mantissa column at one."""
-    return Scaled(mantissa, exponent, fresh=False).divided(mantissa)
+    return Scaled(mantissa, exponent).divided(mantissa)
 
 
 def _freshened(x: Scaled) -> Scaled:
-    return x if x.fresh else x.divided(x.mantissa)
+    return x.divided(x.mantissa) if x.stale else x
 
 
 def _gather(x: Tensor, index: Tensor, axis: int) -> Tensor:

@@ -26,7 +26,18 @@ import torch
 from torch import Tensor
 
 from ..layers import Incidence
-from .axes import Labels, align, einsum, finite, kept, safe_log, segments, top_along, unflatten
+from ..layers.visible import hidden, transformed
+from .axes import (
+    Labels,
+    align,
+    einsum,
+    finite,
+    kept,
+    safe_log,
+    segments,
+    top_along,
+    unflatten,
+)
 
 Value = TypeVar("Value")
 
@@ -124,7 +135,7 @@ class TensorSemiring(Semiring[Tensor]):
     def _lift(self, weight: Tensor) -> Tensor: ...
 
     def lift(self, weight: Tensor, *, batched: bool = False) -> Tensor:
-        if batched or weight.requires_grad:
+        if batched or weight.requires_grad or transformed(weight):
             return self._lift(weight)
         base = weight if weight._base is None else weight._base  # a transpose is a new view at each call
         key = (id(base), weight.storage_offset(), weight.shape, weight.stride())
@@ -298,7 +309,8 @@ class Log(_LogDomain):
         result = einsum((a - top_a).exp(), a_labels, (b - top_b).exp(), b_labels, out)
         shift = kept(top_a, a_labels, out) + kept(top_b, b_labels, out)
         info = torch.finfo(result.dtype)
-        if bool((result < info.tiny / info.eps**2).any()):
+        lost = result < info.tiny / info.eps**2
+        if hidden(lost) or bool(lost.any()):
             return super().einsum(a, a_labels, b, b_labels, out)
         return safe_log(result) + shift
 

@@ -233,8 +233,8 @@ class Incidence(Structured):
             or int(col.max()) >= shape[1]
         ):
             raise ShapeError(f"Incidence: an index lies outside the shape {shape}")
-        listed = self._trivial(row, shape[0]) or self._trivial(col, shape[1])  # then they are
-        if not listed and len(torch.unique(row.long() * shape[1] + col.long())) < len(row):
+        self._listed = self._trivial(row, shape[0]), self._trivial(col, shape[1])
+        if not any(self._listed) and len(torch.unique(row.long() * shape[1] + col.long())) < len(row):
             raise ShapeError("Incidence: a position is named twice")
         self.row, self.col = row.long(), col.long()
         self.row_dims, self.col_dims = (shape[0],), (shape[1],)
@@ -245,7 +245,11 @@ class Incidence(Structured):
     @property
     def T(self) -> Incidence:
         if self._transposed is None:
-            self._transposed = Incidence(self.col, self.row, (self.col_dims[0], self.row_dims[0]))
+            out = object.__new__(Incidence)  # the positions have been checked
+            out.row, out.col, out._listed = self.col, self.row, self._listed[::-1]
+            out.row_dims, out.col_dims = self.col_dims, self.row_dims
+            out._indices, out._sparse, out._transposed = {}, {}, None
+            self._transposed = out
         return self._transposed
 
     def apply(self, algebra: Algebra, x: Any, axis: int) -> Any:
@@ -269,11 +273,8 @@ class Incidence(Structured):
     def _on(self, device: torch.device) -> tuple[Tensor | None, Tensor | None]:
         """The index tensors on a device; None where the index is 0, 1, 2, … and there is nothing to do."""
         if device not in self._indices:
-            pair = [
-                None if self._trivial(i, n) else i.to(device)
-                for i, n in ((self.row, self.row_dims[0]), (self.col, self.col_dims[0]))
-            ]
-            self._indices[device] = (pair[0], pair[1])
+            row, col = self.row.to(device), self.col.to(device)
+            self._indices[device] = None if self._listed[0] else row, None if self._listed[1] else col
         return self._indices[device]
 
     @staticmethod
