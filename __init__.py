@@ -19,7 +19,7 @@ from .circuits import (
     quotient,
     save,
 )
-from .constraints import Constraint, Vocabulary, function_calls, grammar
+from .constraints import Constraint, Vocabulary, function_calls, grammar, sql
 from .errors import (
     BudgetTooSmall,
     CircuitError,
@@ -136,5 +136,6 @@ __all__ = [
     "sample",
     "save",
     "smc",
+    "sql",
     "support",
 ]

@@ -10,6 +10,7 @@ from .json_schema import json_schema
 from .keywords import forbidden_words, keywords
 from .lengths import ends_as_sentence, text_length
 from .regex import regex
+from .sql import sql
 from .tokenizers import Vocabulary
 
 __all__ = [
@@ -24,5 +25,6 @@ __all__ = [
     "keywords",
     "literal",
     "regex",
+    "sql",
     "text_length",
 ]

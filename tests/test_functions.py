@@ -2,12 +2,12 @@
 
 import ast
 import json
-import random
 
 import jsonschema
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from texts import random_texts
 
 import tractile as tt
 from tractile.constraints.tools import read_tools
@@ -102,36 +102,6 @@ def has_whole_float(value) -> bool:
     """Whether a number such as 3.0 occurs, which JSON Schema counts as an integer and Python does not."""
     inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else []
     return (isinstance(value, float) and value.is_integer()) or any(map(has_whole_float, inner))
-
-
-def random_texts(constraint, seed: int, count: int, longest: int = 120) -> list[str]:
-    """Accepted texts by random walks over the automaton that head for acceptance after a while."""
-    automaton, rng, found = constraint.bytes_automaton, random.Random(seed), []
-    accept, leaving = set(automaton.accept.tolist()), {}
-    for edge in automaton.edges.tolist():
-        leaving.setdefault(edge[0], []).append(edge)
-    distance = dict.fromkeys(accept, 0)
-    frontier = list(accept)
-    entering = {}
-    for source, _, _, target in automaton.edges.tolist():
-        entering.setdefault(target, []).append(source)
-    for state in frontier:
-        for source in entering.get(state, ()):
-            if source not in distance:
-                distance[source] = distance[state] + 1
-                frontier.append(source)
-    for _ in range(count):
-        state, word = rng.choice(automaton.start.tolist()), bytearray()
-        while state not in accept or (leaving.get(state) and rng.random() < 0.5):
-            options = leaving[state]
-            if len(word) > longest:
-                options = [e for e in options if distance[e[3]] < distance[state]]
-                if not options:
-                    break
-            _, low, high, state = rng.choice(options)
-            word.append(rng.randint(low, high))
-        found.append(word.decode())
-    return found
 
 
 @settings(max_examples=60)

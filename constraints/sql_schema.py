@@ -1,0 +1,151 @@
+"""Database schemas as a user has them: a dict, a SQLite connection or file, ``CREATE TABLE`` statements."""
+
+from __future__ import annotations
+
+import os
+import re
+import sqlite3
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import closing
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from ..errors import EmptyLanguage, FormatError
+
+Key = tuple[str, str, str, str]  # table, column, the table and the column it refers to
+Link = tuple[str, str, tuple[tuple[str, str], ...]]  # two tables, and the pairs of columns that join them
+
+
+@dataclass(frozen=True)
+class SqlSchema:
+    """The columns of each table, and the foreign keys."""
+
+    tables: dict[str, tuple[str, ...]]
+    keys: tuple[Key, ...]
+
+    def links(self) -> list[Link]:
+        """The pairs of tables that foreign keys join, either way round, with the columns that join them."""
+        pairs: dict[tuple[str, str], list[tuple[str, str]]] = {}
+        for table, column, other, its in self.keys:
+            pairs.setdefault((table, other), []).append((column, its))
+            pairs.setdefault((other, table), []).append((its, column))
+        return [(a, b, tuple(dict.fromkeys(joined))) for (a, b), joined in pairs.items()]
+
+    def chains(self, count: int) -> Iterator[list[Link]]:
+        """Ways to join ``count`` different tables one after the other, each to one before it."""
+        links = self.links()
+
+        def grow(chain: list[Link]) -> Iterator[list[Link]]:
+            if len(chain) == count - 1:
+                yield chain
+                return
+            used = [chain[0][0], *(link[1] for link in chain)] if chain else []
+            for link in links:
+                if not chain or (link[0] in used and link[1] not in used):
+                    yield from grow([*chain, link])
+
+        return (c for c in grow([]) if c[0][0] != c[0][1])
+
+
+def read_schema(schema: Any) -> SqlSchema:
+    """The schema in any of the forms. Raises ``FormatError``, and ``EmptyLanguage`` for no tables."""
+    if isinstance(schema, Mapping):
+        found = from_dict(schema)
+    elif isinstance(schema, sqlite3.Connection):
+        found = from_connection(schema)
+    elif isinstance(schema, os.PathLike) or (
+        isinstance(schema, str) and not re.search(r"\bcreate\s", schema, re.IGNORECASE)
+    ):
+        path = Path(schema)
+        if not path.is_file():
+            raise FormatError(f"{str(path)!r} is neither a SQLite file nor CREATE TABLE statements")
+        with closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)) as connection:
+            found = from_connection(connection)
+    elif isinstance(schema, str):
+        with closing(sqlite3.connect(":memory:")) as connection:
+            try:
+                connection.executescript(schema)
+            except sqlite3.Error as error:
+                raise FormatError(f"the CREATE TABLE statements cannot be read: {error}") from None
+            found = from_connection(connection)
+    else:
+        raise FormatError(
+            f"a database schema is a dict, a sqlite3 connection, a file or CREATE TABLE statements, not {schema!r}"
+        )
+    if not found.tables:
+        raise EmptyLanguage("the database has no tables, so nothing can be selected")
+    return found
+
+
+def from_dict(schema: Mapping[Any, Any]) -> SqlSchema:
+    """``{table: [columns]}``, or ``{"tables": {…}, "foreign_keys": [("a.x", "b.y"), …]}``."""
+    tables: Mapping[Any, Any] = schema
+    keys: Iterable[Any] = ()
+    if set(schema) <= {"tables", "foreign_keys"} and isinstance(schema.get("tables"), Mapping):
+        tables, keys = schema["tables"], schema.get("foreign_keys", ())
+    for table, columns in tables.items():
+        if (
+            not isinstance(table, str)
+            or not table
+            or isinstance(columns, str)
+            or not all(isinstance(c, str) and c for c in columns)
+        ):
+            raise FormatError(f"the columns of table {table!r} should be a list of names, not {columns!r}")
+        if not columns:
+            raise FormatError(f"table {table!r} has no columns")
+    found = []
+    for pair in keys:
+        ends = [end.split(".") for end in pair]
+        if len(ends) != 2 or any(len(end) != 2 or end[1] not in tables.get(end[0], ()) for end in ends):
+            raise FormatError(f'a foreign key is a pair such as ("singer.band_id", "band.id"), not {pair!r}')
+        found.append((*ends[0], *ends[1]))
+    return SqlSchema({table: tuple(columns) for table, columns in tables.items()}, tuple(found))
+
+
+def from_connection(connection: sqlite3.Connection) -> SqlSchema:
+    """What SQLite says."""
+    try:
+        names = [
+            n for (n,) in connection.execute("SELECT name FROM sqlite_master WHERE type IN ('table', 'view')")
+        ]
+        names = [name for name in names if not name.startswith("sqlite_")]
+        tables = {
+            n: tuple(row[1] for row in connection.execute(f"PRAGMA table_info({quoted(n)})")) for n in names
+        }
+        own = {name.lower(): name for name in names}
+        keys = []
+        for table in names:
+            for _, _, other, column, its, *_ in connection.execute(
+                f"PRAGMA foreign_key_list({quoted(table)})"
+            ):
+                target = own.get(other.lower())
+                if target is None:
+                    continue
+                columns = {c.lower(): c for c in tables[target]}
+                here = {c.lower(): c for c in tables[table]}
+                if its is not None and its.lower() in columns and column.lower() in here:
+                    keys.append((table, here[column.lower()], target, columns[its.lower()]))
+    except sqlite3.Error as error:
+        raise FormatError(f"the database cannot be read: {error}") from None
+    return SqlSchema(tables, tuple(keys))
+
+
+def quoted(name: str) -> str:
+    """The name in double quotes."""
+    return '"' + name.replace('"', '""') + '"'
+
+
+@lru_cache(maxsize=4096)
+def spelled(name: str) -> str:
+    """The name as a query writes it: quoted only where SQLite needs that."""
+    if not re.fullmatch(r"[A-Za-z_]\w*", name, re.ASCII):
+        return quoted(name)
+    with closing(sqlite3.connect(":memory:")) as connection:
+        try:
+            connection.execute(f"CREATE TABLE {name} ({name})")
+            connection.execute(f"SELECT {name}.{name}, {name} FROM {name}")
+        except sqlite3.Error:
+            return quoted(name)
+    return name

@@ -1,0 +1,180 @@
+"""SQL constraints: what comes out of the automaton, SQLite prepares; what is in Spider's style, it accepts."""
+
+import random
+import re
+import sqlite3
+
+import pytest
+import sqlglot
+from texts import random_texts
+
+import tractile as tt
+from tractile.constraints.sql_schema import read_schema, spelled
+
+STATEMENTS = """
+    CREATE TABLE band (id INTEGER PRIMARY KEY, name TEXT, "Home Town" TEXT, founded INTEGER);
+    CREATE TABLE singer (id INTEGER PRIMARY KEY, name TEXT, age INTEGER, "order" TEXT, band_id INTEGER REFERENCES band(id));
+    CREATE TABLE song (title TEXT, sales REAL, singer_id INTEGER, FOREIGN KEY (singer_id) REFERENCES Singer(ID));
+"""
+TABLES = {
+    "band": ["id", "name", "Home Town", "founded"],
+    "singer": ["id", "name", "age", "order", "band_id"],
+    "song": ["title", "sales", "singer_id"],
+}
+KEYS = [("singer.band_id", "band.id"), ("song.singer_id", "singer.id")]
+QUERIES = [
+    "SELECT name, age FROM singer",
+    "SELECT COUNT(*) FROM singer WHERE age > 20 AND name LIKE '%o''s%' OR age BETWEEN 30 AND 40",
+    'SELECT DISTINCT T1.name, MAX(T2.age) FROM band AS T1 JOIN singer AS T2 ON T1.id = T2.band_id GROUP BY T1.name HAVING '
+    "COUNT(*) >= 2 ORDER BY COUNT(*) DESC LIMIT 3",
+    'SELECT "Home Town" FROM band WHERE founded < (SELECT AVG(age) FROM singer)',
+    "SELECT name FROM band WHERE id NOT IN (SELECT band_id FROM singer WHERE age IS NOT NULL)",
+    "SELECT name FROM band UNION SELECT name FROM singer",
+    "SELECT title FROM song WHERE sales IN (1, 2.5, -3)",
+    "SELECT SUM(sales) / COUNT(DISTINCT singer_id) FROM song",
+    "SELECT * FROM singer ORDER BY age ASC, name",
+]  # fmt: skip
+WRONG = [
+    "SELECT nothing FROM singer", "SELECT name FROM nowhere", "SELECT name", "select name from singer",
+    "SELECT name FROM singer;", "SELECT name FROM singer WHERE", "SELECT name FROM singer HAVING COUNT(*) > 1",
+    "DROP TABLE singer", "SELECT name  FROM singer",
+    "SELECT name FROM singer WHERE name = 'it's'", "SELECT COUNT(DISTINCT *) FROM singer", "SELECT order FROM singer",
+]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def database():
+    connection = sqlite3.connect(":memory:")
+    connection.executescript(STATEMENTS)
+    yield connection
+    connection.close()
+
+
+def test_known_queries(database):
+    loose, strict = tt.sql(TABLES), tt.sql(database, columns="tables")
+    for query in QUERIES:
+        database.execute(f"EXPLAIN {query}")
+        assert loose.accepts(query), query
+        assert strict.accepts(query), query
+    for query in WRONG:
+        assert not loose.accepts(query), query
+        assert not strict.accepts(query), query
+
+
+def test_only_columns_of_the_tables_in_use():
+    loose, strict = tt.sql(STATEMENTS), tt.sql(STATEMENTS, columns="tables", max_depth=0)
+    for query in (
+        "SELECT age FROM song",
+        "SELECT T2.title FROM band AS T1 JOIN singer AS T2 ON T1.id = T2.band_id",
+        "SELECT T1.name FROM band AS T1 JOIN singer AS T2 ON T1.id = T2.id",
+        "SELECT name FROM band AS T1 JOIN singer AS T2 ON T1.id = T2.band_id",  # which name?
+        "SELECT name, id FROM band UNION SELECT name FROM singer",
+    ):
+        assert loose.accepts(query), query
+        assert not strict.accepts(query), query
+    assert strict.accepts("SELECT founded, age FROM band AS T1 JOIN singer AS T2 ON T2.band_id = T1.id")
+
+
+@pytest.mark.parametrize(
+    "settings", [{}, {"max_depth": 0, "max_tables": 3}, {"max_depth": 0, "values": [1, "x"]}]
+)
+def test_sqlite_prepares_whatever_comes_out(database, settings):
+    constraint = tt.sql(database, columns="tables", **settings)
+    seen = set()
+    for text in random_texts(constraint, 3, 300, longest=150):
+        database.execute(f"EXPLAIN {text}")
+        seen |= set(re.findall(r"[A-Z]{3,}", text))
+    if not settings:
+        assert seen >= {
+            "SELECT",
+            "FROM",
+            "WHERE",
+            "GROUP",
+            "HAVING",
+            "ORDER",
+            "LIMIT",
+            "JOIN",
+            "AND",
+            "LIKE",
+            "UNION",
+            "COUNT",
+        }
+
+
+def test_whatever_comes_out_parses():
+    constraint = tt.sql(TABLES)
+    rng = random.Random(0)
+    for text in random_texts(constraint, rng.randint(0, 99), 100, longest=120):
+        tree = sqlglot.parse_one(text, dialect="sqlite")
+        for table in tree.find_all(sqlglot.exp.Table):
+            assert table.name in TABLES
+        names = {name for columns in TABLES.values() for name in columns}
+        assert all(c.name in names or c.is_star for c in tree.find_all(sqlglot.exp.Column)), text
+
+
+def test_depth():
+    query = "SELECT name FROM band WHERE id IN (SELECT band_id FROM singer WHERE age > (SELECT MIN(age) FROM singer))"
+    assert [tt.sql(TABLES, max_depth=d).accepts(query) for d in (1, 2)] == [False, True]
+    query = "SELECT name FROM band WHERE id IN (SELECT band_id FROM singer)"
+    assert [tt.sql(TABLES, max_depth=d).accepts(query) for d in (0, 1)] == [False, True]
+
+
+def test_values():
+    c = tt.sql(TABLES, values=["Oslo", "it's", 7])
+    for query, valid in (
+        ("SELECT name FROM singer WHERE name = 'Oslo'", True),
+        ("SELECT name FROM singer WHERE name = 'it''s'", True),
+        ("SELECT name FROM singer WHERE age > 7", True),
+        ("SELECT name FROM singer WHERE age > 8", False),
+        ("SELECT name FROM singer WHERE name = 'Bergen'", False),
+    ):
+        assert c.accepts(query) == valid, query
+
+
+def test_schemas_in_every_form(tmp_path, database):
+    file = tmp_path / "music.sqlite"
+    with sqlite3.connect(file) as connection:
+        connection.executescript(STATEMENTS)
+    connection.close()
+    expected = read_schema({"tables": TABLES, "foreign_keys": KEYS})
+    for form in (database, STATEMENTS, file, str(file)):
+        found = read_schema(form)
+        assert found.tables == expected.tables
+        assert set(found.keys) == set(expected.keys)
+    assert read_schema(TABLES).keys == ()
+
+
+def test_names_are_quoted_where_sqlite_needs_it(database):
+    assert [spelled(n) for n in ("name", "Home Town", "order", "2nd", 'a"b')] == [
+        "name", '"Home Town"', '"order"', '"2nd"', '"a""b"',
+    ]  # fmt: skip
+    c = tt.sql(database)
+    assert c.accepts('SELECT "order", T1."Home Town" FROM singer')
+
+
+@pytest.mark.parametrize(
+    ("schema", "settings", "error", "message"),
+    [
+        ({}, {}, tt.EmptyLanguage, "no tables"),
+        ("CREATE TABLE t (", {}, tt.FormatError, "CREATE TABLE"),
+        ("missing.sqlite", {}, tt.FormatError, "missing.sqlite"),
+        (7, {}, tt.FormatError, "7"),
+        ({"t": "abc"}, {}, tt.FormatError, "'t'"),
+        ({"t": []}, {}, tt.FormatError, "no columns"),
+        ({"tables": TABLES, "foreign_keys": [("band.x", "singer.id")]}, {}, tt.FormatError, "foreign key"),
+        (TABLES, {"columns": "all"}, tt.UnsupportedConstraint, "columns"),
+        (TABLES, {"max_depth": -1}, tt.UnsupportedConstraint, "max_depth"),
+        (TABLES, {"values": [None]}, tt.UnsupportedConstraint, "None"),
+        ({f"t{i}": [f"column_{i}_{j}" for j in range(40)] for i in range(30)}, {"columns": "tables"}, tt.TooManyStates, "limit"),
+    ],
+)  # fmt: skip
+def test_bad_input(schema, settings, error, message):
+    with pytest.raises(error, match=message):
+        tt.sql(schema, **settings)
+
+
+def test_a_file_that_is_no_database(tmp_path):
+    file = tmp_path / "x.sqlite"
+    file.write_text("not a database at all, just some text" * 50)
+    with pytest.raises(tt.FormatError, match="cannot be read"):
+        tt.sql(file)
