@@ -249,6 +249,10 @@ class Automaton(Chain):
                 out[tokens] = True
         return out
 
+    def few_tokens_from(self, state: int) -> list[int] | None:
+        """The tokens of ``tokens_from`` as a list where they are few and quick to have, else None."""
+        return None
+
     @cached_property
     def stays_accepted(self) -> bool:
         """Whether every accepting state can go on to an accepting one, so that what fits r tokens fits more."""

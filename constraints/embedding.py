@@ -17,6 +17,7 @@ from .cells import Cell, Cells
 from .nfa import Nfa
 
 MAX_LOCAL, MAX_DEPTH = 400, 13  # states of a letter; bytes of one: \ud83d\ude00 has twelve
+FEW_EDGES = 50_000
 MIN_WIDTH = 4  # bytes with one target, for a state to be looked at
 
 
@@ -33,20 +34,22 @@ class Dfa:
         self.source, self.low, self.high, self.target = (np.ascontiguousarray(c) for c in edges.T)
         self.pointer = np.searchsorted(self.source, np.arange(self.num_states + 1))
         self._moves: dict[int, dict[int, int]] = {}
+        self._lists: tuple[list[int], ...] | None = None
+        if len(edges) <= FEW_EDGES:  # lists are quicker to read one by one
+            self._lists = tuple(x.tolist() for x in (self.pointer, self.low, self.high, self.target))
 
     def moves(self, state: int) -> dict[int, int]:
         """The state after each byte."""
         found = self._moves.get(state)
         if found is None:
-            a, b = int(self.pointer[state]), int(self.pointer[state + 1])
             found = {}
-            for low, high, target in zip(
-                self.low[a:b].tolist(), self.high[a:b].tolist(), self.target[a:b].tolist(), strict=True
-            ):
+            pointer, *columns = self._lists or (self.pointer, self.low, self.high, self.target)
+            a, b = int(pointer[state]), int(pointer[state + 1])
+            for low, high, target in zip(*(c[a:b] for c in columns), strict=True):
                 if low == high:
-                    found[low] = target
+                    found[int(low)] = int(target)
                 else:
-                    found.update(dict.fromkeys(range(low, high + 1), target))
+                    found.update(dict.fromkeys(range(int(low), int(high) + 1), int(target)))
             self._moves[state] = found
         return found
 

@@ -19,6 +19,7 @@ from ..circuits.automaton import NEVER, Automaton
 from ..layers import Incidence
 from ..layers.operator import TensorMap
 from .arrays import spans, unique_rows
+from .embedding import FEW_EDGES
 from .nfa import Nfa
 from .tokenizers import Vocabulary
 from .walk import Row, Walk
@@ -135,6 +136,12 @@ class Lifted(Automaton):
         out[self.eos_token_id] = state == self.sink or state in self._ends
         return out
 
+    def few_tokens_from(self, state: int) -> list[int] | None:
+        if state == self.sink:
+            return [self.vocab.eos_token_id]
+        found = self.walk.few(self.row(state))
+        return [*found, self.vocab.eos_token_id] if found is not None and state in self._ends else found
+
     def edges_from(self, state: int) -> list[tuple[int, list[Int[ndarray, " some"]]]]:
         found: list[tuple[int, list[Int[ndarray, " some"]]]] = []
         if state != self.sink:
@@ -159,8 +166,19 @@ class Lifted(Automaton):
         least = np.minimum.accumulate(np.where(single, np.arange(256), 256)[::-1])[::-1]  # from each byte on
         order = np.argsort(dfa.target, kind="stable")
         pointer = np.searchsorted(dfa.target[order], np.arange(n + 1))
-        reached, distance = np.array(sorted(self._ends), np.int64), int(self.require_eos)
-        out[self.sink], out[reached] = 0, distance
+        ends, eos = np.array(sorted(self._ends), np.int64), int(self.require_eos)
+        out[self.sink], out[ends] = 0, eos
+        if len(order) <= FEW_EDGES:
+            length, taken, after = out.tolist(), byte.tolist(), onward.tolist()
+            source, low, bounds = dfa.source[order].tolist(), least[dfa.low[order]].tolist(), pointer.tolist()
+            queue: list[int] = ends.tolist()
+            for there in queue:
+                for edge in range(bounds[there], bounds[there + 1]):
+                    if length[here := source[edge]] == NEVER:
+                        length[here], taken[here], after[here] = length[there] + 1, low[edge], there
+                        queue.append(here)
+            return np.array(length), np.array(taken), np.array(after)
+        reached, distance = ends, eos
         while len(reached):
             distance += 1
             edge = order[spans(pointer[reached], pointer[reached + 1] - pointer[reached])]

@@ -108,7 +108,7 @@ class Trie:
 
     @cached_property
     def _key(self) -> Int[ndarray, " node-1"]:
-        return self.parent[1:] * 256 + self.byte[1:]
+        return np.asarray(self.parent[1:] * 256 + self.byte[1:])
 
     def child(self, node: Int[ndarray, " n"], byte: Int[ndarray, " n"]) -> Int[ndarray, " n"]:
         """The child of each node by its byte, −1 for none."""

@@ -23,13 +23,32 @@ MAX_NODES = 64  # children of a node of the trie that are looked at one by one
 MANY = 128  # tokens that are looked at one by one
 
 
+class Ranges:
+    """Disjoint ranges of ranks."""
+
+    def __init__(self, pieces: list[Range]) -> None:
+        self.pieces = sorted(pieces)
+        self._ends = np.array(self.pieces, np.int64).reshape(-1, 2) if pieces else None
+
+    def outside(self, ranks: Int[ndarray, " n"]) -> Bool[ndarray, " n"]:
+        """Whether each rank lies in none of them."""
+        if self._ends is None:
+            return np.ones(len(ranks), bool)
+        at = np.searchsorted(self._ends[:, 0], ranks, side="right") - 1
+        return np.asarray((at < 0) | (ranks >= self._ends[at, 1]))
+
+    def drop(self, ranks: Int[ndarray, " n"]) -> Int[ndarray, " rest"]:
+        """The ranks that lie in none of them."""
+        return ranks if self._ends is None else ranks[self.outside(ranks)]
+
+
 class Letters(NamedTuple):
     """Tokens that stay within the letters of a cell, from one of its states."""
 
     view: View
     state: int
     depth: int  # this many further letters may be followed by more bytes
-    without: list[Range]  # ranks that an exception of the state takes elsewhere
+    without: Ranges  # ranks that an exception of the state takes elsewhere
 
 
 class Row(NamedTuple):
@@ -93,17 +112,11 @@ class Walk:
         """The tokens below a node from a state that follows a cell; what its exceptions lead to goes on the stack."""
         found, trie, dfa = self.embedding, self.trie, self.dfa
         local, depth = int(found.local[state]), int(found.depth[state])
-        without: list[Range] = []
-        if local == 0:
-            children, moves = trie.children(node), dfa.moves(state)
-            for byte in found.exceptions[state]:
-                if byte in children:
-                    child = children[byte]
-                    if byte in cell.first_bytes:
-                        without.append((int(trie.low[child]), int(trie.high[child])))
-                    if byte in moves:
-                        stack.append((moves[byte], child))
         view = self.cells.view(cell, local, node)
+        pieces: list[Range] = []
+        if local == 0:
+            self._exceptional(row, cell, state, node, depth >= view.most, pieces, stack)
+        without = Ranges(pieces)
         row.letters.append(Letters(view, state, depth, without))
         # leaving the letters at the states between two of them
         here, begin = int(found.next[state]), 1
@@ -125,13 +138,61 @@ class Walk:
             here = self.between(state, depth + 1)
             if not cell.first_bytes.isdisjoint(dfa.moves(here)):
                 nodes = view.between[view.between[:, 1] == depth + 1, 0]
-                for lowest, over in without:
-                    nodes = nodes[(trie.low[nodes] < lowest) | (trie.low[nodes] >= over)]
+                nodes = nodes[without.outside(trie.low[nodes])]
                 count = trie.first[nodes + 1] - trie.first[nodes]
                 child = spans(trie.first[nodes], count)
                 child = child[cell.begins[trie.byte[child]]]
                 to, _ = dfa.step(np.full(len(child), here), trie.byte[child].astype(np.int64))
                 self._sweep(row, child[to >= 0], to[to >= 0])
+
+    def _exceptional(
+        self,
+        row: Row,
+        cell: Cell,
+        state: int,
+        node: int,
+        ample: bool,
+        without: list[Range],
+        stack: list[tuple[int, int]],
+    ) -> None:
+        """Tokens that an exception of the state takes elsewhere: their ranks, and on the stack where to.
+
+        An exception may lead to a state of the same kind (the first letters of a name that is treated apart): from there
+        all but its own exceptions is as if it had not been one, so they are followed in the same way.
+        """
+        found, trie, dfa = self.embedding, self.trie, self.dfa
+        index, onward = found.cell[state], int(found.next[state])
+        loop = ample and int(found.next[onward]) == onward
+        todo = [(state, node)]
+        while todo:
+            here, at = todo.pop()
+            children, moves = trie.children(at), dfa.moves(here)
+            known = found.exceptions[here]
+            if here != state or at != node:
+                known = [*known, *(b for b in found.exceptions[onward] if b not in known)]
+            for byte in known:
+                child = children.get(byte)
+                if child is None:
+                    continue
+                target = moves.get(byte, -1)
+                if (
+                    loop
+                    and target >= 0
+                    and cell.table[0, byte] == 0
+                    and found.cell[target] == index
+                    and found.local[target] == 0
+                    and found.next[target] == onward
+                ):
+                    low, high = trie.ends(child)
+                    if high > low:
+                        without.append((low, high))
+                        row.ranges.append((target, low, high))
+                    todo.append((target, child))
+                    continue
+                if at != node or byte in cell.first_bytes:
+                    without.append((int(trie.low[child]), int(trie.high[child])))
+                if target >= 0:
+                    stack.append((target, child))
 
     def between(self, state: int, letters: int) -> int:
         """The state after some letters, at least one."""
@@ -158,7 +219,7 @@ class Walk:
         exits: tuple[tuple[int, int], ...],
         low: int,
         high: int,
-        without: list[Range],
+        without: Ranges,
     ) -> None:
         """The tokens that leave the letters after ``low`` to ``high`` of them."""
         key = (view, exits, low, high)
@@ -176,7 +237,7 @@ class Walk:
                     stack += [(child, moves[b]) for b, child in children[suffix].items() if b in moves]
             self._left[key] = found
         for state, ranks in found:
-            kept = outside(ranks, without) if without else ranks
+            kept = without.drop(ranks)
             if len(kept):
                 row.sets.append((state, kept))
 
@@ -208,17 +269,24 @@ class Walk:
             if out is None and len(beyond) < len(inside):
                 out = x.view.allowed.copy()
                 out[order[beyond]] = False
-                for low, high in x.without:
+                for low, high in x.without.pieces:
                     out[order[low:high]] = False
             else:
                 out = np.zeros(len(self.trie.node), bool) if out is None else out
-                out[order[outside(inside, x.without)]] = True
+                out[order[x.without.drop(inside)]] = True
         out = np.zeros(len(self.trie.node), bool) if out is None else out
         for _, low, high in row.ranges:
             out[order[low:high]] = True
         for _, ranks in row.sets:
             out[order[ranks]] = True
         return out
+
+    def few(self, row: Row) -> list[int] | None:
+        """The tokens that may follow, where they are not many."""
+        if row.letters or row.sets:
+            return None
+        ranks = [r for _, low, high in row.ranges for r in range(low, high)]
+        return self.trie.order[ranks].tolist() if len(ranks) <= MANY else None
 
     def edges(self, row: Row) -> dict[int, list[Int[ndarray, " token"]]]:
         """The ranks of the tokens that lead to each target, in disjoint pieces."""
@@ -229,7 +297,7 @@ class Walk:
             out.setdefault(target, []).append(ranks)
         for x in row.letters:
             for target, begin, end in self.targets(x):
-                ranks = outside(x.view.rank[begin:end], x.without)
+                ranks = x.without.drop(x.view.rank[begin:end])
                 if len(ranks):
                     out.setdefault(target, []).append(ranks)
         return out
@@ -260,10 +328,3 @@ class Walk:
             out.append(int(trie.byte[at]))
             at = int(trie.parent[at])
         return bytes(reversed(out))
-
-
-def outside(ranks: Int[ndarray, " token"], without: list[Range]) -> Int[ndarray, " token"]:
-    """The ranks that lie in none of the ranges."""
-    for low, high in without:
-        ranks = ranks[(ranks < low) | (ranks >= high)]
-    return ranks

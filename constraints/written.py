@@ -15,7 +15,7 @@ from numpy import ndarray
 
 from ..errors import TooManyStates
 from .cells import View
-from .walk import Walk, outside
+from .walk import Walk
 
 MAX_TRANSITIONS = 50_000_000
 SMALL = 256  # tokens; smaller sets that lead to one state are joined
@@ -111,13 +111,13 @@ def write_out(walk: Walk, ends: frozenset[int]) -> Table:
         for target, ranks in row.sets:
             pieces.setdefault(target, []).append(ranks)
         for x in row.letters:
-            if x.state == state and x.view.node == 0 and not x.without:
+            if x.state == state and x.view.node == 0 and not x.without.pieces:
                 plain[state] = True  # with all others like it
                 continue
             for target, begin, end in walk.targets(x):
-                ranks = outside(x.view.rank[begin:end], x.without)
+                ranks = x.without.drop(x.view.rank[begin:end])
                 if len(ranks) > SMALL:
-                    key = (x.view, begin, end, *x.without)
+                    key = (x.view, begin, end, *x.without.pieces)
                     writer.single.append((state, writer.name(key, ranks), target))
                 elif len(ranks):
                     pieces.setdefault(target, []).append(ranks)

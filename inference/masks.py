@@ -151,8 +151,12 @@ class MaskQuery(NextToken):
         if words is None:
             count = key[1]
             assert isinstance(count, int)
-            allowed = self.automaton.tokens_from(state) if count < 0 else edges.first(count)
-            words = self._keep(key, allowed)
+            few = self.automaton.few_tokens_from(state) if count < 0 else None
+            if few is not None:
+                words = self._keep(key, self._pack(few))
+            else:
+                allowed = self.automaton.tokens_from(state) if count < 0 else edges.first(count)
+                words = self._keep(key, self._pack_all(allowed))
         return words
 
     def _read_off(self, edges: _Edges, column: int) -> Words:
@@ -160,16 +164,27 @@ class MaskQuery(NextToken):
         alive = self._betas[edges.targets(), column]
         key = (edges.state, alive.tobytes())
         words = self._kept.get(key)
-        return self._keep(key, edges.chosen(alive)) if words is None else words
+        return self._keep(key, self._pack_all(edges.chosen(alive))) if words is None else words
 
-    def _keep(self, key: tuple[int, int | bytes], allowed: Bool[ndarray, " vocab"]) -> Words:
+    def _keep(self, key: tuple[int, int | bytes], words: Words) -> Words:
         if len(self._kept) > max(1, MASK_CACHE_BYTES // (4 * self._width)):
             self._kept.clear()
+        self._kept[key] = words
+        return words
+
+    def _pack(self, tokens: list[int]) -> Words:
+        bits: dict[int, int] = {}
+        for token in tokens:
+            bits[token >> 5] = bits.get(token >> 5, 0) | 1 << (token & 31)
+        words = np.zeros(self._width, np.uint32)
+        words[list(bits)] = list(bits.values())
+        return words.view(np.int32)
+
+    def _pack_all(self, allowed: Bool[ndarray, " vocab"]) -> Words:
         packed = np.zeros(4 * self._width, np.uint8)
         bits = np.packbits(allowed, bitorder="little")
         packed[: len(bits)] = bits
-        self._kept[key] = packed.view("<i4")
-        return self._kept[key]
+        return packed.view("<i4")
 
     # ------------------------------------------------------------ moving on
 

@@ -1,0 +1,222 @@
+"""Automata lifted on demand against brute force: every state, every token; then written out, and by distances."""
+
+import itertools
+import random
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import tractile as tt
+from tractile.circuits.automaton import NEVER
+from tractile.constraints import Constraint, Vocabulary, dfa, nfa, regex
+from tractile.constraints.lift import lift
+from tractile.constraints.lifted import Lifted, all_reachable
+from tractile.inference import Boolean, NextToken
+
+LETTERS = b'ab"\\u0\xc3\xa9 1,'
+BYTES = [bytes([b]) for b in range(256)]
+PATTERNS = [
+    "a*",
+    "[a-z]{0,5}b",
+    "(?s).*",
+    '"[^"]{0,7}"(,"[a-z]{2,4}")*',
+    "é*a",
+    '"(ab|[^"ab])*"',  # strings without ba …
+    "[a-z]{3}[a-zA-Z0-9]{2,5}",  # one kind of letters after another
+    "[ab]*[ac]",
+    "(a|b|1)*,",
+    '"(?!ab")[^"]*"',  # a name that is treated apart
+    '"((a|ab|é)": 1|(?!(a|ab|é)")[^"]*": 0),"[^"]{1,3}"',
+    '"([^"\\\\]|\\\\([u"]|0{2}))*"',  # escapes
+    '("[^"]{2,}"|[0-9]{1,3})(,[^,]*){0,2}',
+]
+
+
+def vocabulary(seed: int, size: int = 300) -> Vocabulary:
+    """All bytes, and random tokens of letters that matter: cut-off UTF-8, quotes, escapes; some twice, some special."""
+    rng = random.Random(seed)
+    words = [bytes(rng.choices(LETTERS, k=rng.randint(1, 6))) for _ in range(size)]
+    pieces: list[bytes | None] = [*BYTES, *words, None, b"a" * 9]
+    rng.shuffle(pieces)
+    return Vocabulary([*pieces, None], eos_token_id=len(pieces))
+
+
+def brute_force(automaton: nfa.Nfa, vocab: Vocabulary, state: int) -> dict[int, int]:
+    """The state after each token that may follow a state."""
+    moves = {(int(s), b): int(t) for s, low, high, t in automaton.edges for b in range(low, high + 1)}
+    found = {}
+    for token, word in enumerate(vocab.token_bytes):
+        at: int | None = state
+        for byte in word or b"":
+            at = moves.get((at, byte)) if at is not None else None
+        if word and at is not None:
+            found[token] = at
+    if state in automaton.accept or state == automaton.num_states:
+        found[vocab.eos_token_id] = automaton.num_states
+    return found
+
+
+def check(automaton: Lifted) -> None:
+    """Every view of what follows each state is what the bytes say."""
+    vocab, states = automaton.vocab, list(range(automaton.num_states))
+    random.Random(0).shuffle(states)  # what is found first must not matter
+    edges = {}
+    for state in states[:150]:
+        expected = brute_force(automaton.nfa, vocab, state)
+        assert np.flatnonzero(automaton.tokens_from(state)).tolist() == sorted(expected)
+        few = automaton.few_tokens_from(state)
+        assert few is None or sorted(few) == sorted(expected)
+        found = {}
+        for target, pieces in automaton.edges_from(state):
+            for token in np.concatenate(pieces).tolist():
+                assert token not in found
+                found[token] = target
+        assert found == expected
+        edges[state] = expected
+        for token in random.Random(state).sample(range(len(vocab)), 5):
+            assert automaton.step(state, token) == ((expected[token],) if token in expected else ())
+    if len(states) > 150:
+        return
+    written = {s: {t: d for s2, d, tokens in automaton.edges() if s2 == s for t in tokens} for s in states}
+    assert written == edges
+    distance = dict.fromkeys(automaton.accept_states, 0)
+    for r in itertools.count(1):
+        new = {s for s in states if s not in distance and any(d in distance for d in edges[s].values())}
+        distance.update(dict.fromkeys(new, r))
+        if not new:
+            break
+    assert automaton.distances.tolist() == [distance.get(s, NEVER) for s in range(automaton.num_states)]
+    assert (automaton.distance_bounds >= automaton.distances).all()
+    assert automaton.most_tokens >= automaton.distance_bounds.max()
+
+
+@pytest.mark.parametrize("pattern", PATTERNS)
+@pytest.mark.parametrize("require_eos", [True, False])
+def test_every_state_and_token(pattern, require_eos):
+    automaton = regex(pattern).compile(vocabulary(1), require_eos)
+    assert isinstance(automaton, Lifted)
+    check(automaton)
+
+
+@st.composite
+def byte_automata(draw) -> nfa.Nfa:
+    """Random deterministic automata over a few ranges of bytes: wide ranges, so that letters are guessed where none are."""
+    rng = np.random.default_rng(draw(st.integers(0, 2**31)))
+    states, cuts = int(rng.integers(2, 9)), [0, 34, 35, 97, 98, 99, 123, 128, 0xA9, 0xAA, 0xC3, 0xC4, 256]
+    rows = [
+        (s, low, high - 1, int(rng.choice([0, 1, rng.integers(states)])))
+        for s in range(states)
+        for low, high in itertools.pairwise(cuts)
+        if rng.random() < 0.7
+    ]
+    accept = np.flatnonzero(rng.random(states) < 0.4)
+    edges = np.array(rows, np.int64).reshape(-1, 4)
+    return nfa.trim(nfa.Nfa(states, edges, np.empty((0, 2), np.int64), np.array([0]), accept))
+
+
+@settings(max_examples=60)
+@given(byte_automata(), st.integers(0, 3))
+def test_random_byte_automata(automaton, seed):
+    vocab = vocabulary(seed, 150)
+    for plain in (automaton, dfa.minimize(automaton)):
+        if plain.num_states:
+            assert all_reachable(plain, vocab)
+            check(Lifted(plain, vocab))
+
+
+@settings(max_examples=15)
+@given(st.sampled_from(PATTERNS), st.integers(0, 5), st.integers(0, 2**31), st.booleans())
+def test_masks_equal_the_boolean_query(pattern, extra, seed, require_eos):
+    """Any game through the masks: those of the generic query on the automaton lifted with one partition of the tokens."""
+    vocab, rng = vocabulary(2, 60), random.Random(seed)
+    constraint = regex(pattern)
+    automaton = constraint.compile(vocab, require_eos)
+    arrays = lift(constraint.bytes_automaton, vocab, require_eos)
+    explicit = tt.Automaton.from_transitions(
+        arrays.source, arrays.token_class_of_edge, arrays.target, arrays.token_class,
+        arrays.start.tolist(), arrays.accept.tolist(), arrays.num_states, vocab.eos_token_id,
+    )  # fmt: skip
+    if explicit.num_states > 80:
+        return
+    fewest = int(automaton.distances[automaton.start_states[0]])
+    budgets = torch.tensor([max(1, fewest), max(1, fewest + extra)])
+    horizon = int(budgets.max())
+    query, oracle = tt.gcd(automaton, horizon), NextToken(explicit, horizon, Boolean())
+    local, local_oracle = tt.lcd(automaton), NextToken(explicit, None, Boolean())
+    query.start(2, budgets), oracle.start(2, budgets), local.start(2), local_oracle.start(2)
+    for _ in range(horizon):
+        mask = query.mask()
+        assert torch.equal(mask, oracle.mask())
+        assert torch.equal(query.bitmask(), oracle.bitmask())
+        assert torch.equal(local.mask(), local_oracle.mask())
+        logits = torch.zeros(2, len(vocab) + 3)
+        query.apply(logits)
+        assert torch.equal(logits[:, :-3] == 0, mask)
+        assert bool((logits[:, -3:] == -torch.inf).all())
+        tokens = torch.tensor([rng.choice(row.nonzero()[:, 0].tolist() or [0]) for row in mask])
+        for q in (query, oracle, local, local_oracle):
+            q.advance(tokens)
+    if fewest > 1:
+        with pytest.raises(tt.BudgetTooSmall) as caught:
+            tt.gcd(automaton, fewest - 1).start()
+        assert caught.value.needed == fewest
+
+
+def test_queries_of_the_written_out_automaton():
+    """Counting, and a product with an HMM: the same as with one partition of the vocabulary."""
+    vocab = vocabulary(3, 40)
+    constraint = regex('"[^"]{0,3}"(,[a-z]{1,2})?')
+    automaton = constraint.compile(vocab)
+    arrays = lift(constraint.bytes_automaton, vocab)
+    explicit = tt.Automaton.from_transitions(
+        arrays.source, arrays.token_class_of_edge, arrays.target, arrays.token_class,
+        arrays.start.tolist(), arrays.accept.tolist(), arrays.num_states, vocab.eos_token_id,
+    )  # fmt: skip
+    assert tt.count(automaton, n=6) == tt.count(explicit, n=6) > 1000
+    assert automaton.partitioned.edges() == explicit.edges()
+    assert automaton.minimize().num_states <= explicit.minimize().num_states
+    hmm = tt.HMM.random(3, len(vocab), seed=0)
+    ours, theirs = tt.pgcd(hmm, automaton, 6).start(), tt.pgcd(hmm, explicit, 6).start()
+    torch.testing.assert_close(ours.scores(), theirs.scores(), rtol=1e-5, atol=1e-5)
+    token = int(ours.scores().argmax())
+    for query in (ours, theirs):
+        query.advance(torch.tensor([token]))
+    torch.testing.assert_close(ours.scores(), theirs.scores(), rtol=1e-5, atol=1e-5)
+
+
+def test_a_saved_one_is_an_automaton(tmp_path):
+    from tractile.circuits.serialize import load, save
+
+    automaton = regex('"[^"]{0,3}"').compile(vocabulary(4, 50))
+    save(automaton, tmp_path)
+    again = load(tmp_path)
+    assert type(again) is tt.Automaton
+    assert again.edges() == automaton.edges()
+    assert again.eos_token_id == automaton.eos_token_id
+    assert again.is_deterministic
+
+
+def test_a_byte_that_is_no_token_is_lifted_all_at_once():
+    vocab = Vocabulary([b"a", b"ab", b"b", None], eos_token_id=3)
+    assert isinstance(regex("[ab]*").compile(vocab), Lifted)
+    automaton = regex("[ab]*c|b").compile(vocab)
+    assert not isinstance(automaton, Lifted)
+    assert automaton.num_states == 3
+
+
+def test_bounded_strings_share_their_sets():
+    """Ten strings of up to 128 characters, and 64 of them: no transition for each token, nor for each class elsewhere."""
+    rng = random.Random(1)
+    words = {bytes(rng.choices(range(97, 123), k=rng.randint(2, 8))) for _ in range(20_000)}
+    vocab = Vocabulary([*BYTES, *sorted(words), None], eos_token_id=256 + len(words))
+    ten: Constraint = regex("".join(f'"{i}": "[a-z]{{0,128}}"' for i in range(10)))
+    automaton = ten.compile(vocab)
+    assert isinstance(automaton, Lifted)
+    assert automaton.num_states > 1300
+    rows = automaton.transitions
+    assert len(rows) < 1290 * 12
+    assert automaton.labels.num_classes < 150
+    assert len(automaton.labels.classes.row) < 60_000
