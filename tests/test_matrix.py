@@ -422,3 +422,23 @@ def test_a_long_chain_in_single_precision(transition):
     assert bool(((actual - expected).abs() < 1e-6 * expected.abs()).all())
     (gradient,) = torch.autograd.grad(actual[0], weight)
     assert abs((gradient * weight).sum().item() / n - 1) < 1e-3  # each token is one expected use of the table
+
+
+def test_deep_circuits():
+    """Hundreds of levels: products, their operations and linear trees of regions do not run out of stack."""
+    n, hmm = 400, tt.HMM.random(2, 3, dtype=torch.float64)
+    odd = tt.Automaton.from_edges([(0, [0, 1], 0), (0, 2, 1), (1, [0, 1], 1), (1, 2, 0)], 0, [1], 3)
+    product = hmm.unroll(n) * odd.unroll(n)
+    expected = tt.partition(hmm * odd, n=n)
+    for circuit in (product, tt.prune(product), tt.marginalise(product, [1, n - 1])):
+        assert_log_close(tt.partition(circuit), expected, 1e-9)
+    assert_log_close(tt.partition(tt.normalise(product)), 0.0, 1e-9)
+    random = tt.builders.Random(0, torch.float64)
+    linear = tt.builders.regions(tt.builders.linear_regions(1200), random.bernoulli(), random.rows, 2)
+    assert_log_close(tt.partition(linear), 0.0, 1e-9)
+    renamed = linear.relabel({0: 5000, 7: 0})
+    assert renamed.variables == (0, *range(1, 7), *range(8, 1200), 5000)
+    assert_log_close(tt.log_marginal(renamed, {5000: 1, 0: 0}), tt.log_marginal(linear, {0: 1, 7: 0}), 1e-9)
+    for bad in ({1: 2}, {9999: 0}):
+        with pytest.raises(CircuitError, match="relabel"):
+            linear.relabel(bad)
