@@ -63,7 +63,10 @@ class Fit(NamedTuple, Generic[Model]):
 
 
 def expected_counts(
-    model: Chain | Circuit, evidence: EvidenceLike, lengths: Int[Tensor, " batch"] | None = None
+    model: Chain | Circuit,
+    evidence: EvidenceLike,
+    lengths: Int[Tensor, " batch"] | None = None,
+    checkpoint: int | None = None,
 ) -> Counts:
     """The expected uses of every parameter given evidence of any kind; raises :class:`EvidenceError` where it is impossible."""
     found, leaves = blocks(model), dict[tuple[int, ...], Tensor]()
@@ -85,7 +88,7 @@ def expected_counts(
 
     kept: list[InputLayer] = []  # a tensor's id is its own while the tensor lives
     with torch.enable_grad():
-        rows = log_marginal(_freed(model, relax, leaf), evidence, lengths=lengths)
+        rows = log_marginal(_freed(model, relax, leaf), evidence, lengths=lengths, checkpoint=checkpoint)
         if bool((rows == -torch.inf).any()):
             row = int((rows == -torch.inf).nonzero()[0])
             raise EvidenceError(f"expected_counts: row {row} of the evidence has probability zero")
@@ -144,6 +147,7 @@ def em_step(
     step: float = 1.0,
     pseudocount: float = 0.0,
     lengths: Int[Tensor, " batch"] | None = None,
+    checkpoint: int | None = None,
 ) -> tuple[Model, Float[Tensor, ""]]:
     """One EM step; returns the new model and the log-likelihood of the evidence under the old one, in nats.
 
@@ -155,7 +159,7 @@ def em_step(
         raise CircuitError(
             "em: a chain whose final weights are not ones is not normalised; learn it by gradients"
         )
-    counts = expected_counts(model, evidence, lengths)
+    counts = expected_counts(model, evidence, lengths, checkpoint)
     new: dict[int, Tensor] = {}
     for block, derivatives in zip(counts.blocks, counts.derivatives, strict=True):
         if block.layer is not None:
@@ -179,11 +183,13 @@ def em(
     tolerance: float = 1e-6,
     seed: int = 0,
     lengths: Int[Tensor, " rows"] | None = None,
+    checkpoint: int | None = None,
 ) -> Fit[Model]:
     """EM on rows of data (batch first: values, or weights): full, or on shuffled batches of ``batch_size`` rows.
 
     ``step`` is η, or a function of the number of steps done (stochastic EM: ``lambda t: (t + 2) ** -0.6``). Stops when an epoch
-    on all data gains less than ``tolerance`` nats a row.
+    on all data changes the likelihood by less than ``tolerance`` nats a row (with a ``pseudocount`` it may fall on the way).
+    ``checkpoint`` bounds the memory, as in :func:`~tractile.log_marginal`.
     """
     generator, done = torch.Generator().manual_seed(seed), 0
     log_likelihoods: list[float] = []
@@ -194,13 +200,13 @@ def em(
             size = step(done) if callable(step) else step
             some = None if lengths is None else lengths[rows]
             model, log_likelihood = em_step(
-                model, data[rows], step=size, pseudocount=pseudocount, lengths=some
+                model, data[rows], step=size, pseudocount=pseudocount, lengths=some, checkpoint=checkpoint
             )
             total, done = total + float(log_likelihood), done + 1
         log_likelihoods.append(total / len(data))
         if batch_size is None and len(log_likelihoods) > 1:
             gain = log_likelihoods[-1] - log_likelihoods[-2]
-            if gain < tolerance:
+            if abs(gain) < tolerance:
                 break
     return Fit(model, log_likelihoods)
 
@@ -242,6 +248,11 @@ class Trainable(torch.nn.Module, Generic[Model]):
     def forward(self) -> Model:
         """The model with these parameters."""
         return self._constrained(list(self.raw))
+
+    @torch.no_grad()
+    def detached(self) -> Model:
+        """The model as the parameters now have it, without their gradients."""
+        return self()  # type: ignore[no-any-return]
 
     @property
     def num_parameters(self) -> int:

@@ -11,10 +11,11 @@ With x_t open, the root as a function of x_t is Bᵀ(Lᵀ α_{t−1} ∘ R β_t)
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from typing import Any
 
 import torch
+import torch.utils.checkpoint
 from jaxtyping import Bool, Int
 from torch import Tensor
 
@@ -94,20 +95,38 @@ def forward(chain: Chain, semiring: SR, evidence: Evidence, n: int) -> Iterator[
 
 
 def totals(
-    chain: Chain, semiring: SR, evidence: Evidence, lengths: Collection[int]
+    chain: Chain, semiring: SR, evidence: Evidence, lengths: Collection[int], checkpoint: int | None = None
 ) -> Iterator[tuple[int, Any]]:
-    """(t, root over the first t positions) for each t in ``lengths``, ascending; each root (batch,)."""
-    emission, right, left = Emission(semiring, evidence, shared=True), chain.right.T, chain.left.T
+    """(t, root over the first t positions) for each t in ``lengths``, ascending; each root (batch,).
+
+    ``checkpoint``: for derivatives, keep a message every so many positions and compute the others a second time.
+    """
+    right, left, last = chain.right.T, chain.left.T, max(lengths)
     alpha = outer(semiring, chain.initial, evidence.batch)
     if 0 in lengths:
         yield 0, dot(semiring, alpha, outer(semiring, chain.final, evidence.batch))
-    ending, last = outer(semiring, chain.ending, evidence.batch), max(lengths)
-    for t in range(1, last + 1):
-        emitted = emission.times(chain.inputs, t - 1, apply(semiring, left, alpha))
-        if t in lengths:
-            yield t, dot(semiring, emitted, ending)
-        if t < last:
-            alpha = apply(semiring, right, emitted)
+    ending = outer(semiring, chain.ending, evidence.batch)
+
+    def run(alpha: Any, first: int, stop: int) -> tuple[Any, list[tuple[int, Any]]]:
+        emission, roots = Emission(semiring, evidence, shared=True), []
+        for t in range(first, stop):
+            emitted = emission.times(chain.inputs, t - 1, apply(semiring, left, alpha))
+            if t in lengths:
+                roots.append((t, dot(semiring, emitted, ending)))
+            if t < last:
+                alpha = apply(semiring, right, emitted)
+        return alpha, roots
+
+    width = checkpoint or max(1, last)
+    for first in range(1, last + 1, width):
+        stop = min(first + width, last + 1)
+        alpha, roots = recomputed(run, alpha, first, stop) if checkpoint else run(alpha, first, stop)
+        yield from roots
+
+
+def recomputed(fn: Callable[..., Any], *args: Any) -> Any:
+    """fn(*args), of which nothing is kept for derivatives: it is computed a second time when they are asked for."""
+    return torch.utils.checkpoint.checkpoint(fn, *args, use_reentrant=False)
 
 
 def backward(chain: Chain, semiring: SR, evidence: Evidence, n: int) -> Iterator[Any]:

@@ -65,29 +65,43 @@ def _unrolled(chain: Chain, n: int) -> Circuit:
     return known[n]
 
 
-def total(model: Model, semiring: Semiring[Any], evidence: Evidence, n: int, lengths: Lengths) -> Tensor:
+def total(
+    model: Model,
+    semiring: Semiring[Any],
+    evidence: Evidence,
+    n: int,
+    lengths: Lengths,
+    checkpoint: int | None = None,
+) -> Tensor:
     """log of the root for each row (for Counting: of the count)."""
-    return semiring.log(_root(model, semiring, evidence, n, lengths)).expand(evidence.batch)
+    return semiring.log(_root(model, semiring, evidence, n, lengths, checkpoint)).expand(evidence.batch)
 
 
-def _root(model: Model, semiring: Semiring[Any], evidence: Evidence, n: int, lengths: Lengths) -> Any:
+def _root(
+    model: Model,
+    semiring: Semiring[Any],
+    evidence: Evidence,
+    n: int,
+    lengths: Lengths,
+    checkpoint: int | None = None,
+) -> Any:
     """The root for each row: (batch,), or (1,) where no evidence is observed."""
     if isinstance(model, Circuit):
         if lengths is not None:
             raise EvidenceError("lengths are for chains; a circuit has a fixed set of variables")
-        root = sweeps.upward(model, semiring, evidence)[model.root]
+        root = sweeps.upward(model, semiring, evidence, checkpoint)[model.root]
         dims = levels(model).plan.groups[-1].dims
         if len(set(dims) - {1}):
             raise CircuitError(f"the root (node {model.root}) has units {dims}; a query needs one")
         return semiring.merge(root, 0, semiring.ndim(root))
     if lengths is None:
-        ((_, root),) = messages.totals(model, semiring, evidence, [n])
+        ((_, root),) = messages.totals(model, semiring, evidence, [n], checkpoint)
         return root
     _check_lengths(lengths, n, evidence.batch)
     rows = torch.arange(evidence.batch, device=lengths.device)
     roots: list[Any] = []
     position = torch.zeros_like(lengths)
-    for t, root in messages.totals(model, semiring, evidence, set(lengths.tolist())):
+    for t, root in messages.totals(model, semiring, evidence, set(lengths.tolist()), checkpoint):
         position[lengths == t] = len(roots)
         roots.append(root)
     return semiring.gather(semiring.cat(roots), position * evidence.batch + rows, 0)
@@ -105,15 +119,21 @@ def log_marginal(
     n: int | None = None,
     lengths: Lengths = None,
     semiring: Semiring[Any] | None = None,
+    checkpoint: int | None = None,
 ) -> Float[Tensor, " batch"]:
-    """log Σ_x p(x) w(x): the log-probability of the evidence, in nats.
+    """log Σ_x p(x) w(x): the log-probability of the evidence, in nats (float64 where the model is float32).
+
+    ``checkpoint`` bounds the memory of derivatives: a chain then keeps its message every ``checkpoint`` positions (√n is a
+    good number), a circuit the values of its layers, and what lies between is computed a second time.
 
     Rows where scaled arithmetic lost everything to the dynamic range between hidden states are computed again in log
     space, so the result is −inf only where the true value is zero. Raises :class:`EvidenceError` where the evidence
     does not fit.
     """
+    if checkpoint is not None and checkpoint < 1:
+        raise CircuitError(f"log_marginal: checkpoint is a positive number of positions, not {checkpoint}")
     evidence, variables = prepare(model, evidence, n)
-    result = total(model, semiring or Real(), evidence, len(variables), lengths)
+    result = total(model, semiring or Real(), evidence, len(variables), lengths, checkpoint)
     lost = result == -torch.inf
     if semiring is None and certain(lost):
         rows = lost.nonzero().squeeze(1)
@@ -127,6 +147,7 @@ def log_marginal(
                 evidence.repeat(rows),
                 len(variables),
                 None if lengths is None else lengths[rows],
+                checkpoint,
             )
             result = result.index_put((rows,), exact.to(result.dtype))
     return result

@@ -17,7 +17,8 @@ from ..layers import Continuous, Hadamard, InputLayer, Operator, Product, Sum
 from .contract import absorb, apply_many, contract, outer, ungroup
 from .evidence import Evidence
 from .inputs import input_values, join, same_batch
-from .levels import Group, Plan, Slot, levels
+from .levels import Group, Levels, Plan, Slot, levels
+from .messages import recomputed
 from .semiring import Semiring
 
 SR = Semiring[Any]
@@ -75,28 +76,32 @@ class Values(Mapping[int, Any]):
         self.groups[group] = x
 
 
-def upward(circuit: Circuit, semiring: SR, evidence: Evidence) -> Values:
-    """The value of every node below the root, each (*unit_dims, batch)."""
+def upward(circuit: Circuit, semiring: SR, evidence: Evidence, checkpoint: int | None = None) -> Values:
+    """The value of every node below the root, each (*unit_dims, batch).
+
+    ``checkpoint``: for derivatives, keep the values of groups and compute what lies between a second time.
+    """
     known = levels(circuit)
     values = Values(semiring, known.plan)
-    for g, (group, layers) in enumerate(zip(known.plan.groups, known.layers, strict=True)):
-        if isinstance(layers[0], InputLayer):
-            values.groups[g] = input_values(semiring, layers, known.variables[g], evidence)
-            continue
-        below = [values.at(slot) for slot in group.slots]
-        if isinstance(layers[0], Sum):
-            terms = [
-                apply_many(semiring, operators, x)
-                for operators, x in zip(_operators(layers), below, strict=True)
-            ]
-            values.groups[g] = fold(semiring.add, terms)
-        elif isinstance(layers[0], Hadamard):
-            values.groups[g] = fold(semiring.mul, below)
-        else:
-            own, out = _labels(semiring, layers[0], below)
-            below = same_batch(semiring, below)
-            values.groups[g] = contract(semiring, list(zip(below, own, strict=True)), out)
+    for g in range(len(known.plan.groups)):
+        run = _group_value, known, g, values, evidence
+        values.groups[g] = recomputed(*run) if checkpoint else run[0](*run[1:])
     return values
+
+
+def _group_value(known: Levels, g: int, values: Values, evidence: Evidence) -> Any:
+    """The value of one group, from those of its children."""
+    semiring, layers, group = values.semiring, known.layers[g], known.plan.groups[g]
+    if isinstance(layers[0], InputLayer):
+        return input_values(semiring, layers, known.variables[g], evidence)
+    below = [values.at(slot) for slot in group.slots]
+    if isinstance(layers[0], Sum):
+        pairs = zip(_operators(layers), below, strict=True)
+        return fold(semiring.add, [apply_many(semiring, operators, x) for operators, x in pairs])
+    if isinstance(layers[0], Hadamard):
+        return fold(semiring.mul, below)
+    own, out = _labels(semiring, layers[0], below)
+    return contract(semiring, list(zip(same_batch(semiring, below), own, strict=True)), out)
 
 
 def downward(circuit: Circuit, semiring: SR, values: Values) -> Values:
