@@ -99,15 +99,23 @@ class View:
         self._leaving = np.concatenate(leaving)
         self.most_leaving = int(self._leaving[:, 1].max(initial=0))
 
-    def split(self, depth: int) -> tuple[Int[ndarray, " inside"], Int[ndarray, " beyond"]]:
-        """The ranks of the tokens within letters, ``depth`` of which may be followed by further bytes, and the others."""
+    def inside(self, depth: int) -> Int[ndarray, " inside"]:
+        """The ranks of the tokens within letters, ``depth`` of which may be followed by further bytes."""
         if depth >= self.most:
-            return self.rank, self.rank[:0]
-        whole = int(np.searchsorted(self.letters, depth, side="right"))
-        end = int(np.searchsorted(self.letters, depth + 1, side="right"))
-        last, ends = self.rank[whole:end], self.local[whole:end] == 0
-        inside = np.concatenate([self.rank[:whole], last[ends]])
-        return inside, np.concatenate([last[~ends], self.rank[end:]])
+            return self.rank
+        whole, end, last = self._cut(depth)
+        return np.concatenate([self.rank[:whole], self.rank[whole:end][last]])
+
+    def beyond(self, depth: int) -> Int[ndarray, " beyond"]:
+        """The ranks of the tokens within more letters than that."""
+        if depth >= self.most:
+            return self.rank[:0]
+        whole, end, last = self._cut(depth)
+        return np.concatenate([self.rank[whole:end][~last], self.rank[end:]])
+
+    def _cut(self, depth: int) -> tuple[int, int, Bool[ndarray, " n"]]:
+        whole, end = np.searchsorted(self.letters, [depth, depth + 1], side="right").tolist()
+        return whole, end, self.local[whole:end] == 0
 
     @cached_property
     def groups(self) -> list[tuple[int, int, int, int]]:

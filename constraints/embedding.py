@@ -8,6 +8,8 @@ against its cell, edge by edge, before it is said to follow it.
 
 from __future__ import annotations
 
+from bisect import bisect_right
+
 import numpy as np
 from jaxtyping import Int, Int16
 from numpy import ndarray
@@ -28,9 +30,10 @@ class Dfa:
         edges = nfa.edges
         self.key = edges[:, 0] * 256 + edges[:, 1]
         if len(edges) and not bool((self.key[1:] > self.key[:-1]).all()):
-            order = np.argsort(self.key)
+            order = np.argsort(self.key, kind="stable")  # mostly in order
             edges, self.key = edges[order], self.key[order]
         self.num_states = nfa.num_states
+        self.most_target, self.width = most(nfa)
         self.source, self.low, self.high, self.target = (np.ascontiguousarray(c) for c in edges.T)
         self.pointer = np.searchsorted(self.source, np.arange(self.num_states + 1))
         self._moves: dict[int, dict[int, int]] = {}
@@ -53,10 +56,20 @@ class Dfa:
             self._moves[state] = found
         return found
 
+    def after(self, state: int, byte: int) -> int:
+        """The state after a byte, −1 if there is none."""
+        found = self._moves.get(state)
+        if found is not None:
+            return found.get(byte, -1)
+        pointer, low, high, target = self._lists or (self.pointer, self.low, self.high, self.target)
+        a, b = int(pointer[state]), int(pointer[state + 1])
+        at = bisect_right(low, byte, a, b) - 1
+        return int(target[at]) if at >= a and high[at] >= byte else -1
+
     def run(self, state: int, word: bytes) -> int:
         """The state after a word, −1 if there is none."""
         for byte in word:
-            state = self.moves(state).get(byte, -1)
+            state = self.after(state, byte)
             if state < 0:
                 return -1
         return state
@@ -68,6 +81,26 @@ class Dfa:
         at = np.searchsorted(self.key, state * 256 + byte, side="right") - 1
         found = (at >= 0) & (self.source[at] == state) & (self.high[at] >= byte) & (state >= 0)
         return np.where(found, self.target[at], -1), self.high[at]
+
+
+def most(nfa: Nfa) -> tuple[Int[ndarray, " state"], Int[ndarray, " state"]]:
+    """For each state, the target that takes most bytes, and how many: continuation bytes not counted."""
+    target, width = np.full(nfa.num_states, -1), np.zeros(nfa.num_states, np.int64)
+    if not len(nfa.edges):
+        return target, width
+    source, low, high, there = nfa.edges.T
+    pair = source * nfa.num_states + there
+    if not bool((pair[1:] >= pair[:-1]).all()):
+        order = np.argsort(pair, kind="stable")
+        pair, low, high = pair[order], low[order], high[order]
+    count = np.maximum(np.minimum(high, 0x7F) - low + 1, 0) + np.maximum(high - np.maximum(low, 0xC0) + 1, 0)
+    head = np.flatnonzero(np.concatenate([[True], pair[1:] != pair[:-1]]))
+    total, (state, there) = np.add.reduceat(count, head), np.divmod(pair[head], nfa.num_states)
+    first = np.concatenate([[True], state[1:] != state[:-1]])
+    largest = np.maximum.reduceat(total, np.flatnonzero(first))[np.cumsum(first) - 1]
+    best = np.flatnonzero(total == largest)[::-1]  # the first one is written last
+    target[state[best]], width[state[best]] = there[best], total[best]
+    return target, width
 
 
 class Embedding:
@@ -90,15 +123,7 @@ class Embedding:
         self.place = np.zeros(n, np.int64)  # ... between two letters, which has this place
         self.exceptions: dict[int, list[int]] = {}
         self._plain: set[int] = set()
-        # the target that takes most bytes, continuation bytes not counted
-        bytes_ = np.minimum(dfa.high, 0x7F) - dfa.low + 1
-        count = np.maximum(bytes_, 0) + np.maximum(dfa.high - np.maximum(dfa.low, 0xC0) + 1, 0)
-        pair, inverse = np.unique(dfa.source * max(n, 1) + dfa.target, return_inverse=True)
-        total = np.bincount(inverse, weights=count, minlength=len(pair)).astype(np.int64)
-        order = np.lexsort((pair, total))
-        self.most_target, self.width = np.full(n, -1), np.zeros(n, np.int64)
-        self.most_target[pair[order] // max(n, 1)] = pair[order] % max(n, 1)  # the last one counts
-        self.width[pair[order] // max(n, 1)] = total[order]
+        self.most_target, self.width = dfa.most_target, dfa.width
 
     def of(self, state: int) -> Cell | None:
         """The cell that a state follows, if any."""
@@ -169,25 +194,26 @@ class Embedding:
         for byte, _, target in cell.ranges[0]:
             if target and inner[target] is None:
                 inner[target] = after[:, byte]
-        live = np.bincount(dfa.source, weights=dfa.high - dfa.low + 1, minlength=dfa.num_states)
+        degree = np.diff(dfa.pointer)
         for q in range(1, cell.size):
             here = inner[q]
             assert here is not None  # local states are numbered as they are met
-            ok = (here >= 0) & (live[here] == sum(high - low + 1 for low, high, _ in cell.ranges[q]))
+            ok = (here >= 0) & (degree[here] == len(cell.ranges[q]))
+            edge = np.where(ok, dfa.pointer[here], 0)  # sorted by their bytes, as the cell's are
             for low, high, target in cell.ranges[q]:
-                there, end = dfa.step(here, low)
-                ok &= (there >= 0) & (end >= high)
-                known = onward if target == 0 else inner[target]
+                ok &= (dfa.low[edge] == low) & (dfa.high[edge] == high)
+                known, there = onward if target == 0 else inner[target], dfa.target[edge]
                 if known is None:
-                    inner[target] = there
+                    inner[target] = np.where(ok, there, -1)
                 else:
                     ok &= known == there
+                edge = np.minimum(edge + 1, len(dfa.low) - 1)
             valid[q] = ok
         for _ in range(MAX_DEPTH):  # what follows must be right, too
             for q in range(1, cell.size):
                 for _, _, target in cell.ranges[q]:
                     valid[q] &= valid[target]
-        expected = np.full((len(state), 256), -1)
+        expected = np.full((len(state), 256), -1, np.int32)
         for low, high, target in cell.ranges[0]:
             there = onward if target == 0 else np.where(valid[target], inner[target], -2)  # type: ignore[arg-type]
             expected[:, low : high + 1] = there[:, None]
@@ -218,7 +244,7 @@ class Embedding:
         count = dfa.pointer[state + 1] - dfa.pointer[state]
         edge, row = spans(dfa.pointer[state], count), np.repeat(np.arange(len(state)), count)
         width = dfa.high[edge] - dfa.low[edge] + 1
-        table = np.full((len(state), 256), -1)
+        table = np.full((len(state), 256), -1, np.int32)
         table[np.repeat(row, width), spans(dfa.low[edge], width)] = np.repeat(dfa.target[edge], width)
         return table
 

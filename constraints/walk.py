@@ -81,6 +81,10 @@ class Walk:
                 low, high = trie.ends(node)
                 if high > low:
                     row.ranges.append((state, low, high))
+            known = int(self.embedding.cell[state])
+            if known >= 0 and trie.high[node] - trie.low[node] > MANY:
+                self._letters(row, self.embedding.cells[known], state, node, stack)
+                continue
             children = trie.children(node)
             if not children:
                 continue
@@ -166,7 +170,7 @@ class Walk:
         todo = [(state, node)]
         while todo:
             here, at = todo.pop()
-            children, moves = trie.children(at), dfa.moves(here)
+            children = trie.children(at)
             known = found.exceptions[here]
             if here != state or at != node:
                 known = [*known, *(b for b in found.exceptions[onward] if b not in known)]
@@ -174,7 +178,7 @@ class Walk:
                 child = children.get(byte)
                 if child is None:
                     continue
-                target = moves.get(byte, -1)
+                target = dfa.after(here, byte)
                 if (
                     loop
                     and target >= 0
@@ -207,8 +211,12 @@ class Walk:
         """(byte, target) for the bytes of a state that begin no letter."""
         found = self._exits.get((state, cell))
         if found is None:
-            moves = self.dfa.moves(state)
-            found = tuple((b, moves[b]) for b in sorted(moves.keys() - cell.first_bytes))
+            if self.embedding.pure[state] and self.embedding.cells[self.embedding.cell[state]] is cell:
+                after = [(b, self.dfa.after(state, b)) for b in self.embedding.exceptions[state]]
+                found = tuple((b, target) for b, target in after if target >= 0)
+            else:
+                moves = self.dfa.moves(state)
+                found = tuple((b, moves[b]) for b in sorted(moves.keys() - cell.first_bytes))
             self._exits[state, cell] = found
         return found
 
@@ -265,15 +273,15 @@ class Walk:
         """Whether each token may follow."""
         order, out = self.trie.order, None
         for x in sorted(row.letters, key=lambda x: -len(x.view.rank)):
-            inside, beyond = x.view.split(x.depth)
-            if out is None and len(beyond) < len(inside):
+            within = np.searchsorted(x.view.letters, x.depth, side="right")
+            if out is None and 2 * within > len(x.view.rank):
                 out = x.view.allowed.copy()
-                out[order[beyond]] = False
+                out[order[x.view.beyond(x.depth)]] = False
                 for low, high in x.without.pieces:
                     out[order[low:high]] = False
             else:
                 out = np.zeros(len(self.trie.node), bool) if out is None else out
-                out[order[x.without.drop(inside)]] = True
+                out[order[x.without.drop(x.view.inside(x.depth))]] = True
         out = np.zeros(len(self.trie.node), bool) if out is None else out
         for _, low, high in row.ranges:
             out[order[low:high]] = True
