@@ -10,7 +10,7 @@ import json
 import sys
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 from rich.console import Console
@@ -23,10 +23,9 @@ from typer.exceptions import Abort, TyperException
 
 from . import constraints, distill
 from .circuits.hmm import HMM
-from .constraints import Constraint, Vocabulary
+from .constraints import Constraint, Vocabulary, report
 from .embedded import load_hmm, load_lm
 from .errors import FormatError, TractileError
-from .inference import gcd
 from .inference.smc import Posterior, TransformersLM, smc
 
 
@@ -55,6 +54,7 @@ app = typer.Typer(
     cls=OneLineErrors, add_completion=False, help="Constrained generation with tractable circuits."
 )
 _console = Console(soft_wrap=True)
+TEXT_BYTES = 64  # how long the texts are that are counted where there is no end of them
 distill_app = typer.Typer(help="Distil a language model into an HMM.")
 app.add_typer(distill_app, name="distill")
 disable_progress_bar()
@@ -67,6 +67,27 @@ JsonSchema = Annotated[
 Keywords = Annotated[
     str | None,
     typer.Option("--keywords", metavar="A,B,…", help="The text contains these words, in any order."),
+]
+Tools = Annotated[
+    Path | None,
+    typer.Option(
+        "--tools", "--functions", exists=True, dir_okay=False, help="The text calls a tool of this JSON file."
+    ),
+]
+Grammar = Annotated[
+    Path | None,
+    typer.Option(
+        "--grammar",
+        exists=True,
+        dir_okay=False,
+        help="The text follows this grammar: FILE.lark, .gbnf or .ebnf.",
+    ),
+]
+Sql = Annotated[
+    Path | None,
+    typer.Option(
+        "--sql", exists=True, dir_okay=False, help="A query on this SQLite file, or on these CREATE TABLEs."
+    ),
 ]
 Model = Annotated[
     Path | None,
@@ -88,6 +109,13 @@ class Proposal(StrEnum):
     lcd = "lcd"
     gcd = "gcd"
     pgcd = "pgcd"
+
+
+class CallSyntax(StrEnum):
+    """How a function call is written."""
+
+    json = "json"
+    python = "python"
 
 
 class Transition(StrEnum):
@@ -135,14 +163,19 @@ def compile_(
     regex: Regex = None,
     json_schema: JsonSchema = None,
     keywords: Keywords = None,
+    tools: Tools = None,
+    call_syntax: Annotated[CallSyntax, typer.Option(help="How --tools are called.")] = CallSyntax.json,
+    grammar: Grammar = None,
+    sql: Sql = None,
     tokenizer: Annotated[
         Path | None, typer.Option(exists=True, help="Folder of a tokenizer; default: the embedded one.")
     ] = None,
     draw: Annotated[Path | None, typer.Option(help="Save a picture: FILE.svg, .png or .pdf.")] = None,
+    seed: Seed = 0,
     as_json: AsJson = False,
 ) -> None:
-    """Compile a constraint to an automaton over tokens, and say what came out."""
-    constraint = _constraint(regex, json_schema, keywords)
+    """Compile a constraint to an automaton over tokens, and say what came out: its size, its texts, ten of them."""
+    constraint = _constraint(regex, json_schema, keywords, tools, call_syntax, grammar, sql)
     loaded = load_lm()[1] if tokenizer is None else _load(AutoTokenizer, tokenizer)
     vocab = Vocabulary.from_tokenizer(loaded)
     fa = constraint.compile(vocab)
@@ -151,14 +184,19 @@ def compile_(
             raise typer.BadParameter(f"--draw writes .svg, .png or .pdf, not {draw.name!r}")
         names = ["<special>" if t is None else repr(t.decode(errors="replace")) for t in vocab.token_bytes]
         fa.draw(names).savefig(draw)
-    lengths = gcd(fa, horizon=fa.num_states).feasible_lengths()
+    most = report.longest_in_tokens(fa)
+    most_bytes = TEXT_BYTES if most is None else constraint.bytes_automaton.num_states
     facts = {
         "states": fa.num_states,
         "edges": fa.num_edges,
         "vocab_size": fa.vocab_size,
         "deterministic": fa.is_deterministic,
         "unambiguous": fa.is_unambiguous,
-        "min_tokens": int(lengths.int().argmax()),
+        "min_tokens": int(fa.distances[fa.start_states].min()),
+        "max_tokens": most,
+        "texts": report.number_of_texts(constraint.bytes_automaton, most_bytes),
+        "of_at_most_bytes": TEXT_BYTES if most is None else None,
+        "samples": report.random_texts(constraint.bytes_automaton, 10, seed),
     }
     _print_facts(facts, as_json)
 
@@ -207,14 +245,35 @@ def distill_eval(
     _print_facts(dataclasses.asdict(evaluation), as_json)
 
 
-def _constraint(regex: str | None, json_schema: Path | None, keywords: str | None) -> Constraint:
+def _constraint(
+    regex: str | None,
+    json_schema: Path | None,
+    keywords: str | None,
+    tools: Path | None = None,
+    call_syntax: CallSyntax = CallSyntax.json,
+    grammar: Path | None = None,
+    sql: Path | None = None,
+) -> Constraint:
     """The one constraint that the options name."""
-    if sum(option is not None for option in (regex, json_schema, keywords)) != 1:
-        raise typer.BadParameter("give exactly one of --regex, --json-schema and --keywords")
+    if sum(option is not None for option in (regex, json_schema, keywords, tools, grammar, sql)) != 1:
+        raise typer.BadParameter("give exactly one constraint, such as --regex, --json-schema or --keywords")
     if regex is not None:
         return constraints.regex(regex)
     if keywords is not None:
         return constraints.keywords([word.strip() for word in keywords.split(",")])
+    if tools is not None:
+        return constraints.function_calls(tools, syntax=call_syntax.value)
+    if grammar is not None:
+        syntaxes: dict[str, Literal["lark", "gbnf", "ebnf"]] = {
+            ".lark": "lark",
+            ".gbnf": "gbnf",
+            ".ebnf": "ebnf",
+        }
+        if grammar.suffix not in syntaxes:
+            raise typer.BadParameter(f"--grammar reads {', '.join(syntaxes)}, not {grammar.name!r}")
+        return constraints.grammar(grammar, syntax=syntaxes[grammar.suffix])
+    if sql is not None:
+        return constraints.sql(sql.read_text(encoding="utf-8") if sql.suffix == ".sql" else sql)
     assert json_schema is not None
     try:
         return constraints.json_schema(json.loads(json_schema.read_text(encoding="utf-8")))
@@ -263,7 +322,13 @@ def _print_facts(facts: dict[str, Any], as_json: bool) -> None:
         print(json.dumps(facts))
         return
     table = Table(show_header=False, box=None)
+    table.add_column()
+    table.add_column(overflow="fold")
     for name, value in facts.items():
+        if value is None:
+            value = "no limit" if name == "max_tokens" else "-"
+        if isinstance(value, list):
+            value = "\n".join(escape(repr(item)) for item in value)
         table.add_row(name.replace("_", " "), f"{value:.4f}" if isinstance(value, float) else str(value))
     _console.print(table)
 

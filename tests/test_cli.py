@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 
 import pytest
 from typer.testing import CliRunner
@@ -135,6 +136,39 @@ def test_compile_says_what_the_automaton_is():
         tt.gcd(fa, horizon=facts["min_tokens"] - 1).start()
     tt.gcd(fa, horizon=facts["min_tokens"]).start()
     assert str(fa.num_states) in run("compile", "--regex", "cat").stdout
+
+
+def test_compile_counts_and_draws_texts():
+    facts = last_json(run("compile", "--regex", "[ab]{1,3}", "--json", "--seed", 1))
+    assert facts["texts"] == 2 + 4 + 8
+    assert facts["min_tokens"] == 2
+    assert facts["max_tokens"] == 4
+    assert len(facts["samples"]) == 10
+    assert all(re.fullmatch("[ab]{1,3}", text) for text in facts["samples"])
+    facts = last_json(run("compile", "--regex", "(ab)*c|.", "--json"))
+    assert facts["max_tokens"] is None
+    assert (
+        facts["texts"] == 31 + 0x110000 - 0x800 - 1
+    )  # c, abc, … of up to 64 bytes; any character but a line break
+    assert "no limit" in run("compile", "--regex", "a*").stdout
+
+
+def test_compile_tools_grammars_and_databases(tmp_path):
+    tools, grammar, database = tmp_path / "tools.json", tmp_path / "g.gbnf", tmp_path / "schema.sql"
+    tools.write_text(json.dumps([{"name": "f", "parameters": {"x": {"type": "bool"}}}]))
+    grammar.write_text('root ::= "a" | "(" root ")"')
+    database.write_text("CREATE TABLE song (title TEXT);")
+    facts = last_json(run("compile", "--tools", tools, "--call-syntax", "python", "--json"))
+    assert facts["texts"] == 2
+    assert set(facts["samples"]) <= {"f(x=True)", "f(x=False)"}
+    facts = last_json(run("compile", "--functions", tools, "--json"))
+    assert {json.loads(text)["name"] for text in facts["samples"]} == {"f"}
+    assert last_json(run("compile", "--grammar", grammar, "--json"))["texts"] == 4
+    facts = last_json(run("compile", "--sql", database, "--json"))
+    assert all(text.startswith("SELECT ") for text in facts["samples"])
+    (tmp_path / "g.txt").write_text("")
+    assert_refused(run("compile", "--grammar", tmp_path / "g.txt"), 2, "g.txt")
+    assert_refused(run("compile", "--grammar", grammar, "--tools", tools), 2)
 
 
 def test_compile_draws(tmp_path):

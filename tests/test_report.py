@@ -1,0 +1,63 @@
+"""Lengths and numbers of texts against lists of all of them."""
+
+import itertools
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import tractile as tt
+from tractile.constraints import regex, report
+
+VOCAB = tt.Vocabulary([None, b"a", b"b", b"ab", b"bab"], eos_token_id=0)
+PATTERNS = [
+    "a",
+    "(ab){1,2}",
+    "a*",
+    "a{0,3}b",
+    "(a|b)*a(a|b){2}",
+    "",
+    "(ab|b){0,2}",
+    "a|bab|ababab",
+    "b(ab)*",
+    "[ab]{4}",
+]
+
+
+def token_lengths(pattern: str, most: int) -> set[int]:
+    """The numbers of tokens, EOS counted, of all accepted sequences of up to ``most`` tokens."""
+    found = set()
+    for n in range(most):
+        for tokens in itertools.product(VOCAB.token_bytes[1:], repeat=n):
+            if re.fullmatch(pattern, b"".join(tokens).decode()):
+                found.add(n + 1)
+    return found
+
+
+@pytest.mark.parametrize("pattern", PATTERNS)
+def test_longest_in_tokens(pattern):
+    lengths = token_lengths(pattern, 7)
+    expected = None if "*" in pattern else max(lengths)
+    assert report.longest_in_tokens(regex(pattern).compile(VOCAB)) == expected
+
+
+def test_longest_without_eos_and_of_nothing_but_eos():
+    fa = tt.Automaton.from_edges([(0, 1, 1), (1, [1, 2], 2), (0, 2, 2)], start=0, accept=[2], vocab_size=3)
+    assert report.longest_in_tokens(fa) == 2
+    looping = tt.Automaton.from_edges([(0, 1, 1), (1, 2, 0)], start=0, accept=[1], vocab_size=3)
+    assert report.longest_in_tokens(looping) is None
+
+
+@given(st.sampled_from(PATTERNS), st.integers(0, 6))
+def test_number_of_texts(pattern, most):
+    texts = ("".join(t) for n in range(most + 1) for t in itertools.product("ab", repeat=n))
+    expected = sum(re.fullmatch(pattern, text) is not None for text in texts)
+    assert report.number_of_texts(regex(pattern).bytes_automaton, most) == expected
+
+
+@given(st.sampled_from([*PATTERNS, r"\w+é?", "(?s).*", "[^a]{3}"]), st.integers(0, 9))
+def test_random_texts_are_accepted(pattern, seed):
+    texts = report.random_texts(regex(pattern).bytes_automaton, 5, seed, most_bytes=12)
+    assert len(texts) == 5
+    assert all(re.fullmatch(pattern, text) for text in texts)
