@@ -20,7 +20,7 @@ from scipy import stats
 import tractile as tt
 from tractile.circuits import is_structured_decomposable
 from tractile.errors import CircuitError, EvidenceError
-from tractile.inference import Boolean, Counting, Log, MaxProduct, MinPlus, NextToken, Real, messages
+from tractile.inference import Boolean, Counting, Log, MaxProduct, MinPlus, NextToken, Real, sweeps
 from tractile.layers import Categorical, Dense, Hadamard, Sum
 
 KINDS = [{"operator": k} for k in zoo.OPERATORS] + [{"inputs": k} for k in zoo.INPUTS]
@@ -168,7 +168,7 @@ def check_open(case, model, evidence):
     for v in case.discrete[:1]:
         for semiring, kind in SEMIRINGS.items():
             sr = semiring()
-            table = sr.log(messages.open_variable(model, sr, known, v)).T.expand(known.batch, -1)
+            table = sr.log(sweeps.open_variable(model, sr, known, v)).T.expand(known.batch, -1)
             assert_log_close(table, log(case.reduce(kind, [v], skip=[v])), 1e-6)
 
 
