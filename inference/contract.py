@@ -154,7 +154,8 @@ def apply(semiring: Semiring[Any], op: Operator, x: Any) -> Any:
     if isinstance(op, Dense):
         return semiring.einsum(semiring.lift(op.weight), [0, 1], x, [1, 2], [0, 2])
     leaves = op.leaves() if isinstance(op, Kron) else []
-    if leaves and all(isinstance(leaf, Dense | Identity | Structured) for leaf in leaves):
+    single = len(leaves) == len(op.row_dims) == len(op.col_dims)  # a Joint leaf has several axes
+    if single and all(isinstance(leaf, Dense | Identity | Structured) for leaf in leaves):
         return _each_axis(semiring, leaves, x)
     r, c = len(op.row_dims), len(op.col_dims)
     row, col, batch = tuple(range(r)), tuple(range(r, r + c)), r + c
