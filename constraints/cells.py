@@ -136,6 +136,12 @@ class View:
         )
 
     @cached_property
+    def by_local(self) -> list[Int[ndarray, " token"]]:
+        """For each local state, the ranks of the tokens that complete a letter and end in it."""
+        rank, local = self.rank[self.letters > 0], self.local[self.letters > 0]
+        return [rank[local == q] for q in range(self.cell.size)]
+
+    @cached_property
     def suffixes(self) -> list[dict[int, int]]:
         """The children of each node of the tree of suffixes, by their bytes."""
         return self._suffixes[0]

@@ -233,7 +233,7 @@ class Lifted(Automaton):
 
     def _write_out(self) -> None:
         table, order = self._table, self.vocab.trie.order
-        sets = [order[ranks] for ranks in table.sets] + [np.array([self.eos_token_id])]
+        sets = [order[without.drop(ranks)] for ranks, without in table.sets] + [np.array([self.eos_token_id])]
         row = np.repeat(np.arange(len(sets)), [len(s) for s in sets])
         tokens = Incidence(
             torch.from_numpy(row), torch.from_numpy(np.concatenate(sets)), (len(sets), self.vocab_size)

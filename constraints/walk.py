@@ -29,6 +29,7 @@ class Ranges:
     def __init__(self, pieces: list[Range]) -> None:
         self.pieces = sorted(pieces)
         self._ends = np.array(self.pieces, np.int64).reshape(-1, 2) if pieces else None
+        self.size = sum(high - low for low, high in pieces)
 
     def outside(self, ranks: Int[ndarray, " n"]) -> Bool[ndarray, " n"]:
         """Whether each rank lies in none of them."""
@@ -36,6 +37,10 @@ class Ranges:
             return np.ones(len(ranks), bool)
         at = np.searchsorted(self._ends[:, 0], ranks, side="right") - 1
         return np.asarray((at < 0) | (ranks >= self._ends[at, 1]))
+
+    def leaves_some(self, ranks: Int[ndarray, " n"]) -> bool:
+        """Whether any of these ranks lies in none of them."""
+        return len(ranks) > self.size or bool(self.outside(ranks).any())
 
     def drop(self, ranks: Int[ndarray, " n"]) -> Int[ndarray, " rest"]:
         """The ranks that lie in none of them."""
@@ -304,28 +309,37 @@ class Walk:
         for target, ranks in row.sets:
             out.setdefault(target, []).append(ranks)
         for x in row.letters:
-            for target, begin, end in self.targets(x):
-                ranks = x.without.drop(x.view.rank[begin:end])
-                if len(ranks):
-                    out.setdefault(target, []).append(ranks)
+            for target, _, ranks in self.targets(x):
+                kept = x.without.drop(ranks)
+                if len(kept):
+                    out.setdefault(target, []).append(kept)
         return out
 
-    def targets(self, x: Letters) -> list[tuple[int, int, int]]:
-        """(target, begin, end) for the runs of ``x.view.rank`` that are allowed."""
-        run, found = self.dfa.run, []
+    def targets(self, x: Letters) -> list[tuple[int, tuple[int, ...], Int[ndarray, " token"]]]:
+        """(target, name of the set in the view, ranks) for the sets of tokens within letters, exceptions not yet left out."""
+        view, table, found = x.view, self.embedding, list[tuple[int, tuple[int, ...], Int[ndarray, " token"]]]()
+        paths = view.cell.paths
+        onward = int(table.next[x.state])
+        loop = x.depth >= view.most and int(table.next[onward]) == onward
         here, done = x.state, 0
-        paths = x.view.cell.paths
-        for letters, local, begin, end in x.view.groups:
-            if letters > x.depth and (letters > x.depth + 1 or local):
+        for letters, local, begin, end in view.groups:
+            if letters == 0:  # still in the first letter
+                target = self.dfa.run(x.state, self.word(int(view.rank[begin]), view.node))
+            elif loop:
+                break
+            elif letters > x.depth and (letters > x.depth + 1 or local):
                 continue
-            if letters > done:
-                here, done = self.between(here, letters - done), letters
-            if letters:
-                target = run(here, paths[local]) if local else here
-            else:  # still in the first letter
-                rank = int(x.view.rank[begin])
-                target = run(x.state, self.word(rank, x.view.node))
-            found.append((target, begin, end))
+            else:
+                if letters > done:
+                    here, done = self.between(here, letters - done), letters
+                target = self.dfa.run(here, paths[local]) if local else here
+            found.append((target, (begin, end), view.rank[begin:end]))
+        if loop:
+            place = int(table.place[onward])
+            inner = table.inner[int(table.cell[x.state])]
+            for q, ranks in enumerate(view.by_local):
+                if len(ranks):
+                    found.append((int(inner[q, place]) if q else onward, (q,), ranks))
         return found
 
     def word(self, rank: int, node: int) -> bytes:

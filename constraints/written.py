@@ -15,19 +15,20 @@ from numpy import ndarray
 
 from ..errors import TooManyStates
 from .cells import View
-from .walk import Walk
+from .walk import Ranges, Walk
 
 MAX_TRANSITIONS = 50_000_000
+NOTHING = Ranges([])
 SMALL = 256  # tokens; smaller sets that lead to one state are joined
 
 
 class Table(NamedTuple):
-    """Rows (source, set, target); the ranks of the tokens of each set. The last set, of EOS, is not among them."""
+    """Rows (source, set, target); the ranks of each set and those left out of it. The last set, of EOS, is not there."""
 
     source: Int[ndarray, " row"]
     klass: Int[ndarray, " row"]
     target: Int[ndarray, " row"]
-    sets: list[Int[ndarray, " token"]]
+    sets: list[tuple[Int[ndarray, " token"], Ranges]]
 
 
 class Writer:
@@ -38,16 +39,16 @@ class Writer:
         self.names: dict[Hashable, int] = {}
         self.known: dict[int, int] = {}
         self.kept: list[Int[ndarray, " token"]] = []
-        self.sets: list[Int[ndarray, " token"]] = []
+        self.sets: list[tuple[Int[ndarray, " token"], Ranges]] = []
         self.single: list[tuple[int, int, int]] = []
         self.many: list[tuple[Int[ndarray, " n"], int, Int[ndarray, " n"]]] = []
         self.count = 0
 
-    def name(self, key: Hashable, ranks: Int[ndarray, " token"]) -> int:
-        """The number of a set known by this key."""
+    def name(self, key: Hashable, ranks: Int[ndarray, " token"], without: Ranges = NOTHING) -> int:
+        """The number of a set known by this key: these ranks but for some."""
         if key not in self.names:
             self.names[key] = len(self.sets)
-            self.sets.append(ranks)
+            self.sets.append((ranks, without))
         return self.names[key]
 
     def name_of(self, ranks: Int[ndarray, " token"]) -> int:
@@ -73,7 +74,7 @@ class Writer:
         loop = (found.next[onward] == onward) & (depth >= view.most)
         size = view.cell.size
         for q in range(size):  # any number of letters leads a loop to one state
-            ranks = view.rank[(view.local == q) & (view.letters > 0)]
+            ranks = view.by_local[q]
             if len(ranks) and loop.any():
                 there = onward[loop] if q == 0 else inner[q, found.place[onward[loop]]]
                 self.add(state[loop], self.name((view, q), ranks), there)
@@ -114,13 +115,13 @@ def write_out(walk: Walk, ends: frozenset[int]) -> Table:
             if x.state == state and x.view.node == 0 and not x.without.pieces:
                 plain[state] = True  # with all others like it
                 continue
-            for target, begin, end in walk.targets(x):
-                ranks = x.without.drop(x.view.rank[begin:end])
+            for target, name, ranks in walk.targets(x):
                 if len(ranks) > SMALL:
-                    key = (x.view, begin, end, *x.without.pieces)
-                    writer.single.append((state, writer.name(key, ranks), target))
-                elif len(ranks):
-                    pieces.setdefault(target, []).append(ranks)
+                    if x.without.leaves_some(ranks):
+                        key = (x.view, *name, *x.without.pieces)
+                        writer.single.append((state, writer.name(key, ranks, x.without), target))
+                elif len(kept := x.without.drop(ranks)):
+                    pieces.setdefault(target, []).append(kept)
         for target, parts in pieces.items():
             whole = parts[0] if len(parts) == 1 else np.sort(np.concatenate(parts))
             writer.single.append((state, writer.name_of(whole), target))
