@@ -106,9 +106,9 @@ def apply_many(
 ) -> Any:
     """M_f·x_f (or M_fᵀ·x_f) for operators of one shape and messages (fold, *col_dims, batch): (fold, *row_dims, batch)."""
     first = operators[0].T if transposed else operators[0]
-    if isinstance(first, Identity):
-        return x
     fold, *dims, batch = semiring.shape(x)
+    if isinstance(first, Identity):
+        return x if len(dims) == 1 else semiring.merge(x, 1, len(dims))
     if isinstance(first, Dense) and any(op is not operators[0] for op in operators):
         weight = torch.stack([op.weight for op in operators if isinstance(op, Dense)])
         for axis, count in enumerate(regroup(tuple(dims), first.col_dims) or ()):
