@@ -10,9 +10,13 @@ from __future__ import annotations
 
 from functools import cached_property
 
+import numpy as np
+from jaxtyping import Int
+from numpy import ndarray
+
 from ..circuits.automaton import Automaton
 from ..errors import EmptyLanguage, UnsupportedConstraint
-from . import dfa, nfa, utf8
+from . import dfa, nfa, store, utf8
 from .lift import TokenTransitions, lift
 from .lifted import Lifted, all_reachable
 from .nfa import Nfa
@@ -77,13 +81,26 @@ class Constraint:
             raise EmptyLanguage("no text satisfies the constraint")
         return lift(self.bytes_automaton, vocab, require_eos)
 
-    def compile(self, vocab: Vocabulary, require_eos: bool = True) -> Automaton:
+    def compile(self, vocab: Vocabulary, require_eos: bool = True, *, cache: bool = False) -> Automaton:
         """The token-level automaton: sequences of tokens whose bytes are an accepted text, then EOS, then only EOS.
 
         With ``require_eos=False`` a sequence that ends in an accepted text without EOS counts as well. Special tokens
-        are never allowed; EOS only where the text is complete. Raises ``EmptyLanguage`` if no text is accepted, or no
-        accepted text can be written with this vocabulary.
+        are never allowed; EOS only where the text is complete. With ``cache=True`` the result and its distances are
+        kept on disk and read from there the next time (``TRACTILE_CACHE`` names the directory). Raises
+        ``EmptyLanguage`` if no text is accepted, or no accepted text can be written with this vocabulary.
         """
+        if not cache:
+            return self._compile(vocab, require_eos)
+        parts = (self.nfa.edges, self.nfa.skips, self.nfa.start, self.nfa.accept)
+        name = store.digest([*parts, vocab.digest.encode(), b"%d" % require_eos])
+        kept = store.read("automaton", name)
+        if kept is not None:
+            return from_arrays(kept, vocab, require_eos)
+        automaton = self._compile(vocab, require_eos)
+        store.write("automaton", name, to_arrays(automaton))
+        return automaton
+
+    def _compile(self, vocab: Vocabulary, require_eos: bool) -> Automaton:
         automaton = self.bytes_automaton
         if automaton.is_deterministic and automaton.num_states and all_reachable(automaton, vocab):
             return Lifted(automaton, vocab, require_eos)
@@ -98,6 +115,39 @@ class Constraint:
             num_states=arrays.num_states,
             eos_token_id=vocab.eos_token_id,
         )
+
+
+def to_arrays(automaton: Automaton) -> dict[str, Int[ndarray, "..."]]:
+    """A compiled constraint as arrays, its distances with it."""
+    if isinstance(automaton, Lifted):
+        nfa_ = automaton.nfa
+        arrays = {"edges": nfa_.edges, "start": nfa_.start, "accept": nfa_.accept}
+        arrays["bounds"] = automaton.distance_bounds
+    else:
+        arrays = {
+            "transitions": automaton.transitions.numpy(),
+            "token_class": automaton.partitioned.labels.tokens.numpy(),  # type: ignore[union-attr]
+            "start": np.array(automaton.start_states),
+            "accept": np.array(automaton.accept_states),
+        }
+    return {**arrays, "states": np.array([automaton.num_states]), "distances": automaton.distances}
+
+
+def from_arrays(arrays: dict[str, Int[ndarray, "..."]], vocab: Vocabulary, require_eos: bool) -> Automaton:
+    """The automaton of :func:`to_arrays`."""
+    states = int(arrays["states"][0])
+    automaton: Automaton
+    if "edges" in arrays:
+        no_skips = np.empty((0, 2), np.int64)
+        plain = Nfa(states - 1, arrays["edges"], no_skips, arrays["start"], arrays["accept"])
+        automaton = Lifted(plain, vocab, require_eos)
+        automaton.__dict__["distance_bounds"] = arrays["bounds"]
+        automaton.__dict__["most_tokens"] = int(arrays["bounds"].max())
+    else:
+        rows, classes, eos = arrays["transitions"], arrays["token_class"], vocab.eos_token_id
+        automaton = Automaton(rows, classes, arrays["start"].tolist(), arrays["accept"].tolist(), states, eos)
+    automaton.__dict__["distances"] = arrays["distances"]
+    return automaton
 
 
 def literal(text: str) -> Constraint:

@@ -19,11 +19,15 @@ from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import Any
 
+import numpy as np
 from tokenizers import Tokenizer
 
 from ..errors import FormatError, ShapeError
+from . import store
 from .cells import Cells
 from .trie import Trie
+
+KEPT_FROM = 10_000  # tokens
 
 
 class Vocabulary:
@@ -85,8 +89,21 @@ class Vocabulary:
 
     @cached_property
     def trie(self) -> Trie:
-        """The prefix tree of all tokens, made on first use."""
-        return Trie.of(self.token_bytes)
+        """The prefix tree of all tokens, made on first use; a large one is kept on disk (``store.py``)."""
+        if len(self) < KEPT_FROM:
+            return Trie.of(self.token_bytes)
+        kept = store.read("trie", self.digest)
+        if kept is not None:
+            return Trie.from_arrays(kept)
+        trie = Trie.of(self.token_bytes)
+        store.write("trie", self.digest, trie.arrays())
+        return trie
+
+    @cached_property
+    def digest(self) -> str:
+        """A name for the bytes of all tokens and which one ends the text."""
+        length = np.array([-1 if b is None else len(b) for b in self.token_bytes], np.int32)
+        return store.digest([length, b"".join(b or b"" for b in self.token_bytes), b"%d" % self.eos_token_id])
 
     @cached_property
     def cells(self) -> Cells:

@@ -61,6 +61,22 @@ class Trie:
             np.array(ids, np.int64),
         )
 
+    def arrays(self) -> dict[str, Int[ndarray, " n"]]:
+        """What the tree is made of and what is always asked of it, for :meth:`from_arrays`."""
+        names = ("parent", "byte", "node", "order", "first", "own", "low", "high")
+        small = {name: getattr(self, name).astype(np.int32) for name in names}
+        return {**small, "byte": self.byte, "bounds": np.array(self.bounds)}
+
+    @classmethod
+    def from_arrays(cls, arrays: dict[str, Int[ndarray, " n"]]) -> Trie:
+        """The tree of :meth:`arrays`."""
+        wide = {k: v if k == "byte" else v.astype(np.int64) for k, v in arrays.items()}
+        trie = cls(wide["parent"], wide["byte"], wide["bounds"].tolist(), wide["node"], wide["order"])
+        trie.__dict__.update(
+            {"first": wide["first"], "own": wide["own"], "_ranks": (wide["low"], wide["high"])}
+        )
+        return trie
+
     @cached_property
     def first(self) -> Int[ndarray, " node+1"]:
         """The children of node i are the nodes ``first[i] .. first[i + 1]``."""

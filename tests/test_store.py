@@ -1,0 +1,119 @@
+"""What is kept on disk: equal to what is made afresh, found out when it is broken, safe beside other processes."""
+
+import multiprocessing
+
+import numpy as np
+import pytest
+import torch
+
+import tractile as tt
+from tractile.constraints import Vocabulary, regex, store, tokenizers
+from tractile.constraints.lifted import Lifted
+
+VOCAB = Vocabulary([*(bytes([b]) for b in range(256)), b"ab", b'"a', None], eos_token_id=258)
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path, monkeypatch):
+    monkeypatch.setenv("TRACTILE_CACHE", str(tmp_path / "cache"))
+    return tmp_path / "cache"
+
+
+def files(folder):
+    return sorted(folder.glob("*")) if folder.exists() else []
+
+
+def test_a_constraint_is_compiled_once(folder, monkeypatch):
+    first = regex('"[^"]{0,9}"').compile(VOCAB, cache=True)
+    assert len(files(folder)) == 1
+    monkeypatch.setattr(tt.constraints.Constraint, "_compile", None)  # not again
+    second = regex('"[^"]{0,9}"').compile(VOCAB, cache=True)
+    assert isinstance(second, Lifted)
+    assert np.array_equal(second.distances, first.distances)
+    assert "_table" not in second.__dict__  # the distances came from the file
+    assert second.edges() == first.edges()
+    query, again = tt.gcd(first, 12).start(), tt.gcd(second, 12).start()
+    assert torch.equal(query.bitmask(), again.bitmask())
+
+
+def test_one_that_is_not_deterministic(folder, monkeypatch):
+    from tractile.constraints import Constraint
+
+    class Raw(Constraint):
+        @property
+        def bytes_automaton(self):
+            return self.nfa.plain
+
+    constraint = Raw(regex("(a|b)*a(a|b)").nfa)
+    first = constraint.compile(VOCAB, cache=True)
+    second = constraint.compile(VOCAB, cache=True)
+    assert not isinstance(second, Lifted)
+    assert len(files(folder)) == 1
+    assert second.edges() == first.edges()
+    assert second.is_unambiguous == first.is_unambiguous
+    assert np.array_equal(second.distances, first.distances)
+
+
+def test_what_differs_is_kept_apart(folder):
+    other = Vocabulary([*VOCAB.token_bytes[:-1], b"b", None], eos_token_id=259)
+    for constraint in (regex("a*"), regex("a+")):
+        for vocab in (VOCAB, other):
+            for require_eos in (True, False):
+                constraint.compile(vocab, require_eos, cache=True)
+    assert len(files(folder)) == 8
+
+
+@pytest.mark.parametrize("damage", ["cut", "flipped", "empty", "a folder"])
+def test_a_broken_file_is_made_again(folder, damage):
+    expected = regex("a{2,3}").compile(VOCAB, cache=True).edges()
+    (path,) = files(folder)
+    data = path.read_bytes()
+    if damage == "a folder":
+        path.unlink()
+        path.mkdir()
+    else:
+        middle = len(data) // 2
+        flipped = data[:middle] + bytes([data[middle] ^ 1]) + data[middle + 1 :]
+        path.write_bytes({"cut": data[:-5], "flipped": flipped, "empty": b""}[damage])
+    assert regex("a{2,3}").compile(VOCAB, cache=True).edges() == expected
+    if damage != "a folder":
+        assert path.read_bytes() == data
+
+
+def test_nothing_is_kept_where_it_is_switched_off(folder, monkeypatch):
+    monkeypatch.setenv("TRACTILE_CACHE", "off")
+    assert regex("a").compile(VOCAB, cache=True).accepts([97, 258])
+    monkeypatch.setenv("TRACTILE_CACHE", str(folder / "file" / "below"))
+    folder.mkdir()
+    (folder / "file").write_text("in the way")
+    assert regex("a").compile(VOCAB, cache=True).accepts([97, 258])
+    assert [f.name for f in files(folder)] == ["file"]
+
+
+def test_the_trie_of_a_large_vocabulary(folder, monkeypatch):
+    monkeypatch.setattr(tokenizers, "KEPT_FROM", 100)
+    tries = [Vocabulary(VOCAB.token_bytes, 258).trie for _ in range(2)]
+    assert len(files(folder)) == 1
+    for name in ("parent", "byte", "node", "order", "first", "own", "low", "high"):
+        assert np.array_equal(*(getattr(trie, name) for trie in tries)), name
+    assert tries[0].bounds == tries[1].bounds
+
+
+def compile_over_and_over():
+    for _ in range(20):
+        assert regex("[ab]{3}").compile(VOCAB, cache=True).accepts([97, 98, 97, 258])
+        for path in store.directory().glob("automaton-*"):
+            path.unlink(missing_ok=True)
+
+
+def test_processes_at_the_same_time(folder):
+    """Three of them compile, read and throw away the same file over and over."""
+    fork = multiprocessing.get_context("fork")
+    running = [fork.Process(target=compile_over_and_over) for _ in range(3)]
+    for process in running:
+        process.start()
+    for process in running:
+        process.join(60)
+    assert [process.exitcode for process in running] == [0, 0, 0]
+    assert not list(folder.glob(".*"))
+    assert store.read("automaton", "0" * 64) is None
