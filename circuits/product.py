@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import networkx as nx
 
@@ -16,7 +16,7 @@ from .rewrite import Factor, copy_node, kron, read_product, write_product
 
 Model = TypeVar("Model", Chain, Circuit)
 Pair = tuple[int, int]
-Steps = Generator[Pair, int | None, int]  # asks for products of other pairs, and returns that of its own
+Steps = Generator[Pair, Any, int]  # asks for the nodes of other pairs, and returns that of its own
 
 
 def multiply(a: Model, b: Model) -> Model:
