@@ -14,6 +14,7 @@ from . import utf8
 from .utf8 import CodePoints
 
 constants, parser = _constants, _parser  # the standard library's own names for what is in a pattern
+LISTED = (_constants.LITERAL, _constants.RANGE)
 Item = tuple[Any, Any]  # an operation of the standard library's pattern parser, and its argument
 
 
@@ -22,6 +23,11 @@ def characters(item: Item, flags: int) -> CodePoints:
     operation, argument = item
     if operation is _constants.LITERAL and not flags & re.IGNORECASE:
         return utf8.normalize([(argument, argument)])
+    if operation is _constants.IN and not flags & re.IGNORECASE:
+        listed = [a if o is _constants.RANGE else (a, a) for o, a in argument if o in LISTED]
+        negated = argument[0][0] is _constants.NEGATE
+        if len(listed) + negated == len(argument):  # characters and ranges alone need no asking
+            return utf8.negate(utf8.normalize(listed)) if negated else utf8.normalize(listed)
     key = (operation, tuple(argument) if operation is _constants.IN else argument)
     return matched(key, flags)
 
