@@ -124,6 +124,14 @@ def grow(
     return sketch.finish()
 
 
+def copies(shape: Arrays) -> int:
+    """How often the values of items are written, at most."""
+    found = shape.most if shape.most is not None else max(1, len(shape.prefix), shape.least)
+    for c in shape.contains:
+        found *= 1 + (c.least if c.most is None else c.most)
+    return found
+
+
 def distinct(shape: Arrays, style: Style, values: Callable[[Need], dict[str, Piece] | None]) -> Piece | None:
     """Arrays of distinct items, each of a finite set of values (``None``: not finite). Raises ``TooManyStates``."""
     tables = [values(need) for need in (*shape.prefix, shape.rest)]

@@ -24,6 +24,9 @@ from .text import STYLES
 from .values import ANY, EVERYTHING, NEVER, NOTHING, Arrays, Need, Numbers, Strings, Value, meet
 
 MAX_NEEDS = 20_000
+MOST_DEPTH, USUAL_DEPTH = 7, 3
+SMALL, LARGE = 4_000, 60_000
+"""States up to which depth is raised above the usual one, and beyond which it is lowered."""
 LOOK_AHEAD = 3  # how deep emptiness is looked for where alternatives are compared
 
 
@@ -35,16 +38,12 @@ class Compiler:
         document: Document,
         whitespace: str,
         any_order: bool,
-        max_depth: int,
+        max_depth: int | None,
         open_objects: bool,
         asserts_format: bool,
     ) -> None:
-        self.document, self.whitespace, self.any_order, self.max_depth = (
-            document,
-            whitespace,
-            any_order,
-            max_depth,
-        )
+        self.document, self.whitespace, self.any_order = document, whitespace, any_order
+        self.wanted_depth, self.max_depth = max_depth, max_depth or 0
         self.style = STYLES[whitespace]
         self.keywords = Keywords(
             document, open_objects, asserts_format, lambda shape: self.empty_shape(shape, LOOK_AHEAD)
@@ -53,6 +52,7 @@ class Compiler:
         self.parts: dict[tuple[Any, Need], Any] = {}
         self.hollow: dict[tuple[Need, int], bool] = {}
         self.memo: dict[tuple[Need, int], Piece] = {}
+        self.sizes: dict[tuple[Need, int], int] = {}
         self.knot: dict[Need, int] = {}
         self.heads: set[Need] = set()
 
@@ -123,11 +123,14 @@ class Compiler:
         """The needs right below a need."""
         shapes, records = self.settled(need)
         found = [n for record in records for n in record.needs]
-        for shape in shapes:
-            last = max([len(shape.prefix), *(c.start for c in shape.contains)])
-            positions = range(last + 1 if shape.most is None else min(shape.most, last + 1))
-            found += [n for i in positions for n, _ in arrays.kinds(shape, i, self.where(need))]
+        found += [n for shape in shapes for inner in self.items(need, shape) for n in inner]
         return list(dict.fromkeys(n for n in found if n and n != NEVER))
+
+    def items(self, need: Need, shape: Arrays) -> list[list[Need]]:
+        """What the items of an array of a need may be, position by position; the last one stands for all later ones."""
+        last = max([len(shape.prefix), *(c.start for c in shape.contains)])
+        size = last + 1 if shape.most is None else min(shape.most, last + 1)
+        return [[n for n, _ in arrays.kinds(shape, i, self.where(need))] for i in range(size)]
 
     def explore(self, root: Need) -> None:
         """Find all needs below the root, the knots that they form, and the heads of cycles."""
@@ -165,7 +168,50 @@ class Compiler:
         """The texts of the values that satisfy the root."""
         if root and root != NEVER:
             self.explore(root)
+        self.choose_depth(root)
         return self.texts(root, self.max_depth).nfa
+
+    def choose_depth(self, root: Need) -> None:
+        """The depth, where none is asked for: more than the usual one where the automaton stays small, less where it is
+        large."""
+        if self.wanted_depth is not None:
+            return
+        for self.max_depth in (MOST_DEPTH, 5, USUAL_DEPTH, 2, 1):
+            limit = SMALL if self.max_depth > USUAL_DEPTH else LARGE
+            self.sizes = {}
+            if self.size(root, self.max_depth) <= limit:
+                return
+
+    def size(self, need: Need, left: int) -> int:
+        """About how many states the texts of a need have."""
+        if need == NEVER or left < 0:
+            return 0
+        if not need:
+            return 57 * 2**self.max_depth
+        key = (need, left)
+        if key not in self.sizes:
+            value = self.value(need)
+            total = 30 * len(value.number)
+            for string in value.string:
+                total += 25 * (1 + min(string.most if string.most is not None else string.least, 20_000))
+                total += 100 * len(string.atoms) + 5 * len(string.among or ())
+            shapes, records = self.settled(need)
+            for shape in shapes:
+                found = [
+                    sum(self.size_below(need, n, left) for n in inner) for inner in self.items(need, shape)
+                ]
+                if found:
+                    total += sum(found) + max(0, arrays.copies(shape) - len(found)) * found[-1]
+            for record in records:
+                total += record.copies * sum(self.size_below(need, n, left) + 10 for n in record.needs)
+            self.sizes[key] = total
+        return self.sizes[key]
+
+    def size_below(self, need: Need, other: Need, left: int) -> int:
+        """The same of a need below another."""
+        if other and other != NEVER:
+            left = left - (other in self.heads) if self.knot.get(other) == self.knot[need] else self.max_depth
+        return self.size(other, left)
 
     def texts(self, need: Need, left: int) -> Piece:
         """The texts of the values that satisfy a need; ``left``: how often heads of its knot may still be entered."""

@@ -29,8 +29,8 @@ Kinds = tuple[tuple[Strings, Need], ...]
 
 @dataclass(frozen=True)
 class Record:
-    """Members by name in order, those that must be there, the classes of others, how many members there are; ``last``:
-    a member of one of these classes stands last."""
+    """Members by name, the orders in which they may stand, those that must be there, the classes of others, how many
+    members there are; ``last``: a member of one of these classes stands last."""
 
     members: tuple[tuple[str, Need], ...]
     required: frozenset[str]
@@ -38,6 +38,12 @@ class Record:
     least: int = 0
     most: int | None = None
     last: Kinds | None = None
+    orders: tuple[tuple[int, ...], ...] = ()
+
+    @property
+    def copies(self) -> int:
+        """How often the values of members are written, about."""
+        return len(self.orders) * (self.most if self.most is not None else max(1, self.least))
 
     @property
     def needs(self) -> list[Need]:
@@ -166,7 +172,20 @@ def record(
     most = shape.most
     if most is not None and not others and most >= len(members):
         most = None
-    return Record(members, required, others, least, most, last)
+    return Record(
+        members, required, others, least, most, last, orders([n for n, _ in members], shape.required)
+    )
+
+
+def orders(names: list[str], required: tuple[str, ...]) -> tuple[tuple[int, ...], ...]:
+    """The orders in which the members are declared: that of ``properties``; and where ``required`` lists its names in
+    another order, that of ``required`` and then the rest."""
+    place = {name: i for i, name in enumerate(names)}
+    first = [place[name] for name in required]
+    declared = tuple(range(len(names)))
+    if first == sorted(first):
+        return (declared,)
+    return declared, (*first, *(i for i in declared if names[i] not in required))
 
 
 def kinds(shape: Objects, declared: frozenset[str], namer: Namer) -> Kinds:
@@ -207,8 +226,8 @@ def kinds(shape: Objects, declared: frozenset[str], namer: Namer) -> Kinds:
 
 
 class Writer:
-    """Writes the objects of one record. A *place* is what has been written: in declared order the number of members that
-    are behind, in any order the set of those written (bits); the count of members goes up to a cap, or to 1."""
+    """Writes the objects of one record. A *place* is what has been written: how far along each order (−1: the members do
+    not stand so), or in any order the set of those written (bits). The count of members goes up to a cap, or to 1."""
 
     def __init__(self, record: Record, style: Style, value: Callable[[Need], Piece], any_order: bool) -> None:
         self.record, self.style, self.any_order = record, style, any_order
@@ -221,6 +240,10 @@ class Writer:
         self.needed = [name in record.required for name, _ in record.members]
         self.others = range(self.size, self.size + len(record.others))
         self.final = range(self.others.stop, len(alternatives))
+        self.orders = record.orders or (tuple(range(self.size)),)
+        start = tuple(0 for _ in self.orders)
+        self.places: list[tuple[int, ...]] = [start]
+        self.known = {start: 0}
         self.sketch = Sketch()
         self.states: dict[tuple[int, ...], int] = {}
         self.queue: list[tuple[int, ...]] = []
@@ -234,15 +257,15 @@ class Writer:
 
     def next(self, place: int, count: int) -> tuple[int, bool]:
         """The alternatives (bits) that may come next, and whether the object may end."""
+        done, allowed = False, 0
         if self.any_order:
             allowed = ~place & ((1 << self.size) - 1)
             done = all(place >> i & 1 for i, needed in enumerate(self.needed) if needed)
-        else:
-            stop = place
-            while stop < self.size and not self.needed[stop]:
-                stop += 1
-            done = stop == self.size
-            allowed = (1 << min(stop + 1, self.size)) - (1 << place)
+        for order, behind in () if self.any_order else zip(self.orders, self.places[place], strict=True):
+            if behind >= 0:
+                coming = self.coming(order, behind)
+                allowed |= sum(1 << i for i in coming)
+                done |= not (coming and self.needed[coming[-1]])
         if done or self.any_order:
             allowed |= sum(1 << i for i in self.others)
         if done:
@@ -250,6 +273,36 @@ class Writer:
         if self.record.most is not None and count >= self.cap:
             allowed = 0
         return allowed, done and self.record.last is None and count >= self.record.least
+
+    def coming(self, order: tuple[int, ...], behind: int) -> tuple[int, ...]:
+        """The members that may come next in an order: up to the first that must be there."""
+        for end in range(behind, self.size):
+            if self.needed[order[end]]:
+                return order[behind : end + 1]
+        return order[behind:]
+
+    def after(self, i: int, place: int) -> int:
+        """The place after a member."""
+        if self.any_order:
+            return place if i >= self.size else place | 1 << i
+        found = []
+        for order, behind in zip(self.orders, self.places[place], strict=True):
+            coming = self.coming(order, behind) if behind >= 0 else ()
+            if i >= self.size:
+                over = behind >= 0 and not (coming and self.needed[coming[-1]])
+                found.append(self.size if over else -1)
+            else:
+                found.append(order.index(i) + 1 if i in coming else -1)
+        if len(found) > 1 and len({f for f in found if f >= 0}) == 1 and self.size in found:
+            found = [self.size] * len(found)
+        return self.number(tuple(found))
+
+    def number(self, place: tuple[int, ...]) -> int:
+        """The number of a place in some orders."""
+        if place not in self.known:
+            self.known[place] = len(self.places)
+            self.places.append(place)
+        return self.known[place]
 
     def write(self) -> Piece:
         """The texts of the objects. Raises ``TooManyStates``."""
@@ -259,7 +312,7 @@ class Writer:
             sketch.blank(start)
         self.hub(start, 0, 0)
         for kind, *key in self.queue:
-            (self.hub, self.spell, self.member, self.close)[kind](self.states[kind, *key], *key)
+            (self.hub, self.spell, self.member, self.close, self.rest)[kind](self.states[kind, *key], *key)
         return sketch.finish()
 
     def hub(self, here: int, place: int, count: int) -> None:
@@ -275,28 +328,28 @@ class Writer:
             here = self.sketch.read(here, self.style.comma)
             if self.style.blank:
                 self.sketch.blank(here)
-        # In declared order a name leads to the same place from wherever it could come next.
-        origin = place if self.any_order else 0
-        self.sketch.read(here, b'"', self.state(1, 0, allowed, origin, min(count + 1, self.cap)))
+        self.sketch.read(here, b'"', self.state(1, 0, allowed, place, min(count + 1, self.cap)))
 
-    def spell(self, here: int, node: int, allowed: int, origin: int, count: int) -> None:
+    def spell(self, here: int, node: int, allowed: int, place: int, count: int) -> None:
         """Within a name of which some alternatives are left."""
         for i in bits(self.names.marks[node] & allowed):
-            self.member(here, i, self.after(i, origin), count)
+            self.member(here, i, self.after(i, place), count)
         for low, high, target in self.names.edges[node]:
             if left := allowed & self.names.reach[target]:
-                marks = bits(self.names.marks[target] & left)
-                if len(marks) == 1:
-                    state = self.state(2, marks[0], self.after(marks[0], origin), count)
-                else:
-                    state = self.state(1, target, left, origin, count)
+                if left & (left - 1):
+                    state = self.state(1, target, left, place, count)
+                else:  # one is left: where it leads is all that matters of the place
+                    i = left.bit_length() - 1
+                    state = self.state(4, target, i, self.after(i, place), count)
                 self.sketch.edges.append((here, low, high, state))
 
-    def after(self, i: int, origin: int) -> int:
-        """The place after a member."""
-        if i >= self.size:
-            return origin if self.any_order else self.size
-        return origin | 1 << i if self.any_order else i + 1
+    def rest(self, here: int, node: int, i: int, place: int, count: int) -> None:
+        """Within a name that can only be one; the place is the one after it."""
+        if self.names.marks[node]:
+            self.member(here, i, place, count)
+        for low, high, target in self.names.edges[node]:
+            if self.names.reach[target] >> i & 1:
+                self.sketch.edges.append((here, low, high, self.state(4, target, i, place, count)))
 
     def member(self, here: int, i: int, place: int, count: int) -> None:
         """After a name: the colon and the value."""
