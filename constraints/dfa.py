@@ -19,6 +19,7 @@ from .arrays import group_by, spans, unique_rows
 from .nfa import MAX_STATES, Nfa, check_limit, trim
 
 DFA_LIMIT = 100_000
+MANY_STATES = 10_000
 
 
 def determinize(nfa: Nfa, limit: int = DFA_LIMIT) -> Nfa:
@@ -211,8 +212,14 @@ def minimize(nfa: Nfa, limit: int = DFA_LIMIT) -> Nfa:
 
 
 def simplify(nfa: Nfa) -> Nfa:
-    """The minimal deterministic automaton if it is not much larger than the plain one, otherwise that one."""
+    """The minimal deterministic automaton if it is not much larger than the plain one, otherwise that one.
+
+    One that is deterministic and large already, as counted repeats are, is left as it is: merging states there costs
+    seconds and saves little.
+    """
     plain = nfa.plain
+    if plain.num_states > MANY_STATES and plain.is_deterministic:
+        return plain
     try:
         return minimize(plain, limit=min(3 * plain.num_states + 2_000, 50_000))
     except TooManyStates:
