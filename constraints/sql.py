@@ -11,6 +11,7 @@ query within a query is followed to a depth. The automaton is kept nondeterminis
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from functools import lru_cache
 from typing import Any, Literal, NamedTuple
 
 from ..errors import UnsupportedConstraint
@@ -123,12 +124,18 @@ def tables_in_use(schema: SqlSchema, size: int) -> Iterator[Scope]:
             yield Scope(source, words([*owned, *alone]), stars)
 
 
+@lru_cache(maxsize=1)
+def any_constant() -> Nfa:
+    """Every text in single quotes, and every number."""
+    quote = literal(b"'")
+    plain = utf8.utf8(utf8.negate(utf8.normalize((c, c) for c in (0, 10, 13, 39))))
+    return minimize(union([NUMBER, concat([quote, star(union([plain, literal(b"''")])), quote])]))
+
+
 def constants(values: Iterable[str | int | float] | None) -> Nfa:
     """The values to compare with: the given ones, or every text and number."""
     if values is None:
-        quote = literal(b"'")
-        plain = utf8.utf8(utf8.negate(utf8.normalize((c, c) for c in (0, 10, 13, 39))))
-        return minimize(union([NUMBER, concat([quote, star(union([plain, literal(b"''")])), quote])]))
+        return any_constant()
     texts = []
     for value in values:
         if not isinstance(value, str | int | float):
@@ -204,7 +211,7 @@ class Queries:
         arcs: list[Arc] = [(0, operand, 1), (1, words(space), 2), (2, self.value, 4)]
         arcs.append((1, concat([text(" BETWEEN "), self.value, text(" AND "), self.value]), 4))
         if not having:
-            like = concat([words([" LIKE ", " NOT LIKE "]), constants(None)])
+            like = concat([words([" LIKE ", " NOT LIKE "]), any_constant()])
             listed = concat([words([" IN (", " NOT IN ("]), separated(self.value, text(", ")), text(")")])
             arcs += [
                 (2, operand, 4),
@@ -249,6 +256,12 @@ def text(word: str) -> Nfa:
 
 def words(options: Iterable[str]) -> Nfa:
     """Any of these, as a minimal automaton."""
+    return any_word(tuple(options))
+
+
+@lru_cache(maxsize=1024)
+def any_word(options: tuple[str, ...]) -> Nfa:
+    """The same, remembered."""
     return minimize(union(map(text, options)))
 
 

@@ -119,7 +119,7 @@ def test_bad_input():
 # ---------------------------------------------------------------- so many of them, none of them, any case
 
 
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(
     WORDS,
     st.integers(0, 3),
@@ -164,7 +164,7 @@ def count(text: str, unit: str) -> int:
     return len(words) if unit == "words" else sum(final) + (bool(words) and not final[-1])
 
 
-@settings(max_examples=150)
+@settings(max_examples=80)
 @given(
     st.integers(0, 3),
     st.none() | st.integers(0, 2),

@@ -202,7 +202,7 @@ def test_what_the_parser_cannot_read_is_refused(pattern):
 # ---------------------------------------------------------------- what re does not read, against the regex package
 
 SETS = [
-    r"\p{L}", r"\P{L}", r"\pN", r"\p{Script=Greek}", r"\p{IsCyrillic}", r"\p{InBasic_Latin}", r"[^\p{Lu}\p{Zs}x]",
+    r"\P{L}", r"\pN", r"\p{Script=Greek}", r"\p{IsCyrillic}", r"[^\p{Lu}\p{Zs}x]",
     r"[\w--[\d_]]", r"[\p{L}&&[^aeiou]]", r"[\p{L}--[\p{ASCII}--\p{Lu}]]", r"[\p{Greek}||[0-9]]", r"\p{Emoji}",
 ]  # fmt: skip
 
@@ -212,12 +212,12 @@ def test_properties_and_set_operations(pattern):
     constraint, other = regex(pattern), unicode_regex.compile(pattern, unicode_regex.V1)
     inside = [bool(other.fullmatch(chr(c))) for c in range(0x110000)]
     edges = {c + d for c in range(1, 0x110000) if inside[c] != inside[c - 1] for d in (-1, 0)}
-    for c in sorted(edges)[:: 1 + len(edges) // 150]:
+    for c in sorted(edges)[:: 1 + len(edges) // 60]:
         if not 0xD800 <= c < 0xE000:
             assert constraint.accepts(chr(c)) == inside[c], hex(c)
 
 
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(
     st.lists(st.sampled_from([*SETS, "a", r"\d", "(?<x{}>b)", r"\p{L}+", "(?:é|[ab])?", "|", r"\b", r"[\]\p{L}]"]), max_size=5),
     st.lists(st.text(st.sampled_from("abÉéλЖ _1 \U0001f600"), max_size=5), min_size=6, max_size=6),
@@ -250,6 +250,7 @@ def test_what_other_dialects_have_is_refused_by_name(pattern, what, position):
     assert error.value.path == f"position {position}"
 
 
+@pytest.mark.slow
 def test_patterns_of_the_shared_set(shared_dir):
     """Compiled with the language of ``re`` (or ``regex``), or refused by the name of what is not supported."""
     file = shared_dir / "data/regex_patterns/patterns.half.jsonl"

