@@ -1,5 +1,7 @@
 """Tractile: probabilistic circuits, made so that language models can be conditioned, not just masked."""
 
+from importlib.metadata import PackageNotFoundError, version
+
 from . import constraints, embedded, layers
 from .circuits import (
     HMM,
@@ -70,7 +72,13 @@ from .inference.smc import (
     smc,
 )
 
+try:
+    __version__ = version("tractile")
+except PackageNotFoundError:  # a checkout that is not installed
+    __version__ = "0"
+
 __all__ = [
+    "__version__",
     "HMM",
     "Automaton",
     "BudgetTooSmall",

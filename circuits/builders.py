@@ -37,7 +37,7 @@ from ..layers import (
 from .chain import Chain
 from .circuit import Circuit
 from .operations import mixture
-from .regions import Inputs, cp_join, linear_regions, random_regions, regions, tucker_join
+from .regions import Inputs, cp_join, image_regions, linear_regions, random_regions, regions, tucker_join
 from .rewrite import kron
 from .structure import chow_liu_tree, pair_frequencies, path_tree, random_tree
 
@@ -45,15 +45,19 @@ Step = tuple[Operator, InputLayer, Operator]  # L_t, B_t, R_t
 
 
 class Random:
-    """Random parameters by seed, drawn in the order in which they are asked for; every row is a distribution."""
+    """Random parameters by seed, drawn in the order in which they are asked for; every row is a distribution.
 
-    def __init__(self, seed: int = 0, dtype: torch.dtype = torch.float32) -> None:
+    ``sharpness`` is the standard deviation of the logits: deep circuits learn faster from rows that differ more.
+    """
+
+    def __init__(self, seed: int = 0, dtype: torch.dtype = torch.float32, *, sharpness: float = 1.5) -> None:
         self.generator, self.dtype = torch.Generator().manual_seed(seed), dtype
+        self.sharpness = sharpness
 
     def rows(self, *shape: int) -> Float[Tensor, "*shape"]:
         """Distributions along the last axis."""
         noise = torch.randn(*shape, generator=self.generator, dtype=torch.float64)
-        return torch.softmax(1.5 * noise, -1).to(self.dtype)
+        return torch.softmax(self.sharpness * noise, -1).to(self.dtype)
 
     def categorical(self, vocab_size: int) -> Inputs:
         """Categorical layers over V values."""
@@ -233,11 +237,21 @@ def chow_liu(
 
 
 def hidden_chow_liu(
-    data: Int[Tensor, "rows variables"], states: int, vocab_size: int | None = None, seed: int = 0
+    data: Int[Tensor, "rows variables"],
+    states: int,
+    vocab_size: int | None = None,
+    pseudocount: float = 0.0,
+    *,
+    inputs: Inputs | None = None,
+    random: Random | None = None,
 ) -> Circuit:
-    """The Chow–Liu tree of the data with latent states at its variables, parameters random: fit them by EM."""
-    size, random = int(data.max()) + 1 if vocab_size is None else vocab_size, Random(seed)
-    return latent_tree(chow_liu_tree(data, size), states, random.categorical(size), random)
+    """The Chow–Liu tree of the data with latent states at its variables, parameters random: fit them by EM.
+
+    ``inputs`` makes the input layers (categorical ones by default), ``random`` the other parameters.
+    """
+    size, random = int(data.max()) + 1 if vocab_size is None else vocab_size, random or Random()
+    graph = chow_liu_tree(data, size, pseudocount)
+    return latent_tree(graph, states, inputs or random.categorical(size), random)
 
 
 def _normalised(rows: Tensor) -> Tensor:
@@ -255,6 +269,7 @@ __all__ = [
     "factorised",
     "hidden_chow_liu",
     "hmm",
+    "image_regions",
     "latent_tree",
     "linear_regions",
     "mixture",

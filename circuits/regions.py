@@ -15,6 +15,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from ..errors import ShapeError
 from ..layers import Dense, Hadamard, InputLayer, Kronecker, Sum
 from .circuit import Circuit
 
@@ -43,6 +44,23 @@ def linear_regions(variables: Sequence[int] | int) -> Region:
     for variable in rest:
         region = (region, variable)
     return region
+
+
+def image_regions(height: int, width: int) -> Region:
+    """An image's pixels (row by row: variable row · width + column), cut in halves across the longer side each time."""
+
+    def cut(top: int, left: int, rows: int, columns: int) -> Region:
+        if rows == columns == 1:
+            return top * width + left
+        if rows >= columns:
+            half = rows // 2
+            return cut(top, left, half, columns), cut(top + half, left, rows - half, columns)
+        half = columns // 2
+        return cut(top, left, rows, half), cut(top, left + half, rows, columns - half)
+
+    if height < 1 or width < 1:
+        raise ShapeError(f"image_regions: an image has at least one pixel, not {height} × {width}")
+    return cut(0, 0, height, width)
 
 
 def cp_join(circuit: Circuit, children: Sequence[int], units: int, weights: Weights) -> int:

@@ -196,6 +196,9 @@ def test_random_trees_and_regions():
         assert set(builders.random_tree(n, seed=3).edges) == set(tree.edges)
     assert builders.linear_regions(4) == (((0, 1), 2), 3)
     assert builders.linear_regions([2, 0]) == (2, 0)
+    assert builders.image_regions(2, 3) == ((0, 3), ((1, 2), (4, 5)))
+    with pytest.raises(ShapeError, match="pixel"):
+        builders.image_regions(0, 3)
     assert sorted(nx.utils.flatten(builders.random_regions(9, seed=1))) == list(range(9))
     assert builders.random_regions(9, seed=1) == builders.random_regions(9, seed=1)
     assert len({str(builders.random_regions(9, seed=s)) for s in range(5)}) > 1

@@ -539,7 +539,7 @@ def test_a_chow_liu_tree_with_latent_states_beats_the_tree():
     truth = builders.mixture(half, chains)
     data = tt.sample(truth, 400, generator=torch.Generator().manual_seed(0))
     tree = tt.log_marginal(builders.chow_liu(data, 2, dtype=F64), data).mean()
-    fit = em(builders.hidden_chow_liu(data, 6, seed=1), data, epochs=60)
+    fit = em(builders.hidden_chow_liu(data, 6, random=builders.Random(1)), data, epochs=60)
     assert fit.log_likelihoods[-1] > tree + 0.03
     assert nx.is_arborescence(builders.chow_liu_tree(data))
 
