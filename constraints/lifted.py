@@ -193,21 +193,24 @@ class Lifted(Automaton):
         """The fewest tokens that one shortest text from each state can be written with, and EOS where it must be there."""
         length, byte, onward = self._shortest
         trie, n = self.vocab.trie, self.nfa.num_states
-        ways: list[list[int]] = [[] for _ in range(n)]  # the states after one token on the way
-        start = here = np.arange(n)
-        node = np.zeros(n, np.int64)
+        source, target = [np.empty(0, np.int64)], [np.empty(0, np.int64)]  # by one token on the way
+        ended = np.zeros(n + 1, bool)
+        ended[list(self._ends)] = True
+        start = here = np.flatnonzero(~ended[:n])
+        node = np.zeros(len(start), np.int64)
         while len(start):
-            moving = ~np.isin(here, list(self._ends))
-            start, here, node = start[moving], here[moving], node[moving]
             node, here = trie.child(node, byte[here]), onward[here]
             start, here, node = start[node >= 0], here[node >= 0], node[node >= 0]
-            ends = trie.own[node] > 0
-            for s, after in zip(start[ends].tolist(), here[ends].tolist(), strict=True):
-                ways[s].append(after)
+            taken = trie.own[node] > 0
+            source.append(start[taken])
+            target.append(here[taken])
+            start, here, node = start[~ended[here]], here[~ended[here]], node[~ended[here]]
+        sources, targets = np.concatenate(source), np.concatenate(target)
+        order = np.argsort(length[sources], kind="stable")
         tokens = length.tolist()
-        for s in np.argsort(length[:n], kind="stable").tolist():
-            if s not in self._ends:
-                tokens[s] = 1 + min(tokens[after] for after in ways[s])
+        for s, after in zip(sources[order].tolist(), targets[order].tolist(), strict=True):
+            if tokens[after] + 1 < tokens[s]:
+                tokens[s] = tokens[after] + 1
         return np.array(tokens)
 
     # ------------------------------------------------------------ written out

@@ -317,11 +317,8 @@ class Walk:
 
     def targets(self, x: Letters) -> list[tuple[int, tuple[int, ...], Int[ndarray, " token"]]]:
         """(target, name of the set in the view, ranks) for the sets of tokens within letters, exceptions not yet left out."""
-        view, table, found = (
-            x.view,
-            self.embedding,
-            list[tuple[int, tuple[int, ...], Int[ndarray, " token"]]](),
-        )
+        view, table = x.view, self.embedding
+        found: list[tuple[int, tuple[int, ...], Int[ndarray, " token"]]] = []
         paths = view.cell.paths
         onward = int(table.next[x.state])
         loop = x.depth >= view.most and int(table.next[onward]) == onward
