@@ -13,6 +13,8 @@ from .json.compiler import Compiler
 from .json.document import Document, read_schema
 from .json.text import STYLES
 
+LARGE = 10_000
+
 
 def json_schema(
     schema: Any,
@@ -23,6 +25,7 @@ def json_schema(
     formats: Literal["assert", "annotate"] = "assert",
     strict: bool = False,
     max_depth: int | None = None,
+    max_length: int | None = None,
 ) -> Constraint:
     """The JSON texts whose values the schema allows.
 
@@ -33,8 +36,10 @@ def json_schema(
     ``open_objects=False`` reads objects that do not say ``additionalProperties`` as if they said ``false``. ``formats``:
     whether ``format`` asserts. ``strict`` refuses keywords and formats that no draft defines, which are ignored otherwise.
     ``max_depth`` bounds what no regular language can: how often, on the way down, a schema may lie within itself, and how
-    deep arrays and objects nest in values without a schema. By default that is 3; up to 7 where the automaton stays small,
-    down to 1 where it is large.
+    deep arrays and objects nest in values without a schema. ``max_length`` bounds what an automaton has to count: a
+    ``maxLength`` beyond it is read as that many characters, a ``maxItems`` beyond a tenth of it as that many items. By
+    default both follow the size of the automaton: a depth of 3, up to 7 where that is small, down to 1 where it is large;
+    no bound on lengths, or 1,000, 250, in the end 120 characters.
 
     Raises ``UnsupportedConstraint`` with the path of what is not supported, ``FormatError`` for what is not JSON,
     ``TooManyStates``.
@@ -50,7 +55,7 @@ def json_schema(
     try:
         document = Document(root, strict)
         compiler = Compiler(
-            document, whitespace, order == "any", max_depth, open_objects, formats == "assert"
+            document, whitespace, order == "any", max_depth, max_length, open_objects, formats == "assert"
         )
         automaton = compiler.automaton(compiler.keywords.root())
     except RecursionError:

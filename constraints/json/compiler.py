@@ -8,6 +8,7 @@ at most ``max_depth`` times again.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
@@ -24,9 +25,11 @@ from .text import STYLES
 from .values import ANY, EVERYTHING, NEVER, NOTHING, Arrays, Need, Numbers, Strings, Value, meet
 
 MAX_NEEDS = 20_000
-MOST_DEPTH, USUAL_DEPTH = 7, 3
-SMALL, LARGE = 4_000, 60_000
-"""States up to which depth is raised above the usual one, and beyond which it is lowered."""
+LIMITS = [
+    (7, 32_768, 4_000), (5, 32_768, 4_000), (3, 32_768, 50_000), (3, 1_000, 100_000), (2, 1_000, 100_000),
+    (3, 250, 150_000), (2, 250, 150_000), (1, 250, 200_000), (1, 120, 10**9),
+]  # fmt: skip
+"""Depths and longest lengths that are tried in turn, each with the states up to which it is taken."""
 LOOK_AHEAD = 3  # how deep emptiness is looked for where alternatives are compared
 
 
@@ -39,11 +42,13 @@ class Compiler:
         whitespace: str,
         any_order: bool,
         max_depth: int | None,
+        max_length: int | None,
         open_objects: bool,
         asserts_format: bool,
     ) -> None:
         self.document, self.whitespace, self.any_order = document, whitespace, any_order
-        self.wanted_depth, self.max_depth = max_depth, max_depth or 0
+        self.wanted = max_depth, max_length
+        self.max_depth, self.longest = LIMITS[0][:2]
         self.style = STYLES[whitespace]
         self.keywords = Keywords(
             document, open_objects, asserts_format, lambda shape: self.empty_shape(shape, LOOK_AHEAD)
@@ -168,19 +173,30 @@ class Compiler:
         """The texts of the values that satisfy the root."""
         if root and root != NEVER:
             self.explore(root)
-        self.choose_depth(root)
+        self.choose_limits(root)
         return self.texts(root, self.max_depth).nfa
 
-    def choose_depth(self, root: Need) -> None:
-        """The depth, where none is asked for: more than the usual one where the automaton stays small, less where it is
-        large."""
-        if self.wanted_depth is not None:
-            return
-        for self.max_depth in (MOST_DEPTH, 5, USUAL_DEPTH, 2, 1):
-            limit = SMALL if self.max_depth > USUAL_DEPTH else LARGE
+    def choose_limits(self, root: Need) -> None:
+        """The depth, and the longest bound on a length that is written out, where they are not asked for: the automaton
+        shall stay small, or else not be too large."""
+        for depth, length, most in LIMITS:
+            self.max_depth = self.wanted[0] if self.wanted[0] is not None else depth
+            self.longest = self.wanted[1] if self.wanted[1] is not None else length
             self.sizes = {}
-            if self.size(root, self.max_depth) <= limit:
+            if self.size(root, self.max_depth) <= most:
                 return
+
+    def cut(self, shape: Strings) -> Strings:
+        """The shape with a bound on the length that is not beyond the longest."""
+        if shape.most is None or shape.most <= self.longest:
+            return shape
+        return replace(shape, most=max(shape.least, self.longest))
+
+    def cut_items(self, shape: Arrays) -> Arrays:
+        """The same for the number of items, of which a tenth as many are written out."""
+        if shape.most is None or shape.most <= self.longest // 10:
+            return shape
+        return replace(shape, most=max(shape.least, len(shape.prefix), self.longest // 10))
 
     def size(self, need: Need, left: int) -> int:
         """About how many states the texts of a need have."""
@@ -193,7 +209,8 @@ class Compiler:
             value = self.value(need)
             total = 30 * len(value.number)
             for string in value.string:
-                total += 25 * (1 + min(string.most if string.most is not None else string.least, 20_000))
+                string = self.cut(string)
+                total += 25 * (1 + (string.least if string.most is None else string.most))
                 total += 100 * len(string.atoms) + 5 * len(string.among or ())
             shapes, records = self.settled(need)
             for shape in shapes:
@@ -201,7 +218,8 @@ class Compiler:
                     sum(self.size_below(need, n, left) for n in inner) for inner in self.items(need, shape)
                 ]
                 if found:
-                    total += sum(found) + max(0, arrays.copies(shape) - len(found)) * found[-1]
+                    copies = arrays.copies(self.cut_items(shape))
+                    total += sum(found) + max(0, copies - len(found)) * found[-1]
             for record in records:
                 total += record.copies * sum(self.size_below(need, n, left) + 10 for n in record.needs)
             self.sizes[key] = total
@@ -236,6 +254,7 @@ class Compiler:
 
         value, where = self.value(need), self.where(need)
         shapes, records = self.settled(need)
+        value = value._replace(string=tuple(map(self.cut, value.string)))
         parts = scalars(value, self.document.draft == 4)
         parts.append(either(self.array(shape, inner, where) for shape in shapes))
         parts.append(either(objects.write(r, self.style, inner, self.any_order) for r in records))
@@ -244,7 +263,7 @@ class Compiler:
     def array(self, shape: Arrays, inner: Any, where: str) -> Piece:
         """The texts of an array shape; items that must differ are finitely many, or differ anyway."""
         if shape.unique is None or (shape.unique and arrays.apart(shape, self.empty)):
-            return arrays.write(shape, self.style, inner, where)
+            return arrays.write(self.cut_items(shape), self.style, inner, where)
         found = arrays.distinct(shape, self.style, self.finite) if shape.unique else None
         if found is None:
             raise UnsupportedConstraint("uniqueItems of values that are not few", path=f"{where}/uniqueItems")

@@ -18,6 +18,7 @@ from numpy import ndarray
 from ..dfa import simplify
 from ..nfa import Nfa, check_limit, trim
 
+MAX_SIMPLIFIED = 8_000
 NO_EDGES: Int[ndarray, "0 4"] = np.empty((0, 4), np.int64)
 NO_SKIPS: Int[ndarray, "0 2"] = np.empty((0, 2), np.int64)
 
@@ -94,7 +95,10 @@ def beside(parts: Sequence[Piece]) -> Piece:
 def either(parts: Iterable[Piece]) -> Piece:
     """Values of any of the parts, which may be alike: without ambiguity where that is cheap."""
     found = [part for part in parts if part.size]
-    return found[0] if len(found) == 1 else piece(simplify(beside(found).nfa)) if found else NOTHING
+    if len(found) < 2:
+        return found[0] if found else NOTHING
+    joined = beside(found)
+    return piece(simplify(joined.nfa)) if joined.size <= MAX_SIMPLIFIED else joined
 
 
 def renumbered(edges: Int[ndarray, "edge 4"], number: Int[ndarray, " state"]) -> Int[ndarray, "edge 4"]:
