@@ -7,11 +7,13 @@ not load), 2 when the command line is wrong.
 
 import dataclasses
 import json
+import os
 import sys
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
+import torch
 import typer
 from rich.console import Console
 from rich.markup import escape
@@ -102,6 +104,9 @@ Seed = Annotated[int, typer.Option(help="Seed of the random numbers.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object as the last line.")]
 
 
+Device = Annotated[str, typer.Option(help="cpu, or cuda (under torchrun, each rank its own).")]
+
+
 class Proposal(StrEnum):
     """How the next token is proposed."""
 
@@ -123,6 +128,13 @@ class Transition(StrEnum):
 
     dense = "dense"
     monarch = "monarch"
+
+
+class Init(StrEnum):
+    """Where EM starts."""
+
+    latent = "latent"
+    random = "random"
 
 
 @app.command()
@@ -203,20 +215,50 @@ def compile_(
 
 @distill_app.command(name="sample")
 def distill_sample(
-    num_sequences: Annotated[int, typer.Option(min=1, help="Number of sequences.")],
     max_new_tokens: MaxNewTokens,
     out: Annotated[Path, typer.Option(help="Folder of the corpus.")],
+    num_sequences: Annotated[int | None, typer.Option(min=1, help="Number of sequences.")] = None,
     seed: Seed = 0,
     prompts: Annotated[
         Path | None,
-        typer.Option(exists=True, dir_okay=False, help="One prompt in a line; default: the empty text."),
+        typer.Option(
+            exists=True,
+            dir_okay=False,
+            help='One prompt in a line, or FILE.jsonl with {"prompt": text} or {"tokens": ids} in each.',
+        ),
     ] = None,
+    text: Annotated[
+        Path | None,
+        typer.Option(exists=True, dir_okay=False, help="Existing text instead, a document in each line."),
+    ] = None,
+    temperature: Annotated[float, typer.Option(help="Temperature of the model.")] = 1.0,
+    shard_size: Annotated[int, typer.Option(min=1, help="Sequences in a file.")] = 4096,
+    batch_size: Annotated[int, typer.Option(min=1, help="Sequences drawn at once.")] = 512,
+    device: Device = "cpu",
     model: Model = None,
 ) -> None:
-    """Draw a corpus from a language model, or finish one that was begun."""
-    texts = [""] if prompts is None else prompts.read_text(encoding="utf-8").splitlines()
-    lm = TransformersLM(*_language_model(model))
-    corpus = distill.sample(lm, out, num_sequences, max_new_tokens, texts, seed=seed)
+    """Draw a corpus from a language model, or finish one that was begun. Under torchrun the ranks share the work."""
+    if (text is None) == (num_sequences is None):
+        raise typer.BadParameter("give --num-sequences to draw from the model, or --text for existing text")
+    network, tokenizer = _language_model(model, device)
+    name = "embedded" if model is None else model.name
+    if text is not None:
+        lines = text.read_text(encoding="utf-8").splitlines()
+        corpus = distill.from_text(lines, tokenizer, out, max_new_tokens, shard_size=shard_size, model=name)
+    else:
+        assert num_sequences is not None
+        corpus = distill.sample(
+            TransformersLM(network, tokenizer, temperature),
+            out,
+            num_sequences,
+            max_new_tokens,
+            [""] if prompts is None else _prompts(prompts),
+            seed=seed,
+            shard_size=shard_size,
+            batch_size=batch_size,
+            model=name if temperature == 1 else f"{name} at temperature {temperature}",
+            tokenizer=tokenizer,
+        )
     _console.print(f"{len(corpus)} sequences, {corpus.num_tokens} tokens in {out}")
 
 
@@ -227,10 +269,48 @@ def distill_train(
     out: Annotated[Path, typer.Option(help="Folder of the HMM.")],
     transition: Annotated[Transition, typer.Option(help="Form of the transition matrix.")] = Transition.dense,
     epochs: Annotated[int, typer.Option(min=1, help="Passes over the corpus.")] = 6,
+    init: Annotated[
+        Init | None,
+        typer.Option(
+            help="Where EM starts: clusters of --model's hidden states (default with it), or random."
+        ),
+    ] = None,
+    model: Model = None,
+    batch_size: Annotated[int, typer.Option(min=1, help="Sequences in a step of EM.")] = 2048,
+    chunk_size: Annotated[int, typer.Option(min=1, help="Sequences in memory at once.")] = 256,
+    pseudocount: Annotated[float, typer.Option(help="Added to every count.")] = 1e-3,
+    token_dropout: Annotated[float, typer.Option(help="Share of tokens that a step does not see.")] = 0.0,
+    held_out: Annotated[float, typer.Option(help="Share of sequences kept apart for testing.")] = 0.02,
+    checkpoint_minutes: Annotated[float, typer.Option(help="Minutes between checkpoints.")] = 10.0,
+    device: Device = "cpu",
     seed: Seed = 0,
 ) -> None:
-    """Fit an HMM to a corpus by expectation maximisation."""
-    hmm = distill.train(corpus, hidden, transition.value, epochs, seed=seed, out=out)
+    """Fit an HMM to a corpus by expectation maximisation; the same command goes on after an interruption.
+
+    Leaves log.jsonl and learning-curve.png beside the HMM. Under torchrun the ranks train together.
+    """
+    data = distill.Corpus.load(corpus)
+
+    def latent() -> HMM:
+        network, tokenizer = _language_model(model, device)
+        return distill.initialise(network, tokenizer, data, hidden, transition.value, seed=seed)
+
+    hmm = distill.train(
+        data,
+        hidden,
+        transition.value,
+        epochs,
+        initial=latent if init is Init.latent or (init is None and model is not None) else None,
+        batch_size=batch_size,
+        chunk_size=chunk_size,
+        pseudocount=pseudocount,
+        token_dropout=token_dropout,
+        held_out=held_out,
+        checkpoint_minutes=checkpoint_minutes,
+        seed=seed,
+        out=out,
+        device=_device(device),
+    )
     _console.print(f"HMM of {hmm.hidden} hidden states over {hmm.vocab_size} tokens in {out}")
 
 
@@ -289,12 +369,47 @@ def _load(auto: Any, path: Path) -> Any:
         raise FormatError(f"{path} does not load: {error}") from error
 
 
-def _language_model(path: Path | None) -> tuple[Any, Any]:
-    """(model, tokenizer): from a folder, or the embedded ones."""
+def _language_model(path: Path | None, device: str = "cpu") -> tuple[Any, Any]:
+    """(model, tokenizer): from a folder, or the embedded ones; in half precision on a GPU."""
     if path is None:
         model, tokenizer = load_lm()
+    else:
+        model, tokenizer = _load(AutoModelForCausalLM, path), _load(AutoTokenizer, path)
+    if device == "cpu":
         return model, tokenizer
-    return _load(AutoModelForCausalLM, path), _load(AutoTokenizer, path)
+    return model.to(_device(device), torch.bfloat16), tokenizer
+
+
+def _device(name: str) -> torch.device:
+    """The device of that name; "cuda" is this rank's own."""
+    try:
+        device = torch.device(name)
+    except RuntimeError as error:
+        raise typer.BadParameter(f"--device {name!r} is no device; use cpu or cuda") from error
+    if device.type == "cuda" and not torch.cuda.is_available():
+        raise typer.BadParameter("--device cuda: there is no GPU that torch can use; use cpu")
+    if name == "cuda":
+        device = torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0")))
+    return device
+
+
+def _prompts(path: Path) -> list[str | list[int]]:
+    """One prompt in a line: as it is, or in JSON if the file is called .jsonl."""
+    lines = path.read_text(encoding="utf-8").splitlines()
+    if path.suffix != ".jsonl":
+        return list(lines)
+    found: list[str | list[int]] = []
+    for number, line in enumerate(lines, 1):
+        try:
+            fields = json.loads(line)
+            found.append(
+                str(fields["prompt"]) if "prompt" in fields else [int(token) for token in fields["tokens"]]
+            )
+        except (ValueError, TypeError, KeyError) as error:
+            raise FormatError(
+                f'{path}, line {number}: expected {{"prompt": text}} or {{"tokens": ids}}, not {line[:60]!r}'
+            ) from error
+    return found
 
 
 def _print_posterior(prompt: str, posterior: Posterior, as_json: bool) -> None:

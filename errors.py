@@ -26,6 +26,10 @@ class FormatError(TractileError, ValueError):
     """A file or directory is not what it should be."""
 
 
+class StorageError(TractileError, OSError):
+    """A file could not be written (no room, no permission); what was whole before still is."""
+
+
 class UnsupportedConstraint(TractileError, ValueError):
     """A constraint uses something that is not supported; ``path`` says where (schema path, regex position)."""
 
@@ -69,3 +73,21 @@ class TooManyStates(TractileError, RuntimeError):
             or f"the construction passed its limit of {limit} states; raise the limit or simplify the constraint"
         )
         self.limit = limit
+
+
+class ContextTooLong(TractileError, ValueError):
+    """A sequence grew past the positions that the language model has."""
+
+
+class NoParticleSurvived(TractileError, RuntimeError):
+    """Every particle has weight zero: the run says nothing about p_lm(x | constraint)."""
+
+
+class PotentialError(TractileError, RuntimeError):
+    """A potential or check raised, took too long or returned no weight; ``name`` says which, ``text`` on what."""
+
+    def __init__(self, name: str, what: str, text: object) -> None:
+        super().__init__(
+            f"the potential {name!r} {what} on {text!r}; mend it, or say zero_on_error=True to count this as zero"
+        )
+        self.name, self.text = name, text

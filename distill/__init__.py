@@ -1,9 +1,11 @@
 """Distillation: language model → corpus → hidden Markov model."""
 
-from .corpus import Corpus, midway, sample
+from .corpus import Corpus
 from .em import Counts, blend, counts_by_autograd, expected_counts, maximise
-from .latent import initialise
-from .train import Evaluation, evaluate, train
+from .evaluate import Evaluation, evaluate
+from .latent import initialise, random_start
+from .sampling import from_text, midway, sample
+from .train import train
 
 __all__ = [
     "Corpus",
@@ -13,9 +15,11 @@ __all__ = [
     "counts_by_autograd",
     "evaluate",
     "expected_counts",
+    "from_text",
     "initialise",
     "maximise",
     "midway",
+    "random_start",
     "sample",
     "train",
 ]

@@ -3,39 +3,41 @@
 A corpus is a directory: ``manifest.json`` says how it was drawn, and each ``shard-….safetensors`` holds
 
     tokens     (sequences, n)   continuations; after the first end-of-sequence token there is nothing else
-    log_probs  (sequences,)     log p_lm(x | prompt), nats: its mean is minus the entropy that a surrogate cannot beat
+    log_probs  (sequences, n)   log p_lm(x_t | prompt, x_<t), nats, 0 after the end: minus their mean is the entropy that a
+                                surrogate cannot beat
+    best       (sequences, n)   the token that the model thought most probable there
     prompt     (sequences,)     which of the manifest's prompts was continued
 
-A shard depends on the seed and its own number only, so an interrupted run goes on where it stopped and ends in the
-same corpus.
+A corpus of existing text has no ``log_probs`` and no ``best``. Shards are mapped into memory, not read: a corpus may be
+larger than memory. Each carries a checksum and the digest of its manifest, so that damage and mixtures are noticed.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
-from collections.abc import Sequence
+import zlib
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
 import torch
 from jaxtyping import Float, Int
-from safetensors import SafetensorError
-from safetensors.torch import load, save
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save
 from torch import Tensor
 
-from ..errors import FormatError, ShapeError
-from .progress import progress, write_atomically
+from ..errors import FormatError, ShapeError, VocabularyMismatch
+from .progress import write_atomically
 
-if TYPE_CHECKING:
-    from ..inference.smc.lm import LanguageModel, Prompt
-
-FORMAT = "tractile-corpus-1"
+FORMAT = "tractile-corpus-2"
 
 
 @dataclass(frozen=True)
 class Manifest:
-    """How a corpus was drawn."""
+    """How a corpus was drawn. ``tokenizer`` is the hash of :func:`tokenizer_hash`, empty if there was none."""
 
     vocab_size: int
     eos_token_id: int
@@ -44,6 +46,8 @@ class Manifest:
     shard_size: int
     seed: int
     prompts: list[str | list[int]]
+    model: str = ""
+    tokenizer: str = ""
     format: str = FORMAT
 
     @property
@@ -55,29 +59,66 @@ class Manifest:
         """The number of sequences in one shard; the last may be smaller."""
         return min(self.shard_size, self.num_sequences - shard * self.shard_size)
 
+    def to_json(self) -> bytes:
+        """The content of ``manifest.json``."""
+        return json.dumps(asdict(self), indent=1).encode()
+
+    @property
+    def digest(self) -> str:
+        """A hash of all of it."""
+        return hashlib.sha256(self.to_json()).hexdigest()[:16]
+
 
 @dataclass(frozen=True)
 class Corpus:
-    """Sequences of one length, padded with the end-of-sequence token."""
+    """Sequences of one length, padded with the end-of-sequence token: ``rows`` of the shards, in that order."""
 
-    tokens: Int[Tensor, "sequences length"]
-    log_probs: Float[Tensor, " sequences"]
-    prompt: Int[Tensor, " sequences"]
+    shards: Sequence[Mapping[str, Tensor]]
+    rows: Int[Tensor, " sequences"]
     manifest: Manifest
 
     def __len__(self) -> int:
-        return len(self.tokens)
+        return len(self.rows)
+
+    def take(self, rows: Int[Tensor, " batch"]) -> Int[Tensor, "batch length"]:
+        """The tokens of some sequences."""
+        return self._gather("tokens", self.rows[rows]).long()
 
     @property
+    def tokens(self) -> Int[Tensor, "sequences length"]:
+        """All tokens."""
+        return self._gather("tokens", self.rows).long()
+
+    @property
+    def prompt(self) -> Int[Tensor, " sequences"]:
+        """Which of the manifest's prompts each sequence continues."""
+        return self._gather("prompt", self.rows).long()
+
+    @property
+    def token_log_probs(self) -> Float[Tensor, "sequences length"] | None:
+        """The model's own log p of each token, nats; None for existing text."""
+        return self._gather("log_probs", self.rows) if "log_probs" in self.shards[0] else None
+
+    @property
+    def log_probs(self) -> Float[Tensor, " sequences"] | None:
+        """The model's own log p of each sequence, nats; None for existing text."""
+        each = self.token_log_probs
+        return None if each is None else each.sum(1)
+
+    @property
+    def best(self) -> Int[Tensor, "sequences length"] | None:
+        """The model's most probable token at each place; None for existing text."""
+        return self._gather("best", self.rows).long() if "best" in self.shards[0] else None
+
+    @cached_property
     def num_tokens(self) -> int:
         """Tokens up to and including the first end of each sequence: padding is not counted."""
-        return int((self.tokens[:, :-1] != self.manifest.eos_token_id).sum()) + len(self)
+        tokens = self._gather("tokens", self.rows)
+        return int((tokens[:, :-1] != self.manifest.eos_token_id).sum()) + len(self)
 
     def select(self, rows: Tensor) -> Corpus:
         """The corpus of some rows (indices or a mask)."""
-        return replace(
-            self, tokens=self.tokens[rows], log_probs=self.log_probs[rows], prompt=self.prompt[rows]
-        )
+        return replace(self, rows=self.rows[rows])
 
     def split(self, held_out: float, seed: int = 0) -> tuple[Corpus, Corpus]:
         """A random partition: (training part, a share ``held_out`` of the sequences)."""
@@ -86,108 +127,123 @@ class Corpus:
         return self.select(order[count:]), self.select(order[:count])
 
     @classmethod
+    def of(cls, tokens: Int[Tensor, "sequences length"], vocab_size: int, eos_token_id: int) -> Corpus:
+        """A corpus in memory, of sequences that are there already; raises :class:`ShapeError`."""
+        tokens = _ended(tokens, vocab_size, eos_token_id)
+        count, length = tokens.shape
+        manifest = Manifest(vocab_size, eos_token_id, length, count, count, 0, [[]])
+        prompt = torch.zeros(count, dtype=torch.int32)
+        return cls([{"tokens": tokens.int(), "prompt": prompt}], torch.arange(count), manifest)
+
+    @classmethod
     def load(cls, directory: str | Path) -> Corpus:
-        """Read what :func:`sample` wrote; raises :class:`FormatError` if it is not a corpus or not complete."""
+        """Map what was written into memory; raises :class:`FormatError` if it is no corpus, not whole or damaged."""
         path = Path(directory)
-        try:
-            fields = json.loads((path / "manifest.json").read_text())
-            manifest = Manifest(**fields)
-            shards = [load(_shard(path, i).read_bytes()) for i in range(manifest.num_shards)]
-            parts = [torch.cat([shard[key] for shard in shards]) for key in ("tokens", "log_probs", "prompt")]
-        except (OSError, ValueError, TypeError, KeyError, SafetensorError) as error:
+        manifest = read_manifest(path)
+        missing = [i for i in range(manifest.num_shards) if not shard_file(path, i).exists()]
+        if missing:
             raise FormatError(
-                f"{path} is not a complete corpus; run the same sampling again: {error}"
-            ) from error
-        if manifest.format != FORMAT:
-            raise FormatError(f"{path}/manifest.json: expected format {FORMAT!r}, found {manifest.format!r}")
-        return cls(parts[0].long(), parts[1], parts[2].long(), manifest)
+                f"{path} is not a complete corpus: {len(missing)} of {manifest.num_shards} shards are missing, "
+                f"{shard_file(path, missing[0]).name} first; run the same sampling again"
+            )
+        shards = [read_shard(path, i, manifest) for i in range(manifest.num_shards)]
+        return cls(shards, torch.arange(manifest.num_sequences), manifest)
+
+    def check_tokenizer(self, tokenizer: Any) -> None:
+        """Raises :class:`VocabularyMismatch` if the corpus was made with another tokenizer."""
+        if self.manifest.tokenizer and tokenizer_hash(tokenizer) != self.manifest.tokenizer:
+            model = self.manifest.model or "another model"
+            raise VocabularyMismatch(
+                f"the corpus was made with the tokenizer of {model} (hash {self.manifest.tokenizer}), not with this one "
+                f"(hash {tokenizer_hash(tokenizer)}); give the model that the corpus was drawn from"
+            )
+
+    def _gather(self, key: str, rows: Tensor) -> Tensor:
+        if len(self.shards) == 1:
+            return self.shards[0][key][rows]
+        size = self.manifest.shard_size
+        out = self.shards[0][key].new_empty((len(rows), *self.shards[0][key].shape[1:]))
+        which = rows // size
+        for i in which.unique().tolist():
+            here = which == i
+            out[here] = self.shards[i][key][rows[here] - i * size]
+        return out
 
 
-def sample(
-    lm: LanguageModel,
-    out: str | Path,
-    num_sequences: int,
-    max_new_tokens: int,
-    prompts: Sequence[Prompt],
-    *,
-    seed: int = 0,
-    shard_size: int = 4096,
-    batch_size: int = 512,
-) -> Corpus:
-    """Draw a corpus from a language model into a directory, or finish one that was begun there.
-
-    Each sequence continues a prompt chosen uniformly from ``prompts`` (texts or token ids; repeat one to weight it).
-    Raises :class:`ShapeError` for empty arguments and :class:`FormatError` if ``out`` holds another corpus.
-    """
-    if lm.eos_token_id is None:
-        raise ShapeError(
-            "sample: the language model has no end-of-sequence token, so sequences cannot be padded"
-        )
-    if num_sequences < 1 or max_new_tokens < 1 or not prompts:
-        raise ShapeError(
-            "sample: num_sequences and max_new_tokens must be positive and there must be a prompt"
-        )
-    texts = [prompt if isinstance(prompt, str) else [int(token) for token in prompt] for prompt in prompts]
-    manifest = Manifest(
-        lm.vocab_size, lm.eos_token_id, max_new_tokens, num_sequences, shard_size, seed, texts
-    )
-    path = Path(out)
-    path.mkdir(parents=True, exist_ok=True)
-    file, content = path / "manifest.json", json.dumps(asdict(manifest), indent=1).encode()
-    if file.exists() and json.loads(file.read_text()) != json.loads(content):
-        raise FormatError(f"{path} holds a corpus drawn with other settings; choose another directory")
-    write_atomically(file, content)
-    with progress("sampling", num_sequences) as advance:
-        for shard in range(manifest.num_shards):
-            if not _shard(path, shard).exists():
-                write_atomically(_shard(path, shard), save(_draw(lm, manifest, shard, batch_size)))
-            advance(manifest.sequences_in(shard), "sampling")
-    return Corpus.load(path)
+def tokenizer_hash(tokenizer: Any) -> str:
+    """A hash of a tokenizer's tokens and their ids."""
+    tokens = sorted(tokenizer.get_vocab().items(), key=lambda item: (item[1], item[0]))
+    return hashlib.sha256(json.dumps(tokens).encode()).hexdigest()[:16]
 
 
-def midway(corpus: Corpus, count: int, max_tokens: int, seed: int = 0) -> list[list[int]]:
-    """Prompts that begin in the middle: prefixes of 1 to ``max_tokens`` tokens of random sequences, with their prompt.
-
-    Only prompts of token ids can be continued so; sequences cut at or after their end are left out.
-    """
-    generator = torch.Generator().manual_seed(seed)
-    found: list[list[int]] = []
-    while len(found) < count:
-        row = int(torch.randint(len(corpus), (), generator=generator))
-        cut = int(torch.randint(1, max_tokens + 1, (), generator=generator))
-        head, tokens = corpus.manifest.prompts[int(corpus.prompt[row])], corpus.tokens[row, :cut].tolist()
-        if isinstance(head, str):
-            raise ShapeError("midway: the corpus was drawn from prompts of text; draw it from token ids")
-        if corpus.manifest.eos_token_id not in tokens:
-            found.append([*head, *tokens])
-    return found
-
-
-def _shard(path: Path, index: int) -> Path:
+def shard_file(path: Path, index: int) -> Path:
+    """Where a shard is."""
     return path / f"shard-{index:05d}.safetensors"
 
 
-@torch.inference_mode()
-def _draw(lm: LanguageModel, manifest: Manifest, shard: int, batch_size: int) -> dict[str, Tensor]:
-    """One shard. Rows that share a prompt stand together, so that few batches need padding."""
-    generator = torch.Generator().manual_seed(manifest.seed * 1_000_003 + shard)
-    rows = manifest.sequences_in(shard)
-    prompt = torch.randint(len(manifest.prompts), (rows,), generator=generator).sort().values
-    tokens = torch.full((rows, manifest.max_new_tokens), manifest.eos_token_id, dtype=torch.int32)
-    log_probs = torch.zeros(rows)
-    for start in range(0, rows, batch_size):
-        live = torch.arange(start, min(start + batch_size, rows))
-        lm.start([manifest.prompts[i] for i in prompt[live].tolist()])
-        for t in range(manifest.max_new_tokens):
-            scores = lm.log_probs()
-            drawn = torch.multinomial(scores.exp(), 1, generator=generator)
-            tokens[live, t] = drawn[:, 0].int()
-            log_probs[live] += scores.gather(1, drawn)[:, 0].float()
-            open_rows = (drawn[:, 0] != manifest.eos_token_id).nonzero()[:, 0]
-            if len(open_rows) == 0 or t + 1 == manifest.max_new_tokens:
-                break
-            if len(open_rows) < 0.75 * len(live):  # the model need not go on with rows that have ended
-                live, drawn = live[open_rows], drawn[open_rows]
-                lm.select(open_rows)
-            lm.advance(drawn[:, 0])
-    return {"tokens": tokens, "log_probs": log_probs, "prompt": prompt.int()}
+def begin(path: Path, manifest: Manifest) -> None:
+    """Make the directory of a corpus; raises :class:`FormatError` if another corpus is there."""
+    path.mkdir(parents=True, exist_ok=True)
+    if (path / "manifest.json").exists():
+        if read_manifest(path) != manifest:
+            raise FormatError(f"{path} holds a corpus made with other settings; choose another directory")
+    else:
+        write_atomically(path / "manifest.json", manifest.to_json())
+
+
+def read_manifest(path: Path) -> Manifest:
+    """The manifest of a corpus; raises :class:`FormatError` if there is none."""
+    try:
+        fields = json.loads((path / "manifest.json").read_text())
+        found = fields["format"]
+        manifest = Manifest(**fields) if found == FORMAT else None
+    except (OSError, ValueError, TypeError, KeyError) as error:
+        raise FormatError(f"{path} is not a corpus (`tractile distill sample` makes one): {error}") from error
+    if manifest is None:
+        raise FormatError(f"{path}/manifest.json: expected format {FORMAT!r}, found {found!r}; sample anew")
+    if manifest.num_sequences < 1:
+        raise FormatError(f"{path} is an empty corpus: it has no sequence")
+    return manifest
+
+
+def write_shard(path: Path, index: int, manifest: Manifest, tensors: dict[str, Tensor]) -> None:
+    """One shard, whole or not at all."""
+    label = f"{manifest.digest} {_checksum(tensors)}"  # one entry: several come in no fixed order
+    write_atomically(shard_file(path, index), save(tensors, {"corpus": label}))
+
+
+def read_shard(path: Path, index: int, manifest: Manifest) -> dict[str, Tensor]:
+    """One shard, mapped into memory; raises :class:`FormatError` if it is damaged or not of this corpus."""
+    file = shard_file(path, index)
+    cure = f"delete {file.name} and run the same sampling again: only this shard is drawn anew"
+    try:
+        with safe_open(file, "pt") as content:
+            label = (content.metadata() or {}).get("corpus", "")
+            tensors = {key: content.get_tensor(key) for key in content.keys()}  # noqa: SIM118
+    except (OSError, SafetensorError) as error:
+        raise FormatError(f"{file} is damaged ({error}); {cure}") from error
+    digest, _, checksum = label.partition(" ")
+    if digest != manifest.digest:
+        raise FormatError(f"{file} is not a shard of this corpus; {cure}")
+    shape = (manifest.sequences_in(index), manifest.max_new_tokens)
+    if checksum != str(_checksum(tensors)) or tensors["tokens"].shape != shape:
+        raise FormatError(f"{file} is damaged (its checksum is wrong); {cure}")
+    return tensors
+
+
+def _checksum(tensors: Mapping[str, Tensor]) -> int:
+    value = 0
+    for key in sorted(tensors):
+        value = zlib.crc32(tensors[key].contiguous().numpy().tobytes(), value)
+    return value
+
+
+def _ended(tokens: Tensor, vocab_size: int, eos_token_id: int) -> Tensor:
+    """The same tokens, the end-of-sequence token repeated after its first; raises if some are no tokens."""
+    if tokens.ndim != 2 or 0 in tokens.shape:
+        raise ShapeError(f"a corpus is made of (sequences, length) tokens, not {tuple(tokens.shape)}")
+    if not 0 <= int(tokens.min()) <= int(tokens.max()) < vocab_size:
+        raise VocabularyMismatch(
+            f"tokens {int(tokens.min())} … {int(tokens.max())} are not all among the {vocab_size} of the vocabulary"
+        )
+    return tokens.masked_fill((tokens == eos_token_id).int().cumsum(1) > 0, eos_token_id)

@@ -41,14 +41,25 @@ class Counts(NamedTuple):
     emission: Float[Tensor, "hidden vocab"]
     log_likelihood: Float[Tensor, ""]  # nats, summed over the batch
 
-    def __add__(self, other: Counts) -> Counts:  # type: ignore[override]
-        both = [a + b for a, b in zip(self.transition, other.transition, strict=True)]
-        return Counts(
-            self.initial + other.initial,
-            both,
-            self.emission + other.emission,
-            self.log_likelihood + other.log_likelihood,
-        )
+    @classmethod
+    def zeros(cls, hmm: HMM) -> Counts:
+        """Nothing counted yet; in float64, so that the order of additions hardly matters."""
+
+        def zeros(weight: Tensor) -> Tensor:
+            return torch.zeros_like(weight, dtype=torch.float64)
+
+        transition = [zeros(weight) for weight in hmm.transition.parameters()]
+        total = zeros(hmm.initial_probs[0])
+        return cls(zeros(hmm.initial_probs), transition, zeros(hmm.emission_probs), total)
+
+    def tensors(self) -> list[Tensor]:
+        """All of them, in a fixed order."""
+        return [self.initial, *self.transition, self.emission, self.log_likelihood]
+
+    def add_(self, other: Counts) -> None:
+        """Add other counts to these, in place."""
+        for mine, theirs in zip(self.tensors(), other.tensors(), strict=True):
+            mine += theirs
 
 
 def counts_by_autograd(hmm: HMM, tokens: Int[Tensor, "batch length"]) -> Counts:
@@ -72,15 +83,22 @@ def counts_by_autograd(hmm: HMM, tokens: Int[Tensor, "batch length"]) -> Counts:
 
 
 @torch.no_grad()
-def expected_counts(hmm: HMM, tokens: Int[Tensor, "batch length"]) -> Counts:
-    """Expected counts by one scaled forward-backward pass; memory is about (k + 2) · batch · length · hidden floats.
+def expected_counts(
+    hmm: HMM, tokens: Int[Tensor, "batch length"], missing: Float[Tensor, " hidden"] | None = None
+) -> Counts:
+    """Expected counts by one scaled forward-backward pass; memory is about (2 k + 1) · batch · length · hidden floats.
 
-    Raises :class:`EvidenceError` if a sequence is impossible and :class:`CircuitError` for a transition that is neither
-    dense nor Monarch.
+    Token −1 is not known: its probability in each state is ``missing``, one (it may be any token) if absent; it counts
+    as no emission. Raises :class:`EvidenceError` if a sequence is impossible and :class:`CircuitError` for a transition
+    that is neither dense nor Monarch.
     """
     factors = _factors(hmm.transition)
     batch, n = tokens.shape
-    emitted = hmm.emission_probs.T.contiguous()[tokens.T]  # (time, batch, state); becomes the posterior below
+    rows = hmm.emission_probs.T.contiguous()
+    if bool((tokens < 0).any()):
+        rows = torch.cat([rows, torch.ones_like(rows[:1]) if missing is None else missing[None]])
+    index = (tokens.T % len(rows)).contiguous()  # −1 is the last row
+    emitted = rows[index]  # (time, batch, state); becomes the posterior below
     before = [emitted.new_empty(n - 1, batch, hmm.hidden) for _ in factors]
     after = [torch.empty_like(f) for f in before]
     log_likelihood = emitted.new_zeros(batch)
@@ -115,9 +133,8 @@ def expected_counts(hmm: HMM, tokens: Int[Tensor, "batch length"]) -> Counts:
     emitted[0] = (last if n == 1 else before[0][0]) * beta
 
     transition = [f.counts(b, a) for f, b, a in zip(factors, before, after, strict=True)]
-    emission = torch.zeros_like(hmm.emission_probs.T)
-    emission.index_add_(0, tokens.T.flatten(), emitted.flatten(0, 1))
-    return Counts(emitted[0].sum(0), transition, emission.T, log_likelihood.sum())
+    emission = torch.zeros_like(rows).index_add_(0, index.flatten(), emitted.flatten(0, 1))
+    return Counts(emitted[0].sum(0), transition, emission[: hmm.vocab_size].T, log_likelihood.sum())
 
 
 def maximise(hmm: HMM, counts: Counts, pseudocount: float = 0.0) -> HMM:
@@ -126,7 +143,8 @@ def maximise(hmm: HMM, counts: Counts, pseudocount: float = 0.0) -> HMM:
     def normalise(weight: Tensor, count: Tensor) -> Tensor:
         count = count + pseudocount * (weight > 0)
         total = count.sum(-1, keepdim=True)
-        return torch.where(total > 0, count / total.clamp(min=torch.finfo(total.dtype).tiny), weight)
+        normal = (count / total.clamp(min=torch.finfo(total.dtype).tiny)).to(weight.dtype)
+        return torch.where(total > 0, normal, weight)
 
     return _zip(normalise, hmm, counts.initial, counts.transition, counts.emission)
 

@@ -65,6 +65,7 @@ def initialise(
     seed: int = 0,
 ) -> HMM:
     """An HMM whose states are clusters of a transformers model's last hidden states over the first ``sequences``."""
+    corpus.check_tokenizer(tokenizer)
     part = corpus.select(torch.arange(min(sequences, len(corpus))))
     tokens, eos = part.tokens, part.manifest.eos_token_id
     points = hidden_states(model, tokenizer, part)
@@ -83,16 +84,19 @@ def hidden_states(
 ) -> Float[Tensor, "sequences length width"]:
     """The model's last hidden state after reading the prompt and the tokens up to and including each token."""
     prompts = [tokenizer(p).input_ids if isinstance(p, str) else p for p in corpus.manifest.prompts]
-    n, found = corpus.tokens.shape[1], []
+    if tokenizer.bos_token_id is not None:  # as it was sampled: no prompt is the beginning of a text
+        prompts = [prompt or [tokenizer.bos_token_id] for prompt in prompts]
+    n, found = corpus.manifest.max_new_tokens, []
     for start in range(0, len(corpus), batch_size):
-        heads = [prompts[i] for i in corpus.prompt[start : start + batch_size].tolist()]
-        tokens = corpus.tokens[start : start + batch_size]
+        part = corpus.select(torch.arange(start, min(start + batch_size, len(corpus))))
+        heads, tokens = [prompts[i] for i in part.prompt.tolist()], part.tokens
         offset = torch.tensor([len(head) for head in heads])
         ids = torch.full((len(heads), int(offset.max()) + n), corpus.manifest.eos_token_id)
         for row, head in enumerate(heads):  # padded on the right, where a causal model does not look
-            ids[row, : len(head) + n] = torch.cat([torch.tensor(head), tokens[row]])
-        states = model(input_ids=ids, output_hidden_states=True, use_cache=False).hidden_states[-1]
-        places = offset[:, None] + torch.arange(n)
+            ids[row, : len(head) + n] = torch.cat([torch.tensor(head, dtype=torch.long), tokens[row]])
+        ids = ids.to(model.device)
+        states = model(input_ids=ids, output_hidden_states=True, use_cache=False).hidden_states[-1].cpu()
+        places = offset[:, None] + torch.arange(n)  # the prompt's last token is at offset − 1
         found.append(states.gather(1, places[:, :, None].expand(-1, -1, states.shape[2])).half())
     return torch.cat(found)
 

@@ -1,27 +1,105 @@
-"""A progress bar on a terminal, nothing elsewhere; and files that are either whole or absent."""
+"""What a long run leaves behind while it runs: a bar on a terminal, a log of JSON lines, files that are whole or absent."""
 
 from __future__ import annotations
 
+import json
 import os
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console
 from rich.progress import Progress
 
+from ..errors import StorageError
+
 
 @contextmanager
-def progress(name: str, total: int) -> Iterator[Callable[[int, str], None]]:
-    """Yields ``advance(amount, name)``; the bar vanishes at the end."""
+def progress(name: str, total: int, shown: bool = True) -> Iterator[Callable[[int, str], None]]:
+    """Yields ``advance(amount, name)``; the bar, with the time left, vanishes at the end. Nothing where no terminal is."""
     console = Console(stderr=True)
-    with Progress(console=console, transient=True, disable=not console.is_terminal) as bar:
+    with Progress(console=console, transient=True, disable=not (shown and console.is_terminal)) as bar:
         task = bar.add_task(name, total=total)
         yield lambda amount, text: bar.update(task, advance=amount, description=text)
 
 
 def write_atomically(path: Path, content: bytes) -> None:
-    """Write a file so that nobody sees a part of it."""
+    """Write a file so that nobody sees a part of it, whatever stops the program; raises :class:`StorageError`.
+
+    Parts that killed programs left of the same file are removed.
+    """
     part = path.with_name(f".{path.name}.{os.getpid()}.part")
-    part.write_bytes(content)
-    os.replace(part, path)
+    try:
+        for old in path.parent.glob(f".{path.name}.*.part"):
+            old.unlink(missing_ok=True)
+        with part.open("wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(part, path)
+    except OSError as error:
+        part.unlink(missing_ok=True)
+        raise StorageError(
+            f"{path} ({len(content):,} bytes) could not be written: {error.strerror or error}; nothing before it is lost: "
+            "make room and run the same again"
+        ) from error
+
+
+class Log:
+    """JSON lines in a file, one for each step of a run; without a path nothing is written.
+
+    Lines of steps past ``done`` are of a run that was interrupted after its last checkpoint: they are dropped.
+    """
+
+    def __init__(self, path: Path | None, done: int = 0) -> None:
+        self.path = path
+        self.lines: list[dict[str, Any]] = []
+        if path is not None:
+            self.lines = [line for line in read_log(path) if line["step"] <= done]
+            write_atomically(path, "".join(json.dumps(line) + "\n" for line in self.lines).encode())
+        self._before = self.lines[-1]["seconds"] if self.lines else 0.0
+        self._start = time.perf_counter()
+
+    def add(self, **fields: Any) -> None:
+        """One line, with the seconds since the beginning (interruptions not counted)."""
+        line = {**fields, "seconds": round(self._before + time.perf_counter() - self._start, 3)}
+        self.lines.append(line)
+        if self.path is not None:
+            try:
+                with self.path.open("a") as file:
+                    file.write(json.dumps(line) + "\n")
+            except OSError as error:
+                raise StorageError(f"{self.path}: a line could not be added: {error.strerror}") from error
+
+
+def read_log(path: Path) -> list[dict[str, Any]]:
+    """The lines of a log; a last one that was cut off is left out. No file, no lines."""
+    found = []
+    for line in path.read_text().splitlines() if path.exists() else []:
+        try:
+            found.append(json.loads(line))
+        except ValueError:
+            break
+    return found
+
+
+def draw_curve(lines: list[dict[str, Any]], path: Path) -> None:
+    """The learning curve as a picture: nats per token of the batches and of held-out text against EM steps."""
+    from io import BytesIO
+
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(6, 4), layout="constrained")
+    FigureCanvasAgg(figure)
+    axes = figure.add_subplot(xlabel="EM steps", ylabel="nats per token")
+    axes.plot([i["step"] for i in lines], [i["nats_per_token"] for i in lines], lw=0.8, label="batches")
+    tested = [i for i in lines if "held_out" in i]
+    if tested:
+        axes.plot([i["step"] for i in tested], [i["held_out"] for i in tested], "o-", label="held out")
+    axes.legend()
+    content = BytesIO()
+    figure.savefig(content, format="png", dpi=120)
+    write_atomically(path, content.getvalue())

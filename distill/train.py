@@ -2,64 +2,36 @@
 
     for each mini-batch:   θ ← (1 − η) θ + η · normalised(expected counts + pseudocount),    η from 1 to 0, linearly
 
-Early steps forget fast, late ones average over ever more of the corpus (Liu et al. 2022; Zhang et al. 2025). After each
-epoch the parameters are saved, so an interrupted run goes on with the next epoch and ends in the same HMM.
+Early steps forget fast, late ones average over ever more of the corpus (Liu et al. 2022; Zhang et al. 2025). What a step
+does depends on the parameters, the seed and its number alone, so a run that was stopped goes on from its last checkpoint
+and ends in the same HMM, bit for bit.
+
+Under ``torchrun`` the chunks of a mini-batch are dealt out to the ranks and their counts added up.
 """
 
 from __future__ import annotations
 
 import json
-import logging
-import os
-import shutil
-from collections.abc import Iterator
-from dataclasses import dataclass
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save
 from torch import Tensor
 
 from ..circuits.hmm import HMM
-from ..errors import FormatError, VocabularyMismatch
+from ..errors import FormatError, ShapeError
 from .corpus import Corpus
-from .em import blend, expected_counts, maximise
+from .distributed import Ranks, ranks
+from .em import Counts, blend, expected_counts, maximise
+from .evaluate import check, evaluate
 from .latent import has_end_state, random_start
-from .progress import progress, write_atomically
+from .progress import Log, draw_curve, progress, write_atomically
 
-log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True)
-class Evaluation:
-    """How well an HMM predicts a corpus, in nats per token (padding is not counted as tokens).
-
-    ``lm_nats_per_token`` is what the language model that drew the corpus needs, its own entropy: the difference is the
-    Kullback-Leibler divergence per token. ``unigram_nats_per_token`` is that of independent tokens with the corpus's
-    own frequencies.
-    """
-
-    nats_per_token: float
-    lm_nats_per_token: float
-    unigram_nats_per_token: float
-    sequences: int
-    tokens: int
-
-
-@torch.no_grad()
-def evaluate(hmm: HMM, corpus: Corpus, batch_size: int = 512) -> Evaluation:
-    """Nats per token of an HMM on a corpus; raises :class:`VocabularyMismatch` if they do not belong together."""
-    _check(hmm, corpus)
-    total = sum(hmm.log_prob(part).sum().item() for part in torch.split(corpus.tokens, batch_size))
-    tokens = corpus.num_tokens
-    eos, vocab_size = corpus.manifest.eos_token_id, corpus.manifest.vocab_size
-    count = torch.bincount(corpus.tokens.flatten(), minlength=vocab_size).double()
-    count[eos] -= (
-        corpus.tokens.numel() - tokens
-    )  # padding, and sequences that were cut off count one token too many
-    entropy = float(torch.special.entr(count / count.sum()).sum())
-    return Evaluation(
-        -total / tokens, -float(corpus.log_probs.double().sum()) / tokens, entropy, len(corpus), tokens
-    )
+CHECKPOINT = "checkpoint.safetensors"
 
 
 def train(
@@ -68,59 +40,117 @@ def train(
     transition: str = "dense",
     epochs: int = 6,
     *,
-    initial: HMM | None = None,
+    initial: HMM | Callable[[], HMM] | None = None,
     batch_size: int = 2048,
     chunk_size: int = 256,
     pseudocount: float = 1e-3,
+    token_dropout: float = 0.0,
     held_out: float = 0.02,
     floor: float = 1e-3,
+    checkpoint_minutes: float = 10.0,
     seed: int = 0,
     out: str | Path | None = None,
     dtype: torch.dtype = torch.float16,
+    device: torch.device | str = "cpu",
 ) -> HMM:
     """Distil an HMM with ``hidden`` states and a "dense" or "monarch" transition from a corpus.
 
-    ``initial`` is where EM starts (see :func:`tractile.distill.latent.initialise`), a random HMM if absent.
-    ``held_out`` is the share of sequences kept apart; their nats per token are logged after each epoch. ``floor`` is the
-    share of the uniform distribution mixed into every row at the end, so that no token is impossible and half precision
-    loses none. With ``out`` the HMM is saved there as ``dtype``, checkpoints beside it until it is done.
+    ``initial`` is where EM starts (see :func:`tractile.distill.initialise`), or a function that makes it and is called
+    only if there is no checkpoint; a random HMM if absent. ``token_dropout`` is the share of tokens that each step
+    treats as not known. ``held_out`` is the share of sequences kept apart; their nats per token are logged after each
+    epoch. ``floor`` is the share of the uniform distribution mixed into every row at the end, so that no token is
+    impossible and half precision loses none.
 
-    Raises :class:`VocabularyMismatch` if ``initial`` does not fit and :class:`FormatError` if ``out`` holds checkpoints
-    of another run.
+    With ``out`` the HMM is saved there as ``dtype``, with ``log.jsonl`` (a line for each step) and
+    ``learning-curve.png``; until it is done a checkpoint is written there every ``checkpoint_minutes`` and after each
+    epoch, from which the same call goes on. Under ``torchrun`` all ranks do one training together and return the same.
+
+    Raises :class:`VocabularyMismatch` if ``initial`` does not fit, :class:`ShapeError` for settings that make no sense,
+    :class:`FormatError` if ``out`` holds a checkpoint of another run, :class:`StorageError` if it cannot be written.
     """
+    if not (0 <= token_dropout < 1 and 0 <= held_out < 1 and 0 <= floor < 1 and pseudocount >= 0):
+        raise ShapeError(
+            f"train: shares must be in [0, 1) and the pseudocount not negative, not token_dropout={token_dropout}, "
+            f"held_out={held_out}, floor={floor}, pseudocount={pseudocount}"
+        )
+    if min(epochs, batch_size, chunk_size) < 1:
+        raise ShapeError("train: epochs, batch_size and chunk_size must be positive")
     data = corpus if isinstance(corpus, Corpus) else Corpus.load(corpus)
-    hmm = initial or random_start(data, hidden, transition, seed)
-    _check(hmm, data)
     fit, test = data.split(held_out, seed)
+    if len(fit) == 0:
+        raise ShapeError(
+            f"train: no sequence is left to learn from ({len(test)} of {len(data)} are held out)"
+        )
     settings = {
         "hidden": hidden, "transition": transition, "epochs": epochs, "batch_size": batch_size, "seed": seed,
-        "pseudocount": pseudocount, "sequences": len(fit),
+        "chunk_size": chunk_size, "pseudocount": pseudocount, "token_dropout": token_dropout, "held_out": held_out,
+        "sequences": len(data), "tokens": data.num_tokens,
     }  # fmt: skip
-    done = 0
-    if out is not None:
-        hmm, done = _resume(Path(out), hmm, settings)
-    steps = -(-len(fit) // batch_size)
-    eos = data.manifest.eos_token_id
+    with ranks(torch.device(device)) as team:
+        hmm, done = random_start(data, hidden, transition, seed), 0
+        saved = None if out is None else _load(Path(out) / CHECKPOINT, hmm, settings)
+        if saved is not None:
+            hmm, done = saved
+        elif initial is not None and team.rank == 0:
+            hmm = initial if isinstance(initial, HMM) else initial()
+        check(hmm, data)
+        hmm = hmm.map(lambda weight: weight.detach().clone().to(device))
+        team.broadcast([hmm.initial_probs, *hmm.transition.parameters(), hmm.emission_probs])
+        hmm = _run(hmm, done, fit, test, settings, checkpoint_minutes, out, team)
+        hmm = smooth(hmm.to("cpu"), floor, data.manifest.eos_token_id)
+        if out is not None and team.rank == 0:
+            hmm.save_pretrained(out, dtype=dtype)
+            (Path(out) / CHECKPOINT).unlink()
+        team.wait()
+    return hmm
+
+
+def _run(
+    hmm: HMM,
+    done: int,
+    fit: Corpus,
+    test: Corpus,
+    settings: dict[str, Any],
+    minutes: float,
+    out: str | Path | None,
+    team: Ranks,
+) -> HMM:
+    """The steps after the first ``done``. Rank 0 writes the log and the checkpoints."""
+    writes = out is not None and team.rank == 0
+    path = Path(out) if out is not None and writes else None
+    seed, batch_size, epochs = settings["seed"], settings["batch_size"], settings["epochs"]
+    steps, eos = -(-len(fit) // batch_size), fit.manifest.eos_token_id
     padding = eos if has_end_state(hmm, eos) else None
-    with progress("training", epochs * steps) as advance:
-        advance(done * steps, "training")
-        for epoch in range(done, epochs):
-            generator = torch.Generator().manual_seed(seed * 1_000_003 + epoch)
-            order = torch.randperm(len(fit), generator=generator)
-            for step, rows in enumerate(torch.split(order, batch_size)):
-                rate = 1 - (epoch * steps + step) / (epochs * steps)
-                hmm = em_step(hmm, fit.tokens[rows], rate, pseudocount, chunk_size, padding)
-                advance(1, f"epoch {epoch + 1} of {epochs}")
-            if len(test):
-                nats = evaluate(hmm, test).nats_per_token
-                log.info("epoch %d of %d: %.4f nats per token held out", epoch + 1, epochs, nats)
-            if out is not None:
-                _save(Path(out), hmm, settings, epoch + 1)
-    hmm = smooth(hmm, floor, eos)
-    if out is not None:
-        hmm.save_pretrained(out, dtype=dtype)
-        for old in Path(out).glob("checkpoint-*"):
-            shutil.rmtree(old)
+    log = Log(None if path is None else path / "log.jsonl", done)
+    tested, saved_at = "", time.monotonic()
+    with progress("training", epochs * steps, team.rank == 0) as advance:
+        advance(done, "training")
+        for epoch in range(done // steps, epochs):
+            order = torch.randperm(len(fit), generator=_generator(seed, epoch))
+            for within, rows in enumerate(torch.split(order, batch_size)):
+                step, started = epoch * steps + within + 1, time.perf_counter()
+                if step <= done:
+                    continue
+                rate = 1 - (step - 1) / (epochs * steps)
+                tokens = fit.take(rows)
+                known = int((tokens[:, :-1] != eos).sum()) + len(tokens)
+                tokens = drop_tokens(tokens, settings["token_dropout"], _generator(seed, -step), padding)
+                hmm, total = em_step(
+                    hmm, tokens, rate, settings["pseudocount"], settings["chunk_size"], padding, team
+                )
+                line = {"step": step, "epoch": epoch + 1, "step_size": rate, "nats_per_token": -total / known}
+                last = within + 1 == steps
+                if last and len(test):
+                    line["held_out"] = evaluate(hmm, test, team=team).nats_per_token
+                    tested = f", {line['held_out']:.4f} nats per token held out"
+                speed = known / (time.perf_counter() - started)
+                log.add(**line, tokens_per_second=round(speed))
+                advance(1, f"epoch {epoch + 1} of {epochs}{tested}, {speed:,.0f} tokens/s")
+                if path is not None and (last or time.monotonic() - saved_at > 60 * minutes):
+                    _save(path / CHECKPOINT, hmm, settings, step)
+                    saved_at = time.monotonic()
+    if path is not None:
+        draw_curve(log.lines, path / "learning-curve.png")
     return hmm
 
 
@@ -131,15 +161,29 @@ def em_step(
     pseudocount: float,
     chunk_size: int,
     eos_token_id: int | None = None,
-) -> HMM:
-    """One mini-batch of EM; the counts are added up over chunks of ``chunk_size`` sequences to bound memory.
+    team: Ranks | None = None,
+) -> tuple[HMM, float]:
+    """One mini-batch of EM, and log p of the batch before it, in nats.
 
-    With ``eos_token_id`` the padding is cut off: in an end state it is certain and there is nothing to count.
+    The counts are added up over chunks of ``chunk_size`` sequences, which bounds memory, and over ranks. With
+    ``eos_token_id`` the padding is cut off: in an end state it is certain and there is nothing to count.
     """
-    first, *rest = (expected_counts(hmm, part) for part in _chunks(tokens, chunk_size, eos_token_id))
-    for counts in rest:
-        first = first + counts
-    return blend(hmm, maximise(hmm, first, pseudocount), rate)
+    team, counts = team or Ranks(), Counts.zeros(hmm)
+    # A token that was dropped is known not to be the end: dropping never hides that.
+    missing = None if eos_token_id is None else 1 - hmm.emission_probs[:, eos_token_id]
+    for i, part in enumerate(_chunks(tokens, chunk_size, eos_token_id)):
+        if i % team.size == team.rank:
+            counts.add_(expected_counts(hmm, part.to(hmm.emission_probs.device), missing))
+    team.sum(counts.tensors())
+    return blend(hmm, maximise(hmm, counts, pseudocount), rate), float(counts.log_likelihood)
+
+
+def drop_tokens(tokens: Tensor, share: float, generator: torch.Generator, eos_token_id: int | None) -> Tensor:
+    """A random share of the tokens becomes −1, not known; ``eos_token_id`` never does."""
+    if share == 0:
+        return tokens
+    dropped = torch.rand(tokens.shape, generator=generator) < share
+    return tokens.masked_fill(dropped if eos_token_id is None else dropped & (tokens != eos_token_id), -1)
 
 
 def smooth(hmm: HMM, floor: float, eos_token_id: int) -> HMM:
@@ -161,41 +205,44 @@ def smooth(hmm: HMM, floor: float, eos_token_id: int) -> HMM:
     return HMM(mix(hmm.initial_probs, torch.ones_like(hmm.initial_probs)), transition, mix(emission, allowed))
 
 
+def _generator(seed: int, number: int) -> torch.Generator:
+    """Random numbers of their own for each epoch (from 0 up) and each step (below 0)."""
+    return torch.Generator().manual_seed(seed * 1_000_003 + number)
+
+
 def _chunks(tokens: Tensor, size: int, eos_token_id: int | None) -> Iterator[Tensor]:
     """Rows in chunks; with ``eos_token_id`` rows of like length together, and no columns that are padding in all."""
     if eos_token_id is None:
         yield from torch.split(tokens, size)
         return
     lengths = 1 + (tokens[:, :-1] != eos_token_id).sum(1)
-    order = lengths.argsort()
+    order = lengths.argsort(stable=True)
     for rows in torch.split(order, size):
         yield tokens[rows, : int(lengths[rows[-1]])]
 
 
-def _check(hmm: HMM, corpus: Corpus) -> None:
-    if hmm.vocab_size != corpus.manifest.vocab_size:
-        raise VocabularyMismatch(
-            f"the HMM has {hmm.vocab_size} tokens and the corpus {corpus.manifest.vocab_size}"
-        )
+def _save(path: Path, hmm: HMM, settings: dict[str, Any], step: int) -> None:
+    """One file, exact, so that it is there whole or as it was before."""
+    tensors = {"initial": hmm.initial_probs, "emission": hmm.emission_probs}
+    tensors |= {f"transition.{i}": weight for i, weight in enumerate(hmm.transition.parameters())}
+    header = {"settings": json.dumps(settings), "step": str(step)}
+    write_atomically(path, save({k: v.cpu().contiguous() for k, v in tensors.items()}, header))
 
 
-def _save(out: Path, hmm: HMM, settings: dict[str, object], epoch: int) -> None:
-    """A checkpoint appears whole, by a rename, before the one before it goes."""
-    part, path = out / f".checkpoint.{os.getpid()}.part", out / f"checkpoint-{epoch:04d}"
-    hmm.save_pretrained(part)
-    write_atomically(part / "settings.json", json.dumps(settings).encode())
-    os.replace(part, path)
-    for old in out.glob("checkpoint-*"):
-        if old != path:
-            shutil.rmtree(old)
-
-
-def _resume(out: Path, hmm: HMM, settings: dict[str, object]) -> tuple[HMM, int]:
-    """The last checkpoint and its epoch, or the HMM to start from and 0."""
-    out.mkdir(parents=True, exist_ok=True)
-    found = sorted(out.glob("checkpoint-*"))
-    if not found:
-        return hmm, 0
-    if json.loads((found[-1] / "settings.json").read_text()) != settings:
-        raise FormatError(f"{found[-1]} belongs to a run with other settings; choose another directory")
-    return HMM.from_pretrained(found[-1]), int(found[-1].name.split("-")[1])
+def _load(path: Path, like: HMM, settings: dict[str, Any]) -> tuple[HMM, int] | None:
+    """The parameters and the step of a checkpoint, if there is one, in an HMM of the form of ``like``."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if not path.exists():
+        return None
+    try:
+        with safe_open(path, "pt") as file:
+            header, tensors = file.metadata(), {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
+        if json.loads(header["settings"]) != settings:
+            raise FormatError(f"{path} belongs to a run with other settings; choose another directory")
+        found = (tensors[f"transition.{i}"] for i in range(len(like.transition.parameters())))
+        operator = like.transition.map(lambda _: next(found))
+        return HMM(tensors["initial"], operator, tensors["emission"]), int(header["step"])
+    except (SafetensorError, KeyError, ShapeError, TypeError) as error:
+        raise FormatError(
+            f"{path} is no checkpoint of this run ({error}); remove it to begin again"
+        ) from error

@@ -9,7 +9,7 @@ from torch import Tensor
 import tractile as tt
 from tractile.distill import counts_by_autograd, expected_counts, maximise
 from tractile.distill.latent import has_end_state, with_end_state
-from tractile.distill.train import em_step, smooth
+from tractile.distill.train import drop_tokens, em_step, smooth
 from tractile.errors import CircuitError, EvidenceError
 from tractile.layers import Identity, Monarch
 
@@ -168,10 +168,65 @@ def test_long_sequences_neither_underflow_nor_overflow() -> None:
     close(single.transition[0].double(), double.transition[0], 2e-3)
 
 
+@pytest.mark.parametrize("transition", ["dense", "monarch"])
+def test_unknown_tokens_are_summed_over(transition: str) -> None:
+    """Counts given that some tokens are missing: each completion's counts, weighted by its posterior probability."""
+    hmm = random_hmm(4, 3, transition, 6)
+    tokens = torch.tensor([[0, -1, 2, -1], [1, 1, -1, 0]])
+    found = expected_counts(hmm, tokens)
+    initial, emission, total = torch.zeros(4).double(), torch.zeros(4, 3).double(), 0.0
+    moves = [torch.zeros_like(w) for w in hmm.transition.parameters()]
+    for row in tokens:
+        holes = (row < 0).nonzero()[:, 0]
+        texts = row.repeat(3 ** len(holes), 1)
+        texts[:, holes] = torch.cartesian_prod(*[torch.arange(3)] * len(holes)).view(-1, len(holes))
+        log_p = hmm.log_prob(texts)
+        total += float(log_p.logsumexp(0))
+        for text, weight in zip(texts, log_p.softmax(0), strict=True):
+            counts = expected_counts(hmm, text[None])
+            initial += weight * counts.initial
+            for move, count in zip(moves, counts.transition, strict=True):
+                move += weight * count
+    for row in range(2):  # of the emissions only those of known tokens
+        emission += expected_counts(hmm, tokens[row : row + 1]).emission
+    close(found.initial, initial)
+    close(found.emission, emission)
+    assert float(found.emission.sum()) == pytest.approx(5)
+    assert float(found.log_likelihood) == pytest.approx(total)
+    for have, want in zip(found.transition, moves, strict=True):
+        close(have, want)
+
+
+def test_dropped_tokens_are_known_not_to_be_the_end() -> None:
+    eos = 2
+    hmm = with_end_state(random_hmm(5, 4, "dense", 2), eos)
+    tokens = torch.tensor([[0, 1, eos, eos], [3, 3, 0, 1]])
+    dropped = drop_tokens(tokens, 0.5, torch.Generator().manual_seed(1), eos)
+    assert (dropped[tokens == eos] == eos).all()
+    assert (dropped < 0).any()
+    same = drop_tokens(torch.zeros(200, 200), 0.3, torch.Generator().manual_seed(0), None)
+    assert 0.29 < float((same < 0).double().mean()) < 0.31
+    missing = 1 - hmm.emission_probs[:, eos]
+    found = expected_counts(hmm, torch.tensor([[-1, 0, eos]]), missing)
+    texts = torch.tensor([[v, 0, eos] for v in range(4) if v != eos])
+    assert float(found.log_likelihood) == pytest.approx(float(hmm.log_prob(texts).logsumexp(0)))
+
+
+def test_emissions_stay_on_their_support() -> None:
+    hmm, tokens = random_hmm(3, 4, "dense", 0), random_tokens(4, 30, 6)
+    emission = hmm.emission_probs.clone()
+    emission[0, :2] = emission[2, 3] = 0
+    hmm = tt.HMM(hmm.initial_probs, hmm.transition, emission / emission.sum(1, keepdim=True))
+    for step in range(4):
+        hmm, _ = em_step(hmm, tokens, 1 - step / 4, 0.5, 8)
+    assert torch.equal(hmm.emission_probs == 0, emission == 0)
+
+
 def test_mini_batch_step_blends_counts_over_chunks() -> None:
     hmm, tokens = random_hmm(4, 3, "dense", 1), random_tokens(3, 10, 5)
     whole = maximise(hmm, expected_counts(hmm, tokens), 0.1)
-    step = em_step(hmm, tokens, 0.25, 0.1, chunk_size=3)
+    step, total = em_step(hmm, tokens, 0.25, 0.1, chunk_size=3)
+    assert total == pytest.approx(float(hmm.log_prob(tokens).sum()))
     close(step.emission_probs, 0.75 * hmm.emission_probs + 0.25 * whole.emission_probs)
     close(
         step.transition.parameters()[0],
@@ -187,7 +242,7 @@ def test_the_end_state_survives_pseudocounts_and_smoothing(transition: str) -> N
     ended = (tokens == eos).int().cumsum(1) > 0
     tokens = tokens.masked_fill(ended, eos)
     for _ in range(3):
-        whole, hmm = em_step(hmm, tokens, 0.9, 0.5, 8), em_step(hmm, tokens, 0.9, 0.5, 8, eos)
+        (whole, _), (hmm, _) = em_step(hmm, tokens, 0.9, 0.5, 8), em_step(hmm, tokens, 0.9, 0.5, 8, eos)
         close(hmm.emission_probs, whole.emission_probs)  # leaving out the padding changes nothing
         for have, want in zip(hmm.transition.parameters(), whole.transition.parameters(), strict=True):
             close(have, want)

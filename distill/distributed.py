@@ -1,0 +1,63 @@
+"""The processes of a ``torchrun`` job, which are called ranks; one process is a job of one rank.
+
+Counts of EM are sums over sequences, so data-parallel EM is each rank counting a part of a batch and one all-reduce of
+the sums: every rank then takes the same step.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
+
+@dataclass(frozen=True)
+class Ranks:
+    """This process among the others."""
+
+    rank: int = 0
+    size: int = 1
+
+    def sum(self, tensors: Sequence[Tensor]) -> None:
+        """Add up the tensors of all ranks, in place."""
+        if self.size > 1:
+            for tensor in tensors:
+                dist.all_reduce(tensor)
+
+    def broadcast(self, tensors: Sequence[Tensor]) -> None:
+        """Copy the tensors of rank 0 to all others, in place."""
+        if self.size > 1:
+            for tensor in tensors:
+                dist.broadcast(tensor, 0)
+
+    def wait(self) -> None:
+        """Go on when all ranks have come here."""
+        if self.size > 1:
+            dist.barrier()
+
+
+@contextmanager
+def ranks(device: torch.device | None = None) -> Iterator[Ranks]:
+    """The ranks of the job that this process belongs to, as ``torchrun`` says; joined here if it was not done before.
+
+    Ranks on the CPU talk by gloo, ranks on a GPU by nccl. A rank that dies makes the others fail at once.
+    """
+    if dist.is_available() and dist.is_initialized():
+        yield Ranks(dist.get_rank(), dist.get_world_size())
+        return
+    if int(os.environ.get("WORLD_SIZE", "1")) == 1:
+        yield Ranks()
+        return
+    backend = "nccl" if device is not None and device.type == "cuda" else "gloo"
+    # Ranks may wait long for one that reads a large model or has the longest shard.
+    dist.init_process_group(backend, timeout=timedelta(hours=12))
+    try:
+        yield Ranks(dist.get_rank(), dist.get_world_size())
+    finally:
+        dist.destroy_process_group()

@@ -1,0 +1,167 @@
+"""Making corpora: drawn from a language model, or cut from existing text.
+
+A shard depends on the seed and its own number only, and appears whole or not at all. So a run that was stopped at any
+moment goes on where it stopped and ends in the same corpus; under ``torchrun`` rank r of w draws shards r, r + w, ….
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from ..errors import ShapeError
+from .corpus import Corpus, Manifest, begin, shard_file, tokenizer_hash, write_shard
+from .distributed import ranks
+from .progress import progress
+
+if TYPE_CHECKING:
+    from ..inference.smc.lm import LanguageModel, Prompt
+
+
+def sample(
+    lm: LanguageModel,
+    out: str | Path,
+    num_sequences: int,
+    max_new_tokens: int,
+    prompts: Sequence[Prompt],
+    *,
+    seed: int = 0,
+    shard_size: int = 4096,
+    batch_size: int = 512,
+    model: str = "",
+    tokenizer: Any = None,
+) -> Corpus:
+    """Draw a corpus from a language model into a directory, or finish one that was begun there.
+
+    Each sequence continues a prompt chosen uniformly from ``prompts`` (texts or token ids; repeat one to weight it).
+    The name of the ``model`` and a hash of its ``tokenizer`` are kept in the manifest.
+
+    Raises :class:`ShapeError` for empty arguments, :class:`FormatError` if ``out`` holds another corpus or is damaged,
+    :class:`StorageError` if it cannot be written.
+    """
+    if lm.eos_token_id is None:
+        raise ShapeError(
+            "sample: the language model has no end-of-sequence token, so sequences cannot be padded"
+        )
+    if num_sequences < 1 or max_new_tokens < 1 or shard_size < 1 or batch_size < 1 or not prompts:
+        raise ShapeError("sample: all sizes must be positive and there must be a prompt")
+    texts = [prompt if isinstance(prompt, str) else [int(token) for token in prompt] for prompt in prompts]
+    hashed = "" if tokenizer is None else tokenizer_hash(tokenizer)
+    manifest = Manifest(
+        lm.vocab_size,
+        lm.eos_token_id,
+        max_new_tokens,
+        num_sequences,
+        shard_size,
+        seed,
+        texts,
+        str(model),
+        hashed,
+    )
+    path = Path(out)
+    with ranks() as team:
+        if team.rank == 0:
+            begin(path, manifest)
+        team.wait()
+        mine = range(team.rank, manifest.num_shards, team.size)
+        with progress("sampling", sum(map(manifest.sequences_in, mine)), team.rank == 0) as advance:
+            for shard in mine:
+                if not shard_file(path, shard).exists():
+                    write_shard(path, shard, manifest, _draw(lm, manifest, shard, batch_size))
+                advance(manifest.sequences_in(shard), "sampling")
+        team.wait()
+    return Corpus.load(path)
+
+
+def from_text(
+    texts: Iterable[str],
+    tokenizer: Any,
+    out: str | Path,
+    max_new_tokens: int,
+    *,
+    shard_size: int = 4096,
+    model: str = "",
+) -> Corpus:
+    """A corpus of existing text: each document is cut into sequences of ``max_new_tokens``, the last ends with EOS.
+
+    Raises :class:`ShapeError` if there is no text, and as :func:`sample` does.
+    """
+    if tokenizer.eos_token_id is None or max_new_tokens < 1 or shard_size < 1:
+        raise ShapeError("from_text: sizes must be positive and the tokenizer needs an end-of-sequence token")
+    rows = []
+    for text in texts:
+        ids = [*tokenizer(text, add_special_tokens=False).input_ids, tokenizer.eos_token_id]
+        rows += [ids[i : i + max_new_tokens] for i in range(0, len(ids), max_new_tokens) if len(ids) > 1]
+    if not rows:
+        raise ShapeError("from_text: there is no text")
+    tokens = torch.full((len(rows), max_new_tokens), tokenizer.eos_token_id, dtype=torch.int32)
+    for i, row in enumerate(rows):
+        tokens[i, : len(row)] = torch.tensor(row)
+    hashed = tokenizer_hash(tokenizer)
+    manifest = Manifest(
+        len(tokenizer),
+        tokenizer.eos_token_id,
+        max_new_tokens,
+        len(rows),
+        shard_size,
+        0,
+        [""],
+        str(model),
+        hashed,
+    )
+    path = Path(out)
+    begin(path, manifest)
+    for shard, part in enumerate(torch.split(tokens, shard_size)):
+        prompt = torch.zeros(len(part), dtype=torch.int32)
+        write_shard(path, shard, manifest, {"tokens": part.contiguous(), "prompt": prompt})
+    return Corpus.load(path)
+
+
+def midway(corpus: Corpus, count: int, max_tokens: int, seed: int = 0) -> list[list[int]]:
+    """Prompts that begin in the middle: prefixes of 1 to ``max_tokens`` tokens of random sequences, with their prompt.
+
+    Only prompts of token ids can be continued so; sequences cut at or after their end are left out.
+    """
+    generator = torch.Generator().manual_seed(seed)
+    found: list[list[int]] = []
+    prompts, everything = corpus.prompt, corpus.tokens
+    while len(found) < count:
+        row = int(torch.randint(len(corpus), (), generator=generator))
+        cut = int(torch.randint(1, max_tokens + 1, (), generator=generator))
+        head, tokens = corpus.manifest.prompts[int(prompts[row])], everything[row, :cut].tolist()
+        if isinstance(head, str):
+            raise ShapeError("midway: the corpus was drawn from prompts of text; draw it from token ids")
+        if corpus.manifest.eos_token_id not in tokens:
+            found.append([*head, *tokens])
+    return found
+
+
+@torch.inference_mode()
+def _draw(lm: LanguageModel, manifest: Manifest, shard: int, batch_size: int) -> dict[str, Tensor]:
+    """One shard. Rows that share a prompt stand together, so that few batches need padding."""
+    generator = torch.Generator().manual_seed(manifest.seed * 1_000_003 + shard)
+    rows = manifest.sequences_in(shard)
+    prompt = torch.randint(len(manifest.prompts), (rows,), generator=generator).sort().values
+    tokens = torch.full((rows, manifest.max_new_tokens), manifest.eos_token_id, dtype=torch.int32)
+    log_probs, best = torch.zeros(rows, manifest.max_new_tokens), tokens.clone()
+    for start in range(0, rows, batch_size):
+        live = torch.arange(start, min(start + batch_size, rows))
+        lm.start([manifest.prompts[i] for i in prompt[live].tolist()])
+        for t in range(manifest.max_new_tokens):
+            scores = lm.log_probs().cpu()  # the same random numbers on every device
+            drawn = torch.multinomial(scores.exp(), 1, generator=generator)
+            tokens[live, t] = drawn[:, 0].int()
+            log_probs[live, t] = scores.gather(1, drawn)[:, 0].float()
+            best[live, t] = scores.argmax(1).int()
+            open_rows = (drawn[:, 0] != manifest.eos_token_id).nonzero()[:, 0]
+            if len(open_rows) == 0 or t + 1 == manifest.max_new_tokens:
+                break
+            if len(open_rows) < 0.75 * len(live):  # the model need not go on with rows that have ended
+                live, drawn = live[open_rows], drawn[open_rows]
+                lm.select(open_rows)
+            lm.advance(drawn[:, 0])
+    return {"tokens": tokens, "log_probs": log_probs, "best": best, "prompt": prompt.int()}

@@ -1,0 +1,100 @@
+"""The commands `tractile distill …`: every option reaches what it is for, and what is wrong is said in one line."""
+
+import json
+
+import pytest
+import torch
+from test_cli import assert_refused, last_json, run
+
+import tractile as tt
+from tractile import distill
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("corpus")
+    arguments = ["--num-sequences", 60, "--max-new-tokens", 8, "--shard-size", 25, "--out", folder]
+    found = run("distill", "sample", *arguments)
+    assert found.exit_code == 0, found.stderr
+    return folder
+
+
+def test_latent_start_log_and_curve(corpus, tmp_path):
+    train = ["distill", "train", "--corpus", corpus, "--hidden", 12, "--epochs", 2, "--batch-size", 20]
+    train += ["--held-out", 0.2, "--token-dropout", 0.01, "--checkpoint-minutes", 1]
+    nats = {}
+    for init in ("latent", "random"):
+        found = run(*train, "--init", init, "--out", tmp_path / init)
+        assert found.exit_code == 0, found.stderr
+        log = [json.loads(line) for line in (tmp_path / init / "log.jsonl").read_text().splitlines()]
+        assert len(log) == 2 * 3
+        nats[init] = log[2]["held_out"]
+        assert (tmp_path / init / "learning-curve.png").stat().st_size > 1000
+    assert nats["latent"] < nats["random"] - 0.1
+
+
+def test_manifest_says_how_it_was_drawn(corpus):
+    manifest = json.loads((corpus / "manifest.json").read_text())
+    assert (manifest["model"], manifest["num_sequences"], manifest["seed"]) == ("embedded", 60, 0)
+    assert len(manifest["tokenizer"]) == 16
+    assert len(list(corpus.glob("shard-*"))) == 3
+
+
+def test_prompts_from_a_file_and_existing_text(tmp_path):
+    prompts = tmp_path / "prompts.jsonl"
+    prompts.write_text('{"prompt": "Once upon a time"}\n{"tokens": [1, 5, 7]}\n')
+    arguments = ["distill", "sample", "--max-new-tokens", 5, "--out"]
+    drawn = [*arguments, tmp_path / "drawn", "--num-sequences", 6, "--prompts", prompts, "--temperature", 0.5]
+    assert run(*drawn).exit_code == 0
+    manifest = distill.Corpus.load(tmp_path / "drawn").manifest
+    assert manifest.prompts == ["Once upon a time", [1, 5, 7]]
+    assert manifest.model == "embedded at temperature 0.5"
+    prompts.write_text('{"text": 3}\n')
+    assert_refused(run(*arguments, tmp_path / "x", "--num-sequences", 6, "--prompts", prompts), 1, "line 1")
+
+    (tmp_path / "stories.txt").write_text("The dog ran to the park.\n\nA cat sat.\n")
+    assert run(*arguments, tmp_path / "text", "--text", tmp_path / "stories.txt").exit_code == 0
+    corpus = distill.Corpus.load(tmp_path / "text")
+    tokenizer = tt.embedded.load_lm()[1]
+    ids = [token for token in corpus.tokens.flatten().tolist() if token != tokenizer.eos_token_id]
+    expected = [
+        tokenizer(t, add_special_tokens=False).input_ids for t in ("The dog ran to the park.", "A cat sat.")
+    ]
+    assert ids == [token for row in expected for token in row]
+    assert corpus.log_probs is None
+    hmm = tmp_path / "hmm"
+    tt.HMM.random(3, len(tokenizer)).save_pretrained(hmm)
+    facts = last_json(run("distill", "eval", "--hmm", hmm, "--corpus", tmp_path / "text", "--json"))
+    assert facts["lm_nats_per_token"] is None
+    assert_refused(run(*arguments, tmp_path / "none"), 2, "--num-sequences")
+    (tmp_path / "stories.txt").write_text("\n")
+    assert_refused(run(*arguments, tmp_path / "none", "--text", tmp_path / "stories.txt"), 1, "no text")
+
+
+def test_another_tokenizer_is_refused(corpus, tmp_path):
+    manifest = json.loads((corpus / "manifest.json").read_text()) | {"tokenizer": "0" * 16}
+    other = distill.corpus.Manifest(**manifest)
+    distill.corpus.begin(tmp_path, other)
+    for i in range(3):
+        shard = distill.corpus.read_shard(corpus, i, distill.Corpus.load(corpus).manifest)
+        distill.corpus.write_shard(tmp_path, i, other, dict(shard))
+    train = [
+        "distill",
+        "train",
+        "--corpus",
+        tmp_path,
+        "--hidden",
+        4,
+        "--init",
+        "latent",
+        "--out",
+        tmp_path / "h",
+    ]
+    assert_refused(run(*train), 1, "tokenizer")
+
+
+def test_no_such_device(corpus, tmp_path):
+    train = ["distill", "train", "--corpus", corpus, "--hidden", 4, "--out", tmp_path, "--device"]
+    assert_refused(run(*train, "abacus"), 2, "abacus")
+    if not torch.cuda.is_available():
+        assert_refused(run(*train, "cuda"), 2, "no GPU")

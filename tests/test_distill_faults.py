@@ -1,0 +1,251 @@
+"""Whatever stops sampling or training, the same call finishes it: nothing is lost, nothing is there twice, and the end is the
+same. Processes are really killed, at random moments."""
+
+import json
+import multiprocessing
+import os
+import random
+import signal
+import socket
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+from test_distill_corpus import EOS, source
+
+import tractile as tt
+from tractile import distill
+from tractile.distill.corpus import shard_file
+from tractile.errors import FormatError, ShapeError, StorageError, VocabularyMismatch
+from tractile.inference.smc.lm import CircuitLM
+
+pytestmark = pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+FORK = multiprocessing.get_context("fork")
+
+
+def draw(out: Path, seed: int = 0) -> distill.Corpus:
+    lm = CircuitLM(source(), eos_token_id=EOS)
+    return distill.sample(lm, out, 610, 9, [""], shard_size=16, batch_size=8, seed=seed)
+
+
+def fit(corpus: Path, out: Path, transition: str = "dense", **options: float) -> tt.HMM:
+    settings = {"batch_size": 50, "chunk_size": 10, "checkpoint_minutes": 0, "token_dropout": 0.05} | options
+    return distill.train(corpus, 6, transition, 3, held_out=0.1, out=out, dtype=torch.float32, **settings)
+
+
+def start(
+    job: Callable[..., object], *args: object, rank: int = 0, size: int = 1, port: int = 0
+) -> multiprocessing.Process:
+    """A process that runs a job, as a rank of ``torchrun`` would."""
+
+    def run() -> None:
+        torch.set_num_threads(1)
+        os.environ |= {"RANK": str(rank), "WORLD_SIZE": str(size), "MASTER_ADDR": "127.0.0.1"}
+        os.environ |= {"MASTER_PORT": str(port), "GLOO_SOCKET_IFNAME": "lo"}
+        job(*args)
+
+    process = FORK.Process(target=run)
+    process.start()
+    return process
+
+
+def together(job: Callable[..., object], *args: object, size: int = 2) -> list[multiprocessing.Process]:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    return [start(job, *args, rank=rank, size=size, port=port) for rank in range(size)]
+
+
+def finish(*processes: multiprocessing.Process) -> list[int | None]:
+    for process in processes:
+        process.join(60)
+    return [process.exitcode for process in processes]
+
+
+def kill_often(job: Callable[..., object], *args: object, kills: int, longest: float, seed: int) -> int:
+    """Start a job and kill it after a random while, again and again, then let it finish; how often it was killed."""
+    rng, done = random.Random(seed), 0
+    for _ in range(kills):
+        process = start(job, *args)
+        process.join(rng.uniform(0, longest))
+        if process.exitcode is not None:
+            assert process.exitcode == 0
+            break
+        os.kill(process.pid, signal.SIGKILL)
+        process.join()
+        done += 1
+    assert finish(start(job, *args)) == [0]
+    return done
+
+
+def content(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in sorted(folder.iterdir())}
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("corpus")
+    draw(folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def hmm(corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("hmm")
+    fit(corpus, folder)
+    return folder
+
+
+def test_sampling_that_is_killed_goes_on(corpus: Path, tmp_path: Path) -> None:
+    assert kill_often(draw, tmp_path, kills=8, longest=0.04, seed=1) > 1
+    assert content(tmp_path) == content(corpus)
+
+
+def test_ranks_sample_the_same_corpus(corpus: Path, tmp_path: Path) -> None:
+    first, second = together(draw, tmp_path)
+    while len(list(tmp_path.glob("shard*"))) < 3:
+        time.sleep(0.002)
+    os.kill(second.pid, signal.SIGKILL)
+    assert finish(first, second) != [0, 0]
+    assert len(list(tmp_path.glob("shard*"))) < len(list(corpus.glob("shard*")))
+    assert finish(*together(draw, tmp_path)) == [0, 0]
+    assert content(tmp_path) == content(corpus)
+
+
+def test_training_that_is_killed_ends_in_the_same_bits(corpus: Path, hmm: Path, tmp_path: Path) -> None:
+    assert kill_often(fit, corpus, tmp_path, kills=8, longest=0.2, seed=2) > 1
+    assert sorted(p.name for p in tmp_path.iterdir()) == [
+        "config.json", "learning-curve.png", "log.jsonl", "model.safetensors",
+    ]  # fmt: skip
+    assert (tmp_path / "model.safetensors").read_bytes() == (hmm / "model.safetensors").read_bytes()
+    assert (tmp_path / "learning-curve.png").read_bytes()[:4] == b"\x89PNG"
+    logs = [
+        [json.loads(line) for line in (p / "log.jsonl").read_text().splitlines()] for p in (tmp_path, hmm)
+    ]
+    timing = {"seconds", "tokens_per_second"}
+    left, right = ([{k: v for k, v in line.items() if k not in timing} for line in log] for log in logs)
+    assert left == right
+    assert [line["step"] for line in left] == list(range(1, 3 * 11 + 1))
+    assert left[0]["step_size"] == 1
+    assert left[-1]["step_size"] == pytest.approx(1 / 33)
+    assert [line["epoch"] for line in left if "held_out" in line] == [1, 2, 3]
+
+
+@pytest.mark.parametrize("transition", ["dense", "monarch"])
+def test_two_ranks_learn_what_one_does(corpus: Path, tmp_path: Path, transition: str) -> None:
+    fit(corpus, tmp_path / "one", transition)
+    assert finish(*together(fit, corpus, tmp_path / "two", transition)) == [0, 0]
+    one, two = (tt.HMM.from_pretrained(tmp_path / name) for name in ("one", "two"))
+    for a, b in zip(one.transition.parameters(), two.transition.parameters(), strict=True):
+        torch.testing.assert_close(a, b, rtol=0, atol=1e-6)
+    torch.testing.assert_close(one.initial_probs, two.initial_probs, rtol=0, atol=1e-6)
+    torch.testing.assert_close(one.emission_probs, two.emission_probs, rtol=0, atol=1e-6)
+
+
+def test_a_rank_that_is_killed_stops_the_others_and_all_go_on(
+    corpus: Path, hmm: Path, tmp_path: Path
+) -> None:
+    first, second = together(fit, corpus, tmp_path)
+    while not (tmp_path / "checkpoint.safetensors").exists():
+        time.sleep(0.002)
+    os.kill(second.pid, signal.SIGKILL)
+    codes = finish(first, second)
+    assert codes[0] not in (0, None)
+    assert not (tmp_path / "config.json").exists()
+    assert finish(*together(fit, corpus, tmp_path)) == [0, 0]
+    one, two = (tt.HMM.from_pretrained(path) for path in (hmm, tmp_path))
+    torch.testing.assert_close(one.emission_probs, two.emission_probs, rtol=0, atol=1e-6)
+
+
+def test_a_full_disk(corpus: Path, hmm: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The third write fails: a typed error that says where, no part of a file; with room again all goes on."""
+    real, calls = os.fsync, []
+
+    def full(file: int) -> None:
+        calls.append(file)
+        if len(calls) > 3:
+            raise OSError(28, "No space left on device")
+        real(file)
+
+    for name, job in {"corpus": draw, "hmm": lambda out: fit(corpus, out)}.items():
+        calls.clear()
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "fsync", full)
+            with pytest.raises(StorageError, match="No space left on device"):
+                job(tmp_path / name)
+        assert not list((tmp_path / name).glob(".*"))
+        job(tmp_path / name)
+    assert content(tmp_path / "corpus") == content(corpus)
+    assert (tmp_path / "hmm/model.safetensors").read_bytes() == (hmm / "model.safetensors").read_bytes()
+
+
+def test_damaged_shards_are_noticed_and_drawn_anew(corpus: Path, tmp_path: Path) -> None:
+    draw(tmp_path)
+    for spoil in (
+        lambda raw: raw[:-7],
+        lambda raw: raw[:-7] + bytes([raw[-7] ^ 1]) + raw[-6:],
+        lambda _: b"no",
+    ):
+        file = shard_file(tmp_path, 5)
+        file.write_bytes(spoil(file.read_bytes()))
+        with pytest.raises(FormatError, match=r"shard-00005.safetensors is damaged .* delete"):
+            distill.Corpus.load(tmp_path)
+        file.unlink()
+        draw(tmp_path)
+    assert content(tmp_path) == content(corpus)
+    draw(tmp_path / "other", seed=1)
+    shard_file(tmp_path, 5).write_bytes(shard_file(tmp_path / "other", 5).read_bytes())
+    with pytest.raises(FormatError, match="not a shard of this corpus"):
+        distill.Corpus.load(tmp_path)
+
+
+def test_checkpoints_of_other_runs_are_refused(
+    corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    process = start(fit, corpus, tmp_path)
+    while not (tmp_path / "checkpoint.safetensors").exists():
+        time.sleep(0.002)
+    os.kill(process.pid, signal.SIGKILL)
+    process.join()
+    with pytest.raises(FormatError, match="other settings"):
+        fit(corpus, tmp_path, pseudocount=0.5)
+    (tmp_path / "checkpoint.safetensors").write_bytes(b"nothing")
+    with pytest.raises(FormatError, match="no checkpoint of this run"):
+        fit(corpus, tmp_path)
+
+
+def test_the_start_is_made_only_if_it_is_needed(corpus: Path, tmp_path: Path) -> None:
+    begun = []
+
+    def initial() -> tt.HMM:
+        begun.append(1)
+        return distill.random_start(distill.Corpus.load(corpus), 6, seed=8)
+
+    process = start(lambda: distill.train(corpus, 6, epochs=10, batch_size=50, initial=initial, out=tmp_path))
+    while not (tmp_path / "checkpoint.safetensors").exists():
+        time.sleep(0.002)
+    os.kill(process.pid, signal.SIGKILL)
+    process.join()
+    distill.train(corpus, 6, epochs=10, batch_size=50, initial=initial, out=tmp_path)
+    assert not begun
+
+
+def test_settings_that_make_no_sense(corpus: Path) -> None:
+    data = distill.Corpus.load(corpus)
+    for options in (
+        {"token_dropout": 1.0},
+        {"pseudocount": -1},
+        {"floor": 2},
+        {"epochs": 0},
+        {"chunk_size": 0},
+    ):
+        with pytest.raises(ShapeError):
+            distill.train(data, 3, **options)
+    with pytest.raises(ShapeError, match="no sequence is left"):
+        distill.train(data.select(torch.arange(1)), 3, held_out=0.9)
+    with pytest.raises(ShapeError, match="empty"):
+        distill.evaluate(tt.HMM.random(3, 5), data.select(torch.arange(0)))
+    with pytest.raises(VocabularyMismatch):
+        distill.Corpus.of(torch.tensor([[5]]), 5, EOS)
