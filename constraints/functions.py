@@ -17,7 +17,7 @@ from typing import Any, Literal
 from ..errors import UnsupportedConstraint
 from .constraint import Constraint
 from .json_schema import json_schema
-from .nfa import Nfa, concat, literal, union
+from .nfa import Nfa, check_limit, concat, literal, union
 from .python_literals import STYLES, Literals, Style, brackets, in_any_order, in_order, row
 from .tools import Schema, Tool, read_tools
 
@@ -65,7 +65,12 @@ def function_calls(
     call = union(calls)
     if parallel is False:
         return Constraint(call)
+    if parallel is not True and not (isinstance(parallel, tuple | list) and len(parallel) == 2):
+        raise UnsupportedConstraint(
+            f"parallel is True, False or (from, to), not {parallel!r}", path="parallel"
+        )
     low, high = (1, None) if parallel is True else parallel
+    check_limit(max(low, high or 0))
     if low < 0 or (high is not None and high < max(low, 1)):
         raise UnsupportedConstraint(f"parallel={parallel!r} is no range of calls", path="parallel")
     body = row(style, [call] * (high or 0), low, call if high is None else None)
@@ -86,7 +91,8 @@ def json_call(
         try:
             return json_schema(schema, whitespace=whitespace, max_depth=max_depth).nfa
         except UnsupportedConstraint as error:
-            raise UnsupportedConstraint(str(error), path=path) from None
+            message = str(error).removesuffix(f" (at {error.path})")
+            raise UnsupportedConstraint(message, path=f"{path} {error.path}".strip()) from None
 
     if tool.rest:
         if order == "any":

@@ -134,9 +134,17 @@ def check(grammar: Rules, start: str) -> None:
             if call.rule not in reached:
                 reached.add(call.rule)
                 stack.append(call.rule)
+    callers: dict[str, set[str]] = {rule: set() for rule in reached}
+    for rule in reached:
+        for call, _, _ in calls(grammar.rules[rule]):
+            callers[call.rule].add(rule)
     ends: set[str] = set()
-    while more := [r for r in reached - ends if can_end(grammar.rules[r], ends)]:
-        ends.update(more)
+    waiting = list(reached)
+    while waiting:
+        rule = waiting.pop()
+        if rule not in ends and can_end(grammar.rules[rule], ends):
+            ends.add(rule)
+            waiting += callers[rule]
     for rule in grammar.rules:
         if rule in reached - ends:
             message = (

@@ -13,18 +13,23 @@ from __future__ import annotations
 import re
 import string
 from collections.abc import Iterable, Sequence
+from functools import reduce
 from typing import Literal
 
 from ..errors import TractileError, UnsupportedConstraint
 from . import anchors, dfa, nfa, utf8
 from .characters import characters, constants
 from .constraint import Constraint
-from .nfa import Nfa
+from .nfa import Nfa, check_limit
 
 LETTERS = string.ascii_letters + string.digits + "_"
 WORD = utf8.normalize([*((ord(c), ord(c)) for c in LETTERS), (0x80, 0x1FFF), (0x2070, 0x10FFFF)])
 """Characters of words: ASCII letters, digits and underscore, and all beyond ASCII but U+2000 to U+206F (dashes,
 typographic quotes, spaces). Simpler than Python's ``\\w``, whose exact set makes an automaton ten times as large."""
+
+
+MOST_STATES = 200_000
+"""All of n keywords take about 2^(n − 2) times the states of one each: more than this many are not even tried."""
 
 
 def keywords(
@@ -42,7 +47,7 @@ def keywords(
     forms, taken as they are. ``order="given"``: one after the other, without overlap. ``word_boundaries=False``: inside
     longer words too. Forms are matched as they are spelled, or with ``ignore_case`` as ``re.IGNORECASE`` does.
     Inflections need the extra ``tractile[inflections]``. Raises ``UnsupportedConstraint`` for keywords without forms and
-    counts that do not fit, ``TooManyStates`` for many keywords at once.
+    counts that do not fit, ``TooManyStates`` for more than about eleven keywords of which several are needed.
     """
     if order not in ("any", "given"):
         raise UnsupportedConstraint(f'the order of keywords is "any" or "given", not {order!r}', path="order")
@@ -75,7 +80,12 @@ def keywords(
         )
     contains = [dfa.minimize(resolve(nfa.concat([every, f, every]))) for f in found]
     if needed == 1:
-        return Constraint(dfa.minimize(nfa.union(contains)))
+        return Constraint(either(contains))
+    check_limit(sum(part.num_states for part in contains) << max(len(words) - 2, 0), MOST_STATES)
+    if needed == len(words):
+        return Constraint(
+            reduce(dfa.intersect, contains, every)
+        )  # small already, where keywords do not overlap
     return Constraint(threshold(contains, needed, every))
 
 
@@ -96,6 +106,14 @@ def forbidden_words(
         at_least=1,
         ignore_case=ignore_case,
     )
+
+
+def either(parts: Sequence[Nfa]) -> Nfa:
+    """The texts of any of the parts, joined by halves: all at once, each found word would double what is still watched."""
+    if len(parts) < 2:
+        return parts[0]
+    half = len(parts) // 2
+    return dfa.minimize(nfa.union([either(parts[:half]), either(parts[half:])]))
 
 
 def threshold(parts: Sequence[Nfa], needed: int, every: Nfa) -> Nfa:

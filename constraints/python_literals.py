@@ -243,6 +243,8 @@ class Literals:
             return union([self.constant(v) for v in values if any(is_a(v, t) for t in types)])
         if key == "$ref":
             return self.reference(argument, path)
+        if not argument:
+            raise UnsupportedConstraint("an empty list of schemas", path=path)
         parts = [self.value(schema, f"{path}[{i}]") for i, schema in enumerate(argument)]
         if key == "anyOf":
             return union(parts)
@@ -275,7 +277,10 @@ class Literals:
     def typed(self, kind: str, schema: Mapping[str, Any], path: str) -> Nfa:
         """The literals of one type that its keywords allow."""
         if kind == "string":
-            return self.string(schema)
+            try:
+                return self.string(schema)
+            except UnsupportedConstraint as error:
+                raise UnsupportedConstraint(str(error), path=path) from None
         if kind in ("integer", "number"):
             return number(kind, tuple((k, schema[k]) for k in NUMERIC if k in schema))
         if kind in ("boolean", "null"):
@@ -304,8 +309,8 @@ class Literals:
         rest = schema.get("items", True)
         more = None if rest is False else self.value(rest, f"{path}.items")
         low, high = schema.get("minItems", 0), schema.get("maxItems")
+        check_limit(max(low, high or 0))
         if high is not None:
-            check_limit(high)
             first = [*first, *([more] * (high - len(first)) if more is not None else [])][:high]
             more = None
         if kind == "array":

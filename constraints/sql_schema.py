@@ -93,8 +93,10 @@ def from_dict(schema: Mapping[Any, Any]) -> SqlSchema:
             or not all(isinstance(c, str) and c for c in columns)
         ):
             raise FormatError(f"the columns of table {table!r} should be a list of names, not {columns!r}")
-        if not columns:
-            raise FormatError(f"table {table!r} has no columns")
+        if not columns or len({column.lower() for column in columns}) < len(columns):
+            raise FormatError(f"table {table!r} has no columns, or one of them twice")
+        if "\0" in "".join([table, *columns]):
+            raise FormatError(f"the names of table {table!r} have a NUL character")
     found = []
     for pair in keys:
         ends = [end.split(".") for end in pair]

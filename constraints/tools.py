@@ -63,6 +63,11 @@ ONE = (
 )
 SEVERAL = ("anyOf", "oneOf", "allOf", "prefixItems")
 NAMED = ("properties", "patternProperties", "dependentSchemas", "$defs", "definitions")
+KINDS: dict[str, Any] = {
+    **dict.fromkeys(NAMED, Mapping), **dict.fromkeys(SEVERAL, list), "required": list | bool, "enum": list, "pattern": str,
+    **dict.fromkeys(("minItems", "maxItems", "minLength", "maxLength"), int), "format": str,
+}  # fmt: skip
+"""The Python types of what stands under a key."""
 PARTIAL = frozenset(["allOf", "not", "if", "then", "else", "dependentSchemas"])
 """Places where a schema speaks of only a part of an object, which must not be closed there."""
 
@@ -115,7 +120,7 @@ def load(tools: Any) -> list[Any]:
                 tools = json.loads(tools)
             except ValueError:
                 tools = [json.loads(line) for line in tools.splitlines() if line.strip()]
-        json.dumps(tools)
+        json.dumps(tools, allow_nan=False)
     except (OSError, TypeError, ValueError, RecursionError) as error:
         raise FormatError(f"the tools cannot be read as JSON: {error}") from None
     tools = [tools] if isinstance(tools, Mapping) else tools
@@ -188,6 +193,9 @@ def normal(schema: Any, path: str, tuples: bool, partial: bool = False) -> Schem
     if not isinstance(schema, Mapping):
         raise FormatError(f"{path} is {schema!r}; a schema is an object")
     result = {k: v for k, v in schema.items() if k not in ANNOTATIONS}
+    for key, kind in KINDS.items():
+        if key in result and not isinstance(result[key], kind):
+            raise FormatError(f"{path}.{key} is {result[key]!r}, which a schema cannot have there")
     for key in ONE:
         if isinstance(result.get(key), Mapping):
             result[key] = normal(result[key], f"{path}.{key}", tuples, partial or key in PARTIAL)

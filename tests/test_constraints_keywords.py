@@ -209,3 +209,7 @@ def test_bad_lengths_and_counts():
             wrong()
     with pytest.raises(tt.TooManyStates):
         text_length(0, 10**6)
+    with pytest.raises(tt.TooManyStates):
+        keywords([f"word{i}" for i in range(30)], inflections=False)
+    many = keywords([f"word{i}" for i in range(30)], inflections=False, at_least=1)
+    assert many.accepts("a word7.")

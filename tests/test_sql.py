@@ -148,6 +148,8 @@ def test_names_are_quoted_where_sqlite_needs_it(database):
         (7, {}, tt.FormatError, "7"),
         ({"t": "abc"}, {}, tt.FormatError, "'t'"),
         ({"t": []}, {}, tt.FormatError, "no columns"),
+        ({"t": ["a", "A"]}, {}, tt.FormatError, "twice"),
+        ({"t\0": ["a"]}, {}, tt.FormatError, "NUL"),
         ({"tables": TABLES, "foreign_keys": [("band.x", "singer.id")]}, {}, tt.FormatError, "foreign key"),
         (TABLES, {"columns": "all"}, tt.UnsupportedConstraint, "columns"),
         (TABLES, {"max_depth": -1}, tt.UnsupportedConstraint, "max_depth"),
