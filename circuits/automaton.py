@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import networkx as nx
 import numpy as np
 import torch
-from jaxtyping import Bool, Int
+from jaxtyping import Bool, Int, Int32
 from torch import Tensor
 
 from ..errors import ShapeError, VocabularyMismatch
@@ -249,9 +249,13 @@ class Automaton(Chain):
                 out[tokens] = True
         return out
 
-    def few_tokens_from(self, state: int) -> list[int] | None:
-        """The tokens of ``tokens_from`` as a list where they are few and quick to have, else None."""
-        return None
+    def words_from(self, state: int) -> Int32[np.ndarray, " words"]:
+        """The tokens that label an edge out of a state as bits: token v in bit v mod 32 of word v div 32."""
+        return pack(self.tokens_from(state))
+
+    def is_quick(self, state: int) -> bool:
+        """Whether ``words_from`` of a state is quicker to make again than to keep."""
+        return False
 
     @cached_property
     def stays_accepted(self) -> bool:
@@ -361,6 +365,14 @@ class Automaton(Chain):
         for s, c, d in self.transitions.tolist():
             found.setdefault((s, d), []).extend(tokens[c])
         return [(s, d, sorted(t)) for (s, d), t in sorted(found.items())]
+
+
+def pack(allowed: Bool[np.ndarray, " vocab"]) -> Int32[np.ndarray, " words"]:
+    """Booleans as bits of little-endian 32-bit words."""
+    packed = np.zeros(-(-len(allowed) // 32) * 4, np.uint8)
+    bits = np.packbits(allowed, bitorder="little")
+    packed[: len(bits)] = bits
+    return packed.view("<i4")
 
 
 def _ints(values: Ints) -> Int[Tensor, " entries"]:

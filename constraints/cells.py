@@ -14,7 +14,7 @@ from collections import OrderedDict
 from functools import cached_property
 
 import numpy as np
-from jaxtyping import Bool, Int, Int16
+from jaxtyping import Bool, Int, Int16, UInt8
 from numpy import ndarray
 
 from .arrays import spans
@@ -189,6 +189,14 @@ class View:
         """By token id, whether the token stays within letters."""
         out = np.zeros(len(self.trie.node), bool)
         out[self.trie.order[self.rank]] = True
+        return out
+
+    @cached_property
+    def packed(self) -> UInt8[ndarray, " bytes"]:
+        """The same with eight tokens to a byte, the lowest bit first."""
+        out = np.zeros(self.trie.num_bytes, np.uint8)
+        bits = np.packbits(self.allowed, bitorder="little")
+        out[: len(bits)] = bits
         return out
 
 

@@ -220,10 +220,14 @@ class Embedding:
         differs = after != expected
         right = (~differs[:, cell.begins]).sum(1)
         good = 2 * right >= cell.begins.sum()
+        # one that is not pure is left to a cell of its own, unless the next one is
+        pure = np.zeros(dfa.num_states, bool)
+        pure[state] = good & ~differs[:, cell.begins].any(1)
+        good &= pure[state] | pure[onward]
         self._record(index, state[good], onward[good], 0)
         self.place[state[good]] = np.arange(int(good.sum()))
         self.inner.append(np.full((cell.size, int(good.sum())), -1))
-        self.pure[state[good]] = ~differs[good][:, cell.begins].any(1)
+        self.pure |= pure
         exceptions: dict[int, list[int]] = {s: [] for s in state[good].tolist()}
         at, byte_ = np.nonzero(differs[good])
         for s, b in zip(state[good][at].tolist(), byte_.tolist(), strict=True):

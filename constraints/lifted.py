@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from jaxtyping import Bool, Int
+from jaxtyping import Bool, Int, Int32
 from numpy import ndarray
 
 from ..circuits.automaton import NEVER, Automaton
@@ -36,6 +36,8 @@ WRITTEN = {
     "edge_source",
     "edge_target",
 }
+WORD = np.dtype("<i4")
+FEW_RANGES = 64
 MAX_ROWS = 4096  # rows kept
 
 
@@ -136,11 +138,21 @@ class Lifted(Automaton):
         out[self.eos_token_id] = state == self.sink or state in self._ends
         return out
 
-    def few_tokens_from(self, state: int) -> list[int] | None:
+    def words_from(self, state: int) -> Int32[ndarray, " words"]:
+        eos = self.vocab.eos_token_id
         if state == self.sink:
-            return [self.vocab.eos_token_id]
-        found = self.walk.few(self.row(state))
-        return [*found, self.vocab.eos_token_id] if found is not None and state in self._ends else found
+            out = np.zeros(self.vocab.trie.num_bytes, np.uint8)
+        else:
+            out = self.walk.packed(self.row(state))
+        if state == self.sink or state in self._ends:
+            out[eos >> 3] |= 1 << (eos & 7)
+        return out.view(WORD)
+
+    def is_quick(self, state: int) -> bool:
+        if state == self.sink:
+            return True
+        row = self.row(state)
+        return not row.letters and not row.sets and len(row.ranges) <= FEW_RANGES
 
     def edges_from(self, state: int) -> list[tuple[int, list[Int[ndarray, " some"]]]]:
         found: list[tuple[int, list[Int[ndarray, " some"]]]] = []

@@ -9,10 +9,21 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Int, UInt8
 from numpy import ndarray
+
+
+class Views(NamedTuple):
+    """See :attr:`Trie.views`."""
+
+    first: memoryview[int]
+    own: memoryview[int]
+    low: memoryview[int]
+    high: memoryview[int]
+    order: memoryview[int]
 
 
 class Trie:
@@ -117,7 +128,7 @@ class Trie:
         """The children of a node by their bytes."""
         found = self._children.get(node)
         if found is None:
-            a, b = int(self.first[node]), int(self.first[node + 1])
+            a, b = self.views.first[node], self.views.first[node + 1]
             found = dict(zip(self.byte[a:b].tolist(), range(a, b), strict=True))
             self._children[node] = found
         return found
@@ -132,7 +143,18 @@ class Trie:
         at = np.minimum(np.searchsorted(self._key, want), max(0, len(self._key) - 1))
         return np.where(self._key[at] == want, at + 1, -1) if len(self._key) else np.full(len(node), -1)
 
+    @cached_property
+    def views(self) -> Views:
+        """The arrays as they are quick to read one entry at a time."""
+        arrays = (self.first, self.own, self.low, self.high, self.order)
+        return Views(*(np.ascontiguousarray(a, np.int64).data for a in arrays))
+
+    @property
+    def num_bytes(self) -> int:
+        """The bytes of a set of tokens, a bit for each, in whole words of 32 bits."""
+        return -(-len(self.node) // 32) * 4
+
     def ends(self, node: int) -> tuple[int, int]:
         """The ranks of the tokens that end at a node."""
-        low = int(self.low[node])
-        return low, low + int(self.own[node])
+        low = self.views.low[node]
+        return low, low + self.views.own[node]

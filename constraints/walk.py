@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Bool, Int
+from jaxtyping import Bool, Int, UInt8
 from numpy import ndarray
 
 from .arrays import spans
@@ -79,15 +79,14 @@ class Walk:
     def row(self, state: int) -> Row:
         """Everything that may follow a state."""
         trie, dfa, row = self.trie, self.dfa, Row([], [], [])
+        cell_of, (_, own, low, high, _) = self.embedding.cell.data, trie.views
         stack = [(state, 0)]
         while stack:
             state, node = stack.pop()
-            if node:
-                low, high = trie.ends(node)
-                if high > low:
-                    row.ranges.append((state, low, high))
-            known = int(self.embedding.cell[state])
-            if known >= 0 and trie.high[node] - trie.low[node] > MANY:
+            if node and (ends := own[node]):
+                row.ranges.append((state, low[node], low[node] + ends))
+            known = cell_of[state]
+            if known >= 0 and high[node] - low[node] > MANY:
                 self._letters(row, self.embedding.cells[known], state, node, stack)
                 continue
             children = trie.children(node)
@@ -98,7 +97,7 @@ class Walk:
                 shared = [(moves[b], children[b]) for b in moves if b in children]
             else:
                 shared = [(moves[b], children[b]) for b in children if b in moves]
-            if not self._wide(shared):
+            if sum([high[child] - low[child] for _, child in shared]) <= MANY:
                 stack += shared
             elif (cell := self.embedding.of(state)) is not None:
                 self._letters(row, cell, state, node, stack)
@@ -107,15 +106,6 @@ class Walk:
             else:
                 stack += shared
         return row
-
-    def _wide(self, shared: list[tuple[int, int]]) -> bool:
-        """Whether there are many tokens below these nodes."""
-        low, high, tokens = self.trie.low, self.trie.high, 0
-        for _, child in shared:
-            tokens += int(high[child] - low[child])
-            if tokens > MANY:
-                return True
-        return False
 
     def _letters(self, row: Row, cell: Cell, state: int, node: int, stack: list[tuple[int, int]]) -> None:
         """The tokens below a node from a state that follows a cell; what its exceptions lead to goes on the stack."""
@@ -294,12 +284,29 @@ class Walk:
             out[order[ranks]] = True
         return out
 
-    def few(self, row: Row) -> list[int] | None:
-        """The tokens that may follow, where they are not many."""
-        if row.letters or row.sets:
-            return None
-        ranks = [r for _, low, high in row.ranges for r in range(low, high)]
-        return self.trie.order[ranks].tolist() if len(ranks) <= MANY else None
+    def packed(self, row: Row) -> UInt8[ndarray, " bytes"]:
+        """The same, eight tokens to a byte, the lowest bit first; filled up to whole words of 32 bits."""
+        order, out = self.trie.order, None
+        for x in sorted(row.letters, key=lambda x: -len(x.view.rank)):
+            within = np.searchsorted(x.view.letters, x.depth, side="right")
+            if out is None and 2 * within > len(x.view.rank):
+                out = x.view.packed.copy()
+                if x.depth < x.view.most:
+                    put(out, order[x.view.beyond(x.depth)], False)
+                for low, high in x.without.pieces:
+                    put(out, order[low:high], False)
+            else:
+                out = np.zeros(self.trie.num_bytes, np.uint8) if out is None else out
+                put(out, order[x.without.drop(x.view.inside(x.depth))], True)
+        out = np.zeros(self.trie.num_bytes, np.uint8) if out is None else out
+        bits, tokens = out.data, self.trie.views.order
+        for _, low, high in row.ranges:
+            for rank in range(low, high):
+                token = tokens[rank]
+                bits[token >> 3] |= 1 << (token & 7)
+        for _, ranks in row.sets:
+            put(out, order[ranks], True)
+        return out
 
     def edges(self, row: Row) -> dict[int, list[Int[ndarray, " token"]]]:
         """The ranks of the tokens that lead to each target, in disjoint pieces."""
@@ -351,3 +358,20 @@ class Walk:
             out.append(int(trie.byte[at]))
             at = int(trie.parent[at])
         return bytes(reversed(out))
+
+
+def put(packed: UInt8[ndarray, " bytes"], tokens: Int[ndarray, " some"], value: bool) -> None:
+    """Set or clear the bits of some tokens."""
+    if len(tokens) <= 16:
+        bits = packed.data
+        for token in tokens.tolist():
+            if value:
+                bits[token >> 3] |= 1 << (token & 7)
+            else:
+                bits[token >> 3] &= 255 - (1 << (token & 7))
+    else:
+        mask = np.left_shift(1, tokens & 7).astype(np.uint8)
+        if value:
+            np.bitwise_or.at(packed, tokens >> 3, mask)
+        else:
+            np.bitwise_and.at(packed, tokens >> 3, ~mask)

@@ -19,7 +19,7 @@ from jaxtyping import Bool, Float, Int
 from numpy import ndarray
 from torch import Tensor
 
-from ..circuits.automaton import NEVER, Automaton
+from ..circuits.automaton import NEVER, Automaton, pack
 from ..errors import VocabularyMismatch
 from .evidence import Evidence
 from .messages import backward
@@ -124,6 +124,9 @@ class MaskQuery(NextToken):
         return torch.zeros(len(self._states), self.vocab_size).masked_fill(~self.mask(), -torch.inf)
 
     def _masks(self) -> Int[ndarray, "batch words"]:
+        if len(self._states) == 1 and len(self._states[0]) == 1 and self._budget[0]:
+            words = self._words(self._states[0][0], self._budget[0] - 1)
+            return (words if words.flags.writeable else words.copy())[None]
         out = np.empty((len(self._states), self._width), np.int32)
         for row, (states, budget) in enumerate(zip(self._states, self._budget, strict=True)):
             if budget and len(states) == 1:
@@ -136,55 +139,38 @@ class MaskQuery(NextToken):
 
     def _words(self, state: int, left: int) -> Words:
         """The tokens out of a state into states that can be accepted within ``left`` more tokens, as bits."""
+        fa = self.automaton
+        if self._betas is None and left >= fa.most_tokens:
+            words = self._kept.get((state, -1))
+            if words is None:
+                words = fa.words_from(state)
+                return words if fa.is_quick(state) else self._keep((state, -1), words)
+            return words
         edges = self._from.get(state)
         if edges is None:
-            edges = self._from[state] = _Edges(self.automaton, state)
+            edges = self._from[state] = _Edges(fa, state)
         if self._betas is not None:
             return self._read_off(edges, min(left, self._betas.shape[1] - 1))
-        if left >= edges.bound:
-            key: tuple[int, int | bytes] = (state, -1)
-        else:
-            key = (state, edges.within(left))
-            if left >= edges.bound:  # which is known better now
-                key = (state, -1)
-        words = self._kept.get(key)
-        if words is None:
-            count = key[1]
-            assert isinstance(count, int)
-            few = self.automaton.few_tokens_from(state) if count < 0 else None
-            if few is not None:
-                words = self._keep(key, self._pack(few))
-            else:
-                allowed = self.automaton.tokens_from(state) if count < 0 else edges.first(count)
-                words = self._keep(key, self._pack_all(allowed))
-        return words
+        count = -1 if left >= edges.bound else edges.within(left)
+        count = -1 if left >= edges.bound else count  # the bound may be better known now
+        words = self._kept.get((state, count))
+        if words is not None:
+            return words
+        return self._keep((state, count), fa.words_from(state) if count < 0 else pack(edges.first(count)))
 
     def _read_off(self, edges: _Edges, column: int) -> Words:
         assert self._betas is not None
         alive = self._betas[edges.targets(), column]
         key = (edges.state, alive.tobytes())
         words = self._kept.get(key)
-        return self._keep(key, self._pack_all(edges.chosen(alive))) if words is None else words
+        return self._keep(key, pack(edges.chosen(alive))) if words is None else words
 
     def _keep(self, key: tuple[int, int | bytes], words: Words) -> Words:
         if len(self._kept) > max(1, MASK_CACHE_BYTES // (4 * self._width)):
             self._kept.clear()
+        words.flags.writeable = False  # it is copied before it is handed out
         self._kept[key] = words
         return words
-
-    def _pack(self, tokens: list[int]) -> Words:
-        bits: dict[int, int] = {}
-        for token in tokens:
-            bits[token >> 5] = bits.get(token >> 5, 0) | 1 << (token & 31)
-        words = np.zeros(self._width, np.uint32)
-        words[list(bits)] = list(bits.values())
-        return words.view(np.int32)
-
-    def _pack_all(self, allowed: Bool[ndarray, " vocab"]) -> Words:
-        packed = np.zeros(4 * self._width, np.uint8)
-        bits = np.packbits(allowed, bitorder="little")
-        packed[: len(bits)] = bits
-        return packed.view("<i4")
 
     # ------------------------------------------------------------ moving on
 
