@@ -11,7 +11,6 @@ scale. Equal, by test, to ``NextToken(hmm * automaton, horizon, Real())``.
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from math import log
 from typing import Self
@@ -29,10 +28,8 @@ from .masks import MaskQuery
 from .messages import backward
 from .next_token import Budgets, NextToken
 from .real import Real, Scaled
+from .scores import FEW, EmissionTable, Label, Scores, in_pairs, solid
 from .semiring import Boolean, Log
-
-GATHER_CACHE_BYTES = 1 << 28
-WIDE = 0.25  # a label with at least this share of the vocabulary is scored for every token
 
 
 class ProductQuery(MaskQuery):
@@ -42,7 +39,9 @@ class ProductQuery(MaskQuery):
     (Thm 4.3), and ``lookahead`` is then an expected number of paths. :func:`pgcd` determinises it.
     """
 
-    def __init__(self, hmm: HMM, automaton: Automaton, horizon: int) -> None:
+    def __init__(
+        self, hmm: HMM, automaton: Automaton, horizon: int, dtype: torch.dtype | None = None
+    ) -> None:
         if hmm.vocab_size != automaton.vocab_size:
             raise VocabularyMismatch(
                 f"the HMM has {hmm.vocab_size} tokens, the automaton {automaton.vocab_size}"
@@ -53,26 +52,22 @@ class ProductQuery(MaskQuery):
         self._first = torch.searchsorted(state, torch.arange(automaton.num_states + 1))
         if not automaton.num_edges:
             self._first = torch.zeros_like(self._first)
-        self._edge_tokens = _tokens_by_edge(automaton)
         self._alive = self._alive_targets(target)
-        emission = hmm.emission_probs
-        top = emission.amax(0)
-        self._emission = (
-            emission / torch.where(top > 0, top, 1)
-        ).T.contiguous()  # (V, H), each token's maximum one
-        self._log_top = top.double().log()  # −inf for a token that the HMM never emits
-        self._gathered: OrderedDict[int, tuple[Tensor, Tensor]] = OrderedDict()
+        self._table = EmissionTable(
+            hmm.emission_probs, _tokens_by_edge(automaton), dtype or hmm.emission_probs.dtype
+        )
+        self._dtype = hmm.emission_probs.dtype
         future: list[Tensor] = []
         scales: list[Tensor] = []
         for r, beta in enumerate(backward(hmm * automaton, self._real, Evidence(1), horizon)):
             if r < horizon:  # A β_r, one column for each automaton state
                 column = Scaled(beta.mantissa[..., 0], beta.exponent[..., 0])
                 ahead = apply(self._real, hmm.transition, column)
-                future.append(_solid(ahead.mantissa).T)
+                future.append(solid(ahead.mantissa)[0].T.to(self._table.table.dtype))
                 scales.append((ahead.exponent * log(2)).expand(1, automaton.num_states)[0])
         self._future = torch.stack(future)  # (horizon, S, H)
         self._future_scale = torch.stack(scales)  # (horizon, S), nats
-        self._scored: tuple[Tensor, Tensor] | None = None
+        self._scored: Scores | None = None
 
     def start(self, batch: int = 1, budgets: Budgets = None) -> Self:
         super().start(batch, budgets)
@@ -91,7 +86,8 @@ class ProductQuery(MaskQuery):
 
     def log_weights(self) -> Float[Tensor, "batch vocab"]:
         """m(v) = log p_hmm(x_<t, v, the rest accepted within the budget), nats."""
-        return self._score()[0]
+        found = self._score()
+        return (found.product + self._table.log_top).double().add_(found.product_scale[:, None])
 
     def _total(self, m: Float[Tensor, "batch vocab"]) -> Float[Tensor, " batch"]:
         return m.logsumexp(1)
@@ -101,69 +97,116 @@ class ProductQuery(MaskQuery):
 
         −inf where the mask is False, and where the HMM itself gives the prefix no probability and so has no opinion.
         """
-        m, h = self._score()
-        return torch.where(m > -torch.inf, m - h, -torch.inf)
+        found = self._score()
+        ratio = (found.product - found.prior).double()
+        ratio.add_((found.product_scale - found.prior_scale)[:, None])
+        return ratio if found.certain else torch.where(found.product > -torch.inf, ratio, -torch.inf)
 
     def log_lookahead(self) -> Float[Tensor, " batch"]:
         """log p_hmm(C | x_<t), nats; 0 or −inf where no token is left."""
-        row_mass = self._score()[1].logsumexp(1)  # the HMM's next-token probabilities add up to its prefix's
+        prior = self._prior.sum(1).log() + self._prior_scale
         final = self.automaton.final[0].double()[self._live]
         ended = _row_logsumexp(
             (self._alpha.sum(1) * final).log() + self._scale, self._row, len(self.remaining)
         )
         mass = torch.where(self.remaining > 0, self.log_weights().logsumexp(1), ended)
-        return torch.where(mass > -torch.inf, mass - row_mass, -torch.inf)
+        return torch.where(mass > -torch.inf, mass - prior, -torch.inf)
 
-    def _score(self) -> tuple[Tensor, Tensor]:
-        """(m, h): the product's and the HMM's absolute next-token log-weights, float64."""
+    def _score(self) -> Scores:
+        """The product's and the HMM's absolute next-token log-weights."""
         if self._scored is None:
-            prior = _solid(self._prior.to(self._emission.dtype) @ self._emission.T).log_().double()
-            h = prior.add_(self._prior_scale[:, None]).add_(self._log_top)
-            m = self._product()
-            lost = (self.mask() & m.isneginf() & self._log_top.isfinite()).any(1)
-            if bool(lost.any()):
-                self._recover(m, h, lost.nonzero()[:, 0])
-            self._scored = (m, h)
+            found = self._product()
+            if not found.certain:
+                lost = (self.mask() & found.product.isneginf() & self._table.log_top.isfinite()).any(1)
+                if bool(lost.any()):
+                    self._recover(found, lost.nonzero()[:, 0])
+            self._scored = found
         return self._scored
 
-    def _recover(self, m: Tensor, h: Tensor, rows: Tensor) -> None:
-        """Write (m, h) of rows in which scaled arithmetic lost a possible token, from their prefixes in log space."""
+    def _recover(self, found: Scores, rows: Tensor) -> None:
+        """Write rows in which scaled arithmetic lost a possible token, from their prefixes in log space."""
         product = self.hmm * self.automaton
         possible = self._replayed(NextToken(product, self.horizon, Boolean()), rows).mask()
-        rows = rows[(possible & m[rows].isneginf()).any(1)]  # in the others the HMM itself says zero
-        if len(rows):
-            m[rows] = self._replayed(NextToken(product, self.horizon, Log()), rows).log_weights().double()
-            h[rows] = self._replayed(NextToken(self.hmm, None, Log()), rows).log_weights().double()
+        rows = rows[
+            (possible & found.product[rows].isneginf()).any(1)
+        ]  # in the others the HMM itself says zero
+        if not len(rows):
+            return
+        top = self._table.log_top.double()
+        for log_space, out, scale in (
+            (NextToken(product, self.horizon, Log()), found.product, found.product_scale),
+            (NextToken(self.hmm, None, Log()), found.prior, found.prior_scale),
+        ):
+            exact = self._replayed(log_space, rows).log_weights().double()
+            exact = torch.where(top.isfinite(), exact - top, -torch.inf)
+            scale[rows] = exact.amax(1)
+            out[rows] = (exact - scale[rows][:, None]).to(out.dtype)
 
     def _replayed(self, query: NextToken, rows: Tensor) -> NextToken:
         query.resume(self._history[rows], self._budgets[rows])
         return query
 
-    def _product(self) -> Float[Tensor, "batch vocab"]:
-        out = torch.full((len(self.remaining), self.vocab_size), -torch.inf, dtype=torch.float64)
+    def _product(self) -> Scores:
+        batch, table = len(self.remaining), self._table
         columns, scale, row, edge = self._columns()
-        edges, sizes = (x.tolist() for x in torch.unique_consecutive(edge, return_counts=True))
-        labels = [self._label(e) for e in edges]
-        is_wide = torch.tensor([emission is self._emission for _, emission in labels], dtype=torch.bool)
-        lines = is_wide.repeat_interleave(torch.tensor(sizes, dtype=torch.long))
-        heights = [n for n, w in zip(sizes, is_wide.tolist(), strict=True) if w]
-        wide = iter((columns[lines] @ self._emission.T).split(heights))
-        begin, at = 0, tuple[Tensor, ...]()
-        for size, (tokens, emission) in zip(sizes, labels, strict=True):
-            here, begin = slice(begin, begin + size), begin + size
-            if emission is self._emission:  # every token was scored, whether in the label or not
-                scores, at = next(wide), (row[here],)
-            else:
-                scores, at = columns[here] @ emission.T, (row[here][:, None], tokens[None])
-            scores = _solid(scores).log().double().add_(scale[here, None])
-            if emission is self._emission:
-                scores.masked_fill_(self._outside(tokens), -torch.inf)
-            # edges out of one state of a deterministic automaton share no token
-            out[at] = torch.maximum(out[at], scores) if self._exclusive else torch.logaddexp(out[at], scores)
-        return out.add_(self._log_top)
+        edges, kind, sizes = torch.unique_consecutive(edge, return_inverse=True, return_counts=True)
+        labels = [table.label(e) for e in edges.tolist()]
+        wide = torch.tensor([label.columns is None for label in labels], dtype=torch.bool)[kind]
+        top = torch.full((batch,), -torch.inf, dtype=torch.float64).scatter_reduce(0, row, scale, "amax")
+        scale = (scale - torch.where(top.isfinite(), top, 0)[row]).to(self._dtype)
 
-    def _outside(self, tokens: Tensor) -> Tensor:
-        return torch.ones(self.vocab_size, dtype=torch.bool).index_fill_(0, tokens, False)
+        scores, certain = solid(table.all_tokens(torch.cat([self._prior.to(self._dtype), columns[wide]])))
+        scores = scores.log_()
+        prior, scores = scores[:batch], scores[batch:].add_(scale[wide, None])
+        out = torch.full((batch, self.vocab_size), -torch.inf, dtype=self._dtype)
+        begin, written = 0, set[int]()
+        for label, size in zip(labels, sizes.tolist(), strict=True):
+            if label.columns is not None:
+                continue
+            here = scores[begin : begin + size]
+            rows = row[wide][begin : begin + size]
+            begin += size
+            here[:, label.tokens] = -torch.inf
+            if written.isdisjoint(rows.tolist()):
+                out[rows] = here
+            else:
+                out[rows] = self._join(out[rows], here)
+            written.update(rows.tolist())
+        certain &= self._narrow(out, columns, scale, row, kind, labels)
+        return Scores(out, top, prior, self._prior_scale.clone(), certain)
+
+    def _narrow(
+        self, out: Tensor, columns: Tensor, scale: Tensor, row: Tensor, kind: Tensor, labels: list[Label]
+    ) -> bool:
+        """Write the scores of the labels with fewer tokens; whether none is lost."""
+        few = [i for i, label in enumerate(labels) if label.columns is not None and len(label.tokens) <= FEW]
+        certain = True
+        if few and self._exclusive:  # edges out of one state of a deterministic automaton share no token
+            count = torch.zeros(len(labels), dtype=torch.long)
+            count[few] = torch.tensor([len(labels[i].tokens) for i in few])
+            lines = (count[kind] > 0).nonzero().squeeze(1)
+            line, place = in_pairs(count[kind[lines]])
+            at = (count.cumsum(0) - count)[kind[lines]][line] + place
+            tokens = torch.cat([labels[i].tokens for i in few])[at]
+            emitted = torch.cat([c for i in few if (c := labels[i].columns) is not None]).index_select(0, at)
+            lines = lines[line]
+            found, certain = solid((columns.index_select(0, lines) * emitted.to(columns.dtype)).sum(1))
+            out[row[lines], tokens] = found.log() + scale[lines]
+            few_done = set(few)
+        else:
+            few_done = set()
+        for i, (tokens, emission) in enumerate(labels):
+            if emission is None or i in few_done:
+                continue
+            here = (kind == i).nonzero().squeeze(1)
+            found, whole = solid(columns[here] @ emission.T.to(columns.dtype))
+            certain &= whole
+            cells = row[here][:, None], tokens[None]
+            out[cells] = self._join(out[cells], found.log() + scale[here, None])
+        return certain
+
+    def _join(self, a: Tensor, b: Tensor) -> Tensor:
+        return torch.maximum(a, b) if self._exclusive else torch.logaddexp(a, b)
 
     def _columns(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """α_s ∘ Aβ[:, s'] for every live pair and alive edge, sorted by edge: (Q, H), log-scales, rows, edges, each (Q,)."""
@@ -177,26 +220,11 @@ class ProductQuery(MaskQuery):
         pair = pair[order]
         row = self._row[pair]
         left, target = self._left()[row], self.automaton.edge_target[edge]
-        columns = self._alpha[pair] * self._future[left, target]
+        columns = self._alpha[pair] * self._future[left, target].double()
         top = columns.amax(1) if len(columns) else columns.new_zeros(0)
         scale = self._scale[pair] + self._future_scale[left, target] + top.log()
         columns = columns / torch.where(top > 0, top, 1)[:, None]
-        return columns.to(self._emission.dtype), scale, row, edge
-
-    def _label(self, edge: int) -> tuple[Tensor, Tensor]:
-        """The tokens of an edge, and their emission columns: gathered where they are few, else all of them."""
-        if edge in self._gathered:
-            self._gathered.move_to_end(edge)
-            return self._gathered[edge]
-        tokens = self._edge_tokens(edge)
-        wide = len(tokens) >= WIDE * self.vocab_size
-        self._gathered[edge] = (tokens, self._emission if wide else self._emission[tokens])
-        while len(self._gathered) > 1 and self._gathered_bytes() > GATHER_CACHE_BYTES:
-            self._gathered.popitem(last=False)
-        return self._gathered[edge]
-
-    def _gathered_bytes(self) -> int:
-        return sum(t.nbytes for pair in self._gathered.values() for t in pair if t is not self._emission)
+        return columns.to(self._dtype), scale, row, edge
 
     def _alive_targets(self, target: Tensor) -> Callable[[Tensor, Tensor], Tensor]:
         """Whether the targets of edges can be accepted within so many tokens."""
@@ -228,8 +256,12 @@ class ProductQuery(MaskQuery):
                     reached.append(place + after.index(target))
             count, place = count + len(states), place + len(after)
         taken, merged = torch.tensor(pair, dtype=torch.long), torch.tensor(reached, dtype=torch.long)
-        emitted = self.hmm.emission_probs.T[tokens].double()
-        moved, scale = self._transition(self._alpha * emitted[self._row], self._scale)
+        emitted, pairs = self.hmm.emission_probs.T[tokens].double(), len(self._alpha)
+        moved, scale = self._transition(
+            torch.cat([self._alpha * emitted[self._row], self._prior * emitted]),
+            torch.cat([self._scale, self._prior_scale]),
+        )
+        (moved, prior), (scale, prior_scale) = moved.tensor_split([pairs]), scale.tensor_split([pairs])
         still = done[self._row]
         moved, scale = torch.where(still[:, None], self._alpha, moved), torch.where(still, self._scale, scale)
         # pairs that reach one state are added up
@@ -241,7 +273,6 @@ class ProductQuery(MaskQuery):
             0, merged, moved[taken] * weight[:, None]
         )
         self._alpha, self._scale = _normalised(alpha, top)
-        prior, prior_scale = self._transition(self._prior * emitted, self._prior_scale)
         self._prior = torch.where(done[:, None], self._prior, prior)
         self._prior_scale = torch.where(done, self._prior_scale, prior_scale)
         self._pair_up()
@@ -252,9 +283,9 @@ class ProductQuery(MaskQuery):
         alpha, scale = _normalised(alpha, scale)
         if not len(alpha):
             return alpha, scale
-        value = Scaled(alpha.T.to(self._emission.dtype), torch.zeros(1, len(alpha), dtype=torch.float64))
+        value = Scaled(alpha.T.to(self._dtype), torch.zeros(1, len(alpha), dtype=torch.float64))
         moved = apply(self._real, self.hmm.transition.T, value)
-        return _solid(moved.mantissa).T.double(), scale + moved.exponent[0] * log(2)
+        return solid(moved.mantissa)[0].T.double(), scale + moved.exponent[0] * log(2)
 
     def select(self, indices: Int[Tensor, " rows"]) -> None:
         counts = torch.tensor([len(states) for states in self._states], dtype=torch.long)
@@ -266,7 +297,7 @@ class ProductQuery(MaskQuery):
         self._prior, self._prior_scale = self._prior[indices], self._prior_scale[indices]
         self._history, self._budgets = self._history[indices], self._budgets[indices]
         if self._scored is not None:
-            self._scored = (self._scored[0][indices], self._scored[1][indices])
+            self._scored = self._scored.select(indices)
         super().select(indices)
         self._pair_up()
 
@@ -284,12 +315,6 @@ def _tokens_by_edge(automaton: Automaton) -> Callable[[int], Tensor]:
     return tokens
 
 
-def _solid(x: Tensor) -> Tensor:
-    """x with what is near the least representable number set to zero: lost is better than wrong, since it is recovered."""
-    info = torch.finfo(x.dtype)
-    return x.masked_fill(x < info.tiny / info.eps, 0)
-
-
 def _normalised(alpha: Tensor, scale: Tensor) -> tuple[Tensor, Tensor]:
     """Rows with maximum one and their scales; −inf for a row of zeros."""
     if not len(alpha):
@@ -304,8 +329,11 @@ def _row_logsumexp(values: Tensor, row: Tensor, rows: int) -> Tensor:
     return torch.zeros(rows, dtype=values.dtype).index_add(0, row, (values - shift[row]).exp()).log() + shift
 
 
-def pgcd(hmm: HMM, automaton: Automaton, horizon: int) -> ProductQuery:
+def pgcd(hmm: HMM, automaton: Automaton, horizon: int, dtype: torch.dtype | None = None) -> ProductQuery:
     """Probabilistic GCD: p_hmm(next token | prefix, constraint within the budget) (Dang et al. 2026, Algorithm 1).
+
+    ``dtype`` is the precision in which the emission and the backward messages are kept (default: the HMM's). bfloat16 takes
+    half the memory and is faster where a processor multiplies it; its scores are right to about one part in a hundred.
 
     Every accepted sequence counts once: an automaton that is not deterministic is determinised if that costs few states
     or if it is ambiguous. Raises :class:`VocabularyMismatch` where HMM and automaton differ in their tokens,
@@ -317,4 +345,4 @@ def pgcd(hmm: HMM, automaton: Automaton, horizon: int) -> ProductQuery:
         except TooManyStates:
             if not automaton.is_unambiguous:
                 automaton = automaton.determinize()
-    return ProductQuery(hmm, automaton, horizon)
+    return ProductQuery(hmm, automaton, horizon, dtype)

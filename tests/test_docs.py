@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from tractile.circuits import serialize
+
 REPOSITORY = Path(__file__).resolve().parent.parent
 PAGES = [REPOSITORY / "README.md", *sorted((REPOSITORY / "docs").rglob("*.md"))]
 BLOCK = re.compile(r"^```(python|pycon)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -25,6 +27,7 @@ def blocks(page: Path) -> list[tuple[str, str, int]]:
 )
 def test_code_blocks_run(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(serialize, "TYPES", dict(serialize.TYPES))  # what a page registers is gone after it
     namespace = {"__name__": "__main__"}
     runner = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE)
     for language, code, line in blocks(page):

@@ -23,6 +23,7 @@ from tractile.inference import (
     Real,
     guided,
     masks,
+    scores,
 )
 
 FEW = settings(max_examples=30, deadline=None)
@@ -215,8 +216,9 @@ def test_pgcd(wide, data):
     vocab_size, horizon = data.draw(st.sampled_from(SHAPES))
     hmm, fsa = data.draw(oracle.hmms(vocab_size)), data.draw(oracle.fsas(vocab_size))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(guided, "WIDE", wide)
-        patch.setattr(guided, "GATHER_CACHE_BYTES", data.draw(st.sampled_from([1, 1 << 20])))
+        patch.setattr(scores, "WIDE", wide)
+        patch.setattr(guided, "FEW", data.draw(st.sampled_from([0, 1, 64])))
+        patch.setattr(scores, "GATHER_CACHE_BYTES", data.draw(st.sampled_from([1, 1 << 20])))
         query = tt.pgcd(hmm.build(), fsa.build(), horizon)
         play(data, query, hmm, fsa, horizon, lambda rows: check_product(query, rows, hmm, fsa, once=True))
 
@@ -481,3 +483,25 @@ def test_starting_again_forgets_what_was():
         first = query.start(2).log_weights()
         query.advance(torch.tensor([0, 1]))
         assert torch.equal(query.start(2).log_weights(), first)
+
+
+def test_pgcd_in_half_precision_keeps_to_the_exact_lookahead():
+    """bfloat16 tables, 64 states and 400 tokens: probabilities of the constraint within two parts in a hundred."""
+    g = torch.Generator().manual_seed(0)
+    rows = lambda *shape: (2 * torch.randn(*shape, generator=g, dtype=torch.float64)).softmax(-1)  # noqa: E731
+    exact = tt.HMM(rows(64), rows(64, 64), rows(64, 400))
+    rest = list(range(3, 400))
+    fa = tt.Automaton.from_edges(
+        [(0, rest, 0), (0, [0, 1], 1), (1, [2], 2), (1, rest, 0), (2, [*rest, 0, 1, 2], 2)], 0, [2], 400
+    )
+    half = exact.map(lambda w: w.float())
+    a, b = tt.pgcd(exact, fa, 12).start(4), tt.pgcd(half, fa, 12, torch.bfloat16).start(4)
+    for _ in range(6):
+        x, y = a.lookahead(), b.lookahead()
+        assert torch.equal(x.isneginf(), y.isneginf())
+        live = x > -torch.inf
+        assert float((x - y)[live].abs().max()) < 0.02
+        tokens = torch.multinomial(a.log_weights().softmax(1), 1, generator=g).squeeze(1)
+        a.advance(tokens)
+        b.advance(tokens)
+        assert float((a.log_lookahead() - b.log_lookahead()).abs().max()) < 0.02
