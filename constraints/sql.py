@@ -36,6 +36,7 @@ class Scope(NamedTuple):
     source: Nfa
     column: Nfa
     star: Nfa
+    tables: int
 
 
 def sql(
@@ -52,7 +53,7 @@ def sql(
     statements. ``columns="database"`` lets any column of the database stand anywhere; ``"tables"`` only those of the tables
     that its FROM clause names, where joins follow the foreign keys: then whatever is accepted can be prepared by SQLite.
     ``values`` are the only constants to compare with (default: any text or number; a connection or file knows none).
-    ``max_tables`` bounds how many tables a FROM clause joins (default 6, or 2 with ``columns="tables"``), ``max_depth`` how
+    ``max_tables`` bounds how many tables a FROM clause joins (default 6, or 3 with ``columns="tables"``), ``max_depth`` how
     deep queries nest.
 
     Queries have aggregates, DISTINCT, arithmetic, joins with aliases T1, T2, …, conditions with AND, OR, BETWEEN, IN, LIKE
@@ -62,7 +63,7 @@ def sql(
     if columns not in ("database", "tables"):
         raise UnsupportedConstraint(f'columns is "database" or "tables", not {columns!r}', path="columns")
     strict = columns == "tables"
-    size = (2 if strict else 6) if max_tables is None else max_tables
+    size = (3 if strict else 6) if max_tables is None else max_tables
     if size < 1 or max_depth < 0:
         raise UnsupportedConstraint(f"max_tables={size}, max_depth={max_depth}: at least 1 and 0")
     known = read_schema(schema)
@@ -81,9 +82,8 @@ def everything(schema: SqlSchema, size: int) -> Scope:
     qualifier = concat([union([aliases, tables]), literal(b".")])
     column = minimize(concat([optional(qualifier), names]))
     if size == 1:
-        return Scope(
-            tables, minimize(concat([optional(concat([tables, literal(b".")])), names])), literal(b"*")
-        )
+        own = minimize(concat([optional(concat([tables, literal(b".")])), names]))
+        return Scope(tables, own, literal(b"*"), 1)
     on = text(" ON "), separated(concat([column, literal(b" = "), column]), words([" AND ", " OR "]))
     # Hub 2i + 1: after table T(i + 1), with its alias or without; hub 2i + 2: the same, its ON read or left out.
     arcs: list[Arc] = [(0, tables, 1), (1, None, 2), (1, text(" AS T1"), 2)]
@@ -96,7 +96,7 @@ def everything(schema: SqlSchema, size: int) -> Scope:
         arcs.append((2 * i + 1, None, 2 * i + 2))
     arcs += [(2 * i + 2, None, 2 * size + 1) for i in range(size)]
     every = concat([optional(concat([aliases, literal(b".")])), literal(b"*")])
-    return Scope(network(2 * size + 2, arcs, 0, 2 * size + 1), column, every)
+    return Scope(network(2 * size + 2, arcs, 0, 2 * size + 1), column, every, size)
 
 
 def tables_in_use(schema: SqlSchema, size: int) -> Iterator[Scope]:
@@ -104,7 +104,7 @@ def tables_in_use(schema: SqlSchema, size: int) -> Iterator[Scope]:
     for table, names in schema.tables.items():
         plain = [spelled(name) for name in names]
         owned = [f"{spelled(table)}.{name}" for name in plain]
-        yield Scope(text(spelled(table)), words([*plain, *owned]), literal(b"*"))
+        yield Scope(text(spelled(table)), words([*plain, *owned]), literal(b"*"), 1)
     for count in range(2, size + 1):
         for chain in schema.chains(count):
             tables = [chain[0][0], *(link[1] for link in chain)]
@@ -121,7 +121,7 @@ def tables_in_use(schema: SqlSchema, size: int) -> Iterator[Scope]:
             lower = [c.lower() for t in tables for c in schema.tables[t]]
             alone = [spelled(c) for t in tables for c in schema.tables[t] if lower.count(c.lower()) == 1]
             stars = words(["*", *(f"T{i + 1}.*" for i in range(count))])
-            yield Scope(source, words([*owned, *alone]), stars)
+            yield Scope(source, words([*owned, *alone]), stars, count)
 
 
 @lru_cache(maxsize=1)
@@ -151,7 +151,8 @@ class Queries:
     """The queries over the given FROM clauses.
 
     ``strict``: queries within queries, and the two parts of a compound, have one column and no compounds or queries of
-    their own; HAVING compares with values only. This keeps each FROM clause from multiplying with every other.
+    their own, and the former name one table; HAVING compares with values only. This keeps each FROM clause from
+    multiplying with every other.
     """
 
     def __init__(self, scopes: Sequence[Scope], value: Nfa, strict: bool) -> None:
@@ -166,7 +167,9 @@ class Queries:
 
     def compound(self, depth: int, one_column: bool) -> Nfa:
         """The same, worked out."""
-        cores = union([self.core(scope, depth, one_column) for scope in self.scopes])
+        inner = self.strict and one_column
+        scopes = [scope for scope in self.scopes if scope.tables == 1 or not inner]
+        cores = union([self.core(scope, depth, one_column) for scope in scopes])
         if not self.strict:
             return separated(cores, words(COMPOUNDS))
         if one_column:

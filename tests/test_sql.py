@@ -99,6 +99,20 @@ def test_whatever_comes_out_parses():
         assert all(c.name in names or c.is_star for c in tree.find_all(sqlglot.exp.Column)), text
 
 
+def test_three_tables_and_one():
+    three = (
+        "SELECT T1.name, T3.title FROM band AS T1 JOIN singer AS T2 ON T1.id = T2.band_id JOIN song AS T3 ON "
+        "T2.id = T3.singer_id WHERE T3.sales > 5"
+    )
+    for columns in ("database", "tables"):
+        given = {"tables": TABLES, "foreign_keys": KEYS}
+        assert tt.sql(given, columns=columns).accepts(three)
+        assert not tt.sql(given, columns=columns, max_tables=2).accepts(three)
+        one = tt.sql(given, columns=columns, max_tables=1)
+        assert one.accepts("SELECT singer.name FROM singer WHERE id IN (SELECT singer_id FROM song)")
+        assert not one.accepts("SELECT T1.name FROM band AS T1 JOIN singer AS T2 ON T1.id = T2.band_id")
+
+
 def test_depth():
     query = "SELECT name FROM band WHERE id IN (SELECT band_id FROM singer WHERE age > (SELECT MIN(age) FROM singer))"
     assert [tt.sql(TABLES, max_depth=d).accepts(query) for d in (1, 2)] == [False, True]
