@@ -9,6 +9,7 @@ import dataclasses
 import json
 import os
 import sys
+from collections.abc import Callable
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -29,6 +30,7 @@ from .constraints import Constraint, Vocabulary, report
 from .embedded import load_hmm, load_lm
 from .errors import FormatError, TractileError
 from .inference.smc import Posterior, TransformersLM, smc
+from .layers import Monarch
 
 
 class OneLineErrors(TyperGroup):
@@ -276,6 +278,15 @@ def distill_train(
         ),
     ] = None,
     model: Model = None,
+    begin_from: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "--from",
+            exists=True,
+            file_okay=False,
+            help="Folder of a smaller HMM to grow by splitting its states; given twice, their Kronecker product (monarch).",
+        ),
+    ] = None,
     batch_size: Annotated[int, typer.Option(min=1, help="Sequences in a step of EM.")] = 2048,
     chunk_size: Annotated[int, typer.Option(min=1, help="Sequences in memory at once.")] = 256,
     pseudocount: Annotated[float, typer.Option(help="Added to every count.")] = 1e-3,
@@ -295,12 +306,19 @@ def distill_train(
         network, tokenizer = _language_model(model, device)
         return distill.initialise(network, tokenizer, data, hidden, transition.value, seed=seed)
 
+    initial: HMM | Callable[[], HMM] | None = None
+    if begin_from:
+        if init is not None or len(begin_from) > 2:
+            raise typer.BadParameter("--from is given once or twice, and without --init")
+        initial = _grown([HMM.from_pretrained(path) for path in begin_from], hidden, transition, seed)
+    elif init is Init.latent or (init is None and model is not None):
+        initial = latent
     hmm = distill.train(
         data,
         hidden,
         transition.value,
         epochs,
-        initial=latent if init is Init.latent or (init is None and model is not None) else None,
+        initial=initial,
         batch_size=batch_size,
         chunk_size=chunk_size,
         pseudocount=pseudocount,
@@ -320,9 +338,25 @@ def distill_eval(
     corpus: Corpus,
     as_json: AsJson = False,
 ) -> None:
-    """How well an HMM predicts a corpus, in nats per token."""
-    evaluation = distill.evaluate(HMM.from_pretrained(hmm), distill.Corpus.load(corpus))
-    _print_facts(dataclasses.asdict(evaluation), as_json)
+    """How well an HMM predicts a corpus, in nats per token, and how far it is from the model that drew it."""
+    found = distill.evaluate(HMM.from_pretrained(hmm), distill.Corpus.load(corpus))
+    facts = dataclasses.asdict(found)
+    if not as_json:
+        for name in ("by_position", "lm_by_position"):
+            facts[name] = facts[name] and " ".join(f"{nats:.2f}" for nats in facts[name])
+    _print_facts(facts, as_json)
+
+
+def _grown(smaller: list[HMM], hidden: int, transition: Transition, seed: int) -> HMM:
+    """One HMM with its states split, or the Kronecker product of two."""
+    hmm = distill.split(smaller[0], hidden, seed) if len(smaller) == 1 else distill.kronecker(*smaller)
+    monarch = isinstance(hmm.transition, Monarch)
+    if hmm.hidden != hidden or monarch != (transition is Transition.monarch):
+        form = "monarch" if monarch else "dense"
+        raise typer.BadParameter(
+            f"--from gives {hmm.hidden} states, {form}: say so with --hidden and --transition"
+        )
+    return hmm
 
 
 def _constraint(

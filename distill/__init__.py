@@ -3,6 +3,7 @@
 from .corpus import Corpus
 from .em import Counts, blend, counts_by_autograd, expected_counts, maximise
 from .evaluate import Evaluation, evaluate
+from .grow import kronecker, split
 from .latent import initialise, random_start
 from .sampling import from_text, midway, sample
 from .train import train
@@ -17,9 +18,11 @@ __all__ = [
     "expected_counts",
     "from_text",
     "initialise",
+    "kronecker",
     "maximise",
     "midway",
     "random_start",
     "sample",
+    "split",
     "train",
 ]

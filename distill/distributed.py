@@ -7,14 +7,17 @@ the sums: every rank then takes the same step.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
+from typing import Any, TypeVar
 
 import torch
 import torch.distributed as dist
 from torch import Tensor
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -30,11 +33,13 @@ class Ranks:
             for tensor in tensors:
                 dist.all_reduce(tensor)
 
-    def broadcast(self, tensors: Sequence[Tensor]) -> None:
-        """Copy the tensors of rank 0 to all others, in place."""
+    def share(self, make: Callable[[], T]) -> T:
+        """What rank 0 makes, on all ranks."""
+        made: list[Any] = [make() if self.rank == 0 else None]
         if self.size > 1:
-            for tensor in tensors:
-                dist.broadcast(tensor, 0)
+            dist.broadcast_object_list(made, 0)
+        found: T = made[0]
+        return found
 
     def wait(self) -> None:
         """Go on when all ranks have come here."""

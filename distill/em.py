@@ -92,7 +92,7 @@ def expected_counts(
     as no emission. Raises :class:`EvidenceError` if a sequence is impossible and :class:`CircuitError` for a transition
     that is neither dense nor Monarch.
     """
-    factors = _factors(hmm.transition)
+    factors = factors_of(hmm.transition)
     batch, n = tokens.shape
     rows = hmm.emission_probs.T.contiguous()
     if bool((tokens < 0).any()):
@@ -160,7 +160,7 @@ def blend(old: HMM, new: HMM, step: float) -> HMM:
     )
 
 
-class _Factor:
+class Factor:
     """One factor of a transition: rewrites axis a of the state, W[i_1, …, i_k, new i_a]."""
 
     def __init__(self, weight: Tensor, axis: int) -> None:
@@ -183,11 +183,23 @@ class _Factor:
         return self.weight * torch.einsum(self._counts, *rows)
 
 
-def _factors(transition: Operator) -> list[_Factor]:
+@torch.no_grad()
+def state_marginals(hmm: HMM, steps: int) -> Float[Tensor, "steps hidden"]:
+    """p(z_t) for t = 1 … steps."""
+    message, found, factors = hmm.initial_probs[None], [], factors_of(hmm.transition)
+    for _ in range(steps):
+        found.append(message)
+        for factor in factors:
+            message = factor.forward(message)
+    return torch.cat(found)
+
+
+def factors_of(transition: Operator) -> list[Factor]:
+    """The factors of a dense or Monarch transition; raises :class:`CircuitError` for another."""
     if isinstance(transition, Dense):
-        return [_Factor(transition.weight, 0)]
+        return [Factor(transition.weight, 0)]
     if isinstance(transition, Monarch) and not transition.transposed:
-        return [_Factor(w, axis) for w, axis in zip(transition.weights, transition.axes, strict=True)]
+        return [Factor(w, axis) for w, axis in zip(transition.weights, transition.axes, strict=True)]
     raise CircuitError(f"EM: the transition must be Dense or Monarch, not {transition!r}")
 
 

@@ -5,58 +5,131 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import torch
+from jaxtyping import Float, Int
+from torch import Tensor
 
 from ..circuits.hmm import HMM
 from ..errors import ShapeError, VocabularyMismatch
 from .corpus import Corpus
 from .distributed import Ranks
+from .em import factors_of, state_marginals
+from .latent import has_end_state
 
 
 @dataclass(frozen=True)
 class Evaluation:
     """How well an HMM predicts a corpus, in nats per token (padding is not counted as tokens).
 
-    ``lm_nats_per_token`` is what the language model that drew the corpus needs, its own entropy: the difference is the
-    Kullback-Leibler divergence per token. ``unigram_nats_per_token`` is that of independent tokens with the corpus's
-    own frequencies.
+    ``lm_nats_per_token`` is what the language model that drew the corpus needs, its own entropy, and
+    ``kl_per_token`` the difference, the Kullback-Leibler divergence KL(p_lm ‖ p_hmm) per token;
+    ``unigram_nats_per_token`` is that of independent tokens with the corpus's own frequencies. ``by_position`` and
+    ``lm_by_position`` are nats per token at each position, over the texts that have not ended before it.
+    ``vocabulary_seen`` is the share of the vocabulary in the corpus, ``vocabulary_coverage`` Σ_v min(p(v), p_hmm(v)) over
+    the token frequencies of the corpus and of the HMM, 1 if they are equal. ``agreement`` is the share of positions at
+    which HMM and language model have the same most probable token. What only the language model can say is None for a
+    corpus of existing text.
     """
 
     nats_per_token: float
     lm_nats_per_token: float | None
+    kl_per_token: float | None
     unigram_nats_per_token: float
+    vocabulary_seen: float
+    vocabulary_coverage: float
+    agreement: float | None
     sequences: int
     tokens: int
+    by_position: list[float]
+    lm_by_position: list[float] | None
 
 
 @torch.no_grad()
-def evaluate(hmm: HMM, corpus: Corpus, batch_size: int = 512, team: Ranks | None = None) -> Evaluation:
-    """Nats per token of an HMM on a corpus; raises :class:`VocabularyMismatch` if they do not belong together.
+def evaluate(hmm: HMM, corpus: Corpus, batch_size: int = 256) -> Evaluation:
+    """Compare an HMM with a corpus and with the language model that drew it.
 
-    With ``team`` each rank does its share of the sequences, and all get the same answer.
+    Raises :class:`VocabularyMismatch` if they do not belong together and :class:`ShapeError` for an empty corpus.
     """
     check(hmm, corpus)
-    if len(corpus) == 0:
-        raise ShapeError("evaluate: the corpus is empty")
+    manifest, tokens = corpus.manifest, corpus.tokens
+    device = hmm.emission_probs.device
+    parts = [predictions(hmm, part.to(device)) for part in torch.split(tokens, batch_size)]
+    log_probs = torch.cat([part[0] for part in parts]).double().cpu()
+    ended = (tokens == manifest.eos_token_id).int().cumsum(1) > 0
+    text = torch.cat([torch.ones_like(ended[:, :1]), ~ended[:, :-1]], 1)
+    total = int(text.sum())
+
+    def mean(values: Tensor) -> tuple[float, list[float]]:
+        values = values.double().masked_fill(~text, 0)
+        return float(values.sum()) / total, (values.sum(0) / text.sum(0).clamp(min=1)).tolist()
+
+    nats, by_position = mean(-log_probs)
+    own, best = corpus.token_log_probs, corpus.best
+    lm, lm_by_position = (None, None) if own is None else mean(-own)
+    same = None if best is None else mean(torch.cat([part[1] for part in parts]).cpu() == best)[0]
+    frequency = torch.bincount(tokens[text], minlength=manifest.vocab_size).double() / total
+    return Evaluation(
+        nats,
+        lm,
+        None if lm is None else nats - lm,
+        float(torch.special.entr(frequency).sum()),
+        float((frequency > 0).double().mean()),
+        float(torch.minimum(frequency, _frequencies(hmm, corpus)).sum()),
+        same,
+        len(corpus),
+        total,
+        by_position,
+        lm_by_position,
+    )
+
+
+@torch.no_grad()
+def nats_per_token(hmm: HMM, corpus: Corpus, batch_size: int = 512, team: Ranks | None = None) -> float:
+    """Nats per token of an HMM on a corpus; with ``team`` each rank does its share, and all get the same answer."""
+    check(hmm, corpus)
     team, device = team or Ranks(), hmm.emission_probs.device
     total = torch.zeros((), dtype=torch.float64, device=device)
     for i, rows in enumerate(torch.split(torch.arange(len(corpus)), batch_size)):
         if i % team.size == team.rank:
             total += hmm.log_prob(corpus.take(rows).to(device)).sum()
     team.sum([total])
-    tokens, everything = corpus.num_tokens, corpus.tokens
-    eos, vocab_size = corpus.manifest.eos_token_id, corpus.manifest.vocab_size
-    count = torch.bincount(everything.flatten(), minlength=vocab_size).double()
-    # padding, and sequences that were cut off count one token too many
-    count[eos] -= everything.numel() - tokens
-    entropy = float(torch.special.entr(count / count.sum()).sum())
-    log_probs = corpus.log_probs
-    lm = None if log_probs is None else -float(log_probs.double().sum()) / tokens
-    return Evaluation(-float(total) / tokens, lm, entropy, len(corpus), tokens)
+    return -float(total) / corpus.num_tokens
+
+
+@torch.no_grad()
+def predictions(
+    hmm: HMM, tokens: Int[Tensor, "batch length"]
+) -> tuple[Float[Tensor, "batch length"], Int[Tensor, "batch length"]]:
+    """log p_hmm(x_t | x_<t) in nats and the most probable token, at each position."""
+    rows, factors = hmm.emission_probs.T.contiguous(), factors_of(hmm.transition)
+    log_probs = torch.empty(tokens.shape, dtype=rows.dtype, device=rows.device)
+    best = torch.empty_like(tokens)
+    message = hmm.initial_probs.expand(len(tokens), -1)
+    for t in range(tokens.shape[1]):
+        best[:, t] = (message @ hmm.emission_probs).argmax(1)
+        message = message * rows[tokens[:, t]]
+        scale = message.sum(1, keepdim=True)
+        log_probs[:, t] = scale[:, 0].log()
+        message = message / scale.clamp(min=torch.finfo(rows.dtype).tiny)
+        for factor in factors:
+            message = factor.forward(message)
+    return log_probs, best
+
+
+def _frequencies(hmm: HMM, corpus: Corpus) -> Float[Tensor, " vocab"]:
+    """The share of each token in texts of the HMM, as long as the corpus's, the end counted once."""
+    eos = corpus.manifest.eos_token_id
+    each = (state_marginals(hmm, corpus.manifest.max_new_tokens) @ hmm.emission_probs).double()
+    found = each.sum(0)
+    if has_end_state(hmm, eos):
+        found[eos] = each[-1, eos]
+    return (found / found.sum()).cpu()
 
 
 def check(hmm: HMM, corpus: Corpus) -> None:
-    """Raises :class:`VocabularyMismatch` if an HMM and a corpus do not belong together."""
+    """Raises :class:`VocabularyMismatch` if they do not belong together, :class:`ShapeError` if there is no sequence."""
     if hmm.vocab_size != corpus.manifest.vocab_size:
         raise VocabularyMismatch(
             f"the HMM has {hmm.vocab_size} tokens and the corpus {corpus.manifest.vocab_size}"
         )
+    if len(corpus) == 0:
+        raise ShapeError("the corpus is empty: there is nothing to compare the HMM with")

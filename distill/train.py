@@ -24,10 +24,11 @@ from torch import Tensor
 
 from ..circuits.hmm import HMM
 from ..errors import FormatError, ShapeError
+from ..layers import Dense, Monarch
 from .corpus import Corpus
 from .distributed import Ranks, ranks
 from .em import Counts, blend, expected_counts, maximise
-from .evaluate import check, evaluate
+from .evaluate import check, nats_per_token
 from .latent import has_end_state, random_start
 from .progress import Log, draw_curve, progress, write_atomically
 
@@ -86,16 +87,20 @@ def train(
         "chunk_size": chunk_size, "pseudocount": pseudocount, "token_dropout": token_dropout, "held_out": held_out,
         "sequences": len(data), "tokens": data.num_tokens,
     }  # fmt: skip
-    with ranks(torch.device(device)) as team:
-        hmm, done = random_start(data, hidden, transition, seed), 0
-        saved = None if out is None else _load(Path(out) / CHECKPOINT, hmm, settings)
+
+    def begin() -> tuple[HMM, int]:
+        """The last checkpoint and its step, or what EM starts from and 0."""
+        saved = None if out is None else _load(Path(out) / CHECKPOINT, settings)
         if saved is not None:
-            hmm, done = saved
-        elif initial is not None and team.rank == 0:
-            hmm = initial if isinstance(initial, HMM) else initial()
+            return saved
+        if initial is None:
+            return random_start(data, hidden, transition, seed), 0
+        return (initial if isinstance(initial, HMM) else initial()), 0
+
+    with ranks(torch.device(device)) as team:
+        hmm, done = team.share(begin)
         check(hmm, data)
         hmm = hmm.map(lambda weight: weight.detach().clone().to(device))
-        team.broadcast([hmm.initial_probs, *hmm.transition.parameters(), hmm.emission_probs])
         hmm = _run(hmm, done, fit, test, settings, checkpoint_minutes, out, team)
         hmm = smooth(hmm.to("cpu"), floor, data.manifest.eos_token_id)
         if out is not None and team.rank == 0:
@@ -141,7 +146,7 @@ def _run(
                 line = {"step": step, "epoch": epoch + 1, "step_size": rate, "nats_per_token": -total / known}
                 last = within + 1 == steps
                 if last and len(test):
-                    line["held_out"] = evaluate(hmm, test, team=team).nats_per_token
+                    line["held_out"] = nats_per_token(hmm, test, team=team)
                     tested = f", {line['held_out']:.4f} nats per token held out"
                 speed = known / (time.perf_counter() - started)
                 log.add(**line, tokens_per_second=round(speed))
@@ -225,23 +230,25 @@ def _save(path: Path, hmm: HMM, settings: dict[str, Any], step: int) -> None:
     """One file, exact, so that it is there whole or as it was before."""
     tensors = {"initial": hmm.initial_probs, "emission": hmm.emission_probs}
     tensors |= {f"transition.{i}": weight for i, weight in enumerate(hmm.transition.parameters())}
-    header = {"settings": json.dumps(settings), "step": str(step)}
+    axes = list(hmm.transition.axes) if isinstance(hmm.transition, Monarch) else None
+    header = {"run": json.dumps({"settings": settings, "step": step, "axes": axes})}
     write_atomically(path, save({k: v.cpu().contiguous() for k, v in tensors.items()}, header))
 
 
-def _load(path: Path, like: HMM, settings: dict[str, Any]) -> tuple[HMM, int] | None:
-    """The parameters and the step of a checkpoint, if there is one, in an HMM of the form of ``like``."""
+def _load(path: Path, settings: dict[str, Any]) -> tuple[HMM, int] | None:
+    """The parameters and the step of a checkpoint, if there is one."""
     path.parent.mkdir(parents=True, exist_ok=True)
     if not path.exists():
         return None
     try:
         with safe_open(path, "pt") as file:
-            header, tensors = file.metadata(), {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
-        if json.loads(header["settings"]) != settings:
+            run = json.loads(file.metadata()["run"])
+            tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
+        if run["settings"] != settings:
             raise FormatError(f"{path} belongs to a run with other settings; choose another directory")
-        found = (tensors[f"transition.{i}"] for i in range(len(like.transition.parameters())))
-        operator = like.transition.map(lambda _: next(found))
-        return HMM(tensors["initial"], operator, tensors["emission"]), int(header["step"])
+        weights = [tensors[f"transition.{i}"] for i in range(len(tensors) - 2)]
+        operator = Monarch(weights, run["axes"]) if run["axes"] is not None else Dense(weights[0])
+        return HMM(tensors["initial"], operator, tensors["emission"]), int(run["step"])
     except (SafetensorError, KeyError, ShapeError, TypeError) as error:
         raise FormatError(
             f"{path} is no checkpoint of this run ({error}); remove it to begin again"

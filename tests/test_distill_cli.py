@@ -33,6 +33,24 @@ def test_latent_start_log_and_curve(corpus, tmp_path):
     assert nats["latent"] < nats["random"] - 0.1
 
 
+def test_growing(corpus, tmp_path):
+    train = ["distill", "train", "--corpus", corpus, "--epochs", 1, "--out", tmp_path / "large"]
+    for name in "ab":
+        tt.distill.random_start(distill.Corpus.load(corpus), 3, seed=ord(name)).save_pretrained(
+            tmp_path / name
+        )
+    one = [*train, "--from", tmp_path / "a"]
+    two = [*one, "--from", tmp_path / "b", "--transition", "monarch", "--hidden"]
+    assert run(*two, 9).exit_code == 0
+    assert tt.HMM.from_pretrained(tmp_path / "large").transition.dims == (3, 3)
+    assert run(*one, "--hidden", 7).exit_code == 0
+    assert tt.HMM.from_pretrained(tmp_path / "large").hidden == 7
+    assert_refused(run(*two, 8), 2, "9 states, monarch")
+    assert_refused(run(*one, "--hidden", 7, "--init", "latent"), 2, "without --init")
+    found = run("distill", "eval", "--hmm", tmp_path / "large", "--corpus", corpus)
+    assert "lm by position" in found.stdout
+
+
 def test_manifest_says_how_it_was_drawn(corpus):
     manifest = json.loads((corpus / "manifest.json").read_text())
     assert (manifest["model"], manifest["num_sequences"], manifest["seed"]) == ("embedded", 60, 0)

@@ -7,6 +7,7 @@ import torch
 
 import tractile as tt
 from tractile import distill
+from tractile.distill.evaluate import predictions
 from tractile.distill.latent import kmeans, with_end_state
 from tractile.errors import FormatError, ShapeError, VocabularyMismatch
 from tractile.inference.smc.lm import CircuitLM, TableLM
@@ -96,6 +97,39 @@ def test_training_finds_the_source(tmp_path: Path) -> None:
     assert result.nats_per_token < result.lm_nats_per_token + 0.03
     assert result.unigram_nats_per_token > result.lm_nats_per_token + 0.05
     assert (result.sequences, result.tokens) == (1000, test.num_tokens)
+
+
+def test_evaluation_is_what_the_source_says(tmp_path: Path) -> None:
+    """Positions, agreement and frequencies against sums over all texts; an HMM is its own perfect surrogate."""
+    corpus, hmm = draw(tmp_path, 2000), source()
+    result = distill.evaluate(hmm, corpus, batch_size=333)
+    assert result.kl_per_token == pytest.approx(0, abs=1e-6)
+    assert result.agreement == 1
+    assert result.vocabulary_coverage > 0.97
+    assert result.vocabulary_seen == 1
+    assert result.lm_by_position == pytest.approx(result.by_position, abs=1e-5)
+    assert result.nats_per_token == pytest.approx(
+        float(-hmm.log_prob(corpus.tokens).sum()) / corpus.num_tokens
+    )
+
+    other = distill.random_start(corpus, 6, seed=1).to(dtype=torch.float64)
+    found, tokens = distill.evaluate(other, corpus), corpus.tokens
+    before = torch.zeros(len(corpus), dtype=torch.float64)
+    live, total = torch.ones(len(corpus), dtype=torch.bool), 0.0
+    for t in range(9):
+        prefix = other.log_prob(tokens[:, : t + 1])
+        assert found.by_position[t] == pytest.approx(-float((prefix - before)[live].mean()), abs=1e-6)
+        total += float((prefix - before)[live].sum())
+        before, live = prefix, live & (tokens[:, t] != EOS)
+    assert found.nats_per_token == pytest.approx(-total / found.tokens)
+    assert found.kl_per_token > 0.02
+    assert found.agreement < 1
+    guess = [int(torch.stack([other.log_prob(torch.tensor([[*row[:4].tolist(), v]]))[0] for v in range(5)]).argmax())
+             for row in tokens[:15]]  # fmt: skip
+    assert distill.evaluate(other, corpus.select(torch.arange(15))).agreement is not None
+    _, best = predictions(other, tokens[:15])
+    alive = (tokens[:15, :4] != EOS).all(1)
+    assert best[alive, 4].tolist() == torch.tensor(guess)[alive].tolist()
 
 
 def test_half_precision_keeps_every_token_possible(tmp_path: Path) -> None:

@@ -1,0 +1,127 @@
+"""A larger HMM from smaller trained ones, so that EM need not begin anew.
+
+Splitting: state s becomes copies (s, c) that emit alike and share among them whatever led to s, at random,
+
+    A'[(s, c), (s', c')] = A[s, s'] · w[(s, c), (s', c')],     Σ_c' w[(s, c), (s', c')] = 1.
+
+That is the same distribution whatever the shares are; EM then tells the copies apart by where they come from.
+
+Two chains at once: states (i, j) move by the Kronecker product of the transitions, which is a Monarch matrix, and emit as
+if i and j were independent given the token, p(x | i, j) ∝ p_a(x | i) p_b(x | j) / p_b(x) (Zhang et al. 2025 begin so).
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from ..circuits.hmm import HMM
+from ..errors import CircuitError, ShapeError, VocabularyMismatch
+from ..layers import Dense, Monarch
+from .em import state_marginals
+from .latent import has_end_state
+
+HORIZON = 64  # tokens over which states are weighed
+
+
+def split(hmm: HMM, hidden: int, seed: int = 0) -> HMM:
+    """An HMM of more states with the same distribution: states that are used more get more copies.
+
+    States that are never left, such as the end, are not split. A Monarch HMM grows along its first axis, so ``hidden``
+    must be a multiple of its size. Raises :class:`ShapeError` if ``hidden`` does not fit.
+    """
+    generator = torch.Generator().manual_seed(seed)
+    if isinstance(hmm.transition, Monarch):
+        return _split_monarch(hmm, hidden, generator)
+    weight = _matrix(hmm)
+    stays = weight.diagonal() == 1
+    if hidden < hmm.hidden or bool(stays.all()):
+        raise ShapeError(f"split: {hmm.hidden} states cannot be split into {hidden}")
+    share = occupancy(hmm).masked_fill(stays, 0)
+    extra = (hidden - hmm.hidden) * share / share.sum()
+    copies = 1 + extra.floor().long()
+    rest = (extra - extra.floor()).argsort(descending=True)[: hidden - int(copies.sum())]
+    copies[rest] += 1
+    old = torch.repeat_interleave(torch.arange(hmm.hidden), copies)
+
+    def shares(rows: int) -> Tensor:
+        drawn = torch.empty(rows, hidden, dtype=weight.dtype).exponential_(generator=generator)
+        groups = torch.zeros(rows, hmm.hidden, dtype=weight.dtype).index_add_(1, old, drawn)
+        return drawn / groups[:, old]
+
+    transition = weight[old][:, old] * shares(hidden)
+    initial = hmm.initial_probs[old] * shares(1)[0]
+    return HMM(_rows(initial), Dense(_rows(transition)), hmm.emission_probs[old])
+
+
+def kronecker(a: HMM, b: HMM) -> HMM:
+    """The Monarch HMM of two dense ones that run side by side; it has H_a · H_b states.
+
+    Where all states of ``b`` emit alike it is ``a``'s distribution. If the last state of both is an end, both end
+    together, when ``b`` does. Raises :class:`CircuitError` for HMMs that are not dense and :class:`VocabularyMismatch`.
+    """
+    if a.vocab_size != b.vocab_size:
+        raise VocabularyMismatch(f"kronecker: the HMMs have {a.vocab_size} and {b.vocab_size} tokens")
+    left, right = _matrix(a), _matrix(b)
+    sizes = (a.hidden, b.hidden)
+    second = right.expand(a.hidden, -1, -1).clone()  # i, j → j'
+    first = left[:, None, :].expand(-1, b.hidden, -1).clone()  # i, j' → i'
+    initial = torch.outer(a.initial_probs, b.initial_probs)
+    marginal = occupancy(b) @ b.emission_probs
+    lift = torch.where(marginal > 0, b.emission_probs / marginal.clamp(min=1e-30), 0.0)
+    emission = a.emission_probs[:, None] * lift
+    # A pair that can emit nothing is not reached by text that either has seen: it emits as the less certain of the two.
+    certain_a, certain_b = (x.emission_probs.max(1).values for x in (a, b))
+    one = torch.where(
+        (certain_a[:, None] > certain_b)[:, :, None], b.emission_probs, a.emission_probs[:, None]
+    )
+    emission = torch.where(emission.sum(2, keepdim=True) > 0, emission, one)
+    eos = int(b.emission_probs[-1].argmax())
+    if has_end_state(a, eos) and has_end_state(b, eos):
+        first[:, -1] = 0
+        first[:, -1, -1] = 1
+        first[:, :-1, -1] = 0
+        first[-1, :-1, :-1] = 1
+        initial[-1, :-1] = initial[:-1, -1] = 0
+    operator = Monarch([_rows(second), _rows(first)], axes=(1, 0))
+    assert operator.dims == sizes
+    return HMM(_rows(initial.flatten()), operator, _rows(emission.flatten(0, 1)))
+
+
+def occupancy(hmm: HMM) -> Tensor:
+    """The share of tokens that each state emits, over the first tokens; states that are never left count at the end."""
+    return state_marginals(hmm, HORIZON).mean(0)
+
+
+def _split_monarch(hmm: HMM, hidden: int, generator: torch.Generator) -> HMM:
+    assert isinstance(hmm.transition, Monarch)
+    dims, copies = hmm.transition.dims, hidden // hmm.hidden
+    if hidden % hmm.hidden or copies < 1:
+        raise ShapeError(f"split: a Monarch HMM of {hmm.hidden} states grows to a multiple, not to {hidden}")
+
+    def shared(weight: Tensor) -> Tensor:
+        """The last axis in copies; what is certain stays so, in the last copy."""
+        drawn = torch.empty(*weight.shape, copies, dtype=weight.dtype).exponential_(generator=generator)
+        last = torch.zeros(copies, dtype=weight.dtype)
+        last[-1] = 1
+        part = torch.where((weight == 1)[..., None], last, drawn / drawn.sum(-1, keepdim=True))
+        return (weight[..., None] * part).flatten(-2)
+
+    weights = []
+    for weight, axis in zip(hmm.transition.weights, hmm.transition.axes, strict=True):
+        wide = weight.repeat_interleave(copies, 0)
+        weights.append(_rows(shared(wide)) if axis == 0 else wide)
+    initial = shared(hmm.initial_probs.view(dims).movedim(0, -1)).movedim(-1, 0)
+    emission = hmm.emission_probs.view(*dims, -1).repeat_interleave(copies, 0)
+    operator = Monarch(weights, hmm.transition.axes)
+    return HMM(_rows(initial.flatten()), operator, emission.flatten(0, -2))
+
+
+def _matrix(hmm: HMM) -> Tensor:
+    if not isinstance(hmm.transition, Dense):
+        raise CircuitError(f"the transition must be dense here, not {hmm.transition!r}")
+    return hmm.transition.parameters()[0]
+
+
+def _rows(weight: Tensor) -> Tensor:
+    return weight / weight.sum(-1, keepdim=True)
