@@ -28,7 +28,17 @@ from .masks import MaskQuery
 from .messages import backward
 from .next_token import Budgets, NextToken
 from .real import Real, Scaled
-from .scores import FEW, EmissionTable, Label, Scores, in_pairs, solid
+from .scores import (
+    FEW,
+    EmissionTable,
+    Label,
+    Scores,
+    in_pairs,
+    normalised,
+    row_logsumexp,
+    solid,
+    tokens_by_edge,
+)
 from .semiring import Boolean, Log
 
 
@@ -54,7 +64,7 @@ class ProductQuery(MaskQuery):
             self._first = torch.zeros_like(self._first)
         self._alive = self._alive_targets(target)
         self._table = EmissionTable(
-            hmm.emission_probs, _tokens_by_edge(automaton), dtype or hmm.emission_probs.dtype
+            hmm.emission_probs, tokens_by_edge(automaton), dtype or hmm.emission_probs.dtype
         )
         self._dtype = hmm.emission_probs.dtype
         future: list[Tensor] = []
@@ -106,7 +116,7 @@ class ProductQuery(MaskQuery):
         """log p_hmm(C | x_<t), nats; 0 or −inf where no token is left."""
         prior = self._prior.sum(1).log() + self._prior_scale
         final = self.automaton.final[0].double()[self._live]
-        ended = _row_logsumexp(
+        ended = row_logsumexp(
             (self._alpha.sum(1) * final).log() + self._scale, self._row, len(self.remaining)
         )
         mass = torch.where(self.remaining > 0, self.log_weights().logsumexp(1), ended)
@@ -272,7 +282,7 @@ class ProductQuery(MaskQuery):
         alpha = torch.zeros(place, self.hmm.hidden, dtype=torch.float64).index_add(
             0, merged, moved[taken] * weight[:, None]
         )
-        self._alpha, self._scale = _normalised(alpha, top)
+        self._alpha, self._scale = normalised(alpha, top)
         self._prior = torch.where(done[:, None], self._prior, prior)
         self._prior_scale = torch.where(done, self._prior_scale, prior_scale)
         self._pair_up()
@@ -280,7 +290,7 @@ class ProductQuery(MaskQuery):
         self._scored = None
 
     def _transition(self, alpha: Tensor, scale: Tensor) -> tuple[Tensor, Tensor]:
-        alpha, scale = _normalised(alpha, scale)
+        alpha, scale = normalised(alpha, scale)
         if not len(alpha):
             return alpha, scale
         value = Scaled(alpha.T.to(self._dtype), torch.zeros(1, len(alpha), dtype=torch.float64))
@@ -300,33 +310,6 @@ class ProductQuery(MaskQuery):
             self._scored = self._scored.select(indices)
         super().select(indices)
         self._pair_up()
-
-
-def _tokens_by_edge(automaton: Automaton) -> Callable[[int], Tensor]:
-    """The tokens of an edge, ascending."""
-    labels = automaton.labels
-    order = torch.argsort(labels.incidence.row, stable=True)
-    counts = torch.bincount(labels.incidence.row, minlength=labels.unit_dims[0]).tolist()
-    classes = labels.incidence.col[order].split(counts)
-
-    def tokens(edge: int) -> Tensor:
-        return torch.cat([labels.members()[c] for c in classes[edge].tolist()]).sort().values
-
-    return tokens
-
-
-def _normalised(alpha: Tensor, scale: Tensor) -> tuple[Tensor, Tensor]:
-    """Rows with maximum one and their scales; −inf for a row of zeros."""
-    if not len(alpha):
-        return alpha, scale
-    top = alpha.amax(1)
-    return alpha / torch.where(top > 0, top, 1)[:, None], scale + top.log()
-
-
-def _row_logsumexp(values: Tensor, row: Tensor, rows: int) -> Tensor:
-    top = torch.full((rows,), -torch.inf, dtype=values.dtype).scatter_reduce(0, row, values, "amax")
-    shift = torch.where(top.isfinite(), top, 0)
-    return torch.zeros(rows, dtype=values.dtype).index_add(0, row, (values - shift[row]).exp()).log() + shift
 
 
 def pgcd(hmm: HMM, automaton: Automaton, horizon: int, dtype: torch.dtype | None = None) -> ProductQuery:

@@ -14,6 +14,8 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from ..circuits.automaton import Automaton
+
 GATHER_CACHE_BYTES = 1 << 28
 WIDE = 0.25  # a label with at least this share of the vocabulary is scored for every token
 FEW = 64  # labels with at most so many tokens are scored together
@@ -93,3 +95,31 @@ def in_pairs(counts: Int[Tensor, " lines"]) -> tuple[Int[Tensor, " pairs"], Int[
     """For lines of so many entries each: the line of every entry, and its place in the line."""
     line = torch.arange(len(counts)).repeat_interleave(counts)
     return line, torch.arange(len(line)) - (counts.cumsum(0) - counts)[line]
+
+
+def tokens_by_edge(automaton: Automaton) -> Callable[[int], Tensor]:
+    """The tokens of an edge, ascending."""
+    labels = automaton.labels
+    order = torch.argsort(labels.incidence.row, stable=True)
+    counts = torch.bincount(labels.incidence.row, minlength=labels.unit_dims[0]).tolist()
+    classes = labels.incidence.col[order].split(counts)
+
+    def tokens(edge: int) -> Tensor:
+        return torch.cat([labels.members()[c] for c in classes[edge].tolist()]).sort().values
+
+    return tokens
+
+
+def normalised(alpha: Tensor, scale: Tensor) -> tuple[Tensor, Tensor]:
+    """Rows with maximum one and their scales; −inf for a row of zeros."""
+    if not len(alpha):
+        return alpha, scale
+    top = alpha.amax(1)
+    return alpha / torch.where(top > 0, top, 1)[:, None], scale + top.log()
+
+
+def row_logsumexp(values: Tensor, row: Tensor, rows: int) -> Tensor:
+    """log Σ exp of the values of each row; −inf for a row without any."""
+    top = torch.full((rows,), -torch.inf, dtype=values.dtype).scatter_reduce(0, row, values, "amax")
+    shift = torch.where(top.isfinite(), top, 0)
+    return torch.zeros(rows, dtype=values.dtype).index_add(0, row, (values - shift[row]).exp()).log() + shift
