@@ -17,7 +17,7 @@ import networkx as nx
 from ...errors import TooManyStates, UnsupportedConstraint
 from ..dfa import minimize
 from ..nfa import Nfa, literal
-from . import arrays, numbers, objects, pieces, strings
+from . import arrays, members, numbers, objects, pieces, strings
 from .document import Document
 from .keywords import Keywords
 from .pieces import Piece, beside, either, piece, quoted
@@ -120,7 +120,8 @@ class Compiler:
         if key not in self.parts:
             value, where = self.value(need), self.where(need)
             found = [arrays.settle(shape, self.empty, where) for shape in value.array]
-            records = [r for shape in value.object for r in objects.records(shape, self.names, where)]
+            names = objects.declared_names(value.object)
+            records = [r for shape in value.object for r in objects.records(shape, names, self.names, where)]
             self.parts[key] = [a for a in found if a], records
         return self.parts[key]  # type: ignore[no-any-return]
 
@@ -207,7 +208,7 @@ class Compiler:
         key = (need, left)
         if key not in self.sizes:
             value = self.value(need)
-            total = 30 * len(value.number)
+            total: int = 30 * len(value.number)
             for string in value.string:
                 string = self.cut(string)
                 total += 25 * (1 + (string.least if string.most is None else string.most))
@@ -218,7 +219,7 @@ class Compiler:
                     sum(self.size_below(need, n, left) for n in inner) for inner in self.items(need, shape)
                 ]
                 if found:
-                    copies = arrays.copies(self.cut_items(shape))
+                    copies: int = arrays.copies(self.cut_items(shape))
                     total += sum(found) + max(0, copies - len(found)) * found[-1]
             for record in records:
                 total += record.copies * sum(self.size_below(need, n, left) + 10 for n in record.needs)
@@ -257,7 +258,7 @@ class Compiler:
         value = value._replace(string=tuple(map(self.cut, value.string)))
         parts = scalars(value, self.document.draft == 4)
         parts.append(either(self.array(shape, inner, where) for shape in shapes))
-        parts.append(either(objects.write(r, self.style, inner, self.any_order) for r in records))
+        parts.append(members.write(records, self.style, inner, self.any_order))
         return beside(parts)
 
     def array(self, shape: Arrays, inner: Any, where: str) -> Piece:
@@ -319,5 +320,5 @@ def anything(whitespace: str, any_order: bool, depth: int) -> Piece:
         inner = anything(whitespace, any_order, depth - 1)
         parts.append(arrays.write(Arrays(), style, lambda need: inner, ""))
         every = objects.Record((), frozenset(), ((Strings(), ANY),))
-        parts.append(objects.write(every, style, lambda need: inner, any_order))
+        parts.append(members.write([every], style, lambda need: inner, any_order))
     return piece(minimize(beside(parts).nfa))

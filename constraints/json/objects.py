@@ -1,4 +1,4 @@
-"""Objects as automata: members in the declared order, then all others.
+"""Object shapes, settled name by name.
 
 A *record* is an object shape with its conditions settled name by name: the declared members in order, and the other
 members by classes of names. JSON lets a name be written twice, and then the last one counts, so a member that must exist
@@ -13,13 +13,9 @@ from dataclasses import dataclass, replace
 
 from ...errors import TooManyStates, UnsupportedConstraint
 from . import strings
-from .names import tell
-from .pieces import Piece, Sketch
-from .text import Style
 from .values import ANY, NEVER, Need, Objects, Others, Strings, both
 
 MAX_CLASSES = 256
-MAX_ANY_ORDER = 12
 
 Namer = Callable[[Need], Sequence[Strings]]
 """The strings that satisfy a need."""
@@ -30,7 +26,7 @@ Kinds = tuple[tuple[Strings, Need], ...]
 @dataclass(frozen=True)
 class Record:
     """Members by name, the orders in which they may stand, those that must be there, the classes of others, how many
-    members there are; ``last``: a member of one of these classes stands last."""
+    members there are; ``last``: a member of one of these classes stands last; all names that have a place."""
 
     members: tuple[tuple[str, Need], ...]
     required: frozenset[str]
@@ -39,6 +35,7 @@ class Record:
     most: int | None = None
     last: Kinds | None = None
     orders: tuple[tuple[int, ...], ...] = ()
+    declared: tuple[str, ...] = ()
 
     @property
     def copies(self) -> int:
@@ -80,9 +77,15 @@ def need_of(shape: Objects, name: str, namer: Namer) -> Need:
     return found if fits(shape.naming, name, namer) else NEVER
 
 
-def records(shape: Objects, namer: Namer, where: str) -> list[Record]:
-    """The records that make up a shape. Raises ``UnsupportedConstraint``."""
-    declared = tuple(dict.fromkeys([*(name for name, _ in shape.names), *shape.required]))
+def declared_names(shapes: Sequence[Objects]) -> tuple[str, ...]:
+    """The names that any of the shapes declares, in the order in which they do."""
+    names = dict.fromkeys(name for shape in shapes for name, _ in shape.names)
+    return tuple(names | dict.fromkeys(name for shape in shapes for name in shape.required))
+
+
+def records(shape: Objects, declared: tuple[str, ...], namer: Namer, where: str) -> list[Record]:
+    """The records that make up a shape; the declared names are those of all shapes that it stands beside. Raises
+    ``UnsupportedConstraint``."""
     if not shape.some:
         found = record(shape, declared, namer, None, where)
         return [found] if found else []
@@ -172,9 +175,8 @@ def record(
     most = shape.most
     if most is not None and not others and most >= len(members):
         most = None
-    return Record(
-        members, required, others, least, most, last, orders([n for n, _ in members], shape.required)
-    )
+    order = orders([n for n, _ in members], shape.required)
+    return Record(members, required, others, least, most, last, order, declared)
 
 
 def orders(names: list[str], required: tuple[str, ...]) -> tuple[tuple[int, ...], ...]:
@@ -220,164 +222,3 @@ def kinds(shape: Objects, declared: frozenset[str], namer: Namer) -> Kinds:
         if need != NEVER and not strings.empty(cell):
             result.append((cell, need))
     return tuple(result)
-
-
-# ---------------------------------------------------------------- as automata
-
-
-class Writer:
-    """Writes the objects of one record. A *place* is what has been written: how far along each order (−1: the members do
-    not stand so), or in any order the set of those written (bits). The count of members goes up to a cap, or to 1."""
-
-    def __init__(self, record: Record, style: Style, value: Callable[[Need], Piece], any_order: bool) -> None:
-        self.record, self.style, self.any_order = record, style, any_order
-        self.size = len(record.members)
-        self.cap = record.most if record.most is not None else max(1, record.least)
-        alternatives = (*record.members, *record.others, *(record.last or ()))
-        self.values = [value(need) for _, need in alternatives]
-        classes = (*record.others, *(record.last or ()))
-        self.names = tell(tuple(name for name, _ in record.members), tuple(kind for kind, _ in classes))
-        self.needed = [name in record.required for name, _ in record.members]
-        self.others = range(self.size, self.size + len(record.others))
-        self.final = range(self.others.stop, len(alternatives))
-        self.orders = record.orders or (tuple(range(self.size)),)
-        start = tuple(0 for _ in self.orders)
-        self.places: list[tuple[int, ...]] = [start]
-        self.known = {start: 0}
-        self.sketch = Sketch()
-        self.states: dict[tuple[int, ...], int] = {}
-        self.queue: list[tuple[int, ...]] = []
-
-    def state(self, *key: int) -> int:
-        """The state of a key; a new one is put in the queue."""
-        if key not in self.states:
-            self.states[key] = self.sketch.state()
-            self.queue.append(key)
-        return self.states[key]
-
-    def next(self, place: int, count: int) -> tuple[int, bool]:
-        """The alternatives (bits) that may come next, and whether the object may end."""
-        done, allowed = False, 0
-        if self.any_order:
-            allowed = ~place & ((1 << self.size) - 1)
-            done = all(place >> i & 1 for i, needed in enumerate(self.needed) if needed)
-        for order, behind in () if self.any_order else zip(self.orders, self.places[place], strict=True):
-            if behind >= 0:
-                coming = self.coming(order, behind)
-                allowed |= sum(1 << i for i in coming)
-                done |= not (coming and self.needed[coming[-1]])
-        if done or self.any_order:
-            allowed |= sum(1 << i for i in self.others)
-        if done:
-            allowed |= sum(1 << i for i in self.final)
-        if self.record.most is not None and count >= self.cap:
-            allowed = 0
-        return allowed, done and self.record.last is None and count >= self.record.least
-
-    def coming(self, order: tuple[int, ...], behind: int) -> tuple[int, ...]:
-        """The members that may come next in an order: up to the first that must be there."""
-        for end in range(behind, self.size):
-            if self.needed[order[end]]:
-                return order[behind : end + 1]
-        return order[behind:]
-
-    def after(self, i: int, place: int) -> int:
-        """The place after a member."""
-        if self.any_order:
-            return place if i >= self.size else place | 1 << i
-        found = []
-        for order, behind in zip(self.orders, self.places[place], strict=True):
-            coming = self.coming(order, behind) if behind >= 0 else ()
-            if i >= self.size:
-                over = behind >= 0 and not (coming and self.needed[coming[-1]])
-                found.append(self.size if over else -1)
-            else:
-                found.append(order.index(i) + 1 if i in coming else -1)
-        if len(found) > 1 and len({f for f in found if f >= 0}) == 1 and self.size in found:
-            found = [self.size] * len(found)
-        return self.number(tuple(found))
-
-    def number(self, place: tuple[int, ...]) -> int:
-        """The number of a place in some orders."""
-        if place not in self.known:
-            self.known[place] = len(self.places)
-            self.places.append(place)
-        return self.known[place]
-
-    def write(self) -> Piece:
-        """The texts of the objects. Raises ``TooManyStates``."""
-        sketch, style = self.sketch, self.style
-        start = sketch.read(0, b"{")
-        if style.blank:
-            sketch.blank(start)
-        self.hub(start, 0, 0)
-        for kind, *key in self.queue:
-            (self.hub, self.spell, self.member, self.close, self.rest)[kind](self.states[kind, *key], *key)
-        return sketch.finish()
-
-    def hub(self, here: int, place: int, count: int) -> None:
-        """Between members: an end, or a comma (unless nothing is there yet) and the quote of the next name."""
-        allowed, done = self.next(place, count)
-        if done:
-            self.sketch.read(here, b"}", -1)
-        if count and self.style.blank:
-            self.sketch.blank(here)
-        if not (allowed := allowed & self.names.reach[0]):
-            return
-        if count:
-            here = self.sketch.read(here, self.style.comma)
-            if self.style.blank:
-                self.sketch.blank(here)
-        self.sketch.read(here, b'"', self.state(1, 0, allowed, place, min(count + 1, self.cap)))
-
-    def spell(self, here: int, node: int, allowed: int, place: int, count: int) -> None:
-        """Within a name of which some alternatives are left."""
-        for i in bits(self.names.marks[node] & allowed):
-            self.member(here, i, self.after(i, place), count)
-        for low, high, target in self.names.edges[node]:
-            if left := allowed & self.names.reach[target]:
-                if left & (left - 1):
-                    state = self.state(1, target, left, place, count)
-                else:  # one is left: where it leads is all that matters of the place
-                    i = left.bit_length() - 1
-                    state = self.state(4, target, i, self.after(i, place), count)
-                self.sketch.edges.append((here, low, high, state))
-
-    def rest(self, here: int, node: int, i: int, place: int, count: int) -> None:
-        """Within a name that can only be one; the place is the one after it."""
-        if self.names.marks[node]:
-            self.member(here, i, place, count)
-        for low, high, target in self.names.edges[node]:
-            if self.names.reach[target] >> i & 1:
-                self.sketch.edges.append((here, low, high, self.state(4, target, i, place, count)))
-
-    def member(self, here: int, i: int, place: int, count: int) -> None:
-        """After a name: the colon and the value."""
-        if self.style.blank:
-            self.sketch.blank(here)
-        here = self.sketch.read(here, self.style.colon)
-        if self.style.blank:
-            self.sketch.blank(here)
-        self.sketch.place(
-            here, self.values[i], self.state(3) if i in self.final else self.state(0, place, count)
-        )
-
-    def close(self, here: int) -> None:
-        """After the last member."""
-        self.sketch.read(here, b"}", -1)
-        if self.style.blank:
-            self.sketch.blank(here)
-
-
-def bits(number: int) -> list[int]:
-    """The places of the ones."""
-    return [i for i in range(number.bit_length()) if number >> i & 1]
-
-
-def write(record: Record, style: Style, value: Callable[[Need], Piece], any_order: bool) -> Piece:
-    """The texts of a record's objects. Raises ``TooManyStates``."""
-    if any_order and len(record.members) > MAX_ANY_ORDER:
-        raise TooManyStates(
-            f"any order of {len(record.members)} members needs too many states", limit=2**MAX_ANY_ORDER
-        )
-    return Writer(record, style, value, any_order).write()

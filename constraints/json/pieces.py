@@ -119,7 +119,7 @@ def quoted(body: Nfa) -> Piece:
     quotes = np.column_stack(
         [body.accept + 1, np.full((len(body.accept), 2), 34), np.full(len(body.accept), n + 1)]
     )
-    edges = np.concatenate([[[0, 34, 34, start + 1]], body.edges + [1, 0, 0, 1], quotes])
+    edges = np.concatenate([[[0, 34, 34, start + 1]], body.edges + np.array([1, 0, 0, 1]), quotes])
     return Piece(n + 2, edges, True, np.empty(0, np.int64))
 
 

@@ -65,7 +65,7 @@ def lengths(least: int, most: int | None) -> Nfa:
     rows = np.repeat(offset, len(edges))[:, None] * [1, 0, 0, 1] + np.tile(edges, (count, 1))
     size, last = count * (inner + 1) + 1, count * (inner + 1)
     if most is None:  # one more letter, again and again
-        loop = edges + [last, 0, 0, last]
+        loop = edges + np.array([last, 0, 0, last])
         loop[edges[:, 3] == inner + 1, 3] = last
         rows, size = np.concatenate([rows, loop]), size + inner
     accept = (inner + 1) * np.arange(least, count + 1)

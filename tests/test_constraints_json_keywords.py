@@ -1,0 +1,271 @@
+"""Every keyword of JSON Schema: cases by hand, and random schemas of all keywords against the ``jsonschema`` package."""
+
+# ruff: noqa: E501
+
+import json
+import random
+import time
+
+import jsonschema
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import tractile as tt
+from tractile.constraints import json_schema
+from tractile.constraints.json.numbers import multiples
+from tractile.constraints.json.patterns import translate
+
+D4, D7, D19, D20 = (
+    {"$schema": f"{host}://json-schema.org/{name}"}
+    for host, name in [
+        ("http", "draft-04/schema#"),
+        ("http", "draft-07/schema#"),
+        ("https", "draft/2019-09/schema"),
+        ("https", "draft/2020-12/schema"),
+    ]
+)
+
+# (schema, valid, invalid)
+CASES = [
+    ({"type": "integer"}, [1, 1.0, -7], [1.5, "1", None, True]),
+    ({**D4, "type": "integer"}, [1], [1.0]),
+    ({"not": {"type": ["integer", "string"]}}, [1.5, None, [], {}, True], [1, 2.0, "x"]),
+    ({"const": 1}, [1, 1.0], [True, "1", 1.5]),
+    ({"const": {"a": [1, False]}}, [{"a": [1.0, False]}], [{"a": [1, 0]}, {"a": [True, False]}, {}]),
+    ({"enum": [[], {"k": None}, "x", 0]}, [[], {"k": None}, "x", 0.0], [False, [0], {}, {"k": 0}, "y"]),
+    ({"not": {"enum": [[1], {"a": 2}, 3]}}, [[], [2], [1, 1], {}, {"a": 3}, {"a": 2, "b": 2}, 4], [[1], {"a": 2}, 3.0]),
+    ({"minimum": -1.5, "exclusiveMaximum": 2}, [-1.5, 0, 1.99, "x"], [-1.51, 2, 2.0]),
+    ({**D4, "maximum": 3, "exclusiveMaximum": True}, [2, 2.9], [3]),
+    ({"not": {"minimum": 3}}, [2, 2.9], [3, "x"]),
+    ({"multipleOf": 0.01}, [19.99, 3, -0.5], [0.001, 19.995]),
+    ({"type": "integer", "multipleOf": 7, "minimum": 20}, [21, 28, 700], [14, 22]),
+    ({"not": {"multipleOf": 3}, "type": "number"}, [1, 2.5], [0, -9, 6.0]),
+    ({"minLength": 2, "maxLength": 3.0}, ["ab", "🙂é\n", 5], ["a", "abcd", "🙂"]),
+    ({"not": {"maxLength": 1}}, ["ab"], ["a", 1]),
+    ({"pattern": "^[a-c]+$", "not": {"pattern": "b"}}, ["ac"], ["abc", "", "d", 3]),
+    ({"format": "date"}, ["2000-02-29", 3], ["1900-02-29", "2000-2-29", "x"]),
+    ({"format": "ipv4"}, ["127.0.0.1"], ["127.0.0.01", "1.2.3", "256.1.1.1"]),
+    ({"format": "ipv6"}, ["::", "1::8", "::ffff:1.2.3.4", "a:b:c:d:e:f:1:2"], ["1:2", ":::", "1::2::3", "::1%eth0"]),
+    ({"format": "date-time"}, ["2024-05-01T10:00:00Z", "2024-05-01t10:00:00.25+02:00"], ["2024-05-01", "2024-05-01T25:00:00Z"]),
+    ({"format": "uri"}, ["http://a.b/c?d#e", "urn:x:y"], ["a/b", "http://a b", "//x"]),
+    ({"format": "email"}, ["a.b@c.de"], ["a", "@b", "a@"]),
+    ({"format": "uuid"}, ["2EB8AA08-aa98-11ea-b4aa-73b441d16380"], ["2eb8aa08aa9811eab4aa73b441d16380"]),
+    ({"format": "made-up"}, ["anything"], []),
+    ({"prefixItems": [{"const": 1}], "items": {"type": "string"}}, [[], [1], [1, "x", "y"]], [[2], [1, 2]]),
+    ({**D7, "items": [{"const": 1}], "additionalItems": False}, [[], [1]], [[1, 1], [2]]),
+    ({"not": {"items": {"type": "string"}}}, [[1], ["x", 1]], [[], ["x"], "x"]),
+    ({"not": {"prefixItems": [True, {"type": "null"}]}}, [[1, 2], [None, 0, 1]], [[], [1], [1, None, 3]]),
+    ({"contains": {"type": "null"}, "maxContains": 2}, [[None], [1, None, None]], [[], [1], [None, None, None]]),
+    ({"contains": {"minimum": 5}, "minContains": 2, "maxItems": 3}, [[5, 6], [1, 7, 8]], [[5], [1, 2, 6], [5, 5, 5, 5]]),
+    ({"contains": {"const": 1}, "minContains": 0}, [[], [1]], []),
+    ({"not": {"contains": {"const": 1}}}, [[], [2, 3]], [[1], [2, 1], 1]),
+    ({"uniqueItems": True, "items": {"enum": ["a", "b", None]}}, [[], ["b", "a"], [None, "a", "b"]], [["a", "a"], ["a", "b", "a"]]),
+    ({"uniqueItems": True, "prefixItems": [{"type": "string"}, {"type": "null"}], "items": False}, [["x", None]], [["x", "x"]]),
+    ({"minItems": 1, "maxItems": 2}, [[1], [1, 2]], [[], [1, 2, 3]]),
+    ({"required": ["a"], "additionalProperties": False}, [3], [{}, {"a": 1}]),
+    ({"patternProperties": {"^x": {"type": "null"}}, "additionalProperties": {"type": "string"}}, [{"xa": None, "b": "s"}], [{"xa": 1}, {"b": None}]),
+    ({"properties": {"xa": {}}, "patternProperties": {"^x": {"type": "null"}}}, [{"xa": None}], [{"xa": 1}]),
+    ({"propertyNames": {"maxLength": 1}}, [{"a": 1}, {}], [{"ab": 1}, {"a": 1, "bc": 2}]),
+    ({"not": {"propertyNames": {"maxLength": 1}}}, [{"ab": 1}, {"a": 1, "bc": 2}], [{"a": 1}, {}]),
+    ({"not": {"additionalProperties": {"type": "string"}}}, [{"a": 1}, {"a": "x", "b": 2}], [{}, {"a": "x"}]),
+    ({"not": {"patternProperties": {"^a": {"type": "string"}}}}, [{"a": 1}, {"b": 1, "ab": 1}], [{"b": 1}, {"a": "x"}]),
+    ({"minProperties": 1, "maxProperties": 2}, [{"a": 1}, {"a": 1, "b": 2}], [{}, {"a": 1, "b": 2, "c": 3}]),
+    ({"properties": {k: {} for k in "abc"}, "additionalProperties": False, "minProperties": 2}, [{"a": 1, "c": 2}], [{"b": 1}, {}]),
+    ({"dependentRequired": {"a": ["b"]}}, [{}, {"b": 1}, {"a": 1, "b": 2}], [{"a": 1}, {"a": 1, "c": 2}]),
+    ({"dependentSchemas": {"a": {"maxProperties": 1}}}, [{"a": 1}, {"b": 1, "c": 2}], [{"a": 1, "b": 2}]),
+    ({**D7, "dependencies": {"a": ["b"], "c": {"required": ["d"]}}}, [{"a": 1, "b": 1}, {"c": 1, "d": 1}], [{"a": 1}, {"c": 1}]),
+    ({**D20, "dependencies": {"a": ["b"]}}, [{"a": 1}], []),
+    ({"oneOf": [{"multipleOf": 2}, {"multipleOf": 3}], "type": "integer"}, [2, 3, 8], [1, 6, 12]),
+    ({"not": {"oneOf": [{"required": ["a"]}, {"required": ["b"]}]}}, [{}, {"a": 1, "b": 2}, 3], [{"a": 1}, {"b": 1}]),
+    ({"if": {"type": "string"}, "then": {"minLength": 2}, "else": {"const": 0}}, ["ab", 0], ["a", 1, None]),
+    ({"then": False}, [1], []),
+    ({"allOf": [{"properties": {"a": {"minimum": 2}}}, {"properties": {"a": {"maximum": 3}}}]}, [{"a": 2}, {"a": "x"}], [{"a": 1}, {"a": 4}]),
+    ({"not": {"not": {"type": "null"}}}, [None], [0]),
+    ({"allOf": [{"properties": {"a": {}}}], "unevaluatedProperties": False}, [{}, {"a": 1}], [{"b": 1}]),
+    ({"anyOf": [{"properties": {"a": {"type": "null"}}, "required": ["a"]}, {"properties": {"b": {}}}], "unevaluatedProperties": False},
+     [{"a": None, "b": 1}, {"b": 1}, {"a": None}], [{"a": 1}, {"c": 1}]),
+    ({"prefixItems": [{}], "unevaluatedItems": {"type": "null"}}, [[1], [1, None]], [[1, 2]]),
+    ({**D7, "unevaluatedProperties": False}, [{"a": 1}], []),
+    ({"$defs": {"p": {"$anchor": "pos", "minimum": 1}}, "$ref": "#pos", "maximum": 3}, [1, 3], [0, 4]),
+    ({**D7, "definitions": {"p": {"minimum": 1}}, "$ref": "#/definitions/p", "maximum": 3}, [1, 4], [0]),
+    ({"$id": "http://x.y/root", "$defs": {"a": {"$id": "sub", "$defs": {"b": {"type": "null"}}, "items": {"$ref": "#/$defs/b"}}},
+      "$ref": "sub"}, [[None], 3], [[1]]),
+    ({"$dynamicAnchor": "n", "properties": {"x": {"$dynamicRef": "#n"}}, "required": ["k"]}, [{"x": {"k": 1}, "k": 1}], [{"x": {}, "k": 1}]),
+    ({"not": {"type": "array", "items": {"$ref": "#/$defs/t"}}, "$defs": {"t": {"type": "array", "items": {"$ref": "#/$defs/t"}}}},
+     [[1], [[2]], 3], [[], [[]], [[[[[]]]]]]),
+]  # fmt: skip
+
+
+def accepts(constraint: tt.Constraint, value: object) -> bool:
+    return constraint.accepts(json.dumps(value, ensure_ascii=False))
+
+
+@pytest.mark.parametrize(("schema", "valid", "invalid"), CASES, ids=lambda x: json.dumps(x)[:40])
+def test_cases(schema, valid, invalid):
+    constraint = json_schema(schema)
+    assert [v for v in valid if not accepts(constraint, v)] == []
+    assert [v for v in invalid if accepts(constraint, v)] == []
+
+
+NAMES = ["a", "b", "ab", "c"]
+SCALARS = [None, True, False, 0, 1, 2, 3.5, -1, 6.0, "", "a", "ab", "bb", "2024-02-29", "é"]
+
+
+def random_value(rng: random.Random, depth: int = 2):
+    kind = rng.random()
+    if depth == 0 or kind < 0.4:
+        return rng.choice(SCALARS)
+    if kind < 0.6:
+        return [random_value(rng, depth - 1) for _ in range(rng.randint(0, 3))]
+    return {n: random_value(rng, depth - 1) for n in rng.sample(NAMES, rng.randint(0, 3))}
+
+
+def random_schema(rng: random.Random, depth: int = 2):
+    if rng.random() < 0.08:
+        return rng.random() < 0.7
+
+    def sub():
+        return random_schema(rng, depth - 1)
+
+    leaf = {
+        "type": lambda: rng.choice(["null", "boolean", "integer", "number", "string", "array", "object", ["string", "array"]]),
+        "enum": lambda: [random_value(rng) for _ in range(rng.randint(1, 4))],
+        "const": lambda: random_value(rng),
+        "minimum": lambda: rng.choice([-1, 0, 2, 0.5]),
+        "exclusiveMaximum": lambda: rng.choice([1, 3, 3.5]),
+        "multipleOf": lambda: rng.choice([2, 3, 0.5]),
+        "minLength": lambda: rng.randint(0, 2),
+        "maxLength": lambda: rng.randint(0, 3),
+        "pattern": lambda: rng.choice(["^a", "b$", "^[ab]*$", "."]),
+        "format": lambda: rng.choice(["date", "ipv4", "email"]),
+        "required": lambda: rng.sample(NAMES, rng.randint(1, 2)),
+        "minItems": lambda: rng.randint(0, 2),
+        "maxItems": lambda: rng.randint(0, 3),
+        "minProperties": lambda: rng.randint(0, 1),
+        "maxProperties": lambda: rng.randint(0, 3),
+        "dependentRequired": lambda: {rng.choice(NAMES): [rng.choice(NAMES)]},
+    }  # fmt: skip
+    inner = {
+        "properties": lambda: {n: sub() for n in rng.sample(NAMES, rng.randint(1, 2))},
+        "patternProperties": lambda: {rng.choice(["^a", "b"]): sub()},
+        "additionalProperties": sub,
+        "propertyNames": lambda: rng.choice([{"maxLength": 1}, {"pattern": "^a"}, {"enum": ["a", "c"]}]),
+        "items": sub,
+        "prefixItems": lambda: [sub() for _ in range(rng.randint(1, 2))],
+        "contains": sub,
+        "allOf": lambda: [sub(), sub()],
+        "anyOf": lambda: [sub(), sub()],
+        "oneOf": lambda: [sub(), sub()],
+        "not": sub,
+        "if": sub,
+        "then": sub,
+        "else": sub,
+        "dependentSchemas": lambda: {rng.choice(NAMES): sub()},
+        "unevaluatedProperties": lambda: rng.choice([False, {"type": "integer"}]),
+    }
+    makers = leaf if depth == 0 else leaf | inner
+    return {key: makers[key]() for key in rng.sample(sorted(makers), rng.randint(1, 3))}
+
+
+def nesting(value) -> int:
+    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else None
+    return 0 if inner is None else 1 + max(map(nesting, inner), default=0)
+
+
+@settings(max_examples=50)
+@given(st.integers(0, 2**32))
+def test_random_schemas_of_all_keywords(seed):
+    """In any order of members, what is accepted is exactly what is valid (undeclared members that must exist aside)."""
+    rng = random.Random(seed)
+    schema = random_schema(rng)
+    validator = jsonschema.Draft202012Validator(
+        schema, format_checker=jsonschema.Draft202012Validator.FORMAT_CHECKER
+    )
+    try:
+        constraint = json_schema(
+            {**D20, **schema} if isinstance(schema, dict) else schema, order="any", max_depth=3
+        )
+    except (tt.UnsupportedConstraint, tt.TooManyStates):
+        return
+    exact = (
+        "not" not in json.dumps(schema)
+        and "oneOf" not in json.dumps(schema)
+        and '"if"' not in json.dumps(schema)
+    )
+    email = '"email"' in json.dumps(schema)
+    for _ in range(25):
+        value = random_value(rng)
+        valid, accepted = validator.is_valid(value), accepts(constraint, value)
+        assert valid or not accepted, (schema, value)
+        if exact and not email and nesting(value) <= 3:
+            assert accepted or not valid, (schema, value)
+    if not constraint.is_empty():
+        assert validator.is_valid(json.loads(constraint.shortest())), schema
+
+
+@given(st.sampled_from(["0.01", "2.5", "3", "40", "0.125"]), st.integers(-3000, 3000), st.integers(0, 3))
+def test_multiples(step, digits, shift):
+    from decimal import Decimal
+
+    value = Decimal(digits).scaleb(-shift)
+    assert multiples(Decimal(step)).accepts(f"{value:f}".encode()) == (value % Decimal(step) == 0)
+
+
+def test_orders():
+    schema = {
+        "properties": {"a": {}, "b": {}, "c": {}},
+        "required": ["c", "a"],
+        "additionalProperties": False,
+    }
+    texts = [
+        '{"a": 1, "b": 1, "c": 1}',
+        '{"c": 1, "a": 1, "b": 1}',
+        '{"b": 1, "a": 1, "c": 1}',
+        '{"c": 1, "a": 1}',
+    ]
+    assert [json_schema(schema).accepts(t) for t in texts] == [True, True, False, True]
+    assert all(json_schema(schema, order="any").accepts(t) for t in texts)
+    many = {"properties": {f"k{i}": {} for i in range(30)}}
+    with pytest.raises(tt.TooManyStates):
+        json_schema(many, order="any")
+
+
+def test_options():
+    assert json_schema({"format": "date"}, formats="annotate").accepts('"x"')
+    assert json_schema({"foo": 1}).accepts("1")
+    for schema, path in (({"foo": 1}, "/foo"), ({"format": "foo"}, "/format")):
+        with pytest.raises(tt.UnsupportedConstraint) as error:
+            json_schema(schema, strict=True)
+        assert error.value.path == path
+    assert not json_schema({"maxLength": 50}, max_length=3).accepts('"abcd"')
+    assert json_schema({"minLength": 5, "maxLength": 50}, max_length=3).accepts('"abcde"')
+
+
+def test_patterns_as_both_readings():
+    """``\\d`` is ASCII where it must match and Unicode where it must not; ``$`` likewise is before a last newline."""
+    digit, other = (
+        json_schema({"pattern": r"^\d$"}),
+        json_schema({"type": "string", "not": {"pattern": r"^\d$"}}),
+    )
+    assert [digit.accepts(f'"{c}"') for c in ("3", "٣", "x")] == [True, False, False]
+    assert [other.accepts(f'"{c}"') for c in ("3", "٣", "x", r"3\n")] == [False, False, True, False]
+    assert translate(r"[\w-.]", over=False).endswith(r"\-.]")
+    assert json_schema({"pattern": r"^\/\u{1F642}[^]$"}).accepts('"/🙂x"')
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"maxItems": 10**6, "items": {"maxLength": 10**6}, "minItems": 10**5},
+        {"minLength": 10**9},
+        {"multipleOf": 0.123456789},
+        {"allOf": [{"oneOf": [{"required": [f"{i}{j}"]} for j in range(12)]} for i in range(12)]},
+        {"pattern": "(a{1,1000}){1,1000}"},
+    ],
+)
+def test_what_is_too_large_is_refused_soon(schema):
+    begin = time.process_time()
+    with pytest.raises(tt.TooManyStates):
+        json_schema(schema)
+    assert time.process_time() - begin < 10
