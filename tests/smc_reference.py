@@ -184,3 +184,64 @@ def z_scores(values, truth):
     values = torch.as_tensor(values, dtype=torch.float64)
     error = values.std(dim=0) / len(values) ** 0.5
     return (values.mean(dim=0) - torch.as_tensor(truth, dtype=torch.float64)) / error
+
+
+# One bench for samplers: two tiny language models with a constraint each, and functions whose expectations are known.
+
+V, N, EOS = 3, 4, 2
+# At least one 1 in the text, then end of sequence, then padding: what `compile` makes of a constraint.
+ENDED = Fsa([(0, 0, 0), (0, 1, 1), (1, [0, 1], 1), (1, EOS, 2), (2, EOS, 2)], 0, [2], V, EOS)
+# Exactly N tokens, an even number of 1s and the last is 0; nondeterministic and ambiguous on purpose.
+EXACT = Fsa(
+    [(0, 0, 0), (0, 1, 1), (1, 1, 0), (1, 0, 1), (0, 0, 3), (0, 2, 4), (4, 0, 3), (4, 2, 4), (0, 2, 0)],
+    0,
+    [3],
+    V,
+)
+RUNS = 80
+LIMIT = 4.42  # two-sided error probability 1e-5 for each z-score of RUNS independent runs
+# The HMM is a poor model of the language model: weights must do the work.
+HMM = tt.HMM.random(3, V, seed=7, dtype=torch.float64)
+
+
+class Letters:
+    """Token 0 ends a clause, 1 a line."""
+
+    token_bytes = (b"a, ", b"b\n", b"c")
+
+
+CASES = {
+    "ended": (tt.TableLM(random_table(V, 2, seed=3), EOS, Letters()), ENDED),
+    "exact": (tt.TableLM(random_table(V, 2, seed=5), None, Letters()), EXACT),
+}
+
+
+def moments(target):
+    """Z and Z·E[f] for three functions of the padded sequence, by enumeration."""
+    return [sum(p * g(x) for x, p in target.items()) for g in FUNCTIONS]
+
+
+FUNCTIONS = [
+    lambda x: 1.0,
+    lambda x: float(x[0] == 1),
+    lambda x: float(sum(x)),
+    lambda x: float(x.count(0)),
+]
+
+
+def estimates(post):
+    """Ẑ and Ẑ·f: mean over particles of weight × f."""
+    rows = []
+    for particle in post.particles:
+        x = padded(particle.token_ids, N, EOS)
+        weight = math.exp(particle.log_weight)
+        rows.append([weight * g(x) if weight else 0.0 for g in FUNCTIONS])
+    return torch.tensor(rows, dtype=torch.float64).mean(dim=0)
+
+
+def against_enumeration(run, target, runs=RUNS):
+    """z-scores of the mean over seeds of Ẑ and Ẑ·f for a target {padded sequence: weight}."""
+    found, truth = torch.stack([estimates(run(seed)) for seed in range(runs)]), moments(target)
+    fixed = found.std(dim=0) <= 1e-12 * found.abs().amax(dim=0)  # no noise: right or wrong
+    right = (found[0] - torch.tensor(truth, dtype=torch.float64)).abs() <= 1e-9
+    return torch.where(fixed, torch.where(right, 0.0, torch.inf), z_scores(found, truth))

@@ -8,6 +8,7 @@ from smc_reference import Fsa, ReferenceNextToken, as_automaton, random_table
 
 import tractile as tt
 from tractile.inference.smc import (
+    Extended,
     GCDProposal,
     LCDProposal,
     LMProposal,
@@ -167,7 +168,8 @@ def test_lookahead_potential_is_the_lookahead_of_the_token():
     query, reference = queries(LookaheadProposal())
     step = step_after(query, (0, 1), rows=V)
     step_after(reference, (0, 1))
-    value = LookaheadPotential().log_value(step, torch.arange(V))
+    nowhere = torch.zeros(V, dtype=torch.bool)
+    value = LookaheadPotential().log_value(Extended(step, torch.arange(V), nowhere, ~nowhere))
     torch.testing.assert_close(value, reference.lookahead()[0], rtol=1e-9, atol=1e-12)
 
 

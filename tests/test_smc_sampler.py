@@ -4,7 +4,25 @@ import math
 
 import pytest
 import torch
-from smc_reference import Fsa, as_automaton, enumerate_target, padded, random_table, z_scores
+from smc_reference import (
+    CASES,
+    ENDED,
+    EOS,
+    HMM,
+    LIMIT,
+    RUNS,
+    Fsa,
+    N,
+    V,
+    against_enumeration,
+    as_automaton,
+    enumerate_target,
+    estimates,
+    moments,
+    padded,
+    random_table,
+    z_scores,
+)
 
 import tractile as tt
 from tractile.inference.smc import (
@@ -16,57 +34,15 @@ from tractile.inference.smc import (
 )
 from tractile.inference.smc.proposals import Knowledge, Tabular
 
-V, N, EOS = 3, 4, 2
-# At least one 1 in the text, then end of sequence, then padding: what `compile` makes of a constraint.
-ENDED = Fsa([(0, 0, 0), (0, 1, 1), (1, [0, 1], 1), (1, EOS, 2), (2, EOS, 2)], 0, [2], V, EOS)
-# Exactly N tokens, an even number of 1s and the last is 0; nondeterministic and ambiguous on purpose.
-EXACT = Fsa(
-    [(0, 0, 0), (0, 1, 1), (1, 1, 0), (1, 0, 1), (0, 0, 3), (0, 2, 4), (4, 0, 3), (4, 2, 4), (0, 2, 0)],
-    0,
-    [3],
-    V,
-)
-RUNS = 80
-LIMIT = 4.42  # two-sided error probability 1e-5 for each z-score of RUNS independent runs
-# The HMM is a poor model of the language model: weights must do the work.
-HMM = tt.HMM.random(3, V, seed=7, dtype=torch.float64)
-CASES = {
-    "ended": (tt.TableLM(random_table(V, 2, seed=3), EOS), ENDED),
-    "exact": (tt.TableLM(random_table(V, 2, seed=5)), EXACT),
-}
-
-
-def moments(target):
-    """Z and Z·E[f] for three functions of the padded sequence, by enumeration."""
-    return [sum(p * g(x) for x, p in target.items()) for g in FUNCTIONS]
-
-
-FUNCTIONS = [
-    lambda x: 1.0,
-    lambda x: float(x[0] == 1),
-    lambda x: float(sum(x)),
-    lambda x: float(x.count(0)),
-]
-
-
-def estimates(post):
-    """Ẑ and Ẑ·f: mean over particles of weight × f."""
-    rows = []
-    for particle in post.particles:
-        x = padded(particle.token_ids, N, EOS)
-        weight = math.exp(particle.log_weight)
-        rows.append([weight * g(x) if weight else 0.0 for g in FUNCTIONS])
-    return torch.tensor(rows, dtype=torch.float64).mean(dim=0)
-
 
 def many_runs(case, particles=8, **settings):
     lm, fsa = CASES[case]
     fa = as_automaton(fsa)
-    found = [
-        estimates(tt.smc(lm, [], fa, hmm=HMM, particles=particles, max_new_tokens=N, seed=seed, **settings))
-        for seed in range(RUNS)
-    ]
-    return z_scores(torch.stack(found), moments(enumerate_target(lm, fsa, N)))
+
+    def run(seed):
+        return tt.smc(lm, [], fa, hmm=HMM, particles=particles, max_new_tokens=N, seed=seed, **settings)
+
+    return against_enumeration(run, enumerate_target(lm, fsa, N))
 
 
 class Arbitrary(Potential):
@@ -74,12 +50,14 @@ class Arbitrary(Potential):
 
     needs = Knowledge.LOCAL
 
-    def log_value(self, step, tokens):
-        t = step.prefixes.shape[1]
-        return torch.sin(7.0 * tokens + 3.0 * t).double()
+    def log_value(self, rows):
+        t = rows.step.prefixes.shape[1]
+        return torch.sin(7.0 * rows.tokens + 3.0 * t).double().masked_fill(rows.ended, 0.0)
 
 
-@pytest.mark.parametrize("scheme", ["multinomial", "stratified", "systematic", "residual"])
+@pytest.mark.parametrize(
+    "scheme", ["multinomial", "stratified", "systematic", "residual", "ssp", "without-replacement"]
+)
 @pytest.mark.parametrize("case", CASES)
 def test_unbiased_under_forced_resampling_with_each_scheme(case, scheme):
     z = many_runs(case, proposal="gcd", potential=Arbitrary(), resampling=scheme, ess_threshold=1.1)
@@ -127,8 +105,8 @@ def test_a_planted_bias_is_caught(ess_threshold):
     assert float(z.abs().max()) > 3 * LIMIT
 
 
-def heaviest_only(weights, generator):
-    return torch.full((len(weights),), int(weights.argmax()))
+def heaviest_only(weights, generator, count):
+    return torch.full((count,), int(weights.argmax()))
 
 
 def test_a_biased_resampling_is_caught():

@@ -1,26 +1,50 @@
 """Sequential Monte Carlo: language models, proposals, potentials, resampling, the loop, and the posterior."""
 
-from .lm import CircuitLM, ContextTooLong, LanguageModel, TableLM, TransformersLM
+from ...errors import ContextTooLong, NoParticleSurvived, PotentialError
+from .boundaries import (
+    Boundary,
+    at_end,
+    every_clause,
+    every_json_value,
+    every_line,
+    every_statement,
+    every_token,
+)
+from .functions import FunctionPotential
+from .lm import CircuitLM, LanguageModel, TableLM, TransformersLM
 from .logits_processor import ConstraintLogitsProcessor
-from .posterior import NoParticleSurvived, Particle, Posterior
-from .potentials import LookaheadPotential, Potential, PrefixPotential
+from .posterior import Particle, Posterior
+from .potentials import ConstraintPotential, LMPotential, LookaheadPotential, Potential, PrefixPotential
+from .presets import PRESETS, Preset
 from .proposals import (
+    EitherProposal,
     GCDProposal,
     LCDProposal,
     LMProposal,
     LookaheadProposal,
     MixtureProposal,
     Proposal,
-    Step,
+    Uncorrected,
 )
 from .rejection import Rejection, rejection_sampling
-from .resampling import effective_sample_size, multinomial, residual, stratified, systematic
+from .resampling import (
+    effective_sample_size,
+    multinomial,
+    residual,
+    ssp,
+    stratified,
+    systematic,
+    without_replacement,
+)
 from .sampler import importance_sampling, smc
+from .step import Extended, Knowledge, Step
 
 __all__ = [
     "smc",
     "importance_sampling",
     "rejection_sampling",
+    "PRESETS",
+    "Preset",
     "Posterior",
     "Particle",
     "Rejection",
@@ -32,18 +56,35 @@ __all__ = [
     "ContextTooLong",
     "ConstraintLogitsProcessor",
     "Proposal",
+    "Knowledge",
     "Step",
     "LMProposal",
     "LCDProposal",
     "GCDProposal",
     "LookaheadProposal",
     "MixtureProposal",
+    "EitherProposal",
+    "Uncorrected",
     "Potential",
+    "PotentialError",
+    "Extended",
     "PrefixPotential",
     "LookaheadPotential",
+    "LMPotential",
+    "ConstraintPotential",
+    "FunctionPotential",
+    "Boundary",
+    "every_token",
+    "every_line",
+    "every_clause",
+    "every_statement",
+    "every_json_value",
+    "at_end",
     "multinomial",
     "stratified",
     "systematic",
     "residual",
+    "ssp",
+    "without_replacement",
     "effective_sample_size",
 ]

@@ -16,13 +16,9 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from ...circuits.hmm import HMM
-from ...errors import EvidenceError, ShapeError, TractileError, VocabularyMismatch
+from ...errors import ContextTooLong, EvidenceError, ShapeError, VocabularyMismatch
 
 Prompt = str | Sequence[int]
-
-
-class ContextTooLong(TractileError, ValueError):
-    """A sequence grew past the positions that the language model has."""
 
 
 class LanguageModel(Protocol):

@@ -23,7 +23,7 @@ from ...circuits.hmm import HMM
 from ...errors import EvidenceError, VocabularyMismatch
 from ..guided import ProductQuery, pgcd
 from ..masks import MaskQuery, gcd
-from .proposals import Step
+from .step import Step
 
 
 @final

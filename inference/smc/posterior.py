@@ -16,7 +16,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from ...errors import TractileError
+from ...errors import NoParticleSurvived
 from .proposals import draw_tokens
 from .resampling import effective_sample_size
 
@@ -24,10 +24,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 K = TypeVar("K", bound=Hashable)
-
-
-class NoParticleSurvived(TractileError, RuntimeError):
-    """Every particle has weight zero: the run says nothing about p_lm(x | constraint)."""
 
 
 @dataclass(frozen=True)

@@ -1,42 +1,95 @@
-"""Potentials: the targets between the first token and the last,
+"""Potentials: the targets between the first token and the last, and the factors of the final one,
 
     target_t(x_≤t) = p_lm(x_≤t) · Ψ(x_≤t),        weight_t / weight_{t-1} = p_lm(x_t) / q(x_t) · Ψ(x_≤t) / Ψ(x_<t),
 
-with Ψ(empty) = 1. They decide which unfinished particles survive resampling. Once a sequence is complete Ψ is 1 if it
-satisfies the constraint and 0 if not, so the ratios telescope and the final target is p_lm(x) · 1[x ∈ C], whatever the
-values in between. The proposal has already accounted for the support, so prefixes here are never outside it.
+with Ψ(empty) = 1. Before the end they decide which particles survive resampling. At the end the ratios have telescoped:
+the target is p_lm(x) · 1[x ∈ C] · Ψ(x) whatever the values in between, as long as none was zero. A *twist*
+(:class:`PrefixPotential`, :class:`LookaheadPotential`) has Ψ = 1 at the end: it only steers. An *expert* has its say
+there. ``a * b`` is their product; ``a.at(boundary)`` looks only there, and keeps its value in between.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import ClassVar, final
+from typing import final
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from .proposals import Knowledge, Step
+from ...circuits.automaton import Automaton
+from ...errors import EvidenceError, PotentialError, VocabularyMismatch
+from ..masks import MaskQuery, gcd, lcd
+from ..query import support
+from .boundaries import Boundary, at_end
+from .lm import LanguageModel, Prompt
+from .step import Extended, Knowledge
 
 
 class Potential(ABC):
-    """What an unfinished prefix promises."""
+    """What a prefix promises, or a sequence is worth.
 
-    needs: ClassVar[Knowledge]
+    A potential may follow the particles: ``start`` begins one state, the empty prefix; ``advance`` makes state i a copy
+    of the former ``indices[i]`` with one token more. Rows say which state is theirs (``step.rows``).
+    """
+
+    needs: Knowledge = Knowledge.LOCAL
+    steers: bool = True  # whether it is meant to guide unfinished particles: φ_pgcd is not added then
+
+    def start(self, lm: LanguageModel, prompt: Prompt, budget: int) -> None:
+        """Forget everything; ``lm`` is the sampler's own language model, ``budget`` the tokens to come."""
+        return
+
+    def advance(self, indices: Int[Tensor, " states"], tokens: Int[Tensor, " states"]) -> None:
+        """Follow the particles; called before the language model moves."""
+        return
 
     @abstractmethod
-    def log_value(self, step: Step, tokens: Int[Tensor, " rows"]) -> Float[Tensor, " rows"]:
-        """log Ψ(prefix, token) of each row (float64), finite wherever the constraint can still be satisfied."""
+    def log_value(self, rows: Extended) -> Float[Tensor, " rows"]:
+        """log Ψ of each row (float64, CPU); -inf kills the particle. Only rows that are ``alive`` are looked at."""
+
+    def __mul__(self, other: Potential) -> Potential:
+        return Product(self, other)
+
+    def at(self, boundary: Boundary) -> Potential:
+        """This potential, looked at when a text boundary has been reached and at the end; held in between."""
+        return Held(self, boundary)
+
+
+@final
+class Product(Potential):
+    """The product of potentials, asked from left to right: a particle that one kills is not shown to the next."""
+
+    def __init__(self, *factors: Potential) -> None:
+        self.factors: list[Potential] = []
+        for factor in factors:
+            self.factors.extend(factor.factors if isinstance(factor, Product) else [factor])
+        self.needs = max(factor.needs for factor in self.factors)
+        self.steers = any(factor.steers for factor in self.factors)
+
+    def start(self, lm: LanguageModel, prompt: Prompt, budget: int) -> None:
+        for factor in self.factors:
+            factor.start(lm, prompt, budget)
+
+    def advance(self, indices: Int[Tensor, " states"], tokens: Int[Tensor, " states"]) -> None:
+        for factor in self.factors:
+            factor.advance(indices, tokens)
+
+    def log_value(self, rows: Extended) -> Float[Tensor, " rows"]:
+        total = torch.zeros(len(rows.tokens), dtype=torch.float64)
+        for factor in self.factors:
+            alive = rows.alive & ~total.isneginf()
+            value = factor.log_value(Extended(rows.step, rows.tokens, rows.ended, alive))
+            total = total + value.masked_fill(~alive, 0.0)
+        return total
 
 
 @final
 class PrefixPotential(Potential):
     """φ(x_≤t) = p_lm(x_≤t) · 1[the constraint can still be satisfied]: nothing is said of how probable that is."""
 
-    needs = Knowledge.LOCAL
-
-    def log_value(self, step: Step, tokens: Int[Tensor, " rows"]) -> Float[Tensor, " rows"]:
-        return torch.zeros(len(tokens), dtype=torch.float64, device=tokens.device)
+    def log_value(self, rows: Extended) -> Float[Tensor, " rows"]:
+        return torch.zeros(len(rows.tokens), dtype=torch.float64)
 
 
 @final
@@ -45,5 +98,132 @@ class LookaheadPotential(Potential):
 
     needs = Knowledge.HMM
 
-    def log_value(self, step: Step, tokens: Int[Tensor, " rows"]) -> Float[Tensor, " rows"]:
-        return step.lookahead.gather(1, tokens[:, None])[:, 0].double()
+    def log_value(self, rows: Extended) -> Float[Tensor, " rows"]:
+        return _chosen(rows.step.lookahead, rows.tokens).masked_fill(rows.ended, 0.0)
+
+
+@final
+class LMPotential(Potential):
+    """Ψ(x) = p(x)^power under another language model, or under the sampler's own where ``lm`` is None.
+
+    p_lm^{1/T} is power = 1/T − 1 (a temperature for whole sequences), an ensemble has a positive power, a contrast a
+    negative one. ``prompt`` is the other model's, by default the sampler's. Vocabularies must agree
+    (:class:`VocabularyMismatch`). A negative power where the other model gives zero raises :class:`PotentialError`.
+    """
+
+    steers = False
+
+    def __init__(
+        self, power: float, lm: LanguageModel | None = None, *, prompt: Prompt | None = None
+    ) -> None:
+        if lm is None and prompt is not None:
+            raise EvidenceError("LMPotential: another prompt needs its own language model, give lm=…")
+        self.power, self._lm, self._prompt = power, lm, prompt
+
+    def start(self, lm: LanguageModel, prompt: Prompt, budget: int) -> None:
+        self._own = self._lm is None
+        self._source = lm if self._lm is None else self._lm
+        if not self._own:
+            if self._source is lm:
+                raise EvidenceError(
+                    "LMPotential: the sampler's own language model cannot be followed twice; "
+                    "leave lm out, or make another object for the same model"
+                )
+            if self._source.vocab_size != lm.vocab_size:
+                raise VocabularyMismatch(
+                    f"LMPotential: the other model has {self._source.vocab_size} tokens, the sampler's {lm.vocab_size}"
+                )
+            self._source.start([prompt if self._prompt is None else self._prompt])
+        self._total = torch.zeros(1, dtype=torch.float64)
+
+    def log_value(self, rows: Extended) -> Float[Tensor, " rows"]:
+        log_p = self._log_p(rows.step.rows, rows.tokens)
+        value = self._total[rows.step.rows] + self.power * log_p if self.power else torch.zeros_like(log_p)
+        over = (value.isposinf() & rows.alive).nonzero()[:, 0]
+        if len(over):
+            row = int(over[0])
+            raise PotentialError(
+                "LMPotential", "is infinite: its model gives zero probability", rows.text(row)
+            )
+        return value
+
+    def advance(self, indices: Int[Tensor, " states"], tokens: Int[Tensor, " states"]) -> None:
+        self._total = self._total[indices] + self.power * self._log_p(indices, tokens)
+        if not self._own:
+            self._source.select(indices)
+            self._source.advance(tokens)
+
+    def _log_p(self, states: Int[Tensor, " rows"], tokens: Int[Tensor, " rows"]) -> Float[Tensor, " rows"]:
+        table = self._source.log_probs()
+        return table[states.to(table.device), tokens.to(table.device)].cpu().double()
+
+
+@final
+class ConstraintPotential(Potential):
+    """Ψ(x) = 1[x can still satisfy ``fa``]: at any length, or if ``budgeted`` within the tokens left.
+
+    For a second constraint whose product with the first would have too many states.
+    """
+
+    steers = False
+
+    def __init__(self, fa: Automaton, *, budgeted: bool = False) -> None:
+        self.fa, self.budgeted = fa, budgeted
+        self._query: MaskQuery | None = None
+
+    def start(self, lm: LanguageModel, prompt: Prompt, budget: int) -> None:
+        if self.fa.vocab_size != lm.vocab_size:
+            raise VocabularyMismatch(
+                f"ConstraintPotential: the automaton has {self.fa.vocab_size} tokens, the language model {lm.vocab_size}"
+            )
+        if self._query is None or self._query.horizon not in (None, budget):
+            self._query = gcd(self.fa, budget) if self.budgeted else lcd(self.fa)
+        self._query.start(1)
+
+    def log_value(self, rows: Extended) -> Float[Tensor, " rows"]:
+        assert self._query is not None
+        allowed = self._query.mask()[rows.step.rows, rows.tokens]
+        if bool(rows.ended.any()):
+            whole = torch.cat([rows.step.prefixes, rows.tokens[:, None]], dim=1)[rows.ended]
+            allowed[rows.ended] = support(self.fa, whole)
+        return torch.zeros(len(allowed), dtype=torch.float64).masked_fill(~allowed, -torch.inf)
+
+    def advance(self, indices: Int[Tensor, " states"], tokens: Int[Tensor, " states"]) -> None:
+        assert self._query is not None
+        self._query.select(indices)
+        self._query.advance(tokens)
+
+
+@final
+class Held(Potential):
+    """A potential looked at only where ``boundary`` has moved on, and at the end."""
+
+    def __init__(self, potential: Potential, boundary: Boundary) -> None:
+        self.potential, self.boundary = potential, boundary
+        self.needs, self.steers = potential.needs, potential.steers
+
+    def start(self, lm: LanguageModel, prompt: Prompt, budget: int) -> None:
+        self.potential.start(lm, prompt, budget)
+        self._held, self._latest = [0.0], dict[tuple[int, int], float]()
+
+    def log_value(self, rows: Extended) -> Float[Tensor, " rows"]:
+        states, step = rows.step.rows.tolist(), rows.step
+        here = rows.alive & rows.ended
+        if self.boundary is not at_end:
+            for i in (rows.alive & ~rows.ended).nonzero()[:, 0].tolist():
+                before = self.boundary(step.decode(tuple(step.prefixes[i].tolist())))
+                here[i] = self.boundary(rows.text(i)) > before
+        held = torch.tensor([self._held[state] for state in states], dtype=torch.float64)
+        asked = self.potential.log_value(Extended(step, rows.tokens, rows.ended, here))
+        value = torch.where(here, asked, held)
+        self._latest = dict(zip(zip(states, rows.tokens.tolist(), strict=True), value.tolist(), strict=True))
+        return value
+
+    def advance(self, indices: Int[Tensor, " states"], tokens: Int[Tensor, " states"]) -> None:
+        pairs = zip(indices.tolist(), tokens.tolist(), strict=True)
+        self._held = [self._latest[pair] for pair in pairs]
+        self.potential.advance(indices, tokens)
+
+
+def _chosen(table: Float[Tensor, "rows vocab"], tokens: Int[Tensor, " rows"]) -> Float[Tensor, " rows"]:
+    return table.gather(1, tokens.to(table.device)[:, None])[:, 0].cpu().double()

@@ -16,71 +16,21 @@ Rows are unfinished particles; all (rows, vocab) tensors are batch first.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from enum import IntEnum
-from functools import cached_property
-from typing import ClassVar, cast, final
+from collections.abc import Sequence
+from typing import final
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float, Int
 from torch import Generator, Tensor
 
 from ...errors import EvidenceError
-from ..guided import ProductQuery
-from ..next_token import NextToken
-
-
-class Knowledge(IntEnum):
-    """What a proposal or potential must know of the constraint; the higher of the two is what both are told."""
-
-    LOCAL = 0  # which tokens keep the constraint satisfiable with any number of tokens
-    BUDGET = 1  # … within the tokens that are left
-    HMM = 2  # … and how probably, by an HMM
-
-
-class Step:
-    """Rows about to be extended by one token: what language model and constraint say of every token.
-
-    ``prefixes`` holds the tokens so far, shape (rows, t). Queries are made when first asked for, and once; ``lookahead``
-    and ``conditional`` are for those who declared that they need an HMM.
-    """
-
-    def __init__(
-        self, log_probs: Float[Tensor, "rows vocab"], query: NextToken, prefixes: Int[Tensor, "rows t"]
-    ) -> None:
-        self.log_probs, self.prefixes, self._query = log_probs, prefixes, query
-
-    @cached_property
-    def mask(self) -> Bool[Tensor, "rows vocab"]:
-        """The tokens that the constraint allows."""
-        return self._query.mask().to(self.log_probs.device)
-
-    @cached_property
-    def lookahead(self) -> Float[Tensor, "rows vocab"]:
-        """log p_hmm(C | x_<t, x): -inf exactly where ``mask`` is False."""
-        return self._supported(cast(ProductQuery, self._query).lookahead())
-
-    @cached_property
-    def conditional(self) -> Float[Tensor, "rows vocab"]:
-        """log p_hmm(x | x_<t, C)."""
-        return self._supported(self._query.scores())
-
-    def _supported(self, belief: Tensor) -> Tensor:
-        """Checks that the HMM rules out nothing that is possible: the samples would be biased without a sign of it."""
-        belief = belief.to(self.log_probs.device)
-        lost = self.mask & belief.isneginf() & ~self.log_probs.isneginf()
-        if bool(lost.any()):
-            token = int(lost.any(dim=0).nonzero()[0])
-            raise EvidenceError(
-                f"the HMM gives probability zero to token {token}, which language model and constraint allow; "
-                "smooth the HMM's parameters so that every token keeps some probability"
-            )
-        return belief.masked_fill(~self.mask, -torch.inf)
+from .step import Knowledge, Step
 
 
 class Proposal(ABC):
     """A way to draw the next token of every row."""
 
-    needs: ClassVar[Knowledge]
+    needs: Knowledge
 
     @abstractmethod
     def draw(self, step: Step, generator: Generator) -> tuple[Int[Tensor, " rows"], Float[Tensor, " rows"]]:
@@ -111,49 +61,59 @@ class Tabular(Proposal):
         return (p.double() - log_q.double()).masked_fill(~allowed | p.isneginf(), -torch.inf)
 
 
+class Local(Tabular):
+    """The language model at a temperature, and the tokens that may follow; the weights undo the temperature."""
+
+    def __init__(self, temperature: float = 1.0) -> None:
+        if not temperature > 0:
+            raise EvidenceError(
+                f"{type(self).__name__}: the temperature must be positive, it is {temperature}"
+            )
+        self.temperature = temperature
+
+    def belief(self, step: Step) -> Float[Tensor, "rows vocab"]:
+        return (step.log_probs / self.temperature).masked_fill(~step.mask, -torch.inf)
+
+
 @final
-class LMProposal(Tabular):
+class LMProposal(Local):
     """The language model itself; a token that leaves no way to satisfy the constraint kills its particle."""
 
     needs = Knowledge.BUDGET
 
     def belief(self, step: Step) -> Float[Tensor, "rows vocab"]:
-        return step.log_probs
+        return step.log_probs / self.temperature
 
 
 @final
-class LCDProposal(Tabular):
+class LCDProposal(Local):
     """Locally constrained decoding: the tokens after which some continuation of any length would do."""
 
     needs = Knowledge.LOCAL
 
-    def belief(self, step: Step) -> Float[Tensor, "rows vocab"]:
-        return step.log_probs.masked_fill(~step.mask, -torch.inf)
-
 
 @final
-class GCDProposal(Tabular):
+class GCDProposal(Local):
     """Globally constrained decoding: the tokens after which a continuation within the budget would do."""
 
     needs = Knowledge.BUDGET
 
-    def belief(self, step: Step) -> Float[Tensor, "rows vocab"]:
-        return step.log_probs.masked_fill(~step.mask, -torch.inf)
-
 
 @final
-class LookaheadProposal(Tabular):
+class LookaheadProposal(Local):
     """The language model's next token times the HMM's view of the future, p_hmm(C | x_≤t) to the power ``strength``."""
 
     needs = Knowledge.HMM
 
-    def __init__(self, strength: float = 1.0) -> None:
+    def __init__(self, strength: float = 1.0, temperature: float = 1.0) -> None:
+        super().__init__(temperature)
         if strength < 0:
             raise EvidenceError(f"LookaheadProposal: the strength must not be negative, it is {strength}")
         self.strength = strength
 
     def belief(self, step: Step) -> Float[Tensor, "rows vocab"]:
-        return (step.log_probs + self.strength * step.lookahead).masked_fill(~step.mask, -torch.inf)
+        belief = step.log_probs / self.temperature + self.strength * step.lookahead
+        return belief.masked_fill(~step.mask, -torch.inf)
 
 
 @final
@@ -170,6 +130,47 @@ class MixtureProposal(Tabular):
     def belief(self, step: Step) -> Float[Tensor, "rows vocab"]:
         possible = step.mask & ~step.log_probs.isneginf()
         return (self.w * step.log_probs + (1 - self.w) * step.conditional).masked_fill(~possible, -torch.inf)
+
+
+@final
+class EitherProposal(Proposal):
+    """Each particle draws from one of several proposals, chosen at random for every token; weights need not sum to one.
+
+    Properly weighted because each of them is.
+    """
+
+    def __init__(self, proposals: Sequence[Proposal], weights: Sequence[float] | None = None) -> None:
+        chosen = [1.0] * len(proposals) if weights is None else list(weights)
+        if not proposals or len(chosen) != len(proposals) or min(chosen) < 0 or not sum(chosen) > 0:
+            raise EvidenceError("EitherProposal: one weight for each proposal, not negative and not all zero")
+        self.proposals, self.weights = list(proposals), torch.tensor(chosen, dtype=torch.float64)
+        self.needs = max(proposal.needs for proposal in proposals)
+
+    def draw(self, step: Step, generator: Generator) -> tuple[Int[Tensor, " rows"], Float[Tensor, " rows"]]:
+        rows = len(step.rows)
+        choice, _ = draw_tokens(self.weights.expand(rows, -1), generator)
+        tokens, log_weight = torch.zeros(rows, dtype=torch.long), torch.zeros(rows, dtype=torch.float64)
+        for i, proposal in enumerate(self.proposals):
+            index = (choice == i).nonzero()[:, 0]
+            if len(index):
+                drawn, weight = proposal.draw(step.take(index), generator)
+                tokens[index], log_weight[index] = drawn.cpu(), weight.cpu()
+        return tokens, log_weight
+
+
+@final
+class Uncorrected(Proposal):
+    """A proposal whose weights are left out: what it draws is taken as it comes, biased (the local product of experts).
+
+    Not properly weighted, on purpose: it is how locally constrained decoding is used. A dead particle stays dead.
+    """
+
+    def __init__(self, proposal: Proposal) -> None:
+        self.proposal, self.needs = proposal, proposal.needs
+
+    def draw(self, step: Step, generator: Generator) -> tuple[Int[Tensor, " rows"], Float[Tensor, " rows"]]:
+        tokens, log_weight = self.proposal.draw(step, generator)
+        return tokens, torch.zeros_like(log_weight).masked_fill(log_weight.isneginf(), -torch.inf)
 
 
 def draw_tokens(

@@ -1,9 +1,10 @@
 """Resampling: from normalised weights to ancestors, unbiased: E[number of copies of i] = N · weight_i for each scheme.
 
-Every function takes the weights of N particles (float64, summing to one) and a generator, and returns N ancestors in
-increasing order. Systematic and stratified lay N points on the unit interval and read off the particles they fall in,
-multinomial N independent points; residual copies ⌊N·weight⌋ times and draws only the rest (Chopin & Papaspiliopoulos
-2020, chapter 9).
+Every function takes the weights of some particles (float64, summing to one), a generator, and the number N of ancestors
+to draw (default: as many as particles), and returns the ancestors in increasing order. Systematic and stratified lay N
+points on the unit interval and read off the particles they fall in, multinomial N independent points; residual copies
+⌊N·weight⌋ times and draws only the rest (Chopin & Papaspiliopoulos 2020, chapter 9); ``ssp`` rounds N·weight up or down
+(Gerber, Chopin & Whiteley 2019). :func:`without_replacement` also returns weights: those it keeps are not all equal.
 """
 
 from __future__ import annotations
@@ -14,36 +15,92 @@ import torch
 from jaxtyping import Float, Int
 from torch import Generator, Tensor
 
-Resampling = Callable[[Tensor, Generator], Tensor]
+Ancestors = Int[Tensor, " n"]
+Resampling = Callable[[Tensor, Generator, int], Tensor | tuple[Tensor, Tensor]]
 
 
-def multinomial(weights: Float[Tensor, " n"], generator: Generator) -> Int[Tensor, " n"]:
+def multinomial(
+    weights: Float[Tensor, " particles"], generator: Generator, count: int | None = None
+) -> Ancestors:
     """N independent draws."""
-    return _invert(weights, _uniform(len(weights), generator).sort().values)
+    return _invert(weights, _uniform(_number(weights, count), generator).sort().values)
 
 
-def stratified(weights: Float[Tensor, " n"], generator: Generator) -> Int[Tensor, " n"]:
+def stratified(
+    weights: Float[Tensor, " particles"], generator: Generator, count: int | None = None
+) -> Ancestors:
     """One uniform point in each of N equal intervals."""
-    n = len(weights)
+    n = _number(weights, count)
     return _invert(weights, (torch.arange(n) + _uniform(n, generator)) / n)
 
 
-def systematic(weights: Float[Tensor, " n"], generator: Generator) -> Int[Tensor, " n"]:
+def systematic(
+    weights: Float[Tensor, " particles"], generator: Generator, count: int | None = None
+) -> Ancestors:
     """One uniform point, repeated at distance 1/N: the number of copies is ⌊N·weight⌋ or one more."""
-    n = len(weights)
+    n = _number(weights, count)
     return _invert(weights, (torch.arange(n) + _uniform(1, generator)) / n)
 
 
-def residual(weights: Float[Tensor, " n"], generator: Generator) -> Int[Tensor, " n"]:
+def residual(
+    weights: Float[Tensor, " particles"], generator: Generator, count: int | None = None
+) -> Ancestors:
     """⌊N·weight⌋ copies of each; the rest multinomial from what remains."""
-    n = len(weights)
+    n = _number(weights, count)
     copies = (n * weights).floor()
     rest = n - int(copies.sum())
     if rest:
         remainder = (n * weights - copies).clamp(min=0)
         drawn = _invert(remainder / remainder.sum(), _uniform(rest, generator))
-        copies += torch.bincount(drawn, minlength=n)
-    return torch.arange(n).repeat_interleave(copies.long())
+        copies += torch.bincount(drawn, minlength=len(weights))
+    return torch.arange(len(weights)).repeat_interleave(copies.long())
+
+
+def ssp(weights: Float[Tensor, " particles"], generator: Generator, count: int | None = None) -> Ancestors:
+    """Srinivasan's sampling: ⌊N·weight⌋ copies or one more, by pairs that trade their fractions until one is whole."""
+    n = _number(weights, count)
+    expected = n * weights
+    copies = expected.floor()
+    fraction = (expected - copies).tolist()
+    points = _uniform(len(fraction), generator).tolist()
+    open_one = 0  # the particle whose fraction is not settled yet
+    for i in range(1, len(fraction)):
+        a, b = fraction[open_one], fraction[i]
+        up, down = min(b, 1 - a), min(a, 1 - b)  # what the open one may win or lose
+        if points[i] * (up + down) < down:  # it wins
+            settled = b <= 1 - a
+            fraction[open_one], fraction[i] = (a + b, 0.0) if settled else (1.0, a + b - 1)
+        else:
+            settled = a > 1 - b
+            fraction[open_one], fraction[i] = (a + b - 1, 1.0) if settled else (0.0, a + b)
+        open_one = open_one if settled else i
+    copies = copies.long() + torch.tensor(fraction, dtype=torch.float64).round().long()
+    return torch.arange(len(weights)).repeat_interleave(copies)
+
+
+def without_replacement(
+    weights: Float[Tensor, " particles"], generator: Generator, count: int | None = None
+) -> tuple[Ancestors, Float[Tensor, " n"]]:
+    """N different particles and their new weights, of the same expectation and total: optimal resampling.
+
+    Particles heavier than c keep their weight; the lighter ones are kept with probability weight / c, and then weigh c,
+    where c is such that N are kept (Fearnhead & Clifford 2003; Lew et al. 2023). All are kept if there are no more than N.
+    """
+    n = _number(weights, count)
+    alive = int((weights > 0).sum())
+    if alive <= n:
+        ancestors = weights.nonzero()[:, 0]
+        return ancestors, weights[ancestors]
+    ordered, order = weights.sort(descending=True)
+    rest = ordered.flip(0).cumsum(0).flip(0)  # the total of this and all lighter ones
+    kept = torch.arange(n)
+    threshold = rest[:n] / (n - kept)  # c if so many are kept for certain
+    heavy = int((ordered[:n] > threshold).long().cumprod(0).sum())
+    c = threshold[heavy]
+    light = order[heavy:]
+    drawn = light[systematic(weights[light] / weights[light].sum(), generator, n - heavy)]
+    ancestors, position = torch.cat([order[:heavy], drawn]).sort()
+    return ancestors, torch.cat([ordered[:heavy], c.expand(n - heavy)])[position]
 
 
 SCHEMES: dict[str, Resampling] = {
@@ -51,6 +108,8 @@ SCHEMES: dict[str, Resampling] = {
     "stratified": stratified,
     "systematic": systematic,
     "residual": residual,
+    "ssp": ssp,
+    "without-replacement": without_replacement,
 }
 
 
@@ -61,6 +120,10 @@ def effective_sample_size(log_weights: Float[Tensor, " n"]) -> float:
         return 0.0
     weights = (log_weights - top).exp()
     return float(weights.sum() ** 2 / weights.square().sum())
+
+
+def _number(weights: Tensor, count: int | None) -> int:
+    return len(weights) if count is None else count
 
 
 def _uniform(n: int, generator: Generator) -> Tensor:

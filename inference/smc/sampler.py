@@ -1,14 +1,12 @@
-"""Sequential Monte Carlo for p_lm(x | constraint): one loop of extend, reweight, resample (Loula et al. 2025, §2).
+"""Sequential Monte Carlo for p_lm(x) · 1[x ∈ C] · Ψ(x): one loop of extend, reweight, resample (Loula et al. 2025, §2).
 
 Each of K particles draws a token from a proposal; its weight is multiplied by the proposal's weight and by the ratio of
 potentials; when the effective sample size falls below a threshold, K ancestors are drawn and all weights become equal.
-The estimate of Z = p_lm(C) is the product of the mean weights at each resampling and at the end: E[Ẑ] = Z.
+The estimate of Z = Σ_x p_lm(x) 1[x ∈ C] Ψ(x) is the product of the mean weights at each resampling and at the end:
+E[Ẑ] = Z. Every other method here is this loop with other settings: see :mod:`.presets`.
 
-    importance sampling   the loop without resampling
-    rejection sampling    … and the language model as proposal: weights are 0 or 1, and what is left is exact
-
-Rows are the particles that still grow: language model and query hold no others. Finished and dead particles leave the
-batch, and a particle that resampling drops is never extended.
+Language model, query and potentials hold one state for each different unfinished prefix: finished and dead particles
+leave the batch, copies made by resampling share a state until their next tokens differ, and all share the prompt's.
 """
 
 from __future__ import annotations
@@ -18,29 +16,29 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Int
 from torch import Generator, Tensor
 
 from ...circuits.automaton import Automaton
 from ...circuits.hmm import HMM
-from ...errors import EvidenceError, VocabularyMismatch
-from ..guided import pgcd
+from ...errors import EvidenceError, PotentialError, VocabularyMismatch
 from ..masks import MaskQuery, gcd, lcd
 from ..query import support
 from .lm import LanguageModel, Prompt
+from .particles import Particles
 from .posterior import Posterior
 from .potentials import LookaheadPotential, Potential, PrefixPotential
 from .proposals import (
     GCDProposal,
-    Knowledge,
     LCDProposal,
     LMProposal,
     LookaheadProposal,
     MixtureProposal,
     Proposal,
-    Step,
 )
+from .queries import guided
 from .resampling import SCHEMES, Resampling, effective_sample_size
+from .step import Extended, Knowledge, Step
 
 T = TypeVar("T")
 
@@ -56,7 +54,7 @@ PROPOSALS: dict[str, type[Proposal]] = {
 def smc(
     lm: LanguageModel,
     prompt: Prompt,
-    fa: Automaton,
+    fa: Automaton | None,
     proposal: str | Proposal = "pgcd",
     hmm: HMM | None = None,
     particles: int = 16,
@@ -66,38 +64,49 @@ def smc(
     potential: Potential | None = None,
     resampling: str | Resampling = "systematic",
     ess_threshold: float = 0.5,
+    beam_factor: int = 1,
 ) -> Posterior:
-    """Weighted samples from p_lm(x | prompt, x satisfies ``fa`` within ``max_new_tokens`` tokens).
+    """Weighted samples from p_lm(x | prompt, x satisfies ``fa`` within ``max_new_tokens`` tokens), times ``potential``.
 
     ``proposal`` is one of "lm", "lcd", "gcd", "pgcd" (lookahead), "pgcd-mixture", or a :class:`Proposal`. Those that
-    use the HMM come with φ_pgcd as their potential unless another is given, the rest with the prefix potential.
-    Particles are resampled when the effective sample size is below ``ess_threshold`` · ``particles``: 0 never, above 1
-    always. An automaton without an end-of-sequence token is asked about exactly ``max_new_tokens`` tokens.
+    use the HMM come with φ_pgcd as a potential beside any that you give, unless yours steers by itself (a twist, or
+    :class:`PrefixPotential`); the rest with the prefix potential. Particles are resampled when the effective sample
+    size is below ``ess_threshold`` · ``particles``: 0 never, above 1 always. With a ``beam_factor`` above 1 each
+    particle is first split into so many, and the scheme brings their number down again after every token.
+
+    An automaton without an end-of-sequence token is asked about exactly ``max_new_tokens`` tokens; None for no
+    constraint at all: then a text may also stop where the budget does.
 
     Same seed, same result. Raises :class:`BudgetTooSmall` before the language model is called if nothing fits the
-    budget, :class:`VocabularyMismatch`, and :class:`EvidenceError` if an HMM is missing or rules out possible tokens.
+    budget, :class:`VocabularyMismatch`, :class:`PotentialError` if a potential fails, and :class:`EvidenceError` if an
+    HMM is missing or rules out possible tokens.
     """
     proposal = _named(proposal, PROPOSALS, "proposal")() if isinstance(proposal, str) else proposal
     scheme = _named(resampling, SCHEMES, "resampling") if isinstance(resampling, str) else resampling
     if potential is None:
         potential = LookaheadPotential() if proposal.needs is Knowledge.HMM else PrefixPotential()
+    elif proposal.needs is Knowledge.HMM and not potential.steers:
+        potential = LookaheadPotential() * potential
     if particles < 1:
         raise EvidenceError(f"smc: the number of particles must be positive, it is {particles}")
-    sampler = Sampler(lm, fa, hmm, proposal, potential, scheme, ess_threshold, max_new_tokens)
+    fa = unconstrained(lm) if fa is None else fa
+    sampler = Sampler(lm, fa, hmm, proposal, potential, scheme, ess_threshold, max_new_tokens, beam_factor)
     return sampler.run(prompt, particles, torch.Generator().manual_seed(seed))
 
 
 def importance_sampling(
     lm: LanguageModel,
     prompt: Prompt,
-    fa: Automaton,
+    fa: Automaton | None,
     proposal: str | Proposal = "pgcd",
     hmm: HMM | None = None,
     particles: int = 16,
     max_new_tokens: int = 64,
     seed: int = 0,
+    *,
+    potential: Potential | None = None,
 ) -> Posterior:
-    """Independent weighted samples: :func:`smc` that never resamples, so potentials have nothing to say."""
+    """Independent weighted samples: :func:`smc` that never resamples, so only a potential's final value matters."""
     return smc(
         lm,
         prompt,
@@ -107,41 +116,15 @@ def importance_sampling(
         particles,
         max_new_tokens,
         seed,
-        potential=PrefixPotential(),
+        potential=PrefixPotential() if potential is None else PrefixPotential() * potential,
         ess_threshold=0.0,
     )
 
 
-@dataclass
-class _Particles:
-    """K particles, finished, dead or growing, on the CPU; ``log_psi`` is log Ψ of each prefix."""
-
-    tokens: Int[Tensor, "particles tokens"]
-    length: Int[Tensor, " particles"]
-    log_weight: Float[Tensor, " particles"]
-    log_psi: Float[Tensor, " particles"]
-    log_prob: Float[Tensor, " particles"]
-    growing: Bool[Tensor, " particles"]
-
-    @classmethod
-    def start(cls, count: int, max_new_tokens: int) -> _Particles:
-        zeros = torch.zeros(count, dtype=torch.float64)
-        tokens = torch.zeros(count, max_new_tokens, dtype=torch.long)
-        growing = torch.ones(count, dtype=torch.bool)
-        return cls(
-            tokens, torch.zeros_like(growing, dtype=torch.long), zeros, zeros.clone(), zeros.clone(), growing
-        )
-
-    def resampled(self, ancestors: Int[Tensor, " particles"]) -> _Particles:
-        """Copies of the ancestors, all of weight one."""
-        return _Particles(
-            self.tokens[ancestors],
-            self.length[ancestors],
-            torch.zeros_like(self.log_weight),
-            self.log_psi[ancestors],
-            self.log_prob[ancestors],
-            self.growing[ancestors],
-        )
+def unconstrained(lm: LanguageModel) -> Automaton:
+    """The automaton that accepts every sequence of the language model's tokens."""
+    tokens = list(range(lm.vocab_size))
+    return Automaton.from_edges([(0, tokens, 0)], 0, [0], lm.vocab_size, eos_token_id=lm.eos_token_id)
 
 
 @dataclass
@@ -156,6 +139,7 @@ class Sampler:
     resampling: Resampling
     ess_threshold: float
     max_new_tokens: int
+    beam_factor: int = 1
 
     def __post_init__(self) -> None:
         lm, fa = self.lm, self.fa
@@ -170,6 +154,8 @@ class Sampler:
             )
         if self.max_new_tokens < 1:
             raise EvidenceError(f"smc: max_new_tokens must be positive, it is {self.max_new_tokens}")
+        if self.beam_factor < 1:
+            raise EvidenceError(f"smc: beam_factor must be positive, it is {self.beam_factor}")
         # Where both end a sequence with this token, what follows it is certain: padding.
         self.eos = fa.eos_token_id if lm.eos_token_id == fa.eos_token_id else None
         # The query that guides, and the one that knows the budget.
@@ -179,7 +165,7 @@ class Sampler:
                 raise EvidenceError(
                     f"{type(self.proposal).__name__} with {type(self.potential).__name__} needs hmm=…"
                 )
-            self.query: MaskQuery = pgcd(self.hmm, fa, self.max_new_tokens)
+            self.query: MaskQuery = guided(self.hmm, fa, self.max_new_tokens)
         else:
             self.query = gcd(fa, self.max_new_tokens)
         self.referee = self.query
@@ -189,70 +175,95 @@ class Sampler:
     def run(self, prompt: Prompt, count: int, generator: Generator) -> Posterior:
         """``count`` particles from the prompt to the end."""
         self.referee.start(1)  # raises BudgetTooSmall
-        query = self.query.start(count)
-        lm = self.lm
+        lm, query, states = self.lm, self.query.start(1), 1
         lm.start([prompt])
-        lm.select(torch.zeros(count, dtype=torch.long))
-        particles = _Particles.start(count, self.max_new_tokens)
-        rows = torch.arange(count)  # the particle of each row of language model and query
+        self.potential.start(lm, prompt, self.max_new_tokens)
+        particles = Particles.start(count, self.max_new_tokens)
         log_evidence, ess_trace, resampled = 0.0, [], []
         for t in range(self.max_new_tokens):
-            step = Step(lm.log_probs(), query, particles.tokens[rows, :t])
-            self._extend(particles, rows, step, t, generator)
+            if self.beam_factor > 1:
+                particles = particles.split(self.beam_factor)
+            self._extend(particles, t, generator)
             ess_trace.append(effective_sample_size(particles.log_weight))
             if not bool(particles.growing.any()):
                 break
-            source = torch.full((count,), -1)
-            source[rows] = torch.arange(len(rows))
-            if ess_trace[-1] < self.ess_threshold * count:
+            if len(particles) > count or ess_trace[-1] < self.ess_threshold * count:
                 log_evidence += float(particles.log_weight.logsumexp(0)) - math.log(count)
-                ancestors = self.resampling(particles.log_weight.softmax(0), generator)
-                particles, source = particles.resampled(ancestors), source[ancestors]
+                particles = self._resample(particles, count, generator)
                 resampled.append(t)
                 if not bool(particles.growing.any()):
                     break
-            batch, rows = len(rows), particles.growing.nonzero()[:, 0]
-            indices = source[rows]
-            if not torch.equal(indices, torch.arange(batch)):
-                lm.select(indices)
-                query.select(indices)
-            tokens = particles.tokens[rows, t]
+            source, tokens = _merge(particles, t, lm.vocab_size)
+            self.potential.advance(source, tokens)
+            if not torch.equal(source, torch.arange(states)):
+                lm.select(source)
+                query.select(source)
             lm.advance(tokens)
             query.advance(tokens)
+            states = len(source)
         token_ids = [
             tuple(row[:n].tolist()) for row, n in zip(particles.tokens, particles.length, strict=True)
         ]
         texts = [lm.decode(row) for row in token_ids]
-        log_weights = particles.log_weight + log_evidence
+        # A split particle has its share of a weight; the posterior's Ẑ is the mean over all.
+        log_weights = particles.log_weight + (log_evidence + math.log(len(particles) / count))
         return Posterior(
             token_ids, texts, log_weights, particles.log_prob, tuple(ess_trace), tuple(resampled)
         )
 
-    def _extend(
-        self, particles: _Particles, rows: Int[Tensor, " rows"], step: Step, t: int, generator: Generator
-    ) -> None:
+    def _extend(self, particles: Particles, t: int, generator: Generator) -> None:
         """Extend and reweight the growing particles, in place."""
+        rows = particles.growing.nonzero()[:, 0]
+        last = t + 1 == self.max_new_tokens
+        step = Step(
+            self.lm.log_probs(),
+            self.query,
+            particles.tokens[rows, :t],
+            particles.state[rows],
+            decode=self.lm.decode,
+            eos_token_id=self.eos,
+            last=last,
+        )
         drawn, log_weight = self.proposal.draw(step, generator)
-        log_psi = self.potential.log_value(step, drawn).cpu()
-        log_prob = step.log_probs.gather(1, drawn[:, None])[:, 0].cpu().double()
+        log_prob = step.log_probs.gather(1, drawn[:, None].to(step.log_probs.device))[:, 0].cpu().double()
         drawn, log_weight = drawn.cpu(), log_weight.cpu()
         particles.tokens[rows, t] = drawn
         particles.length[rows] = t + 1
-        ended = drawn == self.eos if self.eos is not None else torch.zeros_like(drawn, dtype=torch.bool)
-        if t + 1 == self.max_new_tokens:
-            if self.query.horizon is None:  # a proposal that does not know the budget
-                log_weight = log_weight.masked_fill(
-                    ~ended & ~support(self.fa, particles.tokens[rows]), -torch.inf
-                )
-            ended = torch.ones_like(ended)
-        log_psi = log_psi.masked_fill(ended, 0.0)  # Ψ = 1[x ∈ C], which the weight has already
-        change = (log_weight + log_psi - particles.log_psi[rows]).masked_fill(
-            log_weight.isneginf(), -torch.inf
-        )
+        ended = step.ends(drawn)
+        if last and self.query.horizon is None:  # a proposal that does not know the budget
+            stopped = drawn == self.eos if self.eos is not None else torch.zeros_like(ended)
+            accepted = stopped | support(self.fa, particles.tokens[rows])
+            log_weight = log_weight.masked_fill(~accepted, -torch.inf)
+        alive = ~log_weight.isneginf()
+        log_psi = self.potential.log_value(Extended(step, drawn, ended, alive))
+        bad = (alive & (log_psi.isnan() | log_psi.isposinf())).nonzero()[:, 0]
+        if len(bad):
+            text = self.lm.decode(particles.tokens[rows[bad[0]], : t + 1].tolist())
+            raise PotentialError(type(self.potential).__name__, "is infinite or no number", text)
+        change = (log_weight + log_psi - particles.log_psi[rows]).masked_fill(~alive, -torch.inf)
         particles.log_weight[rows] += change
         particles.log_psi[rows] = log_psi
         particles.log_prob[rows] += log_prob
         particles.growing[rows] = ~ended & ~change.isneginf()
+
+    def _resample(self, particles: Particles, count: int, generator: Generator) -> Particles:
+        """About ``count`` particles of mean weight one."""
+        drawn = self.resampling(particles.log_weight.softmax(0), generator, count)
+        ancestors, weights = drawn if isinstance(drawn, tuple) else (drawn, None)
+        chosen = particles.take(ancestors)
+        if weights is None:
+            chosen.log_weight = torch.zeros_like(chosen.log_weight)
+        else:
+            chosen.log_weight = weights.log() + math.log(count)
+        return chosen
+
+
+def _merge(particles: Particles, t: int, vocab_size: int) -> tuple[Int[Tensor, " n"], Int[Tensor, " n"]]:
+    """New states, one for each different prefix that grows: the former state and the token of each."""
+    growing = particles.growing
+    pair = particles.state[growing] * vocab_size + particles.tokens[growing, t]
+    distinct, particles.state[growing] = pair.unique(return_inverse=True)
+    return distinct // vocab_size, distinct % vocab_size
 
 
 def _named(name: str, table: dict[str, T], what: str) -> T:

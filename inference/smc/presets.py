@@ -1,0 +1,93 @@
+"""The named methods of controlled generation, each a setting of the one loop in :mod:`.sampler` (Loula et al. 2025, §3).
+
+What differs: whether the constraint is used; whether the proposal's weights are (without them the samples follow the
+*local* product of experts); whether a potential is; when particles are resampled, and how. Base LM, LCD and
+sample-rerank are biased, and are here to be compared with. Change a setting with ``dataclasses.replace``.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from ...circuits.automaton import Automaton
+from ...circuits.hmm import HMM
+from ...errors import EvidenceError
+from .boundaries import at_end
+from .lm import LanguageModel, Prompt
+from .posterior import Posterior
+from .potentials import Potential, PrefixPotential
+from .proposals import Proposal, Uncorrected
+from .sampler import PROPOSALS, _named, smc
+
+
+@dataclass(frozen=True)
+class Preset:
+    """Settings of the loop.
+
+    ``constrained``: the constraint is used at all. ``proposal``: a name or a :class:`Proposal`. ``corrected``: its
+    weights count. ``potential``: the potential given is used; with a ``ess_threshold`` of 0 only at the end.
+    """
+
+    constrained: bool = True
+    proposal: str | Proposal = "lcd"
+    corrected: bool = True
+    potential: bool = False
+    ess_threshold: float = 0.0
+    resampling: str = "multinomial"
+    beam_factor: int = 1
+
+    def run(
+        self,
+        lm: LanguageModel,
+        prompt: Prompt,
+        fa: Automaton | None,
+        potential: Potential | None = None,
+        hmm: HMM | None = None,
+        particles: int = 10,
+        max_new_tokens: int = 64,
+        seed: int = 0,
+    ) -> Posterior:
+        """One run, as :func:`.sampler.smc`; what the preset does not use (constraint, potential) is left out.
+
+        Raises :class:`EvidenceError` if it uses a potential and none is given.
+        """
+        proposal = self.proposal
+        if isinstance(proposal, str):
+            proposal = _named(proposal, PROPOSALS, "proposal")()
+        if not self.corrected:
+            proposal = Uncorrected(proposal)
+        if self.potential and potential is None:
+            raise EvidenceError("this preset weighs sequences by a potential: give potential=…")
+        used = potential if self.potential else None
+        if self.ess_threshold == 0:  # what happens before the end has no effect: do not pay for it
+            used = PrefixPotential() if used is None else PrefixPotential() * used.at(at_end)
+        return smc(
+            lm,
+            prompt,
+            fa if self.constrained else None,
+            proposal,
+            hmm,
+            particles,
+            max_new_tokens,
+            seed,
+            potential=used,
+            resampling=self.resampling,
+            ess_threshold=self.ess_threshold,
+            beam_factor=self.beam_factor,
+        )
+
+
+PRESETS: dict[str, Preset] = {
+    "base-lm": Preset(constrained=False, proposal="lm", corrected=False),
+    "lcd": Preset(corrected=False),
+    "grammar-only-is": Preset(),
+    "grammar-only-smc": Preset(ess_threshold=0.9),
+    "sample-rerank": Preset(corrected=False, potential=True),
+    "full-is": Preset(potential=True),
+    "full-smc": Preset(potential=True, ess_threshold=0.9),
+    "rejection": Preset(proposal="lm"),
+    "smc-steering": Preset(
+        potential=True, ess_threshold=math.inf, resampling="without-replacement", beam_factor=3
+    ),
+}

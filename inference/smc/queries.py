@@ -1,0 +1,24 @@
+"""The guiding query of an HMM and an automaton, made once: its backward sweep is the costly part of a short run."""
+
+from __future__ import annotations
+
+from copy import copy
+
+from ...circuits.automaton import Automaton
+from ...circuits.hmm import HMM
+from ..guided import ProductQuery, pgcd
+
+
+def guided(hmm: HMM, fa: Automaton, horizon: int) -> ProductQuery:
+    """:func:`pgcd`, the latest kept with the automaton, for the same HMM with untouched parameters, and horizon.
+
+    Every call gives an object of its own, to be started; they share tables.
+    """
+    parameters = [hmm.initial_probs, *hmm.transition.parameters(), hmm.emission_probs]
+    key = (horizon, *((id(tensor), tensor._version) for tensor in parameters))
+    kept = vars(fa).get("_guided")
+    if kept is None or kept[0] != key:
+        # The tensors are held too, so that no other takes their identity.
+        kept = vars(fa)["_guided"] = (key, parameters, pgcd(hmm, fa, horizon))
+    query: ProductQuery = kept[-1]
+    return copy(query)

@@ -1,0 +1,128 @@
+"""What proposals and potentials are shown: rows about to be extended by a token, and rows just extended.
+
+Particles with the same tokens share a row of language model and query (at first all do), so there are *states* and rows:
+row i reads state ``rows[i]``. All (rows, vocab) tensors are batch first; tokens are on the CPU.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from functools import cached_property
+from typing import cast
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from ...errors import EvidenceError
+from ..guided import ProductQuery
+from ..next_token import NextToken
+
+
+class Knowledge(IntEnum):
+    """What a proposal or potential must know of the constraint; the highest that any asks for is what all are told."""
+
+    LOCAL = 0  # which tokens keep the constraint satisfiable with any number of tokens
+    BUDGET = 1  # … within the tokens that are left
+    HMM = 2  # … and how probably, by an HMM
+
+
+class Step:
+    """Rows about to be extended by one token: what language model and constraint say of every token.
+
+    ``prefixes`` holds the tokens so far, shape (rows, t); ``rows`` the state of each row (default: its own); ``last``
+    whether this token uses the budget up. Queries are made when first asked for, and once; ``lookahead`` and
+    ``conditional`` are for those who declared that they need an HMM.
+    """
+
+    def __init__(
+        self,
+        log_probs: Float[Tensor, "states vocab"],
+        query: NextToken,
+        prefixes: Int[Tensor, "rows t"],
+        rows: Int[Tensor, " rows"] | None = None,
+        *,
+        decode: Callable[[Sequence[int]], str] = str,
+        eos_token_id: int | None = None,
+        last: bool = False,
+    ) -> None:
+        own = torch.arange(len(log_probs))
+        self.rows: Int[Tensor, " rows"] = own if rows is None else rows
+        self._shared = rows is not None and not torch.equal(rows, own)
+        self._table, self._query, self.prefixes = log_probs, query, prefixes
+        self.decode, self.eos_token_id, self.last = decode, eos_token_id, last
+
+    def take(self, index: Int[Tensor, " some"]) -> Step:
+        """Some of the rows."""
+        return Step(
+            self._table,
+            self._query,
+            self.prefixes[index],
+            self.rows[index],
+            decode=self.decode,
+            eos_token_id=self.eos_token_id,
+            last=self.last,
+        )
+
+    @cached_property
+    def log_probs(self) -> Float[Tensor, "rows vocab"]:
+        """log p_lm(x | x_<t)."""
+        return self._of_rows(self._table)
+
+    @cached_property
+    def mask(self) -> Bool[Tensor, "rows vocab"]:
+        """The tokens that the constraint allows."""
+        return self._of_rows(self._query.mask())
+
+    @cached_property
+    def lookahead(self) -> Float[Tensor, "rows vocab"]:
+        """log p_hmm(C | x_<t, x): -inf exactly where ``mask`` is False."""
+        return self._supported(cast(ProductQuery, self._query).lookahead())
+
+    @cached_property
+    def conditional(self) -> Float[Tensor, "rows vocab"]:
+        """log p_hmm(x | x_<t, C)."""
+        return self._supported(self._query.scores())
+
+    def ends(self, tokens: Int[Tensor, " rows"]) -> Bool[Tensor, " rows"]:
+        """Whether a row is complete with this token."""
+        if self.last:
+            return torch.ones(len(tokens), dtype=torch.bool)
+        none = torch.zeros(len(tokens), dtype=torch.bool)
+        return none if self.eos_token_id is None else tokens.cpu() == self.eos_token_id
+
+    def _of_rows(self, table: Tensor) -> Tensor:
+        table = table.to(self._table.device)
+        return table[self.rows.to(table.device)] if self._shared else table
+
+    def _supported(self, belief: Tensor) -> Tensor:
+        """Checks that the HMM rules out nothing that is possible: the samples would be biased without a sign of it."""
+        belief = self._of_rows(belief)
+        lost = self.mask & belief.isneginf() & ~self.log_probs.isneginf()
+        if bool(lost.any()):
+            token = int(lost.any(dim=0).nonzero()[0])
+            raise EvidenceError(
+                f"the HMM gives probability zero to token {token}, which language model and constraint allow; "
+                "smooth the HMM's parameters so that every token keeps some probability"
+            )
+        return belief.masked_fill(~self.mask, -torch.inf)
+
+
+@dataclass(frozen=True)
+class Extended:
+    """Rows just extended: ``ended`` where the sequence is complete, ``alive`` where its weight is not zero already."""
+
+    step: Step
+    tokens: Int[Tensor, " rows"]
+    ended: Bool[Tensor, " rows"]
+    alive: Bool[Tensor, " rows"]
+
+    def sequence(self, row: int) -> tuple[int, ...]:
+        """The tokens of a row."""
+        return (*self.step.prefixes[row].tolist(), int(self.tokens[row]))
+
+    def text(self, row: int) -> str:
+        """The text of a row, without the prompt."""
+        return self.step.decode(self.sequence(row))

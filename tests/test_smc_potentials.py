@@ -1,0 +1,399 @@
+"""Potentials: the final target is exact whatever they say before the end, they are asked where they should be, and
+their failures have a name. z-tests against enumeration, two-sided error probability 1e-5 for each score."""
+
+import itertools
+import math
+import os
+import time
+from types import SimpleNamespace
+
+import pytest
+import torch
+from smc_reference import (
+    CASES,
+    EOS,
+    HMM,
+    LIMIT,
+    Fsa,
+    N,
+    V,
+    against_enumeration,
+    as_automaton,
+    enumerate_target,
+    padded,
+    random_table,
+    sequence_log_prob,
+)
+
+import tractile as tt
+from tractile.inference.smc import (
+    ConstraintPotential,
+    FunctionPotential,
+    LMPotential,
+    LookaheadPotential,
+    Potential,
+    PrefixPotential,
+    at_end,
+    every_clause,
+    every_json_value,
+    every_line,
+    every_statement,
+    every_token,
+)
+
+TRUTH = {case: enumerate_target(lm, fsa, N) for case, (lm, fsa) in CASES.items()}
+OTHER = tt.TableLM(random_table(V, 1, seed=9))
+NO_TWO_ZEROS = Fsa([(0, [1, 2], 0), (0, 0, 1), (1, [1, 2], 0)], 0, [0, 1], V)
+
+
+def phi(text):
+    """Positive, and not a product over tokens."""
+    return 1.0 + (2.7 * len(text) + 3 * text.count("b\n") ** 2) % 2.3
+
+
+def phi_tokens(tokens):
+    return phi("".join(("a, ", "b\n", "c")[t] for t in tokens))
+
+
+def zero_after_two(text):
+    """No text with two b's, whatever follows."""
+    return 0.0 if text.count("b") > 1 else 1.5
+
+
+def whole(text):
+    return 0.5 + text.count("a")
+
+
+def spelled(x, case):
+    kept = [t for t in x if not (case == "ended" and t == EOS)]
+    return "".join(("a, ", "b\n", "c")[t] for t in kept)
+
+
+def shifted_boundary(text):
+    return len(text) // 3
+
+
+def under(lm, power):
+    return lambda x, case: math.exp(power * sequence_log_prob(lm, tuple(unpadded(x, case))))
+
+
+def unpadded(x, case):
+    return x[: x.index(EOS) + 1] if case == "ended" and EOS in x else x
+
+
+# name: (potential, Ψ of a padded sequence)
+POTENTIALS = {
+    **{
+        f"text, {boundary.__name__}": (
+            lambda b=boundary: FunctionPotential(phi, b),
+            lambda x, c: phi(spelled(x, c)),
+        )
+        for boundary in (every_token, every_line, every_clause, every_statement, at_end, shifted_boundary)
+    },
+    "batched": (
+        lambda: FunctionPotential(lambda texts: map(phi, texts), batched=True),
+        lambda x, c: phi(spelled(x, c)),
+    ),
+    "log": (
+        lambda: FunctionPotential(lambda text: math.log(phi(text)), every_line, log=True),
+        lambda x, c: phi(spelled(x, c)),
+    ),
+    "tokens": (
+        lambda: FunctionPotential(phi_tokens, lambda tokens: len(tokens) // 2, tokens=True),
+        lambda x, c: phi_tokens(unpadded(x, c)),
+    ),
+    "zero": (lambda: FunctionPotential(zero_after_two), lambda x, c: zero_after_two(spelled(x, c))),
+    "final": (lambda: FunctionPotential(phi, final=whole), lambda x, c: whole(spelled(x, c))),
+    "twist": (lambda: FunctionPotential(phi, twist=True), lambda x, c: 1.0),
+    "temperature": (lambda: LMPotential(0.6), lambda x, c: under(CASES[c][0], 0.6)(x, c)),
+    "ensemble": (lambda: LMPotential(1.0, OTHER), under(OTHER, 1.0)),
+    "contrast": (lambda: LMPotential(-0.4, OTHER), under(OTHER, -0.4)),
+    "contrast, held": (lambda: LMPotential(-0.4, OTHER).at(every_line), under(OTHER, -0.4)),
+    "constraint": (
+        lambda: ConstraintPotential(as_automaton(NO_TWO_ZEROS)),
+        lambda x, c: float(NO_TWO_ZEROS.accepts(unpadded(x, c))),
+    ),
+    "constraint, budget": (
+        lambda: ConstraintPotential(as_automaton(NO_TWO_ZEROS), budgeted=True),
+        lambda x, c: float(NO_TWO_ZEROS.accepts(unpadded(x, c))),
+    ),
+    "constraint, held": (
+        lambda: ConstraintPotential(as_automaton(NO_TWO_ZEROS)).at(every_line),
+        lambda x, c: float(NO_TWO_ZEROS.accepts(unpadded(x, c))),
+    ),
+    "product": (
+        lambda: (
+            FunctionPotential(phi, every_line) * LMPotential(0.5, OTHER) * FunctionPotential(zero_after_two)
+        ),
+        lambda x, c: phi(spelled(x, c)) * under(OTHER, 0.5)(x, c) * zero_after_two(spelled(x, c)),
+    ),
+}
+
+
+def z_of(case, make, psi, proposal="gcd", **settings):
+    lm, fsa = CASES[case]
+    fa, potential = as_automaton(fsa), make()
+
+    def run(seed):
+        return tt.smc(
+            lm, [], fa, proposal, HMM, 8, N, seed, potential=potential, **{"ess_threshold": 1.1, **settings}
+        )
+
+    return against_enumeration(run, {x: p * psi(x, case) for x, p in TRUTH[case].items()})
+
+
+@pytest.mark.parametrize(
+    ("name", "case"),
+    list(zip(POTENTIALS, itertools.cycle(CASES))),
+)
+def test_the_final_target_is_exact(name, case):
+    z = z_of(case, *POTENTIALS[name])
+    assert bool((z.abs() < LIMIT).all()), z
+
+
+@pytest.mark.parametrize("proposal", ["lm", "lcd", "pgcd", "pgcd-mixture"])
+def test_with_other_proposals(proposal):
+    z = z_of("ended", *POTENTIALS["product"], proposal=proposal)
+    assert bool((z.abs() < LIMIT).all()), z
+
+
+def test_with_splitting():
+    settings = {"resampling": "without-replacement", "beam_factor": 3}
+    z = z_of("exact", *POTENTIALS["product"], **settings)
+    assert bool((z.abs() < LIMIT).all()), z
+
+
+class NeverSettles(Potential):
+    """A planted bias: what it said in between is not taken back, nor is it what is asked for."""
+
+    def __init__(self, inner):
+        self.inner = inner
+
+    def log_value(self, rows):
+        return torch.where(rows.ended, 0.8 * rows.step.prefixes[:, :1].sum(dim=1).double(), self.inner.log_value(rows))
+
+
+def test_a_wrong_final_value_is_caught():
+    z = z_of("exact", lambda: NeverSettles(FunctionPotential(phi)), lambda x, c: 1.0)
+    assert float(z.abs().max()) > LIMIT
+
+
+def test_phi_pgcd_is_added_unless_the_potential_steers():
+    lm, fsa = CASES["ended"]
+    asked = []
+
+    class Watched(FunctionPotential.__mro__[1]):
+        steers = False
+
+        def log_value(self, rows):
+            asked.append(type(self))
+            return torch.zeros(len(rows.tokens), dtype=torch.float64)
+
+    def run(potential):
+        return tt.smc(
+            lm, [], as_automaton(fsa), "pgcd", HMM, 16, N, 1, potential=potential, ess_threshold=0.0
+        )
+
+    both, alone = run(Watched()), run(None)
+    assert asked
+    assert both.ess_trace == alone.ess_trace
+    assert run(PrefixPotential() * Watched()).ess_trace == run(PrefixPotential()).ess_trace != alone.ess_trace
+    assert (LookaheadPotential() * Watched()).steers
+
+
+# Where it is asked
+
+
+def test_a_function_is_asked_once_for_every_text_and_only_at_its_boundary():
+    calls = []
+
+    def watched(text):
+        calls.append(text)
+        return phi(text)
+
+    lm, fsa = CASES["ended"]
+    potential = FunctionPotential(watched, every_line)
+    for seed in range(5):
+        tt.smc(lm, [], as_automaton(fsa), "gcd", None, 16, N, seed, potential=potential, ess_threshold=1.1)
+    assert len(calls) == len(set(calls))
+    post = tt.smc(lm, [], as_automaton(fsa), "gcd", None, 16, N, 0, potential=potential)
+    finals = {p.text for p in post.particles}
+    assert all(text.endswith("\n") or not fsa.accepts(text) for text in calls if text not in finals)
+
+
+def test_at_the_end_means_only_there():
+    calls = []
+    lm, fsa = CASES["exact"]
+    potential = FunctionPotential(lambda text: calls.append(text) or 1.0, at_end)
+    post = tt.smc(lm, [], as_automaton(fsa), "gcd", None, 16, N, 0, potential=potential, ess_threshold=1.1)
+    assert sorted(calls) == sorted({p.text for p in post.particles})
+
+
+def test_dead_particles_are_not_shown():
+    """The language model as proposal leaves the constraint; a later factor sees no particle that an earlier one killed."""
+    lm, fsa = CASES["ended"]
+    seen = []
+    first = FunctionPotential(zero_after_two)
+    second = FunctionPotential(lambda tokens: seen.append(tokens) or 1.0, tokens=True)
+    for seed in range(5):
+        tt.smc(lm, [], as_automaton(fsa), "lm", None, 16, N, seed, potential=first * second)
+    assert seen
+    assert all(fsa.survives(fsa.states(tokens)) for tokens in seen)
+    assert all(tokens.count(1) < 2 for tokens in seen)
+
+
+@pytest.mark.parametrize(
+    ("boundary", "text", "seen"),
+    [
+        (every_token, "ab", "ab"),
+        (at_end, "ab", ""),
+        (every_line, "a\nb", "a\n"),
+        (every_line, "ab", ""),
+        (every_clause, "Yes, it is 3.5", "Yes,"),
+        (every_clause, "He left. So", "He left."),
+        (every_clause, "Done.", ""),
+        (every_statement, "x = 1\ny = (2,\n 3", "x = 1\n"),
+        (every_statement, "x = 1\ny = (2,\n 3)\n", "x = 1\ny = (2,\n 3)\n"),
+        (every_statement, "SELECT ';' FROM t; DE", "SELECT ';' FROM t;"),
+        (every_statement, 'd = """a\nb"""\nc', 'd = """a\nb"""\n'),
+        (every_statement, 'd = "a\\"\n;', ""),
+        (every_json_value, '{"a": 1, "b', '{"a": 1'),
+        (every_json_value, '{"a": 12', ""),
+        (every_json_value, '{"a": "x"', '{"a": "x"'),
+        (every_json_value, '{"a"', ""),
+        (every_json_value, '{"a": [true, {"k": "v"}', '{"a": [true, {"k": "v"}'),
+        (every_json_value, '{"a": [true, {"k": "\\"', '{"a": [true'),
+        (every_json_value, '{"a": [], "b": nul', '{"a": []'),
+        (every_json_value, '{"a": {}, "b": {"c"', '{"a": {}'),
+        (every_json_value, "[-1.5e3 ", "[-1.5e3"),
+        (every_json_value, '{"a": {"b": 1}, "c": 2}', '{"a": {"b": 1}, "c": 2}'),
+    ],
+)
+def test_boundaries(boundary, text, seen):
+    assert text[: boundary(text)] == seen
+
+
+@pytest.mark.parametrize("boundary", [every_line, every_clause, every_statement, every_json_value])
+def test_boundaries_do_not_move_back(boundary):
+    text = '{"a, b": [1, "x; \\" y", {"k": null}],\n "n": -2.5e1}\nx = (1;\n2); d = \'a\n\'; e'
+    cuts = [boundary(text[:n]) for n in range(len(text) + 1)]
+    assert cuts == sorted(cuts)
+    assert all(cut <= n for n, cut in enumerate(cuts))
+
+
+# Failures
+
+
+def raises(text):
+    raise KeyError("no such plan")
+
+
+def hangs(text):
+    time.sleep(60)
+
+
+def crashes(text):
+    os._exit(3)
+
+
+FAILURES = {
+    "raises": (raises, {}, "raised KeyError"),
+    "NaN": (lambda text: math.nan, {}, "returned nan"),
+    "infinite": (lambda text: math.inf, {}, "returned inf"),
+    "negative": (lambda text: -1, {}, "returned -1"),
+    "no number": (lambda text: "much", {}, "returned 'much', which is not a number"),
+    "batched": (lambda texts: [math.nan] * len(texts), {"batched": True}, "returned nan"),
+    "batch raises": (lambda texts: [raises(text) for text in texts], {"batched": True}, "raised KeyError"),
+    "batch too short": (lambda texts: texts[1:], {"batched": True}, "raised StopIteration|returned"),
+    "raises in a process": (raises, {"processes": 2}, "raised KeyError"),
+    "hangs": (hangs, {"processes": 2, "timeout": 0.2}, "did not answer within 0.2 s"),
+    "crashes": (crashes, {"processes": 1}, "ended its process"),
+}
+
+
+@pytest.mark.parametrize("failure", FAILURES)
+def test_a_failure_stops_the_run_with_name_and_text(failure):
+    function, settings, message = FAILURES[failure]
+    lm, fsa = CASES["exact"]
+    potential = FunctionPotential(function, name="my check", **settings)
+    with pytest.raises(tt.errors.PotentialError, match=f"'my check' ({message})") as error:
+        tt.smc(lm, [], as_automaton(fsa), "gcd", particles=2, max_new_tokens=N, potential=potential)
+    assert error.value.name == "my check"
+    assert isinstance(error.value.text, str)
+    assert error.value.text
+
+
+@pytest.mark.parametrize("settings", [{}, {"processes": 2, "timeout": 0.15}])
+def test_a_failure_counts_as_zero_if_asked(settings):
+    def bad_with_c(text):
+        if "c" in text:
+            time.sleep(60) if settings else raises(text)
+        return 1.0
+
+    lm, fsa = CASES["exact"]
+    potential = FunctionPotential(bad_with_c, at_end, zero_on_error=True, **settings)
+    post = tt.smc(lm, [], as_automaton(fsa), "gcd", None, 8, N, 0, potential=potential, ess_threshold=0.0)
+    plain = tt.smc(lm, [], as_automaton(fsa), "gcd", None, 8, N, 0, ess_threshold=0.0)
+    assert [p.log_weight > -math.inf for p in post.particles] == ["c" not in p.text for p in plain.particles]
+    assert any("c" in p.text for p in plain.particles)
+
+
+def test_processes_give_what_one_does():
+    lm, fsa = CASES["exact"]
+    here, there = (
+        tt.smc(lm, [], as_automaton(fsa), "gcd", None, 8, N, 3, potential=FunctionPotential(phi, processes=n))
+        for n in (0, 2)
+    )
+    assert here.to_dict() == there.to_dict()
+
+
+def test_bad_settings_are_errors():
+    lm, fsa = CASES["ended"]
+    fa = as_automaton(fsa)
+    for bad in ({"timeout": 1.0}, {"processes": 1, "batched": True}, {"twist": True, "final": phi}):
+        with pytest.raises(tt.EvidenceError):
+            FunctionPotential(phi, **bad)
+    with pytest.raises(tt.errors.PotentialError, match="boundary at 999"):
+        tt.smc(lm, [], fa, "gcd", max_new_tokens=N, potential=FunctionPotential(phi, lambda text: 999))
+    with pytest.raises(tt.EvidenceError, match="followed twice"):
+        tt.smc(lm, [], fa, "gcd", max_new_tokens=N, potential=LMPotential(0.5, lm))
+    with pytest.raises(tt.EvidenceError, match="needs its own language model"):
+        LMPotential(0.5, prompt=[0])
+    small = tt.TableLM({(): [math.log(0.5)] * 2})
+    with pytest.raises(tt.VocabularyMismatch, match="2 tokens"):
+        tt.smc(lm, [], fa, "gcd", max_new_tokens=N, potential=LMPotential(0.5, small))
+    two = as_automaton(Fsa([(0, [0, 1], 0)], 0, [0], 2))
+    with pytest.raises(tt.VocabularyMismatch, match="2 tokens"):
+        tt.smc(lm, [], fa, "gcd", max_new_tokens=N, potential=ConstraintPotential(two))
+    certain = tt.TableLM({(): torch.tensor([0.0, 0.5, 0.5]).double().log()})
+    with pytest.raises(tt.errors.PotentialError, match="zero probability"):
+        tt.smc(lm, [], fa, "gcd", max_new_tokens=N, potential=LMPotential(-1.0, certain))
+
+
+def test_another_prompt_for_the_same_model():
+    """Contrast with the model under another prompt."""
+    lm, fsa = CASES["ended"]
+    again = tt.TableLM(random_table(V, 2, seed=3), EOS)
+    potential = LMPotential(-0.5, again, prompt=[1, 1])
+    post = tt.smc(lm, [0], as_automaton(fsa), "gcd", None, 8, N, 0, potential=potential, ess_threshold=0.0)
+    plain = tt.smc(lm, [0], as_automaton(fsa), "gcd", None, 8, N, 0, ess_threshold=0.0)
+    for p, q in zip(post.particles, plain.particles, strict=True):
+        other = sequence_log_prob(again, p.token_ids, [1, 1])
+        assert p.log_weight - q.log_weight == pytest.approx(-0.5 * other)
+
+
+def test_shared_states_are_evaluated_once():
+    """All particles begin in one row of the language model, and copies share one until their tokens differ."""
+    lm, fsa = CASES["exact"]
+    rows = []
+    spy = SimpleNamespace(
+        **{
+            name: getattr(lm, name)
+            for name in ("vocab_size", "eos_token_id", "start", "select", "decode", "log_probs")
+        },
+        advance=lambda tokens: (rows.append(len(tokens)), lm.advance(tokens)),
+    )
+    tt.smc(spy, [], as_automaton(fsa), "gcd", None, 200, N, 0)
+    assert len(rows) == N - 1
+    assert all(n <= V ** (t + 1) for t, n in enumerate(rows))
+    assert padded((1, EOS), N, EOS) == (1, EOS, EOS, EOS)
