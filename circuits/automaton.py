@@ -270,29 +270,9 @@ class Automaton(Chain):
     @cached_property
     def partitioned(self) -> Automaton:
         """The same automaton with classes that do not overlap: one partition of the vocabulary for all states."""
-        if self.labels.token_class is not None:
-            return self
-        classes = self.labels.classes
-        rng = np.random.default_rng(4)
-        names = rng.integers(1, 2**63, size=(2, self.labels.num_classes), dtype=np.uint64)
-        row, col = classes.row.numpy(), classes.col.numpy()
-        sums = np.zeros((2, self.vocab_size), np.uint64)  # a token is known by its classes, up to 2^-128
-        for total, name in zip(sums, names, strict=True):
-            np.add.at(total, col, name[row])
-        _, first, inverse = np.unique(sums, axis=1, return_index=True, return_inverse=True)
-        inside = np.bincount(col, minlength=self.vocab_size) > 0
-        used = np.flatnonzero(inside[first])
-        number = np.full(len(first), -1)
-        number[used] = np.arange(len(used))
-        token_class = number[inverse.reshape(-1)]
-        pairs = np.unique(np.stack([row, token_class[col]], 1), axis=0)  # (old class, new class)
-        begin = np.searchsorted(pairs[:, 0], np.arange(self.labels.num_classes + 1))
-        s, c, d = self.transitions.numpy().T
-        count = begin[c + 1] - begin[c]
-        at = np.repeat(begin[c] - (np.cumsum(count) - count), count) + np.arange(int(count.sum()))
-        rows = np.stack([np.repeat(s, count), pairs[at, 1], np.repeat(d, count)], 1)
-        starts, accepts = self.start_states, self.accept_states
-        return Automaton(rows, token_class, starts, accepts, self.num_states, self.eos_token_id)
+        from .subsets import partition
+
+        return partition(self)
 
     def trim(self) -> Automaton:
         """Only the states that lie on a path from start to acceptance (at least one start state is kept)."""

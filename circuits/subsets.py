@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import torch
 
 from ..errors import TooManyStates
@@ -86,3 +87,30 @@ def is_unambiguous(automaton: Automaton) -> bool:
                 alive.add(previous)
                 useful.append(previous)
     return all(p == q for p, q in alive)
+
+
+def partition(automaton: Automaton) -> Automaton:
+    """The same automaton with one partition of the vocabulary for all states: tokens with the same classes are one."""
+    if automaton.labels.token_class is not None:
+        return automaton
+    classes = automaton.labels.classes
+    rng = np.random.default_rng(4)
+    names = rng.integers(1, 2**63, size=(2, automaton.labels.num_classes), dtype=np.uint64)
+    row, col = classes.row.numpy(), classes.col.numpy()
+    sums = np.zeros((2, automaton.vocab_size), np.uint64)  # a token is known by its classes, up to 2^-128
+    for total, name in zip(sums, names, strict=True):
+        np.add.at(total, col, name[row])
+    _, first, inverse = np.unique(sums, axis=1, return_index=True, return_inverse=True)
+    inside = np.bincount(col, minlength=automaton.vocab_size) > 0
+    used = np.flatnonzero(inside[first])
+    number = np.full(len(first), -1)
+    number[used] = np.arange(len(used))
+    token_class = number[inverse.reshape(-1)]
+    pairs = np.unique(np.stack([row, token_class[col]], 1), axis=0)  # (old class, new class)
+    begin = np.searchsorted(pairs[:, 0], np.arange(automaton.labels.num_classes + 1))
+    s, c, d = automaton.transitions.numpy().T
+    count = begin[c + 1] - begin[c]
+    at = np.repeat(begin[c] - (np.cumsum(count) - count), count) + np.arange(int(count.sum()))
+    rows = np.stack([np.repeat(s, count), pairs[at, 1], np.repeat(d, count)], 1)
+    starts, accepts = automaton.start_states, automaton.accept_states
+    return Automaton(rows, token_class, starts, accepts, automaton.num_states, automaton.eos_token_id)

@@ -185,19 +185,11 @@ class View:
         return ranks[np.searchsorted(letters, low) : np.searchsorted(letters, high, side="right")]
 
     @cached_property
-    def allowed(self) -> Bool[ndarray, " token"]:
-        """By token id, whether the token stays within letters."""
-        out = np.zeros(len(self.trie.node), bool)
-        out[self.trie.order[self.rank]] = True
-        return out
-
-    @cached_property
     def packed(self) -> UInt8[ndarray, " bytes"]:
-        """The same with eight tokens to a byte, the lowest bit first."""
-        out = np.zeros(self.trie.num_bytes, np.uint8)
-        bits = np.packbits(self.allowed, bitorder="little")
-        out[: len(bits)] = bits
-        return out
+        """The tokens that stay within letters, eight to a byte, the lowest bit first."""
+        allowed = np.zeros(8 * self.trie.num_bytes, bool)
+        allowed[self.trie.order[self.rank]] = True
+        return np.packbits(allowed, bitorder="little")
 
 
 class Cells:

@@ -131,12 +131,8 @@ class Lifted(Automaton):
         return row
 
     def tokens_from(self, state: int) -> Bool[ndarray, " vocab"]:
-        if state == self.sink:
-            out = np.zeros(self.vocab_size, bool)
-        else:
-            out = self.walk.allowed(self.row(state))
-        out[self.eos_token_id] = state == self.sink or state in self._ends
-        return out
+        bits = np.unpackbits(self.words_from(state).view(np.uint8), bitorder="little")
+        return bits[: self.vocab_size].view(bool)
 
     def words_from(self, state: int) -> Int32[ndarray, " words"]:
         eos = self.vocab.eos_token_id

@@ -12,8 +12,10 @@ from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Int, UInt8
+from jaxtyping import Bool, Int, UInt8
 from numpy import ndarray
+
+Range = tuple[int, int]  # of ranks
 
 
 class Views(NamedTuple):
@@ -158,3 +160,44 @@ class Trie:
         """The ranks of the tokens that end at a node."""
         low = self.views.low[node]
         return low, low + self.views.own[node]
+
+
+class Ranges:
+    """Disjoint ranges of ranks."""
+
+    def __init__(self, pieces: list[Range]) -> None:
+        self.pieces = sorted(pieces)
+        self._ends = np.array(self.pieces, np.int64).reshape(-1, 2) if pieces else None
+        self.size = sum(high - low for low, high in pieces)
+
+    def outside(self, ranks: Int[ndarray, " n"]) -> Bool[ndarray, " n"]:
+        """Whether each rank lies in none of them."""
+        if self._ends is None:
+            return np.ones(len(ranks), bool)
+        at = np.searchsorted(self._ends[:, 0], ranks, side="right") - 1
+        return np.asarray((at < 0) | (ranks >= self._ends[at, 1]))
+
+    def leaves_some(self, ranks: Int[ndarray, " n"]) -> bool:
+        """Whether any of these ranks lies in none of them."""
+        return len(ranks) > self.size or bool(self.outside(ranks).any())
+
+    def drop(self, ranks: Int[ndarray, " n"]) -> Int[ndarray, " rest"]:
+        """The ranks that lie in none of them."""
+        return ranks if self._ends is None else ranks[self.outside(ranks)]
+
+
+def put(packed: UInt8[ndarray, " bytes"], tokens: Int[ndarray, " some"], value: bool) -> None:
+    """Set or clear the bits of some tokens."""
+    if len(tokens) <= 16:
+        bits = packed.data
+        for token in tokens.tolist():
+            if value:
+                bits[token >> 3] |= 1 << (token & 7)
+            else:
+                bits[token >> 3] &= 255 - (1 << (token & 7))
+    else:
+        mask = np.left_shift(1, tokens & 7).astype(np.uint8)
+        if value:
+            np.bitwise_or.at(packed, tokens >> 3, mask)
+        else:
+            np.bitwise_and.at(packed, tokens >> 3, ~mask)

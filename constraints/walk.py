@@ -10,41 +10,17 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Bool, Int, UInt8
+from jaxtyping import Int, UInt8
 from numpy import ndarray
 
 from .arrays import spans
 from .cells import Cell, Cells, View
 from .embedding import Dfa, Embedding
 from .nfa import Nfa
+from .trie import Range, Ranges, put
 
-Range = tuple[int, int]  # of ranks
 MAX_NODES = 64  # children of a node of the trie that are looked at one by one
 MANY = 128  # tokens that are looked at one by one
-
-
-class Ranges:
-    """Disjoint ranges of ranks."""
-
-    def __init__(self, pieces: list[Range]) -> None:
-        self.pieces = sorted(pieces)
-        self._ends = np.array(self.pieces, np.int64).reshape(-1, 2) if pieces else None
-        self.size = sum(high - low for low, high in pieces)
-
-    def outside(self, ranks: Int[ndarray, " n"]) -> Bool[ndarray, " n"]:
-        """Whether each rank lies in none of them."""
-        if self._ends is None:
-            return np.ones(len(ranks), bool)
-        at = np.searchsorted(self._ends[:, 0], ranks, side="right") - 1
-        return np.asarray((at < 0) | (ranks >= self._ends[at, 1]))
-
-    def leaves_some(self, ranks: Int[ndarray, " n"]) -> bool:
-        """Whether any of these ranks lies in none of them."""
-        return len(ranks) > self.size or bool(self.outside(ranks).any())
-
-    def drop(self, ranks: Int[ndarray, " n"]) -> Int[ndarray, " rest"]:
-        """The ranks that lie in none of them."""
-        return ranks if self._ends is None else ranks[self.outside(ranks)]
 
 
 class Letters(NamedTuple):
@@ -264,28 +240,8 @@ class Walk:
 
     # ------------------------------------------------------------ what a row says
 
-    def allowed(self, row: Row) -> Bool[ndarray, " token"]:
-        """Whether each token may follow."""
-        order, out = self.trie.order, None
-        for x in sorted(row.letters, key=lambda x: -len(x.view.rank)):
-            within = np.searchsorted(x.view.letters, x.depth, side="right")
-            if out is None and 2 * within > len(x.view.rank):
-                out = x.view.allowed.copy()
-                out[order[x.view.beyond(x.depth)]] = False
-                for low, high in x.without.pieces:
-                    out[order[low:high]] = False
-            else:
-                out = np.zeros(len(self.trie.node), bool) if out is None else out
-                out[order[x.without.drop(x.view.inside(x.depth))]] = True
-        out = np.zeros(len(self.trie.node), bool) if out is None else out
-        for _, low, high in row.ranges:
-            out[order[low:high]] = True
-        for _, ranks in row.sets:
-            out[order[ranks]] = True
-        return out
-
     def packed(self, row: Row) -> UInt8[ndarray, " bytes"]:
-        """The same, eight tokens to a byte, the lowest bit first; filled up to whole words of 32 bits."""
+        """The tokens that may follow, eight to a byte, the lowest bit first; filled up to whole words of 32 bits."""
         order, out = self.trie.order, None
         for x in sorted(row.letters, key=lambda x: -len(x.view.rank)):
             within = np.searchsorted(x.view.letters, x.depth, side="right")
@@ -358,20 +314,3 @@ class Walk:
             out.append(int(trie.byte[at]))
             at = int(trie.parent[at])
         return bytes(reversed(out))
-
-
-def put(packed: UInt8[ndarray, " bytes"], tokens: Int[ndarray, " some"], value: bool) -> None:
-    """Set or clear the bits of some tokens."""
-    if len(tokens) <= 16:
-        bits = packed.data
-        for token in tokens.tolist():
-            if value:
-                bits[token >> 3] |= 1 << (token & 7)
-            else:
-                bits[token >> 3] &= 255 - (1 << (token & 7))
-    else:
-        mask = np.left_shift(1, tokens & 7).astype(np.uint8)
-        if value:
-            np.bitwise_or.at(packed, tokens >> 3, mask)
-        else:
-            np.bitwise_and.at(packed, tokens >> 3, ~mask)

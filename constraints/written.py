@@ -15,7 +15,8 @@ from numpy import ndarray
 
 from ..errors import TooManyStates
 from .cells import View
-from .walk import Ranges, Walk
+from .trie import Ranges
+from .walk import Walk
 
 MAX_TRANSITIONS = 50_000_000
 NOTHING = Ranges([])
