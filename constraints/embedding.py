@@ -15,7 +15,7 @@ from jaxtyping import Int, Int16
 from numpy import ndarray
 
 from .arrays import spans
-from .cells import Cell, Cells
+from .cells import MAX_CELLS, Cell, Cells
 from .nfa import Nfa
 
 MAX_LOCAL, MAX_DEPTH = 400, 13  # states of a letter; bytes of one: \ud83d\ude00 has twelve
@@ -130,7 +130,8 @@ class Embedding:
         found = int(self.cell[state])
         if found < 0 and state not in self._plain:
             onward = int(self.most_target[state])
-            if self.width[state] >= MIN_WIDTH or (onward == state and self.width[state] > 0):
+            wide = self.width[state] >= MIN_WIDTH or (onward == state and self.width[state] > 0)
+            if wide and len(self.cells) < MAX_CELLS:
                 for model in dict.fromkeys((onward, state)):
                     table = self._extract(model)
                     if table is not None:

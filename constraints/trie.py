@@ -74,6 +74,9 @@ class Trie:
             np.array(ids, np.int64),
         )
 
+    def __getstate__(self) -> dict[str, object]:
+        return {k: v for k, v in self.__dict__.items() if k not in ("views", "_children")}
+
     def arrays(self) -> dict[str, Int[ndarray, " n"]]:
         """What the tree is made of and what is always asked of it, for :meth:`from_arrays`."""
         names = ("parent", "byte", "node", "order", "first", "own", "low", "high")

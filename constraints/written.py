@@ -6,6 +6,7 @@ their letters in common. Most states are inside letters; theirs are written for 
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Hashable
 from typing import NamedTuple
 
@@ -18,7 +19,7 @@ from .cells import View
 from .trie import Ranges
 from .walk import Walk
 
-MAX_TRANSITIONS = 50_000_000
+MAX_TRANSITIONS = 20_000_000
 NOTHING = Ranges([])
 SMALL = 256  # tokens; smaller sets that lead to one state are joined
 
@@ -41,7 +42,7 @@ class Writer:
         self.known: dict[int, int] = {}
         self.kept: list[Int[ndarray, " token"]] = []
         self.sets: list[tuple[Int[ndarray, " token"], Ranges]] = []
-        self.single: list[tuple[int, int, int]] = []
+        self.single = array("q")  # source, set, target, source, …
         self.many: list[tuple[Int[ndarray, " n"], int, Int[ndarray, " n"]]] = []
         self.count = 0
 
@@ -120,13 +121,13 @@ def write_out(walk: Walk, ends: frozenset[int]) -> Table:
                 if len(ranks) > SMALL:
                     if x.without.leaves_some(ranks):
                         key = (x.view, *name, *x.without.pieces)
-                        writer.single.append((state, writer.name(key, ranks, x.without), target))
+                        writer.single.extend((state, writer.name(key, ranks, x.without), target))
                 elif len(kept := x.without.drop(ranks)):
                     pieces.setdefault(target, []).append(kept)
         for target, parts in pieces.items():
             whole = parts[0] if len(parts) == 1 else np.sort(np.concatenate(parts))
-            writer.single.append((state, writer.name_of(whole), target))
-        if len(writer.single) > MAX_TRANSITIONS:
+            writer.single.extend((state, writer.name_of(whole), target))
+        if len(writer.single) > 3 * MAX_TRANSITIONS:
             raise TooManyStates(limit=MAX_TRANSITIONS)
     for index, cell in enumerate(found.cells):
         for q in range(cell.size):
@@ -134,7 +135,7 @@ def write_out(walk: Walk, ends: frozenset[int]) -> Table:
             if len(like):
                 writer.letters(walk.cells.view(cell, q, 0), like, index)
     eos = len(writer.sets)
-    single = np.array(writer.single, np.int64).reshape(-1, 3)
+    single = np.array(writer.single).reshape(-1, 3)
     last = np.array(sorted(ends | {n}), np.int64)
     return Table(
         np.concatenate([single[:, 0], *(s for s, _, _ in writer.many), last]),

@@ -1,6 +1,7 @@
 """Automata lifted on demand against brute force: every state, every token; then written out, and by distances."""
 
 import itertools
+import pickle
 import random
 
 import numpy as np
@@ -197,6 +198,13 @@ def test_a_saved_one_is_an_automaton(tmp_path):
     assert again.edges() == automaton.edges()
     assert again.eos_token_id == automaton.eos_token_id
     assert again.is_deterministic
+
+
+def test_pickled_after_use():
+    automaton = regex('"[^"]{0,3}"').compile(vocabulary(4, 50))
+    tt.gcd(automaton, 9).start().bitmask()
+    again = pickle.loads(pickle.dumps(automaton))
+    assert again.edges() == automaton.edges()
 
 
 def test_a_byte_that_is_no_token_is_lifted_all_at_once():
