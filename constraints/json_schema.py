@@ -13,7 +13,7 @@ from .json.compiler import Compiler
 from .json.document import Document, read_schema
 from .json.text import STYLES
 
-LARGE = 10_000
+LARGE = 10_000  # states, beyond which no automaton is determinised
 
 
 def json_schema(
@@ -61,8 +61,7 @@ def json_schema(
     except RecursionError:
         raise UnsupportedConstraint("the schema nests too deep", path="/") from None
     constraint = Constraint(automaton)
-    if (
-        automaton.is_deterministic
-    ):  # by construction, and nearly minimal: minimising would take most of the time
+    # Deterministic by construction, mostly, and nearly minimal: minimising would take most of the time.
+    if automaton.is_deterministic or automaton.num_states > LARGE:
         vars(constraint)["bytes_automaton"] = automaton
     return constraint

@@ -204,7 +204,7 @@ class Compiler:
         if need == NEVER or left < 0:
             return 0
         if not need:
-            return 57 * 2**self.max_depth
+            return 57 << self.max_depth
         key = (need, left)
         if key not in self.sizes:
             value = self.value(need)
