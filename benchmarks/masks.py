@@ -164,7 +164,7 @@ class Tractile:
             self.query = query.start(batch=1)
 
         def mask(self) -> np.ndarray:
-            return self.query.bitmask()[0].numpy()
+            return self.query.words()[0]
 
         def advance(self, token: int) -> None:
             self.query.advance([token])

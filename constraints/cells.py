@@ -31,6 +31,7 @@ class Cell:
         self.size = len(table)
         self.begins: Bool[ndarray, " 256"] = table[0] >= 0
         self.first_bytes = frozenset(np.flatnonzero(self.begins).tolist())
+        self.single_bytes = frozenset(np.flatnonzero(table[0] == 0).tolist())
         self.weight = weight(np.flatnonzero(table[0] == 0))
         self.ranges: list[list[tuple[int, int, int]]] = []  # of each local state: (low, high, target)
         for row in table.tolist():
@@ -208,6 +209,10 @@ class Cells:
                 self._cells.popitem(last=False)
         self._cells.move_to_end(key)
         return self._cells[key]
+
+    def recent(self) -> list[Cell]:
+        """All of them, the last one asked for first."""
+        return list(reversed(self._cells.values()))
 
     def view(self, cell: Cell, local: int, node: int) -> View:
         """The view from a local state at a node of the trie."""

@@ -133,17 +133,25 @@ class Embedding:
             wide = self.width[state] >= MIN_WIDTH or (onward == state and self.width[state] > 0)
             if wide and len(self.cells) < MAX_CELLS:
                 for model in dict.fromkeys((onward, state)):
-                    table = self._extract(model)
-                    if table is not None:
-                        cell = self.known.cell(table)
-                        if all(cell is not c for c in self.cells):
-                            self._embed(cell)
-                        if self.cell[state] >= 0:
-                            break
+                    cell = self._guess(model)
+                    if cell is not None and all(cell is not c for c in self.cells):
+                        self._embed(cell)
+                    if self.cell[state] >= 0:
+                        break
             found = int(self.cell[state])
             if found < 0:
                 self._plain.add(state)
         return self.cells[found] if found >= 0 else None
+
+    def _guess(self, model: int) -> Cell | None:
+        """A known cell whose letters of one byte are a state's, else the one extracted from it."""
+        onward = int(self.most_target[model])
+        single = frozenset(byte for byte, target in self.dfa.moves(model).items() if target == onward)
+        for cell in self.known.recent():
+            if cell.single_bytes == single and all(cell is not c for c in self.cells):
+                return cell
+        table = self._extract(model)
+        return None if table is None else self.known.cell(table)
 
     def _extract(self, model: int) -> Int16[ndarray, "local 256"] | None:
         """The cell whose letters lead from a state to its next, its exceptions left out."""

@@ -20,6 +20,7 @@ from .nfa import Nfa
 from .trie import Range, Ranges, put
 
 MAX_NODES = 64  # children of a node of the trie that are looked at one by one
+SMALL = 20_000  # states
 MANY = 128  # tokens that are looked at one by one
 
 
@@ -47,6 +48,8 @@ class Walk:
         self.trie, self.cells = cells.trie, cells
         self.dfa = Dfa(nfa)
         self.embedding = Embedding(self.dfa, cells)
+        if 0 < nfa.num_states <= SMALL:  # a text soon gets there
+            self.embedding.of(int(self.embedding.width.argmax()))
         self._left: dict[
             tuple[View, tuple[tuple[int, int], ...], int, int], list[tuple[int, Int[ndarray, " token"]]]
         ] = {}

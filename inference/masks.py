@@ -102,11 +102,11 @@ class MaskQuery(NextToken):
     # ------------------------------------------------------------ masks
 
     def mask(self) -> Bool[Tensor, "batch vocab"]:
-        bits = np.unpackbits(self._masks().view(np.uint8), axis=1, bitorder="little")
+        bits = np.unpackbits(self.words().view(np.uint8), axis=1, bitorder="little")
         return torch.from_numpy(bits[:, : self.vocab_size].view(bool))
 
     def bitmask(self) -> Int[Tensor, "batch words"]:
-        return torch.from_numpy(self._masks())
+        return torch.from_numpy(self.words())
 
     def apply(self, logits: Float[Tensor, "batch vocab"]) -> None:
         """Set the logits of the tokens outside the mask to −inf, in place; columns past the vocabulary too.
@@ -123,7 +123,8 @@ class MaskQuery(NextToken):
     def log_weights(self) -> Tensor:
         return torch.zeros(len(self._states), self.vocab_size).masked_fill(~self.mask(), -torch.inf)
 
-    def _masks(self) -> Int[ndarray, "batch words"]:
+    def words(self) -> Int[ndarray, "batch words"]:
+        """``bitmask`` as a numpy array."""
         if len(self._states) == 1 and len(self._states[0]) == 1 and self._budget[0]:
             words = self._words(self._states[0][0], self._budget[0] - 1)
             return (words if words.flags.writeable else words.copy())[None]
