@@ -241,6 +241,11 @@ class Automaton(Chain):
         """No state is further from acceptance than this many tokens; ``NEVER`` where one cannot get there."""
         return int(self.distances.max())
 
+    @cached_property
+    def largest_bound(self) -> int:
+        """The largest of ``distance_bounds``."""
+        return int(self.distance_bounds.max())
+
     def tokens_from(self, state: int) -> Bool[np.ndarray, " vocab"]:
         """Whether each token labels an edge out of a state."""
         out = np.zeros(self.vocab_size, bool)

@@ -76,7 +76,8 @@ class Walk:
                 shared = [(moves[b], children[b]) for b in moves if b in children]
             else:
                 shared = [(moves[b], children[b]) for b in children if b in moves]
-            if sum([high[child] - low[child] for _, child in shared]) <= MANY:
+            tokens = [high[child] - low[child] for _, child in shared]
+            if sum(tokens) <= MANY or (len(shared) <= MAX_NODES and not self._wide(state, shared, tokens)):
                 stack += shared
             elif (cell := self.embedding.of(state)) is not None:
                 self._letters(row, cell, state, node, stack)
@@ -85,6 +86,11 @@ class Walk:
             else:
                 stack += shared
         return row
+
+    def _wide(self, state: int, shared: list[tuple[int, int]], tokens: list[int]) -> bool:
+        """Whether most bytes of a state lead to one other, with many tokens below them."""
+        onward = int(self.embedding.most_target[state])
+        return sum([n for (target, _), n in zip(shared, tokens, strict=True) if target == onward]) > MANY
 
     def _letters(self, row: Row, cell: Cell, state: int, node: int, stack: list[tuple[int, int]]) -> None:
         """The tokens below a node from a state that follows a cell; what its exceptions lead to goes on the stack."""

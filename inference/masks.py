@@ -141,7 +141,7 @@ class MaskQuery(NextToken):
     def _words(self, state: int, left: int) -> Words:
         """The tokens out of a state into states that can be accepted within ``left`` more tokens, as bits."""
         fa = self.automaton
-        if self._betas is None and left >= fa.most_tokens:
+        if self._betas is None and (left >= fa.most_tokens or left >= fa.largest_bound):
             words = self._kept.get((state, -1))
             if words is None:
                 words = fa.words_from(state)
