@@ -10,6 +10,8 @@ from .boundaries import (
     every_statement,
     every_token,
 )
+from .characters import CharacterProposal
+from .checks import AWRSProposal, TopKProposal
 from .functions import FunctionPotential
 from .lm import CircuitLM, LanguageModel, TableLM, TransformersLM
 from .logits_processor import ConstraintLogitsProcessor
@@ -63,6 +65,9 @@ __all__ = [
     "GCDProposal",
     "LookaheadProposal",
     "MixtureProposal",
+    "AWRSProposal",
+    "TopKProposal",
+    "CharacterProposal",
     "EitherProposal",
     "Uncorrected",
     "Potential",

@@ -1,0 +1,318 @@
+"""Proposals that ask a black box: proper weighting of every token by enumerating their own randomness, and as samplers."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from smc_reference import (
+    CASES,
+    EOS,
+    LIMIT,
+    Fsa,
+    Letters,
+    N,
+    V,
+    against_enumeration,
+    as_automaton,
+    enumerate_target,
+    random_table,
+)
+
+import tractile as tt
+from tractile.inference.smc import (
+    AWRSProposal,
+    CharacterProposal,
+    EitherProposal,
+    GCDProposal,
+    LCDProposal,
+    LMProposal,
+    LookaheadProposal,
+    Step,
+    TopKProposal,
+)
+
+TOKENS = [
+    b"a",
+    b"ab",
+    b"abc",
+    b"b",
+    b"bc",
+    b"c",
+    None,
+    b"ca",
+    b"ab",
+]  # two tokens of one spelling, one special
+WORDS = len(TOKENS)
+END = 6
+HMM = tt.HMM.random(3, WORDS, seed=4, dtype=torch.float64)
+
+
+class Words:
+    token_bytes = TOKENS
+
+
+def step_for(prefix, seed=2, last=False):
+    lm = tt.TableLM(random_table(WORDS, 1, seed), END, Words())
+    lm.start([[]])
+    fsa = Fsa(
+        [(0, [0, 1, 2, 4, 5, 7, 8], 0), (0, 3, 1), (0, END, 2), (1, [0, 1, 4, 5], 0)], 0, [0, 1, 2], WORDS
+    )
+    query = tt.pgcd(HMM, as_automaton(fsa), 4).start(1)
+    for token in prefix:
+        lm.advance(torch.tensor([token]))
+        query.advance(torch.tensor([token]))
+    prefixes = torch.tensor([prefix], dtype=torch.long)
+    return Step(lm.log_probs(), query, prefixes, decode=lm.decode, eos_token_id=END, last=last)
+
+
+def outcomes(sample):
+    """(probability, result) for every way the picks can fall."""
+    pending = [[]]
+    while pending:
+        script, taken, probability = pending.pop(), [], 1.0
+
+        def pick(weights, script=script, taken=taken):
+            nonlocal probability
+            options = np.flatnonzero(weights).tolist()
+            if len(taken) < len(script):
+                choice = script[len(taken)]
+            else:
+                choice = options[0]
+                pending.extend([*taken, other] for other in options[1:])
+            probability *= weights[choice] / weights.sum()
+            taken.append(choice)
+            return choice
+
+        result = sample(pick)
+        yield probability, result
+
+
+def assert_properly_weighted(proposal, step, psi):
+    """E[W · 1{X = x}] = p(x) · 1[allowed] · ψ(x)."""
+    log_q = proposal.base.belief(step)[0].double().log_softmax(0)
+    q = log_q.exp().numpy()
+    found, total = np.zeros(WORDS), 0.0
+    for probability, (token, weight) in outcomes(lambda pick: proposal.draw_row(q, step, 0, pick)):
+        found[token] += probability * weight
+        total += probability
+    tokens = torch.arange(WORDS)
+    correction = torch.stack(
+        [proposal.base.log_weight(step, log_q[t : t + 1], tokens[t : t + 1])[0] for t in range(WORDS)]
+    ).exp()
+    expected = [float(step.log_probs[0, t].exp() * step.mask[0, t]) * psi(t) for t in range(WORDS)]
+    assert total == pytest.approx(1.0)
+    assert (found * np.nan_to_num(correction.numpy())).tolist() == pytest.approx(
+        expected, rel=1e-9, abs=1e-15
+    )
+
+
+def even_hash(tokens):
+    return (3 * sum(tokens) + 2 * len(tokens)) % 5 < 2
+
+
+def never(tokens):
+    return False
+
+
+def only_five(tokens):
+    return tokens[-1] == 5
+
+
+def soft(tokens):
+    return (3 * sum(tokens) + 2 * len(tokens)) % 5 / 4
+
+
+BASES = [None, LMProposal(), GCDProposal(temperature=2.0), LookaheadProposal(), LCDProposal()]
+PREFIXES = [[], [0], [1, 3], [3, 5, 0]]
+
+
+# Four tokens are allowed after [1, 3]: all orders of rejection can be listed there.
+@pytest.mark.parametrize(
+    ("prefix", "max_rejects"),
+    [([1, 3], None), ([1, 3], 4), *((prefix, m) for prefix in PREFIXES for m in (1, 2, 3))],
+)
+@pytest.mark.parametrize("check", [even_hash, never, only_five])
+def test_awrs_is_properly_weighted(prefix, check, max_rejects):
+    proposal = AWRSProposal(check, tokens=True, max_rejects=max_rejects)
+    assert_properly_weighted(proposal, step_for(prefix), lambda t: check((*prefix, t)))
+
+
+@pytest.mark.parametrize("base", BASES, ids=lambda b: type(b).__name__)
+def test_properly_weighted_on_any_base(base):
+    for proposal in (
+        AWRSProposal(even_hash, tokens=True, base=base, max_rejects=3),
+        TopKProposal(even_hash, tokens=True, base=base),
+    ):
+        assert_properly_weighted(proposal, step_for([1, 3]), lambda t: even_hash((1, 3, t)))
+
+
+@pytest.mark.parametrize("k", [1, 2, 4, 20])
+@pytest.mark.parametrize("check", [even_hash, never, only_five, soft])
+@pytest.mark.parametrize("prefix", PREFIXES, ids=str)
+def test_top_k_is_properly_weighted(prefix, check, k):
+    assert_properly_weighted(
+        TopKProposal(check, k=k, tokens=True), step_for(prefix), lambda t: check((*prefix, t))
+    )
+
+
+def next_byte(text):
+    """Any weights, some zero, that depend on the whole text."""
+    h = 7 * len(text) + 3 * text.count(b"b") + text.count(b"ca")
+    weights = np.zeros(257)
+    weights[ord("a")], weights[ord("b")], weights[ord("c")] = h % 3, (h + 1) % 4 / 2, 1.25 * (h % 2)
+    weights[256] = 0.2 + h % 2
+    return weights
+
+
+def spelled_weight(context, token):
+    if token == END:
+        return next_byte(context)[256]
+    spelling = TOKENS[token] or b""
+    return math.prod(float(next_byte(context + spelling[:i])[b]) for i, b in enumerate(spelling))
+
+
+@pytest.mark.parametrize("prefix", PREFIXES, ids=str)
+@pytest.mark.parametrize("base", BASES, ids=lambda b: type(b).__name__)
+def test_the_character_proposal_is_properly_weighted(base, prefix):
+    context = b"".join(TOKENS[t] for t in prefix)
+    assert_properly_weighted(
+        CharacterProposal(Words(), next_byte, base=base),
+        step_for(prefix),
+        lambda t: spelled_weight(context, t),
+    )
+
+
+class ForgetsTheSecondDraw(AWRSProposal.__mro__[1]):
+    """A planted bias: the accepted token with the mass that was left, as if all of it were accepted."""
+
+    def draw_row(self, q, step, row, pick):
+        left = q.copy()
+        while left.any():
+            mass, token = float(left.sum()), pick(left)
+            if even_hash((*step.prefixes[row].tolist(), token)):
+                return token, mass
+            left[token] = 0.0
+        return 0, 0.0
+
+
+def test_a_planted_bias_is_caught():
+    with pytest.raises(AssertionError):
+        assert_properly_weighted(ForgetsTheSecondDraw(), step_for([0]), lambda t: even_hash((0, t)))
+
+
+# As samplers, with everything else around them
+
+
+def no_double(text):
+    """Black box: no letter twice in a row; the whole must have an a."""
+    return all(x != y for x, y in zip(text.split(), text.split()[1:], strict=False))
+
+
+def whole(text):
+    return no_double(text) and "a" in text
+
+
+def letter(text):
+    h = len(text)
+    weights = np.zeros(257)
+    for b in b"abc, \n":
+        weights[b] = (0.5, 1.0, 1.5)[(b + h) % 3]
+    weights[256] = 0.7
+    return weights
+
+
+def letters_weight(x, ended):
+    total, text = 1.0, b""
+    for t in x:
+        if ended and t == EOS:
+            return total * 0.7
+        for b in Letters.token_bytes[t]:
+            total, text = total * letter(text)[b], text + bytes([b])
+    return total
+
+
+def text_of(x, case):
+    return "".join(("a, ", "b\n", "c")[t] for t in x if not (case == "ended" and t == EOS))
+
+
+SAMPLERS = {
+    "awrs": (lambda: AWRSProposal(no_double, whole), lambda x, c: whole(text_of(x, c))),
+    "awrs, few": (
+        lambda: AWRSProposal(no_double, whole, max_rejects=2, base=LCDProposal()),
+        lambda x, c: whole(text_of(x, c)),
+    ),
+    "top-k": (lambda: TopKProposal(no_double, whole, 1), lambda x, c: whole(text_of(x, c))),
+    "characters": (
+        lambda: CharacterProposal(Letters(), letter),
+        lambda x, c: letters_weight(x, c == "ended"),
+    ),
+    "either": (
+        lambda: EitherProposal([GCDProposal(), LMProposal(1.5), LookaheadProposal()], [1, 2, 3]),
+        lambda x, c: 1.0,
+    ),
+    "either, checked": (
+        lambda: EitherProposal([AWRSProposal(no_double, whole), TopKProposal(no_double, whole, 2)]),
+        lambda x, c: whole(text_of(x, c)),
+    ),
+    "lookahead, warm": (lambda: LookaheadProposal(0.5, temperature=1.7), lambda x, c: 1.0),
+    "gcd, cold": (lambda: GCDProposal(temperature=0.6), lambda x, c: 1.0),
+}
+
+
+@pytest.mark.parametrize("name", SAMPLERS)
+@pytest.mark.parametrize("case", CASES)
+def test_unbiased(case, name):
+    make, psi = SAMPLERS[name]
+    (lm, fsa), proposal = CASES[case], make()
+    fa = as_automaton(fsa)
+    hmm = tt.HMM.random(3, V, seed=7, dtype=torch.float64)
+
+    def run(seed):
+        return tt.smc(lm, [], fa, proposal, hmm, 8, N, seed, ess_threshold=0.9)
+
+    target = {x: p * float(psi(x, case)) for x, p in enumerate_target(lm, fsa, N).items()}
+    z = against_enumeration(run, target, runs=50)
+    assert bool((z.abs() < LIMIT).all()), z
+
+
+def test_without_an_automaton():
+    """A black box is the whole constraint."""
+    lm, _ = CASES["ended"]
+    post = tt.smc(lm, [], None, AWRSProposal(no_double, whole), particles=50, max_new_tokens=N, seed=0)
+    assert post.accepted
+    assert all(whole(p.text) for p in post.accepted)
+
+
+def test_awrs_asks_about_few_tokens():
+    asked = []
+    lm = tt.TableLM({(): torch.full((2000,), 1 / 2000, dtype=torch.float64).log()})
+    check = AWRSProposal(lambda tokens: asked.append(tokens) or tokens[-1] % 2 == 0, tokens=True)
+    post = tt.smc(lm, [], None, check, particles=8, max_new_tokens=4)
+    assert not post.failed
+    assert len(asked) < 8 * 4 * 10
+
+
+def test_failures_and_bad_settings():
+    lm, fsa = CASES["exact"]
+
+    def run(proposal):
+        return tt.smc(lm, [], as_automaton(fsa), proposal, particles=2, max_new_tokens=N)
+
+    with pytest.raises(tt.errors.PotentialError, match="'<lambda>' raised ZeroDivisionError"):
+        run(AWRSProposal(lambda text: 1 / 0))
+    with pytest.raises(tt.errors.PotentialError, match="not between 0 and 1"):
+        run(TopKProposal(lambda text: 2))
+    with pytest.raises(tt.EvidenceError, match="yes or no"):
+        run(AWRSProposal(lambda text: 0.5))
+    with pytest.raises(tt.EvidenceError, match="257"):
+        run(CharacterProposal(Letters(), lambda text: [1.0]))
+    for bad in (
+        lambda: AWRSProposal(whole, max_rejects=0),
+        lambda: TopKProposal(whole, k=0),
+        lambda: EitherProposal([]),
+        lambda: EitherProposal([GCDProposal()], [-1]),
+        lambda: GCDProposal(temperature=0),
+    ):
+        with pytest.raises(tt.EvidenceError):
+            bad()
