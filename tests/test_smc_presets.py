@@ -3,6 +3,7 @@
 import itertools
 import math
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import torch
@@ -166,3 +167,15 @@ def test_a_changed_hmm_is_not_taken_for_the_one_before():
     after = guided(hmm, fa, 2).start(1).lookahead()[0, 0]
     assert float(after.exp()) == pytest.approx(hmm_next(hmm, (0,))[1])
     assert abs(float(after - before)) > 1e-3
+
+
+def test_the_documented_table_is_the_presets():
+    page = (Path(__file__).resolve().parent.parent / "docs/howto/smc.md").read_text(encoding="utf-8")
+    header, _, *rows = [line for line in page.partition("| preset |")[2].splitlines() if line][
+        : 2 + len(PRESETS)
+    ]
+    fields = [name.strip() for name in header.strip("| ").split("|")]
+    for line, (name, preset) in zip(rows, PRESETS.items(), strict=True):
+        shown = [{True: "yes", False: "no"}.get(v, str(v)) if isinstance(v, bool) else str(v) for v in
+                 (getattr(preset, field) for field in fields)]  # fmt: skip
+        assert [cell.strip() for cell in line.strip("| ").split("|")] == [name, *shown]
