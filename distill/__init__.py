@@ -1,7 +1,8 @@
 """Distillation: language model → corpus → hidden Markov model."""
 
+from .context import ContextHead
 from .corpus import Corpus
-from .em import Counts, blend, counts_by_autograd, expected_counts, maximise
+from .em import Counts, blend, counts_by_autograd, expected_counts, maximise, posteriors
 from .evaluate import Evaluation, evaluate
 from .grow import kronecker, split
 from .latent import initialise, random_start
@@ -9,6 +10,7 @@ from .sampling import from_text, midway, sample
 from .train import train
 
 __all__ = [
+    "ContextHead",
     "Corpus",
     "Counts",
     "Evaluation",
@@ -21,6 +23,7 @@ __all__ = [
     "kronecker",
     "maximise",
     "midway",
+    "posteriors",
     "random_start",
     "sample",
     "split",

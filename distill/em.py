@@ -92,6 +92,33 @@ def expected_counts(
     as no emission. Raises :class:`EvidenceError` if a sequence is impossible and :class:`CircuitError` for a transition
     that is neither dense nor Monarch.
     """
+    sweep = _forward_backward(hmm, tokens, missing)
+    transition = [f.counts(b, a) for f, b, a in zip(sweep.factors, sweep.before, sweep.after, strict=True)]
+    emission = torch.zeros_like(sweep.rows)
+    emission.index_add_(0, sweep.tokens.flatten(), sweep.posterior.flatten(0, 1))
+    total = sweep.log_likelihood.sum()
+    return Counts(sweep.posterior[0].sum(0), transition, emission[: hmm.vocab_size].T, total)
+
+
+@torch.no_grad()
+def posteriors(hmm: HMM, tokens: Int[Tensor, "batch length"]) -> Float[Tensor, "batch length hidden"]:
+    """p(z_t | x_1 … x_n), smoothed, at each position; raises as :func:`expected_counts` does."""
+    return _forward_backward(hmm, tokens, None).posterior.transpose(0, 1)
+
+
+class _Sweep(NamedTuple):
+    """What one forward-backward pass leaves: messages before and after each factor, and posteriors, (time, batch, state)."""
+
+    factors: list[Factor]
+    rows: Tensor  # emission, (vocab, hidden), with a last row for −1 if there is one
+    tokens: Tensor  # the row of each token, (time, batch)
+    before: list[Tensor]
+    after: list[Tensor]
+    posterior: Tensor
+    log_likelihood: Tensor
+
+
+def _forward_backward(hmm: HMM, tokens: Tensor, missing: Tensor | None) -> _Sweep:
     factors = factors_of(hmm.transition)
     batch, n = tokens.shape
     rows = hmm.emission_probs.T.contiguous()
@@ -131,10 +158,7 @@ def expected_counts(
         for part in after:
             part[t] /= scale
     emitted[0] = (last if n == 1 else before[0][0]) * beta
-
-    transition = [f.counts(b, a) for f, b, a in zip(factors, before, after, strict=True)]
-    emission = torch.zeros_like(rows).index_add_(0, index.flatten(), emitted.flatten(0, 1))
-    return Counts(emitted[0].sum(0), transition, emission[: hmm.vocab_size].T, log_likelihood.sum())
+    return _Sweep(factors, rows, index, before, after, emitted, log_likelihood)
 
 
 def maximise(hmm: HMM, counts: Counts, pseudocount: float = 0.0) -> HMM:

@@ -52,7 +52,7 @@ def has_end_state(hmm: HMM, eos_token_id: int) -> bool:
     return all(float(p) == 1 for p in [*certain, hmm.emission_probs[-1, eos_token_id]])
 
 
-@torch.inference_mode()
+@torch.no_grad()
 def initialise(
     model: Any,
     tokenizer: Any,
@@ -80,9 +80,12 @@ def initialise(
 
 
 def hidden_states(
-    model: Any, tokenizer: Any, corpus: Corpus, batch_size: int = 256
+    model: Any, tokenizer: Any, corpus: Corpus, batch_size: int = 256, shift: int = 0
 ) -> Float[Tensor, "sequences length width"]:
-    """The model's last hidden state after reading the prompt and the tokens up to and including each token."""
+    """The model's last hidden state after reading the prompt and the tokens up to and including each token.
+
+    With ``shift`` 1, up to and not including it: the first is that of the prompt's last token.
+    """
     prompts = [tokenizer(p).input_ids if isinstance(p, str) else p for p in corpus.manifest.prompts]
     if tokenizer.bos_token_id is not None:  # as it was sampled: no prompt is the beginning of a text
         prompts = [prompt or [tokenizer.bos_token_id] for prompt in prompts]
@@ -96,7 +99,9 @@ def hidden_states(
             ids[row, : len(head) + n] = torch.cat([torch.tensor(head, dtype=torch.long), tokens[row]])
         ids = ids.to(model.device)
         states = model(input_ids=ids, output_hidden_states=True, use_cache=False).hidden_states[-1].cpu()
-        places = offset[:, None] + torch.arange(n)  # the prompt's last token is at offset − 1
+        if int(offset.min()) < shift:
+            raise ShapeError("hidden_states: there is a prompt without tokens; begin it with the model's BOS")
+        places = offset[:, None] + torch.arange(n) - shift  # the prompt's last token is at offset − 1
         found.append(states.gather(1, places[:, :, None].expand(-1, -1, states.shape[2])).half())
     return torch.cat(found)
 

@@ -1,0 +1,119 @@
+"""What the language model knows of the prompt, for an HMM that has not seen it.
+
+    p(z | prompt) = softmax(W h + b),     h the model's last hidden state after the prompt
+
+A linear head, trained on the corpus: at each position its opinion of the next state is compared with the HMM's own
+smoothed posterior p(z_t | x_1 … x_n), which has seen the rest of the text too, by cross-entropy. An HMM that begins with
+the head's distribution instead of its prior is an HMM as any other, so P-GCD takes it as it is.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from safetensors import SafetensorError
+from safetensors.torch import load, save
+from torch import Tensor
+
+from ..circuits.hmm import HMM
+from ..errors import FormatError, ShapeError
+from .corpus import Corpus
+from .em import posteriors
+from .evaluate import check
+from .latent import hidden_states
+from .progress import progress, write_atomically
+
+FILE = "context.safetensors"
+
+
+@dataclass(frozen=True)
+class ContextHead:
+    """A linear map from a language model's last hidden state to a distribution over an HMM's states."""
+
+    weight: Float[Tensor, "hidden width"]
+    bias: Float[Tensor, " hidden"]
+
+    @classmethod
+    def fit(
+        cls,
+        hmm: HMM,
+        model: Any,
+        tokenizer: Any,
+        corpus: Corpus,
+        *,
+        epochs: int = 3,
+        batch_size: int = 128,
+        rate: float = 3e-3,
+        seed: int = 0,
+    ) -> ContextHead:
+        """Train a head for an HMM on the corpus that it was distilled from, by Adam with a falling step size.
+
+        Raises :class:`VocabularyMismatch` if the HMM, the tokenizer and the corpus do not belong together.
+        """
+        check(hmm, corpus)
+        corpus.check_tokenizer(tokenizer)
+        generator = torch.Generator().manual_seed(seed)
+        prior = hmm.initial_probs.detach().float()
+        weight = torch.zeros(hmm.hidden, model.config.hidden_size, requires_grad=True)
+        bias = prior.clamp(min=1e-6).log().requires_grad_()
+        steps = epochs * -(-len(corpus) // batch_size)
+        optimiser = torch.optim.Adam([weight, bias], lr=rate)
+        schedule = torch.optim.lr_scheduler.LambdaLR(optimiser, lambda step: 1 - step / steps)
+        eos = corpus.manifest.eos_token_id
+        with progress("context head", steps) as advance:
+            for _ in range(epochs):
+                for rows in torch.split(torch.randperm(len(corpus), generator=generator), batch_size):
+                    part = corpus.select(rows)
+                    tokens = part.tokens
+                    begun = torch.cat([torch.ones_like(tokens[:, :1]), tokens[:, :-1] != eos], 1).bool()
+                    with torch.no_grad():
+                        points = hidden_states(model, tokenizer, part, shift=1)[begun].float()
+                        target = posteriors(hmm, tokens)[begun].float()
+                    guess = (points @ weight.T + bias).log_softmax(1)
+                    loss = -(target * guess).sum(1).mean()
+                    optimiser.zero_grad()
+                    loss.backward()
+                    optimiser.step()
+                    schedule.step()
+                    advance(1, f"context head, {float(loss.detach()):.3f} nats")
+        return cls(weight.detach(), bias.detach())
+
+    def __call__(self, states: Float[Tensor, "... width"]) -> Float[Tensor, "... hidden"]:
+        """The distribution over the HMM's states that each hidden state of the language model suggests."""
+        return (states.float() @ self.weight.T + self.bias).softmax(-1)
+
+    @torch.no_grad()
+    def begin(self, hmm: HMM, model: Any, tokenizer: Any, prompt: str | list[int]) -> HMM:
+        """The HMM after a prompt: as it was, but for where it begins; raises :class:`ShapeError` if it has other states."""
+        if hmm.hidden != len(self.bias):
+            raise ShapeError(
+                f"ContextHead: made for {len(self.bias)} hidden states, the HMM has {hmm.hidden}"
+            )
+        ids = tokenizer(prompt).input_ids if isinstance(prompt, str) else list(prompt)
+        if not ids and tokenizer.bos_token_id is not None:
+            ids = [tokenizer.bos_token_id]
+        if not ids:
+            raise ShapeError("ContextHead: the prompt has no tokens; begin it with the model's BOS")
+        read = model(
+            input_ids=torch.tensor([ids], device=model.device), output_hidden_states=True, use_cache=False
+        )
+        initial = self(read.hidden_states[-1][0, -1].cpu()).to(hmm.initial_probs)
+        return HMM(initial / initial.sum(), hmm.transition, hmm.emission_probs)
+
+    def save_pretrained(self, directory: str | Path) -> None:
+        """Write ``context.safetensors`` into the folder of the HMM; raises :class:`StorageError`."""
+        write_atomically(Path(directory) / FILE, save({"weight": self.weight, "bias": self.bias}))
+
+    @classmethod
+    def from_pretrained(cls, directory: str | Path) -> ContextHead:
+        """Read what :meth:`save_pretrained` wrote; raises :class:`FormatError`."""
+        file = Path(directory) / FILE
+        try:
+            tensors = load(file.read_bytes())
+            return cls(tensors["weight"], tensors["bias"])
+        except (OSError, KeyError, SafetensorError) as error:
+            raise FormatError(f"{file} is no context head: {error}") from error

@@ -1,0 +1,59 @@
+"""The context head: an HMM that begins where the language model is predicts the first tokens better than from its prior."""
+
+import pytest
+import torch
+
+import tractile as tt
+from tractile import distill
+from tractile.distill.evaluate import predictions
+from tractile.errors import FormatError, ShapeError
+
+PROMPTS = ["Once upon a time, there was a", "The dog said", "She was very", "They went to the", '"', "It was"]
+
+
+def test_posteriors_are_the_engines_marginals() -> None:
+    for form in ("dense", "monarch"):
+        hmm = tt.HMM.random(6, 4, form, seed=2, dtype=torch.float64)
+        tokens = torch.randint(4, (3, 5), generator=torch.Generator().manual_seed(0))
+        found = distill.posteriors(hmm, tokens)
+        for t in range(5):  # p(z_t = h, x) with the emissions of all other states struck out at t
+            for h in range(6):
+                expected = torch.zeros(3, dtype=torch.float64)
+                for row, text in enumerate(tokens):
+                    message = hmm.initial_probs
+                    for i, token in enumerate(text.tolist()):
+                        message = message * hmm.emission_probs[:, token]
+                        if i == t:
+                            message = message * torch.nn.functional.one_hot(torch.tensor(h), 6)
+                        message = message @ hmm.transition.dense()
+                    expected[row] = message.sum()
+                torch.testing.assert_close(found[:, t, h], expected / hmm.log_prob(tokens).exp())
+
+
+def test_beginning_where_the_model_is(tmp_path) -> None:
+    model, tokenizer = tt.embedded.load_lm()
+    lm, hmm = tt.TransformersLM(model, tokenizer), tt.embedded.load_hmm()
+    corpus = distill.sample(lm, tmp_path, 500, 6, PROMPTS, tokenizer=tokenizer)
+    fit, test = corpus.split(0.3)
+    head = distill.ContextHead.fit(hmm, model, tokenizer, fit, epochs=4)
+    head.save_pretrained(tmp_path)
+    head = distill.ContextHead.from_pretrained(tmp_path)
+    nats = torch.zeros(2)
+    for i, prompt in enumerate(PROMPTS):
+        tokens = test.select(test.prompt == i).tokens[:, :3]
+        informed = head.begin(hmm, model, tokenizer, prompt)
+        assert informed.transition is hmm.transition
+        nats -= torch.stack([predictions(h, tokens)[0].sum() for h in (hmm, informed)]) / (3 * len(test))
+    assert nats[1] < nats[0] - 0.3
+    fa = tt.constraints.keywords(["dog"]).compile(tt.Vocabulary.from_tokenizer(tokenizer))
+    post = tt.smc(lm, PROMPTS[1], fa, hmm=informed, particles=2, max_new_tokens=6, seed=0)
+    assert "dog" in post.best.text
+
+
+def test_heads_that_do_not_fit(tmp_path) -> None:
+    model, tokenizer = tt.embedded.load_lm()
+    head = distill.ContextHead(torch.zeros(3, model.config.hidden_size), torch.zeros(3))
+    with pytest.raises(ShapeError, match="3 hidden states"):
+        head.begin(tt.embedded.load_hmm(), model, tokenizer, "a")
+    with pytest.raises(FormatError, match="context"):
+        distill.ContextHead.from_pretrained(tmp_path)
