@@ -39,7 +39,7 @@ def json_schema(
     deep arrays and objects nest in values without a schema. ``max_length`` bounds what an automaton has to count: a
     ``maxLength`` beyond it is read as that many characters, a ``maxItems`` beyond a tenth of it as that many items. By
     default both follow the size of the automaton: a depth of 3, up to 7 where that is small, down to 1 where it is large;
-    no bound on lengths, or 1,000, 250, in the end 120 characters.
+    no bound on lengths, or 1,000, 250, 100, in the end 40 characters.
 
     Raises ``UnsupportedConstraint`` with the path of what is not supported, ``FormatError`` for what is not JSON,
     ``TooManyStates``.

@@ -27,7 +27,7 @@ from .values import ANY, EVERYTHING, NEVER, NOTHING, Arrays, Need, Numbers, Stri
 MAX_NEEDS = 20_000
 LIMITS = [
     (7, 32_768, 4_000), (5, 32_768, 4_000), (3, 32_768, 50_000), (3, 1_000, 100_000), (2, 1_000, 100_000),
-    (3, 250, 150_000), (2, 250, 150_000), (1, 250, 200_000), (1, 120, 10**9),
+    (3, 250, 150_000), (2, 250, 150_000), (1, 250, 200_000), (1, 100, 300_000), (1, 40, 10**9),
 ]  # fmt: skip
 """Depths and longest lengths that are tried in turn, each with the states up to which it is taken."""
 LOOK_AHEAD = 3  # how deep emptiness is looked for where alternatives are compared
@@ -174,18 +174,29 @@ class Compiler:
         """The texts of the values that satisfy the root."""
         if root and root != NEVER:
             self.explore(root)
-        self.choose_limits(root)
+        first = self.choose_limits(root)
+        tries = [] if None not in self.wanted else LIMITS[max(first + 1, len(LIMITS) - 3) :]
+        for depth, length, _ in tries:  # the size is an estimate: where it was too low, with less
+            try:
+                return self.texts(root, self.max_depth).nfa
+            except TooManyStates:
+                self.limit(depth, length)
         return self.texts(root, self.max_depth).nfa
 
-    def choose_limits(self, root: Need) -> None:
-        """The depth, and the longest bound on a length that is written out, where they are not asked for: the automaton
-        shall stay small, or else not be too large."""
-        for depth, length, most in LIMITS:
-            self.max_depth = self.wanted[0] if self.wanted[0] is not None else depth
-            self.longest = self.wanted[1] if self.wanted[1] is not None else length
-            self.sizes = {}
+    def limit(self, depth: int, length: int) -> None:
+        """Set the limits that are not asked for."""
+        self.max_depth = depth if self.wanted[0] is None else self.wanted[0]
+        self.longest = length if self.wanted[1] is None else self.wanted[1]
+        self.sizes, self.memo = {}, {}
+
+    def choose_limits(self, root: Need) -> int:
+        """Set the depth, and the longest bound on a length that is written out, so that the automaton stays small, or
+        else not too large; which of ``LIMITS`` that is."""
+        for index, (depth, length, most) in enumerate(LIMITS):
+            self.limit(depth, length)
             if self.size(root, self.max_depth) <= most:
-                return
+                return index
+        return len(LIMITS) - 1
 
     def cut(self, shape: Strings) -> Strings:
         """The shape with a bound on the length that is not beyond the longest."""
