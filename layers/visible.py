@@ -8,7 +8,7 @@ from torch import Tensor
 
 def transformed(x: Tensor) -> bool:
     """Whether x is under a ``torch.func`` transform (vmap, grad, jvp)."""
-    return torch._C._functorch.is_functorch_wrapped_tensor(x)
+    return not torch.compiler.is_compiling() and torch._C._functorch.is_functorch_wrapped_tensor(x)
 
 
 def hidden(x: Tensor) -> bool:
