@@ -69,13 +69,17 @@ def main() -> None:
     texts = [tokenizer(text).input_ids for text in args.prompt or [PROMPT]]
     prompts += [texts[i % len(texts)] for i in range(thousandths - len(prompts))]
 
-    corpus = distill.sample(lm, args.work / "corpus", args.sequences, args.tokens, prompts, seed=args.seed)
+    corpus = distill.sample(
+        lm, args.work / "corpus", args.sequences, args.tokens, prompts,
+        seed=args.seed, model=args.model.name, tokenizer=tokenizer,
+    )  # fmt: skip
     log.info("%d sequences, %d tokens", len(corpus), corpus.num_tokens)
     fit, test = corpus.split(0.05, args.seed)
     initial = None
     if not args.random:
         initial = distill.initialise(model, tokenizer, fit, args.hidden, args.transition, seed=args.seed)
-        log.info("from the model's states: %s", distill.evaluate(initial, test))
+        start = distill.evaluate(initial, test)
+        log.info("from the model's states: %.4f nats per token", start.nats_per_token)
     hmm = distill.train(
         fit,
         args.hidden,
@@ -88,12 +92,12 @@ def main() -> None:
     )
     shipped = tt.HMM.from_pretrained(args.out)
     report = asdict(distill.evaluate(shipped, test))
-    log.info("held out: %s", report)
+    log.info("held out: %s", {name: value for name, value in report.items() if "position" not in name})
     for share, name in ((bos, "from the first token"), (texts[0], "after the first prompt")):
         rows = torch.tensor([corpus.manifest.prompts[i] == share for i in test.prompt.tolist()])
         if rows.any():
             report[name] = asdict(distill.evaluate(hmm, test.select(rows)))
-            log.info("%s: %s", name, report[name])
+            log.info("%s: %.4f nats per token", name, report[name]["nats_per_token"])
     part = args.work / ".report.part"
     part.write_text(json.dumps(report, indent=1))
     os.replace(part, args.work / "report.json")
