@@ -221,15 +221,7 @@ class Automaton(Chain):
     @cached_property
     def distances(self) -> Int[np.ndarray, " states"]:
         """The fewest tokens from each state to acceptance; ``NEVER`` where there is none."""
-        out = np.full(self.num_states, NEVER)
-        reached, r = self.final[0] > 0, 0
-        while bool(reached.any()):
-            out[reached.numpy()] = r
-            before = torch.zeros_like(reached)
-            if self.num_edges:
-                before[self.edge_source[reached[self.edge_target]]] = True
-            reached, r = before & torch.from_numpy(out == NEVER), r + 1
-        return out
+        return distances(self)
 
     @property
     def distance_bounds(self) -> Int[np.ndarray, " states"]:
@@ -350,6 +342,19 @@ class Automaton(Chain):
         for s, c, d in self.transitions.tolist():
             found.setdefault((s, d), []).extend(tokens[c])
         return [(s, d, sorted(t)) for (s, d), t in sorted(found.items())]
+
+
+def distances(automaton: Automaton) -> Int[np.ndarray, " states"]:
+    """The fewest tokens from each state to acceptance, backwards from there."""
+    out = np.full(automaton.num_states, NEVER)
+    reached, r = automaton.final[0] > 0, 0
+    while bool(reached.any()):
+        out[reached.numpy()] = r
+        before = torch.zeros_like(reached)
+        if automaton.num_edges:
+            before[automaton.edge_source[reached[automaton.edge_target]]] = True
+        reached, r = before & torch.from_numpy(out == NEVER), r + 1
+    return out
 
 
 def pack(allowed: Bool[np.ndarray, " vocab"]) -> Int32[np.ndarray, " words"]:

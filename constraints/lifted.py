@@ -15,14 +15,15 @@ import torch
 from jaxtyping import Bool, Int, Int32
 from numpy import ndarray
 
-from ..circuits.automaton import NEVER, Automaton
+from ..circuits.automaton import NEVER, Automaton, distances, pack
 from ..layers import Incidence
 from ..layers.operator import TensorMap
 from .arrays import spans, unique_rows
 from .embedding import FEW_EDGES
+from .lift import lift
 from .nfa import Nfa
 from .tokenizers import Vocabulary
-from .walk import Row, Walk
+from .walk import NO_LIMIT, Row, Walk
 from .written import Table, write_out
 
 WRITTEN = {
@@ -38,6 +39,8 @@ WRITTEN = {
 }
 WORD = np.dtype("<i4")
 FEW_RANGES = 64
+AT_ONCE = 1000  # states; so many are written out by one walk of all of them together
+MAX_STEPS = 3000  # of a walk from one of these
 MAX_ROWS = 4096  # rows kept
 
 
@@ -65,6 +68,7 @@ class Lifted(Automaton):
         self._steps: dict[tuple[int, int], tuple[int, ...]] = {}
         self._rows: dict[int, Row] = {}
         self._ends = frozenset(nfa.accept.tolist())
+        self._explicit = False  # whether masks are read off what is written out
 
     def __getattr__(self, name: str) -> Any:
         if name not in WRITTEN or "nfa" not in self.__dict__:
@@ -127,7 +131,13 @@ class Lifted(Automaton):
         if row is None:
             if len(self._rows) >= MAX_ROWS:
                 self._rows.clear()
-            row = self._rows[state] = self.walk.row(state)
+            steps = MAX_STEPS if self.num_states <= AT_ONCE else NO_LIMIT
+            row = self.walk.row(state, steps)
+            if row is None:  # no letters to be had: all states together are quicker
+                self._write_out()
+                self._explicit = True
+                return Row([], [], [])
+            self._rows[state] = row
         return row
 
     def tokens_from(self, state: int) -> Bool[ndarray, " vocab"]:
@@ -136,10 +146,10 @@ class Lifted(Automaton):
 
     def words_from(self, state: int) -> Int32[ndarray, " words"]:
         eos = self.vocab.eos_token_id
-        if state == self.sink:
-            out = np.zeros(self.vocab.trie.num_bytes, np.uint8)
-        else:
-            out = self.walk.packed(self.row(state))
+        row = Row([], [], []) if state == self.sink else self.row(state)
+        if self._explicit:
+            return pack(Automaton.tokens_from(self, state))
+        out = self.walk.packed(row)
         if state == self.sink or state in self._ends:
             out[eos >> 3] |= 1 << (eos & 7)
         return out.view(WORD)
@@ -148,13 +158,16 @@ class Lifted(Automaton):
         if state == self.sink:
             return True
         row = self.row(state)
-        return not row.letters and not row.sets and len(row.ranges) <= FEW_RANGES
+        return not self._explicit and not row.letters and not row.sets and len(row.ranges) <= FEW_RANGES
 
     def edges_from(self, state: int) -> list[tuple[int, list[Int[ndarray, " some"]]]]:
         found: list[tuple[int, list[Int[ndarray, " some"]]]] = []
+        row = Row([], [], []) if state == self.sink else self.row(state)
+        if self._explicit:
+            return super().edges_from(state)
         if state != self.sink:
             order = self.vocab.trie.order
-            edges = sorted(self.walk.edges(self.row(state)).items())
+            edges = sorted(self.walk.edges(row).items())
             found = [(target, [order[ranks] for ranks in pieces]) for target, pieces in edges]
         if state == self.sink or state in self._ends:
             found.append((self.sink, [np.array([self.eos_token_id])]))
@@ -229,6 +242,8 @@ class Lifted(Automaton):
 
     @cached_property
     def distances(self) -> Int[ndarray, " states"]:
+        if self.num_states <= AT_ONCE:
+            return distances(self)
         table, n = self._table, self.nfa.num_states
         out = np.full(n + 1, NEVER)
         pairs = unique_rows(np.column_stack([table.target, table.source]))  # by target
@@ -243,6 +258,12 @@ class Lifted(Automaton):
         return out
 
     def _write_out(self) -> None:
+        starts, accepts, eos = self.start_states, self.accept_states, self.eos_token_id
+        if self.num_states <= AT_ONCE:
+            found = lift(self.nfa, self.vocab, self.require_eos)
+            rows = np.column_stack([found.source, found.token_class_of_edge, found.target])
+            Automaton.__init__(self, rows, found.token_class, starts, accepts, self.num_states, eos)
+            return
         table, order = self._table, self.vocab.trie.order
         sets = [order[without.drop(ranks)] for ranks, without in table.sets] + [np.array([self.eos_token_id])]
         row = np.repeat(np.arange(len(sets)), [len(s) for s in sets])
@@ -250,10 +271,7 @@ class Lifted(Automaton):
             torch.from_numpy(row), torch.from_numpy(np.concatenate(sets)), (len(sets), self.vocab_size)
         )
         rows = np.column_stack([table.source, table.klass, table.target])
-        starts, accepts = self.start_states, self.accept_states
-        Automaton.__init__(
-            self, rows, tokens, starts, accepts, self.num_states, self.eos_token_id, trusted=True
-        )
+        Automaton.__init__(self, rows, tokens, starts, accepts, self.num_states, eos, trusted=True)
 
     def map(self, fn: TensorMap) -> Automaton:
         self.labels  # noqa: B018  written out

@@ -19,6 +19,7 @@ from .embedding import Dfa, Embedding
 from .nfa import Nfa
 from .trie import Range, Ranges, put
 
+NO_LIMIT = 1 << 60
 MAX_NODES = 64  # children of a node of the trie that are looked at one by one
 SMALL = 20_000  # states
 MANY = 128  # tokens that are looked at one by one
@@ -50,18 +51,23 @@ class Walk:
         self.embedding = Embedding(self.dfa, cells)
         if 0 < nfa.num_states <= SMALL:  # a text soon gets there
             self.embedding.of(int(self.embedding.width.argmax()))
+        self._swept = False
         self._left: dict[
             tuple[View, tuple[tuple[int, int], ...], int, int], list[tuple[int, Int[ndarray, " token"]]]
         ] = {}
         self._exits: dict[tuple[int, Cell], tuple[tuple[int, int], ...]] = {}
 
-    def row(self, state: int) -> Row:
-        """Everything that may follow a state."""
+    def row(self, state: int, limit: int = NO_LIMIT) -> Row | None:
+        """Everything that may follow a state; None where that takes more than ``limit`` steps."""
         trie, dfa, row = self.trie, self.dfa, Row([], [], [])
         cell_of, (_, own, low, high, _) = self.embedding.cell.data, trie.views
         stack = [(state, 0)]
+        self._swept = False
         while stack:
             state, node = stack.pop()
+            limit -= 1
+            if limit < 0 or (self._swept and limit < NO_LIMIT // 2):
+                return None
             if node and (ends := own[node]):
                 row.ranges.append((state, low[node], low[node] + ends))
             known = cell_of[state]
@@ -231,6 +237,7 @@ class Walk:
 
     def _sweep(self, row: Row, nodes: Int[ndarray, " n"], state: Int[ndarray, " n"]) -> None:
         """All tokens at and below nodes that are reached in given states, all at the same time."""
+        self._swept = True
         trie, rank, target = self.trie, [np.empty(0, np.int64)], [np.empty(0, np.int64)]
         while len(nodes):
             own = trie.own[nodes]

@@ -108,6 +108,7 @@ def write_out(walk: Walk, ends: frozenset[int]) -> Table:
     plain = np.zeros(n, bool)
     for state in range(n):
         row = walk.row(state)
+        assert row is not None
         pieces: dict[int, list[Int[ndarray, " token"]]] = {}
         for target, low, high in row.ranges:
             pieces.setdefault(target, []).append(np.arange(low, high))

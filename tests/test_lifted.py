@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import tractile as tt
 from tractile.circuits.automaton import NEVER
-from tractile.constraints import Constraint, Vocabulary, dfa, nfa, regex
+from tractile.constraints import Constraint, Vocabulary, dfa, lifted, nfa, regex
 from tractile.constraints.lift import lift
 from tractile.constraints.lifted import Lifted, all_reachable
 from tractile.inference import Boolean, NextToken
@@ -61,6 +61,15 @@ def brute_force(automaton: nfa.Nfa, vocab: Vocabulary, state: int) -> dict[int, 
 
 
 def check(automaton: Lifted) -> None:
+    """The same, however many states are written out at once and however long a walk may be."""
+    for at_once, steps in ((0, 0), (1000, 3000), (1000, 5)):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(lifted, "AT_ONCE", at_once)
+            patch.setattr(lifted, "MAX_STEPS", steps)
+            check_views(Lifted(automaton.nfa, automaton.vocab, automaton.require_eos))
+
+
+def check_views(automaton: Lifted) -> None:
     """Every view of what follows each state is what the bytes say."""
     vocab, states = automaton.vocab, list(range(automaton.num_states))
     random.Random(0).shuffle(states)  # what is found first must not matter
@@ -118,7 +127,7 @@ def byte_automata(draw) -> nfa.Nfa:
     return nfa.trim(nfa.Nfa(states, edges, np.empty((0, 2), np.int64), np.array([0]), accept))
 
 
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(byte_automata(), st.integers(0, 3))
 def test_random_byte_automata(automaton, seed):
     vocab = vocabulary(seed, 150)
