@@ -261,7 +261,7 @@ def distill_sample(
             model=name if temperature == 1 else f"{name} at temperature {temperature}",
             tokenizer=tokenizer,
         )
-    _console.print(f"{len(corpus)} sequences, {corpus.num_tokens} tokens in {out}")
+    _print_once(f"{len(corpus)} sequences, {corpus.num_tokens} tokens in {out}")
 
 
 @distill_app.command(name="train")
@@ -329,7 +329,7 @@ def distill_train(
         out=out,
         device=_device(device),
     )
-    _console.print(f"HMM of {hmm.hidden} hidden states over {hmm.vocab_size} tokens in {out}")
+    _print_once(f"HMM of {hmm.hidden} hidden states over {hmm.vocab_size} tokens in {out}")
 
 
 @distill_app.command(name="eval")
@@ -345,6 +345,12 @@ def distill_eval(
         for name in ("by_position", "lm_by_position"):
             facts[name] = facts[name] and " ".join(f"{nats:.2f}" for nats in facts[name])
     _print_facts(facts, as_json)
+
+
+def _print_once(text: str) -> None:
+    """A line from the first process of a job."""
+    if os.environ.get("RANK", "0") == "0":
+        _console.print(text)
 
 
 def _grown(smaller: list[HMM], hidden: int, transition: Transition, seed: int) -> HMM:

@@ -211,6 +211,9 @@ def draw(found: dict[tuple[int, str], distill.Evaluation], trigram: float, bound
     for start in ("random", "latent"):
         points = sorted((hidden, e.nats_per_token) for (hidden, s), e in found.items() if s == start)
         axes.plot(*zip(*points, strict=True), "o-", label=f"HMM, {start} start")
+    sizes = sorted({hidden for hidden, _ in found})
+    axes.set_xticks(sizes, labels=[str(size) for size in sizes])
+    axes.minorticks_off()
     axes.axhline(trigram, ls="--", color="grey", label="Kneser-Ney trigram")
     axes.axhline(bound, ls=":", color="black", label="the language model's entropy")
     axes.legend()
