@@ -127,7 +127,7 @@ class Lifted(Automaton):
 
     def row(self, state: int) -> Row:
         """What follows a state of the byte automaton."""
-        row = self._rows.get(state)
+        row = Row([], [], []) if self._explicit else self._rows.get(state)
         if row is None:
             if len(self._rows) >= MAX_ROWS:
                 self._rows.clear()

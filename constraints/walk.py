@@ -20,6 +20,7 @@ from .nfa import Nfa
 from .trie import Range, Ranges, put
 
 NO_LIMIT = 1 << 60
+MAX_SUFFIXES = 20_000  # of a walk with a limit
 MAX_NODES = 64  # children of a node of the trie that are looked at one by one
 SMALL = 20_000  # states
 MANY = 128  # tokens that are looked at one by one
@@ -51,7 +52,7 @@ class Walk:
         self.embedding = Embedding(self.dfa, cells)
         if 0 < nfa.num_states <= SMALL:  # a text soon gets there
             self.embedding.of(int(self.embedding.width.argmax()))
-        self._swept = False
+        self._swept = self._limited = False
         self._left: dict[
             tuple[View, tuple[tuple[int, int], ...], int, int], list[tuple[int, Int[ndarray, " token"]]]
         ] = {}
@@ -62,11 +63,11 @@ class Walk:
         trie, dfa, row = self.trie, self.dfa, Row([], [], [])
         cell_of, (_, own, low, high, _) = self.embedding.cell.data, trie.views
         stack = [(state, 0)]
-        self._swept = False
+        self._swept, self._limited = False, limit < NO_LIMIT
         while stack:
             state, node = stack.pop()
             limit -= 1
-            if limit < 0 or (self._swept and limit < NO_LIMIT // 2):
+            if limit < 0 or (self._swept and self._limited):
                 return None
             if node and (ends := own[node]):
                 row.ranges.append((state, low[node], low[node] + ends))
@@ -91,7 +92,7 @@ class Walk:
                 self._sweep(row, np.array([c for _, c in shared]), np.array([s for s, _ in shared]))
             else:
                 stack += shared
-        return row
+        return None if self._swept and self._limited else row
 
     def _wide(self, state: int, shared: list[tuple[int, int]], tokens: list[int]) -> bool:
         """Whether most bytes of a state lead to one other, with many tokens below them."""
@@ -220,6 +221,9 @@ class Walk:
         found = self._left.get(key)
         if found is None:
             found, children = [], view.suffixes
+            if self._limited and len(children) > MAX_SUFFIXES:
+                self._swept = True
+                return
             stack = [(children[0][byte], target) for byte, target in exits if byte in children[0]]
             while stack:
                 suffix, state = stack.pop()
