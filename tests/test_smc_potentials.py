@@ -170,7 +170,9 @@ class NeverSettles(Potential):
         self.inner = inner
 
     def log_value(self, rows):
-        return torch.where(rows.ended, 0.8 * rows.step.prefixes[:, :1].sum(dim=1).double(), self.inner.log_value(rows))
+        return torch.where(
+            rows.ended, 0.8 * rows.step.prefixes[:, :1].sum(dim=1).double(), self.inner.log_value(rows)
+        )
 
 
 def test_a_wrong_final_value_is_caught():
