@@ -9,6 +9,7 @@ import signal
 import socket
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -36,12 +37,14 @@ def fit(corpus: Path, out: Path, transition: str = "dense", **options: float) ->
 
 
 def start(
-    job: Callable[..., object], *args: object, rank: int = 0, size: int = 1, port: int = 0
+    job: Callable[..., object], *args: object, rank: int = 0, size: int = 1, port: int = 0, slow: float = 0.0
 ) -> multiprocessing.Process:
-    """A process that runs a job, as a rank of ``torchrun`` would."""
+    """A process that runs a job, as a rank of ``torchrun`` would; ``slow`` seconds are added to each write."""
 
     def run() -> None:
         torch.set_num_threads(1)
+        flush = os.fsync
+        os.fsync = lambda file: (time.sleep(slow), flush(file))[1]
         os.environ |= {"RANK": str(rank), "WORLD_SIZE": str(size), "MASTER_ADDR": "127.0.0.1"}
         os.environ |= {"MASTER_PORT": str(port), "GLOO_SOCKET_IFNAME": "lo"}
         job(*args)
@@ -51,11 +54,22 @@ def start(
     return process
 
 
-def together(job: Callable[..., object], *args: object, size: int = 2) -> list[multiprocessing.Process]:
+def together(
+    job: Callable[..., object], *args: object, size: int = 2, slow: float = 0.0
+) -> list[multiprocessing.Process]:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
-    return [start(job, *args, rank=rank, size=size, port=port) for rank in range(size)]
+    return [start(job, *args, rank=rank, size=size, port=port, slow=slow) for rank in range(size)]
+
+
+def kill_when(condition: Callable[[], bool], process: multiprocessing.Process) -> None:
+    """Kill a process as soon as something is there."""
+    while not condition():
+        assert process.is_alive()
+        time.sleep(0.002)
+    os.kill(process.pid, signal.SIGKILL)
+    process.join()
 
 
 def finish(*processes: multiprocessing.Process) -> list[int | None]:
@@ -104,10 +118,8 @@ def test_sampling_that_is_killed_goes_on(corpus: Path, tmp_path: Path) -> None:
 
 
 def test_ranks_sample_the_same_corpus(corpus: Path, tmp_path: Path) -> None:
-    first, second = together(draw, tmp_path)
-    while len(list(tmp_path.glob("shard*"))) < 3:
-        time.sleep(0.002)
-    os.kill(second.pid, signal.SIGKILL)
+    first, second = together(draw, tmp_path, slow=0.05)
+    kill_when(lambda: len(list(tmp_path.glob("shard*"))) >= 3, second)
     assert finish(first, second) != [0, 0]
     assert len(list(tmp_path.glob("shard*"))) < len(list(corpus.glob("shard*")))
     assert finish(*together(draw, tmp_path)) == [0, 0]
@@ -147,10 +159,8 @@ def test_two_ranks_learn_what_one_does(corpus: Path, tmp_path: Path, transition:
 def test_a_rank_that_is_killed_stops_the_others_and_all_go_on(
     corpus: Path, hmm: Path, tmp_path: Path
 ) -> None:
-    first, second = together(fit, corpus, tmp_path)
-    while not (tmp_path / "checkpoint.safetensors").exists():
-        time.sleep(0.002)
-    os.kill(second.pid, signal.SIGKILL)
+    first, second = together(fit, corpus, tmp_path, slow=0.05)
+    kill_when((tmp_path / "checkpoint.safetensors").exists, second)
     codes = finish(first, second)
     assert codes[0] not in (0, None)
     assert not (tmp_path / "config.json").exists()
@@ -204,11 +214,8 @@ def test_damaged_shards_are_noticed_and_drawn_anew(corpus: Path, tmp_path: Path)
 def test_checkpoints_of_other_runs_are_refused(
     corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    process = start(fit, corpus, tmp_path)
-    while not (tmp_path / "checkpoint.safetensors").exists():
-        time.sleep(0.002)
-    os.kill(process.pid, signal.SIGKILL)
-    process.join()
+    process = start(fit, corpus, tmp_path, slow=0.05)
+    kill_when((tmp_path / "checkpoint.safetensors").exists, process)
     with pytest.raises(FormatError, match="other settings"):
         fit(corpus, tmp_path, pseudocount=0.5)
     (tmp_path / "checkpoint.safetensors").write_bytes(b"nothing")
@@ -223,12 +230,9 @@ def test_the_start_is_made_only_if_it_is_needed(corpus: Path, tmp_path: Path) ->
         begun.append(1)
         return distill.random_start(distill.Corpus.load(corpus), 6, seed=8)
 
-    process = start(lambda: distill.train(corpus, 6, epochs=10, batch_size=50, initial=initial, out=tmp_path))
-    while not (tmp_path / "checkpoint.safetensors").exists():
-        time.sleep(0.002)
-    os.kill(process.pid, signal.SIGKILL)
-    process.join()
-    distill.train(corpus, 6, epochs=10, batch_size=50, initial=initial, out=tmp_path)
+    job = partial(distill.train, corpus, 6, epochs=10, batch_size=50, initial=initial, out=tmp_path)
+    kill_when((tmp_path / "checkpoint.safetensors").exists, start(job, slow=0.05))
+    job()
     assert not begun
 
 
