@@ -7,11 +7,15 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
+import numpy as np
+
 from ..errors import UnsupportedConstraint
 from .constraint import Constraint
 from .json.compiler import Compiler
 from .json.document import Document, read_schema
+from .json.pieces import plain
 from .json.text import STYLES
+from .nfa import trim
 
 LARGE = 10_000  # states, beyond which no automaton is determinised
 
@@ -60,6 +64,9 @@ def json_schema(
         automaton = compiler.automaton(compiler.keywords.root())
     except RecursionError:
         raise UnsupportedConstraint("the schema nests too deep", path="/") from None
+    inner = np.setdiff1d(np.arange(automaton.num_states), automaton.start)
+    if len(np.setdiff1d(inner, automaton.edges[:, 3])):  # states that nothing leads to
+        automaton = plain(trim(automaton))
     constraint = Constraint(automaton)
     # Deterministic by construction, mostly, and nearly minimal: minimising would take most of the time.
     if automaton.is_deterministic or automaton.num_states > LARGE:

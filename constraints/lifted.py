@@ -259,8 +259,10 @@ class Lifted(Automaton):
 
     def _write_out(self) -> None:
         starts, accepts, eos = self.start_states, self.accept_states, self.eos_token_id
-        if self.num_states <= AT_ONCE:
-            found = lift(self.nfa, self.vocab, self.require_eos)
+        found = lift(self.nfa, self.vocab, self.require_eos) if self.num_states <= AT_ONCE else None
+        if (
+            found is not None and found.num_states == self.num_states
+        ):  # none is left out, so states keep their numbers
             rows = np.column_stack([found.source, found.token_class_of_edge, found.target])
             Automaton.__init__(self, rows, found.token_class, starts, accepts, self.num_states, eos)
             return

@@ -237,3 +237,42 @@ def test_bounded_strings_share_their_sets():
     assert len(rows) < 1290 * 12
     assert automaton.labels.num_classes < 150
     assert len(automaton.labels.classes.row) < 60_000
+
+
+def test_a_state_that_nothing_leads_to_changes_no_number():
+    """An automaton said to be trimmed that is not: the distances are those of the same one without the state."""
+    edges = np.array([[0, 97, 97, 2], [1, 98, 98, 2], [2, 99, 99, 3]])  # nothing leads to state 1
+    spoilt = nfa.Nfa(4, edges, np.empty((0, 2), np.int64), np.array([0]), np.array([3]))
+    vars(spoilt)["plain"] = spoilt
+    found = Lifted(spoilt, vocabulary(0))
+    assert found.distances[[0, 2, 3, found.sink]].tolist() == [3, 2, 1, 0]
+    with pytest.raises(tt.BudgetTooSmall) as error:
+        tt.gcd(found, 8).start(budgets=1)
+    assert error.value.needed == 3
+
+
+@pytest.mark.parametrize("at_once", [0, 1000])
+def test_json_schemas_have_the_same_distances_either_way(at_once, monkeypatch):
+    """Members one after the other: the fewest tokens are the same by one joint walk and state by state."""
+    monkeypatch.setattr(lifted, "AT_ONCE", at_once)
+    schema = {
+        "type": "object",
+        "properties": {
+            "name": {"type": "string"},
+            "age": {"type": "integer"},
+            "likes": {"enum": ["cats", "dogs"]},
+        },
+        "required": ["name", "age", "likes"],
+        "additionalProperties": False,
+    }
+    automaton = tt.constraints.json_schema(schema).compile(vocabulary(1))
+    reference = tt.constraints.json_schema(schema).lift(vocabulary(1))
+    fewest = dict.fromkeys(reference.accept.tolist(), 0)
+    for steps in range(1, reference.num_states + 1):
+        before = {
+            s
+            for s, t in zip(reference.source.tolist(), reference.target.tolist(), strict=True)
+            if t in fewest
+        }
+        fewest.update({s: steps for s in before if s not in fewest})
+    assert automaton.distances[automaton.start_states].min() == fewest[int(reference.start[0])]
