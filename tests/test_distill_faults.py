@@ -79,10 +79,13 @@ def finish(*processes: multiprocessing.Process) -> list[int | None]:
 
 
 def kill_often(job: Callable[..., object], *args: object, kills: int, longest: float, seed: int) -> int:
-    """Start a job and kill it after a random while, again and again, then let it finish; how often it was killed."""
+    """Start a job and kill it after a random while, again and again, then let it finish; how often it was killed.
+
+    Its writes are slowed down, so that on a fast machine too it is killed in the middle.
+    """
     rng, done = random.Random(seed), 0
     for _ in range(kills):
-        process = start(job, *args)
+        process = start(job, *args, slow=0.02)
         process.join(rng.uniform(0, longest))
         if process.exitcode is not None:
             assert process.exitcode == 0
