@@ -48,6 +48,8 @@ def along(matrix: Tensor, x: Tensor, axis: int) -> Tensor:
     if matrix.dtype != x.dtype:
         dtype = torch.promote_types(matrix.dtype, x.dtype)
         matrix, x = matrix.to(dtype), x.to(dtype)
+    if x.ndim == 2 and axis == 0:
+        return (x.T @ matrix.T).T
     rows = x.movedim(axis, -1)
     product = rows.reshape(-1, rows.shape[-1]) @ matrix.T
     return product.view(*rows.shape[:-1], matrix.shape[0]).movedim(-1, axis)
