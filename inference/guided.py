@@ -21,7 +21,7 @@ from torch import Tensor
 
 from ..circuits.automaton import Automaton
 from ..circuits.hmm import HMM
-from ..errors import TooManyStates, VocabularyMismatch
+from ..errors import ShapeError, TooManyStates, VocabularyMismatch
 from .contract import apply
 from .evidence import Evidence
 from .masks import MaskQuery
@@ -55,6 +55,10 @@ class ProductQuery(MaskQuery):
         if hmm.vocab_size != automaton.vocab_size:
             raise VocabularyMismatch(
                 f"the HMM has {hmm.vocab_size} tokens, the automaton {automaton.vocab_size}"
+            )
+        if dtype is not None and (not dtype.is_floating_point or torch.finfo(dtype).tiny > 1e-37):
+            raise ShapeError(
+                f"pgcd: tables of {dtype} have too small a range for probabilities; give bfloat16, float32 or float64"
             )
         super().__init__(automaton, horizon)
         self.hmm, self._real, self._exclusive = hmm, Real(), automaton.is_deterministic

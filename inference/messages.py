@@ -29,15 +29,15 @@ SR = Semiring[Any]
 
 
 class Emission:
-    """The values of input layers against evidence, with what does not depend on the row computed once.
+    """The values of a chain's input layer against evidence, with what does not depend on the row computed once.
 
-    ``shared``: one layer serves every variable (a chain), so observed columns are gathered for many positions at once.
+    One layer serves every variable of a chain, so observed columns are gathered for many positions at once.
     """
 
     block_elements = 1 << 20
 
-    def __init__(self, semiring: SR, evidence: Evidence, *, shared: bool = False) -> None:
-        self.semiring, self.evidence, self.shared = semiring, evidence, shared
+    def __init__(self, semiring: SR, evidence: Evidence) -> None:
+        self.semiring, self.evidence = semiring, evidence
         self._totals: dict[int, Any] = {}
         self._block: dict[int, list[Any]] = {}
         self._table: list[Any] = []
@@ -52,8 +52,6 @@ class Emission:
 
     def _observed(self, layer: InputLayer, variable: int) -> list[Any]:
         """B[:, tokens] as one value for each unit axis."""
-        if not self.shared:
-            return columns(self.semiring, layer, self.evidence.tokens[variable])
         if variable not in self._block:
             width = max(1, self.block_elements // (sum(layer.unit_dims) * self.evidence.batch))
             first = variable // width * width
@@ -86,7 +84,7 @@ class Emission:
 
 def forward(chain: Chain, semiring: SR, evidence: Evidence, n: int) -> Iterator[Any]:
     """α_0, α_1, …, α_n, each (*cut_dims, batch)."""
-    emission, right, left = Emission(semiring, evidence, shared=True), chain.right.T, chain.left.T
+    emission, right, left = Emission(semiring, evidence), chain.right.T, chain.left.T
     alpha = outer(semiring, chain.initial, evidence.batch)
     yield alpha
     for t in range(n):
@@ -108,7 +106,7 @@ def totals(
     ending = outer(semiring, chain.ending, evidence.batch)
 
     def run(alpha: Any, first: int, stop: int) -> tuple[Any, list[tuple[int, Any]]]:
-        emission, roots = Emission(semiring, evidence, shared=True), []
+        emission, roots = Emission(semiring, evidence), []
         for t in range(first, stop):
             emitted = emission.times(chain.inputs, t - 1, apply(semiring, left, alpha))
             if t in lengths:
@@ -131,7 +129,7 @@ def recomputed(fn: Callable[..., Any], *args: Any) -> Any:
 
 def backward(chain: Chain, semiring: SR, evidence: Evidence, n: int) -> Iterator[Any]:
     """β_n, β_{n−1}, …, β_0, each (*cut_dims, batch)."""
-    emission = Emission(semiring, evidence, shared=True)
+    emission = Emission(semiring, evidence)
     beta = outer(semiring, chain.final, evidence.batch)
     yield beta
     for t in reversed(range(n)):

@@ -59,10 +59,12 @@ def prepare(model: Model, evidence: EvidenceLike, n: int | None) -> tuple[Eviden
 
 def _unrolled(chain: Chain, n: int) -> Circuit:
     """The chain as a circuit; the last one is kept with the chain, planned as it is."""
-    known: dict[int, Circuit] = chain.__dict__.get("_unrolled", {})
-    if n not in known:
-        known = chain.__dict__["_unrolled"] = {n: chain.unroll(n)}
-    return known[n]
+    known: tuple[Chain, int, Circuit] | None = chain.__dict__.get("_unrolled")
+    if (
+        known is None or known[0] is not chain or known[1] != n
+    ):  # a copy takes over what is kept with the chain
+        known = chain.__dict__["_unrolled"] = chain, n, chain.unroll(n)
+    return known[2]
 
 
 def total(

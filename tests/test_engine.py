@@ -116,3 +116,13 @@ def test_half_precision_keeps_to_the_exact_result(dtype, tolerance):
     y = torch.randint(3, (8, 16), generator=torch.Generator().manual_seed(0))
     a, b = tt.log_marginal(trees.map(lambda w: w.to(dtype)), y), tt.log_marginal(trees, y)
     assert float(((a - b) / b).abs().max()) < tolerance
+
+
+def test_a_copy_of_a_chain_has_marginals_of_its_own():
+    """An automaton's copy takes over what is kept with it, but not the circuit that the marginals go through."""
+    fa = tt.Automaton.from_edges([(0, 0, 1), (0, 1, 0), (1, [0, 1], 1)], 0, [1], 2)
+    before = tt.marginals(fa, n=3)[0].exp()
+    flipped = fa.map(lambda v: 1 - v)  # starts in state 1, ends in state 0: nothing is accepted
+    with pytest.raises(tt.EvidenceError):
+        tt.marginals(flipped, n=3)
+    torch.testing.assert_close(tt.marginals(fa, n=3)[0].exp(), before)
