@@ -80,6 +80,8 @@ CASES = [
     ({"not": {"oneOf": [{"required": ["a"]}, {"required": ["b"]}]}}, [{}, {"a": 1, "b": 2}, 3], [{"a": 1}, {"b": 1}]),
     ({"if": {"type": "string"}, "then": {"minLength": 2}, "else": {"const": 0}}, ["ab", 0], ["a", 1, None]),
     ({"then": False}, [1], []),
+    ({"type": "number", "allOf": [{"minimum": 1}, {"minimum": 5}, {"maximum": 9}, {"exclusiveMaximum": 9}, {"maximum": 12}]}, [5, 8.9], [1, 4.9, 9, 12]),
+    ({"type": "string", "allOf": [{"minLength": 1}, {"minLength": 3}, {"maxLength": 5}, {"maxLength": 4}]}, ["abc", "abcd"], ["ab", "abcde"]),
     ({"allOf": [{"properties": {"a": {"minimum": 2}}}, {"properties": {"a": {"maximum": 3}}}]}, [{"a": 2}, {"a": "x"}], [{"a": 1}, {"a": 4}]),
     ({"not": {"not": {"type": "null"}}}, [None], [0]),
     ({"allOf": [{"properties": {"a": {}}}], "unevaluatedProperties": False}, [{}, {"a": 1}], [{"b": 1}]),
