@@ -9,8 +9,7 @@ from typing import Any
 
 import torch
 from jaxtyping import Float, Int
-from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
+from safetensors.torch import save_file
 from torch import Tensor
 
 from ..errors import FormatError, ShapeError
@@ -18,6 +17,7 @@ from ..layers import Categorical, Dense, Identity, Monarch, Operator
 from ..layers.operator import TensorMap
 from ..layers.visible import certain
 from .chain import Chain
+from .checkpoints import ctrlg_parameters, is_ctrlg, read_directory
 
 FORMAT = "tractile-hmm-1"
 
@@ -146,20 +146,21 @@ class HMM(Chain):
 
     @classmethod
     def from_pretrained(cls, directory: str | Path, dtype: torch.dtype = torch.float32) -> HMM:
-        """Read what :meth:`save_pretrained` wrote; raises :class:`FormatError` if the directory holds something else."""
+        """Read what :meth:`save_pretrained` wrote, or a dense or Monarch HMM of the Ctrl-G family (:mod:`.checkpoints`).
+
+        Raises :class:`FormatError` if the directory holds something else.
+        """
         path = Path(directory)
+        config, tensors = read_directory(path)
         try:
-            config = json.loads((path / "config.json").read_text())
-            tensors = load_file(path / "model.safetensors")
-        except (OSError, ValueError, SafetensorError) as error:
-            raise FormatError(f"{path} is not a saved HMM: {error}") from error
-        if config.get("format") != FORMAT:
-            raise FormatError(
-                f"{path}/config.json: expected format {FORMAT!r}, found {config.get('format')!r}"
-            )
-        tensors = {k: _renormalise(v.to(dtype)) for k, v in tensors.items()}
-        weights = [tensors[k] for k in sorted(k for k in tensors if k.startswith("transition."))]
-        try:
+            if is_ctrlg(config, tensors):
+                return cls(*ctrlg_parameters(path, config, tensors, dtype))
+            if config.get("format") != FORMAT:
+                raise FormatError(
+                    f"{path}/config.json: expected format {FORMAT!r}, found {config.get('format')!r}"
+                )
+            tensors = {k: _renormalise(v.to(dtype)) for k, v in tensors.items()}
+            weights = [tensors[k] for k in sorted(k for k in tensors if k.startswith("transition."))]
             operator: Operator = (
                 Monarch(weights, config["axes"]) if config["transition"] == "monarch" else Dense(weights[0])
             )
