@@ -25,7 +25,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from ..circuits.hmm import HMM
-from ..errors import CircuitError, EvidenceError
+from ..errors import CircuitError, EvidenceError, ShapeError
 from ..inference import messages
 from ..inference.contract import emit
 from ..inference.evidence import as_evidence
@@ -84,26 +84,41 @@ def counts_by_autograd(hmm: HMM, tokens: Int[Tensor, "batch length"]) -> Counts:
 
 @torch.no_grad()
 def expected_counts(
-    hmm: HMM, tokens: Int[Tensor, "batch length"], missing: Float[Tensor, " hidden"] | None = None
+    hmm: HMM,
+    tokens: Int[Tensor, "batch length"],
+    missing: Float[Tensor, " hidden"] | None = None,
+    messages: torch.dtype | None = None,
 ) -> Counts:
-    """Expected counts by one scaled forward-backward pass; memory is about (2 k + 1) · batch · length · hidden floats.
+    """Expected counts by one scaled forward-backward pass; memory is about (2 k + 1) · batch · length · hidden numbers.
 
     Token −1 is not known: its probability in each state is ``missing``, one (it may be any token) if absent; it counts
-    as no emission. Raises :class:`EvidenceError` if a sequence is impossible and :class:`CircuitError` for a transition
-    that is neither dense nor Monarch.
+    as no emission. ``messages`` is the type of those numbers, the HMM's own if absent: ``torch.bfloat16`` halves their
+    memory and, where the processor multiplies in it, the time; counts then have three digits, which EM does not mind.
+
+    Raises :class:`EvidenceError` if a sequence is impossible, :class:`ShapeError` for ``messages`` in float16, whose
+    range is too small for them, and :class:`CircuitError` for a transition that is neither dense nor Monarch.
     """
-    sweep = _forward_backward(hmm, tokens, missing)
-    transition = [f.counts(b, a) for f, b, a in zip(sweep.factors, sweep.before, sweep.after, strict=True)]
-    emission = torch.zeros_like(sweep.rows)
-    emission.index_add_(0, sweep.tokens.flatten(), sweep.posterior.flatten(0, 1))
+    if messages is torch.float16:
+        raise ShapeError("expected_counts: float16 loses small probabilities; take bfloat16")
+    sweep = _forward_backward(hmm, tokens, missing, messages)
+    own = hmm.emission_probs.dtype
+    transition = [
+        weight * f.counts(b, a).to(own)
+        for weight, f, b, a in zip(
+            hmm.transition.parameters(), sweep.factors, sweep.before, sweep.after, strict=True
+        )
+    ]
+    emission = torch.zeros_like(sweep.rows, dtype=own)
+    emission.index_add_(0, sweep.tokens.flatten(), sweep.posterior.flatten(0, 1).to(own))
     total = sweep.log_likelihood.sum()
-    return Counts(sweep.posterior[0].sum(0), transition, emission[: hmm.vocab_size].T, total)
+    first = sweep.posterior[0].sum(0, dtype=own)
+    return Counts(first, transition, emission[: hmm.vocab_size].T, total)
 
 
 @torch.no_grad()
 def posteriors(hmm: HMM, tokens: Int[Tensor, "batch length"]) -> Float[Tensor, "batch length hidden"]:
     """p(z_t | x_1 … x_n), smoothed, at each position; raises as :func:`expected_counts` does."""
-    return _forward_backward(hmm, tokens, None).posterior.transpose(0, 1)
+    return _forward_backward(hmm, tokens, None, None).posterior.transpose(0, 1)
 
 
 class _Sweep(NamedTuple):
@@ -118,22 +133,26 @@ class _Sweep(NamedTuple):
     log_likelihood: Tensor
 
 
-def _forward_backward(hmm: HMM, tokens: Tensor, missing: Tensor | None) -> _Sweep:
-    factors = factors_of(hmm.transition)
+def _forward_backward(
+    hmm: HMM, tokens: Tensor, missing: Tensor | None, messages: torch.dtype | None
+) -> _Sweep:
+    own = hmm.emission_probs.dtype  # of the scales, whose logarithms are added up
+    dtype = messages or own
+    factors = factors_of(hmm.transition.map(lambda weight: weight.to(dtype)))
     batch, n = tokens.shape
-    rows = hmm.emission_probs.T.contiguous()
+    rows = hmm.emission_probs.T.to(dtype).contiguous()
     if bool((tokens < 0).any()):
-        rows = torch.cat([rows, torch.ones_like(rows[:1]) if missing is None else missing[None]])
+        rows = torch.cat([rows, torch.ones_like(rows[:1]) if missing is None else missing[None].to(dtype)])
     index = (tokens.T % len(rows)).contiguous()  # −1 is the last row
     emitted = rows[index]  # (time, batch, state); becomes the posterior below
     before = [emitted.new_empty(n - 1, batch, hmm.hidden) for _ in factors]
     after = [torch.empty_like(f) for f in before]
-    log_likelihood = emitted.new_zeros(batch)
+    log_likelihood = emitted.new_zeros(batch, dtype=own)
 
-    message = hmm.initial_probs.expand(batch, -1)
+    message = hmm.initial_probs.to(dtype).expand(batch, -1)
     for t in range(n):
         message = message * emitted[t]
-        scale = message.sum(1, keepdim=True)
+        scale = message.sum(1, keepdim=True, dtype=own)
         log_likelihood += scale[:, 0].log()
         message /= scale
         for s, factor in enumerate(factors if t + 1 < n else []):
@@ -153,8 +172,8 @@ def _forward_backward(hmm: HMM, tokens: Tensor, missing: Tensor | None) -> _Swee
             after[s][t] = message
             message = factors[s].backward(message)
         # Dividing by this sum makes every step's posterior sum to one, whatever the scale of the message was.
-        scale = (before[0][t] * message).sum(1, keepdim=True)
-        beta = message / scale
+        scale = (before[0][t] * message).sum(1, keepdim=True, dtype=own)
+        beta = (message / scale).to(dtype)
         for part in after:
             part[t] /= scale
     emitted[0] = (last if n == 1 else before[0][0]) * beta
@@ -189,22 +208,23 @@ class Factor:
 
     def __init__(self, weight: Tensor, axis: int) -> None:
         self.weight, self.dims = weight, weight.shape[:-1]
+        # Backward is forward with old and new turned round; laid out anew once, not by every product.
+        self._turned = weight.transpose(axis, -1).contiguous()
         old = "abcdefghijkl"[: len(self.dims)]
         new = old[:axis] + "z" + old[axis + 1 :]
         self._forward = f"n{old},{old}z->n{new}"
-        self._backward = f"n{new},{old}z->n{old}"
         self._counts = f"n{old},n{new}->{old}z"
 
     def forward(self, message: Tensor) -> Tensor:
         return torch.einsum(self._forward, torch.unflatten(message, 1, self.dims), self.weight).flatten(1)
 
     def backward(self, message: Tensor) -> Tensor:
-        return torch.einsum(self._backward, torch.unflatten(message, 1, self.dims), self.weight).flatten(1)
+        return torch.einsum(self._forward, torch.unflatten(message, 1, self.dims), self._turned).flatten(1)
 
     def counts(self, before: Tensor, after: Tensor) -> Tensor:
-        """W ∘ Σ before ⊗ after over time and batch."""
+        """Σ before ⊗ after over time and batch; times W, the expected counts."""
         rows = [torch.unflatten(x.flatten(0, 1), 1, self.dims) for x in (before, after)]
-        return self.weight * torch.einsum(self._counts, *rows)
+        return torch.einsum(self._counts, *rows)
 
 
 @torch.no_grad()

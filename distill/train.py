@@ -25,12 +25,13 @@ from torch import Tensor
 from ..circuits.hmm import HMM
 from ..errors import FormatError, ShapeError
 from ..layers import Dense, Monarch
+from .card import model_card
 from .corpus import Corpus
 from .distributed import Ranks, ranks
 from .em import Counts, blend, expected_counts, maximise
 from .evaluate import check, nats_per_token
 from .latent import has_end_state, random_start
-from .progress import Log, draw_curve, progress, write_atomically
+from .progress import Log, draw_curve, progress, read_log, write_atomically
 
 CHECKPOINT = "checkpoint.safetensors"
 
@@ -52,6 +53,7 @@ def train(
     seed: int = 0,
     out: str | Path | None = None,
     dtype: torch.dtype = torch.float16,
+    messages: torch.dtype | None = None,
     device: torch.device | str = "cpu",
 ) -> HMM:
     """Distil an HMM with ``hidden`` states and a "dense" or "monarch" transition from a corpus.
@@ -59,10 +61,11 @@ def train(
     ``initial`` is where EM starts (see :func:`tractile.distill.initialise`), or a function that makes it and is called
     only if there is no checkpoint; a random HMM if absent. ``token_dropout`` is the share of tokens that each step
     treats as not known. ``held_out`` is the share of sequences kept apart; their nats per token are logged after each
-    epoch. ``floor`` is the share of the uniform distribution mixed into every row at the end, so that no token is
+    epoch. ``messages`` is the type of forward and backward messages, as in :func:`expected_counts`: ``torch.bfloat16`` halves their memory and, where
+    the processor multiplies in it, the time; counts and parameters stay in float32. ``floor`` is the share of the uniform distribution mixed into every row at the end, so that no token is
     impossible and half precision loses none.
 
-    With ``out`` the HMM is saved there as ``dtype``, with ``log.jsonl`` (a line for each step) and
+    With ``out`` the HMM is saved there as ``dtype``, with a model card, ``log.jsonl`` (a line for each step) and
     ``learning-curve.png``; until it is done a checkpoint is written there every ``checkpoint_minutes`` and after each
     epoch, from which the same call goes on. Under ``torchrun`` all ranks do one training together and return the same.
 
@@ -85,6 +88,7 @@ def train(
     settings = {
         "hidden": hidden, "transition": transition, "epochs": epochs, "batch_size": batch_size, "seed": seed,
         "chunk_size": chunk_size, "pseudocount": pseudocount, "token_dropout": token_dropout, "held_out": held_out,
+        "messages": messages and str(messages).removeprefix("torch."),
         "sequences": len(data), "tokens": data.num_tokens,
     }  # fmt: skip
 
@@ -105,6 +109,8 @@ def train(
         hmm = smooth(hmm.to("cpu"), floor, data.manifest.eos_token_id)
         if out is not None and team.rank == 0:
             hmm.save_pretrained(out, dtype=dtype)
+            card = model_card(hmm, data.manifest, settings, read_log(Path(out) / "log.jsonl"), floor)
+            write_atomically(Path(out) / "README.md", card.encode())
             (Path(out) / CHECKPOINT).unlink()
         team.wait()
     return hmm
@@ -141,7 +147,14 @@ def _run(
                 known = int((tokens[:, :-1] != eos).sum()) + len(tokens)
                 tokens = drop_tokens(tokens, settings["token_dropout"], _generator(seed, -step), padding)
                 hmm, total = em_step(
-                    hmm, tokens, rate, settings["pseudocount"], settings["chunk_size"], padding, team
+                    hmm,
+                    tokens,
+                    rate,
+                    settings["pseudocount"],
+                    settings["chunk_size"],
+                    padding,
+                    team,
+                    settings["messages"] and getattr(torch, settings["messages"]),
                 )
                 line = {"step": step, "epoch": epoch + 1, "step_size": rate, "nats_per_token": -total / known}
                 last = within + 1 == steps
@@ -167,6 +180,7 @@ def em_step(
     chunk_size: int,
     eos_token_id: int | None = None,
     team: Ranks | None = None,
+    messages: torch.dtype | None = None,
 ) -> tuple[HMM, float]:
     """One mini-batch of EM, and log p of the batch before it, in nats.
 
@@ -178,7 +192,7 @@ def em_step(
     missing = None if eos_token_id is None else 1 - hmm.emission_probs[:, eos_token_id]
     for i, part in enumerate(_chunks(tokens, chunk_size, eos_token_id)):
         if i % team.size == team.rank:
-            counts.add_(expected_counts(hmm, part.to(hmm.emission_probs.device), missing))
+            counts.add_(expected_counts(hmm, part.to(hmm.emission_probs.device), missing, messages))
     team.sum(counts.tensors())
     return blend(hmm, maximise(hmm, counts, pseudocount), rate), float(counts.log_likelihood)
 

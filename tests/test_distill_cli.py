@@ -30,6 +30,11 @@ def test_latent_start_log_and_curve(corpus, tmp_path):
         assert len(log) == 2 * 3
         nats[init] = log[2]["held_out"]
         assert (tmp_path / init / "learning-curve.png").stat().st_size > 1000
+        card = (tmp_path / init / "README.md").read_text()
+        assert "from embedded" in card
+        assert "| hidden states | 12, dense transition |" in card
+        assert f"| 2 | {log[-1]['nats_per_token']:.4f} | {log[-1]['held_out']:.4f} |" in card
+        assert f"6 steps took {log[-1]['seconds']:,.0f} seconds" in card
     assert nats["latent"] < nats["random"] - 0.1
 
 
@@ -43,6 +48,7 @@ def test_growing(corpus, tmp_path):
     two = [*one, "--from", tmp_path / "b", "--transition", "monarch", "--hidden"]
     assert run(*two, 9).exit_code == 0
     assert tt.HMM.from_pretrained(tmp_path / "large").transition.dims == (3, 3)
+    assert "Monarch (3 × 3)" in (tmp_path / "large" / "README.md").read_text()
     assert run(*one, "--hidden", 7).exit_code == 0
     assert tt.HMM.from_pretrained(tmp_path / "large").hidden == 7
     assert_refused(run(*two, 8), 2, "9 states, monarch")

@@ -169,6 +169,33 @@ def test_long_sequences_neither_underflow_nor_overflow() -> None:
 
 
 @pytest.mark.parametrize("transition", ["dense", "monarch"])
+def test_bfloat16_messages_give_counts_of_three_digits(transition: str) -> None:
+    hmm = tt.HMM.random(16, 9, transition)
+    tokens = random_tokens(9, 30, 200)
+    tokens[:, ::7] = -1
+    exact, rounded = expected_counts(hmm, tokens), expected_counts(hmm, tokens, messages=torch.bfloat16)
+    for a, b in zip(exact.tensors(), rounded.tensors(), strict=True):
+        assert b.dtype == torch.float32
+        torch.testing.assert_close(a, b, rtol=0.03, atol=1e-3)
+        assert abs(float(a.sum() / b.sum()) - 1) < 2e-3
+    with pytest.raises(tt.errors.ShapeError, match="bfloat16"):
+        expected_counts(hmm, tokens, messages=torch.float16)
+
+
+@pytest.mark.parametrize("transition", ["dense", "monarch"])
+def test_training_in_bfloat16_ends_as_well(transition: str) -> None:
+    truth = tt.HMM.random(4, 9, seed=3)
+    tokens = tt.sample(truth, num_samples=400, n=12, generator=torch.Generator().manual_seed(1))
+    found = []
+    for messages in (None, torch.bfloat16):
+        hmm = tt.HMM.random(4, 9, transition, seed=1)
+        for _ in range(15):
+            hmm, total = em_step(hmm, tokens, 1.0, 0.0, 128, messages=messages)
+        found.append(total / tokens.numel())
+    assert abs(found[0] - found[1]) < 3e-3
+
+
+@pytest.mark.parametrize("transition", ["dense", "monarch"])
 def test_unknown_tokens_are_summed_over(transition: str) -> None:
     """Counts given that some tokens are missing: each completion's counts, weighted by its posterior probability."""
     hmm = random_hmm(4, 3, transition, 6)

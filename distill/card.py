@@ -1,0 +1,98 @@
+"""Model cards: what a distilled HMM is, what it was made from, and how well it does, for whoever finds it later."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ..circuits.hmm import HMM
+from ..layers import Monarch
+from .corpus import Manifest
+
+SETTINGS = ("epochs", "batch_size", "pseudocount", "token_dropout", "seed", "sequences", "tokens")
+TEXT = """---
+library_name: tractile
+tags: [hidden-markov-model, probabilistic-circuit, controlled-generation]
+---
+
+# A hidden Markov model distilled from {source}
+
+It stands for the language model in Tractile's P-GCD: how likely a continuation is to satisfy a constraint is exact for it.
+
+```python
+hmm = tt.HMM.from_pretrained("path/of/this/folder")
+tt.smc(lm, prompt, automaton, proposal="pgcd", hmm=hmm)
+```
+
+| | |
+| --- | --- |
+| hidden states | {hidden:,}, {transition} transition |
+| vocabulary | {vocab_size:,} tokens; end of sequence {eos_token_id} |
+| parameters | {parameters:,} |
+
+## Data
+
+| | |
+| --- | --- |
+| source | {source} |
+| tokenizer | {tokenizer} |
+| sequences | {sequences:,}, of up to {max_new_tokens} tokens: {tokens:,} tokens |
+| prompts | {prompts} |
+| seed | {corpus_seed} |
+
+## Training
+
+Mini-batch EM, {epochs} epochs of steps of {batch_size:,} sequences, the step size falling from 1 to 0; pseudocount
+{pseudocount:g}, token dropout {token_dropout:g}, seed {seed}; {floor:g} of the uniform distribution mixed into each row at the
+end. {pace}
+
+## Measured
+
+{measured}
+
+## Limits
+
+An HMM reads no prompt: it stands for continuations of the prompts it was distilled on, of the lengths it was distilled on.
+Where it is wrong the sampler stays exact and needs more particles.
+"""
+
+
+def model_card(
+    hmm: HMM, manifest: Manifest, settings: Mapping[str, Any], log: Sequence[Mapping[str, Any]], floor: float
+) -> str:
+    """The ``README.md`` of a trained HMM, from the corpus's manifest, the settings of the run and its log."""
+    tested = [line for line in log if "held_out" in line]
+    measured = "Nothing was held out."
+    if tested:
+        rows = "\n".join(
+            f"| {line['epoch']} | {line['nats_per_token']:.4f} | {line['held_out']:.4f} |" for line in tested
+        )
+        measured = (
+            f"Nats per token; held out: {settings['held_out']:.1%} of the sequences. `tractile distill eval` compares with "
+            f"the language model.\n\n| epoch | last batch | held out |\n| --- | --- | --- |\n{rows}"
+        )
+    pace = "No log of the steps was kept."
+    if log:
+        speed = statistics.median(line["tokens_per_second"] for line in log)
+        pace = f"{len(log):,} steps took {log[-1]['seconds']:,.0f} seconds, at {speed:,.0f} tokens a second (median)."
+    transition = "dense"
+    if isinstance(hmm.transition, Monarch):
+        transition = f"Monarch ({' × '.join(str(size) for size in hmm.transition.weights[0].shape[:-1])})"
+    weights = [hmm.initial_probs, *hmm.transition.parameters(), hmm.emission_probs]
+    return TEXT.format(
+        source=manifest.model or "a text corpus",
+        tokenizer=f"hash `{manifest.tokenizer}`" if manifest.tokenizer else "not recorded",
+        hidden=hmm.hidden,
+        transition=transition,
+        vocab_size=hmm.vocab_size,
+        eos_token_id=manifest.eos_token_id,
+        parameters=sum(weight.numel() for weight in weights),
+        max_new_tokens=manifest.max_new_tokens,
+        prompts=f"{len(manifest.prompts):,}" if manifest.prompts else "none: existing text",
+        corpus_seed=manifest.seed,
+        floor=floor,
+        pace=pace,
+        measured=measured,
+        **{name: settings[name] for name in SETTINGS},
+    )
