@@ -61,9 +61,9 @@ def train(
     ``initial`` is where EM starts (see :func:`tractile.distill.initialise`), or a function that makes it and is called
     only if there is no checkpoint; a random HMM if absent. ``token_dropout`` is the share of tokens that each step
     treats as not known. ``held_out`` is the share of sequences kept apart; their nats per token are logged after each
-    epoch. ``messages`` is the type of forward and backward messages, as in :func:`expected_counts`: ``torch.bfloat16`` halves their memory and, where
-    the processor multiplies in it, the time; counts and parameters stay in float32. ``floor`` is the share of the uniform distribution mixed into every row at the end, so that no token is
-    impossible and half precision loses none.
+    epoch. ``messages`` is the type of the messages, as in :func:`expected_counts`: ``torch.bfloat16`` halves their memory
+    and, where the processor multiplies in it, the time; counts and parameters stay as they are. ``floor`` is the share of
+    the uniform distribution mixed into every row at the end, so that no token is impossible and half precision loses none.
 
     With ``out`` the HMM is saved there as ``dtype``, with a model card, ``log.jsonl`` (a line for each step) and
     ``learning-curve.png``; until it is done a checkpoint is written there every ``checkpoint_minutes`` and after each
