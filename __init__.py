@@ -63,6 +63,7 @@ from .inference import (
     sample,
     support,
 )
+from .inference.beam import Beam, beam_search
 from .inference.smc import (
     PRESETS,
     AWRSProposal,
@@ -107,6 +108,7 @@ except PackageNotFoundError:  # a checkout that is not installed
 __all__ = [
     "AWRSProposal",
     "Automaton",
+    "Beam",
     "BudgetTooSmall",
     "Chain",
     "CharacterProposal",
@@ -153,6 +155,7 @@ __all__ = [
     "VocabularyMismatch",
     "__version__",
     "at_end",
+    "beam_search",
     "builders",
     "condition",
     "conditional",

@@ -1,0 +1,143 @@
+"""Beam search: the top of the enumerated target where the beam is wide, and never a sequence that is not accepted."""
+
+import itertools
+import math
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from smc_reference import (
+    CASES,
+    ENDED,
+    EOS,
+    HMM,
+    Fsa,
+    N,
+    V,
+    as_automaton,
+    enumerate_target,
+    padded,
+    random_table,
+)
+
+import tractile as tt
+
+WIDE = V**N
+
+
+def ranked(lm, fsa, n):
+    """log-probabilities of the accepted sequences, the highest first; and each by its sequence."""
+    target = {x: math.log(p) for x, p in enumerate_target(lm, fsa, n).items()}
+    return sorted(target.values(), reverse=True), target
+
+
+@pytest.mark.parametrize("hmm", [None, HMM], ids=["plain", "guided"])
+@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("wanted", [1, 3, WIDE])
+def test_a_wide_beam_is_the_top_of_the_target(case, wanted, hmm):
+    lm, fsa = CASES[case]
+    best, target = ranked(lm, fsa, N)
+    found = tt.beam_search(lm, [], as_automaton(fsa), N, WIDE, hmm)
+    assert [beam.log_prob for beam in found] == pytest.approx(best)
+    for beam in found:
+        assert beam.log_prob == pytest.approx(target[padded(beam.token_ids, N, EOS)])
+        assert beam.text == lm.decode(beam.token_ids)
+    assert len({beam.token_ids for beam in found}) == len(target)
+    some = tt.beam_search(lm, [], as_automaton(fsa), N, wanted, hmm)
+    assert [beam.log_prob for beam in some] == sorted((beam.log_prob for beam in some), reverse=True)
+    assert all(beam.log_prob == pytest.approx(target[padded(beam.token_ids, N, EOS)]) for beam in some)
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    edges=st.lists(
+        st.tuples(st.integers(0, 2), st.integers(0, V - 1), st.integers(0, 2)), min_size=1, max_size=8
+    ),
+    accept=st.integers(0, 2),
+    n=st.integers(1, 4),
+    beams=st.integers(1, 6),
+    zero=st.integers(0, V),
+    seed=st.integers(0, 50),
+)
+def test_any_automaton_and_budget(edges, accept, n, beams, zero, seed):
+    """All are accepted and finite; as many as asked for if the beam holds every prefix; a token may be impossible."""
+    fsa = Fsa(edges, 0, [accept], V)
+    table = random_table(V, 1, seed)
+    if zero < V:
+        table = {
+            key: row.index_fill(0, torch.tensor(zero), -torch.inf).log_softmax(0)
+            for key, row in table.items()
+        }
+    lm = tt.TableLM(table)
+    if not any(fsa.accepts(x) for x in itertools.product(range(V), repeat=n)):
+        with pytest.raises(tt.BudgetTooSmall):
+            tt.beam_search(lm, [], as_automaton(fsa), n, beams)
+        return
+    best, target = ranked(lm, fsa, n)
+    if not best:
+        with pytest.raises(tt.NoParticleSurvived):
+            tt.beam_search(lm, [], as_automaton(fsa), n, beams)
+        return
+    wide = tt.beam_search(lm, [], as_automaton(fsa), n, V**n)
+    assert [beam.log_prob for beam in wide] == pytest.approx(best)
+    try:
+        found = tt.beam_search(lm, [], as_automaton(fsa), n, beams)
+    except tt.NoParticleSurvived:
+        assert zero < V  # the beams ran into what the model excludes
+        return
+    assert len(found) <= beams
+    assert all(beam.log_prob == pytest.approx(target[beam.token_ids]) for beam in found)
+    assert found == sorted(found, key=lambda beam: -beam.log_prob)
+
+
+def test_one_call_of_the_model_for_each_token():
+    calls = []
+
+    lm, fsa = CASES["ended"]
+    advance = lm.advance
+    try:
+        lm.advance = lambda tokens: (calls.append(len(tokens)), advance(tokens))
+        tt.beam_search(lm, [], as_automaton(fsa), N, 5)
+    finally:
+        del lm.advance
+    assert len(calls) == N - 1
+    assert max(calls) <= 5
+
+
+def test_it_stops_once_nothing_better_can_come():
+    """Ending at once is more probable than anything that goes on."""
+    p = torch.tensor([0.05, 0.05, 0.9], dtype=torch.float64)
+    lm = tt.TableLM({(): p.log()}, EOS)
+    anything = Fsa([(0, [0, 1], 0), (0, EOS, 1), (1, EOS, 1)], 0, [1], V, EOS)
+    (best,) = tt.beam_search(lm, [], as_automaton(anything), 50, 1)
+    assert best.token_ids == (EOS,)
+    assert best.log_prob == pytest.approx(math.log(0.9))
+
+
+def test_the_guide_finds_what_plain_search_puts_off():
+    """Token 1 is rare after 0 and must come: the plain beam is greedy until the budget forces it."""
+    table = {
+        (): [0.5, 0.4, 0.1],
+        (0,): [0.899, 0.001, 0.1],
+        (1,): [0.6, 0.3, 0.1],
+        (2,): [0.4, 0.4, 0.2],
+    }
+    lm = tt.TableLM({key: torch.tensor(row, dtype=torch.float64).log() for key, row in table.items()}, EOS)
+    guide = tt.HMM(
+        torch.tensor([0.5, 0.4, 0.1]),
+        torch.tensor([[0.899, 0.001, 0.1], [0.6, 0.3, 0.1], [0.4, 0.4, 0.2]]),
+        torch.eye(3) * 0.97 + 0.01,
+    )
+    plain, guided = (tt.beam_search(lm, [], as_automaton(ENDED), 6, 1, hmm)[0] for hmm in (None, guide))
+    assert guided.log_prob > plain.log_prob + 1
+
+
+def test_bad_settings():
+    lm, fsa = CASES["ended"]
+    with pytest.raises(tt.EvidenceError, match="beams"):
+        tt.beam_search(lm, [], as_automaton(fsa), N, 0)
+    with pytest.raises(tt.BudgetTooSmall):
+        tt.beam_search(lm, [], as_automaton(fsa), 1, 2)
+    with pytest.raises(tt.VocabularyMismatch):
+        tt.beam_search(lm, [], tt.Automaton.from_edges([(0, 0, 0)], 0, [0], V + 1), N, 2)
