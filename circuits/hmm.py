@@ -144,13 +144,32 @@ class HMM(Chain):
         part.write_text(json.dumps(config, indent=1) + "\n")
         os.replace(part, path / "config.json")
 
+    def push_to_hub(self, repo_id: str, card: str | None = None, **options: Any) -> str:
+        """Upload to a repository of the Hugging Face Hub, made if it is not there; the URL of the commit.
+
+        ``card`` is the text of the model card (:func:`tractile.distill.train` leaves one in ``README.md``), a general one if
+        absent. ``options`` are those of ``huggingface_hub.ModelHubMixin.push_to_hub``: private, token, branch, create_pr ….
+        """
+        from .hub import Hub
+
+        return Hub(self, card).push_to_hub(repo_id, **options)
+
     @classmethod
-    def from_pretrained(cls, directory: str | Path, dtype: torch.dtype = torch.float32) -> HMM:
+    def from_pretrained(
+        cls, directory: str | Path, dtype: torch.dtype = torch.float32, **options: Any
+    ) -> HMM:
         """Read what :meth:`save_pretrained` wrote, or a dense or Monarch HMM of the Ctrl-G family (:mod:`.checkpoints`).
 
-        Raises :class:`FormatError` if the directory holds something else.
+        ``directory`` may also be the name of a repository of the Hugging Face Hub, ``"owner/name"``; ``options`` are then
+        those of ``huggingface_hub.snapshot_download``: revision, token, local_files_only ….
+
+        Raises :class:`FormatError` if there is nothing there or something else.
         """
         path = Path(directory)
+        if isinstance(directory, str) and not path.exists() and directory.count("/") == 1:
+            from .hub import download
+
+            path = download(directory, **options)
         config, tensors = read_directory(path)
         try:
             if is_ctrlg(config, tensors):
