@@ -8,8 +8,10 @@ from .grow import kronecker, split
 from .latent import initialise, random_start
 from .sampling import from_text, midway, sample
 from .train import train
+from .vllm import VLLM
 
 __all__ = [
+    "VLLM",
     "ContextHead",
     "Corpus",
     "Counts",

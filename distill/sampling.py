@@ -17,13 +17,14 @@ from ..errors import ShapeError
 from .corpus import Corpus, Manifest, begin, shard_file, tokenizer_hash, write_shard
 from .distributed import ranks
 from .progress import progress
+from .vllm import VLLM
 
 if TYPE_CHECKING:
     from ..inference.smc.lm import LanguageModel, Prompt
 
 
 def sample(
-    lm: LanguageModel,
+    lm: LanguageModel | VLLM,
     out: str | Path,
     num_sequences: int,
     max_new_tokens: int,
@@ -35,7 +36,7 @@ def sample(
     model: str = "",
     tokenizer: Any = None,
 ) -> Corpus:
-    """Draw a corpus from a language model into a directory, or finish one that was begun there.
+    """Draw a corpus from a language model (or a :class:`~tractile.distill.VLLM`) into a directory, or finish one begun there.
 
     Each sequence continues a prompt chosen uniformly from ``prompts`` (texts or token ids; repeat one to weight it).
     The name of the ``model`` and a hash of its ``tokenizer`` are kept in the manifest.
@@ -141,27 +142,46 @@ def midway(corpus: Corpus, count: int, max_tokens: int, seed: int = 0) -> list[l
 
 
 @torch.inference_mode()
-def _draw(lm: LanguageModel, manifest: Manifest, shard: int, batch_size: int) -> dict[str, Tensor]:
+def _draw(lm: LanguageModel | VLLM, manifest: Manifest, shard: int, batch_size: int) -> dict[str, Tensor]:
     """One shard. Rows that share a prompt stand together, so that few batches need padding."""
     generator = torch.Generator().manual_seed(manifest.seed * 1_000_003 + shard)
     rows = manifest.sequences_in(shard)
     prompt = torch.randint(len(manifest.prompts), (rows,), generator=generator).sort().values
-    tokens = torch.full((rows, manifest.max_new_tokens), manifest.eos_token_id, dtype=torch.int32)
-    log_probs, best = torch.zeros(rows, manifest.max_new_tokens), tokens.clone()
-    for start in range(0, rows, batch_size):
-        live = torch.arange(start, min(start + batch_size, rows))
-        lm.start([manifest.prompts[i] for i in prompt[live].tolist()])
-        for t in range(manifest.max_new_tokens):
+    prompts = [manifest.prompts[i] for i in prompt.tolist()]
+    if isinstance(lm, VLLM):
+        seeds = torch.randint(2**62, (rows,), generator=generator).tolist()
+        tokens, log_probs, best = lm.continuations(prompts, manifest.max_new_tokens, seeds)
+    else:
+        tokens, log_probs, best = _continuations(
+            lm, prompts, manifest.max_new_tokens, manifest.eos_token_id, batch_size, generator
+        )
+    return {"tokens": tokens, "log_probs": log_probs, "best": best, "prompt": prompt.int()}
+
+
+def _continuations(
+    lm: LanguageModel,
+    prompts: Sequence[Prompt],
+    n: int,
+    eos: int,
+    batch_size: int,
+    generator: torch.Generator,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Tokens, log p of each and the most probable token at each place: (prompts, n)."""
+    tokens = torch.full((len(prompts), n), eos, dtype=torch.int32)
+    log_probs, best = torch.zeros(tokens.shape), tokens.clone()
+    for live in torch.split(torch.arange(len(prompts)), batch_size):
+        lm.start([prompts[i] for i in live.tolist()])
+        for t in range(n):
             scores = lm.log_probs().cpu()  # the same random numbers on every device
             drawn = torch.multinomial(scores.exp(), 1, generator=generator)
             tokens[live, t] = drawn[:, 0].int()
             log_probs[live, t] = scores.gather(1, drawn)[:, 0].float()
             best[live, t] = scores.argmax(1).int()
-            open_rows = (drawn[:, 0] != manifest.eos_token_id).nonzero()[:, 0]
-            if len(open_rows) == 0 or t + 1 == manifest.max_new_tokens:
+            open_rows = (drawn[:, 0] != eos).nonzero()[:, 0]
+            if len(open_rows) == 0 or t + 1 == n:
                 break
             if len(open_rows) < 0.75 * len(live):  # the model need not go on with rows that have ended
                 live, drawn = live[open_rows], drawn[open_rows]
                 lm.select(open_rows)
             lm.advance(drawn[:, 0])
-    return {"tokens": tokens, "log_probs": log_probs, "best": best, "prompt": prompt.int()}
+    return tokens, log_probs, best
