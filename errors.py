@@ -75,6 +75,15 @@ class TooManyStates(TractileError, RuntimeError):
         self.limit = limit
 
 
+class MemoryTooSmall(TractileError, ValueError):
+    """Something does not fit the memory that it was given; ``needed`` and ``given`` are in bytes."""
+
+    def __init__(self, message: str, *, needed: int, given: int) -> None:
+        super().__init__(f"{message}: {needed:,} bytes are needed, {given:,} given")
+        self.needed = needed
+        self.given = given
+
+
 class ContextTooLong(TractileError, ValueError):
     """A sequence grew past the positions that the language model has."""
 

@@ -23,22 +23,11 @@ from ..circuits.automaton import Automaton
 from ..circuits.hmm import HMM
 from ..errors import ShapeError, TooManyStates, VocabularyMismatch
 from .contract import apply
-from .evidence import Evidence
+from .future import Future, cleared, normalised
 from .masks import MaskQuery
-from .messages import backward
 from .next_token import Budgets, NextToken
 from .real import Real, Scaled
-from .scores import (
-    FEW,
-    EmissionTable,
-    Label,
-    Scores,
-    in_pairs,
-    normalised,
-    row_logsumexp,
-    solid,
-    tokens_by_edge,
-)
+from .scores import Columns, EmissionTable, Scores, in_pairs, row_logsumexp, score, tokens_by_edge
 from .semiring import Boolean, Log
 
 
@@ -50,7 +39,12 @@ class ProductQuery(MaskQuery):
     """
 
     def __init__(
-        self, hmm: HMM, automaton: Automaton, horizon: int, dtype: torch.dtype | None = None
+        self,
+        hmm: HMM,
+        automaton: Automaton,
+        horizon: int,
+        dtype: torch.dtype | None = None,
+        memory: int | None = None,
     ) -> None:
         if hmm.vocab_size != automaton.vocab_size:
             raise VocabularyMismatch(
@@ -62,41 +56,32 @@ class ProductQuery(MaskQuery):
             )
         super().__init__(automaton, horizon)
         self.hmm, self._real, self._exclusive = hmm, Real(), automaton.is_deterministic
-        state, target = automaton.edge_source, automaton.edge_target
-        self._first = torch.searchsorted(state, torch.arange(automaton.num_states + 1))
-        if not automaton.num_edges:
-            self._first = torch.zeros_like(self._first)
-        self._alive = self._alive_targets(target)
-        self._table = EmissionTable(
-            hmm.emission_probs, tokens_by_edge(automaton), dtype or hmm.emission_probs.dtype
-        )
-        self._dtype = hmm.emission_probs.dtype
-        future: list[Tensor] = []
-        scales: list[Tensor] = []
-        for r, beta in enumerate(backward(hmm * automaton, self._real, Evidence(1), horizon)):
-            if r < horizon:  # A β_r, one column for each automaton state
-                column = Scaled(beta.mantissa[..., 0], beta.exponent[..., 0])
-                ahead = apply(self._real, hmm.transition, column)
-                future.append(solid(ahead.mantissa)[0].T.to(self._table.table.dtype))
-                scales.append((ahead.exponent * log(2)).expand(1, automaton.num_states)[0])
-        self._future = torch.stack(future)  # (horizon, S, H)
-        self._future_scale = torch.stack(scales)  # (horizon, S), nats
+        emission = hmm.emission_probs
+        self._dtype, self.device = emission.dtype, emission.device
+        self._first = torch.searchsorted(automaton.edge_source, torch.arange(automaton.num_states + 1))
+        self._first = (self._first if automaton.num_edges else self._first * 0).to(self.device)
+        self._target = automaton.edge_target.to(self.device)
+        self._final = automaton.final[0].double().to(self.device)
+        self._alive = self._alive_targets()
+        self._future = Future(hmm, automaton, horizon, dtype or self._dtype, memory)
+        self._table = EmissionTable(emission, tokens_by_edge(automaton), dtype or self._dtype)
         self._scored: Scores | None = None
 
     def start(self, batch: int = 1, budgets: Budgets = None) -> Self:
         super().start(batch, budgets)
+        self._budgets = self.remaining.clone()
+        return self
+
+    def _begin(self, batch: int) -> None:
+        super()._begin(batch)
         self._pair_up()
         pi = self.hmm.initial_probs.double()
-        self._alpha = pi.repeat(
-            len(self._row), 1
-        )  # (pairs, H): p(prefix, path to the state, z_t = h), before emission
-        self._scale = torch.zeros(len(self._row), dtype=torch.float64)
-        self._prior = pi.repeat(batch, 1)  # (batch, H): p(prefix, z_t = h)
-        self._prior_scale = torch.zeros(batch, dtype=torch.float64)
+        self._prior = pi.repeat(batch, 1)  # (batch, H): p(prefix, z_t = h), before emission
+        self._prior_scale = torch.zeros(batch, dtype=torch.float64, device=self.device)
+        self._alpha = pi.repeat(len(self._row), 1)  # (pairs, H): p(prefix, path to the state, z_t = h)
+        self._scale = torch.zeros(len(self._row), dtype=torch.float64, device=self.device)
         self._history = torch.zeros(batch, 0, dtype=torch.long)
-        self._budgets = self.remaining.clone()
         self._scored = None
-        return self
 
     def log_weights(self) -> Float[Tensor, "batch vocab"]:
         """m(v) = log p_hmm(x_<t, v, the rest accepted within the budget), nats."""
@@ -119,10 +104,8 @@ class ProductQuery(MaskQuery):
     def log_lookahead(self) -> Float[Tensor, " batch"]:
         """log p_hmm(C | x_<t), nats; 0 or −inf where no token is left."""
         prior = self._prior.sum(1).log() + self._prior_scale
-        final = self.automaton.final[0].double()[self._live]
-        ended = row_logsumexp(
-            (self._alpha.sum(1) * final).log() + self._scale, self._row, len(self.remaining)
-        )
+        ended = (self._alpha.sum(1) * self._final[self._live]).log() + self._scale
+        ended = row_logsumexp(ended, self._row, len(prior))
         mass = torch.where(self.remaining > 0, self.log_weights().logsumexp(1), ended)
         return torch.where(mass > -torch.inf, mass - prior, -torch.inf)
 
@@ -161,170 +144,134 @@ class ProductQuery(MaskQuery):
         return query
 
     def _product(self) -> Scores:
-        batch, table = len(self.remaining), self._table
-        columns, scale, row, edge = self._columns()
-        edges, kind, sizes = torch.unique_consecutive(edge, return_inverse=True, return_counts=True)
-        labels = [table.label(e) for e in edges.tolist()]
-        wide = torch.tensor([label.columns is None for label in labels], dtype=torch.bool)[kind]
-        top = torch.full((batch,), -torch.inf, dtype=torch.float64).scatter_reduce(0, row, scale, "amax")
-        scale = (scale - torch.where(top.isfinite(), top, 0)[row]).to(self._dtype)
+        prior = self._prior.to(self._dtype)
+        return score(self._table, self._columns(), prior, self._prior_scale, self._exclusive)
 
-        scores, certain = solid(table.all_tokens(torch.cat([self._prior.to(self._dtype), columns[wide]])))
-        scores = scores.log_()
-        prior, scores = scores[:batch], scores[batch:].add_(scale[wide, None])
-        out = torch.full((batch, self.vocab_size), -torch.inf, dtype=self._dtype)
-        begin, written = 0, set[int]()
-        for label, size in zip(labels, sizes.tolist(), strict=True):
-            if label.columns is not None:
-                continue
-            here = scores[begin : begin + size]
-            rows = row[wide][begin : begin + size]
-            begin += size
-            here[:, label.tokens] = -torch.inf
-            if written.isdisjoint(rows.tolist()):
-                out[rows] = here
-            else:
-                out[rows] = self._join(out[rows], here)
-            written.update(rows.tolist())
-        certain &= self._narrow(out, columns, scale, row, kind, labels)
-        return Scores(out, top, prior, self._prior_scale.clone(), certain)
-
-    def _narrow(
-        self, out: Tensor, columns: Tensor, scale: Tensor, row: Tensor, kind: Tensor, labels: list[Label]
-    ) -> bool:
-        """Write the scores of the labels with fewer tokens; whether none is lost."""
-        few = [i for i, label in enumerate(labels) if label.columns is not None and len(label.tokens) <= FEW]
-        certain = True
-        if few and self._exclusive:  # edges out of one state of a deterministic automaton share no token
-            count = torch.zeros(len(labels), dtype=torch.long)
-            count[few] = torch.tensor([len(labels[i].tokens) for i in few])
-            lines = (count[kind] > 0).nonzero().squeeze(1)
-            line, place = in_pairs(count[kind[lines]])
-            at = (count.cumsum(0) - count)[kind[lines]][line] + place
-            tokens = torch.cat([labels[i].tokens for i in few])[at]
-            emitted = torch.cat([c for i in few if (c := labels[i].columns) is not None]).index_select(0, at)
-            lines = lines[line]
-            found, certain = solid((columns.index_select(0, lines) * emitted.to(columns.dtype)).sum(1))
-            out[row[lines], tokens] = found.log() + scale[lines]
-            few_done = set(few)
-        else:
-            few_done = set()
-        for i, (tokens, emission) in enumerate(labels):
-            if emission is None or i in few_done:
-                continue
-            here = (kind == i).nonzero().squeeze(1)
-            found, whole = solid(columns[here] @ emission.T.to(columns.dtype))
-            certain &= whole
-            cells = row[here][:, None], tokens[None]
-            out[cells] = self._join(out[cells], found.log() + scale[here, None])
-        return certain
-
-    def _join(self, a: Tensor, b: Tensor) -> Tensor:
-        return torch.maximum(a, b) if self._exclusive else torch.logaddexp(a, b)
-
-    def _columns(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """α_s ∘ Aβ[:, s'] for every live pair and alive edge, sorted by edge: (Q, H), log-scales, rows, edges, each (Q,)."""
+    def _columns(self) -> Columns:
         first, last = self._first[self._live], self._first[self._live + 1]
-        counts = torch.where(self.remaining[self._row] > 0, last - first, 0)
-        pair = torch.arange(len(counts)).repeat_interleave(counts)
-        edge = first[pair] + torch.arange(len(pair)) - (counts.cumsum(0) - counts)[pair]
-        alive = self._alive(edge, self._left()[self._row[pair]])
-        pair, edge = pair[alive], edge[alive]
-        edge, order = edge.sort()
-        pair = pair[order]
-        row = self._row[pair]
-        left, target = self._left()[row], self.automaton.edge_target[edge]
-        columns = self._alpha[pair] * self._future[left, target].double()
-        top = columns.amax(1) if len(columns) else columns.new_zeros(0)
-        scale = self._scale[pair] + self._future_scale[left, target] + top.log()
-        columns = columns / torch.where(top > 0, top, 1)[:, None]
-        return columns.to(self._dtype), scale, row, edge
+        remaining, row = self.remaining.to(self.device), self._row
+        pair, place = in_pairs(torch.where(remaining[row] > 0, last - first, 0))
+        edge, left = first[pair] + place, (remaining - 1).clamp(min=0)
+        alive = self._alive(edge, left[row[pair]])
+        edge, order = edge[alive].sort()
+        pair = pair[alive][order]
+        row = row[pair]
+        future, scale = self._future.columns(left[row], self._target[edge])
+        values, scale = normalised(self._alpha[pair] * future.double(), self._scale[pair] + scale)
+        return Columns(values.to(self._dtype), scale, row, edge)
 
-    def _alive_targets(self, target: Tensor) -> Callable[[Tensor, Tensor], Tensor]:
+    def _alive_targets(self) -> Callable[[Tensor, Tensor], Tensor]:
         """Whether the targets of edges can be accepted within so many tokens."""
         if self._betas is None:
-            distance = torch.from_numpy(self.automaton.distances)[target]
+            distance = torch.from_numpy(self.automaton.distances).to(self.device)[self._target]
             return lambda edge, left: distance[edge] <= left
-        betas = torch.from_numpy(self._betas)
+        betas, target = torch.from_numpy(self._betas).to(self.device), self._target
         return lambda edge, left: betas[target[edge], left.clamp(max=betas.shape[1] - 1)]
 
     def _pair_up(self) -> None:
         """The live (row, state) pairs, row after row."""
         counts = torch.tensor([len(states) for states in self._states], dtype=torch.long)
-        self._row = torch.arange(len(counts)).repeat_interleave(counts)
-        self._live = torch.tensor([s for states in self._states for s in states], dtype=torch.long)
+        self._row = in_pairs(counts)[0].to(self.device)
+        self._live = torch.tensor([s for states in self._states for s in states], dtype=torch.long).to(
+            self.device
+        )
 
     def advance(self, tokens: Int[Tensor, " batch"] | Sequence[int]) -> None:
         tokens = torch.as_tensor(tokens)
-        remaining, before = self.remaining, list(self._states)
+        done, before = self.remaining == 0, list(self._states)
         super().advance(tokens)
-        done = remaining == 0
-        # for each path from a pair: the pair, and the place of the pair reached
-        pair, reached, count, place = [], [], 0, 0
-        for states, after, token, over in zip(
-            before, self._states, tokens.tolist(), done.tolist(), strict=True
-        ):
+        self._history = torch.cat([self._history, tokens.cpu().masked_fill(done, -1)[:, None]], 1)
+        done = done.to(self.device)
+        emitted = self.hmm.emission_probs.index_select(1, tokens.to(self.device)).T.double()
+        rows, scales = self._prior, self._prior_scale
+        if not self._exclusive:
+            still, taken, merged = done[self._row], *self._paths(before, done.tolist(), tokens.tolist())
+            rows, scales = torch.cat([rows, self._alpha]), torch.cat([scales, self._scale])
+            emitted = torch.cat([emitted, emitted[self._row]])
+        moved, scale = self._transition(rows * emitted, scales)
+        batch = len(done)
+        self._prior = torch.where(done[:, None], self._prior, moved[:batch])
+        self._prior_scale = torch.where(done, self._prior_scale, scale[:batch])
+        if not self._exclusive:
+            moved = torch.where(still[:, None], self._alpha, moved[batch:])
+            scale = torch.where(still, self._scale, scale[batch:])
+        self._pair_up()
+        if self._exclusive:  # the path of a prefix is the only one
+            self._alpha, self._scale = self._prior[self._row], self._prior_scale[self._row]
+        else:
+            self._alpha, self._scale = _added(moved[taken], scale[taken], merged, len(self._row))
+        self._scored = None
+
+    def _paths(
+        self, before: list[tuple[int, ...]], done: list[bool], tokens: list[int]
+    ) -> tuple[Tensor, Tensor]:
+        """For each path from a pair over a token: the pair, and the place of the pair reached."""
+        pair, reached, count, place = list[int](), list[int](), 0, 0
+        for states, after, token, over in zip(before, self._states, tokens, done, strict=True):
             for i, state in enumerate(states, count):
                 for target in (state,) if over else self.automaton.step(state, token):
                     pair.append(i)
                     reached.append(place + after.index(target))
             count, place = count + len(states), place + len(after)
-        taken, merged = torch.tensor(pair, dtype=torch.long), torch.tensor(reached, dtype=torch.long)
-        emitted, pairs = self.hmm.emission_probs.T[tokens].double(), len(self._alpha)
-        moved, scale = self._transition(
-            torch.cat([self._alpha * emitted[self._row], self._prior * emitted]),
-            torch.cat([self._scale, self._prior_scale]),
+        return (
+            torch.tensor(pair, dtype=torch.long).to(self.device),
+            torch.tensor(reached, dtype=torch.long).to(self.device),
         )
-        (moved, prior), (scale, prior_scale) = moved.tensor_split([pairs]), scale.tensor_split([pairs])
-        still = done[self._row]
-        moved, scale = torch.where(still[:, None], self._alpha, moved), torch.where(still, self._scale, scale)
-        # pairs that reach one state are added up
-        top = torch.full((place,), -torch.inf, dtype=torch.float64).scatter_reduce(
-            0, merged, scale[taken], "amax"
-        )
-        weight = (scale[taken] - torch.where(top.isfinite(), top, 0)[merged]).exp()
-        alpha = torch.zeros(place, self.hmm.hidden, dtype=torch.float64).index_add(
-            0, merged, moved[taken] * weight[:, None]
-        )
-        self._alpha, self._scale = normalised(alpha, top)
-        self._prior = torch.where(done[:, None], self._prior, prior)
-        self._prior_scale = torch.where(done, self._prior_scale, prior_scale)
-        self._pair_up()
-        self._history = torch.cat([self._history, tokens[:, None]], 1)
-        self._scored = None
 
     def _transition(self, alpha: Tensor, scale: Tensor) -> tuple[Tensor, Tensor]:
         alpha, scale = normalised(alpha, scale)
         if not len(alpha):
             return alpha, scale
-        value = Scaled(alpha.T.to(self._dtype), torch.zeros(1, len(alpha), dtype=torch.float64))
+        value = Scaled(alpha.T.to(self._dtype), torch.zeros_like(scale)[None])
         moved = apply(self._real, self.hmm.transition.T, value)
-        return solid(moved.mantissa)[0].T.double(), scale + moved.exponent[0] * log(2)
+        return cleared(moved.mantissa).T.double(), scale + moved.exponent[0] * log(2)
 
     def select(self, indices: Int[Tensor, " rows"]) -> None:
         counts = torch.tensor([len(states) for states in self._states], dtype=torch.long)
-        first = (counts.cumsum(0) - counts)[indices]
-        keep = first.repeat_interleave(counts[indices]) + torch.cat(
-            [torch.arange(n) for n in counts[indices].tolist()]
-        )
+        line, place = in_pairs(counts[indices.cpu()])
+        keep = ((counts.cumsum(0) - counts)[indices.cpu()][line] + place).to(self.device)
         self._alpha, self._scale = self._alpha[keep], self._scale[keep]
-        self._prior, self._prior_scale = self._prior[indices], self._prior_scale[indices]
-        self._history, self._budgets = self._history[indices], self._budgets[indices]
-        if self._scored is not None:
-            self._scored = self._scored.select(indices)
+        self._history, self._budgets = self._history[indices.cpu()], self._budgets[indices.cpu()]
         super().select(indices)
         self._pair_up()
+        indices = indices.to(self.device)
+        self._prior, self._prior_scale = self._prior[indices], self._prior_scale[indices]
+        if self._scored is not None:
+            self._scored = self._scored.select(indices)
 
 
-def pgcd(hmm: HMM, automaton: Automaton, horizon: int, dtype: torch.dtype | None = None) -> ProductQuery:
+def _added(
+    alpha: Float[Tensor, "paths hidden"],
+    scale: Float[Tensor, " paths"],
+    to: Int[Tensor, " paths"],
+    pairs: int,
+) -> tuple[Float[Tensor, "pairs hidden"], Float[Tensor, " pairs"]]:
+    """Paths that reach one pair, added up."""
+    top = scale.new_full((pairs,), -torch.inf).scatter_reduce(0, to, scale, "amax")
+    weight = (scale - torch.where(top.isfinite(), top, 0)[to]).exp()
+    return normalised(alpha.new_zeros(pairs, alpha.shape[1]).index_add(0, to, alpha * weight[:, None]), top)
+
+
+def pgcd(
+    hmm: HMM,
+    automaton: Automaton,
+    horizon: int,
+    dtype: torch.dtype | None = None,
+    memory: int | None = None,
+) -> ProductQuery:
     """Probabilistic GCD: p_hmm(next token | prefix, constraint within the budget) (Dang et al. 2026, Algorithm 1).
 
     ``dtype`` is the precision in which the emission and the backward messages are kept (default: the HMM's). bfloat16 takes
     half the memory and is faster where a processor multiplies it; its scores are right to about one part in a hundred.
 
+    ``memory`` is how many bytes the backward messages may take, the work space of their sweep included (default: as
+    many as they need, horizon × hidden states × automaton states numbers). Where they do not fit they are computed again
+    from checkpoints as the budgets go down; the scores are the same.
+
     Every accepted sequence counts once: an automaton that is not deterministic is determinised if that costs few states
     or if it is ambiguous. Raises :class:`VocabularyMismatch` where HMM and automaton differ in their tokens,
-    :class:`TooManyStates` where an ambiguous automaton has no deterministic one of reasonable size.
+    :class:`TooManyStates` where an ambiguous automaton has no deterministic one of reasonable size,
+    :class:`MemoryTooSmall` where not even one message fits.
     """
     if not automaton.is_deterministic:
         try:
@@ -332,4 +279,4 @@ def pgcd(hmm: HMM, automaton: Automaton, horizon: int, dtype: torch.dtype | None
         except TooManyStates:
             if not automaton.is_unambiguous:
                 automaton = automaton.determinize()
-    return ProductQuery(hmm, automaton, horizon, dtype)
+    return ProductQuery(hmm, automaton, horizon, dtype, memory)

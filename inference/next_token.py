@@ -89,12 +89,12 @@ class NextToken:
         return self
 
     def resume(self, prefixes: Int[Tensor, "batch length"], budgets: Budgets = None) -> None:
-        """Take up prefixes of one length, begun with these budgets; nothing is checked for feasibility."""
+        """Take up prefixes, begun with these budgets; nothing is checked for feasibility. Token −1 is left out."""
         self._begin(len(prefixes))
         tokens_left = 2**31 if self.horizon is None else self.horizon if budgets is None else budgets
         self.remaining = torch.as_tensor(tokens_left).expand(len(prefixes)).clone().long()
         for tokens in prefixes.T:
-            self.advance(tokens)
+            self.advance_some(tokens, tokens >= 0)
 
     def _infeasible(self, given: Int[Tensor, " batch"]) -> int | None:
         """The smallest of these lengths that no accepted sequence has."""
@@ -160,6 +160,13 @@ class NextToken:
             after = sr.gather(both, torch.where(done, row + len(tokens), row), sr.ndim(both) - 1)
         self._alpha = after
         self.remaining = (self.remaining - 1).clamp(min=0)
+
+    def advance_some(self, tokens: Int[Tensor, " batch"], moving: Bool[Tensor, " batch"]) -> None:
+        """Append a token to the rows that are ``moving``; the others stay as they are, whatever their token."""
+        left = self.remaining
+        self.remaining = left.masked_fill(~moving, 0)
+        self.advance(tokens.masked_fill(~moving, 0))
+        self.remaining = torch.where(moving, self.remaining, left)
 
     def select(self, indices: Int[Tensor, " rows"]) -> None:
         """Keep the rows ``indices``, in that order, with repetitions (resampling, beam search)."""

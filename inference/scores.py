@@ -17,8 +17,10 @@ from torch import Tensor
 from ..circuits.automaton import Automaton
 
 GATHER_CACHE_BYTES = 1 << 28
+BLOCK_ELEMENTS = 1 << 28  # of a table that is laid out at once
 WIDE = 0.25  # a label with at least this share of the vocabulary is scored for every token
 FEW = 64  # labels with at most so many tokens are scored together
+ROWS = 32  # for so many rows a packed table is laid out
 
 
 class Label(NamedTuple):
@@ -50,8 +52,14 @@ class EmissionTable:
         self, emission: Float[Tensor, "hidden vocab"], tokens_of: Callable[[int], Tensor], dtype: torch.dtype
     ) -> None:
         top = emission.amax(0)
-        self.table = (emission / torch.where(top > 0, top, 1)).to(dtype)
+        self.dtype, self.vocab_size = dtype, emission.shape[1]
         self.log_top = top.log()  # −inf for a token that the HMM never emits
+        self._emission, self._divisor = emission, torch.where(top > 0, top, 1)
+        width = max(1, BLOCK_ELEMENTS // len(emission))
+        self._blocks = [
+            product((emission[:, v : v + width] / self._divisor[v : v + width]).to(dtype))
+            for v in range(0, self.vocab_size, width)
+        ]
         self._tokens_of = tokens_of
         self._labels: OrderedDict[int, Label] = OrderedDict()
         self._bytes = 0
@@ -61,12 +69,12 @@ class EmissionTable:
         if edge in self._labels:
             self._labels.move_to_end(edge)
             return self._labels[edge]
-        tokens, vocab_size = self._tokens_of(edge), self.table.shape[1]
-        if len(tokens) >= WIDE * vocab_size:
-            outside = torch.ones(vocab_size, dtype=torch.bool).index_fill_(0, tokens, False)
-            label = Label(outside.nonzero().squeeze(1), None)
+        tokens = self._tokens_of(edge)
+        if len(tokens) >= WIDE * self.vocab_size:
+            outside = torch.ones(self.vocab_size, dtype=torch.bool).index_fill_(0, tokens, False)
+            label = Label(outside.nonzero().squeeze(1).to(self._emission.device), None)
         else:
-            label = Label(tokens, self.table.index_select(1, tokens).T.contiguous())
+            label = Label(tokens := tokens.to(self._emission.device), self.columns(tokens))
             self._bytes += label.columns.nbytes if label.columns is not None else 0
         self._labels[edge] = label
         while len(self._labels) > 1 and self._bytes > GATHER_CACHE_BYTES:
@@ -74,9 +82,107 @@ class EmissionTable:
             self._bytes -= 0 if columns is None else columns.nbytes
         return label
 
+    def columns(self, tokens: Int[Tensor, " some"]) -> Float[Tensor, "some hidden"]:
+        """The columns of some tokens, as rows."""
+        gathered = self._emission.index_select(1, tokens) / self._divisor[tokens]
+        return gathered.T.contiguous().to(self.dtype)
+
     def all_tokens(self, rows: Float[Tensor, "rows hidden"]) -> Float[Tensor, "rows vocab"]:
         """The rows against every token."""
-        return (rows.to(self.table.dtype) @ self.table).to(rows.dtype)
+        scores = [block(rows.to(self.dtype)) for block in self._blocks]
+        return (scores[0] if len(scores) == 1 else torch.cat(scores, 1)).to(rows.dtype)
+
+
+def product(table: Float[Tensor, "hidden vocab"]) -> Callable[[Tensor], Tensor]:
+    """x ↦ x @ table for few rows x at a time: on a processor from a layout made once, where oneDNN has one."""
+    if not packs(table):
+        return lambda x: x @ table
+    packed = torch.ops.mkldnn._reorder_linear_weight(table.T, ROWS)
+    return lambda x: torch.ops.mkldnn._linear_pointwise(x, packed, None, "none", [], "")
+
+
+def packs(table: Tensor) -> bool:
+    """Whether oneDNN multiplies by this table from a layout of its own."""
+    if table.device.type != "cpu" or table.requires_grad or not torch.backends.mkldnn.is_available():
+        return False
+    if table.dtype == torch.bfloat16:
+        return bool(torch.ops.mkldnn._is_mkldnn_bf16_supported())
+    return table.dtype == torch.float32
+
+
+class Columns(NamedTuple):
+    """α_s ∘ Aβ[:, s'] for every live pair and alive edge, sorted by edge, with a maximum of one and a scale in nats."""
+
+    values: Float[Tensor, "columns hidden"]
+    scale: Float[Tensor, " columns"]
+    row: Int[Tensor, " columns"]
+    edge: Int[Tensor, " columns"]
+
+
+def score(
+    table: EmissionTable,
+    columns: Columns,
+    prior: Float[Tensor, "batch hidden"],
+    prior_scale: Float[Tensor, " batch"],
+    exclusive: bool,
+) -> Scores:
+    """The scores of all tokens in each row; ``exclusive``: no token of a row is in two of its labels."""
+    values, scale, row, edge = columns
+    batch, device = len(prior), prior.device
+    edges, kind, sizes = torch.unique_consecutive(edge, return_inverse=True, return_counts=True)
+    labels = [table.label(e) for e in edges.tolist()]
+    wide = torch.tensor([label.columns is None for label in labels], dtype=torch.bool, device=device)[kind]
+    top = scale.new_full((batch,), -torch.inf).scatter_reduce(0, row, scale, "amax")
+    scale = (scale - torch.where(top.isfinite(), top, 0)[row]).to(values.dtype)
+
+    found, certain = solid(table.all_tokens(torch.cat([prior.to(values.dtype), values[wide]])))
+    found = found.log_()
+    alone, found = found[:batch], found[batch:].add_(scale[wide, None])
+    out = torch.full((batch, table.vocab_size), -torch.inf, dtype=values.dtype, device=device)
+    rows, begin, written = row[wide], 0, set[int]()
+    for label, size in zip(labels, sizes.tolist(), strict=True):
+        if label.columns is not None:
+            continue
+        here, at = found[begin : begin + size], rows[begin : begin + size]
+        begin += size
+        here[:, label.tokens] = -torch.inf
+        out[at] = here if written.isdisjoint(at.tolist()) else _join(out[at], here, exclusive)
+        written.update(at.tolist())
+    certain &= _narrow(out, Columns(values, scale, row, kind), labels, exclusive)
+    return Scores(out, top, alone, prior_scale.clone(), certain)
+
+
+def _narrow(out: Tensor, columns: Columns, labels: list[Label], exclusive: bool) -> bool:
+    """Write the scores of the labels with fewer tokens, ``edge`` being the place in ``labels``; whether none is lost."""
+    values, scale, row, kind = columns
+    few = [i for i, label in enumerate(labels) if label.columns is not None and len(label.tokens) <= FEW]
+    certain, done = True, set[int]()
+    if few and exclusive:
+        count = torch.zeros(len(labels), dtype=torch.long)
+        count[few] = torch.tensor([len(labels[i].tokens) for i in few])
+        count = count.to(out.device)
+        lines = (count[kind] > 0).nonzero().squeeze(1)
+        line, place = in_pairs(count[kind[lines]])
+        at = (count.cumsum(0) - count)[kind[lines]][line] + place
+        tokens = torch.cat([labels[i].tokens for i in few])[at]
+        emitted = torch.cat([c for i in few if (c := labels[i].columns) is not None]).index_select(0, at)
+        lines = lines[line]
+        found, certain = solid((values.index_select(0, lines) * emitted.to(values.dtype)).sum(1))
+        out[row[lines], tokens] = found.log() + scale[lines]
+        done = set(few)
+    for i, (tokens, emission) in enumerate(labels):
+        if emission is None or i in done:
+            continue
+        here = (kind == i).nonzero().squeeze(1)
+        found, whole = solid(values[here] @ emission.T.to(values.dtype))
+        certain &= whole
+        cells = row[here][:, None], tokens[None]
+        out[cells] = _join(out[cells], found.log() + scale[here, None], exclusive)
+    return certain
+
+
+def _join(a: Tensor, b: Tensor, exclusive: bool) -> Tensor:
+    return torch.maximum(a, b) if exclusive else torch.logaddexp(a, b)
 
 
 def solid(x: Tensor) -> tuple[Tensor, bool]:
@@ -93,8 +199,8 @@ def solid(x: Tensor) -> tuple[Tensor, bool]:
 
 def in_pairs(counts: Int[Tensor, " lines"]) -> tuple[Int[Tensor, " pairs"], Int[Tensor, " pairs"]]:
     """For lines of so many entries each: the line of every entry, and its place in the line."""
-    line = torch.arange(len(counts)).repeat_interleave(counts)
-    return line, torch.arange(len(line)) - (counts.cumsum(0) - counts)[line]
+    line = torch.arange(len(counts), device=counts.device).repeat_interleave(counts)
+    return line, torch.arange(len(line), device=counts.device) - (counts.cumsum(0) - counts)[line]
 
 
 def tokens_by_edge(automaton: Automaton) -> Callable[[int], Tensor]:
@@ -110,16 +216,8 @@ def tokens_by_edge(automaton: Automaton) -> Callable[[int], Tensor]:
     return tokens
 
 
-def normalised(alpha: Tensor, scale: Tensor) -> tuple[Tensor, Tensor]:
-    """Rows with maximum one and their scales; −inf for a row of zeros."""
-    if not len(alpha):
-        return alpha, scale
-    top = alpha.amax(1)
-    return alpha / torch.where(top > 0, top, 1)[:, None], scale + top.log()
-
-
 def row_logsumexp(values: Tensor, row: Tensor, rows: int) -> Tensor:
     """log Σ exp of the values of each row; −inf for a row without any."""
-    top = torch.full((rows,), -torch.inf, dtype=values.dtype).scatter_reduce(0, row, values, "amax")
+    top = values.new_full((rows,), -torch.inf).scatter_reduce(0, row, values, "amax")
     shift = torch.where(top.isfinite(), top, 0)
-    return torch.zeros(rows, dtype=values.dtype).index_add(0, row, (values - shift[row]).exp()).log() + shift
+    return values.new_zeros(rows).index_add(0, row, (values - shift[row]).exp()).log() + shift

@@ -217,7 +217,7 @@ def test_pgcd(wide, data):
     hmm, fsa = data.draw(oracle.hmms(vocab_size)), data.draw(oracle.fsas(vocab_size))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(scores, "WIDE", wide)
-        patch.setattr(guided, "FEW", data.draw(st.sampled_from([0, 1, 64])))
+        patch.setattr(scores, "FEW", data.draw(st.sampled_from([0, 1, 64])))
         patch.setattr(scores, "GATHER_CACHE_BYTES", data.draw(st.sampled_from([1, 1 << 20])))
         query = tt.pgcd(hmm.build(), fsa.build(), horizon)
         play(data, query, hmm, fsa, horizon, lambda rows: check_product(query, rows, hmm, fsa, once=True))

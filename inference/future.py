@@ -1,0 +1,226 @@
+"""What is still to come, for P-GCD: A β_r for every state of an automaton and every number r of tokens left.
+
+With β_r[h, s] the probability that an HMM in hidden state h and an automaton in state s emit r more tokens and accept,
+
+    F_r = A β_r,      β_{r+1}[h, s] = Σ_{e: s → s'} b_e[h] · F_r[h, s'],      b_e[h] = Σ_{v ∈ label(e)} B[h, v].
+
+One sweep serves every prompt and budget. Where all F_r would take more memory than is allowed, some are kept as checkpoints and
+the others are computed again when they are asked for; the answers are the same to the bit. Every column has its own scale.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from math import log
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from ..circuits.automaton import Automaton
+from ..circuits.hmm import HMM
+from ..errors import MemoryTooSmall
+from .contract import apply
+from .real import Real, Scaled
+
+BLOCK_ELEMENTS = 1 << 22  # edges are met in blocks of so many numbers
+
+
+class Ahead(NamedTuple):
+    """F_r: a column of hidden states for each state, and the logarithm (nats) of its scale."""
+
+    columns: Float[Tensor, "states hidden"]
+    scale: Float[Tensor, " states"]
+
+
+class Future:
+    """F_r for r = 0, 1, … horizon − 1 tokens after the next one.
+
+    ``dtype`` is the precision in which they are kept. ``memory``: bytes that they may take, the work space of the sweep
+    included (None: as much as all of them do). Raises :class:`MemoryTooSmall` where not even one fits.
+    """
+
+    def __init__(
+        self, hmm: HMM, automaton: Automaton, horizon: int, dtype: torch.dtype, memory: int | None = None
+    ) -> None:
+        self.horizon, self._dtype = horizon, dtype
+        self._sweep = Sweep(hmm, automaton)
+        self._every, self._room = (
+            horizon,
+            horizon,
+        )  # a checkpoint at each multiple, and room for so many others
+        if memory is not None:
+            self._every, self._room = self._plan(memory)
+        self._checkpoints: dict[int, Ahead] = {}
+        self._kept: OrderedDict[int, Ahead] = OrderedDict()
+        self._table: Ahead | None = None
+        self._fill(-1, horizon - 1, self._room)
+        if self._room >= horizon:
+            every = [self._kept.pop(r) for r in range(horizon)]
+            self._table = Ahead(
+                torch.stack([f.columns for f in every]), torch.stack([f.scale for f in every])
+            )
+
+    @property
+    def table(self) -> Ahead | None:
+        """All of them, (horizon, states, hidden) and (horizon, states), if they fit the memory."""
+        return self._table
+
+    def columns(
+        self, left: Int[Tensor, " queries"], state: Int[Tensor, " queries"]
+    ) -> tuple[Float[Tensor, "queries hidden"], Float[Tensor, " queries"]]:
+        """F_left[:, state] for each query, and the logarithms of their scales."""
+        if self._table is not None:
+            return self._table.columns[left, state], self._table.scale[left, state]
+        columns = torch.empty(len(left), self._sweep.hidden, dtype=self._dtype, device=left.device)
+        scale = torch.empty(len(left), dtype=torch.float64, device=left.device)
+        asked = left.unique().tolist()
+        for r in asked:
+            here = (left == r).nonzero().squeeze(1)
+            found = self._get(r, max(1, self._room // len(asked)))
+            columns[here], scale[here] = found.columns[state[here]], found.scale[state[here]]
+        return columns, scale
+
+    def _get(self, r: int, room: int) -> Ahead:
+        if r not in self._kept:
+            known = [k for k in (*self._checkpoints, *self._exact()) if k <= r]
+            self._fill(max(known, default=-1), r, room)
+        self._kept.move_to_end(r)
+        return self._kept[r]
+
+    def _exact(self) -> list[int]:
+        """The kept ones from which one may go on: not those that were rounded."""
+        return list(self._kept) if self._dtype == self._sweep.dtype else []
+
+    def _fill(self, known: int, last: int, room: int) -> None:
+        """Compute F from the one known (−1: from acceptance) up to the last, of which as many as there is room are kept."""
+        found = None if known < 0 else self._checkpoints.get(known) or self._kept[known]
+        for r in range(known, last):
+            found = self._sweep.first() if found is None else self._sweep.before(found)
+            if r >= 0 and (r + 1) % self._every == 0:
+                self._checkpoints.setdefault(r + 1, found)
+            if r + 1 > last - room:
+                self._kept[r + 1] = Ahead(found.columns.to(self._dtype), found.scale)
+        if known == last and found is not None:
+            self._kept[last] = Ahead(found.columns.to(self._dtype), found.scale)
+        while len(self._kept) > self._room:
+            self._kept.popitem(last=False)
+
+    def _plan(self, memory: int) -> tuple[int, int]:
+        """(every, room) that fit the memory at the least work for budgets that go down by one."""
+        n, exact = self.horizon, self._sweep.dtype
+        kept, whole = (self._sweep.size * t.itemsize for t in (self._dtype, exact))
+        free = memory - self._sweep.work_bytes
+        if free < kept:
+            raise MemoryTooSmall(
+                "pgcd: the backward messages, one for each hidden state and state of the automaton, do not fit `memory`",
+                needed=self._sweep.work_bytes + kept,
+                given=memory,
+            )
+        if free >= n * kept:
+            return n, n
+
+        def plan(checkpoints: int) -> tuple[float, int, int]:
+            every, room = -(-n // (checkpoints + 1)), (free - checkpoints * whole) // kept
+            return max(1.0, every / (2 * room)), -room, every
+
+        _, room, every = min(plan(c) for c in range(min(n, (free - kept) // whole) + 1))
+        return every, -room
+
+
+class Sweep:
+    """The recursion F_r → F_{r+1}."""
+
+    def __init__(self, hmm: HMM, automaton: Automaton) -> None:
+        self._real, self._transition = Real(), hmm.transition
+        emission = hmm.emission_probs
+        self.dtype, self.device, self.hidden = emission.dtype, emission.device, hmm.hidden
+        self.states = automaton.num_states
+        self._accept = automaton.final[0].to(emission)
+        self._source, self._target = (
+            x.to(emission.device) for x in (automaton.edge_source, automaton.edge_target)
+        )
+        self._label, self._emitted = _emitted(emission, automaton)
+
+    @property
+    def size(self) -> int:
+        """The numbers in one F_r."""
+        return self.states * self.hidden
+
+    @property
+    def work_bytes(self) -> int:
+        """About what a step needs beside its result: the message in both orders, labels and a block of edges."""
+        item = self.dtype.itemsize
+        block = max(self.hidden, min(BLOCK_ELEMENTS, len(self._source) * self.hidden))
+        return item * (4 * self.size + self._emitted.numel() + 2 * block)
+
+    def first(self) -> Ahead:
+        """F_0: the next token is the last."""
+        beta = self._accept[:, None].expand(-1, self.hidden)
+        return self._transit(beta, torch.where(self._accept > 0, 0.0, -torch.inf).double())
+
+    def before(self, ahead: Ahead) -> Ahead:
+        """F_{r+1} of F_r."""
+        source, target = self._source, self._target
+        top = torch.full((self.states,), -torch.inf, dtype=torch.float64, device=self.device)
+        top = top.scatter_reduce(0, source, ahead.scale[target], "amax")
+        shift = torch.where(top.isfinite(), top, 0)
+        weight = (ahead.scale[target] - shift[source]).exp().to(self.dtype)
+        beta = torch.zeros(self.states, self.hidden, dtype=self.dtype, device=self.device)
+        width = max(1, BLOCK_ELEMENTS // self.hidden)
+        for e in range(0, len(source), width):
+            edges = slice(e, e + width)
+            units = ahead.columns.index_select(0, target[edges])
+            units.mul_(self._emitted.index_select(0, self._label[edges])).mul_(weight[edges, None])
+            beta.index_add_(0, source[edges], units)
+        return self._transit(beta, top)
+
+    def _transit(self, beta: Tensor, scale: Tensor) -> Ahead:
+        """A β, every column brought to a maximum of one."""
+        beta, scale = normalised(beta, scale)
+        value = Scaled(
+            beta.T.contiguous(), torch.zeros(1, self.states, dtype=torch.float64, device=self.device)
+        )
+        moved = apply(self._real, self._transition, value)
+        exponent = moved.exponent.expand(1, self.states)[0] * log(2)
+        columns, scale = normalised(moved.mantissa.T.contiguous(), scale + exponent)
+        return Ahead(cleared(columns), scale)
+
+
+def _emitted(
+    emission: Float[Tensor, "hidden vocab"], automaton: Automaton
+) -> tuple[Int[Tensor, " edges"], Float[Tensor, "labels hidden"]]:
+    """The label of every edge, equal ones numbered once, and for each the probability that a token of it is emitted."""
+    labels = automaton.labels
+    order = torch.argsort(labels.incidence.row, stable=True)
+    counts = torch.bincount(labels.incidence.row, minlength=labels.unit_dims[0]).tolist()
+    number: dict[tuple[int, ...], int] = {}
+    label = [
+        number.setdefault(tuple(sorted(classes.tolist())), len(number))
+        for classes in labels.incidence.col[order].split(counts)
+    ]
+    classes = emission.new_zeros(labels.num_classes, emission.shape[0])
+    row, col = labels.classes.row, labels.classes.col
+    width = max(1, BLOCK_ELEMENTS // emission.shape[0])
+    for e in range(0, len(row), width):
+        tokens, klass = (x[e : e + width].to(emission.device) for x in (col, row))
+        classes.index_add_(0, klass, emission.index_select(1, tokens).T)
+    found = emission.new_zeros(len(number), emission.shape[0])
+    for key, i in number.items():
+        found[i] = classes[torch.tensor(key, dtype=torch.long, device=emission.device)].sum(0)
+    return torch.tensor(label, device=emission.device), found
+
+
+def normalised(rows: Tensor, scale: Tensor) -> tuple[Tensor, Tensor]:
+    """Rows with maximum one and the logarithms of their scales; −inf for a row of zeros."""
+    if not len(rows):
+        return rows, scale
+    top = rows.amax(1)
+    return rows / torch.where(top > 0, top, 1)[:, None], scale + top.double().log()
+
+
+def cleared(x: Tensor) -> Tensor:
+    """x with what is near the least representable number set to zero: lost is better than wrong, as it is recovered."""
+    info = torch.finfo(x.dtype)
+    return x.masked_fill_(x < info.tiny / info.eps, 0)
