@@ -9,13 +9,40 @@ A callable of your own does the same; for potentials on tokens it gets the tuple
 from __future__ import annotations
 
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sized
-from typing import Any
+from typing import Any, NamedTuple
 
 Boundary = Callable[[Any], int]
 
+
+class Mark(NamedTuple):
+    """How far a text was read: to ``position``, in a ``state``, with the last boundary ``behind`` it; ``end`` is the last
+    boundary of all that was shown, which what follows may still undo."""
+
+    position: int
+    state: Any
+    behind: int
+    end: int
+
+
+class Scanner(ABC):
+    """A boundary that reads a text from left to right, and can go on from where it stopped when the text has grown."""
+
+    def __init__(self, name: str) -> None:
+        self.__name__ = name
+
+    @abstractmethod
+    def scan(self, text: str, mark: Mark | None = None) -> Mark:
+        """Read on from a mark of the same text when it was shorter, or from the beginning."""
+
+    def __call__(self, text: str) -> int:
+        return self.scan(text).end
+
+
 _CLAUSE = re.compile(r"[,;:.!?…。，；：！？](?=\s)|\n")
 _NUMBER = re.compile(r"[-+0-9.eE]")
+_STRING = re.compile(r'"(?:[^"\\]|\\.)*+"', re.DOTALL)
 
 
 def every_token(text: Sized) -> int:
@@ -33,88 +60,88 @@ def every_line(text: str) -> int:
     return text.rfind("\n") + 1
 
 
-def every_clause(text: str) -> int:
+class _Clauses(Scanner):
     """After punctuation (, ; : . ! ? and the like) once white space follows, and after every newline."""
-    end = 0
-    for match in _CLAUSE.finditer(text):
-        end = match.end()
-    return end
+
+    def scan(self, text: str, mark: Mark | None = None) -> Mark:
+        end = mark.end if mark else 0
+        for match in _CLAUSE.finditer(text, end):
+            end = match.end()
+        return Mark(end, None, end, end)
 
 
-def every_statement(text: str) -> int:
+class _Statements(Scanner):
     """After every ``;``, and every newline outside brackets, but in neither case inside quotes (Python, SQL, C)."""
-    end = depth = 0
-    quote = ""
-    position = 0
-    while position < len(text):
-        c = text[position]
-        if quote:
-            if c == "\\":
-                position += 1
-            elif text.startswith(quote, position):
-                position += len(quote) - 1
-                quote = ""
-        elif c in "'\"":
-            quote = c * 3 if text.startswith(c * 3, position) else c
-            position += len(quote) - 1
-        elif c in "([{":
-            depth += 1
-        elif c in ")]}":
-            depth = max(0, depth - 1)
-        elif c == ";" or (c == "\n" and not depth):
-            end = position + 1
-        position += 1
-    return end
+
+    def scan(self, text: str, mark: Mark | None = None) -> Mark:
+        position, (depth, quote), end, _ = mark or Mark(0, (0, ""), 0, 0)
+        while position < len(text):
+            c, width = text[position], 1
+            rest = len(text) - position
+            if c in "'\"" and quote != c and rest < 3 and text.endswith(c * rest):
+                break  # one quote or three
+            if quote:
+                if c == "\\" and rest == 1:
+                    break
+                if c == "\\":
+                    width = 2
+                elif text.startswith(quote, position):
+                    width, quote = len(quote), ""
+            elif c in "'\"":
+                quote = c * 3 if text.startswith(c * 3, position) else c
+                width = len(quote)
+            elif c in "([{":
+                depth += 1
+            elif c in ")]}":
+                depth = max(0, depth - 1)
+            elif c == ";" or (c == "\n" and not depth):
+                end = position + 1
+            position += width
+        return Mark(position, (depth, quote), end, end)
 
 
-def every_json_value(text: str) -> int:
+class _Values(Scanner):
     """After every JSON value that is complete, nested ones included; the key of an object is not a value."""
-    end = 0
-    stack: list[str] = []  # "{" before a key, ":" before a member's value, "[" in an array
-    position = 0
 
-    def closed(after: int) -> int:
-        if stack and stack[-1] == ":":
-            stack[-1] = "{"
-        return after
+    def scan(self, text: str, mark: Mark | None = None) -> Mark:
+        # of each open bracket: "{" before a key, ":" before a member's value, "[" in an array
+        position, state, end, _ = mark or Mark(0, (), 0, 0)
+        stack = list(state)
 
-    while position < len(text):
-        c = text[position]
-        if c == '"':
-            close = _string_end(text, position)
-            if close is None:
-                break
-            position = close
-            if stack and stack[-1] == "{":
-                stack[-1] = ":"
-            else:
-                end = closed(close)
-            continue
-        if c in "{[":
-            stack.append(c)
-        elif c in "}]":
-            if stack:
-                stack.pop()
-            end = closed(position + 1)
-        elif c.isalnum() or c == "-":
-            stop = position
-            while stop < len(text) and (text[stop].isalnum() or _NUMBER.match(text[stop])):
-                stop += 1
-            if stop == len(text) and text[position:] not in ("true", "false", "null"):
-                break  # a number may go on
-            end = closed(stop)
+        def closed(after: int) -> int:
+            if stack and stack[-1] == ":":
+                stack[-1] = "{"
+            return after
+
+        while position < len(text):
+            c = text[position]
+            stop = position + 1
+            if c == '"':
+                string = _STRING.match(text, position)
+                if string is None:
+                    break
+                stop = string.end()
+                if stack and stack[-1] == "{":
+                    stack[-1] = ":"
+                else:
+                    end = closed(stop)
+            elif c in "{[":
+                stack.append(c)
+            elif c in "}]":
+                if stack:
+                    stack.pop()
+                end = closed(stop)
+            elif c.isalnum() or c == "-":
+                while stop < len(text) and (text[stop].isalnum() or _NUMBER.match(text[stop])):
+                    stop += 1
+                if stop == len(text):  # a number may go on
+                    word = text[position:] in ("true", "false", "null")
+                    return Mark(position, tuple(stack), end, stop if word else end)
+                end = closed(stop)
             position = stop
-            continue
-        position += 1
-    return end
+        return Mark(position, tuple(stack), end, end)
 
 
-def _string_end(text: str, start: int) -> int | None:
-    position = start + 1
-    while position < len(text):
-        if text[position] == "\\":
-            position += 1
-        elif text[position] == '"':
-            return position + 1
-        position += 1
-    return None
+every_clause = _Clauses("every_clause")
+every_statement = _Statements("every_statement")
+every_json_value = _Values("every_json_value")

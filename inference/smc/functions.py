@@ -76,7 +76,7 @@ class FunctionPotential(Potential):
             if ended and self._twist:
                 continue
             prefix = rows.sequence(row) if self._tokens else rows.text(row)
-            cut = len(prefix) if ended else self._cut(prefix)
+            cut = len(prefix) if ended else self._cut(rows, row, prefix)
             if ended or cut:
                 asked.setdefault((prefix[:cut], ended and self._separate_final), []).append(row)
         self._evaluate([key for key in asked if key not in self._cache])
@@ -87,8 +87,8 @@ class FunctionPotential(Potential):
             self._cache = dict(list(self._cache.items())[CACHE_SIZE // 2 :])  # the latest
         return value
 
-    def _cut(self, prefix: Any) -> int:
-        cut = int(self._boundary(prefix))
+    def _cut(self, rows: Extended, row: int, prefix: Any) -> int:
+        cut = int(self._boundary(prefix) if self._tokens else rows.cut(row, self._boundary))
         if not 0 <= cut <= len(prefix):
             raise PotentialError(self.name, f"has a boundary at {cut}, outside the text,", prefix)
         return cut

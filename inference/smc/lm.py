@@ -34,7 +34,7 @@ class LanguageModel(Protocol):
         """log p_lm(next token | prompt, tokens so far)."""
 
     def advance(self, tokens: Int[Tensor, " batch"]) -> None:
-        """Append one token to each row."""
+        """Append one token to each row; −1 leaves a row as it is (a particle that waits for others)."""
 
     def select(self, indices: Int[Tensor, " rows"]) -> None:
         """Row i becomes a copy of the former row ``indices[i]``; the number of rows may change."""
@@ -100,7 +100,7 @@ class TransformersLM:
         self._mask: Int[Tensor, "batch length"] | None = None
         self._finished: Bool[Tensor, " batch"]
         self._cache: Any = None
-        self._length = 0
+        self._lengths: Int[Tensor, " batch"]  # in tokens, on the CPU
 
     def start(self, prompts: Sequence[Prompt]) -> None:
         rows = [self._encode(prompt) for prompt in prompts]
@@ -113,22 +113,55 @@ class TransformersLM:
             mask[i, width - len(row) :] = 1
         # Without padding the mask says nothing, and attention is faster without it.
         self._mask = None if bool(mask.all()) else mask.to(device)
-        self._cache, self._length = None, 0
+        self._cache, self._lengths = None, torch.tensor([len(row) for row in rows])
         self._finished = torch.zeros(len(rows), dtype=torch.bool, device=device)
-        self._forward(ids.to(device))
+        self._log_probs = self._forward(ids.to(device))
 
     def log_probs(self) -> Float[Tensor, "batch vocab"]:
         return self._log_probs
 
     def advance(self, tokens: Int[Tensor, " batch"]) -> None:
+        if bool((tokens < 0).any()):
+            self._advance_some(tokens.cpu())
+            return
         tokens = tokens.to(self._finished.device)
         if self.eos_token_id is not None:
             self._finished = self._finished | (tokens == self.eos_token_id)
         if self._mask is not None:
             self._mask = torch.cat([self._mask, self._mask.new_ones(len(tokens), 1)], dim=1)
-        self._forward(tokens[:, None])
+        self._lengths = self._lengths + 1
+        self._log_probs = self._forward(tokens[:, None])
+
+    def _advance_some(self, tokens: Int[Tensor, " batch"]) -> None:
+        """Rows that wait are not evaluated: they move behind as much padding as the others grow."""
+        moving, waiting = (tokens >= 0).nonzero()[:, 0], (tokens < 0).nonzero()[:, 0]
+        if not len(moving):
+            return
+        if not all(isinstance(getattr(layer, "keys", None), Tensor) for layer in self._layers()):
+            raise EvidenceError(
+                f"TransformersLM: particles cannot wait for each other with a cache of type {type(self._cache).__name__}; "
+                "leave align out"
+            )
+        if self._mask is None:
+            slots = int(self._lengths[0])
+            self._mask = torch.ones(len(tokens), slots, dtype=torch.long, device=self._finished.device)
+        mask, finished, log_probs, lengths = self._mask, self._finished, self._log_probs, self._lengths
+        kept = [(layer.keys, layer.values) for layer in self._layers()]
+        self.select(moving)
+        self.advance(tokens[moving])
+        for layer, (keys, values) in zip(self._layers(), kept, strict=True):
+            layer.keys = _beside(layer.keys, moving, keys, waiting, 2)
+            layer.values = _beside(layer.values, moving, values, waiting, 2)
+        self._mask = _beside(self._mask, moving, mask, waiting, 1)
+        self._finished = finished.index_copy(0, moving.to(finished.device), self._finished)
+        self._log_probs = log_probs.index_copy(0, moving.to(finished.device), self._log_probs)
+        self._lengths = lengths.index_copy(0, moving, self._lengths)
+
+    def _layers(self) -> list[Any]:
+        return list(getattr(self._cache, "layers", [None]))
 
     def select(self, indices: Int[Tensor, " rows"]) -> None:
+        self._lengths = self._lengths[indices.cpu()]
         indices = indices.to(self._finished.device)
         self._cache.reorder_cache(indices)
         self._finished, self._log_probs = self._finished[indices], self._log_probs[indices]
@@ -160,11 +193,12 @@ class TransformersLM:
         return ids
 
     @torch.no_grad()
-    def _forward(self, ids: Int[Tensor, "batch new"]) -> None:
-        self._length += ids.shape[1]
-        if self._limit is not None and self._length > self._limit:
+    def _forward(self, ids: Int[Tensor, "batch new"]) -> Float[Tensor, "batch vocab"]:
+        """log p(next token) after these."""
+        longest = int(self._lengths.max())
+        if self._limit is not None and longest > self._limit:
             raise ContextTooLong(
-                f"TransformersLM: {self._length} tokens (prompt and continuation) are more than the model's "
+                f"TransformersLM: {longest} tokens (prompt and continuation) are more than the model's "
                 f"{self._limit} positions; shorten the prompt or lower max_new_tokens"
             )
         options: dict[str, Any] = {"logits_to_keep": 1}
@@ -178,7 +212,18 @@ class TransformersLM:
         logits = output.logits[:, -1, : self.vocab_size].float()
         if self._temperature != 1.0:
             logits = logits / self._temperature
-        self._log_probs = _pin(torch.log_softmax(logits, dim=-1), self._finished, self.eos_token_id)
+        return _pin(torch.log_softmax(logits, dim=-1), self._finished, self.eos_token_id)
+
+
+def _beside(moved: Tensor, rows: Tensor, kept: Tensor, waiting: Tensor, dim: int) -> Tensor:
+    """The rows of both, in their places, aligned at their ends along ``dim``."""
+    length = moved.shape[dim]
+    shape = [len(rows) + len(waiting), *moved.shape[1:]]
+    both = moved.new_zeros(shape)
+    both[rows.to(moved.device)] = moved
+    size = kept.shape[dim]
+    both.narrow(dim, length - size, size)[waiting.to(moved.device)] = kept[waiting.to(moved.device)]
+    return both
 
 
 @final
@@ -216,12 +261,13 @@ class CircuitLM:
     def advance(self, tokens: Int[Tensor, " batch"]) -> None:
         if self.eos_token_id is not None:
             self._finished = self._finished | (tokens == self.eos_token_id)
-        seen = self._hidden * self._emission[:, tokens].T
+        stays = self._finished | (tokens < 0)
+        seen = self._hidden * self._emission[:, tokens.clamp(min=0)].T
         total = seen.sum(dim=1, keepdim=True)
-        if bool((total[:, 0] <= 0).masked_fill(self._finished, False).any()):
+        if bool((total[:, 0] <= 0).masked_fill(stays, False).any()):
             raise EvidenceError("CircuitLM: a token was appended whose probability is zero")
         moved = (seen / total) @ self._transition
-        self._hidden = torch.where(self._finished[:, None], self._hidden, moved)
+        self._hidden = torch.where(stays[:, None], self._hidden, moved)
 
     def select(self, indices: Int[Tensor, " rows"]) -> None:
         self._hidden, self._finished = self._hidden[indices], self._finished[indices]
@@ -267,7 +313,8 @@ class TableLM:
         return _pin(rows, self._finished, self.eos_token_id)
 
     def advance(self, tokens: Int[Tensor, " batch"]) -> None:
-        self._rows = [(*row, token) for row, token in zip(self._rows, tokens.tolist(), strict=True)]
+        pairs = zip(self._rows, tokens.tolist(), strict=True)
+        self._rows = [row if token < 0 else (*row, token) for row, token in pairs]
         if self.eos_token_id is not None:
             self._finished = self._finished | (tokens == self.eos_token_id)
 

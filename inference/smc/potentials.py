@@ -11,6 +11,7 @@ there. ``a * b`` is their product; ``a.at(boundary)`` looks only there, and keep
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from typing import final
 
 import torch
@@ -29,19 +30,19 @@ from .step import Extended, Knowledge
 class Potential(ABC):
     """What a prefix promises, or a sequence is worth.
 
-    A potential may follow the particles: ``start`` begins one state, the empty prefix; ``advance`` makes state i a copy
-    of the former ``indices[i]`` with one token more. Rows say which state is theirs (``step.rows``).
+    A potential may follow the particles: ``start`` begins one state for each prompt, its empty prefix; ``advance`` makes
+    state i a copy of the former ``indices[i]`` with one token more. Rows say which state is theirs (``step.rows``).
     """
 
     needs: Knowledge = Knowledge.LOCAL
     steers: bool = True  # whether it is meant to guide unfinished particles: φ_pgcd is not added then
 
-    def start(self, lm: LanguageModel, prompt: Prompt, budget: int) -> None:
-        """Forget everything; ``lm`` is the sampler's own language model, ``budget`` the tokens to come."""
+    def start(self, lm: LanguageModel, prompts: Sequence[Prompt], budgets: Sequence[int]) -> None:
+        """Forget everything; ``lm`` is the sampler's own language model, ``budgets`` the tokens to come after each prompt."""
         return
 
     def advance(self, indices: Int[Tensor, " states"], tokens: Int[Tensor, " states"]) -> None:
-        """Follow the particles; called before the language model moves."""
+        """Follow the particles; called before the language model moves. Token −1: none yet, the particle waits."""
         return
 
     @abstractmethod
@@ -67,9 +68,9 @@ class Product(Potential):
         self.needs = max(factor.needs for factor in self.factors)
         self.steers = any(factor.steers for factor in self.factors)
 
-    def start(self, lm: LanguageModel, prompt: Prompt, budget: int) -> None:
+    def start(self, lm: LanguageModel, prompts: Sequence[Prompt], budgets: Sequence[int]) -> None:
         for factor in self.factors:
-            factor.start(lm, prompt, budget)
+            factor.start(lm, prompts, budgets)
 
     def advance(self, indices: Int[Tensor, " states"], tokens: Int[Tensor, " states"]) -> None:
         for factor in self.factors:
@@ -120,7 +121,7 @@ class LMPotential(Potential):
             raise EvidenceError("LMPotential: another prompt needs its own language model, give lm=…")
         self.power, self._lm, self._prompt = power, lm, prompt
 
-    def start(self, lm: LanguageModel, prompt: Prompt, budget: int) -> None:
+    def start(self, lm: LanguageModel, prompts: Sequence[Prompt], budgets: Sequence[int]) -> None:
         self._own = self._lm is None
         self._source = lm if self._lm is None else self._lm
         if not self._own:
@@ -133,8 +134,8 @@ class LMPotential(Potential):
                 raise VocabularyMismatch(
                     f"LMPotential: the other model has {self._source.vocab_size} tokens, the sampler's {lm.vocab_size}"
                 )
-            self._source.start([prompt if self._prompt is None else self._prompt])
-        self._total = torch.zeros(1, dtype=torch.float64)
+            self._source.start(prompts if self._prompt is None else [self._prompt] * len(prompts))
+        self._total = torch.zeros(len(prompts), dtype=torch.float64)
 
     def log_value(self, rows: Extended) -> Float[Tensor, " rows"]:
         log_p = self._log_p(rows.step.rows, rows.tokens)
@@ -148,7 +149,8 @@ class LMPotential(Potential):
         return value
 
     def advance(self, indices: Int[Tensor, " states"], tokens: Int[Tensor, " states"]) -> None:
-        self._total = self._total[indices] + self.power * self._log_p(indices, tokens)
+        gain = self.power * self._log_p(indices, tokens.clamp(min=0))
+        self._total = self._total[indices] + gain.masked_fill(tokens < 0, 0.0)
         if not self._own:
             self._source.select(indices)
             self._source.advance(tokens)
@@ -171,27 +173,26 @@ class ConstraintPotential(Potential):
         self.fa, self.budgeted = fa, budgeted
         self._query: MaskQuery | None = None
 
-    def start(self, lm: LanguageModel, prompt: Prompt, budget: int) -> None:
+    def start(self, lm: LanguageModel, prompts: Sequence[Prompt], budgets: Sequence[int]) -> None:
         if self.fa.vocab_size != lm.vocab_size:
             raise VocabularyMismatch(
                 f"ConstraintPotential: the automaton has {self.fa.vocab_size} tokens, the language model {lm.vocab_size}"
             )
-        if self._query is None or self._query.horizon not in (None, budget):
-            self._query = gcd(self.fa, budget) if self.budgeted else lcd(self.fa)
-        self._query.start(1)
+        if self._query is None or self._query.horizon not in (None, max(budgets)):
+            self._query = gcd(self.fa, max(budgets)) if self.budgeted else lcd(self.fa)
+        self._query.start(len(prompts), torch.tensor(budgets))
 
     def log_value(self, rows: Extended) -> Float[Tensor, " rows"]:
         assert self._query is not None
         allowed = self._query.mask()[rows.step.rows, rows.tokens]
-        if bool(rows.ended.any()):
-            whole = torch.cat([rows.step.prefixes, rows.tokens[:, None]], dim=1)[rows.ended]
-            allowed[rows.ended] = support(self.fa, whole)
+        for row in (rows.alive & rows.ended).nonzero()[:, 0].tolist():
+            allowed[row] = bool(support(self.fa, torch.tensor([rows.sequence(row)])))
         return torch.zeros(len(allowed), dtype=torch.float64).masked_fill(~allowed, -torch.inf)
 
     def advance(self, indices: Int[Tensor, " states"], tokens: Int[Tensor, " states"]) -> None:
         assert self._query is not None
         self._query.select(indices)
-        self._query.advance(tokens)
+        self._query.advance_some(tokens, tokens >= 0)
 
 
 @final
@@ -202,17 +203,16 @@ class Held(Potential):
         self.potential, self.boundary = potential, boundary
         self.needs, self.steers = potential.needs, potential.steers
 
-    def start(self, lm: LanguageModel, prompt: Prompt, budget: int) -> None:
-        self.potential.start(lm, prompt, budget)
-        self._held, self._latest = [0.0], dict[tuple[int, int], float]()
+    def start(self, lm: LanguageModel, prompts: Sequence[Prompt], budgets: Sequence[int]) -> None:
+        self.potential.start(lm, prompts, budgets)
+        self._held, self._latest = [0.0] * len(prompts), dict[tuple[int, int], float]()
 
     def log_value(self, rows: Extended) -> Float[Tensor, " rows"]:
         states, step = rows.step.rows.tolist(), rows.step
         here = rows.alive & rows.ended
         if self.boundary is not at_end:
             for i in (rows.alive & ~rows.ended).nonzero()[:, 0].tolist():
-                before = self.boundary(step.decode(tuple(step.prefixes[i].tolist())))
-                here[i] = self.boundary(rows.text(i)) > before
+                here[i] = rows.moved(i, self.boundary)
         held = torch.tensor([self._held[state] for state in states], dtype=torch.float64)
         asked = self.potential.log_value(Extended(step, rows.tokens, rows.ended, here))
         value = torch.where(here, asked, held)
@@ -221,7 +221,7 @@ class Held(Potential):
 
     def advance(self, indices: Int[Tensor, " states"], tokens: Int[Tensor, " states"]) -> None:
         pairs = zip(indices.tolist(), tokens.tolist(), strict=True)
-        self._held = [self._latest[pair] for pair in pairs]
+        self._held = [self._latest.get(pair, self._held[pair[0]]) for pair in pairs]
         self.potential.advance(indices, tokens)
 
 

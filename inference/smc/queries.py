@@ -1,4 +1,5 @@
-"""The guiding query of an HMM and an automaton, made once: its backward sweep is the costly part of a short run."""
+"""Queries made once and kept with their automaton: the guiding query's backward sweep is the costly part of a short run,
+and masks that were built for one prompt serve the next."""
 
 from __future__ import annotations
 
@@ -7,6 +8,7 @@ from copy import copy
 from ...circuits.automaton import Automaton
 from ...circuits.hmm import HMM
 from ..guided import ProductQuery, pgcd
+from ..masks import MaskQuery, gcd, lcd
 
 
 def guided(hmm: HMM, fa: Automaton, horizon: int) -> ProductQuery:
@@ -22,3 +24,13 @@ def guided(hmm: HMM, fa: Automaton, horizon: int) -> ProductQuery:
         kept = vars(fa)["_guided"] = (key, parameters, pgcd(hmm, fa, horizon))
     query: ProductQuery = kept[-1]
     return copy(query)
+
+
+def masking(fa: Automaton, horizon: int | None) -> MaskQuery:
+    """:func:`gcd`, or :func:`lcd` without a horizon; every call gives an object of its own, to be started."""
+    kept: dict[int | None, MaskQuery] = vars(fa).setdefault("_masking", {})
+    if horizon not in kept:
+        if len(kept) > 8:
+            kept.clear()
+        kept[horizon] = lcd(fa) if horizon is None else gcd(fa, horizon)
+    return copy(kept[horizon])

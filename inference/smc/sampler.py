@@ -4,28 +4,24 @@ Each of K particles draws a token from a proposal; its weight is multiplied by t
 potentials; when the effective sample size falls below a threshold, K ancestors are drawn and all weights become equal.
 The estimate of Z = Σ_x p_lm(x) 1[x ∈ C] Ψ(x) is the product of the mean weights at each resampling and at the end:
 E[Ẑ] = Z. Every other method here is this loop with other settings: see :mod:`.presets`.
-
-Language model, query and potentials hold one state for each different unfinished prefix: finished and dead particles
-leave the batch, copies made by resampling share a state until their next tokens differ, and all share the prompt's.
 """
 
 from __future__ import annotations
 
-import math
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import TypeVar, overload
 
 import torch
-from jaxtyping import Int
-from torch import Generator, Tensor
+from torch import Generator
 
 from ...circuits.automaton import Automaton
 from ...circuits.hmm import HMM
-from ...errors import EvidenceError, PotentialError, VocabularyMismatch
-from ..masks import MaskQuery, gcd, lcd
-from ..query import support
+from ...errors import EvidenceError, VocabularyMismatch
+from ..masks import MaskQuery
+from .boundaries import Boundary
 from .lm import LanguageModel, Prompt
-from .particles import Particles
+from .loop import Run, run_together
 from .posterior import Posterior
 from .potentials import LookaheadPotential, Potential, PrefixPotential
 from .proposals import (
@@ -36,9 +32,9 @@ from .proposals import (
     MixtureProposal,
     Proposal,
 )
-from .queries import guided
-from .resampling import SCHEMES, Resampling, effective_sample_size
-from .step import Extended, Knowledge, Step
+from .queries import guided, masking
+from .resampling import SCHEMES, Resampling
+from .step import Knowledge
 
 T = TypeVar("T")
 
@@ -51,6 +47,7 @@ PROPOSALS: dict[str, type[Proposal]] = {
 }
 
 
+@overload
 def smc(
     lm: LanguageModel,
     prompt: Prompt,
@@ -65,22 +62,70 @@ def smc(
     resampling: str | Resampling = "systematic",
     ess_threshold: float = 0.5,
     beam_factor: int = 1,
-) -> Posterior:
+    align: Boundary | None = None,
+) -> Posterior: ...
+
+
+@overload
+def smc(
+    lm: LanguageModel,
+    *,
+    prompts: Sequence[Prompt],
+    fa: Automaton | Sequence[Automaton | None] | None,
+    proposal: str | Proposal = "pgcd",
+    hmm: HMM | None = None,
+    particles: int = 16,
+    max_new_tokens: int | Sequence[int] = 64,
+    seed: int = 0,
+    potential: Potential | None = None,
+    resampling: str | Resampling = "systematic",
+    ess_threshold: float = 0.5,
+    beam_factor: int = 1,
+    align: Boundary | None = None,
+) -> list[Posterior]: ...
+
+
+def smc(
+    lm: LanguageModel,
+    prompt: Prompt | None = None,
+    fa: Automaton | Sequence[Automaton | None] | None = None,
+    proposal: str | Proposal = "pgcd",
+    hmm: HMM | None = None,
+    particles: int = 16,
+    max_new_tokens: int | Sequence[int] = 64,
+    seed: int = 0,
+    *,
+    prompts: Sequence[Prompt] | None = None,
+    potential: Potential | None = None,
+    resampling: str | Resampling = "systematic",
+    ess_threshold: float = 0.5,
+    beam_factor: int = 1,
+    align: Boundary | None = None,
+) -> Posterior | list[Posterior]:
     """Weighted samples from p_lm(x | prompt, x satisfies ``fa`` within ``max_new_tokens`` tokens), times ``potential``.
 
     ``proposal`` is one of "lm", "lcd", "gcd", "pgcd" (lookahead), "pgcd-mixture", or a :class:`Proposal`. Those that
     use the HMM come with φ_pgcd as a potential beside any that you give, unless yours steers by itself (a twist, or
     :class:`PrefixPotential`); the rest with the prefix potential. Particles are resampled when the effective sample
     size is below ``ess_threshold`` · ``particles``: 0 never, above 1 always. With a ``beam_factor`` above 1 each
-    particle is first split into so many, and the scheme brings their number down again after every token.
+    particle is first split into so many, and the scheme brings their number down again after every token. With
+    ``align``, a text boundary, a particle that has reached one waits until all have, or have ended; those that wait are
+    then resampled among themselves, never against texts that have ended.
 
     An automaton without an end-of-sequence token is asked about exactly ``max_new_tokens`` tokens; None for no
     constraint at all: then a text may also stop where the budget does.
+
+    With ``prompts`` instead of ``prompt``: one posterior for each, all particles of all prompts in one batch of the
+    language model. ``fa`` and ``max_new_tokens`` may be lists then. Prompt i has the seed ``seed + i``, and the particles
+    that it would have alone, as long as the language model's numbers do not depend on the batch (those of a neural
+    network may, in their last digits, so that once in many thousand tokens another one is drawn).
 
     Same seed, same result. Raises :class:`BudgetTooSmall` before the language model is called if nothing fits the
     budget, :class:`VocabularyMismatch`, :class:`PotentialError` if a potential fails, and :class:`EvidenceError` if an
     HMM is missing or rules out possible tokens.
     """
+    if (prompt is None) == (prompts is None):
+        raise EvidenceError("smc: give one prompt, or prompts=[…]")
     proposal = _named(proposal, PROPOSALS, "proposal")() if isinstance(proposal, str) else proposal
     scheme = _named(resampling, SCHEMES, "resampling") if isinstance(resampling, str) else resampling
     if potential is None:
@@ -89,9 +134,37 @@ def smc(
         potential = LookaheadPotential() * potential
     if particles < 1:
         raise EvidenceError(f"smc: the number of particles must be positive, it is {particles}")
-    fa = unconstrained(lm) if fa is None else fa
-    sampler = Sampler(lm, fa, hmm, proposal, potential, scheme, ess_threshold, max_new_tokens, beam_factor)
-    return sampler.run(prompt, particles, torch.Generator().manual_seed(seed))
+    asked: list[Prompt] = [prompt] if prompt is not None else list(prompts or [])
+    budgets = _each(max_new_tokens, len(asked), "max_new_tokens")
+    given = _each(fa, len(asked), "fa")
+    if None in given:
+        free = unconstrained(lm)
+    fas = [free if one is None else one for one in given]
+    horizons: dict[int, int] = {}
+    for one, budget in zip(fas, budgets, strict=True):
+        horizons[id(one)] = max(budget, horizons.get(id(one), 1))
+    samplers: dict[tuple[int, int], Sampler] = {}
+    runs = []
+    for i, (text, one, budget) in enumerate(zip(asked, fas, budgets, strict=True)):
+        key = (id(one), budget)
+        if key not in samplers:
+            samplers[key] = Sampler(
+                lm,
+                one,
+                hmm,
+                proposal,
+                potential,
+                scheme,
+                ess_threshold,
+                budget,
+                beam_factor,
+                align,
+                horizons[id(one)],
+            )
+        runs.append(Run(samplers[key], text, particles, torch.Generator().manual_seed(seed + i)))
+    if runs:
+        run_together(runs)
+    return runs[0].posterior() if prompt is not None else [run.posterior() for run in runs]
 
 
 def importance_sampling(
@@ -129,7 +202,10 @@ def unconstrained(lm: LanguageModel) -> Automaton:
 
 @dataclass
 class Sampler:
-    """The loop with its settings filled in; :meth:`run` may be called again."""
+    """The loop with its settings filled in; :meth:`run` may be called again.
+
+    ``horizon`` is for the query: the largest budget of all samplers that share it, by default ``max_new_tokens``.
+    """
 
     lm: LanguageModel
     fa: Automaton
@@ -140,6 +216,8 @@ class Sampler:
     ess_threshold: float
     max_new_tokens: int
     beam_factor: int = 1
+    align: Boundary | None = None
+    horizon: int | None = None
 
     def __post_init__(self) -> None:
         lm, fa = self.lm, self.fa
@@ -156,114 +234,41 @@ class Sampler:
             raise EvidenceError(f"smc: max_new_tokens must be positive, it is {self.max_new_tokens}")
         if self.beam_factor < 1:
             raise EvidenceError(f"smc: beam_factor must be positive, it is {self.beam_factor}")
+        if self.beam_factor > 1 and self.align is not None:
+            raise EvidenceError(
+                "smc: particles that are split after every token cannot wait; leave beam_factor or align out"
+            )
         # Where both end a sequence with this token, what follows it is certain: padding.
         self.eos = fa.eos_token_id if lm.eos_token_id == fa.eos_token_id else None
         # The query that guides, and the one that knows the budget.
         needs = max(self.proposal.needs, self.potential.needs)
+        horizon = self.max_new_tokens if self.horizon is None else self.horizon
         if needs is Knowledge.HMM:
             if self.hmm is None:
                 raise EvidenceError(
                     f"{type(self.proposal).__name__} with {type(self.potential).__name__} needs hmm=…"
                 )
-            self.query: MaskQuery = guided(self.hmm, fa, self.max_new_tokens)
+            self.query: MaskQuery = guided(self.hmm, fa, horizon)
         else:
-            self.query = gcd(fa, self.max_new_tokens)
+            self.query = masking(fa, horizon)
         self.referee = self.query
         if needs is Knowledge.LOCAL:
-            self.query = lcd(fa)
+            self.query = masking(fa, None)
 
     def run(self, prompt: Prompt, count: int, generator: Generator) -> Posterior:
         """``count`` particles from the prompt to the end."""
-        self.referee.start(1)  # raises BudgetTooSmall
-        lm, query, states = self.lm, self.query.start(1), 1
-        lm.start([prompt])
-        self.potential.start(lm, prompt, self.max_new_tokens)
-        particles = Particles.start(count, self.max_new_tokens)
-        log_evidence, ess_trace, resampled = 0.0, [], []
-        for t in range(self.max_new_tokens):
-            if self.beam_factor > 1:
-                particles = particles.split(self.beam_factor)
-            self._extend(particles, t, generator)
-            ess_trace.append(effective_sample_size(particles.log_weight))
-            if not bool(particles.growing.any()):
-                break
-            if len(particles) > count or ess_trace[-1] < self.ess_threshold * count:
-                log_evidence += float(particles.log_weight.logsumexp(0)) - math.log(count)
-                particles = self._resample(particles, count, generator)
-                resampled.append(t)
-                if not bool(particles.growing.any()):
-                    break
-            source, tokens = _merge(particles, t, lm.vocab_size)
-            self.potential.advance(source, tokens)
-            if not torch.equal(source, torch.arange(states)):
-                lm.select(source)
-                query.select(source)
-            lm.advance(tokens)
-            query.advance(tokens)
-            states = len(source)
-        token_ids = [
-            tuple(row[:n].tolist()) for row, n in zip(particles.tokens, particles.length, strict=True)
-        ]
-        texts = [lm.decode(row) for row in token_ids]
-        # A split particle has its share of a weight; the posterior's Ẑ is the mean over all.
-        log_weights = particles.log_weight + (log_evidence + math.log(len(particles) / count))
-        return Posterior(
-            token_ids, texts, log_weights, particles.log_prob, tuple(ess_trace), tuple(resampled)
-        )
-
-    def _extend(self, particles: Particles, t: int, generator: Generator) -> None:
-        """Extend and reweight the growing particles, in place."""
-        rows = particles.growing.nonzero()[:, 0]
-        last = t + 1 == self.max_new_tokens
-        step = Step(
-            self.lm.log_probs(),
-            self.query,
-            particles.tokens[rows, :t],
-            particles.state[rows],
-            decode=self.lm.decode,
-            eos_token_id=self.eos,
-            last=last,
-        )
-        drawn, log_weight = self.proposal.draw(step, generator)
-        log_prob = step.log_probs.gather(1, drawn[:, None].to(step.log_probs.device))[:, 0].cpu().double()
-        drawn, log_weight = drawn.cpu(), log_weight.cpu()
-        particles.tokens[rows, t] = drawn
-        particles.length[rows] = t + 1
-        ended = step.ends(drawn)
-        if last and self.query.horizon is None:  # a proposal that does not know the budget
-            stopped = drawn == self.eos if self.eos is not None else torch.zeros_like(ended)
-            accepted = stopped | support(self.fa, particles.tokens[rows])
-            log_weight = log_weight.masked_fill(~accepted, -torch.inf)
-        alive = ~log_weight.isneginf()
-        log_psi = self.potential.log_value(Extended(step, drawn, ended, alive))
-        bad = (alive & (log_psi.isnan() | log_psi.isposinf())).nonzero()[:, 0]
-        if len(bad):
-            text = self.lm.decode(particles.tokens[rows[bad[0]], : t + 1].tolist())
-            raise PotentialError(type(self.potential).__name__, "is infinite or no number", text)
-        change = (log_weight + log_psi - particles.log_psi[rows]).masked_fill(~alive, -torch.inf)
-        particles.log_weight[rows] += change
-        particles.log_psi[rows] = log_psi
-        particles.log_prob[rows] += log_prob
-        particles.growing[rows] = ~ended & ~change.isneginf()
-
-    def _resample(self, particles: Particles, count: int, generator: Generator) -> Particles:
-        """About ``count`` particles of mean weight one."""
-        drawn = self.resampling(particles.log_weight.softmax(0), generator, count)
-        ancestors, weights = drawn if isinstance(drawn, tuple) else (drawn, None)
-        chosen = particles.take(ancestors)
-        if weights is None:
-            chosen.log_weight = torch.zeros_like(chosen.log_weight)
-        else:
-            chosen.log_weight = weights.log() + math.log(count)
-        return chosen
+        run = Run(self, prompt, count, generator)
+        run_together([run])
+        return run.posterior()
 
 
-def _merge(particles: Particles, t: int, vocab_size: int) -> tuple[Int[Tensor, " n"], Int[Tensor, " n"]]:
-    """New states, one for each different prefix that grows: the former state and the token of each."""
-    growing = particles.growing
-    pair = particles.state[growing] * vocab_size + particles.tokens[growing, t]
-    distinct, particles.state[growing] = pair.unique(return_inverse=True)
-    return distinct // vocab_size, distinct % vocab_size
+def _each(given: T | Sequence[T], count: int, what: str) -> list[T]:
+    """One for each prompt."""
+    if not isinstance(given, Sequence):
+        return [given] * count
+    if len(given) != count:
+        raise EvidenceError(f"smc: {what} has {len(given)} entries for {count} prompts")
+    return list(given)
 
 
 def _named(name: str, table: dict[str, T], what: str) -> T:

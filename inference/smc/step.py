@@ -19,6 +19,10 @@ from torch import Tensor
 from ...errors import EvidenceError
 from ..guided import ProductQuery
 from ..next_token import NextToken
+from .boundaries import Boundary
+from .texts import Texts
+
+Prefixes = Int[Tensor, "rows t"] | list[Int[Tensor, " t"]]
 
 
 class Knowledge(IntEnum):
@@ -32,16 +36,16 @@ class Knowledge(IntEnum):
 class Step:
     """Rows about to be extended by one token: what language model and constraint say of every token.
 
-    ``prefixes`` holds the tokens so far, shape (rows, t); ``rows`` the state of each row (default: its own); ``last``
-    whether this token uses the budget up. Queries are made when first asked for, and once; ``lookahead`` and
-    ``conditional`` are for those who declared that they need an HMM.
+    ``prefixes`` holds the tokens so far, shape (rows, t), a list of rows where these are of unequal lengths; ``rows`` the
+    state of each row (default: its own); ``last`` whether this token uses the budget up. Queries are made when first asked
+    for, and once; ``lookahead`` and ``conditional`` are for those who declared that they need an HMM.
     """
 
     def __init__(
         self,
         log_probs: Float[Tensor, "states vocab"],
         query: NextToken,
-        prefixes: Int[Tensor, "rows t"],
+        prefixes: Prefixes,
         rows: Int[Tensor, " rows"] | None = None,
         *,
         decode: Callable[[Sequence[int]], str] = str,
@@ -52,14 +56,15 @@ class Step:
         self.rows: Int[Tensor, " rows"] = own if rows is None else rows
         self._shared = rows is not None and not torch.equal(rows, own)
         self._table, self._query, self.prefixes = log_probs, query, prefixes
-        self.decode, self.eos_token_id, self.last = decode, eos_token_id, last
+        self.decode = decode if isinstance(decode, Texts) else Texts(decode)
+        self.eos_token_id, self.last = eos_token_id, last
 
     def take(self, index: Int[Tensor, " some"]) -> Step:
         """Some of the rows."""
         return Step(
             self._table,
             self._query,
-            self.prefixes[index],
+            _chosen(self.prefixes, index),
             self.rows[index],
             decode=self.decode,
             eos_token_id=self.eos_token_id,
@@ -110,6 +115,40 @@ class Step:
         return belief.masked_fill(~self.mask, -torch.inf)
 
 
+class Joined(Step):
+    """Several steps as one: the rows of all, whose states are numbered through; ``first`` is the number of each one's first."""
+
+    def __init__(self, parts: Sequence[Step], first: Sequence[int]) -> None:
+        self._parts = parts
+        self.rows = torch.cat([part.rows + n for part, n in zip(parts, first, strict=True)])
+        self.prefixes = [prefix for part in parts for prefix in part.prefixes]
+        self.decode = parts[0].decode
+
+    @cached_property
+    def log_probs(self) -> Float[Tensor, "rows vocab"]:
+        return torch.cat([part.log_probs for part in self._parts])
+
+    @cached_property
+    def mask(self) -> Bool[Tensor, "rows vocab"]:
+        return torch.cat([part.mask for part in self._parts])
+
+    @cached_property
+    def lookahead(self) -> Float[Tensor, "rows vocab"]:
+        return torch.cat([part.lookahead for part in self._parts])
+
+    @cached_property
+    def conditional(self) -> Float[Tensor, "rows vocab"]:
+        return torch.cat([part.conditional for part in self._parts])
+
+    def ends(self, tokens: Int[Tensor, " rows"]) -> Bool[Tensor, " rows"]:
+        sizes = [len(part.rows) for part in self._parts]
+        return torch.cat([part.ends(t) for part, t in zip(self._parts, tokens.split(sizes), strict=True)])
+
+
+def _chosen(prefixes: Prefixes, index: Int[Tensor, " some"]) -> Prefixes:
+    return prefixes[index] if isinstance(prefixes, Tensor) else [prefixes[i] for i in index.tolist()]
+
+
 @dataclass(frozen=True)
 class Extended:
     """Rows just extended: ``ended`` where the sequence is complete, ``alive`` where its weight is not zero already."""
@@ -126,3 +165,12 @@ class Extended:
     def text(self, row: int) -> str:
         """The text of a row, without the prompt."""
         return self.step.decode(self.sequence(row))
+
+    def cut(self, row: int, boundary: Boundary) -> int:
+        """How much of the text lies before its last boundary, in characters."""
+        return self.step.decode.cut(self.sequence(row), boundary)
+
+    def moved(self, row: int, boundary: Boundary) -> bool:
+        """Whether the last token reached a boundary of the text."""
+        sequence = self.sequence(row)
+        return self.step.decode.cut(sequence, boundary) > self.step.decode.cut(sequence[:-1], boundary)
