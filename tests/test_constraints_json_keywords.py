@@ -94,6 +94,9 @@ CASES = [
     ({"$id": "http://x.y/root", "$defs": {"a": {"$id": "sub", "$defs": {"b": {"type": "null"}}, "items": {"$ref": "#/$defs/b"}}},
       "$ref": "sub"}, [[None], 3], [[1]]),
     ({"$dynamicAnchor": "n", "properties": {"x": {"$dynamicRef": "#n"}}, "required": ["k"]}, [{"x": {"k": 1}, "k": 1}], [{"x": {}, "k": 1}]),
+    ({"prefixItems": [{"properties": {"title": {"type": "string"}}}, {"properties": {"title": {"type": "null"}}}]},
+     [[{"title": "x"}, {"title": None}]], [[{"title": "x"}, {"title": "x"}], [{"title": None}, {"title": None}]]),
+    ({"prefixItems": [{"const": {"title": 1}}, {"const": {"title": 2}}]}, [[{"title": 1}, {"title": 2}]], [[{"title": 1}, {"title": 1}]]),
     ({"not": {"type": "array", "items": {"$ref": "#/$defs/t"}}, "$defs": {"t": {"type": "array", "items": {"$ref": "#/$defs/t"}}}},
      [[1], [[2]], 3], [[], [[]], [[[[[]]]]]]),
 ]  # fmt: skip
@@ -204,6 +207,22 @@ def test_random_schemas_of_all_keywords(seed):
             assert accepted or not valid, (schema, value)
     if not constraint.is_empty():
         assert validator.is_valid(json.loads(constraint.shortest())), schema
+
+
+def test_compilations_leave_nothing_behind():
+    """What is compiled before a schema, in whatever order, changes nothing of it."""
+    rng = random.Random(1)
+    schemas = [schema for schema, _, _ in CASES]
+
+    def sizes(order):
+        found = {}
+        for i in order:
+            nfa = json_schema(schemas[i]).nfa
+            found[i] = (nfa.num_states, len(nfa.edges), int(nfa.edges.sum()))
+        return found
+
+    first = sizes(range(len(schemas)))
+    assert sizes(rng.sample(range(len(schemas)), len(schemas))) == first
 
 
 @given(st.sampled_from(["0.01", "2.5", "3", "40", "0.125"]), st.integers(-3000, 3000), st.integers(0, 3))

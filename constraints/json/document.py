@@ -54,6 +54,8 @@ ANNOTATIONS = {
     "contentEncoding", "contentMediaType", "contentSchema",
 }  # fmt: skip
 """Keywords that the specification defines and that assert nothing."""
+SILENT = ("title", "description", "default", "examples", "$comment", "deprecated", "readOnly", "writeOnly")
+"""Those that nothing else looks at either."""
 
 Schema = dict[str, Any] | bool
 
@@ -163,24 +165,21 @@ class Document:
             self.nodes.append(Node(schema, resource, path, len(self.nodes)))
         return self.nodes[self.numbers[key]]
 
-    def fingerprint(self, value: Any) -> int:
-        """A number that equal values share (equal as texts of JSON: 1 is not 1.0, and the order of members counts)."""
-        key: Any
-        if isinstance(value, dict):
-            if id(value) in self.print_of:
-                return self.print_of[id(value)]
-            key = tuple(
-                (k, self.fingerprint(v)) for k, v in value.items() if k not in ("description", "title")
-            )
-        elif isinstance(value, list):
-            key = ("list", *map(self.fingerprint, value))
-        else:
-            key = (type(value), repr(value))
-        number = self.prints.setdefault(key, len(self.prints))
-        if isinstance(value, dict):
-            self.print_of[id(value)] = number
-            self.kept.append(value)  # so that no other value gets its id
-        return number
+    def fingerprint(self, schema: Any) -> int:
+        """A number that schemas share that say the same in the same words (the order of members counts)."""
+        if not isinstance(schema, dict):
+            return self.printed(json.dumps(schema))
+        if id(schema) not in self.print_of:
+            inner = tuple((step, self.fingerprint(below)) for step, below in subschemas(schema))
+            steps = {step.partition("/")[0] for step, _ in inner}
+            own = {key: value for key, value in schema.items() if key not in (*steps, *SILENT)}
+            self.print_of[id(schema)] = self.printed((json.dumps(own), inner))
+            self.kept.append(schema)  # so that no other schema gets its id
+        return self.print_of[id(schema)]
+
+    def printed(self, key: Any) -> int:
+        """The number of a print."""
+        return self.prints.setdefault(key, len(self.prints))
 
     def check(self, schema: dict[str, Any], path: str) -> None:
         """Raises ``UnsupportedConstraint`` for keywords with values of the wrong form."""

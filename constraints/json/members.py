@@ -124,6 +124,7 @@ class Writer:
         self.groups: list[list[tuple[Need, int]]] = []
         self.numbers: dict[object, int] = {}
         self.known: dict[tuple[int, int], int] = {}
+        self.first: dict[tuple[int, Any], int] = {}
         self.values: dict[int, int] = {}
         self.futures: dict[object, State] = {}
 
@@ -163,13 +164,20 @@ class Writer:
         self.known[marks, hub] = self.numbers[key]
         return self.numbers[key]
 
+    def alike(self, marks: int, hub: int) -> int:
+        """The first hub from which members with these marks lead where they do from this one."""
+        if (marks, hub) not in self.first:
+            leads = tuple(self.group(1 << i, hub) for i in range(marks.bit_length()) if marks >> i & 1)
+            self.first[marks, hub] = self.first.setdefault((marks, leads), hub)
+        return self.first[marks, hub]
+
     def write(self) -> Piece:
         """The texts of the objects. Raises ``TooManyStates``."""
         start = self.sketch.read(0, b"{")
         if self.style.blank:
             self.sketch.blank(start)
         self.between(start, self.hub({(r, run.start, 0) for r, run in enumerate(self.runs)}), first=True)
-        rules: list[Callable[..., None]] = [self.between, self.spell, self.rest]
+        rules: list[Callable[..., None]] = [self.between, self.spell]
         for kind, *key in self.queue:
             rules[kind](self.states[kind, *key], *key)
         return self.sketch.finish()
@@ -200,19 +208,8 @@ class Writer:
             self.member(here, self.group(marks, hub))
         for low, high, target in self.names.edges[node]:
             if left := allowed & self.names.reach[target]:
-                if left & (left - 1):
-                    state = self.state(1, target, left, hub)
-                else:  # one is left: where it leads is all that matters
-                    state = self.state(2, target, left, self.group(left, hub))
+                state = self.state(1, target, left, self.alike(left, hub))
                 self.sketch.edges.append((here, low, high, state))
-
-    def rest(self, here: int, node: int, mark: int, group: int) -> None:
-        """Within a name that can only be one."""
-        if self.names.marks[node]:
-            self.member(here, group)
-        for low, high, target in self.names.edges[node]:
-            if self.names.reach[target] & mark:
-                self.sketch.edges.append((here, low, high, self.state(2, target, mark, group)))
 
     def member(self, here: int, group: int) -> None:
         """After a name: the colon and the value, which is written once for all names that lead there."""

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from functools import cached_property
-from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Int
@@ -108,6 +107,13 @@ def renumbered(edges: Int[ndarray, "edge 4"], number: Int[ndarray, " state"]) ->
     return result
 
 
+def repeated(edges: Int[ndarray, "edge 4"], sources: Int[ndarray, " state"]) -> Int[ndarray, "edge2 4"]:
+    """The edges, from each of the sources."""
+    copies = np.tile(edges, (len(sources), 1))
+    copies[:, 0] = np.repeat(sources, len(edges))
+    return copies
+
+
 def quoted(body: Nfa) -> Piece:
     """The strings with these insides."""
     body = body.plain
@@ -131,14 +137,6 @@ def _with_quotes(body: Nfa) -> tuple[int, ndarray, ndarray, ndarray, ndarray]:
     return n + 2, np.concatenate([body.edges, first, last]), NO_SKIPS, np.array([n]), np.array([n + 1])
 
 
-class Placed(NamedTuple):
-    """A value read between two states."""
-
-    source: int
-    piece: Piece
-    target: int
-
-
 class Sketch:
     """A piece under construction: states and edges one by one, and values placed between states. State 0 is the start,
     state −1 the sink."""
@@ -146,7 +144,7 @@ class Sketch:
     def __init__(self) -> None:
         self.size = 1
         self.edges: list[tuple[int, int, int, int]] = []
-        self.placed: list[Placed] = []
+        self.placed: dict[tuple[Piece, int], list[int]] = {}  # where a value ends, and where it may start
         self.whole = True
 
     def state(self) -> int:
@@ -167,33 +165,34 @@ class Sketch:
         self.edges += [(state, low, high, state) for low, high in ((9, 10), (13, 13), (32, 32))]
 
     def place(self, source: int, value: Piece, target: int) -> None:
-        """Read a value."""
+        """Read a value. One that is read to the same end from several states is written once."""
         if value.size:
-            self.placed.append(Placed(source, value, target))
+            sources = self.placed.setdefault((value, target), [])
+            if source not in sources:
+                sources.append(source)
         else:
             self.whole = False
 
     def finish(self) -> Piece:
         """The piece. Raises ``TooManyStates``."""
-        total = self.size + sum(p.size - 1 - p.has_sink for _, p, _ in self.placed) + 1
+        total = self.size + sum(p.size - 1 - p.has_sink for p, _ in self.placed) + 1
         check_limit(total)
         own = np.array(self.edges, np.int64).reshape(-1, 4)
         own[own[:, 3] < 0, 3] = total - 1
         edges, size = [own], self.size
         onward: dict[int, Int[ndarray, "edge 4"]] = {}
-        for source, part, target in self.placed:
+        for (part, target), sources in self.placed.items():
             number = np.arange(part.size) + size - 1
-            number[0] = source
+            number[0] = sources[0]
             if part.has_sink:
                 number[-1] = target
             edges.append(renumbered(part.edges, number))
+            if len(sources) > 1:
+                edges.append(repeated(edges[-1][part.edges[:, 0] == 0], np.array(sources[1:])))
             if len(part.open):
                 if target not in onward:
                     onward[target] = own[own[:, 0] == target]
-                count, follow = len(part.open), onward[target]
-                copies = np.tile(follow, (count, 1))
-                copies[:, 0] = np.repeat(number[part.open], len(follow))
-                edges.append(copies)
+                edges.append(repeated(onward[target], number[part.open]))
             size += part.size - 1 - part.has_sink
         found = Piece(total, np.concatenate(edges), True, np.empty(0, np.int64))
         return found if self.whole else piece(trim(found.nfa))

@@ -1,0 +1,84 @@
+"""JSON-Schema-Test-Suite, from a copy of it: how many of its instances are judged right, wrong, or not at all.
+
+    right      accepted and valid, or rejected and not
+    wrong      accepted though invalid, or rejected though valid
+    refused    the schema raises an error that names what is not supported
+
+The suite is not part of this repository: give the folder that holds its ``tests``. Instances are texts as
+``json.dumps(ensure_ascii=False)`` writes them. Members may stand in any order; ``--format`` adds the tests of formats, in
+which they assert (in the others they are annotations, as the suite has it).
+
+    python benchmarks/json_suite.py --suite FOLDER [--drafts draft2020-12,draft7] [--format] [--show]
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import tractile as tt
+
+SPELLING = {
+    "draft4": "http://json-schema.org/draft-04/schema#",
+    "draft6": "http://json-schema.org/draft-06/schema#",
+    "draft7": "http://json-schema.org/draft-07/schema#",
+    "draft2019-09": "https://json-schema.org/draft/2019-09/schema",
+    "draft2020-12": "https://json-schema.org/draft/2020-12/schema",
+}
+
+
+def judge(group: dict[str, Any], draft: str, order: Any, formats: Any) -> list[tuple[str, str]]:
+    """The verdict on each instance of a schema, with what it is about."""
+    schema = group["schema"]
+    if isinstance(schema, dict):
+        schema = {"$schema": SPELLING[draft], **schema}
+    try:
+        constraint = tt.constraints.json_schema(schema, order=order, formats=formats)
+    except tt.TractileError as error:
+        return [("refused", str(error))] * len(group["tests"])
+    verdicts = []
+    for test in group["tests"]:
+        accepted = constraint.accepts(json.dumps(test["data"], ensure_ascii=False))
+        what = "rejected though valid" if test["valid"] else "accepted though invalid"
+        verdicts.append(("right" if accepted == test["valid"] else "wrong", f"{test['description']}: {what}"))
+    return verdicts
+
+
+def main() -> None:
+    """Print a line for each draft, and with ``--show`` one for each schema that is not all right."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--suite", type=Path, required=True, help="the folder that holds the suite's tests/")
+    parser.add_argument("--drafts", default=",".join(SPELLING))
+    parser.add_argument("--order", default="any", choices=["declared", "any"])
+    parser.add_argument("--format", action="store_true", help="the tests of formats too")
+    parser.add_argument("--show", action="store_true", help="what is wrong and what is refused")
+    args = parser.parse_args()
+    for draft in args.drafts.split(","):
+        folder = args.suite / "tests" / draft
+        files = [(path, "annotate") for path in sorted(folder.glob("*.json"))]
+        if args.format:
+            files += [(path, "assert") for path in sorted((folder / "optional" / "format").glob("*.json"))]
+        if not files:
+            parser.error(f"{folder} holds no tests")
+        count: Counter[str] = Counter()
+        begin = time.process_time()
+        for path, formats in files:
+            for group in json.loads(path.read_text(encoding="utf-8")):
+                verdicts = judge(group, draft, args.order, formats)
+                count.update(verdict for verdict, _ in verdicts)
+                for verdict, what in dict.fromkeys(verdicts) if args.show else ():
+                    if verdict != "right":
+                        print(f"  {verdict}  {path.stem}  {group['description']}  {what}")
+        total = count.total()
+        shares = "   ".join(f"{v} {count[v]} ({count[v] / total:.1%})" for v in ("right", "wrong", "refused"))
+        print(
+            f"{draft:13} {total:5} instances   {shares}   {time.process_time() - begin:.1f} s CPU", flush=True
+        )
+
+
+if __name__ == "__main__":
+    main()
