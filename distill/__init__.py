@@ -6,6 +6,7 @@ from .em import Counts, blend, counts_by_autograd, expected_counts, maximise, po
 from .evaluate import Evaluation, evaluate
 from .grow import kronecker, split
 from .latent import initialise, random_start
+from .ngram import ngram, ngram_guide
 from .sampling import from_text, midway, sample
 from .train import train
 from .vllm import VLLM
@@ -25,6 +26,8 @@ __all__ = [
     "kronecker",
     "maximise",
     "midway",
+    "ngram",
+    "ngram_guide",
     "posteriors",
     "random_start",
     "sample",

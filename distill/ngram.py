@@ -1,0 +1,224 @@
+"""n-gram models as HMMs: a guide counted from samples in seconds, without training.
+
+A state is a context: the longest suffix of the text so far, of at most n − 1 tokens, that is among the contexts kept. It emits
+its last token, so the states of a text are certain, and
+
+    A[c, c'] = Σ {p(v | c) : c' is the longest kept suffix of c v},      p interpolated Kneser–Ney (Chen & Goodman 1999),
+
+    p(v | c) = max(N(c v) − D, 0) / N(c) + λ(c) · p(v | c without its first token),
+
+N counting occurrences for the longest contexts and different tokens before for the others, D = n₁ / (n₁ + 2 n₂) of the
+numbers of n-grams seen once and twice. The contexts that occur most are kept, so all parts of a kept one are kept too. The
+beginning of a text is a token of contexts; tokens without a context of their own share one state, which emits them by
+frequency; the last state is the end. Every token may follow any other, as it must in a guide.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Float, Int
+from numpy import ndarray
+from torch import Tensor
+
+from ..circuits.hmm import HMM
+from ..errors import ShapeError
+from .corpus import Corpus
+from .sampling import sample
+
+if TYPE_CHECKING:
+    from ..inference.smc.lm import LanguageModel, Prompt
+
+UNSEEN = 0.5  # what a token counts that shares a state and was not seen
+
+
+@dataclass(frozen=True)
+class Grams:
+    """The different k-grams of a corpus, in the order of their numbers."""
+
+    prefix: Int[ndarray, " grams"]  # the number of the (k−1)-gram before the last symbol
+    suffix: Int[ndarray, " grams"]  # … and of the one after the first
+    symbol: Int[ndarray, " grams"]  # the last
+    count: Int[ndarray, " grams"]
+    begins: Bool[ndarray, " grams"]  # whether the first is the beginning of a text
+
+
+def ngram(corpus: Corpus, order: int = 3, states: int = 2048) -> HMM:
+    """An n-gram model of a corpus as an HMM of at most ``states`` hidden states; ``order`` is n: 1 unigram, 2 bigram, ….
+
+    Raises :class:`ShapeError` for an order below one, fewer than two states or an empty corpus.
+    """
+    vocab, eos = corpus.manifest.vocab_size, corpus.manifest.eos_token_id
+    if order < 1 or states < 2 or len(corpus) == 0:
+        raise ShapeError(f"ngram: order {order}, {states} states and {len(corpus)} sequences are too few")
+    tokens = np.pad(
+        corpus.tokens.numpy(), ((0, 0), (1, 0)), constant_values=vocab
+    )  # the beginning is one more
+    text = np.pad(tokens[:, :-1] != eos, ((0, 0), (1, 0)), constant_values=True).cumprod(1).astype(bool)
+
+    # Symbols: tokens of their own, the others as one (if there are any), the end, the beginning.
+    own = np.zeros(0, int)
+    if order > 1:
+        grams = _count(tokens, text, order - 1, vocab)
+        own = np.sort(grams[1].symbol[_frequent(grams, np.arange(vocab + 1) != eos, 1, states - 2)[1]])
+    shared = len(own) + 1 < vocab
+    width = len(own) + shared + 1
+    symbol = np.full(vocab + 1, len(own))
+    symbol[own], symbol[eos], symbol[vocab] = np.arange(len(own)), width - 1, width
+    grams = _count(symbol[tokens], text, order, width)
+    usual = (np.arange(width + 1) < len(own)) | (np.arange(width + 1) == width)
+    begin, probability, ahead, last = _states(grams, _frequent(grams[:-1], usual, 2, states - width), width)
+
+    emission = torch.zeros(width, vocab)
+    emission[torch.arange(len(own)), torch.from_numpy(own)] = 1
+    emission[-1, eos] = 1
+    if shared:
+        count = np.bincount(tokens[text], minlength=vocab)[:vocab] + UNSEEN
+        count[own], count[eos] = 0, 0
+        emission[-2] = torch.from_numpy(count)
+    transition = torch.zeros(len(last), len(last))
+    transition.scatter_add_(1, torch.from_numpy(ahead), torch.from_numpy(probability).float())
+    transition[-1] = 0
+    transition[-1, -1] = 1
+    return HMM(_normal(torch.from_numpy(begin).float()), _normal(transition), _normal(emission)[last])
+
+
+def ngram_guide(
+    lm: LanguageModel,
+    prompts: Sequence[Prompt],
+    max_new_tokens: int,
+    *,
+    num_sequences: int = 1000,
+    order: int = 3,
+    states: int = 2048,
+    seed: int = 0,
+) -> HMM:
+    """An n-gram HMM of the language model's own continuations of some prompts: a guide for P-GCD on the spot.
+
+    ``max_new_tokens`` is the length of the samples; a text may grow longer. Raises as :func:`.sample` and :func:`ngram` do.
+    """
+    with tempfile.TemporaryDirectory() as directory:
+        corpus = sample(lm, directory, num_sequences, max_new_tokens, prompts, seed=seed)
+        return ngram(corpus, order, states)
+
+
+def _count(symbols: ndarray, text: ndarray, order: int, beginning: int) -> list[Grams]:
+    """The k-grams of the rows for k = 0 … ``order``, as far as the rows are text."""
+    none = np.zeros(1, int)
+    found = [Grams(none, none, none, none, np.zeros(1, bool))]
+    ids = np.where(text, 0, -1)  # of the gram that ends at each place
+    for k in range(1, order + 1):
+        before = np.pad(ids, ((0, 0), (1, 0)), constant_values=0 if k == 1 else -1)[:, :-1]
+        there = text & (before >= 0)
+        key, first, gram, count = np.unique(
+            before[there] * (beginning + 1) + symbols[there],
+            return_index=True,
+            return_inverse=True,
+            return_counts=True,
+        )
+        prefix, symbol = key // (beginning + 1), key % (beginning + 1)
+        begins = symbol == beginning if k == 1 else found[-1].begins[prefix]
+        found.append(Grams(prefix, ids[there][first], symbol, count, begins))
+        ids = np.full_like(ids, -1)
+        ids[there] = gram
+    return found
+
+
+def _frequent(
+    grams: list[Grams], allowed: Bool[ndarray, " symbols"], shortest: int, most: int
+) -> list[Int[ndarray, " grams"]]:
+    """For k = 0, 1, … the k-grams of allowed symbols that are among the ``most`` which occur most, from k = ``shortest``."""
+    inside, found, count = np.ones(1, bool), list[ndarray](), list[ndarray]()
+    for k, level in enumerate(grams):
+        inside = allowed[level.symbol] & inside[level.prefix] if k else inside
+        chosen = inside & ~(level.begins & (k == 1)) & (k >= shortest)
+        found.append(np.flatnonzero(chosen))
+        count.append(level.count[chosen])
+    length = np.repeat(np.arange(len(found)), [len(f) for f in found])
+    best = np.argsort(-np.concatenate(count), kind="stable")[: max(most, 0)]  # of equals the shorter first
+    return [np.concatenate(found)[best[length[best] == k]] for k in range(len(found))]
+
+
+def _states(
+    grams: list[Grams], kept: list[Int[ndarray, " grams"]], width: int
+) -> tuple[
+    Float[ndarray, " states"],
+    Float[ndarray, "states symbols"],
+    Int[ndarray, "states symbols"],
+    Int[ndarray, " states"],
+]:
+    """p(first state), p(symbol | state), the state that each symbol leads to, and the last symbol of each state.
+
+    One state for each symbol but the end, one for each longer context kept, the end.
+    """
+    order = len(grams) - 1
+    counts = [g.count for g in grams]
+    for k in range(1, order):  # how many different symbols come before
+        before = np.bincount(grams[k + 1].suffix, minlength=len(counts[k]))
+        counts[k] = np.where(grams[k].begins, counts[k], before)
+    hidden = width + sum(map(len, kept))
+    state = [np.zeros(1, int), np.where(grams[1].symbol < width - 1, grams[1].symbol, -1)]
+    last, free = np.arange(hidden).clip(max=width - 1), width - 1
+    for k in range(2, order):
+        state.append(np.full(len(counts[k]), -1))
+        state[k][kept[k]] = free + np.arange(len(kept[k]))
+        last[state[k][kept[k]]] = grams[k].symbol[kept[k]]
+        free += len(kept[k])
+
+    step = np.append(np.arange(width - 1), hidden - 1)
+    ahead = np.tile(step, (hidden, 1))
+    rows, place = (
+        _rows(grams[1], counts[1], np.zeros(1, int), np.full((1, width), 1 / width)),
+        np.zeros(1, int),
+    )
+    probability, begin = np.repeat(rows, hidden, 0), rows[0]
+    for k in range(1, order):
+        level, longer = grams[k], grams[k + 1]
+        contexts = np.flatnonzero((state[k] >= 0) | (level.begins & (k == 1)))
+        rows = _rows(longer, counts[k + 1], contexts, rows[place[level.suffix[contexts]]])
+        place = np.full(len(level.count), -1)
+        place[contexts] = np.arange(len(contexts))
+        own = state[k][contexts] >= 0
+        probability[state[k][contexts[own]]] = rows[own]
+        if k > 1:
+            ahead[state[k][contexts]] = ahead[state[k - 1][level.suffix[contexts]]]
+        if k == 1:
+            begin = rows[~own][0]
+        if k + 1 < order:
+            source, target = state[k][longer.prefix[kept[k + 1]]], state[k + 1][kept[k + 1]]
+            symbol, known = longer.symbol[kept[k + 1]], source >= 0
+            ahead[source[known], symbol[known]] = target[known]
+            if k == 1:
+                step[symbol[~known]] = target[~known]
+    return np.bincount(step, begin, hidden), probability, ahead, last
+
+
+def _rows(
+    longer: Grams,
+    count: ndarray,
+    contexts: Int[ndarray, " contexts"],
+    lower: Float[ndarray, "contexts symbols"],
+) -> Float[ndarray, "contexts symbols"]:
+    """p(symbol | context), where ``count`` is what each longer gram counts and ``lower`` p without the first symbol."""
+    once, twice = (count == 1).sum(), (count == 2).sum()
+    place = np.full(int(longer.prefix.max()) + 1, -1)
+    there = contexts < len(place)
+    place[contexts[there]] = np.flatnonzero(there)
+    row, width = place[longer.prefix], lower.shape[1]
+    here = (row >= 0) & (longer.symbol < width)
+    row, symbol, count = row[here], longer.symbol[here], count[here]
+    discount = np.minimum(count, once / (once + 2 * twice) if once else 0.5)
+    total = np.bincount(row, count, len(lower))
+    rest = np.where(total > 0, np.bincount(row, discount, len(lower)) / np.maximum(total, 1), 1)
+    out: ndarray = lower * rest[:, None]
+    out[row, symbol] += (count - discount) / total[row]
+    return out
+
+
+def _normal(weight: Tensor) -> Tensor:
+    return weight / weight.sum(-1, keepdim=True)
