@@ -97,6 +97,33 @@ def test_equal_to_a_full_forward_pass_through_advance_and_select(name, prompts, 
         lm.advance(tokens)
         rows = [[*row, int(token)] for row, token in zip(rows, tokens, strict=True)]
         check()
+    for wait in ([0], [1, 0], [0, 1], [], range(len(rows)), [1]):
+        tokens = torch.randint(3, V, (len(rows),), generator=generator)
+        tokens[list(wait)] = -1
+        lm.advance(tokens)
+        rows = [row if token < 0 else [*row, token] for row, token in zip(rows, tokens.tolist(), strict=True)]
+        check()
+        if len(wait) == 2:
+            lm.select(torch.tensor([1, 0, 0]))
+            rows = [rows[1], rows[0], list(rows[0])]
+            check()
+
+
+def test_a_row_that_waits_keeps_its_end():
+    lm = tt.TransformersLM(llama(), None, eos_token_id=EOS)
+    lm.start([[3], [4]])
+    lm.advance(torch.tensor([EOS, 7]))
+    lm.advance(torch.tensor([-1, 8]))
+    assert lm.log_probs()[0, EOS] == 0
+    torch.testing.assert_close(lm.log_probs()[1], plain(llama(), [4, 7, 8]), rtol=1e-4, atol=1e-4)
+
+
+def test_a_cache_whose_rows_cannot_wait_is_an_error():
+    lm = tt.TransformersLM(llama(), None)
+    lm.start([[3], [4]])
+    lm._cache.layers[0].keys = None
+    with pytest.raises(tt.EvidenceError, match=r"cannot wait for each other .* leave align out"):
+        lm.advance(torch.tensor([3, -1]))
 
 
 def test_rows_stay_at_the_end_of_sequence():
@@ -217,8 +244,9 @@ def test_circuit_lm_rows_prompts_and_end_of_sequence():
         lm.log_probs().exp(), [hmm_next(hmm, [1]), [0, 0, 1], hmm_next(hmm, [0, 1, 0])], strict=True
     ):
         assert row.tolist() == pytest.approx(expected)
-    lm.advance(torch.tensor([0, EOS, 0]))
+    lm.advance(torch.tensor([0, EOS, -1]))
     assert lm.log_probs()[1].exp().tolist() == [0, 0, 1]
+    assert lm.log_probs()[2].exp().tolist() == pytest.approx(hmm_next(hmm, [0, 1, 0]))
 
 
 def test_circuit_lm_refuses_an_impossible_token():

@@ -76,7 +76,7 @@ def smc(
     hmm: HMM | None = None,
     particles: int = 16,
     max_new_tokens: int | Sequence[int] = 64,
-    seed: int = 0,
+    seed: int | Sequence[int] = 0,
     potential: Potential | None = None,
     resampling: str | Resampling = "systematic",
     ess_threshold: float = 0.5,
@@ -93,7 +93,7 @@ def smc(
     hmm: HMM | None = None,
     particles: int = 16,
     max_new_tokens: int | Sequence[int] = 64,
-    seed: int = 0,
+    seed: int | Sequence[int] = 0,
     *,
     prompts: Sequence[Prompt] | None = None,
     potential: Potential | None = None,
@@ -116,9 +116,9 @@ def smc(
     constraint at all: then a text may also stop where the budget does.
 
     With ``prompts`` instead of ``prompt``: one posterior for each, all particles of all prompts in one batch of the
-    language model. ``fa`` and ``max_new_tokens`` may be lists then. Prompt i has the seed ``seed + i``, and the particles
-    that it would have alone, as long as the language model's numbers do not depend on the batch (those of a neural
-    network may, in their last digits, so that once in many thousand tokens another one is drawn).
+    language model. ``fa``, ``max_new_tokens`` and ``seed`` may be lists then; of one seed prompt i gets ``seed + i``. Its
+    particles are those that it would have alone, as long as the language model's numbers do not depend on the batch
+    (those of a neural network may, in their last digits: once in many thousand tokens another one is drawn).
 
     Same seed, same result. Raises :class:`BudgetTooSmall` before the language model is called if nothing fits the
     budget, :class:`VocabularyMismatch`, :class:`PotentialError` if a potential fails, and :class:`EvidenceError` if an
@@ -143,6 +143,7 @@ def smc(
     horizons: dict[int, int] = {}
     for one, budget in zip(fas, budgets, strict=True):
         horizons[id(one)] = max(budget, horizons.get(id(one), 1))
+    _each(seed, len(asked), "seed")
     samplers: dict[tuple[int, int], Sampler] = {}
     runs = []
     for i, (text, one, budget) in enumerate(zip(asked, fas, budgets, strict=True)):
@@ -161,7 +162,8 @@ def smc(
                 align,
                 horizons[id(one)],
             )
-        runs.append(Run(samplers[key], text, particles, torch.Generator().manual_seed(seed + i)))
+        stream = torch.Generator().manual_seed(seed[i] if isinstance(seed, Sequence) else seed + i)
+        runs.append(Run(samplers[key], text, particles, stream))
     if runs:
         run_together(runs)
     return runs[0].posterior() if prompt is not None else [run.posterior() for run in runs]
