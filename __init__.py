@@ -98,6 +98,7 @@ from .inference.smc import (
     importance_sampling,
     rejection_sampling,
     smc,
+    smc_on_ranks,
 )
 
 try:
@@ -201,6 +202,7 @@ __all__ = [
     "sample",
     "save",
     "smc",
+    "smc_on_ranks",
     "sql",
     "support",
 ]

@@ -28,6 +28,7 @@ from .proposals import (
     Proposal,
     Uncorrected,
 )
+from .ranks import smc_on_ranks
 from .rejection import Rejection, rejection_sampling
 from .resampling import (
     effective_sample_size,
@@ -43,6 +44,7 @@ from .step import Extended, Knowledge, Step
 
 __all__ = [
     "smc",
+    "smc_on_ranks",
     "importance_sampling",
     "rejection_sampling",
     "PRESETS",
