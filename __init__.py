@@ -29,6 +29,7 @@ from .errors import (
     EmptyLanguage,
     EvidenceError,
     FormatError,
+    MemoryTooSmall,
     NoParticleSurvived,
     PotentialError,
     ShapeError,
@@ -66,7 +67,9 @@ from .inference import (
 from .inference.beam import Beam, beam_search
 from .inference.smc import (
     PRESETS,
+    AdaptiveProposal,
     AWRSProposal,
+    Chains,
     CharacterProposal,
     CircuitLM,
     ConstraintLogitsProcessor,
@@ -96,6 +99,7 @@ from .inference.smc import (
     every_statement,
     every_token,
     importance_sampling,
+    mcmc,
     rejection_sampling,
     smc,
     smc_on_ranks,
@@ -107,11 +111,13 @@ except PackageNotFoundError:  # a checkout that is not installed
     __version__ = "0"
 
 __all__ = [
+    "AdaptiveProposal",
     "AWRSProposal",
     "Automaton",
     "Beam",
     "BudgetTooSmall",
     "Chain",
+    "Chains",
     "CharacterProposal",
     "Circuit",
     "CircuitError",
@@ -134,6 +140,7 @@ __all__ = [
     "LanguageModel",
     "LookaheadPotential",
     "LookaheadProposal",
+    "MemoryTooSmall",
     "MixtureProposal",
     "NextToken",
     "NoParticleSurvived",
@@ -187,6 +194,7 @@ __all__ = [
     "log_marginal",
     "marginalise",
     "marginals",
+    "mcmc",
     "mixture",
     "mpe",
     "multiply",

@@ -1,6 +1,7 @@
 """Sequential Monte Carlo: language models, proposals, potentials, resampling, the loop, and the posterior."""
 
 from ...errors import ContextTooLong, NoParticleSurvived, PotentialError
+from .adaptive import AdaptiveProposal
 from .boundaries import (
     Boundary,
     at_end,
@@ -15,6 +16,7 @@ from .checks import AWRSProposal, TopKProposal
 from .functions import FunctionPotential
 from .lm import CircuitLM, LanguageModel, TableLM, TransformersLM
 from .logits_processor import ConstraintLogitsProcessor
+from .mcmc import Chains, Draw, mcmc
 from .posterior import Particle, Posterior
 from .potentials import ConstraintPotential, LMPotential, LookaheadPotential, Potential, PrefixPotential
 from .presets import PRESETS, Preset
@@ -43,10 +45,14 @@ from .sampler import importance_sampling, smc
 from .step import Extended, Knowledge, Step
 
 __all__ = [
+    "AdaptiveProposal",
     "smc",
     "smc_on_ranks",
     "importance_sampling",
     "rejection_sampling",
+    "mcmc",
+    "Chains",
+    "Draw",
     "PRESETS",
     "Preset",
     "Posterior",

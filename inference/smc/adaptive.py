@@ -1,0 +1,158 @@
+"""A proposal that learns from what it has drawn: adaptive sampling with expected futures (Park et al. 2024, "ASAp").
+
+What a language model lacks under a constraint is c(x_≤t) = p_lm(C | x_≤t). For the prefixes drawn so far a tree keeps
+
+    c̃(x_≤t) = Σ_v p_lm(v | x_≤t) c̃(x_≤t v),        c̃ = a guess g where the tree ends:  1[allowed], or p_hmm(C | ·)
+
+and tokens are drawn from q(v) ∝ p_lm(v | x_<t) c̃(x_<t v). With g = 1[allowed] c̃ is an upper bound that falls towards c, and q
+tends to p_lm(v | x_<t, C). Weights are those of the q that drew the token, so they are right from the first draw on:
+properly weighted given all that was drawn before.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import final
+
+import torch
+from jaxtyping import Float, Int
+from torch import Generator, Tensor
+
+from ...errors import EvidenceError
+from .potentials import Potential
+from .proposals import GCDProposal, LookaheadProposal, Tabular
+from .step import Extended, Step
+
+FLOOR = 1e-12  # c̃ of what is possible is not below this share of the guess, whatever rounding does
+TOLERANCE = 1e-2  # nats; by so much the same prefix may differ from one batch to another
+
+
+@dataclass
+class _Child:
+    """A token drawn after a prefix: its p_lm, and c̃ with it."""
+
+    p: float
+    future: float
+
+
+@dataclass
+class _Node:
+    """A prefix: Σ p_lm · g when it was met, the log p_lm of the likeliest token, and c̃ as it is now."""
+
+    mass: float
+    top: float
+    future: float
+    children: dict[int, _Child] = field(default_factory=dict)
+
+
+@final
+class AdaptiveProposal(Tabular):
+    """p_lm · 1[allowed] reweighted by what earlier draws have told of the future; keep the object from run to run.
+
+    ``base`` guesses the future of prefixes that were never drawn: ``GCDProposal()`` (default; nothing is known, c̃ is an
+    upper bound) or ``LookaheadProposal()``. One object is for one language model, prompt, constraint and budget; it raises
+    :class:`EvidenceError` where it meets another. After ``max_prefixes`` prefixes it learns no new ones. With resampling
+    use its ``potential`` too: guidance and potential belong together.
+    """
+
+    def __init__(
+        self, base: GCDProposal | LookaheadProposal | None = None, *, max_prefixes: int = 1 << 20
+    ) -> None:
+        self.base = GCDProposal() if base is None else base
+        if not isinstance(self.base, GCDProposal | LookaheadProposal) or self.base.temperature != 1:
+            raise EvidenceError(
+                "AdaptiveProposal: the base must be GCDProposal() or LookaheadProposal(), at temperature 1"
+            )
+        self.needs, self.max_prefixes = self.base.needs, max_prefixes
+        self._tree: dict[tuple[int, ...], _Node] = {}
+
+    @property
+    def log_evidence(self) -> float:
+        """log c̃ of the prompt: an estimate of log p_lm(C), an upper bound with ``GCDProposal()``; 0 before any draw."""
+        return _log(self._tree[()].future) if () in self._tree else 0.0
+
+    @property
+    def potential(self) -> Potential:
+        """The twist that belongs to this proposal: c̃ of every prefix, one at the end."""
+        return _FuturePotential(self)
+
+    def belief(self, step: Step) -> Float[Tensor, "rows vocab"]:
+        belief = self.base.belief(step).double()
+        prefixes = [tuple(prefix.tolist()) for prefix in step.prefixes]
+        mass, top = belief.logsumexp(1).exp().tolist(), step.log_probs.amax(1).tolist()
+        for i, prefix in enumerate(prefixes):
+            self._visit(prefix, mass[i], top[i])
+        for i, prefix in enumerate(prefixes):
+            if (node := self._tree.get(prefix)) and node.children:
+                tokens = list(node.children)
+                future = belief.new_tensor([child.future for child in node.children.values()])
+                learned = step.log_probs[i, tokens].double() + future.log()
+                belief[i, tokens] = torch.where(belief[i, tokens].isneginf(), -torch.inf, learned)
+        return belief
+
+    def draw(self, step: Step, generator: Generator) -> tuple[Int[Tensor, " rows"], Float[Tensor, " rows"]]:
+        tokens, log_weight = super().draw(step, generator)
+        p = step.log_probs.gather(1, tokens[:, None])[:, 0].exp().tolist()
+        guess = self._guess(step, tokens).exp().tolist()
+        ended = step.ends(tokens).tolist()
+        for i in (~log_weight.isneginf()).nonzero()[:, 0].tolist():
+            prefix, token = tuple(step.prefixes[i].tolist()), int(tokens[i])
+            if (node := self._tree.get(prefix)) and token not in node.children:
+                node.children[token] = _Child(p[i], guess[i])
+                if ended[i]:
+                    self._tell((*prefix, token), 1.0)
+        return tokens, log_weight
+
+    def log_future(self, rows: Extended) -> Float[Tensor, " rows"]:
+        """log c̃ of each row's prefix with its token."""
+        step, tokens = rows.step, rows.tokens
+        value = self._guess(step, tokens)
+        for i, (prefix, token) in enumerate(zip(step.prefixes, tokens.tolist(), strict=True)):
+            node = self._tree.get(tuple(prefix.tolist()))
+            if node is not None and token in node.children:
+                value[i] = _log(node.children[token].future)
+        return value
+
+    def _guess(self, step: Step, tokens: Int[Tensor, " rows"]) -> Float[Tensor, " rows"]:
+        if isinstance(self.base, GCDProposal):
+            return torch.zeros(len(tokens), dtype=torch.float64)
+        table = step.lookahead
+        return self.base.strength * table.gather(1, tokens[:, None].to(table.device))[:, 0].cpu().double()
+
+    def _visit(self, prefix: tuple[int, ...], mass: float, top: float) -> None:
+        """Make the prefix known."""
+        node = self._tree.get(prefix)
+        if node is not None:
+            if abs(node.top - top) > TOLERANCE or not math.isclose(node.mass, mass, rel_tol=TOLERANCE):
+                raise EvidenceError(
+                    f"AdaptiveProposal: it has learned of another language model, prompt, constraint or budget (after {prefix}); "
+                    "make a new one for each"
+                )
+            return
+        if len(self._tree) >= self.max_prefixes or (prefix and prefix[:-1] not in self._tree):
+            return
+        self._tree[prefix] = _Node(mass, top, mass)
+        self._tell(prefix, mass)
+
+    def _tell(self, prefix: tuple[int, ...], future: float) -> None:
+        """c̃ of a prefix, to its ancestors."""
+        for n in range(len(prefix) - 1, -1, -1):
+            parent = self._tree[prefix[:n]]
+            child = parent.children[prefix[n]]
+            parent.future += child.p * (future - child.future)
+            child.future = future
+            parent.future = future = max(parent.future, FLOOR * parent.mass)
+
+
+@final
+class _FuturePotential(Potential):
+    def __init__(self, proposal: AdaptiveProposal) -> None:
+        self.proposal, self.needs = proposal, proposal.needs
+
+    def log_value(self, rows: Extended) -> Float[Tensor, " rows"]:
+        return self.proposal.log_future(rows).masked_fill(rows.ended, 0.0)
+
+
+def _log(x: float) -> float:
+    return math.log(x) if x > 0 else -math.inf

@@ -1,0 +1,277 @@
+"""Markov chains on complete sequences whose stationary distribution is p_lm(x | C) · Ψ(x) (Gonzalez et al. 2025).
+
+One move: cut x of L tokens at a place i drawn with c(i | L), draw another suffix from the proposal, and keep the result y with
+
+    probability  min(1,  c(i | L_y) Ψ(y) Π_{t≥i} W_t(y)  /  c(i | L_x) Ψ(x) Π_{t≥i} W_t(x))           (Metropolis–Hastings)
+
+where W_t is the weight with which a token was drawn. For a tabular proposal that is p_lm / q. Where the weight is random
+itself (AWRS, top-k, characters) the state of the chain is the sequence *with its weights*: they are properly weighted, so
+the sequences are distributed as they should (a pseudo-marginal chain: Andrieu & Roberts 2009). A weight is never drawn anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass, fields
+from typing import TypeVar
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Generator, Tensor
+
+from ...circuits.automaton import Automaton
+from ...circuits.hmm import HMM
+from ...errors import EvidenceError, NoParticleSurvived, PotentialError
+from ..query import support
+from .lm import LanguageModel, Prompt
+from .potentials import Potential, PrefixPotential
+from .proposals import Proposal, draw_tokens
+from .resampling import systematic
+from .sampler import PROPOSALS, Sampler, _named, unconstrained
+from .step import Extended, Step
+
+K = TypeVar("K", bound=Hashable)
+Cut = Callable[[int], Sequence[float]]
+
+
+@dataclass
+class Paths:
+    """Sequences with the weight of every token as it was drawn, and log Ψ of the whole; −inf where a sequence died."""
+
+    tokens: Int[Tensor, "paths tokens"]
+    length: Int[Tensor, " paths"]
+    log_weight: Float[Tensor, "paths tokens"]
+    log_prob: Float[Tensor, "paths tokens"]
+    log_psi: Float[Tensor, " paths"]
+
+    @classmethod
+    def empty(cls, count: int, width: int) -> Paths:
+        """``count`` empty sequences with room for ``width`` tokens."""
+        zeros = torch.zeros(count, width, dtype=torch.float64)
+        return cls(zeros.long(), zeros[:, 0].long(), zeros, zeros.clone(), zeros[:, 0].clone())
+
+    def take(self, index: Int[Tensor, " some"]) -> Paths:
+        """Copies of some of them."""
+        return Paths(*(getattr(self, field.name)[index] for field in fields(self)))
+
+    def where(self, chosen: Bool[Tensor, " paths"], other: Paths) -> Paths:
+        """The other's path where ``chosen``."""
+        pairs = ((getattr(self, field.name), getattr(other, field.name)) for field in fields(self))
+        return Paths(*(torch.where(chosen if a.ndim == 1 else chosen[:, None], b, a) for a, b in pairs))
+
+    def log_value(self, start: Int[Tensor, " paths"]) -> Float[Tensor, " paths"]:
+        """log of Ψ times the weights of the tokens from ``start`` on."""
+        suffix = torch.arange(self.tokens.shape[1]) >= start[:, None]
+        return self.log_psi + self.log_weight.masked_fill(~suffix, 0.0).sum(1)
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """The move, with the sampler's settings; ``cut`` gives the weights of the places 0 … L − 1 at which to cut L tokens."""
+
+    settings: Sampler
+    prompt: Prompt
+    cut: Cut | None = None
+
+    def start(self, count: int, generator: Generator, tries: int = 100) -> Paths:
+        """A sequence of positive weight for each of ``count`` chains, each chosen by weight from as many draws as chains.
+
+        Raises :class:`NoParticleSurvived` if ``tries`` times no draw satisfies the constraint.
+        """
+        width = self.settings.max_new_tokens
+        nothing = torch.zeros(max(count, 16), dtype=torch.long)
+        for _ in range(tries):
+            drawn = self.extend(Paths.empty(len(nothing), width), nothing, width, generator)
+            weight = drawn.log_value(nothing)
+            if bool((weight > -torch.inf).any()):
+                index, _ = draw_tokens(weight.softmax(0).expand(count, -1), generator)
+                return drawn.take(index)
+        raise NoParticleSurvived(
+            f"mcmc: none of {tries * len(nothing)} draws satisfies the constraint, so no chain can begin; use another "
+            'proposal, such as "gcd" or "pgcd", or a larger max_new_tokens'
+        )
+
+    def move(
+        self, paths: Paths, generator: Generator, limit: int | None = None
+    ) -> tuple[Paths, Bool[Tensor, " paths"]]:
+        """Every path after one move, and whether it was accepted; sequences end after ``limit`` tokens (default: the budget)."""
+        limit = self.settings.max_new_tokens if limit is None else limit
+        place, _ = draw_tokens(self._cuts(paths.length, limit).exp(), generator)
+        proposed = self.extend(paths, place, limit, generator)
+        chance = torch.rand(len(place), dtype=torch.float64, generator=generator).log()
+        accepted = chance < self.log_acceptance(paths, proposed, place, limit)
+        return paths.where(accepted, proposed), accepted
+
+    def log_acceptance(
+        self, paths: Paths, proposed: Paths, place: Int[Tensor, " paths"], limit: int
+    ) -> Float[Tensor, " paths"]:
+        """log of the probability of keeping what was proposed, up to positive values; −inf for what died."""
+        dead = proposed.log_value(place).isneginf()
+        before, after = (
+            path.log_value(place) + self._cuts(path.length, limit).gather(1, place[:, None])[:, 0]
+            for path in (paths, proposed)
+        )
+        return (after - before).masked_fill(dead, -torch.inf)
+
+    def _cuts(self, length: Int[Tensor, " paths"], limit: int) -> Float[Tensor, "paths places"]:
+        """log c(i | L)."""
+        rows = torch.full((limit + 1, limit), -torch.inf, dtype=torch.float64)
+        for n in length.unique().tolist():
+            weights = torch.as_tensor([1.0] * n if self.cut is None else self.cut(n), dtype=torch.float64)
+            if weights.shape != (n,) or not bool((weights > 0).all()) or not bool(weights.isfinite().all()):
+                raise EvidenceError(f"mcmc: cut({n}) must give {n} positive numbers, one for each place")
+            rows[n, :n] = (weights / weights.sum()).log()
+        return rows[length]
+
+    def extend(self, paths: Paths, keep: Int[Tensor, " paths"], limit: int, generator: Generator) -> Paths:
+        """The first ``keep`` tokens of each path, and what the proposal makes of them up to ``limit`` tokens."""
+        sampler, lm = self.settings, self.settings.lm
+        query, potential = sampler.query.start(1), sampler.potential
+        lm.start([self.prompt])
+        potential.start(lm, [self.prompt], [sampler.max_new_tokens])
+        known = torch.arange(paths.tokens.shape[1]) < keep[:, None]
+        out = Paths.empty(len(keep), paths.tokens.shape[1])
+        state, states = torch.zeros(len(keep), dtype=torch.long), 1
+        growing = torch.ones(len(keep), dtype=torch.bool)
+        for t in range(limit):
+            rows, last = growing.nonzero()[:, 0], t + 1 == sampler.max_new_tokens
+            step = Step(
+                lm.log_probs(),
+                query,
+                out.tokens[rows, :t],
+                state[rows],
+                decode=lm.decode,
+                eos_token_id=sampler.eos,
+                last=last,
+            )
+            tokens, log_weight = paths.tokens[rows, t].clone(), paths.log_weight[rows, t].clone()
+            free = (~known[rows, t]).nonzero()[:, 0]
+            if len(free):
+                drawn, weight = sampler.proposal.draw(step.take(free), generator)
+                tokens[free], log_weight[free] = drawn.cpu(), weight.cpu()
+            out.tokens[rows, t], out.length[rows] = tokens, t + 1
+            ended = step.ends(tokens)
+            if last and query.horizon is None:  # a proposal that does not know the budget
+                stopped = tokens == sampler.eos if sampler.eos is not None else torch.zeros_like(ended)
+                log_weight[~(stopped | support(sampler.fa, out.tokens[rows]))] = -torch.inf
+            alive = ~log_weight.isneginf()
+            log_psi = potential.log_value(Extended(step, tokens, ended, alive)).masked_fill(
+                ~alive, -torch.inf
+            )
+            if bool((log_psi.isnan() | log_psi.isposinf()).any()):
+                row = int((log_psi.isnan() | log_psi.isposinf()).nonzero()[0])
+                text = lm.decode(out.tokens[rows[row], : t + 1].tolist())
+                raise PotentialError(type(potential).__name__, "is infinite or no number", text)
+            out.log_weight[rows, t], out.log_psi[rows] = log_weight, log_psi
+            table = step.log_probs
+            out.log_prob[rows, t] = table.gather(1, tokens[:, None].to(table.device))[:, 0].cpu().double()
+            growing[rows] = ~ended & ~log_psi.isneginf()
+            if t + 1 == limit or not bool(growing.any()):
+                break
+            pair = state[growing] * lm.vocab_size + out.tokens[growing, t]
+            distinct, state[growing] = pair.unique(return_inverse=True)
+            source, tokens = distinct // lm.vocab_size, distinct % lm.vocab_size
+            potential.advance(source, tokens)
+            if not torch.equal(source, torch.arange(states)):
+                lm.select(source)
+                query.select(source)
+            lm.advance(tokens)
+            query.advance(tokens)
+            states = len(source)
+        return out
+
+
+@dataclass(frozen=True)
+class Draw:
+    """One state of a chain: its tokens (end-of-sequence included), text, and log p_lm(tokens) in nats."""
+
+    token_ids: tuple[int, ...]
+    text: str
+    log_prob: float
+
+
+@dataclass(frozen=True)
+class Chains:
+    """Samples of several chains: ``draws[c]`` are those kept of chain c, one after another.
+
+    ``trace`` has log p_lm(x) + log Ψ(x) of every chain's start and after each move, burn-in included, in nats.
+    """
+
+    draws: Sequence[Sequence[Draw]]
+    acceptance_rate: float
+    trace: Float[Tensor, "chains moves"]
+
+    @property
+    def samples(self) -> list[Draw]:
+        """The samples of all chains, of equal weight."""
+        return [draw for chain in self.draws for draw in chain]
+
+    def expectation(self, f: Callable[[Draw], float]) -> float:
+        """The mean of f over the samples: the estimate of E[f(x)] under p_lm(x | C) · Ψ(x)."""
+        return sum(f(draw) for draw in self.samples) / len(self.samples)
+
+    def group_by(self, key: Callable[[Draw], K]) -> dict[K, float]:
+        """The share of each group of samples with equal ``key``, the largest first."""
+        counts: dict[K, float] = {}
+        for draw in self.samples:
+            group = key(draw)
+            counts[group] = counts.get(group, 0.0) + 1 / len(self.samples)
+        return dict(sorted(counts.items(), key=lambda item: -item[1]))
+
+
+def mcmc(
+    lm: LanguageModel,
+    prompt: Prompt,
+    fa: Automaton | None,
+    proposal: str | Proposal = "pgcd",
+    hmm: HMM | None = None,
+    samples: int = 100,
+    max_new_tokens: int = 64,
+    seed: int = 0,
+    *,
+    chains: int = 4,
+    burn_in: int = 20,
+    thin: int = 1,
+    potential: Potential | None = None,
+    cut: Cut | None = None,
+) -> Chains:
+    """``samples`` samples from p_lm(x | prompt, x satisfies ``fa`` within ``max_new_tokens`` tokens) · ``potential``.
+
+    They come from ``chains`` chains side by side (one batch of the language model), every ``thin``-th state after
+    ``burn_in`` moves. A move cuts a sequence at a place of weight ``cut(length)[place]`` (default: each the same) and draws
+    the rest from ``proposal``. Only the potential's final value counts. Samples of a chain depend on each other, and on its
+    start until it has forgotten it: look at ``trace`` and ``acceptance_rate``.
+
+    Errors are those of :func:`.smc`; :class:`NoParticleSurvived` if no chain can begin.
+    """
+    if min(samples, chains, thin) < 1 or burn_in < 0:
+        raise EvidenceError("mcmc: samples, chains and thin must be positive and burn_in not negative")
+    proposal = _named(proposal, PROPOSALS, "proposal")() if isinstance(proposal, str) else proposal
+    potential = PrefixPotential() if potential is None else potential
+    fa = unconstrained(lm) if fa is None else fa
+    settings = Sampler(lm, fa, hmm, proposal, potential, systematic, 0.0, max_new_tokens)
+    settings.referee.start(1)  # raises BudgetTooSmall
+    generator, kernel = torch.Generator().manual_seed(seed), Kernel(settings, prompt, cut)
+    paths = kernel.start(chains, generator)
+    trace, kept, accepted = [_log_target(paths)], list[Paths](), 0
+    moves = burn_in + thin * -(-samples // chains)
+    for n in range(1, moves + 1):
+        paths, moved = kernel.move(paths, generator)
+        accepted += int(moved.sum())
+        trace.append(_log_target(paths))
+        if n > burn_in and (n - burn_in) % thin == 0:
+            kept.append(paths)
+    found = [[_draw(lm, paths, chain) for paths in kept] for chain in range(chains)]
+    surplus = chains * len(kept) - samples
+    for chain in found[chains - surplus :]:
+        chain.pop()
+    return Chains(found, accepted / (moves * chains), torch.stack(trace, 1))
+
+
+def _log_target(paths: Paths) -> Float[Tensor, " paths"]:
+    return paths.log_prob.sum(1) + paths.log_psi
+
+
+def _draw(lm: LanguageModel, paths: Paths, row: int) -> Draw:
+    tokens = tuple(paths.tokens[row, : int(paths.length[row])].tolist())
+    return Draw(tokens, lm.decode(tokens), float(paths.log_prob[row].sum()))

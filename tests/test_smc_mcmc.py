@@ -1,0 +1,326 @@
+"""Markov chains leave p_lm(x | C) · Ψ(x) as it is: transition matrices by enumeration, and chains begun in the target.
+
+z-tests: two-sided error probability 1e-5 for each score.
+"""
+
+import math
+
+import pytest
+import torch
+from smc_reference import (
+    CASES,
+    EOS,
+    FUNCTIONS,
+    HMM,
+    LIMIT,
+    N,
+    V,
+    as_automaton,
+    enumerate_target,
+    moments,
+    padded,
+    random_table,
+)
+
+import tractile as tt
+from tractile.inference.smc import EitherProposal, LCDProposal, LMProposal, systematic
+from tractile.inference.smc.mcmc import Kernel, Paths
+from tractile.inference.smc.proposals import Proposal
+from tractile.inference.smc.sampler import Sampler
+
+OTHER = tt.TableLM(random_table(V, 1, seed=9))
+
+
+def phi(text):
+    return 1.0 + (2.7 * len(text) + 3 * text.count("b\n") ** 2) % 2.3
+
+
+def ahead(length):
+    """Rather late than early, and not symmetric in any way."""
+    return [1.0 + place**2 for place in range(length)]
+
+
+def kernel_for(case, proposal, potential=None, cut=None):
+    lm, fsa = CASES[case]
+    potential = tt.PrefixPotential() if potential is None else potential
+    return Kernel(Sampler(lm, as_automaton(fsa), HMM, proposal, potential, systematic, 0.0, N), [], cut)
+
+
+class Scripted(Proposal):
+    """Draws what it is told, with the weight that a tabular proposal would have given, and notes log q."""
+
+    def __init__(self, base):
+        self.base, self.needs = base, base.needs
+
+    def read(self, tokens):
+        self.left, self.log_q = list(tokens), []
+        return self
+
+    def draw(self, step, generator):
+        token = torch.tensor([self.left.pop(0)])
+        log_q = self.base.belief(step).double().log_softmax(1)[0, token]
+        self.log_q.append(float(log_q))
+        return token, self.base.log_weight(step, log_q, token)
+
+
+def states_of(case, base, potential, cut, psi):
+    """Every state of the chain as a path made by the kernel, with log q of its tokens and its share of the target."""
+    lm, fsa = CASES[case]
+    target = {x: p * psi(x, case) for x, p in enumerate_target(lm, fsa, N).items()}
+    scripted = Scripted(base)
+    kernel = kernel_for(case, scripted, potential, cut)
+    found = []
+    for x, p in target.items():
+        scripted.read(x)
+        path = kernel.extend(Paths.empty(1, N), torch.tensor([0]), N, torch.Generator())
+        assert padded(path.tokens[0, : int(path.length[0])].tolist(), N, EOS) == x
+        found.append((x, path, scripted.log_q, p / sum(target.values())))
+    return kernel, found
+
+
+def transition_matrix(kernel, found):
+    """K[x, y] of one move."""
+    matrix = torch.zeros(len(found), len(found), dtype=torch.float64)
+    for a, (x, path, _, _) in enumerate(found):
+        length = int(path.length[0])
+        cuts = kernel._cuts(path.length, N)[0].exp()
+        for b, (y, other, log_q, _) in enumerate(found):
+            for place in range(length):
+                if x[:place] == y[:place]:
+                    at = torch.tensor([place])
+                    chance = min(0.0, float(kernel.log_acceptance(path, other, at, N)))
+                    matrix[a, b] += cuts[place] * math.exp(sum(log_q[place:]) + chance)
+        matrix[a, a] += 1 - matrix[a].sum()
+    return matrix
+
+
+def spelled(x, case):
+    kept = [t for t in x if not (case == "ended" and t == EOS)]
+    return "".join(("a, ", "b\n", "c")[t] for t in kept)
+
+
+def unpadded(x, case):
+    return x[: x.index(EOS) + 1] if case == "ended" and EOS in x else x
+
+
+PSI = {
+    "none": (lambda: None, lambda x, c: 1.0),
+    "text": (lambda: tt.FunctionPotential(phi, tt.every_clause), lambda x, c: phi(spelled(x, c))),
+}
+TABULAR = {
+    "lm": LMProposal(),
+    "lcd": LCDProposal(),
+    "gcd, warm": tt.GCDProposal(1.5),
+    "lookahead": tt.LookaheadProposal(),
+    "mixture": tt.MixtureProposal(),
+}
+
+
+@pytest.mark.parametrize("cut", [None, ahead], ids=["uniform", "late"])
+@pytest.mark.parametrize("name", TABULAR)
+@pytest.mark.parametrize("psi", PSI)
+@pytest.mark.parametrize("case", CASES)
+def test_the_target_is_invariant(case, psi, name, cut):
+    """Detailed balance and stationarity, in exact probabilities, for lengths that vary."""
+    make, value = PSI[psi]
+    kernel, found = states_of(case, TABULAR[name], make(), cut, value)
+    matrix = transition_matrix(kernel, found)
+    share = torch.tensor([p for *_, p in found], dtype=torch.float64)
+    flow = share[:, None] * matrix
+    assert bool((matrix >= -1e-12).all())
+    assert torch.allclose(flow, flow.T, atol=1e-12)
+    assert torch.allclose(share @ matrix, share, atol=1e-12)
+    assert bool((torch.linalg.matrix_power(matrix, 5000) - share).abs().max() < 1e-6)  # and it is reached
+
+
+def test_a_forgotten_correction_is_caught():
+    """Lengths vary, so places are not equally likely before and after."""
+
+    class Wrong(Kernel):
+        def log_acceptance(self, paths, proposed, place, limit):
+            return proposed.log_value(place) - paths.log_value(place)
+
+    kernel, found = states_of("ended", tt.GCDProposal(), None, None, lambda x, c: 1.0)
+    wrong = transition_matrix(Wrong(kernel.settings, [], None), found)
+    share = torch.tensor([p for *_, p in found], dtype=torch.float64)
+    assert float((share @ wrong - share).abs().max()) > 1e-3
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_moves_follow_the_transition_matrix(case):
+    """From every state: the share of each next state."""
+    kernel, found = states_of(case, tt.LookaheadProposal(), None, ahead, lambda x, c: 1.0)
+    matrix = transition_matrix(kernel, found)
+    runs = 4000
+    drawing = kernel_for(case, tt.LookaheadProposal(), cut=ahead)
+    index = {x: i for i, (x, *_) in enumerate(found)}
+    for start in (0, len(found) // 2, len(found) - 1):
+        paths = found[start][1].take(torch.zeros(runs, dtype=torch.long))
+        after, accepted = drawing.move(paths, torch.Generator().manual_seed(start))
+        rows = zip(after.tokens.tolist(), after.length.tolist(), strict=True)
+        reached = torch.tensor([index[padded(tokens[:n], N, EOS)] for tokens, n in rows])
+        share = torch.bincount(reached, minlength=len(found)).double() / runs
+        error = (matrix[start] * (1 - matrix[start]) / runs).sqrt()
+        assert bool(((share - matrix[start]).abs() <= 4.9 * error + 1e-12).all())
+        assert bool((reached[~accepted] == start).all())
+
+
+def no_double(text):
+    return all(x != y for x, y in zip(text.split(), text.split()[1:], strict=False))
+
+
+def whole(text):
+    return no_double(text) and "a" in text
+
+
+def letter(text):
+    weights = torch.zeros(257)
+    for b in b"abc, \n":
+        weights[b] = (0.7, 0.85, 1.0)[(b + len(text)) % 3]
+    weights[256] = 0.9
+    return weights
+
+
+def letters_weight(x, case):
+    total, text = 1.0, b""
+    for t in x:
+        if case == "ended" and t == EOS:
+            return total * 0.9
+        for b in (b"a, ", b"b\n", b"c")[t]:
+            total, text = total * float(letter(text)[b]), text + bytes([b])
+    return total
+
+
+RANDOM = {
+    "awrs": (lambda: tt.AWRSProposal(no_double, whole), lambda x, c: whole(spelled(x, c))),
+    "top-k": (lambda: tt.TopKProposal(no_double, whole, 1), lambda x, c: whole(spelled(x, c))),
+    "characters": (lambda: tt.CharacterProposal(CASES["ended"][0]._vocabulary, letter), letters_weight),
+    "either": (
+        lambda: EitherProposal(
+            [tt.AWRSProposal(no_double, whole, base=LMProposal()), tt.TopKProposal(no_double, whole, 2)]
+        ),
+        lambda x, c: whole(spelled(x, c)),
+    ),
+}
+
+
+def exact_start(kernel, count, generator):
+    """Paths from the target itself, weights and all: draws kept with probability equal to their weight (at most 40)."""
+    nothing, kept = torch.zeros(count, dtype=torch.long), []
+    while sum(len(path.length) for path in kept) < count:
+        drawn = kernel.extend(Paths.empty(count, N), nothing, N, generator)
+        weight = drawn.log_value(nothing).exp()
+        top = 3.3 if isinstance(kernel.settings.potential, tt.FunctionPotential) else 1.0
+        assert float(weight.max()) <= top + 1e-9
+        keep = torch.rand(count, dtype=torch.float64, generator=generator) * top < weight
+        kept.append(drawn.take(keep.nonzero()[:, 0]))
+    joined = Paths(*(torch.cat(parts) for parts in zip(*(vars(path).values() for path in kept), strict=True)))
+    return joined.take(torch.arange(count))
+
+
+def scores(paths, target):
+    """z-scores of the mean of each function against its expectation under the target."""
+    z, *totals = moments(target)
+    rows = [padded(t[:n], N, EOS) for t, n in zip(paths.tokens.tolist(), paths.length.tolist(), strict=True)]
+    values = torch.tensor([[g(x) for g in FUNCTIONS[1:]] for x in rows], dtype=torch.float64)
+    truth = torch.tensor(totals, dtype=torch.float64) / z
+    return (values.mean(0) - truth) / (values.std(0) / len(rows) ** 0.5)
+
+
+class Redrawn(Kernel):
+    """A planted bias: whatever is proposed is accepted if it is possible at all."""
+
+    def log_acceptance(self, paths, proposed, place, limit):
+        return super().log_acceptance(paths, proposed, place, limit).clamp(min=-1e9) * 0.0
+
+
+@pytest.mark.parametrize("name", RANDOM)
+@pytest.mark.parametrize("case", CASES)
+def test_random_weights_belong_to_the_state(case, name):
+    """Begun in the target, chains stay there; those that forget their weights do not."""
+    make, value = RANDOM[name]
+    lm, fsa = CASES[case]
+    target = {x: p * float(value(x, case)) for x, p in enumerate_target(lm, fsa, N).items()}
+    kernel, generator = kernel_for(case, make()), torch.Generator().manual_seed(3)
+    paths = exact_start(kernel, 500, generator)
+    begin = scores(paths, target)
+    for _ in range(3):
+        paths, _ = kernel.move(paths, generator)
+    assert bool((begin.abs() < LIMIT).all()), begin
+    assert bool((scores(paths, target).abs() < LIMIT).all()), scores(paths, target)
+    if name == "awrs":
+        wrong = Redrawn(kernel.settings, [])
+        for _ in range(6):
+            paths, _ = wrong.move(paths, generator)
+        assert float(scores(paths, target).abs().max()) > LIMIT
+
+
+@pytest.mark.parametrize(
+    "potential", [lambda: tt.LMPotential(0.6), lambda: tt.LMPotential(-0.4, OTHER).at(tt.every_line)]
+)
+@pytest.mark.parametrize("case", CASES)
+def test_potentials_that_follow_the_prefix(case, potential):
+    """Chains from anywhere, one sample of each after 25 moves."""
+    lm, fsa = CASES[case]
+    held = potential()
+    other, power = (lm, 0.6) if isinstance(held, tt.LMPotential) else (OTHER, -0.4)
+
+    def psi(x):
+        other.start([[]])
+        total = 0.0
+        for token in unpadded(x, case):
+            total += float(other.log_probs()[0, token])
+            other.advance(torch.tensor([token]))
+        return math.exp(power * total)
+
+    target = {x: p * psi(x) for x, p in enumerate_target(lm, fsa, N).items()}
+    found = tt.mcmc(
+        lm, [], as_automaton(fsa), "pgcd", HMM, 800, N, 1, chains=800, burn_in=25, potential=held
+    )
+    z, *totals = moments(target)
+    rows = [padded(draw.token_ids, N, EOS) for draw in found.samples]
+    for g, total in zip(FUNCTIONS[1:], totals, strict=True):
+        values = torch.tensor([g(x) for x in rows], dtype=torch.float64)
+        assert abs(float(values.mean()) - total / z) < LIMIT * float(values.std()) / len(rows) ** 0.5
+
+
+def test_what_comes_back():
+    lm, fsa = CASES["ended"]
+    settings = {
+        "hmm": HMM,
+        "samples": 10,
+        "max_new_tokens": N,
+        "seed": 5,
+        "chains": 4,
+        "burn_in": 3,
+        "thin": 2,
+    }
+    found = tt.mcmc(lm, [], as_automaton(fsa), "pgcd", **settings)
+    assert [len(chain) for chain in found.draws] == [3, 3, 2, 2]
+    assert found.trace.shape == (4, 1 + 3 + 2 * 3)
+    assert 0 < found.acceptance_rate < 1
+    for chain, trace in zip(found.draws, found.trace, strict=True):
+        for draw, log_target in zip(chain, trace[3 + 2 :: 2].tolist(), strict=False):
+            assert fsa.accepts(padded(draw.token_ids, N, EOS))
+            assert draw.log_prob == pytest.approx(log_target)
+            assert draw.text == lm.decode(draw.token_ids)
+    again = tt.mcmc(lm, [], as_automaton(fsa), "pgcd", **settings)
+    assert again.draws == found.draws
+    shares = found.group_by(lambda draw: len(draw.token_ids))
+    assert sum(shares.values()) == pytest.approx(1.0)
+    assert found.expectation(lambda draw: 1.0) == pytest.approx(1.0)
+
+
+def test_bad_settings():
+    lm, fsa = CASES["ended"]
+    fa = as_automaton(fsa)
+    for bad in ({"samples": 0}, {"chains": 0}, {"thin": 0}, {"burn_in": -1}):
+        with pytest.raises(tt.EvidenceError):
+            tt.mcmc(lm, [], fa, "gcd", max_new_tokens=N, **bad)
+    for cut in (lambda n: [1.0], lambda n: [0.0] * n, lambda n: [math.nan] * n):
+        with pytest.raises(tt.EvidenceError, match="one for each place"):
+            tt.mcmc(lm, [], fa, "gcd", max_new_tokens=N, cut=cut)
+    with pytest.raises(tt.BudgetTooSmall):
+        tt.mcmc(lm, [], fa, "gcd", max_new_tokens=1)
+    with pytest.raises(tt.NoParticleSurvived, match="no chain can begin"):
+        tt.mcmc(lm, [], fa, "gcd", max_new_tokens=N, potential=tt.FunctionPotential(lambda text: 0.0))
