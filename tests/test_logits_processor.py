@@ -1,5 +1,6 @@
 """`ConstraintLogitsProcessor` in `model.generate`: sampling, beams and batches always satisfy the constraint."""
 
+import itertools
 import math
 
 import pytest
@@ -135,27 +136,41 @@ def test_a_processor_can_be_used_again(model):
     assert generate(model, processor, do_sample=True, max_new_tokens=8) == first
 
 
-def truth(prefix, budget, logits, hmm=None, strength=1.0):
+def truth(prefix, budget, logits, hmm=None, strength=1.0, mixture=None):
     """The formula of the module, by enumeration."""
     query = ReferenceNextToken(FSA, budget, hmm).start(1)
     for token in prefix:
         query.advance(torch.tensor([token]))
-    gain = strength * (query.lookahead() - query.log_lookahead()[:, None])[0] if hmm else torch.zeros(V)
+    if mixture is not None:
+        mixed = mixture * logits.log_softmax(0) + (1 - mixture) * query.scores()[0]
+        return mixed.masked_fill(~query.mask()[0], -math.inf)
+    gain = torch.zeros(V)
+    if hmm is not None:
+        lookahead = query.lookahead()[0]
+        lookahead[EOS] = 0.0  # complete
+        gain = strength * (lookahead - query.log_lookahead()[0])
     return (logits + gain).masked_fill(~query.mask()[0], -math.inf)
 
 
-@pytest.mark.parametrize(("hmm", "strength"), [(None, 1.0), (HMM, 1.0), (HMM, 0.5)])
-def test_scores_are_the_formula_for_rows_in_any_order(hmm, strength):
+@pytest.mark.parametrize(
+    ("hmm", "strength", "mixture"),
+    [(None, 1.0, None), (HMM, 1.0, None), (HMM, 0.5, None), (HMM, 1.0, 0.5), (HMM, 1.0, 1.0)],
+)
+def test_scores_are_the_formula_for_rows_in_any_order(hmm, strength, mixture):
     """Rows advance, are copied, dropped and reordered as beams are; every score is compared with enumeration."""
     generator = torch.Generator().manual_seed(0)
     budget, prompt = 7, [1, 9]
-    processor = tt.ConstraintLogitsProcessor(as_automaton(FSA), hmm, max_new_tokens=budget, strength=strength)
+    processor = tt.ConstraintLogitsProcessor(
+        as_automaton(FSA), hmm, max_new_tokens=budget, strength=strength, mixture=mixture
+    )
     rows = [[], [], []]
     for parents in ([0, 1, 2], [2, 1, 0], [0, 0, 0], [1, 2, 2], [2, 0, 1], [0, 1, 2]):
         logits = torch.randn(3, V, generator=generator, dtype=torch.float64)
         scores = processor(torch.tensor([prompt + row for row in rows]), logits)
         for row, score, raw in zip(rows, scores, logits, strict=True):
-            torch.testing.assert_close(score, truth(row, budget, raw, hmm, strength), rtol=1e-6, atol=1e-6)
+            torch.testing.assert_close(
+                score, truth(row, budget, raw, hmm, strength, mixture), rtol=1e-6, atol=1e-6
+            )
         rows = [[*rows[i], int(scores[i].softmax(0).multinomial(1, generator=generator))] for i in parents]
         if any(EOS in row for row in rows):
             break
@@ -171,6 +186,116 @@ def test_rows_that_jump_are_followed_from_the_prompt():
         torch.testing.assert_close(scores[0], truth(prefix, 7, logits[0]))
 
 
+PREFIXED = torch.tensor([[PAD, PAD, 1, 7, 3, 5], [1, 8, 9, 10, 4, 9], [PAD, PAD, PAD, 1, 5, 5]])
+LENGTHS, BUDGETS = (
+    [2, 0, 2],
+    [4, 7, 1],
+)  # of the prompts' ends: "3 5", nothing, "5 5"; the last lacks only its end
+
+
+@pytest.mark.parametrize("hmm", [None, HMM], ids=["gcd", "pgcd"])
+def test_rows_with_prefixes_and_budgets_of_their_own(hmm):
+    """Each row's scores are those of enumeration from its own prefix, whatever the other rows do."""
+    generator = torch.Generator().manual_seed(0)
+    processor = tt.ConstraintLogitsProcessor(as_automaton(FSA), hmm, BUDGETS, prefix=LENGTHS)
+    rows = [[], [], []]
+    for _ in range(4):
+        logits = torch.randn(3, V, generator=generator, dtype=torch.float64)
+        ids = torch.cat([PREFIXED, torch.tensor(rows, dtype=torch.long).view(3, -1)], 1)
+        scores = processor(ids, logits)
+        for i, row in enumerate(rows):
+            if EOS in row:
+                assert scores[i].isfinite().nonzero().tolist() == [[EOS]]
+                continue
+            whole = [*PREFIXED[i, 6 - LENGTHS[i] :].tolist(), *row]
+            expected = truth(whole, BUDGETS[i] + LENGTHS[i], logits[i], hmm)
+            torch.testing.assert_close(scores[i], expected, rtol=1e-6, atol=1e-6)
+        for row, score in zip(rows, scores, strict=True):
+            row.append(int(score.softmax(0).multinomial(1, generator=generator)))
+    assert rows[2][0] == EOS
+
+
+@pytest.mark.parametrize("hmm", [None, HMM], ids=["gcd", "pgcd"])
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"do_sample": False},
+        {"do_sample": True, "num_return_sequences": 15},
+        {"num_beams": 3, "do_sample": False, "num_return_sequences": 2},
+        {"num_beams": 3, "do_sample": True},
+    ],
+    ids=["greedy", "sampling", "beams", "sampled beams"],
+)
+def test_generate_goes_on_from_prefixes_within_unequal_budgets(model, settings, hmm):
+    processor = tt.ConstraintLogitsProcessor(as_automaton(FSA), hmm, BUDGETS, prefix=LENGTHS)
+    outputs = generate(model, processor, PREFIXED, max_new_tokens=max(BUDGETS), **settings)
+    returned = settings.get("num_return_sequences", 1)
+    for i, tokens in enumerate(outputs):
+        row = i // returned
+        if "num_beams" in settings and row == 2 and i % returned:
+            continue  # one sequence only is possible: no second beam
+        assert satisfied([*PREFIXED[row, 6 - LENGTHS[row] :].tolist(), *tokens]), tokens
+        assert tokens.index(EOS) < BUDGETS[row]
+
+
+def test_a_budget_for_every_row_must_fit():
+    fa, logits = as_automaton(FSA), torch.zeros(4, V)
+    with pytest.raises(tt.EvidenceError, match=r"2 numbers .* 3 rows"):
+        tt.ConstraintLogitsProcessor(fa, max_new_tokens=[5, 6])(
+            torch.ones(3, 1, dtype=torch.long), logits[:3]
+        )
+    with pytest.raises(tt.BudgetTooSmall) as caught:
+        tt.ConstraintLogitsProcessor(fa, max_new_tokens=[5, 2])(torch.ones(4, 1, dtype=torch.long), logits)
+    assert (caught.value.given, caught.value.needed) == (2, 3)
+
+
+@pytest.mark.parametrize(
+    ("prefix", "budget", "needed"), [([5, 5, 3], 9, None), ([EOS], 9, None), ([3, 5], 1, 2), ([3, 4], 2, 3)]
+)
+def test_a_prefix_that_cannot_be_finished_is_refused(prefix, budget, needed):
+    processor = tt.ConstraintLogitsProcessor(as_automaton(FSA), max_new_tokens=budget, prefix=len(prefix))
+    with pytest.raises(tt.TractileError) as caught:
+        processor(torch.tensor([[1, *prefix]]), torch.zeros(1, V))
+    assert isinstance(caught.value, tt.BudgetTooSmall if needed else tt.EvidenceError)
+    assert needed is None or (caught.value.given, caught.value.needed) == (budget, needed)
+
+
+@pytest.mark.parametrize("hmm", [None, HMM], ids=["gcd", "pgcd"])
+def test_the_widest_beam_finds_the_most_probable_text(model, hmm):
+    """The lookahead telescopes: beams are ranked by log p_lm in the end, so a beam of all prefixes is exhaustive."""
+    budget = 5
+    texts = [
+        text
+        for n in range(3, budget + 1)
+        for text in itertools.product([3, 4, 5, EOS], repeat=n)
+        if FSA.accepts(list(text)) and text.index(EOS) == n - 1
+    ]
+    for prompt in PROMPTS:
+        prompt = prompt[prompt != PAD]
+        with torch.no_grad():
+            log_probs = [
+                model(torch.cat([prompt, torch.tensor(t)])[None])
+                .logits[0, len(prompt) - 1 : -1]
+                .log_softmax(1)
+                for t in texts
+            ]
+        scores = [
+            float(p.gather(1, torch.tensor(t)[:, None]).sum()) for p, t in zip(log_probs, texts, strict=True)
+        ]
+        processor = tt.ConstraintLogitsProcessor(as_automaton(FSA), hmm, budget)
+        (tokens,) = generate(
+            model,
+            processor,
+            prompt[None],
+            num_beams=24,
+            do_sample=False,
+            max_new_tokens=budget,
+            length_penalty=0.0,
+        )
+        best = texts[scores.index(max(scores))]
+        assert tuple(tokens[: len(best)]) == best
+
+
 def test_outputs_beyond_the_vocabulary_are_never_offered():
     processor = tt.ConstraintLogitsProcessor(as_automaton(FSA), max_new_tokens=7)
     scores = processor(torch.tensor([[1]]), torch.zeros(1, V + 5))
@@ -184,5 +309,10 @@ def test_errors():
         tt.ConstraintLogitsProcessor(fa, max_new_tokens=2)(torch.tensor([[1]]), torch.zeros(1, V))
     with pytest.raises(tt.VocabularyMismatch):
         tt.ConstraintLogitsProcessor(fa, max_new_tokens=7)(torch.tensor([[1]]), torch.zeros(1, V - 1))
+    for settings in ({"strength": -1}, {"strength": math.nan}, {"mixture": 1.5}, {"prefix": -1}):
+        with pytest.raises(tt.EvidenceError):
+            tt.ConstraintLogitsProcessor(fa, HMM, **settings)
+    with pytest.raises(tt.EvidenceError, match="2 tokens, but"):
+        tt.ConstraintLogitsProcessor(fa, prefix=2)(torch.tensor([[1]]), torch.zeros(1, V))
     with pytest.raises(tt.TractileError, match="end-of-sequence"):
         tt.ConstraintLogitsProcessor(as_automaton(Fsa(EDGES, 0, [3], V)), max_new_tokens=7)
