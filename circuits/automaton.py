@@ -250,16 +250,12 @@ class Automaton(Chain):
         """The tokens that label an edge out of a state as bits: token v in bit v mod 32 of word v div 32."""
         return pack(self.tokens_from(state))
 
-    def is_quick(self, state: int) -> bool:
-        """Whether ``words_from`` of a state is quicker to make again than to keep."""
-        return False
-
     @cached_property
     def stays_accepted(self) -> bool:
         """Whether every accepting state can go on to an accepting one, so that what fits r tokens fits more."""
         if not self.num_edges:
             return not self.accept_states
-        final = self.final[0] > 0
+        final = self.final[0].cpu() > 0
         again = torch.zeros_like(final)
         again[self.edge_source[final[self.edge_target]]] = True
         return not bool((final & ~again).any())
@@ -273,8 +269,8 @@ class Automaton(Chain):
 
     def trim(self) -> Automaton:
         """Only the states that lie on a path from start to acceptance (at least one start state is kept)."""
-        from_start = self._closure(self.initial[0] > 0, forward=True)
-        alive = from_start & self._closure(self.final[0] > 0, forward=False)
+        from_start = self._closure(self.initial[0].cpu() > 0, forward=True)
+        alive = from_start & self._closure(self.final[0].cpu() > 0, forward=False)
         alive[self.start_states[0]] |= not bool(alive.any())
         return self._restrict(alive)
 
@@ -347,7 +343,7 @@ class Automaton(Chain):
 def distances(automaton: Automaton) -> Int[np.ndarray, " states"]:
     """The fewest tokens from each state to acceptance, backwards from there."""
     out = np.full(automaton.num_states, NEVER)
-    reached, r = automaton.final[0] > 0, 0
+    reached, r = automaton.final[0].cpu() > 0, 0
     while bool(reached.any()):
         out[reached.numpy()] = r
         before = torch.zeros_like(reached)

@@ -10,6 +10,7 @@ begins no letter (a closing quote). Neither depends on which string it is or on 
 from __future__ import annotations
 
 import itertools
+from bisect import bisect_left, bisect_right
 from collections import OrderedDict
 from functools import cached_property
 
@@ -21,6 +22,8 @@ from .arrays import spans
 from .trie import Trie
 
 MAX_CELLS = 64  # kept for a vocabulary
+SMALL = 64  # tokens; sets of so few are not kept as bits
+NONE = np.empty(0, np.int64)
 
 
 class Cell:
@@ -66,13 +69,15 @@ class View:
     """All tokens below a node of the trie, read from a local state of a cell.
 
     ``rank``, ``letters``, ``local``: the tokens that stay within letters, by the letters that they complete and the local
-    state they end in, sorted by both. ``suffixes``: a tree of what follows where a token leaves between two letters, at
-    least one of which it has completed; node 0 is that point. ``at(i, low, high)`` are the tokens that end at node i after
-    ``low`` to ``high`` letters.
+    state they end in, sorted by both. ``after(byte)``: what follows where a token leaves between two letters, at least one of
+    which it has completed.
     """
 
     def __init__(self, cell: Cell, local: int, node: int, trie: Trie) -> None:
-        self.cell, self.trie, self.node = cell, trie, node
+        self.cell, self.local_begin, self.trie, self.node = cell, local, trie, node
+        self._after: dict[int, Suffixes] = {}
+        self._paths_out: dict[frozenset[int], tuple[dict[int, list[tuple[int, int]]], frozenset[int]]] = {}
+        self._packed: dict[int, UInt8[ndarray, " bytes"]] = {}
         nodes, state = np.array([node]), np.array([local])
         done = np.zeros(1, np.int64)
         rank, code = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
@@ -142,55 +147,95 @@ class View:
         rank, local = self.rank[self.letters > 0], self.local[self.letters > 0]
         return [rank[local == q] for q in range(self.cell.size)]
 
-    @cached_property
-    def suffixes(self) -> list[dict[int, int]]:
-        """The children of each node of the tree of suffixes, by their bytes."""
-        return self._suffixes[0]
+    def after(self, byte: int) -> Suffixes:
+        """What follows where tokens leave between two letters by a byte."""
+        if byte not in self._after:
+            points = self._leaving[self.trie.byte[self._leaving[:, 0]] == byte]
+            self._after[byte] = Suffixes(self.trie, points)
+        return self._after[byte]
 
-    @cached_property
-    def _suffixes(self) -> tuple[list[dict[int, int]], list[Int[ndarray, " token"]], list[list[int]]]:
-        trie = self.trie
-        nodes, letters = self._leaving[:, 0], self._leaving[:, 1]
+    def paths_out(self, exits: frozenset[int]) -> tuple[dict[int, list[tuple[int, int]]], frozenset[int]]:
+        """The nodes at which tokens leave between two letters by one of these bytes, after none of them too, and the
+        (byte, child) of all nodes on the way there."""
+        if exits not in self._paths_out:
+            trie, children = self.trie, dict[int, list[tuple[int, int]]]()
+            points = self._leaving[np.isin(trie.byte[self._leaving[:, 0]], list(exits)), 0].tolist()
+            if self.local_begin == 0:
+                points += [child for byte, child in trie.children(self.node).items() if byte in exits]
+            for child in points:
+                while child != self.node:
+                    above, step = int(trie.parent[child]), (int(trie.byte[child]), child)
+                    known = children.setdefault(above, [])
+                    if step in known:
+                        break
+                    known.append(step)
+                    child = above
+            self._paths_out[exits] = children, frozenset(points)
+        return self._paths_out[exits]
+
+    def put(self, depth: int, tokens: list[int], sets: list[UInt8[ndarray, " bytes"]]) -> None:
+        """Add the tokens within letters, ``depth`` of which may be followed by further bytes."""
+        depth = min(depth, self.most)
+        if len(self.rank) <= SMALL:
+            tokens += self.trie.order[self.inside(depth)].tolist()
+        else:
+            sets.append(self.packed(depth))
+
+    def packed(self, depth: int) -> UInt8[ndarray, " bytes"]:
+        """These tokens, eight to a byte, the lowest bit first."""
+        depth = min(depth, self.most)
+        if depth not in self._packed:
+            allowed = np.zeros(8 * self.trie.num_bytes, bool)
+            allowed[self.trie.order[self.inside(depth)]] = True
+            self._packed[depth] = np.packbits(allowed, bitorder="little")
+        return self._packed[depth]
+
+
+class Suffixes:
+    """A tree of the bytes after given nodes of the trie: node 0 stands for all of them.
+
+    ``points``: rows (node, letters before it).
+    """
+
+    def __init__(self, trie: Trie, points: Int[ndarray, "point 2"]) -> None:
+        nodes, letters = points.T
         above = np.zeros(len(nodes), np.int64)
-        children: list[dict[int, int]] = [{}]
+        self.children: list[dict[int, int]] = [{}]
         found: list[tuple[Int[ndarray, " n"], ...]] = []
         while len(nodes):
-            key, where = np.unique(above * 256 + trie.byte[nodes], return_inverse=True)
-            number = len(children) + where
-            for i, k in enumerate(key.tolist(), len(children)):
-                children[k // 256][k % 256] = i
-            children.extend({} for _ in key)
             own = trie.own[nodes]
-            found.append((np.repeat(number, own), np.repeat(letters, own), spans(trie.low[nodes], own)))
+            found.append((np.repeat(above, own), np.repeat(letters, own), spans(trie.low[nodes], own)))
             count = trie.first[nodes + 1] - trie.first[nodes]
-            nodes, above = spans(trie.first[nodes], count), np.repeat(number, count)
-            letters = np.repeat(letters, count)
-        if not found:
-            return children, [np.empty(0, np.int64)], [[]]
-        number, letters, rank = (np.concatenate(part) for part in zip(*found, strict=True))
-        order = np.lexsort((letters, number))
-        bounds = np.searchsorted(number[order], np.arange(len(children) + 1)).tolist()
-        rank, letters = rank[order], letters[order]
-        pieces = [rank[a:b] for a, b in itertools.pairwise(bounds)]
-        return (
-            children,
-            pieces,
-            [letters[a:b].tolist() for a, b in itertools.pairwise(bounds)],
+            nodes, letters = spans(trie.first[nodes], count), np.repeat(letters, count)
+            key, where = np.unique(np.repeat(above, count) * 256 + trie.byte[nodes], return_inverse=True)
+            above = len(self.children) + where
+            for i, k in enumerate(key.tolist(), len(self.children)):
+                self.children[k // 256][k % 256] = i
+            self.children.extend({} for _ in key)
+        number, letters, rank = (
+            (np.concatenate(part) for part in zip(*found, strict=True)) if found else [NONE] * 3
         )
+        order = np.lexsort((letters, number))
+        bounds = np.searchsorted(number[order], np.arange(len(self.children) + 1)).tolist()
+        rank, letters = rank[order], letters[order]
+        tokens = trie.order[rank].tolist()
+        self._ranks = [rank[a:b] for a, b in itertools.pairwise(bounds)]
+        self._letters = [letters[a:b].tolist() for a, b in itertools.pairwise(bounds)]
+        self._tokens = [tokens[a:b] for a, b in itertools.pairwise(bounds)]
 
-    def at(self, suffix: int, low: int, high: int) -> Int[ndarray, " token"]:
-        """The ranks of the tokens that end at a node of the tree of suffixes after ``low`` to ``high`` letters."""
-        ranks, letters = self._suffixes[1][suffix], self._suffixes[2][suffix]
+    def at(self, node: int, low: int, high: int) -> Int[ndarray, " token"]:
+        """The ranks of the tokens that end at a node after ``low`` to ``high`` letters."""
+        return self._ranks[node][self._within(node, low, high)]
+
+    def tokens(self, node: int, low: int, high: int) -> list[int]:
+        """These tokens."""
+        return self._tokens[node][self._within(node, low, high)]
+
+    def _within(self, node: int, low: int, high: int) -> slice:
+        letters = self._letters[node]
         if not letters or (letters[0] >= low and letters[-1] <= high):
-            return ranks
-        return ranks[np.searchsorted(letters, low) : np.searchsorted(letters, high, side="right")]
-
-    @cached_property
-    def packed(self) -> UInt8[ndarray, " bytes"]:
-        """The tokens that stay within letters, eight to a byte, the lowest bit first."""
-        allowed = np.zeros(8 * self.trie.num_bytes, bool)
-        allowed[self.trie.order[self.rank]] = True
-        return np.packbits(allowed, bitorder="little")
+            return slice(None)
+        return slice(bisect_left(letters, low), bisect_right(letters, high))
 
 
 class Cells:

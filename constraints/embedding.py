@@ -193,7 +193,7 @@ class Embedding:
         """Find all states that follow a cell."""
         dfa, index = self.dfa, len(self.cells)
         self.cells.append(cell)
-        near = (2 * self.width >= cell.weight) & (self.width <= 2 * cell.weight)
+        near = (2 * self.width >= cell.weight) & (self.width <= cell.weight)  # wider ones have more letters
         state = np.flatnonzero(near & (self.width > 0) & (self.cell < 0))
         onward = self.most_target[state]
         after = self._table(state)

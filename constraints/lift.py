@@ -104,6 +104,7 @@ class Relations:
     ) -> tuple[Int[ndarray, " pair"], Int[ndarray, " pair"], Int[ndarray, " pair"]]:
         """(position in ``relations``, source, target) of all their pairs."""
         count = self.begin[relations + 1] - self.begin[relations]
+        check_limit(int(count.sum()), MAX_TRANSITIONS)
         take = spans(self.begin[relations], count)
         return np.repeat(np.arange(len(relations)), count), self.source[take], self.target[take]
 
@@ -113,6 +114,7 @@ class Relations:
         want = middle * self.classes + klass[owner]
         low = self.pointer[want]
         count = self.pointer[want + 1] - low
+        check_limit(int(count.sum()), MAX_TRANSITIONS)
         many = bool(np.any(count > 1))
         owner, source, target = (
             np.repeat(owner, count),

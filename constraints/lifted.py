@@ -21,6 +21,7 @@ from ..layers.operator import TensorMap
 from .arrays import spans, unique_rows
 from .embedding import FEW_EDGES
 from .lift import lift
+from .liveness import Liveness
 from .nfa import Nfa
 from .tokenizers import Vocabulary
 from .walk import NO_LIMIT, Row, Walk
@@ -38,10 +39,10 @@ WRITTEN = {
     "edge_target",
 }
 WORD = np.dtype("<i4")
-FEW_RANGES = 64
 AT_ONCE = 1000  # states; so many are written out by one walk of all of them together
 MAX_STEPS = 3000  # of a walk from one of these
 MAX_ROWS = 4096  # rows kept
+MAX_STEPS_KEPT = 1 << 16
 
 
 def all_reachable(nfa: Nfa, vocab: Vocabulary) -> bool:
@@ -82,6 +83,10 @@ class Lifted(Automaton):
     def walk(self) -> Walk:
         return Walk(self.nfa, self.vocab.cells)
 
+    @cached_property
+    def liveness(self) -> Liveness:
+        return Liveness(self.walk)
+
     @property
     def sink(self) -> int:
         """The state after EOS."""
@@ -117,6 +122,14 @@ class Lifted(Automaton):
         return True
 
     def step(self, state: int, token: int) -> tuple[int, ...]:
+        after = self._steps.get((state, token))
+        if after is None:
+            if len(self._steps) >= MAX_STEPS_KEPT:
+                self._steps.clear()
+            after = self._steps[state, token] = self._step(state, token)
+        return after
+
+    def _step(self, state: int, token: int) -> tuple[int, ...]:
         if token == self.eos_token_id:
             return (self.sink,) if state in self._ends or state == self.sink else ()
         word = self.vocab.token_bytes[token]
@@ -146,6 +159,11 @@ class Lifted(Automaton):
 
     def words_from(self, state: int) -> Int32[ndarray, " words"]:
         eos = self.vocab.eos_token_id
+        out = None if self._explicit or state == self.sink else self.liveness.packed(state, MAX_STEPS)
+        if out is not None:
+            if state in self._ends:
+                out[eos >> 3] |= 1 << (eos & 7)
+            return out.view(WORD)
         row = Row([], [], []) if state == self.sink else self.row(state)
         if self._explicit:
             return pack(Automaton.tokens_from(self, state))
@@ -153,12 +171,6 @@ class Lifted(Automaton):
         if state == self.sink or state in self._ends:
             out[eos >> 3] |= 1 << (eos & 7)
         return out.view(WORD)
-
-    def is_quick(self, state: int) -> bool:
-        if state == self.sink:
-            return True
-        row = self.row(state)
-        return not self._explicit and not row.letters and not row.sets and len(row.ranges) <= FEW_RANGES
 
     def edges_from(self, state: int) -> list[tuple[int, list[Int[ndarray, " some"]]]]:
         found: list[tuple[int, list[Int[ndarray, " some"]]]] = []

@@ -7,6 +7,7 @@ only where they leave it, and at the exceptions of the state.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -22,8 +23,9 @@ from .trie import Range, Ranges, put
 NO_LIMIT = 1 << 60
 MAX_SUFFIXES = 20_000  # of a walk with a limit
 MAX_NODES = 64  # children of a node of the trie that are looked at one by one
-SMALL = 20_000  # states
 MANY = 128  # tokens that are looked at one by one
+
+Exits = tuple[tuple[int, int], ...]  # (byte, target)
 
 
 class Letters(NamedTuple):
@@ -50,13 +52,11 @@ class Walk:
         self.trie, self.cells = cells.trie, cells
         self.dfa = Dfa(nfa)
         self.embedding = Embedding(self.dfa, cells)
-        if 0 < nfa.num_states <= SMALL:  # a text soon gets there
+        if nfa.num_states:  # a text soon gets there
             self.embedding.of(int(self.embedding.width.argmax()))
         self._swept = self._limited = False
-        self._left: dict[
-            tuple[View, tuple[tuple[int, int], ...], int, int], list[tuple[int, Int[ndarray, " token"]]]
-        ] = {}
-        self._exits: dict[tuple[int, Cell], tuple[tuple[int, int], ...]] = {}
+        self._left: dict[tuple[View, Exits, int, int], list[tuple[int, Int[ndarray, " token"]]]] = {}
+        self._exits: dict[tuple[int, Cell], Exits] = {}
 
     def row(self, state: int, limit: int = NO_LIMIT) -> Row | None:
         """Everything that may follow a state; None where that takes more than ``limit`` steps."""
@@ -109,21 +109,8 @@ class Walk:
             self._exceptional(row, cell, state, node, depth >= view.most, pieces, stack)
         without = Ranges(pieces)
         row.letters.append(Letters(view, state, depth, without))
-        # leaving the letters at the states between two of them
-        here, begin = int(found.next[state]), 1
-        most = min(depth + 1, view.most_leaving)
-        exits = self.exits(here, cell)
-        for k in range(1, most + 1):
-            onward = int(found.next[here]) if k <= depth else -1
-            last = k == most
-            after = () if last or onward < 0 else self.exits(onward, cell)
-            if last or after != exits or onward == here:
-                end = most if onward == here else k
-                self._leave(row, view, exits, begin, end, without)
-                if onward == here:
-                    break
-                begin, exits = k + 1, after
-            here = onward
+        for exits, begin, end in self.leaving(view, state):
+            self._leave(row, view, exits, begin, end, without)
         # bytes of letters at the first state between two letters that does not follow the cell
         if depth < view.most:
             here = self.between(state, depth + 1)
@@ -194,7 +181,7 @@ class Walk:
             state = onward
         return state
 
-    def exits(self, state: int, cell: Cell) -> tuple[tuple[int, int], ...]:
+    def exits(self, state: int, cell: Cell) -> Exits:
         """(byte, target) for the bytes of a state that begin no letter."""
         found = self._exits.get((state, cell))
         if found is None:
@@ -207,11 +194,27 @@ class Walk:
             self._exits[state, cell] = found
         return found
 
+    def leaving(self, view: View, state: int) -> Iterator[tuple[Exits, int, int]]:
+        """(exits, low, high): the bytes by which a token may leave the letters after ``low`` to ``high`` of them."""
+        table, depth = self.embedding, int(self.embedding.depth[state])
+        here, begin, most = int(table.next[state]), 1, min(depth + 1, view.most_leaving)
+        exits = self.exits(here, view.cell) if most else ()
+        for k in range(1, most + 1):
+            onward = int(table.next[here]) if k <= depth else -1
+            last = k == most or onward == here
+            after = () if last or onward < 0 else self.exits(onward, view.cell)
+            if last or after != exits:
+                yield exits, begin, most if onward == here else k
+                if onward == here:
+                    break
+                begin, exits = k + 1, after
+            here = onward
+
     def _leave(
         self,
         row: Row,
         view: View,
-        exits: tuple[tuple[int, int], ...],
+        exits: Exits,
         low: int,
         high: int,
         without: Ranges,
@@ -220,19 +223,21 @@ class Walk:
         key = (view, exits, low, high)
         found = self._left.get(key)
         if found is None:
-            found, children = [], view.suffixes
-            if self._limited and len(children) > MAX_SUFFIXES:
-                self._swept = True
-                return
-            stack = [(children[0][byte], target) for byte, target in exits if byte in children[0]]
-            while stack:
-                suffix, state = stack.pop()
-                ranks = view.at(suffix, low, high)
-                if len(ranks):
-                    found.append((state, ranks))
-                if children[suffix]:
-                    moves = self.dfa.moves(state)
-                    stack += [(child, moves[b]) for b, child in children[suffix].items() if b in moves]
+            found = []
+            for byte, target in exits:
+                tree = view.after(byte)
+                if self._limited and len(tree.children) > MAX_SUFFIXES:
+                    self._swept = True
+                    return
+                stack = [(0, target)]
+                while stack:
+                    suffix, state = stack.pop()
+                    ranks = tree.at(suffix, low, high)
+                    if len(ranks):
+                        found.append((state, ranks))
+                    if children := tree.children[suffix]:
+                        moves = self.dfa.moves(state)
+                        stack += [(child, moves[b]) for b, child in children.items() if b in moves]
             self._left[key] = found
         for state, ranks in found:
             kept = without.drop(ranks)
@@ -266,9 +271,7 @@ class Walk:
         for x in sorted(row.letters, key=lambda x: -len(x.view.rank)):
             within = np.searchsorted(x.view.letters, x.depth, side="right")
             if out is None and 2 * within > len(x.view.rank):
-                out = x.view.packed.copy()
-                if x.depth < x.view.most:
-                    put(out, order[x.view.beyond(x.depth)], False)
+                out = x.view.packed(x.depth).copy()
                 for low, high in x.without.pieces:
                     put(out, order[low:high], False)
             else:

@@ -15,19 +15,19 @@ from collections.abc import Sequence
 
 import numpy as np
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float, Int, Int32
 from numpy import ndarray
 from torch import Tensor
 
 from ..circuits.automaton import NEVER, Automaton, pack
-from ..errors import VocabularyMismatch
+from ..errors import ShapeError, VocabularyMismatch
 from .evidence import Evidence
 from .messages import backward
 from .next_token import NextToken
 from .semiring import Boolean
 
 MASK_CACHE_BYTES = 1 << 27
-Words = Int[ndarray, " words"]
+Words = Int32[ndarray, " words"]
 
 
 class MaskQuery(NextToken):
@@ -37,11 +37,14 @@ class MaskQuery(NextToken):
         self.automaton = automaton
         self._width = -(-automaton.vocab_size // 32)
         self._from: dict[int, _Edges] = {}  # by state
-        self._kept: dict[tuple[int, int | bytes], Words] = {}
+        self._kept: dict[int | tuple[int, int | bytes], Words] = {}
         self._states: list[tuple[int, ...]] = []  # alive in each row
         self._budget: list[int] = []
         self._by_distance = horizon is None or automaton.stays_accepted
         super().__init__(automaton, horizon, Boolean())
+        self._ample = (
+            NEVER if self._betas is not None else automaton.most_tokens
+        )  # tokens with which all may be taken
 
     @property
     def remaining(self) -> Int[Tensor, " batch"]:
@@ -105,8 +108,17 @@ class MaskQuery(NextToken):
         bits = np.unpackbits(self.words().view(np.uint8), axis=1, bitorder="little")
         return torch.from_numpy(bits[:, : self.vocab_size].view(bool))
 
-    def bitmask(self) -> Int[Tensor, "batch words"]:
-        return torch.from_numpy(self.words())
+    def bitmask(self, out: Int[Tensor, "batch words"] | None = None) -> Int[Tensor, "batch words"]:
+        """The mask as int32 words, token v in bit v mod 32 of word v div 32; written into ``out`` (on the CPU) if given.
+
+        Raises :class:`ShapeError` where ``out`` is not (batch, words) of int32.
+        """
+        if out is None:
+            return torch.from_numpy(self.words())
+        if out.dtype != torch.int32 or out.device.type != "cpu":
+            raise ShapeError(f"bitmask: the buffer must be int32 on the CPU, not {out.dtype} on {out.device}")
+        self.words(out.numpy())
+        return out
 
     def apply(self, logits: Float[Tensor, "batch vocab"]) -> None:
         """Set the logits of the tokens outside the mask to −inf, in place; columns past the vocabulary too.
@@ -123,12 +135,14 @@ class MaskQuery(NextToken):
     def log_weights(self) -> Tensor:
         return torch.zeros(len(self._states), self.vocab_size).masked_fill(~self.mask(), -torch.inf)
 
-    def words(self) -> Int[ndarray, "batch words"]:
-        """``bitmask`` as a numpy array."""
-        if len(self._states) == 1 and len(self._states[0]) == 1 and self._budget[0]:
-            words = self._words(self._states[0][0], self._budget[0] - 1)
-            return (words if words.flags.writeable else words.copy())[None]
-        out = np.empty((len(self._states), self._width), np.int32)
+    def words(self, out: Int32[ndarray, "batch words"] | None = None) -> Int32[ndarray, "batch words"]:
+        """``bitmask`` as a numpy array, written into ``out`` if given."""
+        if out is None:
+            out = np.empty((len(self._states), self._width), np.int32)
+        elif out.shape != (len(self._states), self._width) or out.dtype != np.int32:
+            raise ShapeError(
+                f"the buffer must be int32 of shape ({len(self._states)}, {self._width}), not {out.dtype} of {out.shape}"
+            )
         for row, (states, budget) in enumerate(zip(self._states, self._budget, strict=True)):
             if budget and len(states) == 1:
                 out[row] = self._words(states[0], budget - 1)
@@ -140,24 +154,24 @@ class MaskQuery(NextToken):
 
     def _words(self, state: int, left: int) -> Words:
         """The tokens out of a state into states that can be accepted within ``left`` more tokens, as bits."""
+        if left >= self._ample:
+            words = self._kept.get(state)
+            return self._keep(state, self.automaton.words_from(state)) if words is None else words
         fa = self.automaton
-        if self._betas is None and (left >= fa.most_tokens or left >= fa.largest_bound):
-            words = self._kept.get((state, -1))
-            if words is None:
-                words = fa.words_from(state)
-                return words if fa.is_quick(state) else self._keep((state, -1), words)
-            return words
+        if self._betas is None and left >= fa.largest_bound:
+            self._ample = fa.largest_bound
+            return self._words(state, left)
         edges = self._from.get(state)
         if edges is None:
             edges = self._from[state] = _Edges(fa, state)
         if self._betas is not None:
             return self._read_off(edges, min(left, self._betas.shape[1] - 1))
         count = -1 if left >= edges.bound else edges.within(left)
-        count = -1 if left >= edges.bound else count  # the bound may be better known now
-        words = self._kept.get((state, count))
+        key = state if left >= edges.bound else (state, count)  # the bound may be better known now
+        words = self._kept.get(key)
         if words is not None:
             return words
-        return self._keep((state, count), fa.words_from(state) if count < 0 else pack(edges.first(count)))
+        return self._keep(key, fa.words_from(state) if key == state else pack(edges.first(count)))
 
     def _read_off(self, edges: _Edges, column: int) -> Words:
         assert self._betas is not None
@@ -166,18 +180,19 @@ class MaskQuery(NextToken):
         words = self._kept.get(key)
         return self._keep(key, pack(edges.chosen(alive))) if words is None else words
 
-    def _keep(self, key: tuple[int, int | bytes], words: Words) -> Words:
+    def _keep(self, key: int | tuple[int, int | bytes], words: Words) -> Words:
         if len(self._kept) > max(1, MASK_CACHE_BYTES // (4 * self._width)):
             self._kept.clear()
-        words.flags.writeable = False  # it is copied before it is handed out
         self._kept[key] = words
         return words
 
     # ------------------------------------------------------------ moving on
 
     def advance(self, tokens: Int[Tensor, " batch"] | Sequence[int]) -> None:
-        chosen = tokens.tolist() if isinstance(tokens, Tensor) else list(tokens)
-        if len(chosen) != len(self._states) or any(not 0 <= t < self.vocab_size for t in chosen):
+        chosen = tokens.tolist() if isinstance(tokens, Tensor) else tokens
+        if len(chosen) != len(self._states) or (
+            chosen and (min(chosen) < 0 or max(chosen) >= self.vocab_size)
+        ):
             self._check_tokens(torch.tensor(chosen))
         step = self.automaton.step
         for row, token in enumerate(chosen):
