@@ -14,6 +14,7 @@ unit is worth (ones for an HMM, whose last transition leads nowhere; Dang et al.
 
 from __future__ import annotations
 
+import torch
 from jaxtyping import Float
 from torch import Tensor
 
@@ -85,6 +86,10 @@ class Chain(Described):
             self.right.map(fn),
             tuple(map(fn, self.final)),
         )
+
+    def to(self, device: torch.device | str | None = None) -> Chain:
+        """The same chain with its parameters on another device."""
+        return self.map(lambda t: t.to(device=device))
 
     def parameters(self) -> list[Tensor]:
         """The real-valued parameter tensors: initial, L, B, R, final."""

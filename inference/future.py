@@ -193,6 +193,22 @@ def _emitted(
 ) -> tuple[Int[Tensor, " edges"], Float[Tensor, "labels hidden"]]:
     """The label of every edge, equal ones numbered once, and for each the probability that a token of it is emitted."""
     labels = automaton.labels
+    label, classes_of = label_numbers(automaton)
+    classes = emission.new_zeros(labels.num_classes, emission.shape[0])
+    row, col = labels.classes.row, labels.classes.col
+    width = max(1, BLOCK_ELEMENTS // emission.shape[0])
+    for e in range(0, len(row), width):
+        tokens, klass = (x[e : e + width].to(emission.device) for x in (col, row))
+        classes.index_add_(0, klass, emission.index_select(1, tokens).T)
+    found = emission.new_zeros(len(classes_of), emission.shape[0])
+    for i, key in enumerate(classes_of):
+        found[i] = classes[torch.tensor(key, dtype=torch.long, device=emission.device)].sum(0)
+    return label.to(emission.device), found
+
+
+def label_numbers(automaton: Automaton) -> tuple[Int[Tensor, " edges"], list[tuple[int, ...]]]:
+    """The label of every edge, equal ones numbered once, and the token classes of each."""
+    labels = automaton.labels
     order = torch.argsort(labels.incidence.row, stable=True)
     counts = torch.bincount(labels.incidence.row, minlength=labels.unit_dims[0]).tolist()
     number: dict[tuple[int, ...], int] = {}
@@ -200,16 +216,7 @@ def _emitted(
         number.setdefault(tuple(sorted(classes.tolist())), len(number))
         for classes in labels.incidence.col[order].split(counts)
     ]
-    classes = emission.new_zeros(labels.num_classes, emission.shape[0])
-    row, col = labels.classes.row, labels.classes.col
-    width = max(1, BLOCK_ELEMENTS // emission.shape[0])
-    for e in range(0, len(row), width):
-        tokens, klass = (x[e : e + width].to(emission.device) for x in (col, row))
-        classes.index_add_(0, klass, emission.index_select(1, tokens).T)
-    found = emission.new_zeros(len(number), emission.shape[0])
-    for key, i in number.items():
-        found[i] = classes[torch.tensor(key, dtype=torch.long, device=emission.device)].sum(0)
-    return torch.tensor(label, device=emission.device), found
+    return torch.tensor(label), list(number)
 
 
 def normalised(rows: Tensor, scale: Tensor) -> tuple[Tensor, Tensor]:

@@ -11,12 +11,12 @@ scale. Equal, by test, to ``NextToken(hmm * automaton, horizon, Real())``.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from math import log
 from typing import Self
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from ..circuits.automaton import Automaton
@@ -54,15 +54,20 @@ class ProductQuery(MaskQuery):
             raise ShapeError(
                 f"pgcd: tables of {dtype} have too small a range for probabilities; give bfloat16, float32 or float64"
             )
+        if automaton.final[0].device.type != "cpu":  # its structure is read here, and its tables are moved
+            automaton = automaton.map(lambda t: t.cpu())
         super().__init__(automaton, horizon)
-        self.hmm, self._real, self._exclusive = hmm, Real(), automaton.is_deterministic
         emission = hmm.emission_probs
         self._dtype, self.device = emission.dtype, emission.device
+        self.hmm, self._real, self._exclusive = hmm, Real(), automaton.is_deterministic
         self._first = torch.searchsorted(automaton.edge_source, torch.arange(automaton.num_states + 1))
         self._first = (self._first if automaton.num_edges else self._first * 0).to(self.device)
         self._target = automaton.edge_target.to(self.device)
         self._final = automaton.final[0].double().to(self.device)
-        self._alive = self._alive_targets()
+        if self._betas is None:
+            self._distance = torch.from_numpy(automaton.distances).to(self.device)[self._target]
+        else:
+            self._within = torch.from_numpy(self._betas).to(self.device)
         self._future = Future(hmm, automaton, horizon, dtype or self._dtype, memory)
         self._table = EmissionTable(emission, tokens_by_edge(automaton), dtype or self._dtype)
         self._scored: Scores | None = None
@@ -103,44 +108,54 @@ class ProductQuery(MaskQuery):
 
     def log_lookahead(self) -> Float[Tensor, " batch"]:
         """log p_hmm(C | x_<t), nats; 0 or −inf where no token is left."""
-        prior = self._prior.sum(1).log() + self._prior_scale
+        open_ = self.remaining.to(self.device) > 0
+        mass = torch.where(open_, self.log_weights().logsumexp(1), self._ended())
+        return torch.where(mass > -torch.inf, mass - self._log_prior(), -torch.inf)
+
+    def _log_prior(self) -> Float[Tensor, " batch"]:
+        return self._prior.sum(1).log() + self._prior_scale
+
+    def _ended(self) -> Float[Tensor, " batch"]:
+        """log p(prefix, accepted as it is)."""
         ended = (self._alpha.sum(1) * self._final[self._live]).log() + self._scale
-        ended = row_logsumexp(ended, self._row, len(prior))
-        mass = torch.where(self.remaining > 0, self.log_weights().logsumexp(1), ended)
-        return torch.where(mass > -torch.inf, mass - prior, -torch.inf)
+        return row_logsumexp(ended, self._row, len(self._prior))
 
     def _score(self) -> Scores:
         """The product's and the HMM's absolute next-token log-weights."""
         if self._scored is None:
             found = self._product()
-            if not found.certain:
-                lost = (self.mask() & found.product.isneginf() & self._table.log_top.isfinite()).any(1)
-                if bool(lost.any()):
-                    self._recover(found, lost.nonzero()[:, 0])
+            if not found.certain and len(rows := self._lost(found)):
+                self._recover(found, rows)
             self._scored = found
         return self._scored
 
+    def _lost(self, found: Scores) -> Int[Tensor, " rows"]:
+        """The rows in which a token that may be taken has no score."""
+        none = found.product.isneginf() & self._table.log_top.isfinite()
+        return (self.mask().to(self.device) & none).any(1).nonzero().squeeze(1)
+
     def _recover(self, found: Scores, rows: Tensor) -> None:
         """Write rows in which scaled arithmetic lost a possible token, from their prefixes in log space."""
-        product = self.hmm * self.automaton
-        possible = self._replayed(NextToken(product, self.horizon, Boolean()), rows).mask()
-        rows = rows[
-            (possible & found.product[rows].isneginf()).any(1)
-        ]  # in the others the HMM itself says zero
+        hmm = self.hmm if self.device.type == "cpu" else self.hmm.map(lambda t: t.cpu())
+        product = hmm * self.automaton
+        possible = self._replayed(NextToken(product, self.horizon, Boolean()), rows).mask().to(self.device)
+        # In the other rows the HMM itself says zero.
+        rows = rows[(possible & found.product[rows].isneginf()).any(1)]
         if not len(rows):
             return
         top = self._table.log_top.double()
         for log_space, out, scale in (
             (NextToken(product, self.horizon, Log()), found.product, found.product_scale),
-            (NextToken(self.hmm, None, Log()), found.prior, found.prior_scale),
+            (NextToken(hmm, None, Log()), found.prior, found.prior_scale),
         ):
-            exact = self._replayed(log_space, rows).log_weights().double()
+            exact = self._replayed(log_space, rows).log_weights().double().to(self.device)
             exact = torch.where(top.isfinite(), exact - top, -torch.inf)
             scale[rows] = exact.amax(1)
             out[rows] = (exact - scale[rows][:, None]).to(out.dtype)
 
     def _replayed(self, query: NextToken, rows: Tensor) -> NextToken:
-        query.resume(self._history[rows], self._budgets[rows])
+        rows = rows.cpu()
+        query.resume(self._history.cpu()[rows], self._budgets.cpu()[rows])
         return query
 
     def _product(self) -> Scores:
@@ -160,21 +175,19 @@ class ProductQuery(MaskQuery):
         values, scale = normalised(self._alpha[pair] * future.double(), self._scale[pair] + scale)
         return Columns(values.to(self._dtype), scale, row, edge)
 
-    def _alive_targets(self) -> Callable[[Tensor, Tensor], Tensor]:
+    def _alive(self, edge: Int[Tensor, " edges"], left: Int[Tensor, " edges"]) -> Bool[Tensor, " edges"]:
         """Whether the targets of edges can be accepted within so many tokens."""
         if self._betas is None:
-            distance = torch.from_numpy(self.automaton.distances).to(self.device)[self._target]
-            return lambda edge, left: distance[edge] <= left
-        betas, target = torch.from_numpy(self._betas).to(self.device), self._target
-        return lambda edge, left: betas[target[edge], left.clamp(max=betas.shape[1] - 1)]
+            return self._distance.take(edge) <= left
+        last = self._within.shape[1] - 1
+        return self._within.take(self._target.take(edge) * (last + 1) + left.clamp(max=last))
 
     def _pair_up(self) -> None:
         """The live (row, state) pairs, row after row."""
         counts = torch.tensor([len(states) for states in self._states], dtype=torch.long)
         self._row = in_pairs(counts)[0].to(self.device)
-        self._live = torch.tensor([s for states in self._states for s in states], dtype=torch.long).to(
-            self.device
-        )
+        live = [s for states in self._states for s in states]
+        self._live = torch.tensor(live, dtype=torch.long).to(self.device)
 
     def advance(self, tokens: Int[Tensor, " batch"] | Sequence[int]) -> None:
         tokens = torch.as_tensor(tokens)
@@ -213,15 +226,11 @@ class ProductQuery(MaskQuery):
                     pair.append(i)
                     reached.append(place + after.index(target))
             count, place = count + len(states), place + len(after)
-        return (
-            torch.tensor(pair, dtype=torch.long).to(self.device),
-            torch.tensor(reached, dtype=torch.long).to(self.device),
-        )
+        pairs, places = torch.tensor([pair, reached], dtype=torch.long).to(self.device)
+        return pairs, places
 
     def _transition(self, alpha: Tensor, scale: Tensor) -> tuple[Tensor, Tensor]:
         alpha, scale = normalised(alpha, scale)
-        if not len(alpha):
-            return alpha, scale
         value = Scaled(alpha.T.to(self._dtype), torch.zeros_like(scale)[None])
         moved = apply(self._real, self.hmm.transition.T, value)
         return cleared(moved.mantissa).T.double(), scale + moved.exponent[0] * log(2)
@@ -268,6 +277,9 @@ def pgcd(
     many as they need, horizon × hidden states × automaton states numbers). Where they do not fit they are computed again
     from checkpoints as the budgets go down; the scores are the same.
 
+    On an accelerator (where the HMM's parameters are) a deterministic automaton without a limit of memory gets a
+    :class:`~tractile.inference.static.StaticQuery`, whose steps do not wait for it.
+
     Every accepted sequence counts once: an automaton that is not deterministic is determinised if that costs few states
     or if it is ambiguous. Raises :class:`VocabularyMismatch` where HMM and automaton differ in their tokens,
     :class:`TooManyStates` where an ambiguous automaton has no deterministic one of reasonable size,
@@ -279,4 +291,8 @@ def pgcd(
         except TooManyStates:
             if not automaton.is_unambiguous:
                 automaton = automaton.determinize()
+    if hmm.emission_probs.device.type != "cpu" and memory is None and automaton.is_deterministic:
+        from .static import StaticQuery
+
+        return StaticQuery(hmm, automaton, horizon, dtype)
     return ProductQuery(hmm, automaton, horizon, dtype, memory)

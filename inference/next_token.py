@@ -40,6 +40,7 @@ class NextToken:
         if horizon is not None and horizon < 1:
             raise BudgetTooSmall(needed=None, given=horizon)
         self.chain, self.horizon, self.semiring = chain, horizon, semiring
+        self.device = chain.initial[0].device
         self.vocab_size = chain.vocab_size
         self.remaining: Int[Tensor, " batch"] = torch.zeros(0, dtype=torch.long)
         self._alpha: Any = None
@@ -70,12 +71,11 @@ class NextToken:
         """
         self._begin(batch)
         if self.horizon is None:
-            self.remaining = torch.full((batch,), 2**31)
+            self.remaining = torch.full((batch,), 2**31, device=self.device)
             given = torch.zeros(batch, dtype=torch.long)
         else:
-            self.remaining = (
-                torch.as_tensor(self.horizon if budgets is None else budgets).expand(batch).clone().long()
-            )
+            left = torch.as_tensor(self.horizon if budgets is None else budgets, device=self.device)
+            self.remaining = left.expand(batch).clone().long()
             given = self.remaining
             outside = given[(given < 0) | (given > self.horizon)]
             if len(outside):
@@ -92,13 +92,16 @@ class NextToken:
         """Take up prefixes, begun with these budgets; nothing is checked for feasibility. Token −1 is left out."""
         self._begin(len(prefixes))
         tokens_left = 2**31 if self.horizon is None else self.horizon if budgets is None else budgets
-        self.remaining = torch.as_tensor(tokens_left).expand(len(prefixes)).clone().long()
+        left = torch.as_tensor(tokens_left, device=self.device)
+        self.remaining = left.expand(len(prefixes)).clone().long()
         for tokens in prefixes.T:
             self.advance_some(tokens, tokens >= 0)
 
     def _infeasible(self, given: Int[Tensor, " batch"]) -> int | None:
         """The smallest of these lengths that no accepted sequence has."""
-        feasible = self.feasible_lengths()[given]
+        feasible = self.feasible_lengths()
+        given = given.to(feasible.device)
+        feasible = feasible[given]
         return None if bool(feasible.all()) else int(given[~feasible].min())
 
     def _needed(self, given: int) -> int | None:
@@ -148,7 +151,7 @@ class NextToken:
     def advance(self, tokens: Int[Tensor, " batch"]) -> None:
         """Append one token to each prefix; rows with no tokens left stay as they are."""
         self._check_tokens(tokens)
-        sr = self.semiring
+        sr, tokens = self.semiring, tokens.to(self.device)
         after = apply(
             sr,
             self.chain.right.T,
@@ -156,7 +159,7 @@ class NextToken:
         )
         if bool((done := self.remaining == 0).any()):
             both = sr.cat([after, self._alpha])
-            row = torch.arange(len(tokens))
+            row = torch.arange(len(tokens), device=self.device)
             after = sr.gather(both, torch.where(done, row + len(tokens), row), sr.ndim(both) - 1)
         self._alpha = after
         self.remaining = (self.remaining - 1).clamp(min=0)
@@ -164,12 +167,14 @@ class NextToken:
     def advance_some(self, tokens: Int[Tensor, " batch"], moving: Bool[Tensor, " batch"]) -> None:
         """Append a token to the rows that are ``moving``; the others stay as they are, whatever their token."""
         left = self.remaining
+        tokens, moving = tokens.to(left.device), moving.to(left.device)
         self.remaining = left.masked_fill(~moving, 0)
         self.advance(tokens.masked_fill(~moving, 0))
         self.remaining = torch.where(moving, self.remaining, left)
 
     def select(self, indices: Int[Tensor, " rows"]) -> None:
         """Keep the rows ``indices``, in that order, with repetitions (resampling, beam search)."""
+        indices = indices.to(self.device)
         self._alpha = self.semiring.gather(self._alpha, indices, self.semiring.ndim(self._alpha) - 1)
         self.remaining = self.remaining[indices]
 

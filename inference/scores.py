@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from ..circuits.automaton import Automaton
@@ -38,11 +38,15 @@ class Scores(NamedTuple):
     prior: Float[Tensor, "batch vocab"]
     prior_scale: Float[Tensor, " batch"]
     certain: bool  # no score was lost to the range of the precision, and none is zero
+    lost: Bool[Tensor, " batch"] | None = (
+        None  # where known: the rows in which a token that may be taken has no score
+    )
 
     def select(self, rows: Int[Tensor, " rows"]) -> Scores:
         """The rows ``rows``."""
         product, product_scale, prior, prior_scale = (x[rows] for x in self[:4])
-        return Scores(product, product_scale, prior, prior_scale, self.certain)
+        lost = None if self.lost is None else self.lost[rows]
+        return Scores(product, product_scale, prior, prior_scale, self.certain, lost)
 
 
 class EmissionTable:
@@ -51,18 +55,23 @@ class EmissionTable:
     def __init__(
         self, emission: Float[Tensor, "hidden vocab"], tokens_of: Callable[[int], Tensor], dtype: torch.dtype
     ) -> None:
+        self._tokens_of = tokens_of
+        self._labels: OrderedDict[int, Label] = OrderedDict()
+        self._bytes = 0
         top = emission.amax(0)
         self.dtype, self.vocab_size = dtype, emission.shape[1]
         self.log_top = top.log()  # −inf for a token that the HMM never emits
         self._emission, self._divisor = emission, torch.where(top > 0, top, 1)
+        self._rows: Tensor | None = None  # (V, H), where columns are gathered from the table itself
         width = max(1, BLOCK_ELEMENTS // len(emission))
-        self._blocks = [
-            product((emission[:, v : v + width] / self._divisor[v : v + width]).to(dtype))
-            for v in range(0, self.vocab_size, width)
-        ]
-        self._tokens_of = tokens_of
-        self._labels: OrderedDict[int, Label] = OrderedDict()
-        self._bytes = 0
+        blocks = zip(emission.split(width, 1), self._divisor.split(width), strict=True)
+        if emission.device.type == "cpu":
+            self._blocks = [product((block / top).to(dtype)) for block, top in blocks]
+            return
+        rows = self._rows = emission.new_empty((self.vocab_size, len(emission)), dtype=dtype)
+        for part, (block, top) in zip(rows.split(width), blocks, strict=True):
+            part.copy_((block / top).T)
+        self._blocks = [lambda x: x @ rows.T]
 
     def label(self, edge: int) -> Label:
         """An edge's label, kept."""
@@ -84,7 +93,9 @@ class EmissionTable:
 
     def columns(self, tokens: Int[Tensor, " some"]) -> Float[Tensor, "some hidden"]:
         """The columns of some tokens, as rows."""
-        gathered = self._emission.index_select(1, tokens) / self._divisor[tokens]
+        if self._rows is not None:
+            return self._rows.index_select(0, tokens)
+        gathered = self._emission.index_select(1, tokens) / self._divisor.index_select(0, tokens)
         return gathered.T.contiguous().to(self.dtype)
 
     def all_tokens(self, rows: Float[Tensor, "rows hidden"]) -> Float[Tensor, "rows vocab"]:

@@ -21,10 +21,12 @@ from tractile.inference import (
     MinPlus,
     ProductQuery,
     Real,
-    guided,
     masks,
     scores,
+    static,
+    tables,
 )
+from tractile.inference.static import StaticQuery
 
 FEW = settings(max_examples=30, deadline=None)
 SHAPES = [(2, 5), (3, 4), (4, 3), (2, 1), (1, 3)]  # (vocabulary, horizon)
@@ -220,6 +222,19 @@ def test_pgcd(wide, data):
         patch.setattr(scores, "FEW", data.draw(st.sampled_from([0, 1, 64])))
         patch.setattr(scores, "GATHER_CACHE_BYTES", data.draw(st.sampled_from([1, 1 << 20])))
         query = tt.pgcd(hmm.build(), fsa.build(), horizon)
+        play(data, query, hmm, fsa, horizon, lambda rows: check_product(query, rows, hmm, fsa, once=True))
+
+
+@pytest.mark.parametrize("gathered", [0, 1, 10**9])  # labels gathered, some of them, none
+@given(data=st.data())
+@FEW
+def test_pgcd_in_fixed_shapes(gathered, data):
+    vocab_size, horizon = data.draw(st.sampled_from(SHAPES))
+    hmm, fsa = data.draw(oracle.hmms(vocab_size)), data.draw(oracle.fsas(vocab_size))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(tables, "GATHERED", gathered)
+        patch.setattr(static, "CHUNK_ELEMENTS", data.draw(st.sampled_from([1, 1 << 20])))
+        query = StaticQuery(hmm.build(), fsa.build().determinize(), horizon)
         play(data, query, hmm, fsa, horizon, lambda rows: check_product(query, rows, hmm, fsa, once=True))
 
 
