@@ -77,6 +77,7 @@ from .inference.smc import (
     EitherProposal,
     FunctionPotential,
     GCDProposal,
+    GeometricProposal,
     LanguageModel,
     LCDProposal,
     LMPotential,
@@ -92,6 +93,7 @@ from .inference.smc import (
     TableLM,
     TopKProposal,
     TransformersLM,
+    TwoRoundsProposal,
     at_end,
     every_clause,
     every_json_value,
@@ -111,6 +113,8 @@ except PackageNotFoundError:  # a checkout that is not installed
     __version__ = "0"
 
 __all__ = [
+    "TwoRoundsProposal",
+    "GeometricProposal",
     "AdaptiveProposal",
     "AWRSProposal",
     "Automaton",

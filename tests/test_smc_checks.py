@@ -1,6 +1,9 @@
 """Proposals that ask a black box: proper weighting of every token by enumerating their own randomness, and as samplers."""
 
+import itertools
 import math
+from collections import Counter
+from functools import partial
 
 import numpy as np
 import pytest
@@ -25,12 +28,15 @@ from tractile.inference.smc import (
     CharacterProposal,
     EitherProposal,
     GCDProposal,
+    GeometricProposal,
     LCDProposal,
     LMProposal,
     LookaheadProposal,
     Step,
     TopKProposal,
+    TwoRoundsProposal,
 )
+from tractile.inference.smc.checks import Left, OneByOne, Row
 
 TOKENS = [
     b"a",
@@ -88,12 +94,26 @@ def outcomes(sample):
         yield probability, result
 
 
+def answered(proposal, q, step, pick):
+    """What a row draws once its questions are answered."""
+    prefix = tuple(step.prefixes[0].tolist())
+    asking = proposal.draw_row(Row(q, prefix, pick), step)
+    try:
+        token = next(asking)
+        while True:
+            token = asking.send(
+                proposal.check.ask([((*prefix, token), step.last or token == END)], step.decode)[0]
+            )
+    except StopIteration as stop:
+        return stop.value
+
+
 def assert_properly_weighted(proposal, step, psi):
     """E[W · 1{X = x}] = p(x) · 1[allowed] · ψ(x)."""
     log_q = proposal.base.belief(step)[0].double().log_softmax(0)
     q = log_q.exp().numpy()
     found, total = np.zeros(WORDS), 0.0
-    for probability, (token, weight) in outcomes(lambda pick: proposal.draw_row(q, step, 0, pick)):
+    for probability, (token, weight) in outcomes(lambda pick: answered(proposal, q, step, pick)):
         found[token] += probability * weight
         total += probability
     tokens = torch.arange(WORDS)
@@ -138,10 +158,33 @@ def test_awrs_is_properly_weighted(prefix, check, max_rejects):
     assert_properly_weighted(proposal, step_for(prefix), lambda t: check((*prefix, t)))
 
 
+@pytest.mark.parametrize("check", [even_hash, never, only_five])
+@pytest.mark.parametrize(
+    ("prefix", "make"),
+    [
+        ([1, 3], TwoRoundsProposal),
+        *(
+            (prefix, partial(GeometricProposal, wanted=wanted, max_rejects=m))
+            for prefix, wanted, m in (
+                ([1, 3], 2, 1),
+                ([1, 3], 3, 4),
+                ([1, 3], 4, 2),
+                ([0], 2, 2),
+                ([3, 5, 0], 3, 1),
+            )
+        ),
+    ],
+)
+def test_the_other_estimators_are_properly_weighted(prefix, make, check):
+    assert_properly_weighted(make(check, tokens=True), step_for(prefix), lambda t: check((*prefix, t)))
+
+
 @pytest.mark.parametrize("base", BASES, ids=lambda b: type(b).__name__)
 def test_properly_weighted_on_any_base(base):
     for proposal in (
         AWRSProposal(even_hash, tokens=True, base=base, max_rejects=3),
+        *([] if isinstance(base, LMProposal) else [TwoRoundsProposal(even_hash, tokens=True, base=base)]),
+        GeometricProposal(even_hash, tokens=True, base=base, max_rejects=2),
         TopKProposal(even_hash, tokens=True, base=base),
     ):
         assert_properly_weighted(proposal, step_for([1, 3]), lambda t: even_hash((1, 3, t)))
@@ -183,22 +226,76 @@ def test_the_character_proposal_is_properly_weighted(base, prefix):
     )
 
 
-class ForgetsTheSecondDraw(AWRSProposal.__mro__[1]):
+class ForgetsTheSecondDraw(OneByOne):
     """A planted bias: the accepted token with the mass that was left, as if all of it were accepted."""
 
-    def draw_row(self, q, step, row, pick):
-        left = q.copy()
-        while left.any():
-            mass, token = float(left.sum()), pick(left)
-            if even_hash((*step.prefixes[row].tolist(), token)):
+    check = AWRSProposal(even_hash, tokens=True).check
+
+    def draw_row(self, row, step):
+        left = row.left()
+        while not left.empty:
+            mass, token = left.mass, left.draw()
+            if (yield token):
                 return token, mass
-            left[token] = 0.0
+            left.remove(token)
         return 0, 0.0
 
 
-def test_a_planted_bias_is_caught():
+class KeepsXOut(OneByOne):
+    """Another: two rounds with X taken out before the second."""
+
+    check = AWRSProposal(even_hash, tokens=True).check
+
+    def draw_row(self, row, step):
+        left, rejects, found, mass = row.left(), 0, None, 0.0
+        while not left.empty:
+            before, token = left.mass, left.draw()
+            left.remove(token)
+            if (yield token):
+                if found is not None:
+                    break
+                found, mass = token, before
+            else:
+                rejects += 1
+        return (0, 0.0) if found is None else (found, mass / (1 + rejects))
+
+
+@pytest.mark.parametrize("wrong", [ForgetsTheSecondDraw, KeepsXOut])
+def test_a_planted_bias_is_caught(wrong):
     with pytest.raises(AssertionError):
-        assert_properly_weighted(ForgetsTheSecondDraw(), step_for([0]), lambda t: even_hash((0, t)))
+        assert_properly_weighted(wrong(), step_for([1, 3]), lambda t: even_hash((1, 3, t)))
+
+
+@pytest.mark.parametrize("first", [0.1, 0.5, 0.9995, 1 - 1e-9])
+def test_draws_without_replacement(first):
+    """By rejection from all, and directly where little is left: the same distribution of the first three tokens."""
+    q = np.array([first, 0.0, *((1 - first) * np.array([0.5, 0.3, 0.0, 0.2]))])
+    rng, runs = np.random.default_rng(0), 4000
+
+    def pick(weights):
+        return int(rng.choice(len(weights), p=weights / weights.sum()))
+
+    found, expected = Counter(), Counter()
+    for _ in range(runs):
+        left, drawn = Left(q, pick, q.cumsum(), rng.random), []
+        for _ in range(3):
+            assert left.mass == pytest.approx(q.sum() - q[drawn].sum(), rel=1e-9)
+            drawn.append(left.draw())
+            left.remove(drawn[-1])
+        assert not left.empty
+        left.remove(*np.flatnonzero(q))
+        assert left.empty
+        found[tuple(drawn)] += 1
+    for order in itertools.permutations(np.flatnonzero(q).tolist(), 3):
+        gone = np.cumsum([0.0, *q[list(order)]])[:3]
+        total = [
+            q.sum() - g if g < 0.5 else q[[t for t in range(len(q)) if t not in order[:i]]].sum()
+            for i, g in enumerate(gone)
+        ]
+        expected[order] = math.prod(q[t] / m for t, m in zip(order, total, strict=True))
+    assert sum(expected.values()) == pytest.approx(1.0)
+    for order, p in expected.items():
+        assert abs(found[order] / runs - p) <= 4.9 * math.sqrt(p * (1 - p) / runs) + 1e-9
 
 
 # As samplers, with everything else around them
@@ -240,6 +337,11 @@ SAMPLERS = {
     "awrs": (lambda: AWRSProposal(no_double, whole), lambda x, c: whole(text_of(x, c))),
     "awrs, few": (
         lambda: AWRSProposal(no_double, whole, max_rejects=2, base=LCDProposal()),
+        lambda x, c: whole(text_of(x, c)),
+    ),
+    "two rounds": (lambda: TwoRoundsProposal(no_double, whole), lambda x, c: whole(text_of(x, c))),
+    "geometric": (
+        lambda: GeometricProposal(lambda ts: map(no_double, ts), lambda ts: map(whole, ts), batched=True),
         lambda x, c: whole(text_of(x, c)),
     ),
     "top-k": (lambda: TopKProposal(no_double, whole, 1), lambda x, c: whole(text_of(x, c))),
@@ -301,6 +403,10 @@ def test_failures_and_bad_settings():
 
     with pytest.raises(tt.errors.PotentialError, match="'<lambda>' raised ZeroDivisionError"):
         run(AWRSProposal(lambda text: 1 / 0))
+    with pytest.raises(tt.errors.PotentialError, match="'<lambda>' raised ZeroDivisionError"):
+        run(TwoRoundsProposal(lambda texts: [1 / 0], batched=True))
+    with pytest.raises(tt.errors.PotentialError, match="returned 1 values for"):
+        run(TopKProposal(lambda texts: [1], batched=True, k=2))
     with pytest.raises(tt.errors.PotentialError, match="not between 0 and 1"):
         run(TopKProposal(lambda text: 2))
     with pytest.raises(tt.EvidenceError, match="yes or no"):
@@ -310,6 +416,8 @@ def test_failures_and_bad_settings():
     for bad in (
         lambda: AWRSProposal(whole, max_rejects=0),
         lambda: TopKProposal(whole, k=0),
+        lambda: GeometricProposal(whole, wanted=1),
+        lambda: GeometricProposal(whole, max_rejects=0),
         lambda: EitherProposal([]),
         lambda: EitherProposal([GCDProposal()], [-1]),
         lambda: GCDProposal(temperature=0),

@@ -12,7 +12,7 @@ from .boundaries import (
     every_token,
 )
 from .characters import CharacterProposal
-from .checks import AWRSProposal, TopKProposal
+from .checks import TopKProposal
 from .functions import FunctionPotential
 from .lm import CircuitLM, LanguageModel, TableLM, TransformersLM
 from .logits_processor import ConstraintLogitsProcessor
@@ -31,6 +31,7 @@ from .proposals import (
     Uncorrected,
 )
 from .ranks import smc_on_ranks
+from .rejecting import AWRSProposal, GeometricProposal, TwoRoundsProposal
 from .rejection import Rejection, rejection_sampling
 from .resampling import (
     effective_sample_size,
@@ -45,6 +46,8 @@ from .sampler import importance_sampling, smc
 from .step import Extended, Knowledge, Step
 
 __all__ = [
+    "TwoRoundsProposal",
+    "GeometricProposal",
     "AdaptiveProposal",
     "smc",
     "smc_on_ranks",

@@ -19,7 +19,7 @@ from jaxtyping import Float, Int
 from numpy import ndarray
 
 from ...errors import EvidenceError
-from .checks import CACHE_SIZE, OneByOne, Pick
+from .checks import CACHE_SIZE, Asking, OneByOne, Row
 from .lm import TokenBytes
 from .proposals import Tabular
 from .step import Step
@@ -52,9 +52,11 @@ class CharacterProposal(OneByOne):
         self._nodes: dict[tuple[int, int, int], _Node] = {}
         self._psi: dict[bytes, Float[ndarray, "257"]] = {}
 
-    def draw_row(self, q: Float[ndarray, " vocab"], step: Step, row: int, pick: Pick) -> tuple[int, float]:
-        context = b"".join(self._bytes[token] or b"" for token in step.prefixes[row].tolist())
-        eos, words = step.eos_token_id, q.copy()
+    def draw_row(self, row: Row, step: Step) -> Asking:
+        yield from ()  # it has nothing to ask
+        eos = step.eos_token_id
+        context = b"".join(self._bytes[token] or b"" for token in row.prefix)
+        q, pick, words = row.q, row.pick, row.q.copy()
         if eos is not None:
             words[eos] = 0.0  # it ends the text, whatever bytes a vocabulary gives it
         sorted_q = words[self._order]

@@ -1,69 +1,167 @@
 """Proposals for a black-box check ψ that can only be asked about one token at a time; few tokens are.
 
 Each draws X with a weight Ŵ such that E[Ŵ · 1{X = x}] = q(x) · ψ(x) for a base proposal q, so Ŵ · p_lm(X) / q(X) is properly
-weighted for p_lm · ψ. All randomness goes through ``pick(weights)``, an index drawn in proportion.
+weighted for p_lm · ψ. :mod:`.rejecting` draws until the check says yes; here is
 
-    AWRS     adaptive weighted rejection sampling (Lipkin et al. 2025), the recursive estimator: draw without replacement
-             until one is accepted, and once more to learn how much mass that leaves
     top-k    the K most probable tokens, and one of the rest for all the rest
+
+A row asks by yielding a token and is sent ψ, so that the questions of all rows are asked together. All randomness goes
+through ``row.pick(weights)``, an index drawn in proportion.
 """
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Generator, Sequence
 from typing import Any, final
 
 import numpy as np
 import torch
 from jaxtyping import Float, Int
 from numpy import ndarray
-from torch import Generator, Tensor
+from torch import Tensor
 
 from ...errors import EvidenceError, PotentialError
 from .proposals import GCDProposal, Proposal, Tabular
 from .step import Step
 
 Pick = Callable[[ndarray], int]
+Asking = Generator[int, float, tuple[int, float]]  # yields a token, is sent its ψ; at last X and Ŵ
 CACHE_SIZE = 1 << 16
+FEW = 1e-3  # of the mass: below it what is left is summed anew, and drawn from directly
+
+
+class Row:
+    """One row about to draw: q, which sums to one, and its tokens so far."""
+
+    def __init__(
+        self,
+        q: Float[ndarray, " vocab"],
+        prefix: tuple[int, ...],
+        pick: Pick,
+        cumulative: Float[ndarray, " vocab"] | None = None,
+        uniform: Callable[[], float] | None = None,
+    ) -> None:
+        self.q, self.prefix, self.pick = q, prefix, pick
+        self._cumulative, self._uniform = cumulative, uniform
+
+    def left(self) -> Left:
+        """All of q, to be drawn from without replacement."""
+        return Left(self.q, self.pick, self._cumulative, self._uniform)
+
+
+class Left:
+    """What of q has not been drawn yet; ``mass`` is its total."""
+
+    def __init__(
+        self,
+        q: Float[ndarray, " vocab"],
+        pick: Pick,
+        cumulative: Float[ndarray, " vocab"] | None,
+        uniform: Callable[[], float] | None,
+    ) -> None:
+        self._q, self._pick, self._cumulative, self._uniform = q, pick, cumulative, uniform
+        self._gone: set[int] = set()
+        self._rest: ndarray | None = q.copy() if cumulative is None else None
+        self.mass = 1.0
+
+    @property
+    def empty(self) -> bool:
+        """Whether nothing is left."""
+        return self._rest is not None and not self._rest.any()
+
+    def draw(self) -> int:
+        """A token of what is left, in proportion to q; it stays."""
+        if self._rest is not None:
+            return self._pick(self._rest)
+        assert self._cumulative is not None
+        assert self._uniform is not None
+        while True:  # where most is left, draw from all until it is one of them
+            point = self._uniform() * self._cumulative[-1]
+            token = min(int(np.searchsorted(self._cumulative, point, "right")), len(self._q) - 1)
+            if token not in self._gone and self._q[token] > 0:
+                return token
+
+    def remove(self, *tokens: int) -> None:
+        """These tokens are drawn."""
+        self._gone.update(tokens)
+        self.mass -= float(sum(self._q[token] for token in tokens))
+        if self._rest is None and self.mass < FEW:
+            self._rest = self._q.copy()
+        if self._rest is not None:
+            self._rest[list(self._gone)] = 0.0
+            self.mass = float(self._rest.sum())
 
 
 class OneByOne(Proposal):
-    """A proposal that draws row by row, with another for its belief about the next token."""
+    """A proposal that draws row by row, with another for its belief about the next token, and may ask about tokens."""
+
+    check: Check | None = None
 
     def __init__(self, base: Tabular | None = None) -> None:
         self.base: Tabular = GCDProposal() if base is None else base
         self.needs = self.base.needs
 
     @abstractmethod
-    def draw_row(self, q: Float[ndarray, " vocab"], step: Step, row: int, pick: Pick) -> tuple[int, float]:
-        """A token and Ŵ, properly weighted for q · ψ; q sums to one."""
+    def draw_row(self, row: Row, step: Step) -> Asking:
+        """A token and Ŵ, properly weighted for q · ψ."""
 
-    def draw(self, step: Step, generator: Generator) -> tuple[Int[Tensor, " rows"], Float[Tensor, " rows"]]:
+    def draw(
+        self, step: Step, generator: torch.Generator
+    ) -> tuple[Int[Tensor, " rows"], Float[Tensor, " rows"]]:
         log_q = self.base.belief(step).double()
         possible = log_q.isfinite().any(dim=1)
         log_q = log_q.masked_fill(~possible[:, None], 0.0).log_softmax(dim=1)
-        q = log_q.exp().cpu().numpy()
+        q = log_q.exp().cpu()
+        cumulative, q = q.cumsum(1).numpy(), q.numpy()
+
+        def uniform() -> float:
+            return float(torch.rand((), dtype=torch.float64, generator=generator))
 
         def pick(weights: ndarray) -> int:
             total = np.cumsum(weights)
-            uniform = float(torch.rand((), dtype=torch.float64, generator=generator))
-            return min(
-                int(np.searchsorted(total, uniform * total[-1], "right")), int(weights.nonzero()[0][-1])
-            )
+            index = int(np.searchsorted(total, uniform() * total[-1], "right"))
+            return index if index < len(total) else int(weights.nonzero()[0][-1])
 
-        drawn, weight = [0] * len(q), [0.0] * len(q)
-        for row in possible.nonzero()[:, 0].tolist():
-            drawn[row], weight[row] = self.draw_row(q[row], step, row, pick)
+        rows = possible.nonzero()[:, 0].tolist()
+        prefixes = [tuple(prefix.tolist()) for prefix in step.prefixes]
+        asking = {i: self.draw_row(Row(q[i], prefixes[i], pick, cumulative[i], uniform), step) for i in rows}
+        results = self._settle(asking, prefixes, step)
+        drawn = [results[i][0] if i in results else 0 for i in range(len(q))]
+        weight = [results[i][1] if i in results else 0.0 for i in range(len(q))]
         tokens = torch.tensor(drawn, device=log_q.device)
         log_weight = self.base.log_weight(step, log_q.gather(1, tokens[:, None])[:, 0], tokens)
         return tokens, log_weight + torch.tensor(weight, dtype=torch.float64, device=log_q.device).log()
+
+    def _settle(
+        self, asking: dict[int, Asking], prefixes: Sequence[tuple[int, ...]], step: Step
+    ) -> dict[int, tuple[int, float]]:
+        """Let all rows ask, round after round, until each has its token."""
+        results: dict[int, tuple[int, float]] = {}
+        answers: dict[int, Any] = dict.fromkeys(asking)
+        while answers:
+            questions: dict[int, int] = {}
+            for i, answer in answers.items():
+                try:
+                    questions[i] = asking[i].send(answer)
+                except StopIteration as stop:
+                    results[i] = stop.value
+            if not questions:
+                break
+            assert self.check is not None
+            sequences = [
+                ((*prefixes[i], token), step.last or token == step.eos_token_id)
+                for i, token in questions.items()
+            ]
+            answers = dict(zip(questions, self.check.ask(sequences, step.decode), strict=True))
+        return results
 
 
 class Check:
     """ψ ∈ [0, 1] of a prefix: ``function(text)``, or ``complete(text)`` once the sequence is complete; each asked once.
 
-    With ``tokens`` they get a tuple of token ids. A check that raises or returns something else is a :class:`PotentialError`.
+    With ``tokens`` they get a tuple of token ids; with ``batched`` a list, and return as many values. A check that raises or
+    returns something else is a :class:`PotentialError`.
     """
 
     def __init__(
@@ -72,84 +170,54 @@ class Check:
         complete: Callable[[Any], Any] | None = None,
         *,
         tokens: bool = False,
+        batched: bool = False,
     ) -> None:
-        self._function, self._complete, self._tokens = function, complete or function, tokens
+        self._functions, self._tokens, self._batched = (function, complete or function), tokens, batched
         self._cache: dict[tuple[Any, bool], float] = {}
 
-    def __call__(self, step: Step, row: int, token: int) -> float:
-        """ψ of the row's prefix with ``token``."""
-        sequence = (*step.prefixes[row].tolist(), token)
-        text = sequence if self._tokens else step.decode(sequence)
-        key = (text, bool(step.ends(torch.tensor([token]))[0]))
-        if key not in self._cache:
-            function = self._complete if key[1] else self._function
-            name = str(getattr(function, "__name__", type(function).__name__))
-            try:
-                value = float(function(text))
-            except Exception as error:
-                raise PotentialError(name, f"raised {type(error).__name__}: {error},", text) from error
-            if not 0 <= value <= 1:
+    def ask(
+        self, sequences: Sequence[tuple[tuple[int, ...], bool]], decode: Callable[[Sequence[int]], str]
+    ) -> list[float]:
+        """ψ of each sequence, given with whether it is complete."""
+        keys = [(ids if self._tokens else decode(ids), complete) for ids, complete in sequences]
+        known = {key: self._cache[key] for key in keys if key in self._cache}
+        for complete in (False, True):
+            texts = list(dict.fromkeys(text for text, c in keys if c is complete and (text, c) not in known))
+            if texts:
+                known.update(
+                    {(t, complete): v for t, v in zip(texts, self._call(texts, complete), strict=True)}
+                )
+        if len(self._cache) + len(known) > CACHE_SIZE:
+            self._cache.clear()
+        self._cache.update(known)
+        return [known[key] for key in keys]
+
+    def _call(self, texts: list[Any], complete: bool) -> list[float]:
+        function = self._functions[complete]
+        name = str(getattr(function, "__name__", type(function).__name__))
+        text: Any = texts
+        try:
+            if self._batched:
+                values = [float(value) for value in function(texts)]
+            else:
+                values = []
+                for text in texts:
+                    values.append(float(function(text)))
+        except Exception as error:
+            raise PotentialError(name, f"raised {type(error).__name__}: {error},", text) from error
+        if len(values) != len(texts):
+            raise PotentialError(name, f"returned {len(values)} values for {len(texts)} texts", texts)
+        for text, value in zip(texts, values, strict=True):
+            if not 0 <= value <= 1:  # NaN too
                 raise PotentialError(name, f"returned {value}, which is not between 0 and 1,", text)
-            if len(self._cache) >= CACHE_SIZE:
-                self._cache.clear()
-            self._cache[key] = value
-        return self._cache[key]
-
-
-@final
-class AWRSProposal(OneByOne):
-    """Adaptive weighted rejection sampling: ``check(text)`` says whether a prefix may go on, ``complete(text)`` whether it
-    may end there (default: the same). The final target is p_lm times the check of the complete sequence.
-
-    ``base`` is what is drawn from (default: GCD on the automaton). After ``max_rejects`` rejections in one place the
-    particle dies; the weights stay right. The check must be a yes or no, and yes for every prefix of what it accepts.
-    """
-
-    def __init__(
-        self,
-        check: Callable[[Any], Any],
-        complete: Callable[[Any], Any] | None = None,
-        *,
-        base: Tabular | None = None,
-        tokens: bool = False,
-        max_rejects: int | None = None,
-    ) -> None:
-        super().__init__(base)
-        if max_rejects is not None and max_rejects < 1:
-            raise EvidenceError(f"AWRSProposal: max_rejects must be positive, it is {max_rejects}")
-        self.check, self.max_rejects = Check(check, complete, tokens=tokens), max_rejects
-
-    def draw_row(self, q: Float[ndarray, " vocab"], step: Step, row: int, pick: Pick) -> tuple[int, float]:
-        left = q.copy()  # what has not been drawn; its mass is the product of all (1 − share) so far
-        rejects = 0
-        while True:
-            mass = float(left.sum())
-            token = pick(left)
-            share = float(left[token]) / mass
-            left[token] = 0.0
-            exhausted = not left.any()
-            if self._accepts(step, row, token):
-                if exhausted or rejects + 1 == self.max_rejects:
-                    return token, mass
-                return token, mass if self._accepts(step, row, pick(left)) else mass * share
-            rejects += 1
-            if exhausted or rejects == self.max_rejects:
-                return token, 0.0
-
-    def _accepts(self, step: Step, row: int, token: int) -> bool:
-        value = self.check(step, row, token)
-        if value not in (0.0, 1.0):
-            raise EvidenceError(
-                f"AWRSProposal: the check must say yes or no, it said {value}; use TopKProposal"
-            )
-        return bool(value)
+        return values
 
 
 @final
 class TopKProposal(OneByOne):
     """The ``k`` most probable tokens weighed by ``check``, and one of the rest, drawn, that stands for all of them.
 
-    ``check`` and ``complete`` as in :class:`AWRSProposal`, but they may return anything between 0 and 1; the final target is
+    ``check`` and ``complete`` as in :class:`.AWRSProposal`, but they may return anything between 0 and 1; the final target is
     p_lm times the product of the checks of all prefixes. k + 1 checks for a token.
     """
 
@@ -161,22 +229,25 @@ class TopKProposal(OneByOne):
         *,
         base: Tabular | None = None,
         tokens: bool = False,
+        batched: bool = False,
     ) -> None:
         super().__init__(base)
         if k < 1:
             raise EvidenceError(f"TopKProposal: k must be positive, it is {k}")
-        self.check, self.k = Check(check, complete, tokens=tokens), k
+        self.check, self.k = Check(check, complete, tokens=tokens, batched=batched), k
 
-    def draw_row(self, q: Float[ndarray, " vocab"], step: Step, row: int, pick: Pick) -> tuple[int, float]:
-        top = np.argsort(-q, kind="stable")[: self.k]
-        tokens = [int(token) for token in top if q[token] > 0]
+    def draw_row(self, row: Row, step: Step) -> Asking:
+        q, left = row.q, row.left()
+        some = np.argpartition(-q, self.k - 1)[: self.k] if self.k < len(q) else np.arange(len(q))
+        tokens = [token for token in some[np.argsort(-q[some], kind="stable")].tolist() if q[token] > 0]
         mass = [float(q[token]) for token in tokens]
-        rest = q.copy()
-        rest[top] = 0.0
-        if rest.any():
-            tokens.append(pick(rest))
-            mass.append(float(rest.sum()))
-        weights = np.array([m * self.check(step, row, t) for m, t in zip(mass, tokens, strict=True)])
+        left.remove(*tokens)
+        if not left.empty:
+            tokens.append(left.draw())
+            mass.append(left.mass)
+        weights = np.zeros(len(tokens))
+        for i, token in enumerate(tokens):
+            weights[i] = mass[i] * (yield token)
         if not weights.any():
             return tokens[0], 0.0
-        return tokens[pick(weights)], float(weights.sum())
+        return tokens[row.pick(weights)], float(weights.sum())
