@@ -112,8 +112,8 @@ class OneByOne(Proposal):
         log_q = self.base.belief(step).double()
         possible = log_q.isfinite().any(dim=1)
         log_q = log_q.masked_fill(~possible[:, None], 0.0).log_softmax(dim=1)
-        q = log_q.exp().cpu()
-        cumulative, q = q.cumsum(1).numpy(), q.numpy()
+        probs = log_q.exp().cpu()
+        cumulative, q = probs.cumsum(1).numpy(), probs.numpy()
 
         def uniform() -> float:
             return float(torch.rand((), dtype=torch.float64, generator=generator))

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol, final
+from copy import copy, deepcopy
+from typing import Any, Protocol, final, runtime_checkable
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -43,6 +44,22 @@ class LanguageModel(Protocol):
         """The text of a continuation, as it would follow the prompt (end-of-sequence and special tokens left out)."""
 
 
+@runtime_checkable
+class Forking(LanguageModel, Protocol):
+    """A language model that potentials may look ahead with."""
+
+    def fork(self) -> LanguageModel:
+        """A copy of all rows that goes its own way."""
+
+
+@runtime_checkable
+class Hidden(LanguageModel, Protocol):
+    """A language model that shows what it makes of a row."""
+
+    def hidden(self) -> Float[Tensor, "batch dim"]:
+        """The state from which the next token's probabilities are computed."""
+
+
 class TokenBytes(Protocol):
     """The part of a vocabulary that decoding needs: the bytes of each token, None for special tokens."""
 
@@ -74,17 +91,24 @@ class TransformersLM:
     Keeps the key-value cache of its rows. Prompts of unequal length are padded on the left behind an attention mask
     with matching position ids. Where the model has more outputs than the tokenizer has tokens (embedding matrices are
     often padded), ``vocab_size`` is the tokenizer's and the other outputs are left out of p_lm. The model is put into
-    evaluation mode. ``tokenizer`` may be None if prompts are token ids.
+    evaluation mode. ``tokenizer`` may be None if prompts are token ids. ``keep_hidden`` is for twists on hidden states.
 
     Raises :class:`ContextTooLong` past the model's ``max_position_embeddings``.
     """
 
     def __init__(
-        self, model: Any, tokenizer: Any, temperature: float = 1.0, *, eos_token_id: int | None = None
+        self,
+        model: Any,
+        tokenizer: Any,
+        temperature: float = 1.0,
+        *,
+        eos_token_id: int | None = None,
+        keep_hidden: bool = False,
     ) -> None:
         if temperature <= 0:
             raise EvidenceError(f"TransformersLM: the temperature must be positive, not {temperature}")
         self._model, self._tokenizer, self._temperature = model.eval(), tokenizer, temperature
+        self._keep_hidden = keep_hidden
         outputs = model.config.vocab_size
         self.vocab_size: int = outputs if tokenizer is None else min(outputs, len(tokenizer))
         self.eos_token_id: int | None = eos_token_id
@@ -97,6 +121,7 @@ class TransformersLM:
         )
         self._anchor_text = self._text(self._anchor)
         self._log_probs: Float[Tensor, "batch vocab"]
+        self._hidden: Float[Tensor, "batch dim"] | None = None
         self._mask: Int[Tensor, "batch length"] | None = None
         self._finished: Bool[Tensor, " batch"]
         self._cache: Any = None
@@ -132,6 +157,17 @@ class TransformersLM:
         self._lengths = self._lengths + 1
         self._log_probs = self._forward(tokens[:, None])
 
+    def fork(self) -> LanguageModel:
+        fork = copy(self)
+        fork._cache = deepcopy(self._cache)
+        return fork
+
+    def hidden(self) -> Float[Tensor, "batch dim"]:
+        """The last layer's output at the last token of each row."""
+        if self._hidden is None:
+            raise EvidenceError("TransformersLM: hidden states are not kept; give keep_hidden=True")
+        return self._hidden
+
     def _advance_some(self, tokens: Int[Tensor, " batch"]) -> None:
         """Rows that wait are not evaluated: they move behind as much padding as the others grow."""
         moving, waiting = (tokens >= 0).nonzero()[:, 0], (tokens < 0).nonzero()[:, 0]
@@ -146,6 +182,7 @@ class TransformersLM:
             slots = int(self._lengths[0])
             self._mask = torch.ones(len(tokens), slots, dtype=torch.long, device=self._finished.device)
         mask, finished, log_probs, lengths = self._mask, self._finished, self._log_probs, self._lengths
+        hidden = self._hidden
         kept = [(layer.keys, layer.values) for layer in self._layers()]
         self.select(moving)
         self.advance(tokens[moving])
@@ -156,6 +193,8 @@ class TransformersLM:
         self._finished = finished.index_copy(0, moving.to(finished.device), self._finished)
         self._log_probs = log_probs.index_copy(0, moving.to(finished.device), self._log_probs)
         self._lengths = lengths.index_copy(0, moving, self._lengths)
+        if hidden is not None and self._hidden is not None:
+            self._hidden = hidden.index_copy(0, moving.to(finished.device), self._hidden)
 
     def _layers(self) -> list[Any]:
         return list(getattr(self._cache, "layers", [None]))
@@ -165,6 +204,8 @@ class TransformersLM:
         indices = indices.to(self._finished.device)
         self._cache.reorder_cache(indices)
         self._finished, self._log_probs = self._finished[indices], self._log_probs[indices]
+        if self._hidden is not None:
+            self._hidden = self._hidden[indices]
         if self._mask is not None:
             self._mask = self._mask[indices]
 
@@ -205,10 +246,14 @@ class TransformersLM:
         if self._mask is not None:
             options["position_ids"] = (self._mask.cumsum(dim=1) - 1).clamp(min=0)[:, -ids.shape[1] :]
         options = {name: value for name, value in options.items() if name in self._accepts}
+        if self._keep_hidden:
+            options["output_hidden_states"] = True
         output = self._model(
             input_ids=ids, attention_mask=self._mask, past_key_values=self._cache, use_cache=True, **options
         )
         self._cache = output.past_key_values
+        if self._keep_hidden:
+            self._hidden = output.hidden_states[-1][:, -1]
         logits = output.logits[:, -1, : self.vocab_size].float()
         if self._temperature != 1.0:
             logits = logits / self._temperature
@@ -255,6 +300,10 @@ class CircuitLM:
         self._hidden = torch.cat(hidden)
         self._finished = torch.zeros(len(hidden), dtype=torch.bool)
 
+    def hidden(self) -> Float[Tensor, "batch dim"]:
+        """p(z_t | x_<t), the hidden state of the next token."""
+        return self._hidden
+
     def log_probs(self) -> Float[Tensor, "batch vocab"]:
         return _pin((self._hidden @ self._emission).log(), self._finished, self.eos_token_id)
 
@@ -271,6 +320,9 @@ class CircuitLM:
 
     def select(self, indices: Int[Tensor, " rows"]) -> None:
         self._hidden, self._finished = self._hidden[indices], self._finished[indices]
+
+    def fork(self) -> LanguageModel:
+        return copy(self)
 
     def decode(self, token_ids: Sequence[int]) -> str:
         return _spell(token_ids, self._vocabulary, self.eos_token_id)
@@ -321,6 +373,9 @@ class TableLM:
     def select(self, indices: Int[Tensor, " rows"]) -> None:
         self._rows = [self._rows[i] for i in indices.tolist()]
         self._finished = self._finished[indices]
+
+    def fork(self) -> LanguageModel:
+        return copy(self)
 
     def decode(self, token_ids: Sequence[int]) -> str:
         return _spell(token_ids, self._vocabulary, self.eos_token_id)
