@@ -1,0 +1,311 @@
+"""Constraints inside vLLM: an adapter for the custom logits processors of its V1 engine.
+
+Make a class of your own that says where tokenizer and HMM are, and give it to the engine:
+
+    class Constrained(VLLMLogitsProcessor):
+        tokenizer = "path/to/model"
+        hmm = "path/to/hmm"  # leave it out for GCD
+
+    llm = vllm.LLM("path/to/model", logits_processors=[Constrained])
+    llm.generate(prompt, SamplingParams(max_tokens=64, extra_args={"tractile": {"regex": r"[a-z]+"}}))
+
+A request names one constraint: ``regex``, ``json_schema``, ``keywords``, ``choice``, ``grammar`` or ``tools``, and may say its
+``options`` (the keyword arguments of that constraint), its budget ``max_new_tokens`` (default: ``max_tokens``), ``strength``,
+``mixture``, or ``"hmm": false``. A JSON text of all that will do as well, as HTTP requests need. Requests without the
+argument are left alone. Logits change as in :mod:`.inference.smc.constrained_rows`.
+
+The engine keeps its requests in slots and says which were removed, added and moved, in that order; the lists of tokens that
+it hands over with a request grow as the text does, and are read when logits are asked for. A request that was set aside comes
+back with what it had. Requests of one constraint that are equally far are scored together.
+
+Written against ``vllm.v1.sample.logits_processor`` of vLLM 0.10 to 0.29 and tested with a simulated scheduler, not with vLLM
+itself. The engine's second model runner, the default of later versions, has another interface.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from copy import copy
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, ClassVar
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from . import constraints
+from .circuits import HMM, Automaton
+from .constraints import Constraint, Vocabulary
+from .errors import EvidenceError, TractileError, UnsupportedConstraint, VocabularyMismatch
+from .inference import MaskQuery, gcd, pgcd
+from .inference.smc.constrained_rows import ConstrainedRows, check_prefix, check_weights
+
+try:
+    _Base: Any = importlib.import_module("vllm.v1.sample.logits_processor").LogitsProcessor
+except ImportError:  # the adapter can be used, and tested, without vLLM
+    _Base = object
+
+ARGUMENT = "tractile"
+KINDS: dict[str, Any] = {
+    "regex": constraints.regex,
+    "json_schema": constraints.json_schema,
+    "keywords": constraints.keywords,
+    "choice": lambda texts: constraints.any_of(*texts),
+    "grammar": lambda text, **options: constraints.grammar(
+        f"{text}\n", **options
+    ),  # never the path of a file
+    "tools": constraints.function_calls,
+}
+TYPES: dict[str, type | tuple[type, ...]] = {
+    "regex": str,
+    "json_schema": (dict, bool),
+    "keywords": list,
+    "choice": list,
+    "grammar": str,
+    "tools": list,
+}
+MOST_COMPILED = 128  # automata kept
+MOST_GROUPS = (
+    8  # of requests that began at different times under one constraint, before they are put together
+)
+
+
+@dataclass(frozen=True)
+class Wish:
+    """What a request asks for: ``constraint`` is JSON text of its kind, its description and its options."""
+
+    constraint: str
+    budget: int
+    strength: float
+    mixture: float | None
+    hmm: bool
+
+
+@dataclass(eq=False)
+class Request:
+    """A constrained request in the batch: ``output`` is the engine's own list, of which ``read`` tokens were followed."""
+
+    wish: Wish
+    output: Sequence[int]
+    read: int = 0
+
+
+@dataclass(eq=False)
+class Group:
+    """Requests that are scored together."""
+
+    rows: ConstrainedRows
+    requests: list[Request] = field(default_factory=list)
+
+    def follow(self) -> None:
+        """Read what the engine has appended."""
+        while True:
+            tokens = [r.output[r.read] if r.read < len(r.output) else None for r in self.requests]
+            if any(token is not None and token < 0 for token in tokens):
+                raise EvidenceError(
+                    "the engine has not filled in a token that it has drawn; turn asynchronous scheduling off"
+                )
+            if all(token is None for token in tokens):
+                return
+            self.rows.append(torch.tensor([-1 if token is None else token for token in tokens]))
+            for request, token in zip(self.requests, tokens, strict=True):
+                request.read += token is not None
+
+
+class VLLMLogitsProcessor(_Base):  # type: ignore[misc]
+    """Keeps the requests that ask for it inside a constraint and a budget; see the module for how.
+
+    ``tokenizer`` is the folder or name of a transformers tokenizer, or a tokenizer; ``hmm`` the folder of an HMM, or one, for
+    P-GCD.
+    """
+
+    tokenizer: ClassVar[Any] = None
+    hmm: ClassVar[str | Path | HMM | None] = None
+    _vocabulary: ClassVar[Vocabulary | None] = None
+    _compiled: ClassVar[OrderedDict[str, Automaton]]
+
+    def __init_subclass__(cls, **arguments: Any) -> None:
+        super().__init_subclass__(**arguments)
+        cls._vocabulary, cls._compiled = None, OrderedDict()
+
+    @classmethod
+    def validate_params(cls, sampling_params: Any) -> None:
+        """Raises ``ValueError`` (all errors of the library are one) for what could not be served, before the engine sees it."""
+        wish = cls.read(sampling_params)
+        if wish is not None:
+            check_prefix(cls.automaton(wish.constraint), [], wish.budget)
+
+    def __init__(self, vllm_config: Any, device: torch.device, is_pin_memory: bool) -> None:
+        self._hmm = HMM.from_pretrained(self.hmm) if isinstance(self.hmm, str | Path) else self.hmm
+        if self._hmm is not None:
+            self._hmm = self._hmm.to(device)
+            if self._hmm.vocab_size != len(self.vocabulary()):
+                raise VocabularyMismatch(
+                    f"the HMM has {self._hmm.vocab_size} tokens, the tokenizer {len(self.vocabulary())}"
+                )
+        self._slots: dict[int, Request] = {}
+        self._groups: dict[tuple[Any, ...], list[Group]] = {}
+        self._queries: OrderedDict[tuple[Any, ...], MaskQuery] = OrderedDict()
+
+    def is_argmax_invariant(self) -> bool:
+        """The most probable token may change."""
+        return False
+
+    def needs_output_token_ids(self) -> bool:
+        """The tokens themselves are read, not only counted."""
+        return True
+
+    def update_state(self, batch_update: Any) -> None:
+        """Follow the engine's changes of its batch: removed, added, moved."""
+        if batch_update is None:
+            return
+        for slot in batch_update.removed:
+            self._slots.pop(slot, None)
+        for slot, params, _, output in batch_update.added:
+            wish = self.read(params)
+            self._put(slot, None if wish is None else Request(wish, output))
+        for a, b, direction in batch_update.moved:
+            moved, replaced = self._slots.pop(a, None), self._slots.pop(b, None)
+            self._put(b, moved)
+            if direction.name == "SWAP":
+                self._put(a, replaced)
+
+    def apply(self, logits: Float[Tensor, "requests vocab"]) -> Float[Tensor, "requests vocab"]:
+        """The logits of constrained requests, changed in place."""
+        slot_of = {request: slot for slot, request in self._slots.items()}
+        self._gather(slot_of)
+        for groups in self._groups.values():
+            for group in groups:
+                group.follow()
+                slots = torch.tensor([slot_of[request] for request in group.requests], device=logits.device)
+                logits[slots] = group.rows.apply(logits[slots])
+        return logits
+
+    def _put(self, slot: int, request: Request | None) -> None:
+        if request is None:
+            self._slots.pop(slot, None)
+        else:
+            self._slots[slot] = request
+
+    def _gather(self, present: Mapping[Request, int]) -> None:
+        """Groups of the requests that are present: those that have left leave their group, those that are new make one."""
+        new = dict.fromkeys(present)
+        for key, groups in list(self._groups.items()):
+            for group in list(groups):
+                keep = [
+                    i for i, r in enumerate(group.requests) if r in present and r.read <= len(r.output)
+                ]  # a text that has become shorter is read anew
+                if len(keep) < len(group.requests):
+                    group.requests = [group.requests[i] for i in keep]
+                    group.rows.select(torch.tensor(keep, dtype=torch.long))
+                for request in group.requests:
+                    del new[request]
+                if not group.requests:
+                    groups.remove(group)
+            if not groups:
+                del self._groups[key]
+        arrived: dict[tuple[Any, ...], list[Request]] = {}
+        for request in new:
+            arrived.setdefault(self._key(request.wish), []).append(request)
+        for key, requests in arrived.items():
+            groups = self._groups.setdefault(key, [])
+            if len(groups) >= MOST_GROUPS:
+                requests = [r for group in groups for r in group.requests] + requests
+                groups.clear()
+            groups.append(self._begin(key, requests))
+
+    def _key(self, wish: Wish) -> tuple[Any, ...]:
+        horizon = 1 << (wish.budget - 1).bit_length()  # few different tables
+        return wish.constraint, horizon, wish.hmm, wish.strength, wish.mixture
+
+    def _begin(self, key: tuple[Any, ...], requests: list[Request]) -> Group:
+        constraint, horizon, guided, strength, mixture = key
+        query = self._queries.get(key[:3])
+        if query is None:
+            fa = self.automaton(constraint)
+            query = gcd(fa, horizon) if self._hmm is None or not guided else pgcd(self._hmm, fa, horizon)
+            self._queries[key[:3]] = query
+            while len(self._queries) > MOST_GROUPS:
+                self._queries.popitem(last=False)
+        self._queries.move_to_end(key[:3])
+        rows = ConstrainedRows(copy(query), strength=strength, mixture=mixture)  # tables are shared
+        budgets = torch.tensor([request.wish.budget for request in requests])
+        rows.begin(torch.empty(len(requests), 0, dtype=torch.long), budgets)
+        for request in requests:
+            request.read = 0
+        return Group(rows, requests)
+
+    @classmethod
+    def vocabulary(cls) -> Vocabulary:
+        """The vocabulary of the tokenizer, read once."""
+        if cls._vocabulary is None:
+            tokenizer = cls.tokenizer
+            if tokenizer is None:
+                raise EvidenceError(
+                    f"{cls.__name__}: say tokenizer = … in the class, the folder of the model's tokenizer"
+                )
+            if isinstance(tokenizer, str | Path):
+                tokenizer = importlib.import_module("transformers").AutoTokenizer.from_pretrained(tokenizer)
+            cls._vocabulary = Vocabulary.from_tokenizer(tokenizer)
+        return cls._vocabulary
+
+    @classmethod
+    def automaton(cls, constraint: str) -> Automaton:
+        """The automaton of a constraint, compiled once in each process and kept on disk for the others."""
+        if constraint not in cls._compiled:
+            cls._compiled[constraint] = _built(*json.loads(constraint)).compile(cls.vocabulary(), cache=True)
+            while len(cls._compiled) > MOST_COMPILED:
+                cls._compiled.popitem(last=False)
+        cls._compiled.move_to_end(constraint)
+        return cls._compiled[constraint]
+
+    @classmethod
+    def read(cls, params: Any) -> Wish | None:
+        """What the parameters of a request ask for; raises ``ValueError`` where that cannot be understood or kept."""
+        given = (getattr(params, "extra_args", None) or {}).get(ARGUMENT)
+        if given is None:
+            return None
+        try:
+            asked = dict(json.loads(given) if isinstance(given, str) else given)
+        except (TypeError, ValueError) as error:
+            raise UnsupportedConstraint(f"{ARGUMENT} is not an object: {error}", path="extra_args") from None
+        kinds = [kind for kind in KINDS if kind in asked]
+        known = {*KINDS, "options", "max_new_tokens", "strength", "mixture", "hmm"}
+        if len(kinds) != 1 or not asked.keys() <= known:
+            raise UnsupportedConstraint(
+                f"{ARGUMENT} should have one of {', '.join(KINDS)}, not {sorted(asked)}", path="extra_args"
+            )
+        for unlike in ("min_tokens", "structured_outputs", "guided_decoding"):
+            if getattr(params, unlike, None):
+                raise UnsupportedConstraint(f"{unlike} cannot go with {ARGUMENT}", path=unlike)
+        limit, budget = getattr(params, "max_tokens", None), asked.get("max_new_tokens")
+        budget = limit if budget is None else budget
+        if not isinstance(budget, int) or budget < 1 or (limit is not None and budget > limit):
+            raise UnsupportedConstraint(
+                f"the budget must be a number of tokens, at most max_tokens = {limit}, not {budget}",
+                path="max_new_tokens",
+            )
+        strength, mixture = asked.get("strength", 1.0), asked.get("mixture")
+        if not isinstance(strength, int | float) or not isinstance(mixture, int | float | None):
+            raise UnsupportedConstraint(
+                f"strength and mixture are numbers, not {strength!r}, {mixture!r}", path="extra_args"
+            )
+        check_weights(strength, mixture)
+        constraint = json.dumps([kinds[0], asked[kinds[0]], asked.get("options") or {}])
+        return Wish(constraint, budget, float(strength), mixture, bool(asked.get("hmm", True)))
+
+
+def _built(kind: str, description: Any, options: dict[str, Any]) -> Constraint:
+    if not isinstance(description, TYPES[kind]) or not isinstance(options, dict):
+        raise UnsupportedConstraint(f"{description!r} with {options!r} describes no {kind}", path=kind)
+    try:
+        built: Constraint = KINDS[kind](description, **options)
+    except TractileError:
+        raise
+    except TypeError as error:
+        raise UnsupportedConstraint(str(error), path=kind) from None
+    return built
