@@ -1,5 +1,6 @@
 """Many prompts in one batch, particles that wait for each other, texts that grow: nothing changes but the work."""
 
+import math
 import multiprocessing
 import os
 import socket
@@ -34,8 +35,11 @@ from tractile.inference.smc import (
     every_json_value,
     every_line,
     every_statement,
+    proposals,
 )
 from tractile.inference.smc.loop import Run
+from tractile.inference.smc.narrow import Narrow, narrow
+from tractile.inference.smc.step import Step
 from tractile.inference.smc.texts import BLOCK, Texts
 
 PROMPTS = [(0, 1), (), (1, 1, 0), (0, 1)]
@@ -290,6 +294,58 @@ def test_queries_can_wait():
         again = make()
         again.resume(torch.tensor([[0, -1, 0, 0]]))
         torch.testing.assert_close(again.scores()[0], query.scores()[0])
+
+
+# Few of the tokens, for each state once
+
+
+@pytest.mark.parametrize("proposal", ["lcd", "gcd", "pgcd", "pgcd-mixture"])
+@pytest.mark.parametrize("case", CASES)
+def test_drawing_among_the_allowed_tokens_is_drawing_from_the_whole_table(monkeypatch, case, proposal):
+    lm, fsa = CASES[case]
+    fa, drawn = as_automaton(fsa), []
+    draw = Narrow.draw
+    monkeypatch.setattr("tractile.inference.smc.narrow.MOST", 1.0)
+    monkeypatch.setattr(Narrow, "draw", lambda *given: drawn.append(1) or draw(*given))
+
+    def posts():
+        return [tt.smc(lm, [], fa, proposal, HMM, 20, N, seed) for seed in range(8)]
+
+    flat = posts()
+    assert len(drawn) > 8
+    monkeypatch.setattr(proposals, "narrow", lambda step: None)
+    for a, b in zip(flat, posts(), strict=True):
+        assert a.token_ids == b.token_ids
+        torch.testing.assert_close(a.log_weights, b.log_weights, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("top", [0.0, -800.0, 700.0])
+def test_drawing_among_few_tokens_never_gives_an_impossible_one(top):
+    """Under random numbers at both ends, for probabilities of any size."""
+    fa = tt.Automaton.from_edges([(0, [1, 3, 4, 7, 9], 1), (0, [0], 2), (1, [2, 5], 1)], 0, [1], 24)
+    query = tt.gcd(fa, 3).start(3)
+    query.advance_some(torch.tensor([1, 0, 3]), torch.tensor([True, False, True]))
+    table = torch.full((3, 24), -torch.inf, dtype=torch.float64)
+    table[0, 5], table[2, 2], table[1, [3, 7]] = (
+        top,
+        top - 900,
+        torch.tensor([top - 1, top], dtype=torch.float64),
+    )
+    step = Step(table, query, torch.zeros(6, 0, dtype=torch.long), torch.tensor([0, 1, 2, 2, 1, 0]))
+    few = narrow(step)
+    assert few.tokens.tolist() == [2, 5, 1, 3, 4, 7, 9, 2, 5]
+    for uniform in (0.0, 2**-53, 0.26, 0.27, 1 - 2**-53):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(
+                torch,
+                "rand",
+                lambda *shape, value=uniform, **_: torch.full(shape, value, dtype=torch.float64),
+            )
+            tokens, weight = few.draw(few.log_probs, torch.Generator())
+        middle = 3 if uniform <= 0.26 else 7
+        assert tokens.tolist() == [5, middle, 2, 2, middle, 5]
+        expected = [top, top + math.log(1 + math.exp(-1)), top - 900]
+        assert weight.tolist() == pytest.approx([expected[i] for i in (0, 1, 2, 2, 1, 0)], abs=1e-6)
 
 
 # Texts

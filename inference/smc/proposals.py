@@ -24,6 +24,7 @@ from jaxtyping import Float, Int
 from torch import Generator, Tensor
 
 from ...errors import EvidenceError
+from .narrow import narrow
 from .step import Knowledge, Step
 
 
@@ -38,13 +39,20 @@ class Proposal(ABC):
 
 
 class Tabular(Proposal):
-    """A proposal that gives its probabilities for the whole vocabulary."""
+    """A proposal that gives its probabilities for the whole vocabulary.
+
+    ``elementwise``: its belief about a token needs the tables at this token alone, and is −∞ where the mask is False.
+    """
+
+    elementwise = False
 
     @abstractmethod
     def belief(self, step: Step) -> Float[Tensor, "rows vocab"]:
         """log q up to a constant for each row."""
 
     def draw(self, step: Step, generator: Generator) -> tuple[Int[Tensor, " rows"], Float[Tensor, " rows"]]:
+        if self.elementwise and (allowed := narrow(step)) is not None:
+            return allowed.draw(self.belief(allowed), generator)
         belief = self.belief(step)
         top = belief.amax(dim=1, keepdim=True).clamp(
             min=torch.finfo(belief.dtype).min
@@ -71,8 +79,11 @@ class Local(Tabular):
             )
         self.temperature = temperature
 
+    def _tempered(self, step: Step) -> Float[Tensor, "rows vocab"]:
+        return step.log_probs if self.temperature == 1 else step.log_probs / self.temperature
+
     def belief(self, step: Step) -> Float[Tensor, "rows vocab"]:
-        return (step.log_probs / self.temperature).masked_fill(~step.mask, -torch.inf)
+        return self._tempered(step).masked_fill(~step.mask, -torch.inf)
 
 
 @final
@@ -82,7 +93,7 @@ class LMProposal(Local):
     needs = Knowledge.BUDGET
 
     def belief(self, step: Step) -> Float[Tensor, "rows vocab"]:
-        return step.log_probs / self.temperature
+        return self._tempered(step)
 
 
 @final
@@ -90,6 +101,7 @@ class LCDProposal(Local):
     """Locally constrained decoding: the tokens after which some continuation of any length would do."""
 
     needs = Knowledge.LOCAL
+    elementwise = True
 
 
 @final
@@ -97,6 +109,7 @@ class GCDProposal(Local):
     """Globally constrained decoding: the tokens after which a continuation within the budget would do."""
 
     needs = Knowledge.BUDGET
+    elementwise = True
 
 
 @final
@@ -104,6 +117,7 @@ class LookaheadProposal(Local):
     """The language model's next token times the HMM's view of the future, p_hmm(C | x_≤t) to the power ``strength``."""
 
     needs = Knowledge.HMM
+    elementwise = True
 
     def __init__(self, strength: float = 1.0, temperature: float = 1.0) -> None:
         super().__init__(temperature)
@@ -112,7 +126,7 @@ class LookaheadProposal(Local):
         self.strength = strength
 
     def belief(self, step: Step) -> Float[Tensor, "rows vocab"]:
-        belief = step.log_probs / self.temperature + self.strength * step.lookahead
+        belief = self._tempered(step) + self.strength * step.lookahead
         return belief.masked_fill(~step.mask, -torch.inf)
 
 
@@ -121,6 +135,7 @@ class MixtureProposal(Tabular):
     """p_lm to the power ``w`` times the HMM's constrained next-token probability to the power 1 − ``w``."""
 
     needs = Knowledge.HMM
+    elementwise = True
 
     def __init__(self, w: float = 0.5) -> None:
         if not 0 <= w <= 1:

@@ -119,7 +119,7 @@ def effective_sample_size(log_weights: Float[Tensor, " n"]) -> float:
     if top == -torch.inf:
         return 0.0
     weights = (log_weights - top).exp()
-    return float(weights.sum() ** 2 / weights.square().sum())
+    return float(weights.sum()) ** 2 / float(weights @ weights)
 
 
 def _number(weights: Tensor, count: int | None) -> int:

@@ -14,6 +14,7 @@ from typing import cast
 
 import torch
 from jaxtyping import Bool, Float, Int
+from numpy import ndarray
 from torch import Tensor
 
 from ...errors import EvidenceError
@@ -38,7 +39,8 @@ class Step:
 
     ``prefixes`` holds the tokens so far, shape (rows, t), a list of rows where these are of unequal lengths; ``rows`` the
     state of each row (default: its own); ``last`` whether this token uses the budget up. Queries are made when first asked
-    for, and once; ``lookahead`` and ``conditional`` are for those who declared that they need an HMM.
+    for, and once; ``lookahead`` and ``conditional`` are for those who declared that they need an HMM. ``table`` and
+    ``query`` have a row for each state.
     """
 
     def __init__(
@@ -55,15 +57,19 @@ class Step:
         own = torch.arange(len(log_probs))
         self.rows: Int[Tensor, " rows"] = own if rows is None else rows
         self._shared = rows is not None and not torch.equal(rows, own)
-        self._table, self._query, self.prefixes = log_probs, query, prefixes
+        self.table, self.query, self.prefixes = log_probs, query, prefixes
         self.decode = decode if isinstance(decode, Texts) else Texts(decode)
         self.eos_token_id, self.last = eos_token_id, last
+
+    def parts(self) -> list[tuple[Step, Int[Tensor, " rows"]]]:
+        """Steps of one prompt each, with the states of their rows in the language model."""
+        return [(self, self.rows)]
 
     def take(self, index: Int[Tensor, " some"]) -> Step:
         """Some of the rows."""
         return Step(
-            self._table,
-            self._query,
+            self.table,
+            self.query,
             _chosen(self.prefixes, index),
             self.rows[index],
             decode=self.decode,
@@ -74,22 +80,22 @@ class Step:
     @cached_property
     def log_probs(self) -> Float[Tensor, "rows vocab"]:
         """log p_lm(x | x_<t)."""
-        return self._of_rows(self._table)
+        return self._of_rows(self.table)
 
     @cached_property
     def mask(self) -> Bool[Tensor, "rows vocab"]:
         """The tokens that the constraint allows."""
-        return self._of_rows(self._query.mask())
+        return self._of_rows(self.query.mask())
 
     @cached_property
     def lookahead(self) -> Float[Tensor, "rows vocab"]:
         """log p_hmm(C | x_<t, x): -inf exactly where ``mask`` is False."""
-        return self._supported(cast(ProductQuery, self._query).lookahead())
+        return self._supported(cast(ProductQuery, self.query).lookahead())
 
     @cached_property
     def conditional(self) -> Float[Tensor, "rows vocab"]:
         """log p_hmm(x | x_<t, C)."""
-        return self._supported(self._query.scores())
+        return self._supported(self.query.scores())
 
     def ends(self, tokens: Int[Tensor, " rows"]) -> Bool[Tensor, " rows"]:
         """Whether a row is complete with this token."""
@@ -99,7 +105,7 @@ class Step:
         return none if self.eos_token_id is None else tokens.cpu() == self.eos_token_id
 
     def _of_rows(self, table: Tensor) -> Tensor:
-        table = table.to(self._table.device)
+        table = table.to(self.table.device)
         return table[self.rows.to(table.device)] if self._shared else table
 
     def _supported(self, belief: Tensor) -> Tensor:
@@ -107,12 +113,17 @@ class Step:
         belief = self._of_rows(belief)
         lost = self.mask & belief.isneginf() & ~self.log_probs.isneginf()
         if bool(lost.any()):
-            token = int(lost.any(dim=0).nonzero()[0])
-            raise EvidenceError(
-                f"the HMM gives probability zero to token {token}, which language model and constraint allow; "
-                "smooth the HMM's parameters so that every token keeps some probability"
-            )
+            check_support(lost.any(dim=0).nonzero()[:, 0].numpy())
         return belief.masked_fill(~self.mask, -torch.inf)
+
+
+def check_support(lost: Int[ndarray, " some"]) -> None:
+    """Raises :class:`EvidenceError` if the HMM rules out tokens that are possible."""
+    if len(lost):
+        raise EvidenceError(
+            f"the HMM gives probability zero to token {int(lost[0])}, which language model and constraint allow; "
+            "smooth the HMM's parameters so that every token keeps some probability"
+        )
 
 
 class Joined(Step):
@@ -123,6 +134,10 @@ class Joined(Step):
         self.rows = torch.cat([part.rows + n for part, n in zip(parts, first, strict=True)])
         self.prefixes = [prefix for part in parts for prefix in part.prefixes]
         self.decode = parts[0].decode
+
+    def parts(self) -> list[tuple[Step, Int[Tensor, " rows"]]]:
+        states = self.rows.split([len(part.rows) for part in self._parts])
+        return list(zip(self._parts, states, strict=True))
 
     @cached_property
     def log_probs(self) -> Float[Tensor, "rows vocab"]:
