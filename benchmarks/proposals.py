@@ -9,7 +9,9 @@ For each constraint, proposal, potential and number k of particles, over repeate
 log Z is from four large P-GCD runs, printed with the table. Constraints: the continuation of the prompt contains one
 word, or two in any order, within 24 tokens.
 
-    python benchmarks/proposals.py [--smoke] [--repeats N] [--truth K] [--hmm DIRECTORY]
+    python benchmarks/proposals.py [--smoke] [--repeats N] [--truth K] [--hmm DIRECTORY] [--guides]
+
+With ``--guides`` another table: the same P-GCD, with n-gram HMMs counted from the model's own samples as guides.
 
 Runs on the embedded model with the embedded HMM, and on stories260K if TRACTILE_SHARED (by default ../shared) has it:
 an HMM is then distilled for it first, and kept in build/.
@@ -58,6 +60,8 @@ METHODS: dict[str, tuple[Proposal, Potential]] = {
     "lookahead, p_lm": (LookaheadProposal(), PrefixPotential()),
     "lookahead, φ_pgcd": (LookaheadProposal(), LookaheadPotential()),
 }
+# Order and hidden states of the n-gram guides, and how many samples they are counted from.
+GUIDES = [(1, 2, 1000), (2, 1024, 1000), (3, 2048, 1000), (2, 1024, 20_000), (3, 2048, 20_000)]
 
 
 @dataclass(frozen=True)
@@ -110,6 +114,37 @@ def table(task: Task, sizes: list[int], repeats: int, truth_particles: int) -> s
     return "\n".join(lines)
 
 
+def guides(
+    lm: tt.TransformersLM, hmm: tt.HMM, vocab: tt.Vocabulary, smoke: bool, repeats: int, truth: int
+) -> None:
+    """GCD, P-GCD with n-gram guides of the prompt's own continuations, and with the trained HMM: a table for each constraint."""
+    samples = 500 if smoke else max(n for _, _, n in GUIDES)
+    work = Path(__file__).resolve().parent.parent / "build" / "benchmarks" / f"guides-{samples}"
+    corpus, test = distill.sample(lm, work, samples + samples // 20, BUDGET, [PROMPT]).split(1 / 21)
+    made: dict[str, tuple[tt.HMM, str]] = {"GCD": (hmm, "GCD, p_lm")}
+    for order, states, count in GUIDES:
+        begin = time.process_time()
+        guide = distill.ngram(corpus.select(torch.arange(min(count, len(corpus)))), order, states)
+        seconds = time.process_time() - begin
+        name = f"{order}-gram, {guide.hidden} states, {count:,} samples ({seconds:.1f} s)"
+        made[name] = (guide, "lookahead, φ_pgcd")
+    made[f"the trained HMM, {hmm.hidden} states"] = (hmm, "lookahead, φ_pgcd")
+    sizes = [1, 4] if smoke else [1, 4, 16]
+    for text, regex in CONSTRAINTS.items():
+        fa = tt.constraints.regex(regex).compile(vocab, require_eos=False)
+        best = Task(lm, guide, fa).log_evidences("lookahead, φ_pgcd", truth, range(10_000, 10_004))
+        exact = log_mean(best)
+        print(f"\nthe text contains {text}: log Z = {exact:.3f}, p = {math.exp(exact):.4f}", best)
+        print("\n| guide | nats a token | " + " | ".join(f"k = {k}" for k in sizes) + " |")
+        print("| --- | --- |" + " --- |" * len(sizes), flush=True)
+        for name, (guide_hmm, method) in made.items():
+            cells = [
+                cell(Task(lm, guide_hmm, fa).log_evidences(method, k, range(repeats)), exact) for k in sizes
+            ]
+            nats = "" if name == "GCD" else f"{distill.evaluate(guide_hmm, test).nats_per_token:.2f}"
+            print(f"| {name} | {nats} | " + " | ".join(cells) + " |", flush=True)
+
+
 def stories260k(smoke: bool, saved: str | None) -> tuple[tt.TransformersLM, tt.HMM, tt.Vocabulary] | None:
     """The model, an HMM distilled from it, and its vocabulary, if the model is there."""
     root = Path(__file__).resolve().parent.parent
@@ -137,6 +172,7 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--smoke", action="store_true", help="a few runs, to see that it works")
+    parser.add_argument("--guides", action="store_true", help="only the table of guides")
     parser.add_argument("--repeats", type=int, default=40, help="runs for each cell")
     parser.add_argument(
         "--hmm", help="a saved HMM of stories260K (examples/distill_hmm.py makes a better one)"
@@ -149,6 +185,11 @@ def main() -> None:
         ([1, 4], 2, 64) if arguments.smoke else ([1, 4, 16, 64], arguments.repeats, arguments.truth)
     )
     model, tokenizer = load_lm()
+    if arguments.guides:
+        lm = tt.TransformersLM(model, tokenizer)
+        vocab = tt.Vocabulary.from_tokenizer(tokenizer)
+        guides(lm, load_hmm(), vocab, arguments.smoke, repeats, truth_particles)
+        return
     models = {
         "embedded model": (
             tt.TransformersLM(model, tokenizer),
