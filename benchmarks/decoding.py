@@ -1,56 +1,66 @@
 """A step of P-GCD beside its floor and beside the dense algorithm.
 
 One step scores every token for a batch of prefixes: p_hmm(constraint, next token | prefix). The constraint asks for one of
-four alternatives of each of two key phrases, over tokens.
+four alternatives, of two tokens each, of each of two or three key phrases, and then for the end of the sequence.
 
-    floor     one (batch, H) × (H, V) product and a softmax over (batch, V): what any such query must pay
+    floor     one plain (batch, H) × (H, V) product and a softmax over (batch, V): what any such query must pay
     dense     the algorithm as published: every automaton state × every token, nothing skipped (Dang et al. 2026, Alg. 1)
     P-GCD     ours, in float32 and with bfloat16 tables
     advance   reading the chosen tokens
     sweep     the backward messages for all budgets, once for a constraint and an HMM
 
-Milliseconds of CPU time on one core, medians of interleaved rounds; ratio = ours / floor. Work is counted for the step's
-products: 2·B·H·V operations for the floor, twice that for P-GCD (product and prior), 2·B·S·H·V for dense.
+Milliseconds of CPU time on one core, medians of interleaved rounds; ratio = ours / floor. Operations are those of the
+step's products: 2·B·H·V for the floor, one more such for each wide label of a live state in P-GCD (and one for the prior),
+2·B·S·H·V for dense; bytes those of the emission, read once. From 16,384 hidden states on, the transition is Monarch.
 
-    python benchmarks/decoding.py [--smoke] [--hidden 256 1024 4096] [--vocab 32000] [--batch 16] [--rounds 9]
+    python benchmarks/decoding.py [--smoke] [--hidden 256 1024 4096 16384] [--phrases 2 3] [--vocab 32000] [--batch 16]
+    python benchmarks/decoding.py --memory | --scaling | --gpu  (each has a --help of its own)
 """
 
 from __future__ import annotations
 
 import argparse
+import importlib
 import random
 import statistics
+import sys
 import time
 from collections.abc import Callable
+from functools import partial
 
 import torch
 
 import tractile as tt
 from tractile.inference import ProductQuery
+from tractile.inference.future import Future
+from tractile.layers import Monarch
 
 HORIZON = 40
+MONARCH = 16_384  # hidden states from which on the transition is Monarch
 
 
-def phrases(vocab_size: int, seed: int = 0) -> tt.Automaton:
-    """Sequences with one of four random alternatives, of two or three tokens each, of each of two phrases."""
+def phrases(vocab_size: int, count: int = 2, alternatives: int = 4, seed: int = 0) -> tt.Automaton:
+    """Sequences with one of so many random alternatives, of two tokens each, of each phrase; token 0 ends them."""
     pick = random.Random(seed)
     matchers = [
-        Matcher([tuple(pick.sample(range(vocab_size), pick.choice([2, 3]))) for _ in range(4)])
-        for _ in range(2)
+        Matcher([tuple(pick.sample(range(1, vocab_size), 2)) for _ in range(alternatives)])
+        for _ in range(count)
     ]
     special = sorted({t for m in matchers for a in m.alternatives for t in a})
-    other = [t for t in range(vocab_size) if t not in set(special)]
-    number = {(0, 0): 0}
+    other = sorted(set(range(1, vocab_size)) - set(special))
+    start = (0,) * count
+    number = {start: 0}
     edges: dict[tuple[int, int], list[int]] = {}
-    for pair in (queue := [(0, 0)]):
+    for states in (queue := [start]):
         for tokens in [other, *([t] for t in special)]:
-            reached = tuple(m.step(state, tokens[0]) for m, state in zip(matchers, pair, strict=True))
+            reached = tuple(m.step(state, tokens[0]) for m, state in zip(matchers, states, strict=True))
             if reached not in number:
                 number[reached] = len(number)
                 queue.append(reached)
-            edges.setdefault((number[pair], number[reached]), []).extend(tokens)
-    final = number[tuple(m.done for m in matchers)]
-    return tt.Automaton.from_edges([(s, t, d) for (s, d), t in edges.items()], 0, [final], vocab_size)
+            edges.setdefault((number[states], number[reached]), []).extend(tokens)
+    done, end = number[tuple(m.done for m in matchers)], len(number)
+    edges[done, end] = edges[end, end] = [0]
+    return tt.Automaton.from_edges([(s, t, d) for (s, d), t in edges.items()], 0, [end], vocab_size)
 
 
 class Matcher:
@@ -109,50 +119,86 @@ def rescored(query: ProductQuery) -> torch.Tensor:
     return query.lookahead()
 
 
-def run(hidden: int, vocab_size: int, batch: int, rounds: int, dense: bool) -> dict[str, float]:
-    """The times of one size."""
+def random_hmm(hidden: int, vocab_size: int, dims: tuple[int, ...] = ()) -> tt.HMM:
+    """A random HMM; ``dims``: with a Monarch transition over these axes."""
     g = torch.Generator().manual_seed(0)
-    emission = torch.rand(hidden, vocab_size, generator=g)
-    transition = torch.rand(hidden, hidden, generator=g).softmax(1)
-    hmm = tt.HMM(torch.full((hidden,), 1 / hidden), transition, emission / emission.sum(1, keepdim=True))
-    automaton = phrases(vocab_size)
-    begin = time.process_time()
-    query = tt.pgcd(hmm, automaton, HORIZON).start(batch)
-    sweep = 1e3 * (time.process_time() - begin)
-    half = tt.pgcd(hmm, automaton, HORIZON, torch.bfloat16).start(batch)
-    few = sorted({t for _, _, tokens in automaton.edges() if len(tokens) < vocab_size // 4 for t in tokens})
-    pick = random.Random(1)
-    for _ in range(6):  # prefixes in different states
-        tokens = torch.tensor(
-            [pick.choice(few) if pick.random() < 0.6 else pick.randrange(vocab_size) for _ in range(batch)]
-        )
-        query.advance(tokens)
-        half.advance(tokens)
-    x = torch.rand(batch, hidden, generator=g)
-    onward = Dense(query, hmm, automaton)
-    states = torch.tensor([s[0] for s in query._states])
-    future = torch.rand(automaton.num_states, hidden, generator=g)
-    calls: dict[str, Callable[[], object]] = {
-        "floor": lambda: (x @ hmm.emission_probs).softmax(1),
-        "P-GCD": lambda: rescored(query),
-        "bfloat16": lambda: rescored(half),
-    }
-    if dense:
-        calls["dense"] = lambda: onward.step(x, states, future)
-    found = measure(calls, rounds)
-    rest = query.remaining.min()
-    begin = time.process_time()
-    steps = min(5, int(rest) - 1)
+
+    def rows(*shape: int) -> torch.Tensor:
+        weight = torch.rand(*shape, generator=g)
+        return weight.div_(weight.sum(-1, keepdim=True))
+
+    transition = Monarch([rows(*dims, d) for d in reversed(dims)]) if dims else rows(hidden, hidden)
+    return tt.HMM(rows(hidden), transition, rows(hidden, vocab_size))
+
+
+def warmed(query: ProductQuery, automaton: tt.Automaton, batch: int, steps: int = 6) -> ProductQuery:
+    """The query some tokens on, with prefixes in different states."""
+    pick, few = random.Random(1), narrow_tokens(automaton)
+    query.start(batch)
     for _ in range(steps):
-        query.advance(torch.tensor(few[:1] * batch))
-    return found | {"advance": 1e3 * (time.process_time() - begin) / steps, "sweep": sweep}
+        chosen = [
+            pick.choice(few) if pick.random() < 0.6 else pick.randrange(1, automaton.vocab_size)
+            for _ in range(batch)
+        ]
+        query.advance(torch.tensor(chosen))
+    return query
+
+
+def narrow_tokens(automaton: tt.Automaton) -> list[int]:
+    """The tokens of narrow edges, without the one that ends a sequence."""
+    narrow = [tokens for _, _, tokens in automaton.edges() if len(tokens) < automaton.vocab_size // 4]
+    return sorted({t for tokens in narrow for t in tokens} - {0})
+
+
+def run(hidden: int, automaton: tt.Automaton, batch: int, rounds: int, dense: bool) -> dict[str, float]:
+    """The times of one size."""
+    vocab_size, side = automaton.vocab_size, round(hidden**0.5)
+    hmm = random_hmm(hidden, vocab_size, (side, side) if hidden >= MONARCH else ())
+    x, found = torch.rand(batch, hidden), dict[str, float]()
+    for name, dtype in (("P-GCD", None), ("bfloat16", torch.bfloat16)):  # one after the other, for memory
+        begin = time.process_time()
+        query = warmed(tt.pgcd(hmm, automaton, HORIZON, dtype), automaton, 1, 0)
+        made = 1e3 * (time.process_time() - begin)
+        warmed(query, automaton, batch)
+        calls: dict[str, Callable[[], object]] = {
+            "floor": lambda: (x @ hmm.emission_probs).softmax(1),
+            name: lambda query=query: rescored(query),
+        }
+        if dense and name == "P-GCD":
+            onward = Dense(query, hmm, automaton)
+            states = torch.tensor([s[0] for s in query._states])
+            future = torch.rand(automaton.num_states, hidden)
+            calls["dense"] = partial(onward.step, x, states, future)
+        measured = measure(calls, rounds)
+        found[f"{name}/floor"] = measured[name] / measured["floor"]
+        found = measured | found
+        if name == "P-GCD":
+            columns = query._columns()
+            wide = sum(query._table.label(int(e)).columns is None for e in columns.edge)
+            begin = time.process_time()
+            Future(hmm, automaton, HORIZON, torch.float32)
+            found["sweep"], found["made"] = 1e3 * (time.process_time() - begin), made
+            found["columns"] = batch + wide
+            few = narrow_tokens(automaton)
+            begin = time.process_time()
+            for _ in range(5):
+                query.advance(torch.tensor(few[:1] * batch))
+            found["advance"] = 1e3 * (time.process_time() - begin) / 5
+        del query, calls
+    return found
 
 
 def main() -> None:
+    for flag in ("gpu", "memory", "scaling"):
+        if f"--{flag}" in sys.argv:
+            sys.argv.remove(f"--{flag}")
+            importlib.import_module(f"decoding_{flag}").main()
+            return
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--hidden", type=int, nargs="+", default=[256, 1024, 4096])
+    parser.add_argument("--phrases", type=int, nargs="+", default=[2, 3])
     parser.add_argument("--vocab", type=int, default=32_000)
     parser.add_argument("--batch", type=int, default=16)
     parser.add_argument("--rounds", type=int, default=9)
@@ -161,23 +207,29 @@ def main() -> None:
     if options.smoke:
         options.hidden, options.vocab, options.batch, options.rounds = [32], 1_000, 4, 2
     torch.set_num_threads(1)
-    automaton = phrases(options.vocab)
     print(
-        f"V = {options.vocab}, batch {options.batch}, {automaton.num_states} states, {automaton.num_edges} edges, ",
-        end="",
+        f"V = {options.vocab}, batch {options.batch}, horizon {HORIZON}, torch {torch.__version__}, one thread; CPU ms\n"
     )
-    print(f"horizon {HORIZON}, torch {torch.__version__}, one thread; CPU ms\n")
-    names = ["floor", "P-GCD", "ratio", "bfloat16", "ratio", "dense", "advance", "sweep", "GFLOP"]
-    print("| H | " + " | ".join(names) + " |\n" + "| --- " * (len(names) + 1) + "|")
-    for hidden in options.hidden:
-        size = options.batch * automaton.num_states * options.vocab * 4
-        found = run(
-            hidden, options.vocab, options.batch, options.rounds, dense=hidden <= 1024 and size < 2**31
-        )
-        cells = [found["floor"], found["P-GCD"], found["P-GCD"] / found["floor"]]
-        cells += [found["bfloat16"], found["bfloat16"] / found["floor"], found.get("dense", float("nan"))]
-        cells += [found["advance"], found["sweep"], 4e-9 * options.batch * hidden * options.vocab]
-        print(f"| {hidden} | " + " | ".join("–" if c != c else f"{c:.3g}" for c in cells) + " |", flush=True)
+    times = ["floor", "P-GCD", "ratio", "bfloat16", "ratio", "dense", "advance", "sweep"]
+    names = ["S", "E", "H", *times, "GFLOP: floor", "P-GCD", "dense", "MB read", "bfloat16"]
+    print("| " + " | ".join(names) + " |\n" + "| --- " * len(names) + "|")
+    for count in options.phrases:
+        automaton = phrases(options.vocab, count)
+        for hidden in options.hidden:
+            size = options.batch * automaton.num_states * options.vocab * 4
+            found = run(hidden, automaton, options.batch, options.rounds, hidden <= 1024 and size < 2**31)
+            one = 2e-9 * hidden * options.vocab
+            cells = [automaton.num_states, automaton.num_edges, hidden, found["floor"]]
+            cells += [found["P-GCD"], found["P-GCD/floor"], found["bfloat16"], found["bfloat16/floor"]]
+            cells += [found.get("dense", float("nan")), found["advance"], found["sweep"]]
+            cells += [one * options.batch, one * found["columns"], one * options.batch * automaton.num_states]
+            cells += [4e-6 * hidden * options.vocab, 2e-6 * hidden * options.vocab]
+            print(
+                "| "
+                + " | ".join("–" if c != c else f"{c:,.3g}" if c < 100 else f"{c:,.0f}" for c in cells)
+                + " |",
+                flush=True,
+            )
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ from ..circuits.automaton import Automaton
 from .future import label_numbers
 from .scores import in_pairs
 
-GATHERED = 256  # so many tokens of a wide label are scored in the time that one gathered column takes
+GATHERED = 2000  # a gathered column takes an accelerator as long as so many tokens of a product with all of them
 
 
 class Spread(NamedTuple):
