@@ -191,9 +191,9 @@ def test_phi_pgcd_is_added_unless_the_potential_steers():
             asked.append(type(self))
             return torch.zeros(len(rows.tokens), dtype=torch.float64)
 
-    def run(potential):
+    def run(potential, proposal="pgcd"):
         return tt.smc(
-            lm, [], as_automaton(fsa), "pgcd", HMM, 16, N, 1, potential=potential, ess_threshold=0.0
+            lm, [], as_automaton(fsa), proposal, HMM, 16, N, 1, potential=potential, ess_threshold=0.0
         )
 
     both, alone = run(Watched()), run(None)
@@ -201,6 +201,11 @@ def test_phi_pgcd_is_added_unless_the_potential_steers():
     assert both.ess_trace == alone.ess_trace
     assert run(PrefixPotential() * Watched()).ess_trace == run(PrefixPotential()).ess_trace != alone.ess_trace
     assert (LookaheadPotential() * Watched()).steers
+    half = tt.LookaheadProposal(0.5)
+    assert run(None, half).ess_trace == run(LookaheadPotential(0.5), half).ess_trace
+    assert run(None, half).ess_trace != run(LookaheadPotential(), half).ess_trace
+    with pytest.raises(tt.EvidenceError, match="strength"):
+        LookaheadPotential(-1.0)
 
 
 # Where it is asked

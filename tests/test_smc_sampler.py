@@ -78,9 +78,17 @@ def test_unbiased_with_each_proposal(case, proposal):
         ("gcd", LookaheadPotential()),
         (LookaheadProposal(0.7), Arbitrary()),
         ("pgcd", PrefixPotential()),
-        ("pgcd-mixture", LookaheadPotential()),
+        ("pgcd-mixture", LookaheadPotential(0.5)),
+        (LookaheadProposal(0.5), None),
     ],
-    ids=["lcd-arbitrary", "gcd-lookahead", "lookahead-arbitrary", "lookahead-prefix", "mixture-lookahead"],
+    ids=[
+        "lcd-arbitrary",
+        "gcd-lookahead",
+        "lookahead-arbitrary",
+        "lookahead-prefix",
+        "mixture-lookahead",
+        "half",
+    ],
 )
 def test_potentials_telescope(proposal, potential):
     z = many_runs("ended", proposal=proposal, potential=potential, ess_threshold=1.1)

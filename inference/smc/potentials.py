@@ -95,12 +95,17 @@ class PrefixPotential(Potential):
 
 @final
 class LookaheadPotential(Potential):
-    """φ_pgcd(x_≤t) = p_lm(x_≤t) · p_hmm(C | x_≤t) (Dang et al. 2026, §4.3)."""
+    """φ_pgcd(x_≤t) = p_lm(x_≤t) · p_hmm(C | x_≤t)^strength (Dang et al. 2026, §4.3, with strength 1)."""
 
     needs = Knowledge.HMM
 
+    def __init__(self, strength: float = 1.0) -> None:
+        if not strength >= 0:
+            raise EvidenceError(f"LookaheadPotential: the strength must not be negative, it is {strength}")
+        self.strength = strength
+
     def log_value(self, rows: Extended) -> Float[Tensor, " rows"]:
-        return _chosen(rows.step.lookahead, rows.tokens).masked_fill(rows.ended, 0.0)
+        return self.strength * _chosen(rows.step.lookahead, rows.tokens).masked_fill(rows.ended, 0.0)
 
 
 @final

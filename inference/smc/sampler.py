@@ -105,9 +105,9 @@ def smc(
     """Weighted samples from p_lm(x | prompt, x satisfies ``fa`` within ``max_new_tokens`` tokens), times ``potential``.
 
     ``proposal`` is one of "lm", "lcd", "gcd", "pgcd" (lookahead), "pgcd-mixture", or a :class:`Proposal`. Those that
-    use the HMM come with φ_pgcd as a potential beside any that you give, unless yours steers by itself (a twist, or
-    :class:`PrefixPotential`); the rest with the prefix potential. Particles are resampled when the effective sample
-    size is below ``ess_threshold`` · ``particles``: 0 never, above 1 always. With a ``beam_factor`` above 1 each
+    use the HMM come with φ_pgcd, of their strength, as a potential beside any that you give, unless yours steers by itself
+    (a twist, or :class:`PrefixPotential`); the rest with the prefix potential. Particles are resampled when the effective
+    sample size is below ``ess_threshold`` · ``particles``: 0 never, above 1 always. With a ``beam_factor`` above 1 each
     particle is first split into so many, and the scheme brings their number down again after every token. With
     ``align``, a text boundary, a particle that has reached one waits until all have, or have ended; those that wait are
     then resampled among themselves, never against texts that have ended.
@@ -128,10 +128,11 @@ def smc(
         raise EvidenceError("smc: give one prompt, or prompts=[…]")
     proposal = _named(proposal, PROPOSALS, "proposal")() if isinstance(proposal, str) else proposal
     scheme = _named(resampling, SCHEMES, "resampling") if isinstance(resampling, str) else resampling
-    if potential is None:
-        potential = LookaheadPotential() if proposal.needs is Knowledge.HMM else PrefixPotential()
-    elif proposal.needs is Knowledge.HMM and not potential.steers:
-        potential = LookaheadPotential() * potential
+    if proposal.needs is Knowledge.HMM and (potential is None or not potential.steers):
+        ahead = LookaheadPotential(proposal.strength if isinstance(proposal, LookaheadProposal) else 1.0)
+        potential = ahead if potential is None else ahead * potential
+    elif potential is None:
+        potential = PrefixPotential()
     if particles < 1:
         raise EvidenceError(f"smc: the number of particles must be positive, it is {particles}")
     asked: list[Prompt] = [prompt] if prompt is not None else list(prompts or [])
