@@ -10,7 +10,16 @@ from ..circuits.hmm import HMM
 from ..layers import Monarch
 from .corpus import Manifest
 
-SETTINGS = ("epochs", "batch_size", "pseudocount", "token_dropout", "seed", "sequences", "tokens")
+SETTINGS = (
+    "epochs",
+    "step_size",
+    "batch_size",
+    "pseudocount",
+    "token_dropout",
+    "seed",
+    "sequences",
+    "tokens",
+)
 TEXT = """---
 library_name: tractile
 tags: [hidden-markov-model, probabilistic-circuit, controlled-generation]
@@ -43,7 +52,7 @@ tt.smc(lm, prompt, automaton, proposal="pgcd", hmm=hmm)
 
 ## Training
 
-Mini-batch EM, {epochs} epochs of steps of {batch_size:,} sequences, the step size falling from 1 to 0; pseudocount
+Mini-batch EM, {epochs} epochs of steps of {batch_size:,} sequences, the step size falling from {step_size:g} to 0; pseudocount
 {pseudocount:g}, token dropout {token_dropout:g}, seed {seed}; {floor:g} of the uniform distribution mixed into each row at the
 end. {pace}
 
@@ -63,7 +72,7 @@ def model_card(
 ) -> str:
     """The ``README.md`` of a trained HMM, from the corpus's manifest, the settings of the run and its log."""
     tested = [line for line in log if "held_out" in line]
-    measured = "Nothing was held out."
+    measured = "No epoch was measured."
     if tested:
         rows = "\n".join(
             f"| {line['epoch']} | {line['nats_per_token']:.4f} | {line['held_out']:.4f} |" for line in tested

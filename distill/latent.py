@@ -1,8 +1,13 @@
 """Where EM starts: hidden states read off the language model.
 
-The last hidden state of the model after each token of a corpus is a point; k-means makes H − 1 clusters of the points,
-and every token is then labelled with the cluster that emitted it. With the states observed, maximum likelihood is
-counting: no iterations, and EM begins close to where it will end.
+The last hidden state of the model after each token of a corpus is a point, and a state of the HMM a cluster of points. A
+token that is frequent has states of its own, *clones* (Dedieu et al. 2019): k-means splits its points into contexts. Rare
+tokens share states: k-means splits the points of all of them together. A clone emits its token, all but certainly, so its
+states tell what has just been said, which a cluster of points alone does not.
+
+With the states observed, maximum likelihood is counting: no iterations. Most pairs of states are never seen, so counts are
+discounted in favour of what follows any clone of the same token, and that of what follows anything (absolute discounting,
+as in Kneser and Ney 1995). EM begins close to where it will end.
 
 The last state, H − 1, is the *end*: it alone emits the end-of-sequence token, emits nothing else, and is never left.
 """
@@ -61,22 +66,88 @@ def initialise(
     transition: str = "dense",
     *,
     sequences: int = 20_000,
-    iterations: int = 20,
+    iterations: int = 10,
     seed: int = 0,
 ) -> HMM:
-    """An HMM whose states are clusters of a transformers model's last hidden states over the first ``sequences``."""
+    """An HMM whose states are clusters of a transformers model's last hidden states over the first ``sequences``.
+
+    Raises :class:`VocabularyMismatch` for another tokenizer than the corpus's, :class:`ShapeError` if there are fewer tokens
+    than hidden states.
+    """
     corpus.check_tokenizer(tokenizer)
     part = corpus.select(torch.arange(min(sequences, len(corpus))))
-    tokens, eos = part.tokens, part.manifest.eos_token_id
+    tokens, eos, vocab = part.tokens, part.manifest.eos_token_id, part.manifest.vocab_size
     points = hidden_states(model, tokenizer, part)
     text = tokens != eos
     if int(text.sum()) < hidden:
         raise ShapeError(f"initialise: {int(text.sum())} tokens are too few for {hidden} hidden states")
     states = torch.full_like(tokens, hidden - 1)
-    states[text] = kmeans(points[text], hidden - 1, iterations, seed)
+    states[text], family = clones(points[text], tokens[text], hidden - 1, iterations, seed)
 
-    base = with_end_state(HMM.random(hidden, part.manifest.vocab_size, transition, seed), eos)
-    return maximise(base, _observed(base, states, tokens), pseudocount=0.01)
+    base = with_end_state(HMM.random(hidden, vocab, transition, seed), eos)
+    counts = _observed(base, states, tokens)
+    if transition != "dense":
+        return maximise(base, counts, pseudocount=0.01)
+    followed, emitted = counts.transition[0], counts.emission
+    followed[-1], emitted[-1], emitted[:, eos] = 0, 0, 0
+    kinds = followed.clamp(max=1)
+    siblings = torch.zeros(len(followed), hidden).index_add_(0, family, kinds)
+    anything = _normal(kinds.sum(0) + UNSEEN)
+    move = _discounted(followed, _discounted(siblings, anything)[family])
+    frequency = torch.bincount(tokens[text], minlength=vocab) + UNSEEN
+    frequency[eos] = 0
+    emission = _discounted(emitted, _normal(frequency))
+    return with_end_state(HMM(_normal(counts.initial + UNSEEN), _normal(move), emission), eos)
+
+
+UNSEEN = 0.05  # what counts that nothing backs begin with
+DISCOUNT = 0.6  # what each count that was seen gives away
+
+
+def _discounted(counts: Float[Tensor, "rows columns"], lower: Float[Tensor, "*rows columns"]) -> Tensor:
+    """Rows of probabilities: counts less a discount, which goes to the columns as ``lower`` says."""
+    taken = counts.clamp(max=DISCOUNT)
+    total = counts.sum(1, keepdim=True)
+    rows = (counts - taken + taken.sum(1, keepdim=True) * lower) / total.clamp(min=DISCOUNT)
+    return torch.where(total > 0, rows, lower)
+
+
+def _normal(weight: Tensor) -> Tensor:
+    return weight / weight.sum(-1, keepdim=True)
+
+
+def clones(
+    points: Float[Tensor, "points width"],
+    tokens: Int[Tensor, " points"],
+    clusters: int,
+    iterations: int,
+    seed: int,
+) -> tuple[Int[Tensor, " points"], Int[Tensor, " clusters_and_end"]]:
+    """The cluster of each point, and the family of each cluster: clones of one token are one family, so is the end.
+
+    A token has clones in proportion to a power 0.7 of its count; those that come to less than one share the rest.
+    """
+    count = torch.bincount(tokens)
+    share = _normal(count.double() ** 0.7) * clusters
+    own = torch.where(share >= 1, torch.arange(len(count)), -1)  # −1: those that share
+    names, group = own[tokens].unique(return_inverse=True)
+    size = torch.bincount(group)
+    want = torch.zeros(len(count) + 1, dtype=share.dtype).index_add_(0, own + 1, share)[names + 1]
+    number = torch.minimum(want.floor().long(), size)
+    if names[0] < 0:
+        number[0].clamp_(min=1)
+    while spare := clusters - int(number.sum()):
+        behind = torch.where(number < size, want - number, -torch.inf)
+        number[behind.topk(min(spare, int((number < size).sum()))).indices] += 1
+    label, family, start = torch.empty_like(tokens), torch.arange(clusters + 1), 0
+    for rows, name, n in zip(
+        group.argsort().split(size.tolist()), names.tolist(), number.tolist(), strict=True
+    ):
+        label[rows] = start + (kmeans(points[rows], n, iterations, seed) if n > 1 else 0)
+        if name >= 0:
+            family[start : start + n] = start
+        start += n
+    return label, family
 
 
 def hidden_states(

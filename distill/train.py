@@ -43,6 +43,7 @@ def train(
     epochs: int = 6,
     *,
     initial: HMM | Callable[[], HMM] | None = None,
+    step_size: float = 1.0,
     batch_size: int = 2048,
     chunk_size: int = 256,
     pseudocount: float = 1e-3,
@@ -59,7 +60,8 @@ def train(
     """Distil an HMM with ``hidden`` states and a "dense" or "monarch" transition from a corpus.
 
     ``initial`` is where EM starts (see :func:`tractile.distill.initialise`), or a function that makes it and is called
-    only if there is no checkpoint; a random HMM if absent. ``token_dropout`` is the share of tokens that each step
+    only if there is no checkpoint; a random HMM if absent. ``step_size`` is the first η: below one, EM does not forget
+    where it starts at once; with no epochs it stays there. ``token_dropout`` is the share of tokens that each step
     treats as not known. ``held_out`` is the share of sequences kept apart; their nats per token are logged after each
     epoch. ``messages`` is the type of the messages, as in :func:`expected_counts`: ``torch.bfloat16`` halves their memory
     and, where the processor multiplies in it, the time; counts and parameters stay as they are. ``floor`` is the share of
@@ -77,8 +79,10 @@ def train(
             f"train: shares must be in [0, 1) and the pseudocount not negative, not token_dropout={token_dropout}, "
             f"held_out={held_out}, floor={floor}, pseudocount={pseudocount}"
         )
-    if min(epochs, batch_size, chunk_size) < 1:
-        raise ShapeError("train: epochs, batch_size and chunk_size must be positive")
+    if min(epochs + 1, batch_size, chunk_size) < 1 or not 0 < step_size <= 1:
+        raise ShapeError(
+            "train: batch_size, chunk_size and step_size (at most 1) must be positive, epochs not negative"
+        )
     data = corpus if isinstance(corpus, Corpus) else Corpus.load(corpus)
     fit, test = data.split(held_out, seed)
     if len(fit) == 0:
@@ -88,7 +92,7 @@ def train(
     settings = {
         "hidden": hidden, "transition": transition, "epochs": epochs, "batch_size": batch_size, "seed": seed,
         "chunk_size": chunk_size, "pseudocount": pseudocount, "token_dropout": token_dropout, "held_out": held_out,
-        "messages": messages and str(messages).removeprefix("torch."),
+        "step_size": step_size, "messages": messages and str(messages).removeprefix("torch."),
         "sequences": len(data), "tokens": data.num_tokens,
     }  # fmt: skip
 
@@ -111,7 +115,7 @@ def train(
             hmm.save_pretrained(out, dtype=dtype)
             card = model_card(hmm, data.manifest, settings, read_log(Path(out) / "log.jsonl"), floor)
             write_atomically(Path(out) / "README.md", card.encode())
-            (Path(out) / CHECKPOINT).unlink()
+            (Path(out) / CHECKPOINT).unlink(missing_ok=True)
         team.wait()
     return hmm
 
@@ -142,7 +146,7 @@ def _run(
                 step, started = epoch * steps + within + 1, time.perf_counter()
                 if step <= done:
                     continue
-                rate = 1 - (step - 1) / (epochs * steps)
+                rate = settings["step_size"] * (1 - (step - 1) / (epochs * steps))
                 tokens = fit.take(rows)
                 known = int((tokens[:, :-1] != eos).sum()) + len(tokens)
                 tokens = drop_tokens(tokens, settings["token_dropout"], _generator(seed, -step), padding)
@@ -167,7 +171,7 @@ def _run(
                 if path is not None and (last or time.monotonic() - saved_at > 60 * minutes):
                     _save(path / CHECKPOINT, hmm, settings, step)
                     saved_at = time.monotonic()
-    if path is not None:
+    if path is not None and log.lines:
         draw_curve(log.lines, path / "learning-curve.png")
     return hmm
 

@@ -8,7 +8,7 @@ import torch
 import tractile as tt
 from tractile import distill
 from tractile.distill.evaluate import predictions
-from tractile.distill.latent import kmeans, with_end_state
+from tractile.distill.latent import clones, kmeans, with_end_state
 from tractile.errors import FormatError, ShapeError, VocabularyMismatch
 from tractile.inference.smc.lm import CircuitLM, TableLM
 
@@ -160,3 +160,25 @@ def test_kmeans_finds_separate_clouds() -> None:
     found = kmeans(points, 12, iterations=20, seed=3)
     joint = torch.zeros(12, 5).index_put_((found, label), torch.ones(3000), accumulate=True)
     assert float(joint.max(1).values.sum()) == 3000  # no cluster mixes two clouds
+
+
+def test_frequent_tokens_have_clones_and_rare_ones_share() -> None:
+    generator = torch.Generator().manual_seed(0)
+    tokens = torch.multinomial(torch.tensor([0.5, 0.3, 0.17, 0.02, 0.01]), 2000, True, generator=generator)
+    context = torch.randint(2, (2000,), generator=generator)
+    points = 9 * context[:, None] + torch.randn(2000, 4, generator=generator)
+    label, family = clones(points, tokens, 9, iterations=10, seed=1)
+    joint = torch.zeros(9, 5).index_put_((label, tokens), torch.ones(2000), accumulate=True)
+    owners = (joint > 0).sum(1)
+    assert (owners[1:] == 1).all()
+    assert set(joint[0].nonzero()[:, 0].tolist()) == {3, 4}
+    for token in (0, 1):  # the clones of a token are one family, and each is of one context
+        mine = joint[:, token].nonzero()[:, 0]
+        assert len(mine) > 1
+        assert len(family[mine].unique()) == 1
+        seen = torch.zeros(9, 2).index_put_((label, context), (tokens == token).float(), accumulate=True)
+        assert float(seen[mine].min(1).values.sum()) == 0
+    assert len(family.unique()) == 5  # of tokens 0, 1 and 2, of what they share, and the end
+    everything, _ = clones(points, tokens, 60, iterations=3, seed=1)
+    assert 55 < len(everything.unique()) <= 60
+    assert int(everything.max()) < 60

@@ -1,13 +1,15 @@
 """EM: the fused counts are θ · ∂ log p/∂θ, plain Baum-Welch written out, and never lower the likelihood."""
 
 import itertools
+from pathlib import Path
 
 import pytest
 import torch
 from torch import Tensor
 
 import tractile as tt
-from tractile.distill import counts_by_autograd, expected_counts, maximise
+from tractile.distill import Corpus, counts_by_autograd, expected_counts, maximise, train
+from tractile.distill.corpus import Manifest
 from tractile.distill.latent import has_end_state, with_end_state
 from tractile.distill.train import drop_tokens, em_step, smooth
 from tractile.errors import CircuitError, EvidenceError
@@ -282,6 +284,23 @@ def test_the_end_state_survives_pseudocounts_and_smoothing(transition: str) -> N
     close(hmm.log_prob(after_end[1:]), hmm.log_prob(after_end[1:, :2]))  # padding is free
     others = torch.arange(4) != eos
     assert (hmm.emission_probs[:-1][:, others] > 0.001).all()
+
+
+def test_without_epochs_training_is_its_start_made_smooth(tmp_path: Path) -> None:
+    tokens = random_tokens(4, 40, 6)
+    manifest = Manifest(
+        vocab_size=5, eos_token_id=4, max_new_tokens=6, num_sequences=40, shard_size=40, seed=0, prompts=[""]
+    )
+    shard = {"tokens": tokens.int(), "prompt": torch.zeros(40).int()}
+    corpus = Corpus([shard], torch.arange(40), manifest)
+    start = tt.HMM.random(3, 5, seed=2)
+    hmm = train(corpus, 3, epochs=0, initial=start, floor=0.25, out=tmp_path / "hmm", dtype=torch.float32)
+    close(hmm.initial_probs, 0.75 * start.initial_probs + 0.25 / 3, 1e-6)
+    again = tt.HMM.from_pretrained(tmp_path / "hmm")
+    close(again.emission_probs, hmm.emission_probs, 1e-6)
+    moved = train(corpus, 3, epochs=1, initial=start, floor=0.0, held_out=0.0, step_size=0.25, batch_size=40)
+    once, _ = em_step(start, tokens, 0.25, 1e-3, 40)
+    close(moved.emission_probs, once.emission_probs, 1e-6)
 
 
 def test_bad_input() -> None:
