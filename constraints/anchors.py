@@ -16,11 +16,14 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
+from jaxtyping import Int
+from numpy import ndarray
 
 from ..errors import UnsupportedConstraint
 from . import dfa, nfa, utf8
-from .characters import constants, matched
+from .characters import matched
 from .nfa import Nfa
+from .syntax import constants
 from .utf8 import Alphabet, CodePoints
 
 BEGIN, LINE_BEGIN, END, LINE_END, TEXT_END = range(0xF7, 0xFC)
@@ -53,13 +56,14 @@ def mark(operation: Any, flags: int, dollar_is_end: bool) -> Nfa:
 def transparent(automaton: Nfa) -> Nfa:
     """The automaton with any marks let in anywhere."""
     plain = automaton.plain
-    states = np.arange(plain.num_states)
-    loops = [
-        np.column_stack([states, np.full_like(states, low), np.full_like(states, high), states])
-        for low, high in ALL_MARKS
-    ]
-    return Nfa(
-        plain.num_states, np.concatenate([plain.edges, *loops]), plain.skips, plain.start, plain.accept
+    edges = np.concatenate([plain.edges, loops(np.arange(plain.num_states))])
+    return Nfa(plain.num_states, edges, plain.skips, plain.start, plain.accept)
+
+
+def loops(states: Int[ndarray, " state"]) -> Int[ndarray, "edge 4"]:
+    """Edges that let any marks in at these states."""
+    return np.concatenate(
+        [np.column_stack([states, np.tile(m, (len(states), 1)), states]) for m in ALL_MARKS]
     )
 
 

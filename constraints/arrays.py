@@ -8,6 +8,12 @@ import numpy as np
 from jaxtyping import Bool, Int
 from numpy import ndarray
 
+from ..errors import TooManyStates
+
+MAX_STATES = 500_000
+MAX_EDGES = 5_000_000
+"""No automaton built here has more states and edges; this keeps ``(a{1,1000}){1,1000}`` from filling the memory."""
+
 
 def spans(begin: Int[ndarray, " n"], count: Int[ndarray, " n"]) -> Int[ndarray, " total"]:
     """``concatenate([arange(b, b + c) for b, c in zip(begin, count)])``."""
@@ -55,3 +61,9 @@ def reachable(
                 seen[target] = 1
                 stack.append(target)
     return np.frombuffer(bytes(seen), bool)
+
+
+def check_limit(states: int, limit: int = MAX_STATES) -> None:
+    """Raises :class:`TooManyStates` beyond ``limit``."""
+    if states > limit:
+        raise TooManyStates(limit=limit)

@@ -7,28 +7,28 @@ from __future__ import annotations
 
 import re
 from functools import lru_cache
-from re import _compiler, _constants, _parser  # type: ignore[attr-defined]
-from typing import Any
+from re import _compiler  # type: ignore[attr-defined]
 
 from . import utf8
+from .syntax import Item, constants, parser
 from .utf8 import CodePoints
 
-constants, parser = _constants, _parser  # the standard library's own names for what is in a pattern
-LISTED = (_constants.LITERAL, _constants.RANGE)
-Item = tuple[Any, Any]  # an operation of the standard library's pattern parser, and its argument
+LISTED = (constants.LITERAL, constants.RANGE)
 
 
 def characters(item: Item, flags: int) -> CodePoints:
     """The characters that an item which reads one character stands for."""
     operation, argument = item
-    if operation is _constants.LITERAL and not flags & re.IGNORECASE:
+    if operation is constants.LITERAL and not flags & re.IGNORECASE:
         return utf8.normalize([(argument, argument)])
-    if operation is _constants.IN and not flags & re.IGNORECASE:
-        listed = [a if o is _constants.RANGE else (a, a) for o, a in argument if o in LISTED]
-        negated = argument[0][0] is _constants.NEGATE
+    if operation is constants.LITERAL and argument not in cases():
+        return utf8.normalize([(argument, argument)])
+    if operation is constants.IN and not flags & re.IGNORECASE:
+        listed = [a if o is constants.RANGE else (a, a) for o, a in argument if o in LISTED]
+        negated = argument[0][0] is constants.NEGATE
         if len(listed) + negated == len(argument):  # characters and ranges alone need no asking
             return utf8.negate(utf8.normalize(listed)) if negated else utf8.normalize(listed)
-    key = (operation, tuple(argument) if operation is _constants.IN else argument)
+    key = (operation, tuple(argument) if operation is constants.IN else argument)
     return matched(key, flags)
 
 
@@ -36,13 +36,35 @@ def characters(item: Item, flags: int) -> CodePoints:
 def matched(item: Item, flags: int) -> CodePoints:
     """The same, by asking ``re``: the runs of matching characters in the text of all characters in order."""
     operation, argument = item
-    if operation is _constants.IN:
+    if operation is constants.IN:
         argument = list(argument)
-    one = _parser.SubPattern(_parser.State(), [(operation, argument)])
-    some = _parser.SubPattern(_parser.State(), [(_constants.MAX_REPEAT, (1, _constants.MAXREPEAT, one))])
+    one = parser.SubPattern(parser.State(), [(operation, argument)])
+    some = parser.SubPattern(parser.State(), [(constants.MAX_REPEAT, (1, constants.MAXREPEAT, one))])
     flags = flags if flags & re.ASCII else flags | re.UNICODE
-    found = _compiler.compile(some, flags).finditer(all_characters())
+    compiled = _compiler.compile(some, flags)
+    if operation is constants.LITERAL:
+        return utf8.normalize((c, c) for c in cases() if compiled.fullmatch(chr(c)))
+    found = compiled.finditer(all_characters())
     return utf8.normalize((match.start(), match.end() - 1) for match in found)
+
+
+@lru_cache(maxsize=1)
+def cases() -> dict[int, int]:
+    """Every character that ``re`` may take for another where case is ignored, and what it is in lower case."""
+    lower = {c: small for c in range(0x110000) if (small := _compiler._sre.unicode_tolower(c)) != c}
+    some = {*lower, *lower.values(), *_compiler._EXTRA_CASES}
+    some |= {other for others in _compiler._EXTRA_CASES.values() for other in others}
+    return {c: lower.get(c, c) for c in sorted(some)}
+
+
+def same_in_lower_case(point: int, flags: int) -> CodePoints:
+    """The characters that a back-reference takes for this one."""
+    if not flags & re.IGNORECASE:
+        return utf8.normalize([(point, point)])
+    small = cases().get(point, point)
+    limit = 127 if flags & re.ASCII else 0x10FFFF
+    alike = [c for c, lower in cases().items() if lower == small and max(c, point) <= limit]
+    return utf8.normalize((c, c) for c in [point, *alike])
 
 
 @lru_cache(maxsize=1)

@@ -15,8 +15,9 @@ from jaxtyping import Bool, Int, UInt64
 from numpy import ndarray
 
 from ..errors import TooManyStates
-from .arrays import group_by, spans, unique_rows
-from .nfa import MAX_STATES, Nfa, check_limit, trim
+from .arrays import MAX_STATES, check_limit, group_by, spans, unique_rows
+from .nfa import Nfa, trim
+from .skips import NO_SKIPS, ranged
 
 DFA_LIMIT = 100_000
 MANY_STATES = 10_000
@@ -109,14 +110,7 @@ def from_classes(
     classes: int,
 ) -> Nfa:
     """The trimmed automaton of rows (source, byte class, target)."""
-    first = np.concatenate([[0], np.flatnonzero(np.diff(byte_class)) + 1])  # runs of bytes of one class
-    last = np.concatenate([first[1:] - 1, [255]])
-    pointer, order = group_by(byte_class[first], classes)
-    count = pointer[rows[:, 1] + 1] - pointer[rows[:, 1]]
-    run = order[spans(pointer[rows[:, 1]], count)]
-    ends = np.repeat(rows[:, [0, 2]], count, axis=0)
-    edges = np.column_stack([ends[:, 0], first[run], last[run], ends[:, 1]])
-    return trim(Nfa(num_states, edges, np.empty((0, 2), np.int64), start, accept))
+    return trim(Nfa(num_states, ranged(rows, byte_class, classes), NO_SKIPS, start, accept))
 
 
 def common_classes(a: Nfa, b: Nfa) -> tuple[Int[ndarray, " 256"], int]:

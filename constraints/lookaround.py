@@ -19,33 +19,80 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from . import anchors, dfa, nfa, utf8
+from .arrays import reachable
 from .nfa import Nfa
 from .utf8 import Alphabet
 
-MARKS = (0xC0, 0xC1, 0xF5, 0xF6)
+MOST_MARKS = 40
+LEVELS = ((0xF5, 0xC0), (0xF6, 0xC1))
+"""The bytes of marks: those of look-arounds, those of look-arounds within them, and so on by turns."""
+
+
+def mark(number: int, level: int) -> bytes:
+    """A mark, which is never a part of two others."""
+    end, digit = LEVELS[level % 2]
+    return bytes([end, *[digit] * number, end])
 
 
 @dataclass
 class Look:
     """One look-around: its mark, what it looks for (with marks of anchors and of the look-arounds within it)."""
 
-    mark: int
+    mark: bytes
     inside: Nfa
     ahead: bool
     negative: bool
-    within: list[Look] = field(default_factory=list)
+    level: int
+    within: list[Look | Commit] = field(default_factory=list)
 
-
-def resolve(automaton: Nfa, looks: list[Look], alphabet: Alphabet) -> Nfa:
-    """The words whose marks of these look-arounds stand where they may, with those marks erased."""
-    every = nfa.star(alphabet(utf8.EVERY))
-    for look in looks:
-        mark = nfa.literal(bytes([look.mark]))
-        middle = [mark, look.inside] if look.ahead else [look.inside, mark]
-        good = resolve(nfa.concat([every, *middle, every]), look.within, alphabet)
+    def bad(self, alphabet: Alphabet) -> Nfa:
+        """The words in which the mark stands where it may not."""
+        every, byte = nfa.star(alphabet(utf8.EVERY)), LEVELS[self.level % 2][0]
+        here = nfa.literal(bytes([byte]))
+        middle = [here, self.inside] if self.ahead else [self.inside, here]
+        good = resolve(nfa.concat([every, *middle, every]), self.within, alphabet, self.level + 1)
         good = anchors.resolve(good, alphabet, looks=True)
-        opposite = good if look.negative else dfa.difference(nfa.concat([every, mark, every]), good)
-        automaton = erase(dfa.difference(automaton, anchors.transparent(opposite)), look.mark)
+        opposite = good if self.negative else dfa.difference(nfa.concat([every, here, every]), good)
+        return among_marks(opposite, byte, self.mark)
+
+
+@dataclass
+class Commit:
+    """One atomic group under a repeat: the marks of its beginning and its end, and its first matches (``atomic.py``)."""
+
+    begin: bytes
+    end: bytes
+    first: Nfa
+    mark: int
+
+    def bad(self, alphabet: Alphabet) -> Nfa:
+        """The words in which the marks stand around what is not the first match."""
+        every, middle = nfa.star(alphabet(utf8.EVERY)), nfa.literal(bytes([self.mark]))
+        wrong = dfa.difference(nfa.concat([every, middle, every]), self.first)
+        tail = among_marks(wrong, self.mark, self.end, before=False)
+        return nfa.concat([anchors.transparent(every), nfa.literal(self.begin), tail])
+
+
+def among_marks(automaton: Nfa, byte: int, mark: bytes, before: bool = True) -> Nfa:
+    """The automaton of words with one mark, given as a byte, with that mark spelled out and any marks let in after it,
+    and before it as well."""
+    plain = automaton.plain
+    hit = (plain.edges[:, 1] <= byte) & (byte <= plain.edges[:, 2])
+    pairs, marked = plain.edges[~hit][:, [0, 3]], plain.edges[hit][:, [0, 3]]
+    after = reachable(pairs, marked[:, 1], plain.num_states)
+    free = anchors.loops(np.arange(plain.num_states) if before else np.flatnonzero(after))
+    word = nfa.literal(mark)
+    codes = nfa.network(plain.num_states, [(s, word, t) for s, t in marked.tolist()], 0, 0)
+    edges = np.concatenate([plain.edges[~hit], free, codes.edges])
+    return Nfa(codes.num_states, edges, codes.skips, plain.start, plain.accept)
+
+
+def resolve(automaton: Nfa, marks: list[Look | Commit], alphabet: Alphabet, level: int = 0) -> Nfa:
+    """The words whose marks stand where they may, with those marks erased."""
+    for one in marks:
+        automaton = dfa.difference(automaton, one.bad(alphabet))
+    for byte in LEVELS[level % 2] if marks else ():
+        automaton = erase(automaton, byte)
     return automaton
 
 

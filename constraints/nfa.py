@@ -18,12 +18,10 @@ import numpy as np
 from jaxtyping import Int
 from numpy import ndarray
 
-from ..errors import TooManyStates
-from .arrays import group_by, reachable, spans, unique_rows
-
-MAX_STATES = 500_000
-MAX_EDGES = 5_000_000
-"""No automaton built here has more states and edges; this keeps ``(a{1,1000}){1,1000}`` from filling the memory."""
+from .arrays import check_limit as check_limit
+from .arrays import group_by, spans
+from .skips import NO_SKIPS, remove_skips
+from .skips import trim as trim
 
 
 @dataclass(frozen=True, eq=False)
@@ -168,19 +166,19 @@ def literal(word: bytes) -> Nfa:
     data = np.frombuffer(word, np.uint8).astype(np.int64)
     position = np.arange(len(word))
     edges = np.column_stack([position, data, data, position + 1])
-    return Nfa(len(word) + 1, edges, _NO_SKIPS, np.array([0]), np.array([len(word)]))
+    return Nfa(len(word) + 1, edges, NO_SKIPS, np.array([0]), np.array([len(word)]))
 
 
 def byte_ranges(*sequence: Sequence[tuple[int, int]]) -> Nfa:
     """Words of ``len(sequence)`` bytes, the i-th within one of the ranges (low, high) of ``sequence[i]``."""
     edges = [(i, low, high, i + 1) for i, ranges in enumerate(sequence) for low, high in ranges]
     size = len(sequence)
-    return Nfa(size + 1, np.array(edges, np.int64).reshape(-1, 4), _NO_SKIPS, np.array([0]), np.array([size]))
+    return Nfa(size + 1, np.array(edges, np.int64).reshape(-1, 4), NO_SKIPS, np.array([0]), np.array([size]))
 
 
 def empty() -> Nfa:
     """No word at all."""
-    return Nfa(0, np.empty((0, 4), np.int64), _NO_SKIPS, np.empty(0, np.int64), np.empty(0, np.int64))
+    return Nfa(0, np.empty((0, 4), np.int64), NO_SKIPS, np.empty(0, np.int64), np.empty(0, np.int64))
 
 
 def union(parts: Iterable[Nfa]) -> Nfa:
@@ -216,109 +214,8 @@ def repeat(nfa: Nfa, low: int, high: int | None) -> Nfa:
         return concat([repeat(nfa, low - 1, low - 1), plus(nfa)])
     if high < low:
         return empty()
-    if high > 1:
-        nfa = nfa.plain
-        if nfa.accepts(b""):  # fewer words do as well, so none needs to be empty
-            low, nfa = 0, without_empty_word(nfa)
-    check_limit(high * nfa.num_states)
-    exits: list[tuple[int, Nfa | None, int]] = [(i, None, high + 1) for i in range(low, high + 1)]
-    return network(high + 2, [(i, nfa, i + 1) for i in range(high)] + exits, 0, high + 1)
+    if high < 2:
+        return concat([nfa] * high) if low or not high else optional(nfa)
+    from .repeats import counted
 
-
-def without_empty_word(nfa: Nfa) -> Nfa:
-    """All words but the empty one, of a plain automaton: its starts are copied, and the copies do not accept."""
-    copy = nfa.edges[np.isin(nfa.edges[:, 0], nfa.start)]
-    copy[:, 0] = nfa.num_states + np.searchsorted(nfa.start, copy[:, 0])
-    start = nfa.num_states + np.arange(len(nfa.start))
-    edges = np.concatenate([nfa.edges, copy])
-    return trim(Nfa(nfa.num_states + len(start), edges, _NO_SKIPS, start, nfa.accept))
-
-
-# ---------------------------------------------------------------- skips and useless states
-
-
-def remove_skips(nfa: Nfa) -> Nfa:
-    """The same language without skips: each state takes over the edges of all states that it skips to."""
-    if not len(nfa.skips):
-        return nfa
-    n = nfa.num_states
-    accepting = np.zeros(n, bool)
-    accepting[nfa.accept] = True
-    skips = nfa.skips[nfa.skips[:, 0] != nfa.skips[:, 1]]
-    # A state that can do nothing but skip to one other is that other: this keeps the closure below linear for hubs.
-    idle = (np.bincount(skips[:, 0], minlength=n) == 1) & (np.bincount(nfa.edges[:, 0], minlength=n) == 0)
-    merge = skips[idle[skips[:, 0]] & (~accepting[skips[:, 0]] | accepting[skips[:, 1]])]
-    same = np.arange(n)
-    same[merge[:, 0]] = merge[:, 1]
-    for _ in range(n.bit_length()):
-        same = same[same]
-    edges, skips, start = nfa.edges.copy(), unique_rows(same[skips]), np.unique(same[nfa.start])
-    edges[:, 3] = same[edges[:, 3]]
-    skips = skips[skips[:, 0] != skips[:, 1]]
-
-    pointer, order = group_by(skips[:, 0], n)
-    onward, bounds = skips[order, 1].tolist(), pointer.tolist()
-    anchors = np.unique(np.concatenate([start, edges[:, 3]]))
-    origins: list[int] = []
-    states: list[int] = []
-    for anchor in anchors[pointer[anchors + 1] > pointer[anchors]].tolist():
-        closure = {anchor}
-        stack = [anchor]
-        while stack:
-            here = stack.pop()
-            for there in onward[bounds[here] : bounds[here + 1]]:
-                if there not in closure:
-                    closure.add(there)
-                    stack.append(there)
-        closure.discard(anchor)
-        states.extend(closure)
-        origins.extend([anchor] * len(closure))
-        check_limit(len(states), MAX_EDGES)
-    origin, state = np.array(origins, np.int64), np.array(states, np.int64)
-    pointer, order = group_by(edges[:, 0], n)
-    count = pointer[state + 1] - pointer[state]
-    check_limit(int(count.sum()), MAX_EDGES)
-    taken = edges[order[spans(pointer[state], count)]]
-    taken[:, 0] = np.repeat(origin, count)
-    accept = np.unique(np.concatenate([nfa.accept, origin[accepting[state]]]))
-    return Nfa(n, np.concatenate([edges, taken]), _NO_SKIPS, start, accept)
-
-
-def trim(nfa: Nfa) -> Nfa:
-    """Without the states that no accepted word visits. The automaton must have no skips."""
-    pairs = unique_rows(nfa.edges[:, [0, 3]])
-    keep = reachable(pairs, nfa.start, nfa.num_states) & reachable(pairs[:, ::-1], nfa.accept, nfa.num_states)
-    number = np.cumsum(keep) - 1
-    edges = nfa.edges[keep[nfa.edges[:, 0]] & keep[nfa.edges[:, 3]]]
-    edges[:, 0], edges[:, 3] = number[edges[:, 0]], number[edges[:, 3]]
-    start, accept = (
-        np.unique(number[nfa.start[keep[nfa.start]]]),
-        np.unique(number[nfa.accept[keep[nfa.accept]]]),
-    )
-    return Nfa(int(keep.sum()), merge_ranges(edges), _NO_SKIPS, start, accept)
-
-
-def merge_ranges(edges: Int[ndarray, "edge 4"]) -> Int[ndarray, "edge2 4"]:
-    """Sorted edges in which the ranges of one (source, target) neither touch nor overlap."""
-    if not len(edges):
-        return edges
-    key = edges[:, 0] * (int(edges[:, 3].max()) + 1) + edges[:, 3]
-    order = np.argsort(key * 256 + edges[:, 1])
-    edges, key = edges[order], key[order]
-    pair = np.cumsum(np.concatenate([[False], key[1:] != key[:-1]]))
-    # The running maximum of `high` within a pair; adding 512 * pair keeps pairs apart.
-    end = np.maximum.accumulate(edges[:, 2] + 512 * pair)
-    first = np.concatenate([[True], edges[1:, 1] + 512 * pair[1:] > end[:-1] + 1])
-    last = np.concatenate([first[1:], [True]])
-    merged: Int[ndarray, "edge2 4"] = edges[first]
-    merged[:, 2] = (end - 512 * pair)[last]
-    return merged
-
-
-def check_limit(states: int, limit: int = MAX_STATES) -> None:
-    """Raises :class:`TooManyStates` beyond ``limit``."""
-    if states > limit:
-        raise TooManyStates(limit=limit)
-
-
-_NO_SKIPS: Int[ndarray, "0 2"] = np.empty((0, 2), np.int64)
+    return counted(nfa, low, high)

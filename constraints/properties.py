@@ -1,9 +1,9 @@
-"""Syntax that ``re`` does not read and the ``regex`` package does: properties, set operations, ``(?<name>…)``.
+"""Unicode properties and set operations, which the ``regex`` package reads and ``re`` does not.
 
-    \\p{L}  \\P{Script=Greek}  \\pN        [\\p{L}&&[^aeiou]]  [\\w--[\\d_]]        (?<year>\\d{4})
+    \\p{L}  \\P{Script=Greek}  \\pN        [\\p{L}&&[^aeiou]]  [\\w--[\\d_]]
 
-A pattern that ``re`` reads means what it means to ``re``. Only what it refuses is rewritten here: each property and each
-class with properties or set operations becomes the plain class of the characters that ``regex`` finds in it.
+Each property and each class with properties or set operations becomes the plain class of the characters that ``regex``
+finds in it (``dialects.py`` calls this where ``re`` refuses a pattern).
 """
 
 from __future__ import annotations
@@ -19,31 +19,18 @@ from .characters import all_characters
 from .utf8 import CodePoints
 
 PROPERTY = r"\\[pP](?:\{[^{}]*\}|[A-Za-z])"
-TOKEN = re.compile(rf"(?P<property>{PROPERTY})|(?P<name>\(\?<(?=\w+>))|(?P<open>\[)|\\.|.", re.DOTALL)
 PLAIN_CLASS = re.compile(rf"\[\^?\]?(?:{PROPERTY}|\\.|[^\]\\])*\]", re.DOTALL)
 SET_SYNTAX = re.compile(rf"{PROPERTY}|&&|--|\|\||~~", re.DOTALL)
 
 
-def rewritten(pattern: str) -> str:
-    """The pattern in the syntax of ``re``. Raises ``UnsupportedConstraint`` for an unknown property."""
-    parts, position = [], 0
-    while match := TOKEN.match(pattern, position):
-        position, text = match.end(), match[0]
-        if match["property"]:
-            text = spelled_out(match.start(), text)
-        elif match["name"]:
-            text = "(?P<"
-        elif match["open"]:
-            plain = PLAIN_CLASS.match(pattern, match.start())
-            text = plain[0] if plain else pattern[match.start() :]
-            if SET_SYNTAX.search(text):
-                text = nested_class(pattern, match.start())
-                position = match.start() + len(text)
-                text = spelled_out(match.start(), text)
-            else:
-                position = match.start() + len(text)
-        parts.append(text)
-    return "".join(parts)
+def class_at(pattern: str, start: int) -> tuple[str, int]:
+    """The class that begins here, in the syntax of ``re``, and the place after it. Raises ``UnsupportedConstraint``."""
+    plain = PLAIN_CLASS.match(pattern, start)
+    text = plain[0] if plain else pattern[start:]
+    if not SET_SYNTAX.search(text):
+        return text, start + len(text)
+    text = nested_class(pattern, start)
+    return spelled_out(start, text), start + len(text)
 
 
 def nested_class(pattern: str, start: int) -> str:

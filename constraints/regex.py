@@ -1,61 +1,48 @@
 """Python's ``re`` syntax as automata: the language is that of ``re.fullmatch``.
 
 The standard library's own parser reads the pattern, and its own matcher says which characters a class stands for
-(``characters.py``), so both agree with ``re`` by construction.
+(``characters.py``), so both agree with ``re`` by construction. What ``re`` does not read but is regular is rewritten
+first (``dialects.py``, ``properties.py``); calls of groups are written out in the tree (``calls.py``).
 
 Zero-width assertions are *marks*: letters that the text does not have (bytes that never occur in UTF-8). The pattern
 becomes an automaton over characters and marks; ``anchors.py`` keeps the words whose marks stand where they may, and
-erases the marks. Look-ahead intersects (or subtracts from) what follows it; under a repeat, and for look-behind, it is a
-mark too (``lookaround.py``). What ``re`` does not read but is regular
-(Unicode properties, set operations) is rewritten first, in ``properties.py``.
+erases the marks. Look-ahead and atomic groups meet what follows them; under a repeat, and for look-behind, they leave
+marks too (``lookaround.py``). Where the pattern refers to groups, ``captures.py`` keeps what they have read.
 """
 
 from __future__ import annotations
 
+import functools
+import itertools
 import re
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple
 
 from ..errors import UnsupportedConstraint
-from . import anchors, dfa, lookaround, nfa, utf8
-from .characters import Item, characters, constants, parser
+from . import anchors, atomic, calls, captures, dfa, lookaround, nfa, syntax, utf8
+from .characters import characters
 from .constraint import Constraint
-from .lookaround import Look
+from .dialects import rewritten
+from .lookaround import Commit, Look
 from .nfa import Nfa
-from .properties import rewritten
+from .syntax import ATOMIC, CHARACTER, LOOK, REPEAT, Item, atomic_items, constants, parser
 from .utf8 import Alphabet
 
-CHARACTER = (constants.LITERAL, constants.NOT_LITERAL, constants.IN, constants.ANY)
-REPEAT = (constants.MAX_REPEAT, constants.MIN_REPEAT)
-LOOK_AHEAD = (constants.ASSERT, constants.ASSERT_NOT)
-REFUSED = {
-    constants.GROUPREF: ("back-references", r"\\[1-9]|\(\?P="),
-    constants.GROUPREF_EXISTS: ("conditional groups", r"\(\?\("),
-    constants.ATOMIC_GROUP: ("atomic groups of more than one character or choice", r"\(\?>"),
-    constants.POSSESSIVE_REPEAT: ("possessive repeats of more than one character", r"[*+?}]\+"),
-}
-FOREIGN = {
-    "recursion": r"\(\?(?:R|[+-]?\d+|&\w+|P>\w+)\)",
-    "conditional groups": r"\(\?\(",
-    "branch reset": r"\(\?\|",
-    "backtracking verbs": r"\(\*[A-Z]",
-    "the end of the match before": r"\\G",
-    "the start of the match": r"\\K",
-}
-"""What other dialects have and ``re`` has not: not regular, or not about a whole text."""
 SET_FLAGS = re.IGNORECASE | re.ASCII | re.DOTALL
 
 
 def regex(pattern: str, flags: int = 0) -> Constraint:
     """The texts that ``re.fullmatch(pattern, text, flags)`` matches.
 
-    Everything but back-references and conditional groups; atomic groups and possessive repeats only where they hold one
-    character, one repeat of it, or a choice of such; at most four look-arounds that are look-behind or under a repeat. The
-    rest raises ``UnsupportedConstraint`` with the position, as does what is not a pattern at all. Beyond ``re``:
-    properties ``\\p{…}``, set operations in classes that use them or that ``re`` refuses (``[\\w--[\\d_]]``), and names
-    as ``(?<name>…)``, all as the ``regex`` package reads them. Raises ``TooManyStates`` for patterns beyond reason.
+    Of back-references only those to groups of at most a thousand texts; references to groups within look-arounds and
+    atomic groups, what looks around or may be empty and repeat within atomic groups, and more than forty look-arounds
+    that are look-behind or under a repeat are refused: ``UnsupportedConstraint`` with the position, as for what is not
+    a pattern at all. Beyond ``re``, as the ``regex`` package reads them: properties ``\\p{…}``, set operations in
+    classes that use them or that ``re`` refuses (``[\\w--[\\d_]]``), ``(?<name>…)``, calls of groups that are not
+    recursive but at their end, ``(?(?=…)…|…)``, ``(?(DEFINE)…)``, ``(?|…)``. Raises ``TooManyStates`` for patterns
+    beyond reason.
     """
     return Constraint(compile_pattern(pattern, flags, utf8.utf8))
 
@@ -67,36 +54,38 @@ def compile_pattern(pattern: str, flags: int, alphabet: Alphabet, ecma_search: b
     of the text only, and ``\\d``, ``\\w``, ``\\b`` are about ASCII.
     """
     flags |= re.ASCII if ecma_search else 0
-    tree = parse(pattern, flags)
-    builder = Builder(pattern, alphabet, ecma_search, [], iter(lookaround.MARKS))
+    items, flags = parse(pattern, flags)
+    builder = Builder(pattern, alphabet, ecma_search, [], itertools.count(1), 0, {})
     around = nfa.star(alphabet(utf8.EVERY)) if ecma_search else nfa.literal(b"")
     try:
-        body = builder.sequence(list(tree), tree.state.flags, around)
+        if captures.references(items):
+            body = nfa.concat([captures.with_memory(builder, items, flags), around])
+        else:
+            body = builder.sequence(items, flags, around)
     except RecursionError:
         raise too_deep(pattern) from None
     body = nfa.concat([around, body]) if ecma_search else body
-    return anchors.resolve(lookaround.resolve(body, builder.looks, alphabet), alphabet)
+    return anchors.resolve(lookaround.resolve(body, builder.marked, alphabet), alphabet)
 
 
-def parse(pattern: str, flags: int) -> Any:
-    """The tree of the standard library's parser, of the pattern or, where ``re`` refuses that, of what it is rewritten to."""
+def parse(pattern: str, flags: int) -> tuple[list[Item], int]:
+    """The tree of the standard library's parser and the flags, of the pattern or, where ``re`` refuses that, of what it
+    is rewritten to."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", FutureWarning)  # about set notation that future versions may read
         try:
-            return parser.parse(pattern, flags)
+            tree = parser.parse(pattern, flags)
+            return list(tree), tree.state.flags
         except re.error as error:
             first = error
         except RecursionError:
             raise too_deep(pattern) from None
         except OverflowError as error:
             raise UnsupportedConstraint(f"{pattern!r}: {error}", path="position 0") from None
-        for what, sign in FOREIGN.items():
-            if found := place(pattern, sign):
-                raise UnsupportedConstraint(
-                    f"{what} in {pattern!r} cannot be compiled", path=f"position {found.start()}"
-                )
+        text = rewritten(pattern, bool(flags & re.VERBOSE))
         with suppress(re.error):
-            return parser.parse(rewritten(pattern), flags)
+            tree = parser.parse(text, flags)
+            return calls.expanded(list(tree), pattern), tree.state.flags
     raise UnsupportedConstraint(
         f"{pattern!r} is not a regular expression: {first.msg}", path=f"position {first.pos}"
     )
@@ -107,21 +96,17 @@ def too_deep(pattern: str) -> UnsupportedConstraint:
     return UnsupportedConstraint(f"the groups of {pattern[:40]!r}… nest too deep", path="position 0")
 
 
-def place(pattern: str, sign: str) -> re.Match[str] | None:
-    """The first match of ``sign`` that is neither escaped nor in a class."""
-    token = re.compile(rf"({sign})|\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|.", re.DOTALL)
-    return next((m for m in token.finditer(pattern) if m[1] is not None), None)
-
-
 class Builder(NamedTuple):
-    """Turns the parser's tree into an automaton; ``flags`` are those in force at the place. ``looks`` collects the
-    look-arounds that left a mark."""
+    """Turns the parser's tree into an automaton; ``flags`` are those in force at the place. ``marked`` collects what
+    left a mark, ``memory`` is what groups that are referred to have read."""
 
     pattern: str
     alphabet: Alphabet
     dollar_is_end: bool
-    looks: list[Look]
-    marks: Iterator[int]
+    marked: list[Look | Commit]
+    numbers: Iterator[int]
+    level: int
+    memory: Mapping[int, str | None]
 
     def sequence(self, items: Sequence[Item], flags: int, rest: Nfa) -> Nfa:
         """The items one after the other, then ``rest``, which is all of what follows them in the pattern."""
@@ -130,8 +115,16 @@ class Builder(NamedTuple):
             return nfa.concat([*self.plain(items, flags), rest])
         rest = self.sequence(items[later + 1 :], flags, rest)
         operation, argument = items[later]
-        if operation in LOOK_AHEAD:
-            rest = self.look_ahead(operation, argument, flags, rest)
+        if operation in LOOK:
+            end = later + 1
+            while later and items[later - 1][0] in LOOK and meets_the_rest(items[later - 1]):
+                later -= 1
+            rest = self.look_ahead(items[later:end], flags, rest)
+        elif operation in ATOMIC:
+            every, mark = nfa.star(self.alphabet(utf8.EVERY)), lookaround.LEVELS[0][0]
+            rest = atomic.meeting(
+                atomic.first(self, atomic_items(items[later]), flags, mark), rest, every, mark
+            )
         elif operation is constants.SUBPATTERN:
             _, added, removed, inner = argument
             rest = self.sequence(list(inner), (flags | added) & ~removed, rest)
@@ -143,70 +136,54 @@ class Builder(NamedTuple):
             rest = once if low else nfa.union([once, rest])
         return self.sequence(items[:later], flags, rest)
 
-    def look_ahead(self, operation: Any, argument: Any, flags: int, rest: Nfa) -> Nfa:
-        """What follows, if it does (or does not) begin with a match."""
+    def look_ahead(self, looks: Sequence[Item], flags: int, rest: Nfa) -> Nfa:
+        """What follows, if it does (or does not) begin with a match of each."""
         every = nfa.star(self.alphabet(utf8.EVERY))
-        match = self.sequence(list(argument[1]), flags, every)
-        match = anchors.resolve(match, self.alphabet, middle=self.pattern)
-        if operation is constants.ASSERT_NOT:
-            match = dfa.difference(every, match)
+        matches = []
+        for operation, argument in looks:
+            match = self.sequence(list(argument[1]), flags, every)
+            match = anchors.resolve(match, self.alphabet, middle=self.pattern)
+            matches.append(
+                dfa.difference(every, match) if operation is constants.ASSERT_NOT else dfa.simplify(match)
+            )
+        match = functools.reduce(lambda a, b: dfa.simplify(dfa.intersect(a, b)), matches)
         return dfa.intersect(rest, anchors.transparent(match))
 
     def look(self, operation: Any, argument: Any, flags: int) -> Nfa:
         """The mark of a look-around."""
         direction, inner = argument
-        within = Builder(self.pattern, self.alphabet, self.dollar_is_end, [], self.marks)
+        within = self._replace(marked=[], level=self.level + 1)
         inside = nfa.concat(within.plain(list(inner), flags))
         negative = operation is constants.ASSERT_NOT
-        mark = next(self.marks, None)
-        if mark is None:
-            raise self.refused("more than four look-behinds or look-aheads under repeats", r"\(\?<?[=!]")
-        self.looks.append(Look(mark, inside, direction > 0, negative, within.looks))
-        return nfa.literal(bytes([mark]))
+        mark = self.mark()
+        self.marked.append(Look(mark, inside, direction > 0, negative, self.level, within.marked))
+        return nfa.literal(mark)
 
-    def committed(self, items: Sequence[Item], flags: int, refusal: Any) -> list[Nfa]:
-        """The first match of the items by preference, which an atomic group never gives up for another.
+    def commit(self, items: Sequence[Item], flags: int) -> Nfa:
+        """An atomic group between two marks."""
+        begin, end, mark = self.mark(), self.mark(), lookaround.LEVELS[self.level % 2][0]
+        self.marked.append(Commit(begin, end, atomic.first(self, items, flags, mark), mark))
+        return nfa.concat([nfa.literal(begin), *self.plain(items, flags), nfa.literal(end)])
 
-        A greedy repeat of one character takes as many as there are, a lazy one as few as will do; of a choice, the first
-        that matches: ``A | (?!A) B``. What comes before has to be the same in every match.
-        """
-        if not items or all(item[0] in CHARACTER for item in items):
-            return self.plain(items, flags)
-        if items[0][0] in CHARACTER:
-            return self.plain(items[:1], flags) + self.committed(items[1:], flags, refusal)
-        operation, argument = items[0]
-        if len(items) > 1:
-            raise self.refused(*REFUSED[refusal])
-        if operation is constants.SUBPATTERN:
-            _, added, removed, inner = argument
-            return self.committed(list(inner), (flags | added) & ~removed, refusal)
-        if operation is constants.ATOMIC_GROUP:
-            return self.committed(list(argument), flags, refusal)
-        if operation is constants.BRANCH:
-            *first, last = (list(branch) for branch in argument[1])
-            parts, before = [], list[Nfa]()
-            for branch in first:
-                parts.append(nfa.concat([*before, *self.committed(branch, flags, refusal)]))
-                before.append(self.look(constants.ASSERT_NOT, (1, branch), flags))
-            return [nfa.union([*parts, nfa.concat([*before, *self.committed(last, flags, refusal)])])]
-        if operation not in (*REPEAT, constants.POSSESSIVE_REPEAT) or not one_character(argument[2]):
-            raise self.refused(*REFUSED[refusal])
-        low, high, inner = argument
-        one = nfa.concat(self.plain(list(inner), flags))
-        if operation is constants.MIN_REPEAT:
-            return [nfa.repeat(one, int(low), int(low))]
-        end = self.look(constants.ASSERT_NOT, (1, inner), flags)
-        if high == constants.MAXREPEAT:
-            return [nfa.repeat(one, int(low), None), end]
-        full = nfa.repeat(one, int(high), int(high))
-        return [nfa.union([nfa.concat([nfa.repeat(one, int(low), int(high)), end]), full])]
+    def mark(self) -> bytes:
+        """A new mark."""
+        number = next(self.numbers)
+        if number > lookaround.MOST_MARKS:
+            raise self.refused(
+                "so many look-behinds, look-aheads and atomic groups under repeats", r"\(\?<?[=!]"
+            )
+        return lookaround.mark(number, self.level)
+
+    def character(self, item: Item, flags: int) -> Nfa:
+        """An item that reads one character."""
+        return self.alphabet(characters(item, flags & SET_FLAGS))
 
     def plain(self, items: Sequence[Item], flags: int) -> list[Nfa]:
-        """The automata of items; look-arounds leave marks."""
+        """The automata of items; what looks around or is atomic leaves marks."""
         parts = []
         for operation, argument in items:
             if operation in CHARACTER:
-                parts.append(self.alphabet(characters((operation, argument), flags & SET_FLAGS)))
+                parts.append(self.character((operation, argument), flags))
             elif operation in REPEAT:
                 low, high, inner = argument
                 bound = None if high == constants.MAXREPEAT else int(high)
@@ -218,32 +195,37 @@ class Builder(NamedTuple):
                 parts.append(nfa.union([nfa.concat(self.plain(list(b), flags)) for b in argument[1]]))
             elif operation is constants.AT:
                 parts.append(anchors.mark(argument, flags, self.dollar_is_end))
-            elif operation in LOOK_AHEAD:
+            elif operation in LOOK:
                 parts.append(self.look(operation, argument, flags))
-            elif operation in (constants.ATOMIC_GROUP, constants.POSSESSIVE_REPEAT):
-                inside = argument if operation is constants.ATOMIC_GROUP else [(operation, argument)]
-                parts.extend(self.committed(list(inside), flags, operation))
+            elif operation in ATOMIC:
+                parts.append(self.commit(atomic_items((operation, argument)), flags))
             elif operation is constants.FAILURE:
                 parts.append(nfa.empty())
+            elif operation is constants.GROUPREF:
+                text = self.memory.get(argument)
+                if text is None and self.dollar_is_end:  # which matches nothing in Python, the empty text in ECMA-262
+                    raise self.refused("back-references to a group that may not take part", captures.BACK_REFERENCE)
+                parts.append(nfa.empty() if text is None else captures.referred(text, flags, self))
+            elif operation is constants.GROUPREF_EXISTS:
+                number, yes, no = argument
+                parts.extend(self.plain(list((yes if number in self.memory else no) or []), flags))
             else:
-                raise self.refused(*REFUSED.get(operation, (str(operation), "")))
+                raise self.refused(str(operation), "")
         return parts
 
     def refused(self, what: str, sign: str) -> UnsupportedConstraint:
         """The error for a construct, with the first place in the pattern that looks like it."""
-        found = place(self.pattern, sign) if sign else None
-        position = found.start() if found else 0
-        return UnsupportedConstraint(
-            f"{what} in {self.pattern!r} cannot be compiled", path=f"position {position}"
-        )
+        return syntax.refused(what, self.pattern, sign)
 
 
 def meets_the_rest(item: Item) -> bool:
-    """Whether a look-ahead occurs in the item that can be met with what follows: it is under no repeat, and all inside
-    it looks ahead."""
+    """Whether a look-ahead or an atomic group occurs in the item that can be met with what follows: it is under no
+    repeat, and all inside it looks ahead."""
     operation, argument = item
-    if operation in LOOK_AHEAD:
+    if operation in LOOK:
         return bool(argument[0] > 0) and all(map(looks_ahead_only, argument[1]))
+    if operation in ATOMIC:
+        return True
     if operation in REPEAT:
         return bool(argument[1] == 1) and any(map(meets_the_rest, argument[2]))
     if operation is constants.SUBPATTERN:
@@ -254,25 +236,16 @@ def meets_the_rest(item: Item) -> bool:
 
 
 def looks_ahead_only(item: Item) -> bool:
-    """Whether nothing in the item asks what came before."""
+    """Whether nothing in the item asks what came before, or what follows a repeat of it."""
     operation, argument = item
     if operation is constants.AT:
         return argument in (constants.AT_END, constants.AT_END_STRING)
-    if operation in LOOK_AHEAD:
+    if operation in LOOK:
         return meets_the_rest(item)
-    if operation in REPEAT:
-        return all(map(looks_ahead_only, argument[2])) and (
-            argument[1] == 1 or not any(map(meets_the_rest, argument[2]))
-        )
-    if operation is constants.SUBPATTERN:
-        return all(map(looks_ahead_only, argument[3]))
-    if operation is constants.BRANCH:
-        return all(looks_ahead_only(inner) for branch in argument[1] for inner in branch)
-    return operation in CHARACTER or operation is constants.FAILURE
-
-
-def one_character(items: Sequence[Item]) -> bool:
-    """Whether the items read exactly one character."""
-    if len(items) == 1 and items[0][0] is constants.SUBPATTERN:
-        return one_character(items[0][1][3])
-    return len(items) == 1 and items[0][0] in CHARACTER
+    if (
+        operation in REPEAT
+        and argument[1] != 1
+        and any(o in (*LOOK, *ATOMIC) for o, _ in syntax.walk(argument[2]))
+    ):
+        return False
+    return all(looks_ahead_only(deeper) for part in syntax.inner(item) for deeper in part)

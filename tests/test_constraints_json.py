@@ -346,7 +346,7 @@ def test_references():
         ({"type": [["null"]]}, "/type"),
         ({"allOf": [True, {"properties": {"x": {"anyOf": [{"items": [3]}]}}}]}, "/allOf/1/properties/x/anyOf/0/items"),
         ({"$defs": {"d": {"not": 1}}, "properties": {"x": {"$ref": "#/$defs/d"}}}, "/$defs/d/not"),
-        ({"pattern": r"(a)\1"}, "/pattern"),
+        ({"pattern": r"(a)?\1"}, "/pattern"), ({"pattern": r"(a+)\1"}, "/pattern"),
         ({"$schema": "http://example.com/dialect"}, "/$schema"),
         ({"patternProperties": {"(": {}}}, "/patternProperties/("),
         ({"not": {"unevaluatedProperties": False}}, "/not/unevaluatedProperties"),

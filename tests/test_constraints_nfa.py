@@ -1,5 +1,6 @@
 """The automaton algebra against sets of strings: every word up to a length, for random expressions."""
 
+import functools
 import itertools
 
 import numpy as np
@@ -8,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tractile as tt
-from tractile.constraints import dfa, nfa
+from tractile.constraints import ambiguity, dfa, nfa, reduction, regex
 from tractile.constraints.arrays import reachable
 from tractile.constraints.nfa import Nfa
 
@@ -150,3 +151,131 @@ def test_long_chains():
     small = dfa.minimize(automaton)
     assert small.num_states == 4_001
     assert small.accepts(b"ab" * 1_999 + b"c")
+
+
+# ---------------------------------------------------------------- reduction and ambiguity, on automata with few words
+
+
+@st.composite
+def plain_automata(draw, most: int = 6) -> Nfa:
+    """Random automata over a, b without skips and useless states, most of them ambiguous."""
+    n = draw(st.integers(1, most))
+    state = st.integers(0, n - 1)
+    rows = draw(
+        st.lists(st.tuples(state, st.sampled_from([(97, 97), (98, 98), (97, 98)]), state), max_size=14)
+    )
+    edges = np.array([(s, low, high, t) for s, (low, high), t in rows], np.int64).reshape(-1, 4)
+    some = st.lists(state, min_size=1, max_size=3, unique=True).map(lambda x: np.array(sorted(x)))
+    return nfa.trim(Nfa(n, edges, np.empty((0, 2), np.int64), draw(some), draw(some)))
+
+
+def paths(automaton: Nfa, longest: int) -> dict[bytes, int]:
+    """The number of accepting paths of every word over a, b that has one."""
+    table = np.zeros((256, automaton.num_states, automaton.num_states), object)
+    for source, low, high, target in automaton.edges.tolist():
+        table[low : high + 1, source, target] = 1
+    start = np.zeros(automaton.num_states, object)
+    start[automaton.start] = 1
+    counts, now = {}, {b"": start}
+    for _ in range(longest + 1):
+        counts.update((word, int(row[automaton.accept].sum())) for word, row in now.items())
+        now = {word + bytes([b]): row @ table[b] for word, row in now.items() for b in b"ab"}
+    return {word: count for word, count in counts.items() if count}
+
+
+@settings(max_examples=60)
+@given(plain_automata())
+def test_reduction_keeps_the_language(automaton):
+    small = reduction.reduce(automaton)
+    assert paths(small, 6).keys() == paths(automaton, 6).keys()
+    assert dfa.difference(small, automaton).is_empty
+    assert dfa.difference(automaton, small).is_empty
+    assert small.num_states <= automaton.num_states
+    assert len(small.transitions) <= len(automaton.transitions)
+
+
+@settings(max_examples=60)
+@given(plain_automata())
+def test_simulation_is_the_largest(automaton):
+    """Against the definition: a simulation, and every pair outside is told apart by some first move."""
+    below, n = reduction.simulation(automaton), automaton.num_states
+    rows, accept = automaton.transitions.tolist(), set(automaton.accept.tolist())
+    moves = [[(k, t) for s, k, t in rows if s == state] for state in range(n)]
+    expected = np.ones((n, n), bool)
+    for _ in range(n * n + 1):
+        expected = np.array([[
+            expected[p, q] and (p not in accept or q in accept)
+            and all(any(j == k and expected[s, t] for j, t in moves[q]) for k, s in moves[p])
+            for q in range(n)] for p in range(n)]).reshape(n, n)  # fmt: skip
+    assert np.array_equal(below, expected)
+    both, block = below & below.T, reduction.bisimulation(automaton)
+    assert all(both[p, q] for p in range(n) for q in range(n) if block[p] == block[q])
+
+
+def test_reduction_where_determinising_is_exponential():
+    """A choice of words that share their ends, and the n-th letter from the end: nothing of it is doubled."""
+    any_letter = nfa.byte_ranges([(97, 98)])
+    last = nfa.concat([nfa.star(any_letter), nfa.literal(b"a"), nfa.repeat(any_letter, 20, 20)])
+    twice = nfa.union([last, nfa.concat([nfa.literal(b"a"), last]), last])
+    assert reduction.reduce(twice).num_states == 22
+    with pytest.raises(tt.TooManyStates):
+        dfa.minimize(twice, limit=10_000)
+    with pytest.raises(tt.TooManyStates):
+        reduction.simulation(nfa.repeat(nfa.literal(b"ab"), 1, 5_000).plain)
+
+
+def kron(*matrices):
+    return functools.reduce(np.kron, matrices)
+
+
+@settings(max_examples=60)
+@given(plain_automata(most=4))
+def test_degree_of_ambiguity_from_products_of_matrices(automaton):
+    """M_b the moves by letter b: the sum over words of (number of paths)² is of Kronecker products of two, and so on."""
+    n, moves = automaton.num_states, []
+    for byte in b"ab":
+        table = np.zeros((n, n), object)
+        for source, low, high, target in automaton.edges.tolist():
+            table[source, target] = int(low <= byte <= high)
+        moves.append(table)
+    start, accept = np.zeros((1, n), object), np.zeros((n, 1), object)
+    start[0, automaton.start], accept[automaton.accept, 0] = 1, 1
+    one, two, three = (
+        sum((kron(*[m] * k) for m in moves), np.zeros((n**k, n**k), object)) for k in (1, 2, 3)
+    )
+    single, double = start @ accept, kron(start, start) @ kron(accept, accept)
+    unique, exponential = bool((single == double).all()), False
+    power1, power2 = np.eye(n, dtype=object), np.eye(n * n, dtype=object)
+    diagonal = np.arange(n) * (n + 1)
+    for _ in range(2 * n * n):
+        power1, power2 = power1 @ one, power2 @ two
+        unique &= bool((start @ power1 @ accept == kron(start, start) @ power2 @ kron(accept, accept)).all())
+        exponential |= bool((power2[diagonal, diagonal] > np.diag(power1)).any())
+    reach = three > 0
+    for _ in range((n**3).bit_length()):
+        reach = reach | (reach.astype(int) @ reach.astype(int) > 0)
+    pairs = [(p, q) for p in range(n) for q in range(n) if p != q]
+    polynomial = any(reach[(p * n + p) * n + q, (p * n + q) * n + q] for p, q in pairs)
+    expected = (
+        "unambiguous"
+        if unique
+        else "exponential"
+        if exponential
+        else "polynomial"
+        if polynomial
+        else "finite"
+    )
+    assert ambiguity.ambiguity(automaton) == expected
+    assert ambiguity.is_unambiguous(automaton) == unique
+
+
+@pytest.mark.parametrize(
+    ("pattern", "degree"),
+    [
+        ("(a|b)*", "unambiguous"), ("a?a?", "finite"), ("(ab|a)(b|bb)?", "finite"), ("a*a*", "polynomial"),
+        ("a*ba*|b*ab*", "finite"), ("(a|b)*a(a|b)*", "polynomial"), ("(a|aa)*", "exponential"), ("(ab|a|b)*", "exponential"),
+        ("(a|b)*a(a|b){4}", "unambiguous"),
+    ],
+)  # fmt: skip
+def test_degrees_of_ambiguity(pattern, degree):
+    assert ambiguity.ambiguity(regex(pattern).nfa) == degree

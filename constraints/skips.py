@@ -1,0 +1,120 @@
+"""Skips and useless states: each is removed for all states of an automaton at the same time.
+
+skip-free:  q --a--> r   for every   q --skip--> … --skip--> p --a--> r
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+from jaxtyping import Int
+from numpy import ndarray
+
+from .arrays import MAX_EDGES, check_limit, group_by, reachable, spans, unique_rows
+
+if TYPE_CHECKING:
+    from .nfa import Nfa
+
+NO_SKIPS: Int[ndarray, "0 2"] = np.empty((0, 2), np.int64)
+
+
+def remove_skips(nfa: Nfa) -> Nfa:
+    """The same language without skips: each state takes over the edges of all states that it skips to."""
+    if not len(nfa.skips):
+        return nfa
+    n = nfa.num_states
+    accepting = np.zeros(n, bool)
+    accepting[nfa.accept] = True
+    skips = nfa.skips[nfa.skips[:, 0] != nfa.skips[:, 1]]
+    # A state that can do nothing but skip to one other is that other: this keeps the closure below linear for hubs.
+    idle = (np.bincount(skips[:, 0], minlength=n) == 1) & (np.bincount(nfa.edges[:, 0], minlength=n) == 0)
+    merge = skips[idle[skips[:, 0]] & (~accepting[skips[:, 0]] | accepting[skips[:, 1]])]
+    same = np.arange(n)
+    same[merge[:, 0]] = merge[:, 1]
+    for _ in range(n.bit_length()):
+        same = same[same]
+    edges, skips, start = nfa.edges.copy(), unique_rows(same[skips]), np.unique(same[nfa.start])
+    edges[:, 3] = same[edges[:, 3]]
+    skips = skips[skips[:, 0] != skips[:, 1]]
+
+    pointer, order = group_by(skips[:, 0], n)
+    onward, bounds = skips[order, 1].tolist(), pointer.tolist()
+    anchors = np.unique(np.concatenate([start, edges[:, 3]]))
+    origins: list[int] = []
+    states: list[int] = []
+    for anchor in anchors[pointer[anchors + 1] > pointer[anchors]].tolist():
+        closure = {anchor}
+        stack = [anchor]
+        while stack:
+            here = stack.pop()
+            for there in onward[bounds[here] : bounds[here + 1]]:
+                if there not in closure:
+                    closure.add(there)
+                    stack.append(there)
+        closure.discard(anchor)
+        states.extend(closure)
+        origins.extend([anchor] * len(closure))
+        check_limit(len(states), MAX_EDGES)
+    origin, state = np.array(origins, np.int64), np.array(states, np.int64)
+    pointer, order = group_by(edges[:, 0], n)
+    count = pointer[state + 1] - pointer[state]
+    check_limit(int(count.sum()), MAX_EDGES)
+    taken = edges[order[spans(pointer[state], count)]]
+    taken[:, 0] = np.repeat(origin, count)
+    accept = np.unique(np.concatenate([nfa.accept, origin[accepting[state]]]))
+    edges = np.concatenate([edges, taken])
+    return replace(nfa, edges=edges, skips=NO_SKIPS, start=start, accept=accept)
+
+
+def trim(nfa: Nfa) -> Nfa:
+    """Without the states that no accepted word visits. The automaton must have no skips."""
+    pairs = unique_rows(nfa.edges[:, [0, 3]])
+    keep = reachable(pairs, nfa.start, nfa.num_states) & reachable(pairs[:, ::-1], nfa.accept, nfa.num_states)
+    number = np.cumsum(keep) - 1
+    edges = nfa.edges[keep[nfa.edges[:, 0]] & keep[nfa.edges[:, 3]]]
+    edges[:, 0], edges[:, 3] = number[edges[:, 0]], number[edges[:, 3]]
+    start, accept = (
+        np.unique(number[nfa.start[keep[nfa.start]]]),
+        np.unique(number[nfa.accept[keep[nfa.accept]]]),
+    )
+    return replace(
+        nfa,
+        num_states=int(keep.sum()),
+        edges=merge_ranges(edges),
+        skips=NO_SKIPS,
+        start=start,
+        accept=accept,
+    )
+
+
+def merge_ranges(edges: Int[ndarray, "edge 4"]) -> Int[ndarray, "edge2 4"]:
+    """Sorted edges in which the ranges of one (source, target) neither touch nor overlap."""
+    if not len(edges):
+        return edges
+    key = edges[:, 0] * (int(edges[:, 3].max()) + 1) + edges[:, 3]
+    order = np.argsort(key * 256 + edges[:, 1])
+    edges, key = edges[order], key[order]
+    pair = np.cumsum(np.concatenate([[False], key[1:] != key[:-1]]))
+    # The running maximum of `high` within a pair; adding 512 * pair keeps pairs apart.
+    end = np.maximum.accumulate(edges[:, 2] + 512 * pair)
+    first = np.concatenate([[True], edges[1:, 1] + 512 * pair[1:] > end[:-1] + 1])
+    last = np.concatenate([first[1:], [True]])
+    merged: Int[ndarray, "edge2 4"] = edges[first]
+    merged[:, 2] = (end - 512 * pair)[last]
+    return merged
+
+
+def ranged(
+    rows: Int[ndarray, "row 3"], byte_class: Int[ndarray, " 256"], classes: int
+) -> Int[ndarray, "edge 4"]:
+    """The edges of rows (source, byte class, target): one for each run of bytes of the class."""
+    first = np.concatenate([[0], np.flatnonzero(np.diff(byte_class)) + 1])
+    last = np.concatenate([first[1:] - 1, [255]])
+    pointer, order = group_by(byte_class[first], classes)
+    count = pointer[rows[:, 1] + 1] - pointer[rows[:, 1]]
+    check_limit(int(count.sum()), MAX_EDGES)
+    run = order[spans(pointer[rows[:, 1]], count)]
+    ends = np.repeat(rows[:, [0, 2]], count, axis=0)
+    return np.column_stack([ends[:, 0], first[run], last[run], ends[:, 1]])
