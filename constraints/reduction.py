@@ -10,6 +10,8 @@ before, so what counts paths (a product with an HMM, ``count``) still needs an u
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 from jaxtyping import Bool, Int, UInt64
 from numpy import ndarray
@@ -105,7 +107,7 @@ def by_simulation(nfa: Nfa) -> Nfa:
     same = rows[:, 0] * 256 + rows[:, 1]
     bounds = np.flatnonzero(np.diff(same, prepend=-1, append=-1)).tolist()
     needed = np.ones(len(rows), bool)
-    for begin, end in zip(bounds[:-1], bounds[1:], strict=True):
+    for begin, end in itertools.pairwise(bounds):
         if end > begin + 1:
             targets = rows[begin:end, 2]
             needed[begin:end] = ~below[np.ix_(targets, targets)].any(axis=1)
