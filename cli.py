@@ -270,7 +270,8 @@ def distill_train(
     hidden: Annotated[int, typer.Option(min=1, help="Number of hidden states.")],
     out: Annotated[Path, typer.Option(help="Folder of the HMM.")],
     transition: Annotated[Transition, typer.Option(help="Form of the transition matrix.")] = Transition.dense,
-    epochs: Annotated[int, typer.Option(min=1, help="Passes over the corpus.")] = 6,
+    epochs: Annotated[int, typer.Option(min=0, help="Passes over the corpus; 0 keeps the start.")] = 6,
+    step_size: Annotated[float, typer.Option(help="The first step of EM, at most 1; it falls to 0.")] = 1.0,
     init: Annotated[
         Init | None,
         typer.Option(
@@ -293,6 +294,7 @@ def distill_train(
     token_dropout: Annotated[float, typer.Option(help="Share of tokens that a step does not see.")] = 0.0,
     held_out: Annotated[float, typer.Option(help="Share of sequences kept apart for testing.")] = 0.02,
     checkpoint_minutes: Annotated[float, typer.Option(help="Minutes between checkpoints.")] = 10.0,
+    half: Annotated[bool, typer.Option("--half", help="Messages in bfloat16, counts in float32.")] = False,
     device: Device = "cpu",
     seed: Seed = 0,
 ) -> None:
@@ -319,6 +321,7 @@ def distill_train(
         transition.value,
         epochs,
         initial=initial,
+        step_size=step_size,
         batch_size=batch_size,
         chunk_size=chunk_size,
         pseudocount=pseudocount,
@@ -327,6 +330,7 @@ def distill_train(
         checkpoint_minutes=checkpoint_minutes,
         seed=seed,
         out=out,
+        messages=torch.bfloat16 if half else None,
         device=_device(device),
     )
     _print_once(f"HMM of {hmm.hidden} hidden states over {hmm.vocab_size} tokens in {out}")

@@ -53,7 +53,7 @@ tt.smc(lm, prompt, automaton, proposal="pgcd", hmm=hmm)
 ## Training
 
 Mini-batch EM, {epochs} epochs of steps of {batch_size:,} sequences, the step size falling from {step_size:g} to 0; pseudocount
-{pseudocount:g}, token dropout {token_dropout:g}, seed {seed}; {floor:g} of the uniform distribution mixed into each row at the
+{pseudocount:g}, token dropout {token_dropout:g}, messages in {messages}, seed {seed}; {floor:g} of the uniform distribution mixed into each row at the
 end. {pace}
 
 ## Measured
@@ -102,6 +102,7 @@ def model_card(
         corpus_seed=manifest.seed,
         floor=floor,
         pace=pace,
+        messages=settings["messages"] or "the HMM's own precision",
         measured=measured,
         **{name: settings[name] for name in SETTINGS},
     )

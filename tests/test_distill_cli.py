@@ -57,6 +57,22 @@ def test_growing(corpus, tmp_path):
     assert "lm by position" in found.stdout
 
 
+def test_the_start_alone_and_half_precision(corpus, tmp_path):
+    train = ["distill", "train", "--corpus", corpus, "--hidden", 12, "--batch-size", 60, "--held-out", 0]
+    start = tt.distill.random_start(distill.Corpus.load(corpus), 12, seed=1)
+    start.save_pretrained(tmp_path / "start")
+    assert run(*train, "--epochs", 0, "--from", tmp_path / "start", "--out", tmp_path / "kept").exit_code == 0
+    gap = {}
+    for name, more in (("kept", None), ("gentle", ["--step-size", 0.1]), ("whole", ["--half"])):
+        if more is not None:
+            found = run(*train, *more, "--epochs", 1, "--from", tmp_path / "start", "--out", tmp_path / name)
+            assert found.exit_code == 0, found.stderr
+        hmm = tt.HMM.from_pretrained(tmp_path / name)
+        gap[name] = float((hmm.emission_probs - start.emission_probs).abs().max())
+    assert gap["kept"] < 2e-3 < gap["gentle"] < gap["whole"]
+    assert "messages in bfloat16" in (tmp_path / "whole" / "README.md").read_text()
+
+
 def test_manifest_says_how_it_was_drawn(corpus):
     manifest = json.loads((corpus / "manifest.json").read_text())
     assert (manifest["model"], manifest["num_sequences"], manifest["seed"]) == ("embedded", 60, 0)
