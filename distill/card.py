@@ -53,8 +53,8 @@ tt.smc(lm, prompt, automaton, proposal="pgcd", hmm=hmm)
 ## Training
 
 Mini-batch EM, {epochs} epochs of steps of {batch_size:,} sequences, the step size falling from {step_size:g} to 0; pseudocount
-{pseudocount:g}, token dropout {token_dropout:g}, messages in {messages}, seed {seed}; {floor:g} of the uniform distribution mixed into each row at the
-end. {pace}
+{pseudocount:g}, token dropout {token_dropout:g}, messages in {messages}, seed {seed}; {floor:g} of the uniform
+distribution mixed into each row at the end. {pace}
 
 ## Measured
 
