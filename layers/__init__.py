@@ -7,7 +7,8 @@ then contiguous); at the public face the batch comes first.
 from .gaussian import Continuous, Gaussian
 from .inner import Hadamard, InnerLayer, Kronecker, Product, Sum
 from .input import Categorical, Constant, InputLayer, Labels, RowKron
-from .operator import Dense, Diagonal, Identity, Incidence, Kron, Leaf, Monarch, Operator, Structured
+from .operator import Dense, Diagonal, Identity, Kron, Leaf, Operator, Structured
+from .structured import Incidence, Monarch
 from .table import Bernoulli, Binomial, Embedding, Indicator, Table
 
 __all__ = [

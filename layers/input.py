@@ -25,7 +25,8 @@ from torch.distributions import constraints
 from torch.distributions.constraints import Constraint
 
 from ..errors import CircuitError, ShapeError
-from .operator import Factor, Incidence, Label, TensorMap
+from .operator import Factor, Label, TensorMap
+from .structured import Incidence
 
 
 def normalised_counts(

@@ -21,7 +21,8 @@ from torch.distributions.constraints import Constraint
 
 from ..errors import CircuitError, ShapeError
 from .input import Categorical, InputLayer
-from .operator import Factor, Incidence, Label, TensorMap
+from .operator import Factor, Label, TensorMap
+from .structured import Incidence
 
 
 class Table(InputLayer):
