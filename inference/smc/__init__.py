@@ -44,11 +44,9 @@ from .resampling import (
 )
 from .sampler import importance_sampling, smc
 from .step import Extended, Knowledge, Step
+from .twists import HiddenTwist, RolloutPotential
 
 __all__ = [
-    "TwoRoundsProposal",
-    "GeometricProposal",
-    "AdaptiveProposal",
     "smc",
     "smc_on_ranks",
     "importance_sampling",
@@ -76,7 +74,10 @@ __all__ = [
     "GCDProposal",
     "LookaheadProposal",
     "MixtureProposal",
+    "AdaptiveProposal",
     "AWRSProposal",
+    "TwoRoundsProposal",
+    "GeometricProposal",
     "TopKProposal",
     "CharacterProposal",
     "EitherProposal",
@@ -86,6 +87,8 @@ __all__ = [
     "Extended",
     "PrefixPotential",
     "LookaheadPotential",
+    "RolloutPotential",
+    "HiddenTwist",
     "LMPotential",
     "ConstraintPotential",
     "FunctionPotential",

@@ -1,0 +1,179 @@
+"""Twists that look further than φ_pgcd: intermediate values that steer resampling and are one at the end, so that the final
+target stays what it is whatever they say (they must be positive where a sequence can still succeed).
+
+    rollout   (1/M) Σ_m Π_s W_s · p_hmm(C | end of m) · f(text of m)    M short continuations by a proposal with weights W:
+              an unbiased estimate of E_lm[1[x ∈ C] f(x) | x_≤t] where they run to the end (f is left out, or the HMM's
+              part, where there is none)
+    hidden    ψ(x_<t, v) = exp f(h_<t)[v], a head on the language model's hidden state h with a value for every token
+              (Zhao et al. 2024): no call of the model is spent on it
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from copy import copy
+from typing import cast, final
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from ...errors import EvidenceError, PotentialError, ShapeError
+from ..guided import ProductQuery
+from .lm import Forking, Hidden, LanguageModel, Prompt
+from .potentials import Potential
+from .proposals import GCDProposal, Proposal
+from .step import Extended, Knowledge, Step
+
+
+@final
+class RolloutPotential(Potential):
+    """What ``rollouts`` continuations of up to ``length`` tokens promise (default: to the end), drawn by ``proposal``.
+
+    With a proposal that uses the HMM (``LookaheadProposal()``) a rollout that stops early is judged by p_hmm(C | ·). ``function``
+    of the text where each stops, ≥ 0, is multiplied in: what is to be looked ahead to, where the constraint does not say it.
+    Where all rollouts fail the value is a tenth of one's, not zero: that is no proof. Each costs calls of the language model:
+    look at ``.at(boundary)``.
+
+    Values are estimates drawn with ``seed``, the same for a prefix through a run; what else is in the batch decides which.
+    Raises :class:`EvidenceError` where the language model cannot fork, :class:`PotentialError` where ``function`` fails.
+    """
+
+    def __init__(
+        self,
+        rollouts: int = 4,
+        length: int | None = None,
+        *,
+        proposal: Proposal | None = None,
+        function: Callable[[str], float] | None = None,
+        seed: int = 0,
+    ) -> None:
+        if rollouts < 1 or (length is not None and length < 1):
+            raise EvidenceError("RolloutPotential: rollouts and length must be positive")
+        self.proposal = GCDProposal() if proposal is None else proposal
+        self.needs = max(self.proposal.needs, Knowledge.BUDGET)  # a rollout ends with its budget
+        self.rollouts, self.length, self.function, self.seed = rollouts, length, function, seed
+
+    def start(self, lm: LanguageModel, prompts: Sequence[Prompt], budgets: Sequence[int]) -> None:
+        if not isinstance(lm, Forking):
+            raise EvidenceError(f"RolloutPotential: {type(lm).__name__} has no fork() to look ahead with")
+        self._lm, self._generator = lm, torch.Generator().manual_seed(self.seed)
+        self._known: list[dict[int, float]] = [{} for _ in prompts]  # by state and token
+
+    def advance(self, indices: Int[Tensor, " states"], tokens: Int[Tensor, " states"]) -> None:
+        same = [token < 0 for token in tokens.tolist()]  # states that wait
+        self._known = [
+            self._known[i] if waits else {} for i, waits in zip(indices.tolist(), same, strict=True)
+        ]
+
+    def log_value(self, rows: Extended) -> Float[Tensor, " rows"]:
+        value, place = torch.zeros(len(rows.tokens), dtype=torch.float64), 0
+        for part, states in rows.step.parts():
+            here = slice(place, place + len(states))
+            place += len(states)
+            growing = rows.alive[here] & ~rows.ended[here]
+            pairs = list(zip(states.tolist(), rows.tokens[here].tolist(), strict=True))
+            asked = {pairs[i]: i for i in growing.nonzero()[:, 0].tolist()}
+            new = {pair: i for pair, i in asked.items() if pair[1] not in self._known[pair[0]]}
+            for length in {
+                len(part.prefixes[i]) for i in new.values()
+            }:  # one unless some have waited for others
+                alike = {pair: i for pair, i in new.items() if len(part.prefixes[i]) == length}
+                index = torch.tensor(list(alike.values()))
+                found = self._estimate(part.take(index), states[index], rows.tokens[here][index])
+                for (state, token), estimate in zip(alike, found.tolist(), strict=True):
+                    self._known[state][token] = estimate
+            values = [
+                self._known[s][v] if ok else 0.0 for (s, v), ok in zip(pairs, growing.tolist(), strict=True)
+            ]
+            value[here] = torch.tensor(values, dtype=torch.float64)
+        return value
+
+    def _estimate(
+        self, step: Step, states: Int[Tensor, " rows"], tokens: Int[Tensor, " rows"]
+    ) -> Float[Tensor, " rows"]:
+        """log of the mean over the rollouts of each row, which is extended by its token."""
+        assert isinstance(self._lm, Forking)
+        count, m = len(tokens), self.rollouts
+        copies = torch.arange(count).repeat_interleave(m)
+        lm, query = self._lm.fork(), copy(step.query)
+        lm.select(states[copies])
+        query.select(step.rows[copies])
+        prefixes = [(*step.prefixes[i].tolist(), int(tokens[i])) for i in copies.tolist()]
+        lm.advance(tokens[copies])
+        query.advance(tokens[copies])
+        weight, growing = torch.zeros(count * m, dtype=torch.float64), torch.arange(count * m)
+        left = int(query.remaining.max())
+        for n in range(left if self.length is None else min(self.length, left)):
+            now = Step(
+                lm.log_probs(),
+                query,
+                torch.tensor([prefixes[i] for i in growing.tolist()]),
+                decode=step.decode,
+                eos_token_id=step.eos_token_id,
+                last=n + 1 == left,
+            )
+            drawn, log_weight = self.proposal.draw(now, self._generator)
+            drawn, log_weight = drawn.cpu(), log_weight.cpu()
+            weight[growing] += log_weight
+            for i, token in zip(growing.tolist(), drawn.tolist(), strict=True):
+                prefixes[i] = (*prefixes[i], token)
+            goes_on = (~now.ends(drawn) & ~log_weight.isneginf()).nonzero()[:, 0]
+            growing = growing[goes_on]
+            if not len(growing):
+                break
+            lm.select(goes_on)
+            query.select(goes_on)
+            lm.advance(drawn[goes_on])
+            query.advance(drawn[goes_on])
+        if len(growing) and self.proposal.needs is Knowledge.HMM:
+            weight[growing] += cast(ProductQuery, query).log_lookahead()
+        if self.function is not None:
+            judged = [self._judged(p, w, step) for p, w in zip(prefixes, weight.tolist(), strict=True)]
+            weight += weight.new_tensor(judged)
+        found = weight.view(count, m).logsumexp(1) - math.log(m)
+        return found.masked_fill(found.isneginf(), -math.log(10 * m))
+
+    def _judged(self, prefix: tuple[int, ...], weight: float, step: Step) -> float:
+        if weight == -math.inf or self.function is None:
+            return 0.0
+        text = step.decode(prefix)
+        name = str(getattr(self.function, "__name__", type(self.function).__name__))
+        try:
+            value = float(self.function(text))
+        except Exception as error:
+            raise PotentialError(name, f"raised {type(error).__name__}: {error},", text) from error
+        if not 0 <= value < math.inf:
+            raise PotentialError(name, f"returned {value}", text)
+        return math.log(value) if value else -math.inf
+
+
+@final
+class HiddenTwist(Potential):
+    """Any learned twist: ``head`` takes hidden states (states, dim) to log ψ (states, vocab) in nats, one for each next token.
+
+    ``scale`` is multiplied in. The language model must show hidden states (``TransformersLM(…, keep_hidden=True)``), else
+    :class:`EvidenceError`. :class:`ShapeError` where the head's shape is wrong; NaN or +∞ stops the run with its text.
+    """
+
+    def __init__(self, head: Callable[[Tensor], Tensor], scale: float = 1.0) -> None:
+        self.head, self.scale = head, scale
+
+    def start(self, lm: LanguageModel, prompts: Sequence[Prompt], budgets: Sequence[int]) -> None:
+        if not isinstance(lm, Hidden):
+            raise EvidenceError(f"HiddenTwist: {type(lm).__name__} has no hidden() states")
+        self._lm = lm
+
+    @torch.no_grad()
+    def log_value(self, rows: Extended) -> Float[Tensor, " rows"]:
+        assert isinstance(self._lm, Hidden)
+        states, index = rows.step.rows.unique(return_inverse=True)
+        hidden = self._lm.hidden()
+        table = self.head(hidden[states.to(hidden.device)])
+        if table.shape != (len(states), self._lm.vocab_size):
+            raise ShapeError(
+                f"HiddenTwist: the head returned shape {tuple(table.shape)}, not {(len(states), self._lm.vocab_size)}"
+            )
+        chosen = table[index.to(table.device), rows.tokens.to(table.device)].cpu().double()
+        return (self.scale * chosen).masked_fill(rows.ended, 0.0)
