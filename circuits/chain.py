@@ -87,6 +87,11 @@ class Chain(Described):
             tuple(map(fn, self.final)),
         )
 
+    @property
+    def device(self) -> torch.device:
+        """Where its parameters are."""
+        return self.initial[0].device
+
     def to(self, device: torch.device | str | None = None) -> Chain:
         """The same chain with its parameters on another device."""
         return self.map(lambda t: t.to(device=device))

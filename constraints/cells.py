@@ -76,7 +76,7 @@ class View:
     def __init__(self, cell: Cell, local: int, node: int, trie: Trie) -> None:
         self.cell, self.local_begin, self.trie, self.node = cell, local, trie, node
         self._after: dict[int, Suffixes] = {}
-        self._paths_out: dict[frozenset[int], tuple[dict[int, list[tuple[int, int]]], frozenset[int]]] = {}
+        self._paths_out: dict[frozenset[int], tuple[dict[int, dict[int, int]], frozenset[int]]] = {}
         self._packed: dict[int, UInt8[ndarray, " bytes"]] = {}
         nodes, state = np.array([node]), np.array([local])
         done = np.zeros(1, np.int64)
@@ -154,21 +154,20 @@ class View:
             self._after[byte] = Suffixes(self.trie, points)
         return self._after[byte]
 
-    def paths_out(self, exits: frozenset[int]) -> tuple[dict[int, list[tuple[int, int]]], frozenset[int]]:
+    def paths_out(self, exits: frozenset[int]) -> tuple[dict[int, dict[int, int]], frozenset[int]]:
         """The nodes at which tokens leave between two letters by one of these bytes, after none of them too, and the
-        (byte, child) of all nodes on the way there."""
+        children, by their bytes, of the nodes on the way there."""
         if exits not in self._paths_out:
-            trie, children = self.trie, dict[int, list[tuple[int, int]]]()
+            trie, children = self.trie, dict[int, dict[int, int]]()
             points = self._leaving[np.isin(trie.byte[self._leaving[:, 0]], list(exits)), 0].tolist()
             if self.local_begin == 0:
                 points += [child for byte, child in trie.children(self.node).items() if byte in exits]
             for child in points:
                 while child != self.node:
-                    above, step = int(trie.parent[child]), (int(trie.byte[child]), child)
-                    known = children.setdefault(above, [])
-                    if step in known:
+                    above, byte = int(trie.parent[child]), int(trie.byte[child])
+                    if byte in children.setdefault(above, {}):
                         break
-                    known.append(step)
+                    children[above][byte] = child
                     child = above
             self._paths_out[exits] = children, frozenset(points)
         return self._paths_out[exits]
@@ -185,8 +184,13 @@ class View:
         """These tokens, eight to a byte, the lowest bit first."""
         depth = min(depth, self.most)
         if depth not in self._packed:
-            allowed = np.zeros(8 * self.trie.num_bytes, bool)
-            allowed[self.trie.order[self.inside(depth)]] = True
+            few = self.inside(depth)
+            if 2 * len(few) > len(self.rank) > len(few):
+                allowed = np.unpackbits(self.packed(self.most), bitorder="little")
+                allowed[self.trie.order[self.beyond(depth)]] = 0
+            else:
+                allowed = np.zeros(8 * self.trie.num_bytes, np.uint8)
+                allowed[self.trie.order[few]] = 1
             self._packed[depth] = np.packbits(allowed, bitorder="little")
         return self._packed[depth]
 
@@ -218,18 +222,12 @@ class Suffixes:
         order = np.lexsort((letters, number))
         bounds = np.searchsorted(number[order], np.arange(len(self.children) + 1)).tolist()
         rank, letters = rank[order], letters[order]
-        tokens = trie.order[rank].tolist()
         self._ranks = [rank[a:b] for a, b in itertools.pairwise(bounds)]
         self._letters = [letters[a:b].tolist() for a, b in itertools.pairwise(bounds)]
-        self._tokens = [tokens[a:b] for a, b in itertools.pairwise(bounds)]
 
     def at(self, node: int, low: int, high: int) -> Int[ndarray, " token"]:
         """The ranks of the tokens that end at a node after ``low`` to ``high`` letters."""
         return self._ranks[node][self._within(node, low, high)]
-
-    def tokens(self, node: int, low: int, high: int) -> list[int]:
-        """These tokens."""
-        return self._tokens[node][self._within(node, low, high)]
 
     def _within(self, node: int, low: int, high: int) -> slice:
         letters = self._letters[node]

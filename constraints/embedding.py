@@ -19,7 +19,6 @@ from .cells import MAX_CELLS, Cell, Cells
 from .nfa import Nfa
 
 MAX_LOCAL, MAX_DEPTH = 400, 13  # states of a letter; bytes of one: \ud83d\ude00 has twelve
-FEW_EDGES = 50_000
 MIN_WIDTH = 4  # bytes with one target, for a state to be looked at
 
 
@@ -37,22 +36,22 @@ class Dfa:
         self.source, self.low, self.high, self.target = (np.ascontiguousarray(c) for c in edges.T)
         self.pointer = np.searchsorted(self.source, np.arange(self.num_states + 1))
         self._moves: dict[int, dict[int, int]] = {}
-        self._lists: tuple[list[int], ...] | None = None
-        if len(edges) <= FEW_EDGES:  # lists are quicker to read one by one
-            self._lists = tuple(x.tolist() for x in (self.pointer, self.low, self.high, self.target))
+        self._views = tuple(
+            x.data for x in (self.pointer, self.low, self.high, self.target)
+        )  # to read one by one
 
     def moves(self, state: int) -> dict[int, int]:
         """The state after each byte."""
         found = self._moves.get(state)
         if found is None:
             found = {}
-            pointer, *columns = self._lists or (self.pointer, self.low, self.high, self.target)
-            a, b = int(pointer[state]), int(pointer[state + 1])
-            for low, high, target in zip(*(c[a:b] for c in columns), strict=True):
-                if low == high:
-                    found[int(low)] = int(target)
+            pointer, low, high, target = self._views
+            for edge in range(pointer[state], pointer[state + 1]):
+                first, last = low[edge], high[edge]
+                if first == last:
+                    found[first] = target[edge]
                 else:
-                    found.update(dict.fromkeys(range(int(low), int(high) + 1), int(target)))
+                    found.update(dict.fromkeys(range(first, last + 1), target[edge]))
             self._moves[state] = found
         return found
 
@@ -61,10 +60,26 @@ class Dfa:
         found = self._moves.get(state)
         if found is not None:
             return found.get(byte, -1)
-        pointer, low, high, target = self._lists or (self.pointer, self.low, self.high, self.target)
-        a, b = int(pointer[state]), int(pointer[state + 1])
-        at = bisect_right(low, byte, a, b) - 1
-        return int(target[at]) if at >= a and high[at] >= byte else -1
+        pointer, low, high, target = self._views
+        a = pointer[state]
+        edge = bisect_right(low, byte, a, pointer[state + 1]) - 1
+        return target[edge] if edge >= a and high[edge] >= byte else -1
+
+    def common(self, state: int, children: dict[int, int]) -> list[tuple[int, int]]:
+        """(state after a byte, child by that byte) for the bytes that have both."""
+        moves = self._moves.get(state)
+        if moves is None:
+            pointer, low, high, target = self._views
+            edge = pointer[state]
+            if pointer[state + 1] - edge == 1 and (byte := low[edge]) == high[edge]:
+                return [(target[edge], children[byte])] if byte in children else []
+            if len(children) <= 4:
+                after = self.after
+                return [(to, child) for byte, child in children.items() if (to := after(state, byte)) >= 0]
+            moves = self.moves(state)
+        if len(moves) < len(children):
+            return [(moves[b], children[b]) for b in moves if b in children]
+        return [(moves[b], child) for b, child in children.items() if b in moves]
 
     def run(self, state: int, word: bytes) -> int:
         """The state after a word, −1 if there is none."""

@@ -19,7 +19,6 @@ from ..circuits.automaton import NEVER, Automaton, distances, pack
 from ..layers import Incidence
 from ..layers.operator import TensorMap
 from .arrays import spans, unique_rows
-from .embedding import FEW_EDGES
 from .lift import lift
 from .liveness import Liveness
 from .nfa import Nfa
@@ -43,6 +42,7 @@ AT_ONCE = 1000  # states; so many are written out by one walk of all of them tog
 MAX_STEPS = 3000  # of a walk from one of these
 MAX_ROWS = 4096  # rows kept
 MAX_STEPS_KEPT = 1 << 16
+FEW_EDGES = 50_000
 
 
 def all_reachable(nfa: Nfa, vocab: Vocabulary) -> bool:
@@ -77,6 +77,10 @@ class Lifted(Automaton):
         self._write_out()
         return self.__dict__[name]
 
+    def __getstate__(self) -> dict[str, Any]:
+        made_again = ("walk", "liveness", "_table")
+        return {k: v for k, v in self.__dict__.items() if k not in made_again} | {"_rows": {}}
+
     # ------------------------------------------------------------ without writing anything out
 
     @cached_property
@@ -91,6 +95,10 @@ class Lifted(Automaton):
     def sink(self) -> int:
         """The state after EOS."""
         return self.nfa.num_states
+
+    @property
+    def device(self) -> torch.device:
+        return self.initial[0].device if "initial" in self.__dict__ else torch.device("cpu")
 
     @property
     def num_states(self) -> int:
@@ -159,7 +167,7 @@ class Lifted(Automaton):
 
     def words_from(self, state: int) -> Int32[ndarray, " words"]:
         eos = self.vocab.eos_token_id
-        out = None if self._explicit or state == self.sink else self.liveness.packed(state, MAX_STEPS)
+        out = None if self._explicit or state == self.sink else self.liveness.packed(state)
         if out is not None:
             if state in self._ends:
                 out[eos >> 3] |= 1 << (eos & 7)

@@ -11,30 +11,34 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import UInt8
+from jaxtyping import Int, UInt8
 from numpy import ndarray
 
 from .arrays import group_by, spans
-from .cells import Cell, View
-from .trie import put
+from .cells import NONE, Cell, View
+from .trie import Range, Ranges, Trie, put
 from .walk import MANY, Exits, Walk
 
 FEW = 24  # tokens that are looked at one by one
 ONE_BY_ONE = 96  # tokens that are set one by one
+MAX_STEPS = 2000  # of a walk node by node
 Stack = list[tuple[int, int]]  # (state, node of the trie)
 
 
 class Found(NamedTuple):
-    """Tokens, and sets of tokens eight to a byte."""
+    """Tokens, ranks of tokens, and sets of tokens eight to a byte."""
 
     tokens: list[int]
+    ranks: list[Int[ndarray, " token"]]
     sets: list[UInt8[ndarray, " bytes"]]
 
-    def packed(self, num_bytes: int) -> UInt8[ndarray, " bytes"]:
+    def packed(self, trie: Trie) -> UInt8[ndarray, " bytes"]:
         """All of them."""
-        out = self.sets[0].copy() if self.sets else np.zeros(num_bytes, np.uint8)
+        out = self.sets[0].copy() if self.sets else np.zeros(trie.num_bytes, np.uint8)
         for more in self.sets[1:]:
             np.bitwise_or(out, more, out=out)
+        for ranks in self.ranks:
+            put(out, trie.order[ranks], True)
         if len(self.tokens) > ONE_BY_ONE:
             put(out, np.array(self.tokens), True)
             return out
@@ -56,18 +60,17 @@ class Liveness:
         )  # the cell that it goes on reading, where in it
         self._exits: list[frozenset[int]] = []  # of each cell: the bytes that leave it at free states
         self._weight = np.empty(0, np.int64)  # of each cell
-        self._left: dict[tuple[View, Exits, int, int], list[int]] = {}
+        self._left: dict[tuple[View, Exits, int, int], Int[ndarray, " token"]] = {}
 
-    def packed(self, state: int, limit: int) -> UInt8[ndarray, " bytes"] | None:
-        """The tokens that may follow, eight to a byte, in whole words; None where this way to find them is too long."""
-        trie, moves_of, found = self.trie, self.walk.dfa.moves, Found([], [])
+    def packed(self, state: int) -> UInt8[ndarray, " bytes"] | None:
+        """The tokens that may follow, eight to a byte, in whole words; None where letters are counted unevenly."""
+        trie, dfa, found = self.trie, self.walk.dfa, Found([], [], [])
         _, own, low, high, order = trie.views
         self._update()
         stack = [(state, 0)]
-        while stack:
-            limit -= 1
-            if limit < 0:
-                return None
+        for _ in range(MAX_STEPS):
+            if not stack:
+                return found.packed(trie)
             state, node = stack.pop()
             first, ends = low[node], own[node]
             if ends:
@@ -77,17 +80,24 @@ class Liveness:
                 if not done:
                     return None
             elif below:
-                moves, children = moves_of(state), trie.children(node)
-                if len(moves) < len(children):
-                    shared = [(moves[b], children[b]) for b in moves if b in children]
-                else:
-                    shared = [(moves[b], child) for b, child in children.items() if b in moves]
+                shared = dfa.common(state, trie.children(node))
                 if below > MANY and len(shared) > 3 and self._guess(state, shared):
                     stack.append((state, node))
-                    found.tokens[len(found.tokens) - ends :] = []
+                    del found.tokens[len(found.tokens) - ends :]
                 else:
                     stack += shared
-        return found.packed(trie.num_bytes)
+        self._sweep(found, *np.array(stack).reshape(-1, 2).T)
+        return found.packed(trie)
+
+    def _sweep(self, found: Found, state: Int[ndarray, " n"], node: Int[ndarray, " n"]) -> None:
+        """All tokens at and below nodes that are reached in given states, all at the same time."""
+        trie = self.trie
+        while len(node):
+            found.ranks.append(spans(trie.low[node], trie.own[node]))
+            count = trie.first[node + 1] - trie.first[node]
+            node, state = spans(trie.first[node], count), np.repeat(state, count)
+            state, _ = self.walk.dfa.step(state, trie.byte[node].astype(np.int64))
+            node, state = node[state >= 0], state[state >= 0]
 
     def _guess(self, state: int, shared: Stack) -> bool:
         """Look for a cell that a state follows where most bytes lead to one other, with many tokens below them."""
@@ -121,7 +131,8 @@ class Liveness:
         depth = int(table.depth[state])
         even = table.cell[state] == index and (local or table.pure[state])
         if free and not (even and depth >= view.most_leaving):
-            self._go_on(found, view, state, node, self._exits[index], stack)
+            view.put(view.most, found.tokens, found.sets)
+            self._go_on(found, view, state, node, int(index), stack)
             return True
         if not free and depth < view.most:
             beyond = self.walk.dfa.moves(self.walk.between(state, depth + 1))
@@ -132,39 +143,59 @@ class Liveness:
             children = self.trie.children(node)
             stack += [(target, children[b]) for b, target in self.walk.exits(state, cell) if b in children]
         for exits, begin, end in self.walk.leaving(view, state):
-            self._leave(found, view, exits, begin, end)
+            found.ranks.append(self._leave(view, exits, begin, end))
         return True
 
-    def _leave(self, found: Found, view: View, exits: Exits, low: int, high: int) -> None:
-        """The tokens that leave the letters after ``low`` to ``high`` of them."""
+    def _leave(self, view: View, exits: Exits, low: int, high: int) -> Int[ndarray, " token"]:
+        """The ranks of the tokens that leave the letters after ``low`` to ``high`` of them."""
         key = (view, exits, low, high)
-        tokens = self._left.get(key)
-        if tokens is None:
-            tokens = []
+        if key not in self._left:
+            found = [NONE]
             for byte, target in exits:
                 tree, stack = view.after(byte), [(target, 0)]
                 while stack:
                     state, suffix = stack.pop()
-                    tokens += tree.tokens(suffix, low, high)
+                    found.append(tree.at(suffix, low, high))
                     if children := tree.children[suffix]:
-                        moves = self.walk.dfa.moves(state)
-                        stack += [(moves[b], child) for b, child in children.items() if b in moves]
-            self._left[key] = tokens
-        found.tokens.extend(tokens)
+                        stack += self.walk.dfa.common(state, children)
+            self._left[key] = np.concatenate(found)
+        return self._left[key]
 
-    def _go_on(
-        self, found: Found, view: View, state: int, node: int, exits: frozenset[int], stack: Stack
-    ) -> None:
-        """The tokens below a node from a free state whose letters lead here and there."""
-        view.put(view.most, found.tokens, found.sets)
-        children, points = view.paths_out(exits)
-        after, todo = self.walk.dfa.after, [(state, node)]
+    def _go_on(self, found: Found, view: View, state: int, node: int, index: int, stack: Stack) -> None:
+        """The tokens that leave the letters, below a node from a free state whose letters lead here and there.
+
+        Where all but exceptions lead to one loop, so do the tokens' ways but for some, and only these are followed.
+        """
+        table, after, letter = self.embedding, self.walk.dfa.after, view.cell.single_bytes
+        children, points = view.paths_out(self._exits[index])
+        onward, apart = int(table.next[state]), list[Range]()
+        loop = all(self._follows(s, index, onward) for s in (state, onward)) and bool(table.pure[onward])
+        todo = [(state, node)] if loop else []
+        rest = [] if loop else [(state, node)]
         while todo:
             state, node = todo.pop()
-            for byte, child in children.get(node, ()):
-                target = after(state, byte)
-                if target >= 0:
-                    (stack if child in points else todo).append((target, child))
+            below = children.get(node, {})
+            for byte in {*table.exceptions[state], *table.exceptions[onward]}:
+                if (child := below.get(byte)) is not None:
+                    target = after(state, byte)
+                    if target >= 0 and byte in letter and self._follows(target, index, onward):
+                        todo.append((target, child))
+                        continue
+                    apart.append((self.trie.views.low[child], self.trie.views.high[child]))
+                    if target >= 0:
+                        (stack if child in points else rest).append((target, child))
+        while rest:
+            state, node = rest.pop()
+            for target, child in self.walk.dfa.common(state, children.get(node, {})):
+                (stack if child in points else rest).append((target, child))
+        if loop:
+            exits = self._leave(view, self.walk.exits(onward, view.cell), 1, view.most_leaving)
+            found.ranks.append(Ranges(apart).drop(exits))
+
+    def _follows(self, state: int, index: int, onward: int) -> bool:
+        """Whether a state follows a cell, but for exceptions, and leads to the given next one."""
+        table = self.embedding
+        return bool(table.cell[state] == index and table.local[state] == 0 and table.next[state] == onward)
 
     # ------------------------------------------------------------ free states
 

@@ -78,11 +78,7 @@ class Walk:
             children = trie.children(node)
             if not children:
                 continue
-            moves = dfa.moves(state)
-            if len(moves) < len(children):
-                shared = [(moves[b], children[b]) for b in moves if b in children]
-            else:
-                shared = [(moves[b], children[b]) for b in children if b in moves]
+            shared = dfa.common(state, children)
             tokens = [high[child] - low[child] for _, child in shared]
             if sum(tokens) <= MANY or (len(shared) <= MAX_NODES and not self._wide(state, shared, tokens)):
                 stack += shared
@@ -229,15 +225,14 @@ class Walk:
                 if self._limited and len(tree.children) > MAX_SUFFIXES:
                     self._swept = True
                     return
-                stack = [(0, target)]
+                stack = [(target, 0)]
                 while stack:
-                    suffix, state = stack.pop()
+                    state, suffix = stack.pop()
                     ranks = tree.at(suffix, low, high)
                     if len(ranks):
                         found.append((state, ranks))
                     if children := tree.children[suffix]:
-                        moves = self.dfa.moves(state)
-                        stack += [(child, moves[b]) for b, child in children.items() if b in moves]
+                        stack += self.dfa.common(state, children)
             self._left[key] = found
         for state, ranks in found:
             kept = without.drop(ranks)

@@ -40,7 +40,7 @@ class NextToken:
         if horizon is not None and horizon < 1:
             raise BudgetTooSmall(needed=None, given=horizon)
         self.chain, self.horizon, self.semiring = chain, horizon, semiring
-        self.device = chain.initial[0].device
+        self.device = chain.device
         self.vocab_size = chain.vocab_size
         self.remaining: Int[Tensor, " batch"] = torch.zeros(0, dtype=torch.long)
         self._alpha: Any = None
