@@ -29,7 +29,7 @@ import torch
 from transformers import LlamaConfig, LlamaForCausalLM, StaticCache
 
 import tractile as tt
-from tractile.inference import MaskQuery, ProductQuery
+from tractile.inference import MaskQuery
 from tractile.inference.static import StaticQuery
 from tractile.layers import Monarch
 
@@ -130,45 +130,37 @@ class Model:
             self.cache = StaticCache(config=self.net.config, max_cache_len=self.length)
         else:
             self.cache.reset()
-        self.place = torch.arange(prompts.shape[1], device=self.device)
-        logits = self._forward(prompts, self.place)
-        self.place = torch.full((1,), prompts.shape[1], device=self.device)
+        logits = self._forward(prompts)
         if self.graph and self._replay is None:
             self._capture(len(prompts))
             return self.start(prompts)
-        if self._replay is not None:
-            self._given[1].copy_(self.place)
         return logits
 
-    def _forward(self, tokens: torch.Tensor, place: torch.Tensor) -> torch.Tensor:
-        out = self.net(
-            tokens, past_key_values=self.cache, cache_position=place, position_ids=place[None], use_cache=True
-        )
-        return out.logits[:, -1].float()
+    def _forward(self, tokens: torch.Tensor) -> torch.Tensor:
+        """Logits after the last token; the cache counts positions, in a tensor of its own."""
+        return self.net(tokens, past_key_values=self.cache, use_cache=True).logits[:, -1].float()
 
     def _capture(self, batch: int) -> None:
-        self._given = torch.zeros(batch, 1, dtype=torch.long, device=self.device), self.place.clone()
+        given = torch.zeros(batch, 1, dtype=torch.long, device=self.device)
         aside = torch.cuda.Stream()
         aside.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(aside):
             for _ in range(3):
-                self._forward(*self._given)
+                self._forward(given)
         torch.cuda.current_stream().wait_stream(aside)
         graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(graph):
-            logits = self._forward(*self._given)
-            self._given[1].add_(1)
-        self._replay = graph, logits
+            logits = self._forward(given)
+        self._replay = graph, given, logits
 
     def step(self, tokens: torch.Tensor) -> torch.Tensor:
         """Logits after one more token in each row."""
         if self._replay is None:
-            logits = self._forward(tokens[:, None], self.place)
-            self.place = self.place + 1
-            return logits
-        self._given[0].copy_(tokens[:, None])
-        self._replay[0].replay()
-        return self._replay[1]
+            return self._forward(tokens[:, None])
+        graph, given, logits = self._replay
+        given.copy_(tokens[:, None])
+        graph.replay()
+        return logits
 
 
 class Masks:
@@ -195,7 +187,7 @@ def decode(model: Model, prompts: torch.Tensor, tokens: int, guide: Any) -> tupl
         torch.cuda.synchronize()
     begin = time.perf_counter()
     for step in range(tokens):
-        if isinstance(guide, ProductQuery):
+        if isinstance(guide, StaticQuery):
             logits = logits + guide.lookahead().to(logits.dtype)
         elif guide is not None:
             logits = guide.apply(logits)
@@ -209,7 +201,7 @@ def decode(model: Model, prompts: torch.Tensor, tokens: int, guide: Any) -> tupl
                 event.record()
         if step + 1 < tokens:
             logits = model.step(chosen)
-            if isinstance(guide, ProductQuery):
+            if isinstance(guide, StaticQuery):
                 guide.advance(chosen)
             elif guide is not None:
                 if event is not None:
@@ -240,11 +232,9 @@ def speeds(device: torch.device) -> tuple[float, float]:
     return 2 * size / best(lambda: y.copy_(x)), 2 * side**3 / best(lambda: a @ a)
 
 
-def bound(query: ProductQuery, hmm: tt.HMM, batch: int, bandwidth: float, speed: float) -> tuple[float, int]:
+def bound(query: StaticQuery, hmm: tt.HMM, batch: int, bandwidth: float, speed: float) -> tuple[float, int]:
     """Milliseconds that a step of P-GCD must take: its bytes or its operations, whichever is more; and its bytes."""
-    wide, narrow = (
-        (query._tables.wide.most, query._tables.narrow.most) if isinstance(query, StaticQuery) else (1, 0)
-    )
+    wide, narrow = query._tables.wide.most, query._tables.narrow.most
     rows = batch * (1 + wide)
     transition = sum(p.nbytes for p in hmm.transition.parameters())
     size = 2 * hmm.hidden * hmm.vocab_size + transition + 4 * rows * hmm.vocab_size
@@ -253,6 +243,7 @@ def bound(query: ProductQuery, hmm: tt.HMM, batch: int, bandwidth: float, speed:
     return max(size / bandwidth, operations / speed), size
 
 
+@torch.no_grad()
 def main(arguments: list[str] | None = None) -> dict[str, float]:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -296,7 +287,7 @@ def main(arguments: list[str] | None = None) -> dict[str, float]:
             guide = make(fa)
             decode(model, prompts, min(4, options.tokens), guide)  # warm
             guide = make(fa) if isinstance(guide, Masks) else guide
-            if isinstance(guide, ProductQuery):
+            if isinstance(guide, StaticQuery):
                 guide.start(options.batch)
                 if graphs:
                     guide.capture()
@@ -305,8 +296,10 @@ def main(arguments: list[str] | None = None) -> dict[str, float]:
             ended += [fa.accepts(row) for row in drawn.tolist()]
         return statistics.median(times), statistics.mean(ended)
 
-    def guided(hmm: tt.HMM) -> Callable[[tt.Automaton], ProductQuery]:
-        return lambda fa: tt.pgcd(hmm, fa, options.tokens, torch.bfloat16).start(options.batch)
+    def guided(
+        hmm: tt.HMM,
+    ) -> Callable[[tt.Automaton], StaticQuery]:  # what tt.pgcd makes for an HMM on a GPU
+        return lambda fa: StaticQuery(hmm, fa, options.tokens, torch.bfloat16).start(options.batch)
 
     print(
         "\n| method | ms per token | slowdown | bound, ms | GB | within the constraint |\n"
