@@ -295,6 +295,9 @@ def distill_train(
     held_out: Annotated[float, typer.Option(help="Share of sequences kept apart for testing.")] = 0.02,
     checkpoint_minutes: Annotated[float, typer.Option(help="Minutes between checkpoints.")] = 10.0,
     half: Annotated[bool, typer.Option("--half", help="Messages in bfloat16, counts in float32.")] = False,
+    shard: Annotated[
+        bool, typer.Option("--shard", help="Under torchrun, ranks deal out the hidden states, not the text.")
+    ] = False,
     device: Device = "cpu",
     seed: Seed = 0,
 ) -> None:
@@ -331,6 +334,7 @@ def distill_train(
         seed=seed,
         out=out,
         messages=torch.bfloat16 if half else None,
+        shard=shard,
         device=_device(device),
     )
     _print_once(f"HMM of {hmm.hidden} hidden states over {hmm.vocab_size} tokens in {out}")

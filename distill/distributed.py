@@ -33,6 +33,25 @@ class Ranks:
             for tensor in tensors:
                 dist.all_reduce(tensor)
 
+    def gather(self, tensor: Tensor, dim: int) -> Tensor:
+        """The tensors of all ranks one after the other along a dimension."""
+        if self.size == 1:
+            return tensor
+        found = [torch.empty_like(tensor) for _ in range(self.size)]
+        dist.all_gather(found, tensor.contiguous())
+        return torch.cat(found, dim)
+
+    def join(self, tensor: Tensor, dim: int) -> Tensor:
+        """As :meth:`gather`, on the CPU, one rank's at a time, for what is too large for a device."""
+        if self.size == 1:
+            return tensor
+        found = []
+        for rank in range(self.size):
+            part = tensor.contiguous() if rank == self.rank else torch.empty_like(tensor).contiguous()
+            dist.broadcast(part, rank)
+            found.append(part.cpu())
+        return torch.cat(found, dim)
+
     def share(self, make: Callable[[], T]) -> T:
         """What rank 0 makes, on all ranks."""
         made: list[Any] = [make() if self.rank == 0 else None]

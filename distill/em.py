@@ -17,7 +17,6 @@ Axes here are (time, batch, state): tokens are known, so emissions are gathered 
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import NamedTuple
 
 import torch
@@ -25,12 +24,12 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from ..circuits.hmm import HMM
-from ..errors import CircuitError, EvidenceError, ShapeError
+from ..errors import EvidenceError, ShapeError
 from ..inference import messages
 from ..inference.contract import emit
 from ..inference.evidence import as_evidence
 from ..inference.real import Real
-from ..layers import Dense, Monarch, Operator
+from .part import Factor, Part, factors_of
 
 
 class Counts(NamedTuple):
@@ -42,15 +41,14 @@ class Counts(NamedTuple):
     log_likelihood: Float[Tensor, ""]  # nats, summed over the batch
 
     @classmethod
-    def zeros(cls, hmm: HMM) -> Counts:
+    def zeros(cls, part: Part) -> Counts:
         """Nothing counted yet; in float64, so that the order of additions hardly matters."""
 
         def zeros(weight: Tensor) -> Tensor:
             return torch.zeros_like(weight, dtype=torch.float64)
 
-        transition = [zeros(weight) for weight in hmm.transition.parameters()]
-        total = zeros(hmm.initial_probs[0])
-        return cls(zeros(hmm.initial_probs), transition, zeros(hmm.emission_probs), total)
+        total = zeros(part.initial[0])
+        return cls(zeros(part.initial), [zeros(w) for w in part.weights], zeros(part.emission), total)
 
     def tensors(self) -> list[Tensor]:
         """All of them, in a fixed order."""
@@ -84,7 +82,7 @@ def counts_by_autograd(hmm: HMM, tokens: Int[Tensor, "batch length"]) -> Counts:
 
 @torch.no_grad()
 def expected_counts(
-    hmm: HMM,
+    hmm: HMM | Part,
     tokens: Int[Tensor, "batch length"],
     missing: Float[Tensor, " hidden"] | None = None,
     messages: torch.dtype | None = None,
@@ -100,25 +98,40 @@ def expected_counts(
     """
     if messages is torch.float16:
         raise ShapeError("expected_counts: float16 loses small probabilities; take bfloat16")
-    sweep = _forward_backward(hmm, tokens, missing, messages)
-    own = hmm.emission_probs.dtype
+    part = hmm if isinstance(hmm, Part) else Part.of(hmm)
+    sweep = _forward_backward(part, tokens, missing, messages)
+    own = part.emission.dtype
     transition = [
         weight * f.counts(b, a).to(own)
-        for weight, f, b, a in zip(
-            hmm.transition.parameters(), sweep.factors, sweep.before, sweep.after, strict=True
-        )
+        for weight, f, b, a in zip(part.weights, sweep.factors, sweep.before, sweep.after, strict=True)
     ]
     emission = torch.zeros_like(sweep.rows, dtype=own)
     emission.index_add_(0, sweep.tokens.flatten(), sweep.posterior.flatten(0, 1).to(own))
     total = sweep.log_likelihood.sum()
     first = sweep.posterior[0].sum(0, dtype=own)
-    return Counts(first, transition, emission[: hmm.vocab_size].T, total)
+    return Counts(first, transition, emission[: part.emission.shape[1]].T, total)
 
 
 @torch.no_grad()
 def posteriors(hmm: HMM, tokens: Int[Tensor, "batch length"]) -> Float[Tensor, "batch length hidden"]:
     """p(z_t | x_1 … x_n), smoothed, at each position; raises as :func:`expected_counts` does."""
-    return _forward_backward(hmm, tokens, None, None).posterior.transpose(0, 1)
+    return _forward_backward(Part.of(hmm), tokens, None, None).posterior.transpose(0, 1)
+
+
+@torch.no_grad()
+def log_likelihood(part: Part, tokens: Int[Tensor, "batch length"]) -> Float[Tensor, " batch"]:
+    """log p of each sequence in nats, of an HMM whose states are dealt out to ranks; −inf if it is impossible."""
+    factors, found = part.factors(part.emission.dtype), part.emission.new_zeros(len(tokens))
+    message = part.initial.expand(len(tokens), -1)
+    for t in range(tokens.shape[1]):
+        for factor in factors if t else []:
+            message = factor.forward(message)
+        message = message * part.emission.T[tokens[:, t]]
+        scale = message.sum(1, keepdim=True)
+        part.team.sum([scale])
+        found += scale[:, 0].log()
+        message = message / scale.clamp(min=torch.finfo(scale.dtype).tiny)
+    return found
 
 
 class _Sweep(NamedTuple):
@@ -134,25 +147,32 @@ class _Sweep(NamedTuple):
 
 
 def _forward_backward(
-    hmm: HMM, tokens: Tensor, missing: Tensor | None, messages: torch.dtype | None
+    part: Part, tokens: Tensor, missing: Tensor | None, messages: torch.dtype | None
 ) -> _Sweep:
-    own = hmm.emission_probs.dtype  # of the scales, whose logarithms are added up
+    own = part.emission.dtype  # of the scales, whose logarithms are added up
     dtype = messages or own
-    factors = factors_of(hmm.transition.map(lambda weight: weight.to(dtype)))
+    factors = part.factors(dtype)
     batch, n = tokens.shape
-    rows = hmm.emission_probs.T.to(dtype).contiguous()
+    rows = part.emission.T.to(dtype).contiguous()
+
+    def total(message: Tensor) -> Tensor:
+        """Σ over the states, of all ranks."""
+        found = message.sum(1, keepdim=True, dtype=own)
+        part.team.sum([found])
+        return found
+
     if bool((tokens < 0).any()):
         rows = torch.cat([rows, torch.ones_like(rows[:1]) if missing is None else missing[None].to(dtype)])
     index = (tokens.T % len(rows)).contiguous()  # −1 is the last row
     emitted = rows[index]  # (time, batch, state); becomes the posterior below
-    before = [emitted.new_empty(n - 1, batch, hmm.hidden) for _ in factors]
+    before = [emitted.new_empty(n - 1, batch, len(part.initial)) for _ in factors]
     after = [torch.empty_like(f) for f in before]
     log_likelihood = emitted.new_zeros(batch, dtype=own)
 
-    message = hmm.initial_probs.to(dtype).expand(batch, -1)
+    message = part.initial.to(dtype).expand(batch, -1)
     for t in range(n):
         message = message * emitted[t]
-        scale = message.sum(1, keepdim=True, dtype=own)
+        scale = total(message)
         log_likelihood += scale[:, 0].log()
         message /= scale
         for s, factor in enumerate(factors if t + 1 < n else []):
@@ -172,59 +192,22 @@ def _forward_backward(
             after[s][t] = message
             message = factors[s].backward(message)
         # Dividing by this sum makes every step's posterior sum to one, whatever the scale of the message was.
-        scale = (before[0][t] * message).sum(1, keepdim=True, dtype=own)
+        scale = total(before[0][t] * message)
         beta = (message / scale).to(dtype)
-        for part in after:
-            part[t] /= scale
+        for each in after:
+            each[t] /= scale
     emitted[0] = (last if n == 1 else before[0][0]) * beta
     return _Sweep(factors, rows, index, before, after, emitted, log_likelihood)
 
 
 def maximise(hmm: HMM, counts: Counts, pseudocount: float = 0.0) -> HMM:
     """Normalised counts. ``pseudocount`` is added wherever the parameter is not zero; rows never used stay as they are."""
-
-    def normalise(weight: Tensor, count: Tensor) -> Tensor:
-        count = count + pseudocount * (weight > 0)
-        total = count.sum(-1, keepdim=True)
-        normal = (count / total.clamp(min=torch.finfo(total.dtype).tiny)).to(weight.dtype)
-        return torch.where(total > 0, normal, weight)
-
-    return _zip(normalise, hmm, counts.initial, counts.transition, counts.emission)
+    return Part.of(hmm).maximise(counts.initial, counts.transition, counts.emission, pseudocount).whole()
 
 
 def blend(old: HMM, new: HMM, step: float) -> HMM:
     """(1 − η) old + η new, for every parameter."""
-    return _zip(
-        lambda a, b: torch.lerp(a, b, step),
-        old,
-        new.initial_probs,
-        new.transition.parameters(),
-        new.emission_probs,
-    )
-
-
-class Factor:
-    """One factor of a transition: rewrites axis a of the state, W[i_1, …, i_k, new i_a]."""
-
-    def __init__(self, weight: Tensor, axis: int) -> None:
-        self.weight, self.dims = weight, weight.shape[:-1]
-        # Backward is forward with old and new turned round; laid out anew once, not by every product.
-        self._turned = weight.transpose(axis, -1).contiguous()
-        old = "abcdefghijkl"[: len(self.dims)]
-        new = old[:axis] + "z" + old[axis + 1 :]
-        self._forward = f"n{old},{old}z->n{new}"
-        self._counts = f"n{old},n{new}->{old}z"
-
-    def forward(self, message: Tensor) -> Tensor:
-        return torch.einsum(self._forward, torch.unflatten(message, 1, self.dims), self.weight).flatten(1)
-
-    def backward(self, message: Tensor) -> Tensor:
-        return torch.einsum(self._forward, torch.unflatten(message, 1, self.dims), self._turned).flatten(1)
-
-    def counts(self, before: Tensor, after: Tensor) -> Tensor:
-        """Σ before ⊗ after over time and batch; times W, the expected counts."""
-        rows = [torch.unflatten(x.flatten(0, 1), 1, self.dims) for x in (before, after)]
-        return torch.einsum(self._counts, *rows)
+    return Part.of(old).blend(Part.of(new), step).whole()
 
 
 @torch.no_grad()
@@ -236,25 +219,3 @@ def state_marginals(hmm: HMM, steps: int) -> Float[Tensor, "steps hidden"]:
         for factor in factors:
             message = factor.forward(message)
     return torch.cat(found)
-
-
-def factors_of(transition: Operator) -> list[Factor]:
-    """The factors of a dense or Monarch transition; raises :class:`CircuitError` for another."""
-    if isinstance(transition, Dense):
-        return [Factor(transition.weight, 0)]
-    if isinstance(transition, Monarch) and not transition.transposed:
-        return [Factor(w, axis) for w, axis in zip(transition.weights, transition.axes, strict=True)]
-    raise CircuitError(f"EM: the transition must be Dense or Monarch, not {transition!r}")
-
-
-def _zip(
-    fn: Callable[[Tensor, Tensor], Tensor],
-    hmm: HMM,
-    initial: Tensor,
-    transition: list[Tensor],
-    emission: Tensor,
-) -> HMM:
-    """A new HMM from its parameters and others of the same shapes, pair by pair."""
-    others = iter(transition)
-    operator = hmm.transition.map(lambda weight: fn(weight, next(others)))
-    return HMM(fn(hmm.initial_probs, initial), operator, fn(hmm.emission_probs, emission))

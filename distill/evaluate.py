@@ -12,8 +12,9 @@ from ..circuits.hmm import HMM
 from ..errors import ShapeError, VocabularyMismatch
 from .corpus import Corpus
 from .distributed import Ranks
-from .em import factors_of, state_marginals
+from .em import state_marginals
 from .latent import has_end_state
+from .part import factors_of
 
 
 @dataclass(frozen=True)

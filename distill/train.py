@@ -28,9 +28,10 @@ from ..layers import Dense, Monarch
 from .card import model_card
 from .corpus import Corpus
 from .distributed import Ranks, ranks
-from .em import Counts, blend, expected_counts, maximise
+from .em import Counts, expected_counts, log_likelihood
 from .evaluate import check, nats_per_token
 from .latent import has_end_state, random_start
+from .part import Part
 from .progress import Log, draw_curve, progress, read_log, write_atomically
 
 CHECKPOINT = "checkpoint.safetensors"
@@ -55,6 +56,7 @@ def train(
     out: str | Path | None = None,
     dtype: torch.dtype = torch.float16,
     messages: torch.dtype | None = None,
+    shard: bool = False,
     device: torch.device | str = "cpu",
 ) -> HMM:
     """Distil an HMM with ``hidden`` states and a "dense" or "monarch" transition from a corpus.
@@ -69,7 +71,9 @@ def train(
 
     With ``out`` the HMM is saved there as ``dtype``, with a model card, ``log.jsonl`` (a line for each step) and
     ``learning-curve.png``; until it is done a checkpoint is written there every ``checkpoint_minutes`` and after each
-    epoch, from which the same call goes on. Under ``torchrun`` all ranks do one training together and return the same.
+    epoch, from which the same call goes on. Under ``torchrun`` all ranks do one training together and return the same: they
+    deal out the sequences among them or, with ``shard``, the hidden states with their parameters and messages, for an HMM
+    that is too large for one device.
 
     Raises :class:`VocabularyMismatch` if ``initial`` does not fit, :class:`ShapeError` for settings that make no sense,
     :class:`FormatError` if ``out`` holds a checkpoint of another run, :class:`StorageError` if it cannot be written.
@@ -92,7 +96,7 @@ def train(
     settings = {
         "hidden": hidden, "transition": transition, "epochs": epochs, "batch_size": batch_size, "seed": seed,
         "chunk_size": chunk_size, "pseudocount": pseudocount, "token_dropout": token_dropout, "held_out": held_out,
-        "step_size": step_size, "messages": messages and str(messages).removeprefix("torch."),
+        "step_size": step_size, "shard": shard, "messages": messages and str(messages).removeprefix("torch."),
         "sequences": len(data), "tokens": data.num_tokens,
     }  # fmt: skip
 
@@ -108,9 +112,8 @@ def train(
     with ranks(torch.device(device)) as team:
         hmm, done = team.share(begin)
         check(hmm, data)
-        hmm = hmm.map(lambda weight: weight.detach().clone().to(device))
-        hmm = _run(hmm, done, fit, test, settings, checkpoint_minutes, out, team)
-        hmm = smooth(hmm.to("cpu"), floor, data.manifest.eos_token_id)
+        hmm = _run(hmm, done, fit, test, settings, checkpoint_minutes, out, team, torch.device(device))
+        hmm = smooth(hmm, floor, data.manifest.eos_token_id)
         if out is not None and team.rank == 0:
             hmm.save_pretrained(out, dtype=dtype)
             card = model_card(hmm, data.manifest, settings, read_log(Path(out) / "log.jsonl"), floor)
@@ -129,13 +132,15 @@ def _run(
     minutes: float,
     out: str | Path | None,
     team: Ranks,
+    device: torch.device,
 ) -> HMM:
     """The steps after the first ``done``. Rank 0 writes the log and the checkpoints."""
-    writes = out is not None and team.rank == 0
-    path = Path(out) if out is not None and writes else None
+    path = Path(out) if out is not None and team.rank == 0 else None
     seed, batch_size, epochs = settings["seed"], settings["batch_size"], settings["epochs"]
     steps, eos = -(-len(fit) // batch_size), fit.manifest.eos_token_id
     padding = eos if has_end_state(hmm, eos) else None
+    messages = settings["messages"] and getattr(torch, settings["messages"])
+    part = Part.of(hmm, team if settings["shard"] else None).map(lambda w: w.detach().clone().to(device))
     log = Log(None if path is None else path / "log.jsonl", done)
     tested, saved_at = "", time.monotonic()
     with progress("training", epochs * steps, team.rank == 0) as advance:
@@ -150,30 +155,47 @@ def _run(
                 tokens = fit.take(rows)
                 known = int((tokens[:, :-1] != eos).sum()) + len(tokens)
                 tokens = drop_tokens(tokens, settings["token_dropout"], _generator(seed, -step), padding)
-                hmm, total = em_step(
-                    hmm,
+                part, total = _step(
+                    part,
                     tokens,
                     rate,
                     settings["pseudocount"],
                     settings["chunk_size"],
                     padding,
                     team,
-                    settings["messages"] and getattr(torch, settings["messages"]),
+                    messages,
                 )
                 line = {"step": step, "epoch": epoch + 1, "step_size": rate, "nats_per_token": -total / known}
                 last = within + 1 == steps
                 if last and len(test):
-                    line["held_out"] = nats_per_token(hmm, test, team=team)
+                    line["held_out"] = _nats_per_token(part, test, settings["chunk_size"], team)
                     tested = f", {line['held_out']:.4f} nats per token held out"
                 speed = known / (time.perf_counter() - started)
                 log.add(**line, tokens_per_second=round(speed))
                 advance(1, f"epoch {epoch + 1} of {epochs}{tested}, {speed:,.0f} tokens/s")
-                if path is not None and (last or time.monotonic() - saved_at > 60 * minutes):
-                    _save(path / CHECKPOINT, hmm, settings, step)
+                if out is not None and (last or _due(part, saved_at, minutes)):
+                    whole = part.whole() if part.team.size > 1 or path is not None else None
+                    if path is not None and whole is not None:
+                        _save(path / CHECKPOINT, whole, settings, step)
                     saved_at = time.monotonic()
     if path is not None and log.lines:
         draw_curve(log.lines, path / "learning-curve.png")
-    return hmm
+    return part.whole().to("cpu")
+
+
+def _due(part: Part, since: float, minutes: float) -> bool:
+    """Whether it is time for a checkpoint; ranks that make it together do as rank 0 says."""
+    return part.team.share(lambda: time.monotonic() - since > 60 * minutes)
+
+
+def _nats_per_token(part: Part, corpus: Corpus, chunk_size: int, team: Ranks) -> float:
+    """On held-out sequences; by the ranks together if they deal out the states."""
+    if part.team.size == 1:
+        return nats_per_token(part.whole(), corpus, team=team)
+    total = 0.0
+    for rows in torch.split(torch.arange(len(corpus)), chunk_size):
+        total += float(log_likelihood(part, corpus.take(rows).to(part.emission.device)).sum())
+    return -total / corpus.num_tokens
 
 
 def em_step(
@@ -191,14 +213,33 @@ def em_step(
     The counts are added up over chunks of ``chunk_size`` sequences, which bounds memory, and over ranks. With
     ``eos_token_id`` the padding is cut off: in an end state it is certain and there is nothing to count.
     """
-    team, counts = team or Ranks(), Counts.zeros(hmm)
+    part, total = _step(
+        Part.of(hmm), tokens, rate, pseudocount, chunk_size, eos_token_id, team or Ranks(), messages
+    )
+    return part.whole(), total
+
+
+def _step(
+    part: Part,
+    tokens: Tensor,
+    rate: float,
+    pseudocount: float,
+    chunk_size: int,
+    eos_token_id: int | None,
+    team: Ranks,
+    messages: torch.dtype | None,
+) -> tuple[Part, float]:
+    """As :func:`em_step`. The ranks deal out the chunks, or if they deal out the states, take all chunks together."""
+    counts, sharded = Counts.zeros(part), part.team.size > 1
     # A token that was dropped is known not to be the end: dropping never hides that.
-    missing = None if eos_token_id is None else 1 - hmm.emission_probs[:, eos_token_id]
-    for i, part in enumerate(_chunks(tokens, chunk_size, eos_token_id)):
-        if i % team.size == team.rank:
-            counts.add_(expected_counts(hmm, part.to(hmm.emission_probs.device), missing, messages))
-    team.sum(counts.tensors())
-    return blend(hmm, maximise(hmm, counts, pseudocount), rate), float(counts.log_likelihood)
+    missing = None if eos_token_id is None else 1 - part.emission[:, eos_token_id]
+    for i, chunk in enumerate(_chunks(tokens, chunk_size, eos_token_id)):
+        if sharded or i % team.size == team.rank:
+            counts.add_(expected_counts(part, chunk.to(part.emission.device), missing, messages))
+    if not sharded:
+        team.sum(counts.tensors())
+    new = part.maximise(counts.initial, counts.transition, counts.emission, pseudocount)
+    return part.blend(new, rate), float(counts.log_likelihood)
 
 
 def drop_tokens(tokens: Tensor, share: float, generator: torch.Generator, eos_token_id: int | None) -> Tensor:

@@ -19,6 +19,8 @@ from test_distill_corpus import EOS, source
 import tractile as tt
 from tractile import distill
 from tractile.distill.corpus import shard_file
+from tractile.distill.distributed import Ranks
+from tractile.distill.part import Part
 from tractile.errors import FormatError, ShapeError, StorageError, VocabularyMismatch
 from tractile.inference.smc.lm import CircuitLM
 
@@ -148,10 +150,16 @@ def test_training_that_is_killed_ends_in_the_same_bits(corpus: Path, hmm: Path, 
     assert [line["epoch"] for line in left if "held_out" in line] == [1, 2, 3]
 
 
+@pytest.mark.parametrize("shard", [False, True])
 @pytest.mark.parametrize("transition", ["dense", "monarch"])
-def test_two_ranks_learn_what_one_does(corpus: Path, tmp_path: Path, transition: str) -> None:
+def test_two_ranks_learn_what_one_does(corpus: Path, tmp_path: Path, transition: str, shard: bool) -> None:
     fit(corpus, tmp_path / "one", transition)
-    assert finish(*together(fit, corpus, tmp_path / "two", transition)) == [0, 0]
+    job = partial(fit, shard=shard)
+    assert finish(*together(job, corpus, tmp_path / "two", transition)) == [0, 0]
+    held_out = [
+        distill.progress.read_log(tmp_path / name / "log.jsonl")[-1]["held_out"] for name in ("one", "two")
+    ]
+    assert held_out[0] == pytest.approx(held_out[1], abs=1e-5)
     one, two = (tt.HMM.from_pretrained(tmp_path / name) for name in ("one", "two"))
     for a, b in zip(one.transition.parameters(), two.transition.parameters(), strict=True):
         torch.testing.assert_close(a, b, rtol=0, atol=1e-6)
@@ -159,17 +167,24 @@ def test_two_ranks_learn_what_one_does(corpus: Path, tmp_path: Path, transition:
     torch.testing.assert_close(one.emission_probs, two.emission_probs, rtol=0, atol=1e-6)
 
 
+@pytest.mark.parametrize("shard", [False, True])
 def test_a_rank_that_is_killed_stops_the_others_and_all_go_on(
-    corpus: Path, hmm: Path, tmp_path: Path
+    corpus: Path, hmm: Path, tmp_path: Path, shard: bool
 ) -> None:
-    first, second = together(fit, corpus, tmp_path, slow=0.05)
+    job = partial(fit, shard=shard)
+    first, second = together(job, corpus, tmp_path, slow=0.05)
     kill_when((tmp_path / "checkpoint.safetensors").exists, second)
     codes = finish(first, second)
     assert codes[0] not in (0, None)
     assert not (tmp_path / "config.json").exists()
-    assert finish(*together(fit, corpus, tmp_path)) == [0, 0]
+    assert finish(*together(job, corpus, tmp_path)) == [0, 0]
     one, two = (tt.HMM.from_pretrained(path) for path in (hmm, tmp_path))
     torch.testing.assert_close(one.emission_probs, two.emission_probs, rtol=0, atol=1e-6)
+
+
+def test_states_that_cannot_be_dealt_out_evenly() -> None:
+    with pytest.raises(ShapeError, match="3 blocks of hidden states cannot be dealt out to 2 ranks"):
+        Part.of(tt.HMM.random(3, 5), Ranks(0, 2))
 
 
 def test_a_full_disk(corpus: Path, hmm: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,175 @@
+"""The part of an HMM's parameters that one rank holds: all of them, or those of its share of the hidden states.
+
+The state is an index (i_1, …, i_k), k = 1 if the transition is dense. The ranks hold ranges of i_1, with what belongs to
+these states: their rows of the emission, their messages, and of each factor of the transition
+
+    factor s > 1, which rewrites i_s      the blocks of these i_1; nothing is exchanged
+    factor 1, which rewrites i_1          the columns that lead to these i_1; messages are gathered before it
+
+so each rank does its share of the arithmetic and keeps its share of the memory. All ranks see the same sequences.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from math import prod
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from ..circuits.hmm import HMM
+from ..errors import CircuitError, ShapeError
+from ..layers import Dense, Monarch, Operator
+from .distributed import Ranks
+
+
+@dataclass(frozen=True)
+class Part:
+    """Parameters of the states of one rank; ``team`` are the ranks among which the states are dealt out."""
+
+    initial: Float[Tensor, " states"]
+    weights: tuple[Tensor, ...]
+    axes: tuple[int, ...] | None  # of a Monarch transition
+    emission: Float[Tensor, "states vocab"]
+    team: Ranks
+
+    @classmethod
+    def of(cls, hmm: HMM, team: Ranks | None = None) -> Part:
+        """This rank's part of an HMM, all of it without ``team``.
+
+        Raises :class:`CircuitError` for a transition that is neither dense nor Monarch, :class:`ShapeError` if the first
+        index cannot be dealt out evenly.
+        """
+        team = team or Ranks()
+        weights, axes = _form(hmm.transition)
+        first, rest = weights[0].shape[0], prod(weights[0].shape[1:-1])
+        if first % team.size:
+            raise ShapeError(
+                f"{first} blocks of hidden states cannot be dealt out to {team.size} ranks evenly"
+            )
+        each = first // team.size
+
+        def mine(tensor: Tensor, dim: int, times: int = 1) -> Tensor:
+            return (
+                tensor
+                if team.size == 1
+                else tensor.narrow(dim, team.rank * each * times, each * times).clone()
+            )
+
+        parts = [
+            mine(w, w.ndim - 1 if axis == 0 else 0) for w, axis in zip(weights, axes or (0,), strict=True)
+        ]
+        return cls(
+            mine(hmm.initial_probs, 0, rest), tuple(parts), axes, mine(hmm.emission_probs, 0, rest), team
+        )
+
+    def whole(self) -> HMM:
+        """The HMM of all parts, on every rank; on the CPU if there are several."""
+        axes = self.axes or (0,)
+        weights = [
+            self.team.join(w, w.ndim - 1 if axis == 0 else 0)
+            for w, axis in zip(self.weights, axes, strict=True)
+        ]
+        operator: Operator = Dense(weights[0]) if self.axes is None else Monarch(weights, self.axes)
+        return HMM(self.team.join(self.initial, 0), operator, self.team.join(self.emission, 0))
+
+    def factors(self, dtype: torch.dtype) -> list[Factor]:
+        """The factors of the transition, in another precision."""
+        return [
+            Factor(w.to(dtype), axis, self.team)
+            for w, axis in zip(self.weights, self.axes or (0,), strict=True)
+        ]
+
+    def map(self, fn: Callable[[Tensor], Tensor]) -> Part:
+        """Another with ``fn`` of each parameter."""
+        return Part(fn(self.initial), tuple(map(fn, self.weights)), self.axes, fn(self.emission), self.team)
+
+    def maximise(
+        self, initial: Tensor, transition: Sequence[Tensor], emission: Tensor, pseudocount: float
+    ) -> Part:
+        """Normalised counts. ``pseudocount`` is added wherever a parameter is not zero; rows never used stay."""
+
+        def normalise(weight: Tensor, count: Tensor, split: bool) -> Tensor:
+            count = count + pseudocount * (weight > 0)
+            total = count.sum(-1, keepdim=True)
+            if split:  # the row goes on at other ranks
+                self.team.sum([total])
+            normal = (count / total.clamp(min=torch.finfo(total.dtype).tiny)).to(weight.dtype)
+            return torch.where(total > 0, normal, weight)
+
+        weights = [
+            normalise(w, c, axis == 0)
+            for w, c, axis in zip(self.weights, transition, self.axes or (0,), strict=True)
+        ]
+        first, last = normalise(self.initial, initial, True), normalise(self.emission, emission, False)
+        return Part(first, tuple(weights), self.axes, last, self.team)
+
+    def blend(self, new: Part, step: float) -> Part:
+        """(1 − η) of this one + η of the other, for every parameter."""
+        weights = [torch.lerp(a, b, step) for a, b in zip(self.weights, new.weights, strict=True)]
+        initial = torch.lerp(self.initial, new.initial, step)
+        return Part(
+            initial, tuple(weights), self.axes, torch.lerp(self.emission, new.emission, step), self.team
+        )
+
+
+class Factor:
+    """One factor of a transition: rewrites axis a of the state, W[i_1, …, i_k, new i_a]; of a rank's states only."""
+
+    def __init__(self, weight: Tensor, axis: int, team: Ranks | None = None) -> None:
+        self.weight, self.dims, self.team = weight, weight.shape[:-1], team or Ranks()
+        self.split = axis == 0 and self.team.size > 1
+        # Backward is forward with old and new turned round; laid out anew once, not by every product.
+        self._turned = weight.transpose(axis, -1).contiguous()
+        old = "abcdefghijkl"[: len(self.dims)]
+        new = old[:axis] + "z" + old[axis + 1 :]
+        self._forward = f"n{old},{old}z->n{new}"
+        self._counts = f"n{old},n{new}->{old}z"
+
+    def forward(self, message: Float[Tensor, "batch states"]) -> Float[Tensor, "batch states"]:
+        """Σ over the old index."""
+        if self.split:
+            message = self.team.gather(message, 1)
+        return torch.einsum(self._forward, torch.unflatten(message, 1, self.dims), self.weight).flatten(1)
+
+    def backward(self, message: Float[Tensor, "batch states"]) -> Float[Tensor, "batch states"]:
+        """Σ over the new index."""
+        message = torch.unflatten(message, 1, self._turned.shape[:-1])
+        found = torch.einsum(self._forward, message, self._turned).flatten(1)
+        if self.split:
+            self.team.sum([found])
+            each = found.shape[1] // self.team.size
+            found = found.narrow(1, self.team.rank * each, each)
+        return found
+
+    def counts(
+        self, before: Float[Tensor, "time batch states"], after: Float[Tensor, "time batch states"]
+    ) -> Tensor:
+        """Σ before ⊗ after over time and batch; times W, the expected counts."""
+        if not self.split:
+            return self._outer(before.flatten(0, 1), after.flatten(0, 1))
+        found = torch.zeros_like(self.weight)
+        for b, a in zip(before, after, strict=True):  # the messages of all ranks at once would not fit
+            found += self._outer(self.team.gather(b, 1), a)
+        return found
+
+    def _outer(self, before: Tensor, after: Tensor) -> Tensor:
+        rows = torch.unflatten(before, 1, self.dims), torch.unflatten(after, 1, self._turned.shape[:-1])
+        return torch.einsum(self._counts, *rows)
+
+
+def factors_of(transition: Operator) -> list[Factor]:
+    """The factors of a dense or Monarch transition; raises :class:`CircuitError` for another."""
+    weights, axes = _form(transition)
+    return [Factor(w, axis) for w, axis in zip(weights, axes or (0,), strict=True)]
+
+
+def _form(transition: Operator) -> tuple[list[Tensor], tuple[int, ...] | None]:
+    """Weights and axes; no axes if dense."""
+    if isinstance(transition, Dense):
+        return [transition.weight], None
+    if isinstance(transition, Monarch) and not transition.transposed:
+        return list(transition.weights), tuple(transition.axes)
+    raise CircuitError(f"EM: the transition must be Dense or Monarch, not {transition!r}")
