@@ -1,23 +1,19 @@
-"""Convergence of the methods to a distribution that is known, and speed beside genlm-control.
+"""Convergence of the methods to a distribution that is known. (Speed: ``smc_speed.py``.)
 
-    python benchmarks/smc.py [--smoke] [--runs N] [--skip-speed]
+    python benchmarks/smc.py [--smoke] [--runs N]
 
-*Convergence.* The language model is an HMM (``CircuitLM``), so p(x | constraint) is enumerated; the guide is the same HMM with
+The language model is an HMM (``CircuitLM``), so p(x | constraint) is enumerated; the guide is the same HMM with
 its parameters blurred. For each method and number k of particles, over runs with different seeds:
 
     KL      log Z − E[log Ẑ] in nats: an upper bound on the divergence of one sample from the target (with its standard
             error); where some runs die, their share instead
     TV      total variation between the first two tokens of the weighted particles, averaged over runs, and the target's
-
-*Speed.* CPU milliseconds for a step of all particles: a GPT-2 of two layers with the embedded tokenizer and a regex, our
-sampler with GCD and genlm-control with adaptive weighted rejection, and the bare model. Needs genlm-control; else says so.
 """
 
 import argparse
 import itertools
 import math
 import statistics
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -109,71 +105,6 @@ def converge(words: list[tuple[int, ...]], sizes: list[int], runs: int) -> None:
         print(f"| {name} | " + " | ".join(cells) + " |", flush=True)
 
 
-def speed(particles: int, runs: int, regex: str, tokens: int) -> None:
-    """Print CPU milliseconds a step; runs alternate between the samplers."""
-    try:
-        import asyncio
-
-        from genlm.backend.llm import AsyncTransformer
-        from genlm.control import AWRS, BoolFSA, PromptedLLM
-    except ImportError as missing:
-        print(f"\nspeed: skipped, genlm-control is not installed ({missing})")
-        return
-    from transformers import GPT2Config, GPT2LMHeadModel
-    from transformers.utils.logging import disable_progress_bar
-
-    from tractile.embedded import load_lm
-
-    disable_progress_bar()
-    _, tokenizer = load_lm()
-    torch.manual_seed(0)
-    config = GPT2Config(
-        vocab_size=len(tokenizer),
-        n_embd=64,
-        n_layer=2,
-        n_head=2,
-        n_positions=256,
-        bos_token_id=tokenizer.bos_token_id,
-        eos_token_id=tokenizer.eos_token_id,
-    )
-    model = GPT2LMHeadModel(config).eval()
-    prompt = "Once upon a time"
-    vocab = tt.Vocabulary.from_tokenizer(tokenizer)
-    lm, fa = tt.TransformersLM(model, tokenizer), tt.constraints.regex(regex).compile(vocab)
-    peer = PromptedLLM(AsyncTransformer(model, tokenizer, batch_size=particles))
-    peer.set_prompt_from_str(prompt)
-    check = BoolFSA.from_regex(regex).coerce(peer, f=b"".join)
-    awrs = AWRS(peer, check)
-
-    def ours(seed: int) -> int:
-        post = tt.smc(lm, prompt, fa, "gcd", None, particles, tokens, seed)
-        return len(post.ess_trace)
-
-    def theirs(seed: int) -> int:
-        torch.manual_seed(seed)
-        sequences = asyncio.run(
-            awrs.smc(n_particles=particles, ess_threshold=0.5, max_tokens=tokens, verbosity=0)
-        )
-        return max(len(context) for context, _ in sequences)
-
-    def bare(seed: int) -> int:
-        lm.start([prompt] * particles)
-        for _ in range(tokens):
-            lm.advance(torch.full((particles,), 5))
-        return tokens + 1
-
-    found: dict[str, list[float]] = {"bare model": [], "tractile, GCD": [], "genlm-control, AWRS": []}
-    for seed in range(runs + 1):
-        for name, run in zip(found, (bare, ours, theirs), strict=True):
-            begin = time.process_time()
-            steps = run(seed)
-            if seed:  # the first warms up
-                found[name].append(1e3 * (time.process_time() - begin) / steps)
-    print(f"\n{particles} particles, {len(tokenizer)} tokens, {regex!r}: CPU ms a step, median of {runs}")
-    for name, values in found.items():
-        print(f"  {name:22} {statistics.median(values):8.2f}")
-
-
 def main() -> None:
     """Print the tables."""
     parser = argparse.ArgumentParser(
@@ -181,14 +112,11 @@ def main() -> None:
     )
     parser.add_argument("--smoke", action="store_true", help="a few runs, to see that it works")
     parser.add_argument("--runs", type=int, default=100, help="runs for each cell")
-    parser.add_argument("--skip-speed", action="store_true")
     arguments = parser.parse_args()
     torch.set_num_threads(1)
     sizes, runs = ([1, 4], 4) if arguments.smoke else ([1, 4, 16, 64, 256], arguments.runs)
     for words in ([(3, 4)], [(3, 3), (4,)]):
         converge(words, sizes, runs)
-    if not arguments.skip_speed:
-        speed(*((4, 1) if arguments.smoke else (16, 7)), r" (yes|no|maybe), [0-9]{3}", 24)
 
 
 if __name__ == "__main__":

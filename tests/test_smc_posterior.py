@@ -2,9 +2,13 @@
 
 import json
 import math
+import re
+import shutil
+import subprocess
 
 import pytest
 import torch
+from smc_reference import ENDED, EOS, HMM, Letters, as_automaton, random_table
 
 import tractile as tt
 
@@ -108,3 +112,109 @@ def test_texts_with_odd_characters_can_be_plotted(tmp_path):
     odd = tt.Posterior([(1,)], ["$x_1\n\\frac$ ^"], torch.zeros(1).double(), torch.zeros(1).double(), (1.0,))
     odd.plot().savefig(tmp_path / "odd.png")  # reading "$x_1…$" as a formula would raise
     assert (tmp_path / "odd.png").stat().st_size > 1000
+
+
+# Traces and the page
+
+
+def traced(**options):
+    lm = tt.TableLM(random_table(3, 2, seed=3), EOS, Letters())
+    options = {
+        "proposal": "pgcd",
+        "particles": 7,
+        "max_new_tokens": 6,
+        "ess_threshold": 0.95,
+        "seed": 4,
+    } | options
+    return tt.smc(lm, (0, 1), as_automaton(ENDED), hmm=HMM, trace=True, **options)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"proposal": "lm"}, {"proposal": "gcd", "beam_factor": 2, "resampling": "without-replacement"},
+     {"proposal": "gcd", "align": tt.every_clause, "ess_threshold": 1.1}],
+    ids=["pgcd", "lm", "beam", "align"],
+)  # fmt: skip
+def test_the_trace_spells_every_particle_along_its_ancestry(options):
+    post = traced(**options)
+    steps = post.trace.steps
+    assert len(steps) == len(post.ess_trace)
+    assert [t for t, step in enumerate(steps) if step.resampled] == list(post.resampled)
+    assert post.resampled or options.get("proposal") == "lm"
+    for text, ids, i in zip(post.texts, post.token_ids, post.trace.final, strict=True):
+        pieces, drawn = [], 0
+        for step in reversed(steps):
+            pieces.append(step.text[i])
+            drawn += step.belief[i] is not None
+            i = step.parent[i]
+        assert "".join(reversed(pieces)) == text
+        assert drawn == len(ids)
+    for step in steps:
+        assert sum(step.weight) == pytest.approx(1.0)
+        for i, belief in enumerate(step.belief):
+            assert (belief is None) <= (step.status[i] in ("ended", "dead", "waits"))
+    assert steps[-1].weight == pytest.approx(post.weights.tolist()) or post.resampled[-1:] == (
+        len(steps) - 1,
+    )
+
+
+def test_beliefs_are_those_of_model_constraint_and_proposal():
+    post = traced(proposal="gcd")
+    lm = tt.TableLM(random_table(3, 2, seed=3), EOS)
+    lm.start([(0, 1)])
+    p = lm.log_probs()[0].exp()
+    belief = post.trace.steps[0].beliefs[0]
+    assert (belief.allowed, belief.vocab) == (2, 3)  # the text may not end before a 1
+    found = {c.token: c for c in belief.candidates}
+    assert set(found) == {0, 1, 2}
+    for token in range(3):
+        assert found[token].lm == pytest.approx(float(p[token]))
+        assert found[token].allowed == (token != EOS)
+        assert found[token].proposal == pytest.approx(float(p[token] / p[:2].sum()) if token != EOS else 0.0)
+    assert (
+        traced(proposal=tt.AWRSProposal(lambda text: True)).trace.steps[0].beliefs[0].candidates[0].proposal
+        is None
+    )
+
+
+def test_a_trace_changes_nothing():
+    plain = tt.smc(tt.TableLM(random_table(3, 2, seed=3), EOS, Letters()), (0, 1), as_automaton(ENDED), hmm=HMM, particles=7,
+                   max_new_tokens=6, ess_threshold=0.95, seed=4)  # fmt: skip
+    post = traced()
+    assert post.token_ids == plain.token_ids
+    assert torch.equal(post.log_weights, plain.log_weights)
+    assert "trace" not in plain.to_dict()
+    with pytest.raises(tt.EvidenceError, match="trace=True"):
+        plain.to_html()
+    assert json.loads(json.dumps(post.to_dict(), allow_nan=False))["trace"]["steps"][0]["beliefs"]
+    assert len(post.plot().axes) == 3
+
+
+BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+
+
+@pytest.mark.skipif(BROWSER is None, reason="no chromium to look at the page with")
+def test_the_page_in_a_browser(tmp_path):
+    class Hostile(Letters):
+        token_bytes = (b"</script><b>", b"\n&'\"", b"")
+
+    lm = tt.TableLM(random_table(3, 2, seed=3), EOS, Hostile())
+    post = tt.smc(lm, (0, 1), as_automaton(ENDED), "gcd", None, 5, 6, 1, trace=True, ess_threshold=1.1)
+    path = tmp_path / "run.html"
+    assert post.to_html(path) == path.read_text(encoding="utf-8")
+    assert "http" not in path.read_text(encoding="utf-8").replace("http://www.w3.org/2000/svg", "")
+
+    def dom(place):
+        command = [BROWSER, "--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={tmp_path}/profile",
+                   "--dump-dom", f"{path.as_uri()}{place}"]  # fmt: skip
+        return subprocess.run(command, capture_output=True, text=True, timeout=60, check=True).stdout
+
+    seen = dom("#1.2")
+    assert 'data-ready="yes"' in seen  # the script came to its end
+    assert len(re.findall("<circle", seen)) == sum(len(step.parent) for step in post.trace.steps)
+    assert "Step 2, particle 2" in seen
+    belief = post.trace.steps[1].beliefs[post.trace.steps[1].belief[2]]
+    assert f"allowed {belief.allowed} of 3 tokens" in seen
+    assert seen.count('class="edge on"') == 1
+    assert "<b>" not in re.sub(r"<script.*?</script>", "", seen, flags=re.DOTALL)  # texts are not markup
+    assert re.search(r"Step \d, particle \d: (ended|grows)", dom(""))

@@ -17,6 +17,7 @@ from .functions import FunctionPotential
 from .lm import CircuitLM, LanguageModel, TableLM, TransformersLM
 from .logits_processor import ConstraintLogitsProcessor
 from .mcmc import Chains, Draw, mcmc
+from .meanings import json_value, sql_result
 from .posterior import Particle, Posterior
 from .potentials import ConstraintPotential, LMPotential, LookaheadPotential, Potential, PrefixPotential
 from .presets import PRESETS, Preset
@@ -42,6 +43,7 @@ from .resampling import (
     systematic,
     without_replacement,
 )
+from .runs import Runs
 from .sampler import importance_sampling, smc
 from .step import Extended, Knowledge, Step
 from .twists import HiddenTwist, RolloutPotential
@@ -58,6 +60,9 @@ __all__ = [
     "Preset",
     "Posterior",
     "Particle",
+    "Runs",
+    "json_value",
+    "sql_result",
     "Rejection",
     "NoParticleSurvived",
     "LanguageModel",

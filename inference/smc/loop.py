@@ -8,7 +8,8 @@ are read once. Everything random is each prompt's own: its particles are what th
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from copy import copy
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -26,6 +27,7 @@ from .potentials import Potential
 from .resampling import effective_sample_size
 from .step import Extended, Joined, Step
 from .texts import Texts
+from .trace import Recorder
 
 if TYPE_CHECKING:
     from .sampler import Sampler
@@ -57,6 +59,7 @@ class Run:
         self.states = 1
         self.ess_trace: list[float] = []
         self.resampled: list[int] = []
+        self.recorder: Recorder | None = None
 
     def extend(self, table: Float[Tensor, "states vocab"], texts: Texts) -> Iterator[Drawn]:
         """Draw a token for every particle that moves; those whose budget it uses up apart from the others."""
@@ -82,6 +85,8 @@ class Run:
             tokens, log_weight = sampler.proposal.draw(step, self.generator)
             log_prob = table[particles.state[rows].to(table.device), tokens.to(table.device)].cpu().double()
             tokens, log_weight = tokens.cpu(), log_weight.cpu()
+            if self.recorder is not None:
+                self.recorder.drawn(step, rows, tokens)
             particles.append(rows, tokens, log_prob)
             if last and self.query.horizon is None:  # a proposal that does not know the budget
                 stopped = tokens == sampler.eos if sampler.eos is not None else torch.zeros_like(at_last)
@@ -110,6 +115,8 @@ class Run:
         """Draw ancestors if the weights have become too uneven: of all, or where particles wait, of those that wait."""
         particles, sampler = self.particles, self.sampler
         self.ess_trace.append(effective_sample_size(particles.log_weight))
+        if self.recorder is not None:
+            self.recorder.step(particles)
         if not bool(particles.growing.any()) or (sampler.align is not None and bool(particles.moving.any())):
             return
         among, ess = torch.arange(len(particles)), self.ess_trace[-1]
@@ -153,13 +160,39 @@ class Run:
         texts = [self.sampler.lm.decode(row) for row in token_ids]
         # A split particle has its share of a weight; the posterior's Ẑ is the mean over all.
         log_weights = particles.log_weight + math.log(len(particles) / self.count)
+        trace = None if self.recorder is None else self.recorder.end(particles, self.resampled)
         return Posterior(
-            token_ids, texts, log_weights, particles.log_prob, tuple(self.ess_trace), tuple(self.resampled)
+            token_ids,
+            texts,
+            log_weights,
+            particles.log_prob,
+            tuple(self.ess_trace),
+            tuple(self.resampled),
+            trace,
         )
 
 
-def run_together(runs: Sequence[Run]) -> None:
+def run_together(runs: Sequence[Run], progress: bool = False) -> None:
     """Every run from its prompt to the end; they share a language model and a potential."""
+    with _bar(progress, max(run.sampler.max_new_tokens for run in runs)) as tick:
+        _run_together(runs, tick)
+
+
+@contextmanager
+def _bar(shown: bool, steps: int) -> Iterator[Callable[[int], None]]:
+    """Calls tell how many particles still grow."""
+    if not shown:
+        yield lambda growing: None
+        return
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    columns = (BarColumn(), MofNCompleteColumn(), TextColumn("tokens, {task.fields[growing]} particles grow"))
+    with Progress(*columns, TimeElapsedColumn()) as bar:
+        task = bar.add_task("", total=steps, growing="all")
+        yield lambda growing: bar.update(task, advance=1, growing=growing)
+
+
+def _run_together(runs: Sequence[Run], tick: Callable[[int], None]) -> None:
     lm, potential = runs[0].sampler.lm, runs[0].sampler.potential
     prompts = [run.prompt if isinstance(run.prompt, str) else tuple(run.prompt) for run in runs]
     places = {prompt: i for i, prompt in enumerate(dict.fromkeys(prompts))}
@@ -187,6 +220,7 @@ def run_together(runs: Sequence[Run]) -> None:
                 source.append(former + first[i])
                 tokens.append(token)
         live = growing
+        tick(sum(int(run.particles.growing.sum()) for run in live))
         if live:
             states, new = torch.cat(source), torch.cat(tokens)
             potential.advance(states, new)

@@ -13,7 +13,8 @@ from .step import Prefixes
 
 @dataclass
 class Particles:
-    """On the CPU. ``log_psi`` is log Ψ of each prefix; ``state`` its row of language model, query and potentials."""
+    """On the CPU. ``log_psi`` is log Ψ of each prefix; ``state`` its row of language model, query and potentials; ``origin``
+    the particle that it was when a trace last looked."""
 
     tokens: Int[Tensor, "particles tokens"]
     length: Int[Tensor, " particles"]
@@ -23,6 +24,7 @@ class Particles:
     growing: Bool[Tensor, " particles"]
     waiting: Bool[Tensor, " particles"]
     state: Int[Tensor, " particles"]
+    origin: Int[Tensor, " particles"]
 
     @classmethod
     def start(cls, count: int, max_new_tokens: int) -> Particles:
@@ -40,6 +42,7 @@ class Particles:
             torch.ones(count, dtype=torch.bool),
             zeros(torch.bool),
             zeros(torch.long),
+            torch.arange(count),
         )
 
     def __len__(self) -> int:

@@ -10,18 +10,22 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from ...errors import NoParticleSurvived
+from ...errors import EvidenceError, NoParticleSurvived
+from .page import page
 from .proposals import draw_tokens
 from .resampling import effective_sample_size
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+    from .trace import Trace
 
 K = TypeVar("K", bound=Hashable)
 
@@ -44,8 +48,8 @@ class Particle:
 class Posterior:
     """Weighted particles, an approximation of p_lm(x | constraint).
 
-    ``ess_trace`` has the effective sample size after each token, before any resampling; ``resampled`` the steps
-    (from 0) after which particles were resampled.
+    ``ess_trace`` has the effective sample size after each step, before any resampling; ``resampled`` the steps
+    (from 0) after which particles were resampled; ``trace``, if it was asked for, every particle at every step.
     """
 
     token_ids: Sequence[tuple[int, ...]]
@@ -54,6 +58,7 @@ class Posterior:
     log_probs: Float[Tensor, " particles"]
     ess_trace: Sequence[float] = field(default=())
     resampled: Sequence[int] = field(default=())
+    trace: Trace | None = None
 
     @property
     def failed(self) -> bool:
@@ -152,18 +157,44 @@ class Posterior:
                 }
                 for p in self.particles
             ],
+            **({} if self.trace is None else {"trace": self.trace.to_dict()}),
         }
 
+    def to_html(self, path: str | Path | None = None) -> str:
+        """The run as a self-contained page, written to ``path`` if given: ancestry, weights, and at each token what the
+        constraint allowed and the proposal believed.
+
+        Raises :class:`EvidenceError` if the run was made without ``trace=True``.
+        """
+        if self.trace is None:
+            raise EvidenceError("to_html: the run kept no trace; give smc(…, trace=True)")
+        html = page(self.to_dict())
+        if path is not None:
+            Path(path).write_text(html, encoding="utf-8")
+        return html
+
     def plot(self) -> Figure:
-        """Two panels: effective sample size at each token, with the resampling steps, and the heaviest texts."""
+        """Effective sample size at each step, with the resampling steps, and the heaviest texts; between them, if there is a
+        trace, the particles' weights along their ancestry."""
+        from matplotlib.collections import LineCollection
         from matplotlib.figure import Figure
 
-        figure = Figure(figsize=(9, 3), layout="constrained")
-        trace, bars = figure.subplots(1, 2)
+        figure = Figure(figsize=(9 if self.trace is None else 13, 3), layout="constrained")
+        trace, *between, bars = figure.subplots(1, 2 if self.trace is None else 3)
+        if self.trace is not None:
+            steps = self.trace.steps
+            lines = [
+                [(t, steps[t - 1].weight[parent]), (t + 1, weight)]
+                for t, step in enumerate(steps)
+                for parent, weight in zip(step.parent, step.weight, strict=True)
+                if t
+            ]
+            between[0].add_collection(LineCollection(lines, alpha=0.4, linewidths=1))
+            between[0].set(xlabel="step", ylabel="weight", xlim=(0, len(steps) + 1), ylim=(0, 1))
         trace.plot(range(1, len(self.ess_trace) + 1), self.ess_trace)
         for step in self.resampled:
             trace.axvline(step + 1, color="0.85", zorder=0)
-        trace.set(xlabel="token", ylabel="effective sample size", ylim=(0, len(self.log_weights) * 1.05))
+        trace.set(xlabel="step", ylabel="effective sample size", ylim=(0, len(self.log_weights) * 1.05))
         groups = {} if self.failed else self.group_by(lambda p: p.text)
         heaviest = list(groups.items())[:8][::-1]
         bars.barh(range(len(heaviest)), [weight for _, weight in heaviest])

@@ -35,6 +35,7 @@ from .proposals import (
 from .queries import guided, masking
 from .resampling import SCHEMES, Resampling
 from .step import Knowledge
+from .trace import Recorder
 
 T = TypeVar("T")
 
@@ -63,6 +64,8 @@ def smc(
     ess_threshold: float = 0.5,
     beam_factor: int = 1,
     align: Boundary | None = None,
+    trace: bool = False,
+    progress: bool = False,
 ) -> Posterior: ...
 
 
@@ -82,6 +85,8 @@ def smc(
     ess_threshold: float = 0.5,
     beam_factor: int = 1,
     align: Boundary | None = None,
+    trace: bool = False,
+    progress: bool = False,
 ) -> list[Posterior]: ...
 
 
@@ -101,6 +106,8 @@ def smc(
     ess_threshold: float = 0.5,
     beam_factor: int = 1,
     align: Boundary | None = None,
+    trace: bool = False,
+    progress: bool = False,
 ) -> Posterior | list[Posterior]:
     """Weighted samples from p_lm(x | prompt, x satisfies ``fa`` within ``max_new_tokens`` tokens), times ``potential``.
 
@@ -110,7 +117,8 @@ def smc(
     sample size is below ``ess_threshold`` · ``particles``: 0 never, above 1 always. With a ``beam_factor`` above 1 each
     particle is first split into so many, and the scheme brings their number down again after every token. With
     ``align``, a text boundary, a particle that has reached one waits until all have, or have ended; those that wait are
-    then resampled among themselves, never against texts that have ended.
+    then resampled among themselves, never against texts that have ended. With ``trace`` the posterior keeps what happened
+    at each step, for ``to_html``; ``progress`` shows a bar.
 
     An automaton without an end-of-sequence token is asked about exactly ``max_new_tokens`` tokens; None for no
     constraint at all: then a text may also stop where the budget does.
@@ -165,8 +173,11 @@ def smc(
             )
         stream = torch.Generator().manual_seed(seed[i] if isinstance(seed, Sequence) else seed + i)
         runs.append(Run(samplers[key], text, particles, stream))
+        if trace:
+            shown = text if isinstance(text, str) else lm.decode(text)
+            runs[-1].recorder = Recorder(shown, lm, proposal)
     if runs:
-        run_together(runs)
+        run_together(runs, progress)
     return runs[0].posterior() if prompt is not None else [run.posterior() for run in runs]
 
 

@@ -1,0 +1,82 @@
+"""Several independent runs of one sampler: log Z with its standard error, and how close the sampler is to its target.
+
+    log Z − KL(what a particle drawn from a run follows ‖ target) ≥ E[log Ẑ]                 (Loula et al. 2025, Appendix D.1)
+
+Where runs may die, log Ẑ is −∞ for some and the divergence infinite. Of the sampler that begins anew until one lives,
+
+    log Z − KL ≥ E[log Ẑ | Ẑ > 0] + log p(Ẑ > 0)                                             (Appendix D.2)
+
+Z depends on the target alone, so for samplers of one target the larger value is the smaller divergence.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+
+from ...errors import EvidenceError
+from .posterior import Posterior
+
+
+@dataclass(frozen=True)
+class Runs:
+    """Posteriors of independent runs, at least two, on one prompt: ``Runs(tt.smc(lm, prompts=[prompt] * 20, fa=fa, …))``."""
+
+    posteriors: Sequence[Posterior]
+
+    def __post_init__(self) -> None:
+        if len(self.posteriors) < 2:
+            raise EvidenceError(f"Runs: a standard error needs two runs or more, not {len(self.posteriors)}")
+
+    @property
+    def _log_z(self) -> torch.Tensor:
+        return torch.tensor([post.log_evidence for post in self.posteriors], dtype=torch.float64)
+
+    @property
+    def alive(self) -> float:
+        """The share of the runs in which some particle survived."""
+        return float((self._log_z > -math.inf).double().mean())
+
+    @property
+    def log_evidence(self) -> float:
+        """The logarithm of the mean of Ẑ: E[mean] = Z. In nats; −∞ if no run lives."""
+        return float(self._log_z.logsumexp(0)) - math.log(len(self.posteriors))
+
+    @property
+    def log_evidence_error(self) -> float:
+        """Its standard error in nats, to first order: that of the mean of Ẑ over the mean. Infinite if no run lives."""
+        if not self.alive:
+            return math.inf
+        share = (self._log_z - self.log_evidence).exp()
+        return float(share.std()) / math.sqrt(len(share))
+
+    @property
+    def quality(self) -> float:
+        """Estimate of a lower bound on log Z − KL(sampler ‖ target), in nats, for the sampler that begins anew if all die."""
+        log_z = self._log_z[self._log_z > -math.inf]
+        return float(log_z.mean()) + math.log(self.alive) if len(log_z) else -math.inf
+
+    @property
+    def quality_error(self) -> float:
+        """Its standard error in nats, to first order; NaN where fewer than two runs live."""
+        log_z, n = self._log_z[self._log_z > -math.inf], len(self.posteriors)
+        if len(log_z) < 2:
+            return math.nan
+        return math.sqrt(float(log_z.var()) / len(log_z) + (1 - self.alive) / (n * self.alive))
+
+    def pooled(self) -> Posterior:
+        """All particles as one posterior, each run with the share of its Ẑ: expectations are Σ Ẑ·E[f] / Σ Ẑ."""
+        total = sum(len(post.token_ids) for post in self.posteriors)
+        weights = [
+            post.log_weights + math.log(total / len(self.posteriors) / len(post.token_ids))
+            for post in self.posteriors
+        ]
+        return Posterior(
+            [ids for post in self.posteriors for ids in post.token_ids],
+            [text for post in self.posteriors for text in post.texts],
+            torch.cat(weights),
+            torch.cat([post.log_probs for post in self.posteriors]),
+        )

@@ -1,0 +1,153 @@
+"""What a run did, step by step: for pictures, and for finding out why a particle went where it went."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import torch
+from jaxtyping import Int
+from torch import Tensor
+
+from .lm import LanguageModel
+from .particles import Particles
+from .proposals import Proposal, Tabular
+from .step import Step
+
+SHOWN = 6  # tokens of each belief, beside those that were drawn
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A token at one place: its probability under the language model and the proposal (None: it gives none)."""
+
+    token: int
+    text: str
+    lm: float
+    proposal: float | None
+    allowed: bool
+
+
+@dataclass(frozen=True)
+class Belief:
+    """What was believed about the next token of one prefix; ``allowed`` of ``vocab`` tokens keep to the constraint."""
+
+    allowed: int
+    vocab: int
+    candidates: Sequence[Candidate]
+
+
+@dataclass(frozen=True)
+class TraceStep:
+    """All particles after a token each.
+
+    Of particle i: ``parent[i]``, the particle of the step before that it continues; ``text[i]``, what was added to it ("" if
+    it waited or had ended); its normalised ``weight``; ``status``, one of "grows", "waits", "ended", "dead"; ``belief``, the
+    index in ``beliefs`` of what was believed before the token was drawn (None if none was). ``resampled``: ancestors were
+    drawn after this step.
+    """
+
+    parent: Sequence[int]
+    text: Sequence[str]
+    weight: Sequence[float]
+    status: Sequence[str]
+    belief: Sequence[int | None]
+    beliefs: Sequence[Belief]
+    resampled: bool
+
+
+@dataclass
+class Trace:
+    """The steps of a run, and the particles that the last resampling left (``final``: each one's parent in the last step)."""
+
+    prompt: str
+    steps: list[TraceStep] = field(default_factory=list)
+    final: Sequence[int] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """As plain JSON values."""
+        return asdict(self)
+
+
+class Recorder:
+    """Writes the trace of a run."""
+
+    def __init__(self, prompt: str, lm: LanguageModel, proposal: Proposal) -> None:
+        self.trace, self._lm, self._proposal = Trace(prompt), lm, proposal
+        self._seen: dict[int, int] = {}  # the belief about each particle
+        self._beliefs: list[Belief] = []
+        self._texts: list[str] = []  # of the particles after the last step
+
+    def drawn(self, step: Step, rows: Int[Tensor, " rows"], tokens: Int[Tensor, " rows"]) -> None:
+        """Beliefs about the particles ``rows``, which got these tokens."""
+        place: dict[int, int] = {}
+        for i, state in enumerate(step.rows.tolist()):
+            if state not in place:
+                place[state] = len(self._beliefs)
+                here = {int(t) for t in tokens[step.rows == state]}
+                self._beliefs.append(self._belief(step.take(torch.tensor([i])), here))
+            self._seen[int(rows[i])] = place[state]
+
+    def _belief(self, step: Step, drawn: set[int]) -> Belief:
+        log_p, mask = step.log_probs[0].double().cpu(), step.mask[0].cpu()
+        q = None
+        if isinstance(self._proposal, Tabular):
+            q = self._proposal.belief(step)[0].double().cpu().log_softmax(0).exp()
+        shown = set(drawn)
+        for table in (log_p.exp(), log_p.exp() * mask if q is None else q):
+            shown |= set(table.topk(min(SHOWN, len(table))).indices.tolist())
+        candidates = [
+            Candidate(
+                token,
+                self._lm.decode([token]) if token != self._lm.eos_token_id else "⏹",
+                float(log_p[token].exp()),
+                None if q is None else float(q[token]),
+                bool(mask[token]),
+            )
+            for token in shown
+        ]
+        candidates.sort(key=lambda c: (-(c.lm if c.proposal is None else c.proposal), -c.lm))
+        return Belief(int(mask.sum()), len(mask), candidates)
+
+    def step(self, particles: Particles) -> None:
+        """All particles as they are after this step, before any resampling."""
+        texts = [
+            self._lm.decode(row[:n].tolist())
+            for row, n in zip(particles.tokens, particles.length.tolist(), strict=True)
+        ]
+        before = self._texts or [""] * (int(particles.origin.max()) + 1)
+        parents = particles.origin.tolist()
+        status = [
+            "dead" if weight == -torch.inf else "waits" if waits else "grows" if grows else "ended"
+            for weight, waits, grows in zip(
+                particles.log_weight.tolist(),
+                particles.waiting.tolist(),
+                particles.growing.tolist(),
+                strict=True,
+            )
+        ]
+        weight = particles.log_weight.softmax(0).nan_to_num(0.0)
+        self.trace.steps.append(
+            TraceStep(
+                parents,
+                [
+                    text[len(before[p]) :] if text.startswith(before[p]) else text
+                    for text, p in zip(texts, parents, strict=True)
+                ],
+                weight.tolist(),
+                status,
+                [self._seen.get(i) for i in range(len(particles))],
+                self._beliefs,
+                False,
+            )
+        )
+        self._texts, self._seen, self._beliefs = texts, {}, []
+        particles.origin[:] = torch.arange(len(particles))
+
+    def end(self, particles: Particles, resampled: Sequence[int]) -> Trace:
+        """The trace, complete."""
+        for i in resampled:
+            self.trace.steps[i] = TraceStep(**{**vars(self.trace.steps[i]), "resampled": True})
+        self.trace.final = particles.origin.tolist()
+        return self.trace
