@@ -8,7 +8,9 @@ over UTF-8, and compiling lifts it to tokens (``lift.py``).
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from jaxtyping import Int
@@ -18,7 +20,7 @@ from ..circuits.automaton import Automaton
 from ..errors import EmptyLanguage, UnsupportedConstraint
 from . import dfa, nfa, store, utf8
 from .lift import TokenTransitions, lift
-from .lifted import Lifted, all_reachable
+from .lifted import AT_ONCE, Lifted, all_reachable
 from .nfa import Nfa
 from .tokenizers import Vocabulary
 
@@ -31,6 +33,8 @@ class Constraint:
 
     Composition and compilation raise ``TooManyStates`` where the automaton would grow beyond reason.
     """
+
+    source: str | None = None  # a name for what it was made from, if that names it: see :func:`kept`
 
     def __init__(self, automaton: Nfa) -> None:
         self.nfa = automaton
@@ -85,19 +89,24 @@ class Constraint:
         """The token-level automaton: sequences of tokens whose bytes are an accepted text, then EOS, then only EOS.
 
         With ``require_eos=False`` a sequence that ends in an accepted text without EOS counts as well. Special tokens
-        are never allowed; EOS only where the text is complete. With ``cache=True`` the result and its distances are
-        kept on disk and read from there the next time (``TRACTILE_CACHE`` names the directory). Raises
-        ``EmptyLanguage`` if no text is accepted, or no accepted text can be written with this vocabulary.
+        are never allowed; EOS only where the text is complete. With ``cache=True`` the result is kept on disk and read
+        from there the next time (``TRACTILE_CACHE`` names the directory), by another process too; one made by
+        ``json_schema`` is then not even built. Raises ``EmptyLanguage`` if no text is accepted, or no accepted text can
+        be written with this vocabulary.
         """
         if not cache:
             return self._compile(vocab, require_eos)
-        parts = (self.nfa.edges, self.nfa.skips, self.nfa.start, self.nfa.accept)
+        parts: list[Any] = [self.source and self.source.encode()]
+        if self.source is None:
+            parts = [self.nfa.edges, self.nfa.skips, self.nfa.start, self.nfa.accept]
         name = store.digest([*parts, vocab.digest.encode(), b"%d" % require_eos])
-        kept = store.read("automaton", name)
-        if kept is not None:
-            return from_arrays(kept, vocab, require_eos)
+        arrays = store.read("automaton", name)
+        if arrays is not None:
+            return from_arrays(arrays, vocab, require_eos)
         automaton = self._compile(vocab, require_eos)
         store.write("automaton", name, to_arrays(automaton))
+        if self.source is not None:
+            store.write("source", self.source, {})
         return automaton
 
     def _compile(self, vocab: Vocabulary, require_eos: bool) -> Automaton:
@@ -117,36 +126,79 @@ class Constraint:
         )
 
 
+class Deferred(Constraint):
+    """A constraint that is built when its automaton is first asked for."""
+
+    def __init__(self, source: str, build: Callable[[], Constraint]) -> None:
+        self.source, self._build = source, build
+
+    @cached_property
+    def _built(self) -> Constraint:
+        return self._build()
+
+    @cached_property
+    def nfa(self) -> Nfa:  # type: ignore[override]
+        return self._built.nfa
+
+    @cached_property
+    def bytes_automaton(self) -> Nfa:
+        return self._built.bytes_automaton
+
+
+def kept(source: Iterable[bytes], build: Callable[[], Constraint]) -> Constraint:
+    """What ``build`` makes of the source, at once unless it was compiled with ``cache=True`` before and so can be made."""
+    name = store.digest([store.code(), *source])
+    if store.has("source", name):
+        return Deferred(name, build)
+    constraint = build()
+    constraint.source = name
+    return constraint
+
+
 def to_arrays(automaton: Automaton) -> dict[str, Int[ndarray, "..."]]:
-    """A compiled constraint as arrays, its distances with it."""
+    """A compiled constraint as arrays, its distances with it unless it is large."""
+    arrays: dict[str, Int[ndarray, "..."]] = {"states": np.array([automaton.num_states])}
     if isinstance(automaton, Lifted):
-        nfa_ = automaton.nfa
-        arrays = {"edges": nfa_.edges, "start": nfa_.start, "accept": nfa_.accept}
-        arrays["bounds"] = automaton.distance_bounds
-    else:
-        arrays = {
-            "transitions": automaton.transitions.numpy(),
-            "token_class": automaton.partitioned.labels.tokens.numpy(),  # type: ignore[union-attr]
-            "start": np.array(automaton.start_states),
-            "accept": np.array(automaton.accept_states),
+        source, low, high, target = automaton.nfa.edges.T
+        arrays |= {
+            "source": source.astype(np.int32),
+            "low": low.astype(np.uint8),
+            "high": high.astype(np.uint8),
         }
-    return {**arrays, "states": np.array([automaton.num_states]), "distances": automaton.distances}
+        arrays |= {
+            "target": target.astype(np.int32),
+            "start": automaton.nfa.start,
+            "accept": automaton.nfa.accept,
+        }
+        arrays |= {
+            "bounds": automaton.distance_bounds,
+            "first": automaton.words_from(automaton.start_states[0]),
+        }
+        if automaton.num_states > AT_ONCE:
+            return arrays
+    else:
+        tokens = automaton.partitioned.labels.tokens
+        arrays |= {"transitions": automaton.transitions.numpy(), "token_class": tokens.numpy()}  # type: ignore[union-attr]
+        arrays |= {"start": np.array(automaton.start_states), "accept": np.array(automaton.accept_states)}
+    return arrays | {"distances": automaton.distances}
 
 
 def from_arrays(arrays: dict[str, Int[ndarray, "..."]], vocab: Vocabulary, require_eos: bool) -> Automaton:
     """The automaton of :func:`to_arrays`."""
     states = int(arrays["states"][0])
-    automaton: Automaton
-    if "edges" in arrays:
-        no_skips = np.empty((0, 2), np.int64)
-        plain = Nfa(states - 1, arrays["edges"], no_skips, arrays["start"], arrays["accept"])
-        automaton = Lifted(plain, vocab, require_eos)
+    if "bounds" in arrays:
+        edges = np.column_stack(
+            [arrays[name].astype(np.int64) for name in ("source", "low", "high", "target")]
+        )
+        plain = Nfa(states - 1, edges, np.empty((0, 2), np.int64), arrays["start"], arrays["accept"])
+        automaton: Automaton = Lifted(plain, vocab, require_eos, first=arrays["first"])
         automaton.__dict__["distance_bounds"] = arrays["bounds"]
         automaton.__dict__["most_tokens"] = int(arrays["bounds"].max())
     else:
         rows, classes, eos = arrays["transitions"], arrays["token_class"], vocab.eos_token_id
         automaton = Automaton(rows, classes, arrays["start"].tolist(), arrays["accept"].tolist(), states, eos)
-    automaton.__dict__["distances"] = arrays["distances"]
+    if "distances" in arrays:
+        automaton.__dict__["distances"] = arrays["distances"]
     return automaton
 
 

@@ -9,6 +9,7 @@ against its cell, edge by edge, before it is said to follow it.
 from __future__ import annotations
 
 from bisect import bisect_right
+from functools import cached_property
 
 import numpy as np
 from jaxtyping import Int, Int16
@@ -32,13 +33,18 @@ class Dfa:
             order = np.argsort(self.key, kind="stable")  # mostly in order
             edges, self.key = edges[order], self.key[order]
         self.num_states = nfa.num_states
-        self.most_target, self.width = most(nfa)
+        self._nfa = nfa
         self.source, self.low, self.high, self.target = (np.ascontiguousarray(c) for c in edges.T)
         self.pointer = np.searchsorted(self.source, np.arange(self.num_states + 1))
         self._moves: dict[int, dict[int, int]] = {}
         self._views = tuple(
             x.data for x in (self.pointer, self.low, self.high, self.target)
         )  # to read one by one
+
+    @cached_property
+    def most(self) -> tuple[Int[ndarray, " state"], Int[ndarray, " state"]]:
+        """For each state, the target that takes most bytes, and how many: continuation bytes not counted."""
+        return most(self._nfa)
 
     def moves(self, state: int) -> dict[int, int]:
         """The state after each byte."""
@@ -99,7 +105,7 @@ class Dfa:
 
 
 def most(nfa: Nfa) -> tuple[Int[ndarray, " state"], Int[ndarray, " state"]]:
-    """For each state, the target that takes most bytes, and how many: continuation bytes not counted."""
+    """See :attr:`Dfa.most`."""
     target, width = np.full(nfa.num_states, -1), np.zeros(nfa.num_states, np.int64)
     if not len(nfa.edges):
         return target, width
@@ -138,10 +144,22 @@ class Embedding:
         self.place = np.zeros(n, np.int64)  # ... between two letters, which has this place
         self.exceptions: dict[int, list[int]] = {}
         self._plain: set[int] = set()
-        self.most_target, self.width = dfa.most_target, dfa.width
+
+    @property
+    def most_target(self) -> Int[ndarray, " state"]:
+        """The state that most bytes lead to, from each state."""
+        return self.dfa.most[0]
+
+    @property
+    def width(self) -> Int[ndarray, " state"]:
+        """How many bytes do."""
+        return self.dfa.most[1]
 
     def of(self, state: int) -> Cell | None:
         """The cell that a state follows, if any."""
+        if not self.cells and not self._plain:  # first the one with most letters, which others are like
+            self._plain.add(-1)
+            self.of(int(self.width.argmax()))
         found = int(self.cell[state])
         if found < 0 and state not in self._plain:
             onward = int(self.most_target[state])

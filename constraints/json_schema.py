@@ -5,18 +5,22 @@ schema → sets of values (``json/keywords.py``, ``json/values.py``) → automat
 
 from __future__ import annotations
 
+import json
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
 
 from ..errors import UnsupportedConstraint
-from .constraint import Constraint
+from .constraint import Constraint, kept
 from .json.compiler import Compiler
-from .json.document import Document, read_schema
+from .json.document import Document, Schema, read_schema
 from .json.pieces import plain
 from .json.text import STYLES
+from .json.work import limited_to
 from .nfa import trim
 
+MAX_WORK = 20_000_000
 LARGE = 10_000  # states, beyond which no automaton is determinised
 
 
@@ -56,12 +60,18 @@ def json_schema(
         if given not in allowed:
             raise UnsupportedConstraint(f"{name} is one of {allowed}, not {given!r}", path=name)
     root = read_schema(schema)
+    options = (whitespace, order == "any", max_depth, max_length, open_objects, formats == "assert")
+    return kept(
+        (json.dumps(root).encode(), repr((strict, options)).encode()), partial(build, root, strict, options)
+    )
+
+
+def build(root: Schema, strict: bool, options: tuple[Any, ...]) -> Constraint:
+    """The constraint of a schema, with the options of a :class:`Compiler`."""
     try:
-        document = Document(root, strict)
-        compiler = Compiler(
-            document, whitespace, order == "any", max_depth, max_length, open_objects, formats == "assert"
-        )
-        automaton = compiler.automaton(compiler.keywords.root())
+        compiler = Compiler(Document(root, strict), *options)
+        with limited_to(MAX_WORK):
+            automaton = compiler.automaton(compiler.keywords.root())
     except RecursionError:
         raise UnsupportedConstraint("the schema nests too deep", path="/") from None
     inner = np.setdiff1d(np.arange(automaton.num_states), automaton.start)

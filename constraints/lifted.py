@@ -62,8 +62,14 @@ def single_bytes(vocab: Vocabulary) -> Bool[ndarray, " 256"]:
 class Lifted(Automaton):
     """The token-level automaton of a deterministic, trimmed byte automaton all of whose edges some single byte can take."""
 
-    def __init__(self, nfa: Nfa, vocab: Vocabulary, require_eos: bool = True) -> None:
-        self.nfa, self.vocab, self.require_eos = nfa, vocab, require_eos
+    def __init__(
+        self,
+        nfa: Nfa,
+        vocab: Vocabulary,
+        require_eos: bool = True,
+        first: Int32[ndarray, " words"] | None = None,  # the tokens that may begin a text, if they are known
+    ) -> None:
+        self.nfa, self.vocab, self.require_eos, self._first = nfa, vocab, require_eos, first
         self.eos_token_id: int | None = vocab.eos_token_id
         self._moves = None
         self._steps: dict[tuple[int, int], tuple[int, ...]] = {}
@@ -166,6 +172,8 @@ class Lifted(Automaton):
         return bits[: self.vocab_size].view(bool)
 
     def words_from(self, state: int) -> Int32[ndarray, " words"]:
+        if self._first is not None and state == self.nfa.start[0]:
+            return self._first
         eos = self.vocab.eos_token_id
         out = None if self._explicit or state == self.sink else self.liveness.packed(state)
         if out is not None:

@@ -1,4 +1,4 @@
-"""Arrays on disk, by the content that they were made from: the tries of vocabularies, compiled constraints.
+"""Arrays on disk, by what they were made from: the tries of vocabularies, compiled constraints.
 
     <directory>/<kind>-<sha256 of what it was made from>.safetensors
 
@@ -12,6 +12,7 @@ import hashlib
 import os
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ from numpy import ndarray
 from safetensors import SafetensorError
 from safetensors.numpy import load, save
 
-VERSION = 1  # of the meaning of the arrays
+VERSION = 2  # of the meaning of the arrays
 
 
 def directory() -> Path | None:
@@ -44,6 +45,22 @@ def digest(parts: Iterable[bytes | ndarray[Any, Any]]) -> str:
         out.update(f"{kind}:{len(data)}:".encode())
         out.update(data)
     return out.hexdigest()
+
+
+@cache
+def code() -> bytes:
+    """A name for the code that makes constraints: the version of the package, and its files' sizes and times."""
+    from .. import __version__
+
+    folder = Path(__file__).parent
+    files = [(p.relative_to(folder).as_posix(), p.stat()) for p in sorted(folder.rglob("*.py"))]
+    return repr((__version__, [(name, s.st_size, s.st_mtime_ns) for name, s in files])).encode()
+
+
+def has(kind: str, name: str) -> bool:
+    """Whether arrays are kept under a name, readable or not."""
+    path = directory()
+    return path is not None and (path / f"{kind}-{name}.safetensors").exists()
 
 
 def read(kind: str, name: str) -> dict[str, ndarray[Any, Any]] | None:

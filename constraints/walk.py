@@ -52,8 +52,6 @@ class Walk:
         self.trie, self.cells = cells.trie, cells
         self.dfa = Dfa(nfa)
         self.embedding = Embedding(self.dfa, cells)
-        if nfa.num_states:  # a text soon gets there
-            self.embedding.of(int(self.embedding.width.argmax()))
         self._swept = self._limited = False
         self._left: dict[tuple[View, Exits, int, int], list[tuple[int, Int[ndarray, " token"]]]] = {}
         self._exits: dict[tuple[int, Cell], Exits] = {}
