@@ -46,21 +46,22 @@ class Future:
     ) -> None:
         self.horizon, self._dtype = horizon, dtype
         self._sweep = Sweep(hmm, automaton)
-        self._every, self._room = (
-            horizon,
-            horizon,
-        )  # a checkpoint at each multiple, and room for so many others
-        if memory is not None:
-            self._every, self._room = self._plan(memory)
+        # A checkpoint at each multiple of the first, and room for so many others.
+        self._every, self._room = (horizon, horizon) if memory is None else self._plan(memory)
         self._checkpoints: dict[int, Ahead] = {}
         self._kept: OrderedDict[int, Ahead] = OrderedDict()
         self._table: Ahead | None = None
-        self._fill(-1, horizon - 1, self._room)
-        if self._room >= horizon:
-            every = [self._kept.pop(r) for r in range(horizon)]
-            self._table = Ahead(
-                torch.stack([f.columns for f in every]), torch.stack([f.scale for f in every])
-            )
+        if self._room < horizon:
+            self._fill(-1, horizon - 1, self._room)
+            return
+        shape, device = (horizon, self._sweep.states, self._sweep.hidden), self._sweep.device
+        columns = torch.empty(shape, dtype=dtype, device=device)
+        scale = torch.empty(shape[:2], dtype=torch.float64, device=device)
+        found = self._sweep.first()
+        for r in range(horizon):
+            found = self._sweep.before(found) if r else found
+            columns[r], scale[r] = found
+        self._table = Ahead(columns, scale)
 
     @property
     def table(self) -> Ahead | None:
@@ -101,11 +102,15 @@ class Future:
             if r >= 0 and (r + 1) % self._every == 0:
                 self._checkpoints.setdefault(r + 1, found)
             if r + 1 > last - room:
-                self._kept[r + 1] = Ahead(found.columns.to(self._dtype), found.scale)
+                self._keep(r + 1, found)
         if known == last and found is not None:
-            self._kept[last] = Ahead(found.columns.to(self._dtype), found.scale)
-        while len(self._kept) > self._room:
+            self._keep(last, found)
+
+    def _keep(self, r: int, found: Ahead) -> None:
+        self._kept.pop(r, None)
+        if len(self._kept) == self._room:
             self._kept.popitem(last=False)
+        self._kept[r] = Ahead(found.columns.to(self._dtype), found.scale)
 
     def _plan(self, memory: int) -> tuple[int, int]:
         """(every, room) that fit the memory at the least work for budgets that go down by one."""
