@@ -5,6 +5,7 @@ from .corpus import Corpus
 from .em import Counts, blend, counts_by_autograd, expected_counts, maximise, posteriors
 from .evaluate import Evaluation, evaluate
 from .grow import kronecker, split
+from .guidance import Guidance, guidance
 from .latent import initialise, random_start
 from .ngram import ngram, ngram_guide
 from .sampling import from_text, midway, sample
@@ -17,11 +18,13 @@ __all__ = [
     "Corpus",
     "Counts",
     "Evaluation",
+    "Guidance",
     "blend",
     "counts_by_autograd",
     "evaluate",
     "expected_counts",
     "from_text",
+    "guidance",
     "initialise",
     "kronecker",
     "maximise",

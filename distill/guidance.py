@@ -1,0 +1,66 @@
+"""What an HMM is for: how much less the weights of particles vary that it guides."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import torch
+
+from ..circuits.automaton import Automaton
+from ..circuits.hmm import HMM
+from ..inference.smc import importance_sampling
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ..inference.smc.lm import LanguageModel, Prompt
+
+    Guide = HMM | Callable[[Prompt], HMM] | None
+
+
+@dataclass(frozen=True)
+class Guidance:
+    """Particles without resampling, over all prompts.
+
+    ``deviation`` is the standard deviation of their log weights around the mean of their prompt, in nats, and
+    ``effective`` their effective sample size as a share of their number, averaged over prompts. Independent particles with
+    log weights of deviation σ estimate as well as about exp(−σ²) times as many with equal weights; infinite if one is zero.
+    """
+
+    deviation: float
+    effective: float
+
+
+def guidance(
+    lm: LanguageModel,
+    prompts: Sequence[Prompt],
+    fa: Automaton,
+    guides: Mapping[str, Guide],
+    max_new_tokens: int,
+    *,
+    particles: int = 32,
+    seed: int = 0,
+) -> dict[str, Guidance]:
+    """P-GCD under each of some HMMs, for texts of ``max_new_tokens`` that an automaton accepts; GCD for None.
+
+    A guide may be a function of the prompt, such as an HMM that begins where a :class:`ContextHead` says. Raises as
+    :func:`tractile.smc` does.
+    """
+    found = {}
+    for name, guide in guides.items():
+        spread, effective = [], []
+        for i, prompt in enumerate(prompts):
+            hmm = guide if isinstance(guide, HMM) or guide is None else guide(prompt)
+            proposal = "gcd" if hmm is None else "pgcd"
+            posterior = importance_sampling(
+                lm, prompt, fa, proposal, hmm, particles, max_new_tokens, seed=seed + i
+            )
+            weights = posterior.log_weights.double()
+            lost = not bool(weights.isfinite().all())
+            spread.append(torch.tensor(torch.inf) if lost else weights.var())
+            shares = weights.softmax(0)
+            effective.append(1 / (len(weights) * shares.square().sum()))
+        found[name] = Guidance(float(torch.stack(spread).mean().sqrt()), float(torch.stack(effective).mean()))
+    return found
