@@ -34,6 +34,7 @@ from .proposals import (
 from .ranks import smc_on_ranks
 from .rejecting import AWRSProposal, GeometricProposal, TwoRoundsProposal
 from .rejection import Rejection, rejection_sampling
+from .resample_move import resample_move
 from .resampling import (
     effective_sample_size,
     multinomial,
@@ -54,6 +55,7 @@ __all__ = [
     "importance_sampling",
     "rejection_sampling",
     "mcmc",
+    "resample_move",
     "Chains",
     "Draw",
     "PRESETS",

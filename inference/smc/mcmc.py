@@ -12,6 +12,7 @@ the sequences are distributed as they should (a pseudo-marginal chain: Andrieu &
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
+from copy import copy
 from dataclasses import dataclass, fields
 from typing import TypeVar
 
@@ -63,6 +64,70 @@ class Paths:
         """log of Ψ times the weights of the tokens from ``start`` on."""
         suffix = torch.arange(self.tokens.shape[1]) >= start[:, None]
         return self.log_psi + self.log_weight.masked_fill(~suffix, 0.0).sum(1)
+
+
+class Walk:
+    """Paths that grow together from the prompt, one state of language model, query and potential for each different prefix."""
+
+    def __init__(self, settings: Sampler, prompt: Prompt, paths: Paths) -> None:
+        self.settings, self.paths, self.taken = settings, paths, 0
+        self.growing = torch.ones(len(paths.length), dtype=torch.bool)
+        self._state, self._states = torch.zeros(len(paths.length), dtype=torch.long), 1
+        self._query = copy(settings.query).start(1, settings.max_new_tokens)
+        settings.lm.start([prompt])
+        settings.potential.start(settings.lm, [prompt], [settings.max_new_tokens])
+
+    def step(self, generator: Generator, known: Paths, keep: Int[Tensor, " paths"]) -> bool:
+        """A token more for all that grow, where ``keep`` says so that of ``known``; whether any grows on."""
+        sampler, out, t = self.settings, self.paths, self.taken
+        if t:
+            self._follow()
+        rows, last = self.growing.nonzero()[:, 0], t + 1 == sampler.max_new_tokens
+        step = Step(
+            sampler.lm.log_probs(),
+            self._query,
+            out.tokens[rows, :t],
+            self._state[rows],
+            decode=sampler.lm.decode,
+            eos_token_id=sampler.eos,
+            last=last,
+        )
+        tokens, log_weight = known.tokens[rows, t].clone(), known.log_weight[rows, t].clone()
+        free = (keep[rows] <= t).nonzero()[:, 0]
+        if len(free):
+            drawn, weight = sampler.proposal.draw(step.take(free), generator)
+            tokens[free], log_weight[free] = drawn.cpu(), weight.cpu()
+        out.tokens[rows, t], out.length[rows] = tokens, t + 1
+        ended = step.ends(tokens)
+        if last and self._query.horizon is None:  # a proposal that does not know the budget
+            stopped = tokens == sampler.eos if sampler.eos is not None else torch.zeros_like(ended)
+            log_weight[~(stopped | support(sampler.fa, out.tokens[rows]))] = -torch.inf
+        alive = ~log_weight.isneginf()
+        log_psi = sampler.potential.log_value(Extended(step, tokens, ended, alive))
+        bad = (alive & (log_psi.isnan() | log_psi.isposinf())).nonzero()[:, 0]
+        if len(bad):
+            text = sampler.lm.decode(out.tokens[rows[bad[0]], : t + 1].tolist())
+            raise PotentialError(type(sampler.potential).__name__, "is infinite or no number", text)
+        out.log_weight[rows, t], out.log_psi[rows] = log_weight, log_psi.masked_fill(~alive, -torch.inf)
+        table = step.log_probs
+        out.log_prob[rows, t] = table.gather(1, tokens[:, None].to(table.device))[:, 0].cpu().double()
+        self.growing[rows] = ~ended & ~out.log_psi[rows].isneginf()
+        self.taken = t + 1
+        return bool(self.growing.any()) and not last
+
+    def _follow(self) -> None:
+        """Language model, query and potential take the tokens drawn last."""
+        lm, potential, growing = self.settings.lm, self.settings.potential, self.growing
+        pair = self._state[growing] * lm.vocab_size + self.paths.tokens[growing, self.taken - 1]
+        distinct, self._state[growing] = pair.unique(return_inverse=True)
+        source, tokens = distinct // lm.vocab_size, distinct % lm.vocab_size
+        potential.advance(source, tokens)
+        if not torch.equal(source, torch.arange(self._states)):
+            lm.select(source)
+            self._query.select(source)
+        lm.advance(tokens)
+        self._query.advance(tokens)
+        self._states = len(source)
 
 
 @dataclass(frozen=True)
@@ -125,60 +190,15 @@ class Kernel:
 
     def extend(self, paths: Paths, keep: Int[Tensor, " paths"], limit: int, generator: Generator) -> Paths:
         """The first ``keep`` tokens of each path, and what the proposal makes of them up to ``limit`` tokens."""
-        sampler, lm = self.settings, self.settings.lm
-        query, potential = sampler.query.start(1), sampler.potential
-        lm.start([self.prompt])
-        potential.start(lm, [self.prompt], [sampler.max_new_tokens])
-        known = torch.arange(paths.tokens.shape[1]) < keep[:, None]
-        out = Paths.empty(len(keep), paths.tokens.shape[1])
-        state, states = torch.zeros(len(keep), dtype=torch.long), 1
-        growing = torch.ones(len(keep), dtype=torch.bool)
-        for t in range(limit):
-            rows, last = growing.nonzero()[:, 0], t + 1 == sampler.max_new_tokens
-            step = Step(
-                lm.log_probs(),
-                query,
-                out.tokens[rows, :t],
-                state[rows],
-                decode=lm.decode,
-                eos_token_id=sampler.eos,
-                last=last,
-            )
-            tokens, log_weight = paths.tokens[rows, t].clone(), paths.log_weight[rows, t].clone()
-            free = (~known[rows, t]).nonzero()[:, 0]
-            if len(free):
-                drawn, weight = sampler.proposal.draw(step.take(free), generator)
-                tokens[free], log_weight[free] = drawn.cpu(), weight.cpu()
-            out.tokens[rows, t], out.length[rows] = tokens, t + 1
-            ended = step.ends(tokens)
-            if last and query.horizon is None:  # a proposal that does not know the budget
-                stopped = tokens == sampler.eos if sampler.eos is not None else torch.zeros_like(ended)
-                log_weight[~(stopped | support(sampler.fa, out.tokens[rows]))] = -torch.inf
-            alive = ~log_weight.isneginf()
-            log_psi = potential.log_value(Extended(step, tokens, ended, alive)).masked_fill(
-                ~alive, -torch.inf
-            )
-            if bool((log_psi.isnan() | log_psi.isposinf()).any()):
-                row = int((log_psi.isnan() | log_psi.isposinf()).nonzero()[0])
-                text = lm.decode(out.tokens[rows[row], : t + 1].tolist())
-                raise PotentialError(type(potential).__name__, "is infinite or no number", text)
-            out.log_weight[rows, t], out.log_psi[rows] = log_weight, log_psi
-            table = step.log_probs
-            out.log_prob[rows, t] = table.gather(1, tokens[:, None].to(table.device))[:, 0].cpu().double()
-            growing[rows] = ~ended & ~log_psi.isneginf()
-            if t + 1 == limit or not bool(growing.any()):
+        return self.walk(paths, keep, limit, generator).paths
+
+    def walk(self, paths: Paths, keep: Int[Tensor, " paths"], limit: int, generator: Generator) -> Walk:
+        """:meth:`extend`, with language model, query and potential where it stopped."""
+        walk = Walk(self.settings, self.prompt, Paths.empty(len(keep), paths.tokens.shape[1]))
+        for _ in range(limit):
+            if not walk.step(generator, paths, keep):
                 break
-            pair = state[growing] * lm.vocab_size + out.tokens[growing, t]
-            distinct, state[growing] = pair.unique(return_inverse=True)
-            source, tokens = distinct // lm.vocab_size, distinct % lm.vocab_size
-            potential.advance(source, tokens)
-            if not torch.equal(source, torch.arange(states)):
-                lm.select(source)
-                query.select(source)
-            lm.advance(tokens)
-            query.advance(tokens)
-            states = len(source)
-        return out
+        return walk
 
 
 @dataclass(frozen=True)
@@ -250,7 +270,7 @@ def mcmc(
     potential = PrefixPotential() if potential is None else potential
     fa = unconstrained(lm) if fa is None else fa
     settings = Sampler(lm, fa, hmm, proposal, potential, systematic, 0.0, max_new_tokens)
-    settings.referee.start(1)  # raises BudgetTooSmall
+    copy(settings.referee).start(1, max_new_tokens)  # raises BudgetTooSmall
     generator, kernel = torch.Generator().manual_seed(seed), Kernel(settings, prompt, cut)
     paths = kernel.start(chains, generator)
     trace, kept, accepted = [_log_target(paths)], list[Paths](), 0

@@ -1,0 +1,418 @@
+"""Convergence: how far the samples of each method are from p_lm(x | constraint), by number of particles k.
+
+    python benchmarks/convergence.py [PART …] [--smoke] [--runs N] [--out DIRECTORY] [--plot FILE.png]
+
+A sample is one of the k particles of a run, drawn by weight. Two distances from its distribution to the target:
+
+    TV   total variation over the cells of a partition (what the text begins with × when the constraint is met), a run
+         in which every particle died being a cell of its own. One half of the runs chooses the set of cells in which there
+         is too much, the other half measures the excess, so noise does not add to the distance.
+    KL   log Z − E[log Ẑ], an upper bound on the divergence (Loula et al. 2025, Appendix D.1), of the runs that did not
+         die, repeated until one does not (D.2), which costs the particles of all. In nats.
+
+The truth: *circuit*, an HMM as the language model and p(x | constraint) by enumeration; its guide is the same HMM with every
+distribution blurred towards the uniform one. *embedded*, the embedded model and HMM, and four large P-GCD runs as truth,
+checked by rejection sampling. Last, for the circuit: how many times fewer particles P-GCD needs than GCD for the same
+distance, over how rare the constraint and how blurred the guide.
+"""
+
+import argparse
+import itertools
+import json
+import math
+import statistics
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import torch
+from transformers.utils.logging import disable_progress_bar
+
+import tractile as tt
+from tractile.embedded import load_hmm, load_lm
+
+V, N, HIDDEN = 5, 7, 6
+RARE, BLUR = 0.12, 0.35
+PROMPT, BUDGET = "Once upon a time, there was a", 24
+METHODS: dict[str, dict[str, Any]] = {
+    "LCD": {"proposal": "lcd"},
+    "GCD": {"proposal": "gcd"},
+    "lookahead, p_lm": {"proposal": "pgcd", "potential": tt.PrefixPotential()},
+    "mixture w = ½, φ_pgcd": {"proposal": "pgcd-mixture"},
+    "lookahead, φ_pgcd": {"proposal": "pgcd"},
+    "AWRS": {},  # black-box check: the problem has it
+}
+OURS = "lookahead, φ_pgcd"
+LEVELS = {"TV": (0.3, 0.1, 0.05), "KL": (1.0, 0.3, 0.1)}
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A language model, a constraint, a guide, and the truth; ``target`` has two independent estimates, or one twice."""
+
+    name: str
+    lm: tt.LanguageModel
+    prompt: str | list[int]
+    budget: int
+    fa: tt.Automaton
+    hmm: tt.HMM
+    log_z: float
+    cell: Callable[[tuple[int, ...]], int]
+    target: tuple[torch.Tensor, torch.Tensor]
+
+    def run(self, method: str, particles: int, seed: int) -> tt.Posterior:
+        """One run of a method."""
+        options = METHODS[method] or {"proposal": self.check()}
+        return tt.smc(
+            self.lm,
+            self.prompt,
+            self.fa,
+            hmm=self.hmm,
+            particles=particles,
+            max_new_tokens=self.budget,
+            seed=seed,
+            **options,
+        )
+
+    def check(self) -> tt.Proposal:
+        """The constraint as a black box: whether a prefix can be completed within the budget."""
+        states = cache(
+            lambda prefix: (
+                states(prefix[:-1]) and self.fa.step(states(prefix[:-1])[0], prefix[-1])
+                if prefix
+                else tuple(self.fa.start_states)
+            )
+        )
+
+        def may_go_on(prefix: tuple[int, ...]) -> bool:
+            after = states(prefix)
+            return bool(after) and int(self.fa.distances[after[0]]) <= self.budget - len(prefix)
+
+        return tt.AWRSProposal(may_go_on, tokens=True, base=tt.LMProposal())
+
+
+@dataclass(frozen=True)
+class Distance:
+    """A method at so many particles: distances with standard errors, and the share of runs in which all died."""
+
+    k: int
+    tv: float
+    tv_error: float
+    kl: float
+    kl_error: float
+    dead: float
+
+
+def distance(problem: Problem, method: str, k: int, runs: int) -> Distance:
+    """Over ``runs`` seeds."""
+    log_z, cells = [], torch.zeros(runs, len(problem.target[0]) + 1, dtype=torch.float64)
+    for seed in range(runs):
+        post = problem.run(method, k, seed)
+        log_z.append(post.log_evidence)
+        if post.failed:
+            cells[seed, -1] = 1.0
+        for tokens, weight in zip(post.token_ids, post.weights.tolist(), strict=True):
+            if weight:
+                cells[seed, problem.cell(tokens)] += weight
+    excess, errors = [], []
+    for chosen, measured in ((0, 1), (1, 0)):
+        target = torch.nn.functional.pad(problem.target[chosen], (0, 1))
+        too_much = cells[chosen::2].mean(0) > target
+        share = cells[measured::2][:, too_much].sum(1)
+        excess.append(
+            float(share.mean() - torch.nn.functional.pad(problem.target[measured], (0, 1))[too_much].sum())
+        )
+        errors.append(float(share.std()) / math.sqrt(len(share)))
+    alive = [value for value in log_z if value > -math.inf]
+    kl = problem.log_z - math.log(len(alive) / runs) - statistics.fmean(alive) if alive else math.inf
+    kl_error = statistics.stdev(alive) / math.sqrt(len(alive)) if len(alive) > 1 else math.inf
+    return Distance(k, statistics.fmean(excess), math.hypot(*errors) / 2, kl, kl_error, 1 - len(alive) / runs)
+
+
+def cost(cell: Distance, what: str) -> float:
+    """The particles of a sample: those of one run for TV, those of all runs until one does not die for KL."""
+    return cell.k if what == "TV" else cell.k / (1 - cell.dead) if cell.dead < 1 else math.inf
+
+
+def needed(found: list[Distance], what: str, level: float) -> float:
+    """The number of particles at which the distance falls to ``level``, between those tried by log-log lines; inf if none."""
+    before: tuple[float, float] | None = None
+    for cell in found:
+        here, value = cost(cell, what), max(cell.tv if what == "TV" else cell.kl, 1e-9)
+        if value <= level and here < math.inf:
+            if before is None or before[0] >= here:
+                return here
+            share = math.log(before[1] / level) / math.log(before[1] / value)
+            return float(math.exp(math.log(before[0]) + share * math.log(here / before[0])))
+        if here < math.inf:
+            before = here, value
+    return math.inf
+
+
+# ------------------------------------------------------------ a circuit as the language model
+
+
+def rare_model(rare: float = RARE) -> tt.HMM:
+    """An HMM in which the last two tokens are ``rare``."""
+    hmm = tt.HMM.random(HIDDEN, V, seed=5, dtype=torch.float64)
+    emission = hmm.emission_probs * torch.tensor([1, 1, 1, rare, rare], dtype=torch.float64)
+    return tt.HMM(hmm.initial_probs, hmm.transition.dense(), emission / emission.sum(dim=1, keepdim=True))
+
+
+def blurred(hmm: tt.HMM, blur: float = BLUR) -> tt.HMM:
+    """A worse model of the same text: every distribution a little more like the uniform one."""
+
+    def mixed(p: torch.Tensor) -> torch.Tensor:
+        return (1 - blur) * p + blur / p.shape[-1]
+
+    return tt.HMM(mixed(hmm.initial_probs), mixed(hmm.transition.dense()), mixed(hmm.emission_probs))
+
+
+def contains(words: list[tuple[int, ...]]) -> tt.Automaton:
+    """Exactly N tokens that contain every word, in any order."""
+    places = list(itertools.product(*(range(len(word) + 1) for word in words)))
+    edges = []
+    for place, token in itertools.product(places, range(V)):
+        after = tuple(_advance(word, n, token) for word, n in zip(words, place, strict=True))
+        edges.append((places.index(place), token, places.index(after)))
+    return tt.Automaton.from_edges(edges, 0, [len(places) - 1], V)
+
+
+def _advance(word: tuple[int, ...], matched: int, token: int) -> int:
+    """The length of the longest start of ``word`` read so far; all of it once it was read."""
+    if matched == len(word):
+        return matched
+    read = (*word[:matched], token)
+    return max(n for n in range(len(read) + 1) if read[len(read) - n :] == word[:n])
+
+
+def satisfied_at(fa: tt.Automaton) -> Callable[[tuple[int, ...]], int]:
+    """The number of tokens after which the constraint is met for the first time."""
+
+    accepting = (fa.final[0] > 0).tolist()
+
+    def place(tokens: tuple[int, ...]) -> int:
+        (state,) = fa.start_states
+        for n, token in enumerate(tokens, 1):
+            (state,) = fa.step(state, token)
+            if accepting[state]:
+                return n
+        raise ValueError("not accepted")
+
+    return place
+
+
+def circuit(words: list[tuple[int, ...]], rare: float = RARE, blur: float = BLUR) -> Problem:
+    """The text contains every word; cells: first token × when the last word was complete."""
+    hmm, fa = rare_model(rare), contains(words)
+    everything = torch.tensor(list(itertools.product(range(V), repeat=N)))
+    accepted = everything[tt.support(fa, everything)]
+    log_p = hmm.log_prob(accepted).double()
+    log_z = float(log_p.logsumexp(0))
+    place = satisfied_at(fa)
+
+    def cell(tokens: tuple[int, ...]) -> int:
+        return tokens[0] * N + place(tokens) - 1
+
+    target = torch.zeros(V * N, dtype=torch.float64)
+    index = torch.tensor([cell(tuple(row)) for row in accepted.tolist()])
+    target.index_add_(0, index, (log_p - log_z).exp())
+    name = f"circuit, contains {' and '.join(map(str, words))}: Z = {math.exp(log_z):.5f}"
+    return Problem(name, tt.CircuitLM(hmm), [], N, fa, blurred(hmm, blur), log_z, cell, (target, target))
+
+
+# ------------------------------------------------------------ the embedded model
+
+
+def embedded(words: list[str], truth: int, tries: int) -> Problem:
+    """The continuation contains every word; cells: first token (the three likeliest, others) × when it was met, by fours."""
+    model, tokenizer = load_lm()
+    lm, vocab = tt.TransformersLM(model, tokenizer), tt.Vocabulary.from_tokenizer(tokenizer)
+    regex = "|".join("(.|\n)*".join(order) for order in itertools.permutations(words))
+    fa = tt.constraints.regex(f"(.|\n)*({regex})(.|\n)*").compile(vocab, require_eos=False).determinize()
+    place = satisfied_at(fa)
+    lm.start([PROMPT])
+    likely = {token: i for i, token in enumerate(lm.log_probs()[0].topk(3).indices.tolist())}
+    width = -(-BUDGET // 4)
+
+    def cell(tokens: tuple[int, ...]) -> int:
+        return likely.get(tokens[0], 3) * width + (place(tokens) - 1) // 4
+
+    problem = Problem("", lm, PROMPT, BUDGET, fa, load_hmm(), 0.0, cell, (torch.zeros(0),) * 2)
+    large = [problem.run(OURS, truth, seed) for seed in range(10_000, 10_004)]
+    estimates = torch.tensor([post.log_evidence for post in large], dtype=torch.float64)
+    log_z = float(estimates.logsumexp(0)) - math.log(len(large))
+    halves = []
+    for pair in (large[:2], large[2:]):
+        target = torch.zeros(4 * width, dtype=torch.float64)
+        for post in pair:
+            share = math.exp(post.log_evidence - log_z)
+            for tokens, weight in zip(post.token_ids, post.weights.tolist(), strict=True):
+                if weight:
+                    target[cell(tokens)] += weight * share
+        halves.append(target / target.sum())
+    exact = tt.rejection_sampling(lm, PROMPT, fa, tries, BUDGET, 0, tries, 256)
+    name = (
+        f"embedded, contains {' and '.join(map(repr, words))}: Z = {math.exp(log_z):.5f} (four runs of {truth} particles, "
+        f"relative sd {float((estimates - log_z).exp().std()):.3f}; rejection: {exact.acceptance_rate:.5f} of {exact.tries})"
+    )
+    return Problem(name, lm, PROMPT, BUDGET, fa, load_hmm(), log_z, cell, (halves[0], halves[1]))
+
+
+# ------------------------------------------------------------ tables and plots
+
+
+def measure(
+    problem: Problem, sizes: list[int], more: list[int], runs: int, file: Path | None
+) -> dict[str, list[Distance]]:
+    """Every method at every size; LCD and GCD at ``more`` sizes, to see when they arrive. Kept in ``file`` as it goes."""
+    found: dict[str, list[Distance]] = {}
+    for method in METHODS:
+        begin = time.process_time()
+        here = [*sizes, *more] if method in ("LCD", "GCD") else sizes
+        found[method] = [distance(problem, method, k, runs) for k in here]
+        print(f"  ({method}: {time.process_time() - begin:.0f} s)", flush=True)
+        if file is not None:
+            file.parent.mkdir(parents=True, exist_ok=True)
+            data = {method: [asdict(cell) for cell in cells] for method, cells in found.items()}
+            file.write_text(json.dumps({"name": problem.name, "runs": runs, "methods": data}, indent=1))
+    return found
+
+
+def table(found: dict[str, list[Distance]]) -> str:
+    """Markdown: TV, KL and deaths; then the particles needed."""
+    sizes = [cell.k for cell in max(found.values(), key=len)]
+    lines = [
+        "| method: TV, KL | " + " | ".join(f"k = {k}" for k in sizes) + " |",
+        "| --- |" + " --- |" * len(sizes),
+    ]
+    for method, cells in found.items():
+        row = [f"{c.tv:.3f}, {c.kl:.2f}" + (f" (dead {100 * c.dead:.0f} %)" if c.dead else "") for c in cells]
+        lines.append(f"| {method} | " + " | ".join(row + [""] * (len(sizes) - len(row))) + " |")
+    levels = [(what, level) for what in LEVELS for level in LEVELS[what]]
+    lines += [
+        "",
+        "| particles needed for | " + " | ".join(f"{what} {level}" for what, level in levels) + " |",
+        "| --- |" + " --- |" * len(levels),
+    ]
+    for method, cells in found.items():
+        row = [needed(cells, what, level) for what, level in levels]
+        shown = [f"{k:.1f}" if k < math.inf else f"> {cells[-1].k}" for k in row]
+        lines.append(f"| {method} | " + " | ".join(shown) + " |")
+    for rival in ("LCD", "GCD"):
+        row = []
+        for what, level in levels:
+            ours, theirs = needed(found[OURS], what, level), needed(found[rival], what, level)
+            more = theirs if theirs < math.inf else float(found[rival][-1].k)
+            row.append("–" if ours == math.inf else f"{'> ' if theirs == math.inf else ''}{more / ours:.0f}")
+        lines.append(f"| {rival} / {OURS} | " + " | ".join(row) + " |")
+    return "\n".join(lines)
+
+
+def plot(directory: Path, file: Path) -> None:
+    """A column for each problem kept in the directory: TV above, KL below, with 95 % bands."""
+    from matplotlib.figure import Figure
+
+    results = {
+        data["name"]: {
+            method: [Distance(**cell) for cell in cells] for method, cells in data["methods"].items()
+        }
+        for data in (json.loads(path.read_text()) for path in sorted(directory.glob("*.json")))
+    }
+    figure = Figure(figsize=(3.6 * len(results), 6), layout="constrained")
+    axes = figure.subplots(2, len(results), sharex=True, squeeze=False)
+    for column, (name, found) in enumerate(results.items()):
+        axes[0, column].set_title(name.partition(" (four")[0].replace(": ", "\n"), fontsize="small")
+        for method, cells in found.items():
+            for row, what in enumerate(("TV", "KL")):
+                shown = [c for c in cells if cost(c, what) < math.inf]
+                k = [cost(c, what) for c in shown]
+                value = torch.tensor([c.tv if what == "TV" else c.kl for c in shown])
+                error = 1.96 * torch.tensor([c.tv_error if what == "TV" else c.kl_error for c in shown])
+                (line,) = axes[row, column].plot(k, value, marker=".", label=method)
+                axes[row, column].fill_between(
+                    k,
+                    (value - error).clamp(min=1e-3),
+                    value + error,
+                    color=line.get_color(),
+                    alpha=0.2,
+                    linewidth=0,
+                )
+        axes[0, column].set(xscale="log", yscale="log", ylim=(5e-3, 1.1))
+        axes[1, column].set(xscale="log", yscale="log", ylim=(5e-3, 30), xlabel="particles")
+    axes[0, 0].set_ylabel("total variation")
+    axes[1, 0].set_ylabel("log Z − E[log Ẑ], nats")
+    axes[0, 0].legend(fontsize="x-small")
+    figure.savefig(file, dpi=110)
+
+
+def fewer(rares: list[float], blurs: list[float], runs: int, k: int = 64) -> str:
+    """The ratio of the relative variances of Ẑ of GCD and of P-GCD at k particles each: of the particles they need."""
+    head = (
+        "| tokens of the words are … as frequent | Z | "
+        + " | ".join(f"guide blurred by {b}" for b in blurs)
+        + " |"
+    )
+    lines = [head, "| --- | --- |" + " --- |" * len(blurs)]
+    for rare in rares:
+        row, unguided = [], None
+        for blur in blurs:
+            problem = circuit([(3, 4)], rare, blur)
+
+            def variance(method: str, problem: Problem = problem) -> float:
+                ratios = [
+                    math.exp(problem.run(method, k, s).log_evidence - problem.log_z) for s in range(runs)
+                ]
+                return statistics.fmean((ratio - 1) ** 2 for ratio in ratios)
+
+            unguided = variance("GCD") if unguided is None else unguided
+            row.append(f"{unguided / max(variance(OURS), 1e-12):.1f}")
+        lines.append(f"| {rare} | {math.exp(problem.log_z):.4f} | " + " | ".join(row) + " |")
+    return "\n".join(lines)
+
+
+def main() -> None:
+    """Print the tables; keep the distances, draw the plot."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    words = {"circuit-1": [(3, 4)], "circuit-2": [(3, 3), (4,)]}
+    texts = {"embedded-1": [" dog"], "embedded-2": [" dog", " park"]}
+    parser.add_argument("parts", nargs="*", help=f"of {', '.join([*words, *texts, 'fewer'])}; default: all")
+    parser.add_argument("--smoke", action="store_true", help="a few runs, to see that it works")
+    parser.add_argument("--runs", type=int, default=400, help="for each cell; a tenth on the embedded model")
+    parser.add_argument(
+        "--out", type=Path, default=Path("build/benchmarks/convergence"), help="for distances"
+    )
+    parser.add_argument("--plot", type=Path, help="draw all that is kept in --out into this file")
+    arguments = parser.parse_args()
+    torch.set_num_threads(1)
+    disable_progress_bar()
+    smoke, runs = arguments.smoke, 4 if arguments.smoke else arguments.runs
+    for name in arguments.parts or [*words, *texts, "fewer"]:
+        if name == "fewer":
+            rares = [0.12] if smoke else [1.0, 0.5, 0.25, 0.12, 0.06, 0.03]
+            blurs = [0.35] if smoke else [0.0, 0.2, 0.35, 0.5, 0.7, 0.9]
+            print("\nGCD's particles for each of P-GCD's:\n\n" + fewer(rares, blurs, runs), flush=True)
+            continue
+        if name in words:
+            problem, count = circuit(words[name]), runs
+            sizes, more = ([1, 4], []) if smoke else ([2**i for i in range(9)], [1024, 4096])
+        else:
+            problem, count = (
+                embedded(texts[name], *((16, 16) if smoke else (2048, 10_000))),
+                max(4, runs // 10),
+            )
+            sizes, more = ([1, 4] if smoke else [4**i for i in range(5)]), []
+        print(f"\n{problem.name}; {count} runs for each cell\n", flush=True)
+        found = measure(problem, sizes, more, count, None if smoke else arguments.out / f"{name}.json")
+        print("\n" + table(found), flush=True)
+    if arguments.plot is not None:
+        plot(arguments.out, arguments.plot)
+
+
+if __name__ == "__main__":
+    main()

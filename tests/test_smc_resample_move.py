@@ -1,0 +1,113 @@
+"""Resample–move: E[Ẑ] = Z and E[Ẑ·f] = Z·E[f] under forced resampling and moves; its copies differ."""
+
+import pytest
+import torch
+from smc_reference import CASES, EOS, HMM, LIMIT, N, against_enumeration, as_automaton, enumerate_target
+
+import tractile as tt
+from tractile.inference.smc.mcmc import Kernel
+
+
+def no_double(text):
+    return all(x != y for x, y in zip(text.split(), text.split()[1:], strict=False))
+
+
+def phi(text):
+    return 1.0 + (2.7 * len(text) + 3 * text.count("b\n") ** 2) % 2.3
+
+
+def spelled(x, case):
+    kept = [t for t in x if not (case == "ended" and t == EOS)]
+    return "".join(("a, ", "b\n", "c")[t] for t in kept)
+
+
+SETTINGS = {
+    "gcd": ({"proposal": "gcd"}, lambda x, c: 1.0),
+    "lcd": ({"proposal": "lcd"}, lambda x, c: 1.0),
+    "pgcd": ({"proposal": "pgcd"}, lambda x, c: 1.0),
+    "awrs": ({"proposal": tt.AWRSProposal(no_double)}, lambda x, c: float(no_double(spelled(x, c)))),
+    "a function, without replacement": (
+        {
+            "proposal": "gcd",
+            "potential": tt.FunctionPotential(phi, tt.every_line),
+            "resampling": "without-replacement",
+        },
+        lambda x, c: phi(spelled(x, c)),
+    ),
+    "another power of the model": (
+        {"proposal": "pgcd", "potential": tt.LMPotential(0.0)},
+        lambda x, c: 1.0,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+@pytest.mark.parametrize("case", CASES)
+def test_unbiased(case, name):
+    lm, fsa = CASES[case]
+    options, psi = SETTINGS[name]
+    target = {x: p * psi(x, case) for x, p in enumerate_target(lm, fsa, N).items()}
+
+    def run(seed):
+        options_here = {"particles": 4, "max_new_tokens": N, "seed": seed, "moves": 2, "ess_threshold": 1.1}
+        return tt.resample_move(lm, [], as_automaton(fsa), hmm=HMM, **options, **options_here)
+
+    z = against_enumeration(run, target, runs=40)
+    assert bool((z.abs() < LIMIT).all()), z
+
+
+def test_a_wrong_acceptance_is_caught(monkeypatch):
+    right = Kernel.log_acceptance
+    monkeypatch.setattr(
+        Kernel, "log_acceptance", lambda *args: right(*args).masked_fill(right(*args).isfinite(), 0.0)
+    )
+    lm, fsa = CASES["ended"]
+
+    def run(seed):
+        return tt.resample_move(
+            lm, [], as_automaton(fsa), tt.GCDProposal(3.0), None, 8, N, seed, moves=3, ess_threshold=1.1
+        )
+
+    z = against_enumeration(run, enumerate_target(lm, fsa, N), runs=80)
+    assert float(z.abs().max()) > LIMIT
+
+
+def test_copies_become_different():
+    """A temperature of 2 draws badly, so that resampling leaves few ancestors."""
+    lm = tt.CircuitLM(tt.HMM.random(6, 12, seed=1, dtype=torch.float64))
+    fa = tt.Automaton.from_edges([(0, list(range(12)), 0), (0, [3], 1), (1, list(range(12)), 1)], 0, [1], 12)
+
+    def distinct(moves):
+        return sum(
+            len(
+                set(
+                    tt.resample_move(
+                        lm, [], fa, tt.GCDProposal(2.0), None, 24, 10, seed, moves=moves, ess_threshold=0.7
+                    ).token_ids
+                )
+            )
+            for seed in range(6)
+        )
+
+    assert distinct(3) > 1.2 * distinct(0)
+
+
+def test_without_moves_it_is_smc():
+    lm, fsa = CASES["exact"]
+    posts = [
+        method(lm, [], as_automaton(fsa), "pgcd", HMM, 8, N, 3, ess_threshold=0.9, **options)
+        for method, options in ((tt.smc, {}), (tt.resample_move, {"moves": 0}))
+    ]
+    assert posts[0].token_ids == posts[1].token_ids
+    assert posts[0].log_weights.tolist() == pytest.approx(posts[1].log_weights.tolist())
+    assert posts[0].ess_trace == pytest.approx(posts[1].ess_trace)
+    assert posts[0].resampled == posts[1].resampled
+
+
+def test_bad_settings():
+    lm, fsa = CASES["ended"]
+    for bad in ({"particles": 0}, {"moves": -1}, {"resampling": "no such"}):
+        with pytest.raises(tt.EvidenceError):
+            tt.resample_move(lm, [], as_automaton(fsa), "gcd", max_new_tokens=N, **bad)
+    with pytest.raises(tt.BudgetTooSmall):
+        tt.resample_move(lm, [], as_automaton(fsa), "gcd", max_new_tokens=1)
