@@ -1,0 +1,216 @@
+"""P-GCD where others go wrong: probabilities to 1e-4 relative, so logarithms to 1e-4 nats, whatever their size.
+
+Known wrong answers elsewhere: lengths that overlap are added up, so p(C | x) > 1; what is infeasible or underflows becomes
+uniform; a token that no hidden state emits becomes nan; patterns of token ids are told apart by their decimal digits.
+"""
+
+import itertools
+import math
+
+import numpy as np
+import oracle
+import pytest
+import torch
+
+import tractile as tt
+
+CLOSE = 1e-4  # nats
+
+
+def assert_nats(found, expected):
+    found, expected = np.asarray(found, np.float64), np.asarray(expected, np.float64)
+    finite = np.isfinite(expected)
+    np.testing.assert_array_equal(np.isfinite(found), finite)
+    np.testing.assert_array_equal(found[~finite], expected[~finite])
+    assert np.abs(found[finite] - expected[finite]).max(initial=0) < CLOSE, (found, expected)
+
+
+def supported(fa, sequences):
+    return tt.support(fa, torch.tensor(sequences)).numpy()
+
+
+class Chosen:
+    """An HMM and a constraint of n steps that leaves a few given tokens at each; by backward recursion in log space."""
+
+    def __init__(self, hmm, sets):
+        self.initial, self.transition, self.emission = (
+            oracle.log(p.double().numpy())
+            for p in (hmm.initial_probs, hmm.transition.matrix(), hmm.emission_probs)
+        )
+        self.sets, n = sets, len(sets)
+        self.ahead = [np.zeros(len(self.initial))] * n  # log p(the rest | z_t), after the emission at t
+        for t in range(n - 1, 0, -1):
+            here = self.emitted(t) + self.ahead[t]
+            self.ahead[t - 1] = np.logaddexp.reduce(self.transition + here[None], axis=1)
+        self.fa = tt.Automaton.from_edges(
+            [(t, [int(v) for v in tokens], t + 1) for t, tokens in enumerate(sets)], 0, [n], hmm.vocab_size
+        )
+
+    def emitted(self, t):
+        return np.logaddexp.reduce(self.emission[:, self.sets[t]], axis=1)
+
+    def follow(self, path, check):
+        """Walk along a path, comparing (log p(C | x_<t), log p(C | x_<t, v), log p(v | x_<t, C)) at each step."""
+        alpha = self.initial
+        for t, v in enumerate(path):
+            prior = np.logaddexp.reduce(alpha)
+            each = alpha[:, None] + self.emission[:, self.sets[t]]
+            joint = np.logaddexp.reduce(each + self.ahead[t][:, None], axis=0)
+            total = np.logaddexp.reduce(joint)
+            check(t, v, total - prior, joint - np.logaddexp.reduce(each, axis=0), joint - total)
+            alpha = alpha + self.emission[:, v]
+            alpha = np.logaddexp.reduce(alpha[:, None] + self.transition, axis=0)
+
+
+def long_constraint(few, n=500, vocab_size=100_000, seed=0):
+    rng = np.random.default_rng(seed)
+    hmm = tt.HMM.random(6, vocab_size, seed=seed)
+    return hmm, Chosen(hmm, [np.sort(rng.choice(vocab_size, few, replace=False)) for _ in range(n)])
+
+
+@pytest.mark.parametrize("few", [1, 3])
+def test_one_token_in_a_hundred_thousand_for_five_hundred_steps(few):
+    hmm, case = long_constraint(few)
+    path = [int(s[i % few]) for i, s in enumerate(case.sets)]
+    query = tt.pgcd(hmm, case.fa, len(path)).start(1)
+
+    def check(t, v, before, after, scores):
+        if t % 25 == 0 or t > 495:
+            assert_nats(query.log_lookahead(), [before])
+            assert int(query.scores().isfinite().sum()) == few
+            assert_nats(query.scores()[0, case.sets[t]], scores)
+            assert_nats(query.lookahead()[0, case.sets[t]], after)
+        query.advance(torch.tensor([v]))
+
+    case.follow(path, check)
+    assert_nats(query.log_lookahead(), [0.0])
+
+
+def test_the_evidence_of_a_constraint_of_probability_e_to_the_minus_5000():
+    """The HMM itself as the language model: one particle is exact, and no weight is lost on the way."""
+    hmm, case = long_constraint(2, n=400)
+    total = np.logaddexp.reduce(case.initial + case.emitted(0) + case.ahead[0])
+    assert total < -4000
+    post = tt.smc(tt.CircuitLM(hmm), [], case.fa, "pgcd", hmm, 1, max_new_tokens=400, seed=0)
+    assert (
+        abs(post.log_evidence - total) < 0.01 + CLOSE
+    )  # the model itself is asked in single precision, 400 times
+    assert supported(case.fa, [post.best.token_ids]).all()
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_a_token_that_no_state_emits(dtype):
+    """No nan for anybody; −inf for the token itself, and an error only for who would have to sample it."""
+    rng = np.random.default_rng(0)
+    emission = oracle.rows(rng, 4, 6)
+    emission[:, 3] = 0
+    emission /= emission.sum(1, keepdims=True)
+    model = oracle.OracleHMM(oracle.rows(rng, 4), oracle.rows(rng, 4, 4), emission)
+    hmm, n = model.build(dtype), 5
+    fa = tt.Automaton.from_edges([(0, [0, 1, 2, 3], 0), (0, 4, 1), (1, [0, 3, 5], 1)], 0, [1], 6)
+    accepted = supported(fa, list(itertools.product(range(6), repeat=n))).reshape((6,) * n)
+    joint = model.total(n) * accepted
+    query = tt.pgcd(hmm, fa, n).start(1)
+    for t, v in enumerate([0, 2, 4, 0, 5]):
+        prefix = tuple([0, 2, 4, 0][:t])
+        m = joint[prefix].reshape(6, -1).sum(1)
+        h = model.total(n)[prefix].reshape(6, -1).sum(1)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            assert_nats(query.scores()[0], np.log(m / m.sum()))
+            ratio = np.where(m > 0, np.log(m / h), -np.inf)
+        assert_nats(query.lookahead()[0], ratio)
+        assert bool(query.mask()[0, 3]) == (t < 4 or accepted[(*prefix, 3)] > 0)
+        query.advance(torch.tensor([v]))
+    lm = tt.TableLM({(): torch.full((6,), 1 / 6).log()})
+    with pytest.raises(tt.EvidenceError, match="token 3"):
+        tt.smc(lm, [], fa, "pgcd", hmm, 4, max_new_tokens=n)
+
+
+def test_a_state_without_a_way_out():
+    """A trap takes no probability, and a row in it spoils no other row of the batch."""
+    hmm = tt.HMM.random(5, 8, seed=2)
+    edges = [
+        (0, [0, 1], 0),
+        (0, 2, 1),
+        (0, 3, 2),
+        (1, list(range(8)), 1),
+        (2, list(range(8)), 2),
+    ]  # 2 is the trap
+    with_trap, without = (
+        tt.Automaton.from_edges(e, 0, [1], 8) for e in (edges, [x for x in edges if 2 not in x[::2]])
+    )
+    a, b = tt.pgcd(hmm, with_trap, 12).start(2), tt.pgcd(hmm, without, 12).start(1)
+    for t, v in enumerate([0, 1, 0, 2, 7, 5]):
+        assert_nats(a.scores()[0], b.scores()[0]) if t < 1 else assert_nats(
+            a.lookahead()[0], b.lookahead()[0]
+        )
+        assert_nats(a.log_lookahead()[:1], b.log_lookahead())
+        if t:
+            assert a.lookahead()[1].isneginf().all()
+            assert a.log_lookahead()[1] == -math.inf
+        a.advance(torch.tensor([v, 3 if t == 0 else v]))
+        b.advance(torch.tensor([v]))
+
+
+def test_lengths_and_spellings_that_overlap_are_united():
+    """Alternatives that share texts, texts of many tokenisations: p(C) is a sum over token sequences, each once."""
+    pieces = [None, b"a", b"b", b"aa", b"ab", b"aab"]
+    vocab = tt.Vocabulary(pieces, eos_token_id=0)
+    c = (
+        tt.constraints.regex("a{1,3}b?")
+        | tt.constraints.regex("a+")
+        | tt.constraints.any_of("aab", "ab", "aa", "aaaa")
+    )
+    emission = torch.tensor(
+        [[0.0, 0.4, 0.2, 0.2, 0.1, 0.1], [0.0, 0.1, 0.3, 0.2, 0.2, 0.2], [1.0, 0, 0, 0, 0, 0]]
+    )
+    transition = torch.tensor([[0.5, 0.2, 0.3], [0.1, 0.5, 0.4], [0.0, 0.0, 1.0]])
+    hmm, n = tt.HMM(torch.tensor([0.6, 0.4, 0.0]), transition, emission), 5
+    sequences = [
+        x
+        for x in itertools.product(range(6), repeat=n)
+        if 0 in x
+        and x[x.index(0) :] == (0,) * (n - x.index(0))
+        and c.accepts(b"".join(pieces[v] for v in x[: x.index(0)]))
+    ]
+    mass = hmm.log_prob(torch.tensor(sequences)).double().exp()
+    query = tt.pgcd(hmm, c.compile(vocab), n).start(1)
+    assert 0.1 < float(mass.sum()) < 1
+    for prefix in ((), (1,), (1, 3), (1, 3, 0)):
+        here = [i for i, x in enumerate(sequences) if x[: len(prefix)] == prefix]
+        prior = float(hmm.log_prob(torch.tensor([prefix]))) if prefix else 0.0
+        assert_nats(query.log_lookahead(), [math.log(mass[here].sum()) - prior])
+        assert float(query.lookahead().max()) <= 1e-6
+        if len(prefix) < 3:
+            query.advance(torch.tensor([(1, 3, 0)[len(prefix)]]))
+
+
+def test_what_is_infeasible_is_an_error_and_not_uniform():
+    vocab = tt.Vocabulary([None, b"a", b"b"], eos_token_id=0)
+    fa = tt.constraints.regex("a{10}b").compile(vocab)
+    hmm = tt.HMM.random(3, 3)
+    for query in (tt.gcd(fa, 11), tt.pgcd(hmm, fa, 11)):
+        with pytest.raises(tt.BudgetTooSmall):
+            query.start(1)
+    query = tt.pgcd(hmm, fa, 20).start(2, torch.tensor([12, 20]))
+    for v in [1] * 10 + [2, 0]:
+        assert query.mask().sum(1).tolist()[0] == 1  # not one token more than its budget allows
+        assert int(query.scores()[0].argmax()) == v
+        query.advance(torch.tensor([v, v]))
+
+
+def test_tokens_are_told_apart_by_their_ids_and_not_by_digits():
+    """Ids 1, 11, 12, 2, 112: as texts of digits each is inside or beside another."""
+    size = 120
+    for patterns in ([[1], [11]], [[1, 12], [11, 2]], [[1], [112]], [[11, 1], [1, 11]], [[12], [1], [2]]):
+        pieces = [None, *(chr(0x100 + i).encode() for i in range(1, size))]
+        vocab = tt.Vocabulary(pieces, eos_token_id=0)
+        texts = [b"".join(pieces[i] for i in p).decode() for p in patterns]
+        c = tt.constraints.keywords([[t] for t in texts], inflections=False, word_boundaries=False)
+        fa = c.compile(vocab)
+        used = sorted({i for p in patterns for i in p} | {1, 2, 11, 12, 112})
+        sequences = list(itertools.product(used, repeat=3))
+        contains = [
+            all(any(list(x[i : i + len(p)]) == p for i in range(3)) for p in patterns) for x in sequences
+        ]
+        assert supported(fa, [[*x, 0] for x in sequences]).tolist() == contains, patterns
