@@ -32,8 +32,8 @@ examples: $(VENV)/.test  ## every example, small
 	$(BIN)/python examples/json_budget.py
 	$(BIN)/python examples/density_estimation.py --quick
 	$(BIN)/python examples/demo.py --quick --out build/demo.png
-	$(BIN)/python examples/distill_hmm.py --sequences 512 --tokens 12 --hidden 16 --epochs 1 \
-		--work build/distill_hmm --out build/hmm
+	$(BIN)/python examples/distill_stories.py --sequences 512 --tokens 12 --hidden 16 --epochs 1 \
+		--work build/distill_stories --out build/hmm
 
 smoke: $(VENV)/.test  ## every benchmark, as little of it as shows that it works
 	set -e; for script in benchmarks/*.py; do echo "== $$script"; $(BIN)/python $$script --smoke; done

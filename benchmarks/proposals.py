@@ -175,7 +175,7 @@ def main() -> None:
     parser.add_argument("--guides", action="store_true", help="only the table of guides")
     parser.add_argument("--repeats", type=int, default=40, help="runs for each cell")
     parser.add_argument(
-        "--hmm", help="a saved HMM of stories260K (examples/distill_hmm.py makes a better one)"
+        "--hmm", help="a saved HMM of stories260K (examples/distill_stories.py makes a better one)"
     )
     parser.add_argument("--truth", type=int, default=2048, help="particles of the runs that tell the truth")
     arguments = parser.parse_args()

@@ -1,7 +1,7 @@
 """Distil an HMM from a language model: prompts, a corpus, hidden states, EM, and what came of it.
 
-    python examples/distill_hmm.py                                  # the HMM that ships in embedded/hmm
-    python examples/distill_hmm.py --model PATH --hidden 128 --tokens 24 --middle 0 --out PATH
+    python examples/distill_stories.py                                  # an HMM for the embedded model
+    python examples/distill_stories.py --model PATH --hidden 128 --tokens 24 --middle 0 --out PATH
 
 An HMM knows nothing of the prompt: it stands for the continuations of the prompts that it was distilled on. So a share
 of the corpus begins with the first token (``--bos``), a share after given prompts (``--prompt``), and a share in the
@@ -23,14 +23,14 @@ from tractile import distill
 from tractile.embedded import LM_PATH
 
 PROMPT = "Once upon a time, there was a"
-log = logging.getLogger("distill_hmm")
+log = logging.getLogger("distill_stories")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description="Distil an HMM from a language model.")
     parser.add_argument("--model", type=Path, default=LM_PATH)
-    parser.add_argument("--out", type=Path, default=Path("embedded/hmm"))
-    parser.add_argument("--work", type=Path, default=Path("build/distill_hmm"), help="the corpus and the log")
+    parser.add_argument("--out", type=Path, default=Path("build/hmm"))
+    parser.add_argument("--work", type=Path, default=Path("build/distill_stories"), help="the corpus and the log")
     parser.add_argument("--sequences", type=int, default=80_000)
     parser.add_argument("--tokens", type=int, default=48, help="tokens a sequence")
     parser.add_argument("--prompt", action="append", help=f"may be repeated; default {PROMPT!r}")
