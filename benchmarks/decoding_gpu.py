@@ -244,7 +244,8 @@ def bound(query: StaticQuery, hmm: tt.HMM, batch: int, bandwidth: float, speed: 
 
 
 @torch.no_grad()
-def main(arguments: list[str] | None = None) -> dict[str, float]:
+def main(arguments: list[str] | None = None) -> dict[str, tuple[float, float]]:
+    """(ms per token, share of rows within the constraint) of each method."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -257,7 +258,7 @@ def main(arguments: list[str] | None = None) -> dict[str, float]:
     options = parser.parse_args(arguments)
     sizes = EIGHT_BILLION
     if options.smoke:
-        sizes, options.examples, options.batch, options.tokens, options.hidden = TINY, 4, 2, 40, [16]
+        sizes, options.examples, options.batch, options.tokens, options.hidden = TINY, 2, 2, 40, [16]
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     graphs = device.type == "cuda" and not options.eager
     torch.manual_seed(0)
@@ -306,11 +307,11 @@ def main(arguments: list[str] | None = None) -> dict[str, float]:
         + "| --- " * 6
         + "|"
     )
-    found: dict[str, float] = {}
+    found: dict[str, tuple[float, float]] = {}
 
     def report(method: str, result: tuple[float, float], least: float, size: float) -> None:
-        found[method] = result[0]
-        slowdown = result[0] / found["unconstrained"]
+        found[method] = result
+        slowdown = result[0] / found["unconstrained"][0]
         cells = f"{result[0]:.3f} | {slowdown:.3f} | {least:.3f} | {size / 1e9:.2f} | {result[1]:.0%}"
         print(f"| {method} | {cells} |", flush=True)
 

@@ -12,7 +12,9 @@ from ..circuits.automaton import Automaton
 from .future import label_numbers
 from .scores import in_pairs
 
-GATHERED = 2000  # a gathered column takes an accelerator as long as so many tokens of a product with all of them
+GATHERED = (
+    2000  # a gathered column takes an accelerator as long as so many tokens of a product with all of them
+)
 
 
 class Spread(NamedTuple):
@@ -45,7 +47,8 @@ class Tables:
         counts = torch.tensor([len(t) for t in tokens])
         size, source = counts[label], automaton.edge_source
         threshold = _threshold(size, source, states, automaton.vocab_size)
-        many, few = ((size > threshold).nonzero().squeeze(1), (size <= threshold).nonzero().squeeze(1))
+        many = (size > threshold).nonzero().squeeze(1)
+        few = (size <= threshold).nonzero().squeeze(1)
         line, place = in_pairs(size[few])
         first = counts.cumsum(0) - counts
         token = torch.cat(tokens)[first[label[few]][line] + place]

@@ -1,6 +1,8 @@
 """A step of P-GCD on an accelerator: no read-back, no copy between devices, fixed shapes; the same scores as elsewhere."""
 
 import copy
+import importlib.util
+from pathlib import Path
 
 import pytest
 import torch
@@ -189,6 +191,18 @@ def test_an_automaton_that_is_not_deterministic_is_refused():
     fa = tt.Automaton.from_edges([(0, 0, 0), (0, 0, 1)], 0, [1], 2)
     with pytest.raises(CircuitError, match="determin"):
         StaticQuery(tt.HMM.random(2, 2), fa, 3)
+
+
+def test_the_benchmark_for_gpus_with_a_small_model_on_the_processor(capsys):
+    path = Path(__file__).parents[1] / "benchmarks" / "decoding_gpu.py"
+    spec = importlib.util.spec_from_file_location("decoding_gpu", path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    found = module.main(["--smoke"])
+    assert list(found) == ["unconstrained", "LCD", "GCD", "P-GCD, H = 16"]
+    assert all(time > 0 for time, _ in found.values())
+    assert [share for _, share in found.values()][2:] == [1, 1]
+    assert capsys.readouterr().out.count("|") > 30
 
 
 # ----------------------------------------------------------------------------------------------------- on a real GPU
