@@ -2,14 +2,16 @@
 
     speed      one EM step (H = 256, V = 1,000, T = 64, B = 64, float32, one thread) beside the same written by hand in torch
                and hmmlearn; and a Monarch transition of 4,096 states beside a dense one
-    quality    nats per token on held-out samples of the embedded language model: HMMs of several sizes from a random start
-               and from the model's hidden states, all by mini-batch EM on the same corpus; beside an interpolated
-               Kneser-Ney trigram of the same corpus and the language model's own entropy, which nothing can beat
+    quality    nats per token on held-out samples of the embedded language model: HMMs of several sizes by mini-batch EM
+               from a random start, by the start from the model's hidden states alone, and by both; Monarch HMMs; all on
+               the same corpus; beside an interpolated Kneser-Ney trigram of that corpus, the same trigram as an HMM of
+               so many contexts, and the language model's own entropy, which nothing can beat
 
 Rounds of the race are interleaved and medians of CPU time are reported; the ratio is the other's time over ours in the
 same round. The corpus and finished HMMs are kept in build/benchmarks/distillation, so that a run that was stopped goes on.
 
-    python benchmarks/distillation.py [--smoke] [--only speed|quality] [--sequences N] [--hidden 64,256,1024] [--plot FILE]
+    python benchmarks/distillation.py [--smoke] [--only speed|quality] [--sequences N] [--hidden 64,256,1024]
+                                      [--counted 2048,4096] [--monarch 1024,4096] [--plot FILE]
 """
 
 import argparse
@@ -148,7 +150,22 @@ class Trigram:
         return -float(torch.tensor([self.probability(*gram) for gram in grams]).log().mean())
 
 
-def quality(sequences: int, sizes: list[int], epochs: int, work: Path, plot: Path | None) -> None:
+WAYS = {  # how an HMM is made: from the model's hidden states?, epochs of EM, its first step
+    "random start, EM": (False, True, 1.0),
+    "clones, counted": (True, False, 1.0),
+    "clones, EM": (True, True, 0.3),
+}
+
+
+def quality(
+    sequences: int,
+    sizes: list[int],
+    counted: list[int],
+    monarch: list[int],
+    epochs: int,
+    work: Path,
+    plot: Path | None,
+) -> None:
     """HMMs of several sizes on samples of the embedded model."""
     model, tokenizer = load_lm()
     corpus = distill.sample(
@@ -166,31 +183,54 @@ def quality(sequences: int, sizes: list[int], epochs: int, work: Path, plot: Pat
         "| | nats per token | KL per token | agreement | CPU, s |\n| --- | --- | --- | --- | --- |",
         flush=True,
     )
-    for hidden in sizes:
-        for start in ("random", "latent"):
-            folder, spent = work / f"{start}-{hidden}", time.process_time()
-            if not (folder / "config.json").exists():
 
-                def latent(hidden: int = hidden) -> tt.HMM:
-                    return distill.initialise(model, tokenizer, fit, hidden, sequences=4000)
+    def make(hidden: int, way: str, form: str, folder: Path) -> None:
+        clones, trained, step_size = WAYS[way]
 
-                distill.train(
-                    fit, hidden, epochs=epochs, batch_size=512, out=folder,
-                    initial=latent if start == "latent" else None,
-                )  # fmt: skip
-                (folder / "seconds").write_text(str(time.process_time() - spent))
-            result = found[hidden, start] = distill.evaluate(tt.HMM.from_pretrained(folder), test)
-            seconds = float((folder / "seconds").read_text())
-            assert result.kl_per_token is not None
-            assert result.agreement is not None
-            print(
-                f"| H = {hidden}, {start} start | {result.nats_per_token:.3f} | {result.kl_per_token:.3f} "
-                f"| {result.agreement:.3f} | {seconds:.0f} |",
-                flush=True,
-            )
-            (folder / "evaluation.json").write_text(json.dumps(dataclasses.asdict(result)))
+        def start() -> tt.HMM:
+            return distill.initialise(model, tokenizer, fit, hidden, form)
+
+        distill.train(
+            fit, hidden, form, epochs if trained else 0, step_size=step_size, batch_size=512, out=folder,
+            initial=start if clones else None,
+        )  # fmt: skip
+
+    rows = [(hidden, way, "dense") for hidden in sizes for way in WAYS]
+    rows += [(hidden, "clones, counted", "dense") for hidden in counted]
+    rows += [(hidden, "random start, EM", "monarch") for hidden in monarch]
+    for hidden, way, form in rows:
+        folder, spent = (
+            work / f"{way}-{form}-{hidden}".replace(", ", "-").replace(" ", "-"),
+            time.process_time(),
+        )
+        if not (folder / "evaluation.json").exists():
+            make(hidden, way, form, folder)
+            seconds = time.process_time() - spent
+            result = distill.evaluate(tt.HMM.from_pretrained(folder), test)
+            record = {"seconds": seconds, "evaluation": dataclasses.asdict(result)}
+            (folder / "evaluation.json").write_text(json.dumps(record))
+        record = json.loads((folder / "evaluation.json").read_text())
+        result, seconds = distill.Evaluation(**record["evaluation"]), record["seconds"]
+        if form == "dense":
+            found[hidden, way] = result
+        assert result.kl_per_token is not None
+        assert result.agreement is not None
+        print(
+            f"| H = {hidden:,}{', Monarch' if form == 'monarch' else ''}, {way} | {result.nats_per_token:.3f} "
+            f"| {result.kl_per_token:.3f} | {result.agreement:.3f} | {seconds:.0f} |",
+            flush=True,
+        )
     assert result.lm_nats_per_token is not None
     bound = result.lm_nats_per_token
+    for states in sorted({*sizes, *counted}):
+        spent = time.process_time()
+        hmm = distill.ngram(fit, 3, states)
+        spent, result = time.process_time() - spent, distill.evaluate(hmm, test)
+        print(
+            f"| trigram of {hmm.hidden:,} contexts as an HMM | {result.nats_per_token:.3f} "
+            f"| {result.nats_per_token - bound:.3f} | {result.agreement:.3f} | {spent:.0f} |",
+            flush=True,
+        )
     print(f"| Kneser-Ney trigram | {baseline:.3f} | {baseline - bound:.3f} | | |")
     print(
         f"| independent tokens | {result.unigram_nats_per_token:.3f} | {result.unigram_nats_per_token - bound:.3f} | | |"
@@ -208,9 +248,9 @@ def draw(found: dict[tuple[int, str], distill.Evaluation], trigram: float, bound
     figure = Figure(figsize=(6, 4), layout="constrained")
     FigureCanvasAgg(figure)
     axes = figure.add_subplot(xlabel="hidden states", ylabel="nats per token, held out", xscale="log")
-    for start in ("random", "latent"):
-        points = sorted((hidden, e.nats_per_token) for (hidden, s), e in found.items() if s == start)
-        axes.plot(*zip(*points, strict=True), "o-", label=f"HMM, {start} start")
+    for way in WAYS:
+        points = sorted((hidden, e.nats_per_token) for (hidden, w), e in found.items() if w == way)
+        axes.plot(*zip(*points, strict=True), "o-", label=f"HMM: {way}")
     sizes = sorted({hidden for hidden, _ in found})
     axes.set_xticks(sizes, labels=[str(size) for size in sizes])
     axes.minorticks_off()
@@ -227,6 +267,8 @@ def main() -> None:
     parser.add_argument("--only", choices=["speed", "quality"])
     parser.add_argument("--sequences", type=int, default=12_000)
     parser.add_argument("--hidden", default="64,256,1024", help="sizes, with commas between")
+    parser.add_argument("--counted", default="2048,4096", help="sizes of HMMs that are only counted")
+    parser.add_argument("--monarch", default="1024,4096", help="sizes of Monarch HMMs")
     parser.add_argument("--epochs", type=int, default=5)
     parser.add_argument("--plot", type=Path, help="save a picture of the quality")
     args = parser.parse_args()
@@ -234,10 +276,15 @@ def main() -> None:
     if args.only != "quality":
         speed(args.smoke)
     if args.only != "speed":
-        sizes = [8] if args.smoke else [int(size) for size in args.hidden.split(",")]
+        sizes, counted, monarch = (
+            [int(size) for size in given.split(",") if size]
+            for given in (args.hidden, args.counted, args.monarch)
+        )
+        if args.smoke:
+            sizes, counted, monarch = [8], [16], [9]
         sequences, epochs = (256, 1) if args.smoke else (args.sequences, args.epochs)
         root = Path(__file__).resolve().parent.parent / "build" / "benchmarks" / "distillation"
-        quality(sequences, sizes, epochs, root / f"{sequences}-{epochs}", args.plot)
+        quality(sequences, sizes, counted, monarch, epochs, root / f"{sequences}-{epochs}", args.plot)
 
 
 if __name__ == "__main__":
