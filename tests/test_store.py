@@ -1,6 +1,7 @@
 """What is kept on disk: equal to what is made afresh, found out when it is broken, safe beside other processes."""
 
 import multiprocessing
+import pickle
 
 import numpy as np
 import pytest
@@ -8,6 +9,9 @@ import torch
 
 import tractile as tt
 from tractile.constraints import Vocabulary, regex, store, tokenizers
+from tractile.constraints.constraint import Deferred
+from tractile.constraints.json.compiler import Compiler
+from tractile.constraints.json_schema import json_schema
 from tractile.constraints.lifted import Lifted
 
 VOCAB = Vocabulary([*(bytes([b]) for b in range(256)), b"ab", b'"a', None], eos_token_id=258)
@@ -117,3 +121,48 @@ def test_processes_at_the_same_time(folder):
     assert [process.exitcode for process in running] == [0, 0, 0]
     assert not list(folder.glob(".*"))
     assert store.read("automaton", "0" * 64) is None
+
+
+SCHEMA = {"type": "object", "properties": {"a": {"type": "string", "maxLength": 3}}, "required": ["a"]}
+
+
+def test_a_schema_is_not_built_again(folder, monkeypatch):
+    """The second time the schema alone finds it; other options, or other schemas, do not."""
+    first = json_schema(SCHEMA).compile(VOCAB, cache=True)
+    expected = tt.gcd(first, 40).start().bitmask()
+    monkeypatch.setattr(Compiler, "automaton", None)
+    again = json_schema(dict(SCHEMA)).compile(VOCAB, cache=True)
+    query = tt.gcd(again, 40).start()
+    assert torch.equal(query.bitmask(), expected)
+    query.advance(list(b"{"))
+    assert query.mask()[0].nonzero()[:, 0].tolist() == sorted([ord('"'), 257])
+    for other, options in ((SCHEMA, {"whitespace": "none"}), ({**SCHEMA, "minProperties": 1}, {})):
+        with pytest.raises(TypeError):
+            json_schema(other, **options)
+    monkeypatch.setattr(store, "code", lambda: b"another version")
+    with pytest.raises(TypeError):
+        json_schema(SCHEMA)
+
+
+def test_a_schema_is_built_where_what_is_kept_is_of_no_use(folder):
+    """Its file is broken; another vocabulary; the constraint itself is asked for."""
+    json_schema(SCHEMA).compile(VOCAB, cache=True)
+    (path,) = folder.glob("automaton-*")
+    path.write_bytes(path.read_bytes()[:-1])
+    other = Vocabulary([*VOCAB.token_bytes[:-1], b"b", None], eos_token_id=259)
+    for vocab in (VOCAB, other):
+        constraint = json_schema(SCHEMA)
+        assert isinstance(constraint, Deferred)
+        assert tt.lcd(constraint.compile(vocab, cache=True)).start().mask()[0, ord("{")]
+        assert constraint.accepts('{"a": "xyz"}')
+        assert not (constraint & regex("[^x]*")).accepts('{"a": "xyz"}')
+    assert pickle.loads(pickle.dumps(json_schema(SCHEMA))).accepts('{"a": ""}')
+
+
+def test_errors_are_raised_at_once(folder):
+    """A schema that cannot be built is never kept, so that it is refused where it is given."""
+    bad = {"$ref": "#/nowhere"}
+    for _ in range(2):
+        with pytest.raises(tt.UnsupportedConstraint):
+            json_schema(bad).compile(VOCAB, cache=True)
+    assert not files(folder)

@@ -1,0 +1,138 @@
+"""Bitmasks of whole batches: rows in different states with different budgets, against the generic Boolean query."""
+
+import json
+import random
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import tractile as tt
+from tractile.constraints import Constraint, Vocabulary, lifted, regex
+from tractile.constraints.json_schema import json_schema
+from tractile.constraints.lift import lift
+from tractile.constraints.lifted import Lifted
+from tractile.inference import Boolean, NextToken
+
+BYTES = [bytes([b]) for b in range(256)]
+LETTERS = '{}[]":, aäß€🙂01-.truefalsn\\u'
+SCHEMAS = [
+    {"type": "object", "properties": {"a": {"type": "integer"}, "aä": {"type": "string", "maxLength": 2}}, "required": ["a"]},
+    {"enum": ["a€", "aß", 0, True, ["a"], None]},
+    {"type": "array", "items": {"type": "boolean"}, "maxItems": 2},
+    {"type": "object", "patternProperties": {"^a+$": {"type": "null"}}, "additionalProperties": {"const": 1}, "maxProperties": 1},
+    {"type": "string", "pattern": "a.*€"},
+]  # fmt: skip
+PATTERNS = [
+    '"[^"]{0,3}"(, "a*")?',
+    "(a|aa|ä)*b",
+    "🙂{1,3}|a🙂",
+    '"(?!a")[^"]*": (0|1)',
+    "(?s).{0,4}",
+    "[a-z]+-[0-9]{1,2}",
+]
+
+
+def vocabulary(rng: random.Random) -> Vocabulary:
+    """All bytes, words, and words cut within letters of several bytes."""
+    words = ["".join(rng.choices(LETTERS, k=rng.randint(1, 4))).encode() for _ in range(60)]
+    cut = [w[rng.randint(0, 1) : len(w) - rng.randint(0, 1)] or b"a" for w in words]
+    pieces: list[bytes | None] = [*BYTES, *words, *cut, None, b'"}', b'": ']
+    rng.shuffle(pieces)
+    return Vocabulary([*pieces, None], eos_token_id=len(pieces))
+
+
+def generic(constraint: Constraint, vocab: Vocabulary) -> tt.Automaton:
+    """The same automaton with one partition of the tokens, which the masks know nothing special of."""
+    arrays = lift(constraint.bytes_automaton, vocab)
+    return tt.Automaton.from_transitions(
+        arrays.source, arrays.token_class_of_edge, arrays.target, arrays.token_class,
+        arrays.start.tolist(), arrays.accept.tolist(), arrays.num_states, vocab.eos_token_id,
+    )  # fmt: skip
+
+
+def play(constraint: Constraint, seed: int, at_once: int) -> None:
+    """Six rows, of which the first two have just the tokens that they need, to their ends."""
+    rng = random.Random(seed)
+    vocab = vocabulary(rng)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(lifted, "AT_ONCE", at_once)
+        automaton, explicit = constraint.compile(vocab), generic(constraint, vocab)
+        if explicit.num_states > 120:
+            return
+        fewest = int(explicit.distances[explicit.start_states].min())
+        budgets = torch.tensor([fewest, fewest] + [fewest + rng.randint(0, 6) for _ in range(4)])
+        horizon = int(budgets.max())
+        query, oracle = tt.gcd(automaton, horizon), NextToken(explicit, horizon, Boolean())
+        query.start(6, budgets), oracle.start(6, budgets)
+        buffer = torch.full((6, -(-len(vocab) // 32)), -1, dtype=torch.int32)
+        for _ in range(horizon):
+            allowed = oracle.mask()
+            assert query.bitmask(out=buffer) is buffer
+            assert torch.equal(buffer, oracle.bitmask())
+            assert torch.equal(query.mask(), allowed)
+            tokens = torch.tensor([rng.choice(row.nonzero()[:, 0].tolist() or [0]) for row in allowed])
+            for q in (query, oracle):
+                q.advance(tokens)
+            rows = torch.tensor([0, 1, *rng.choices(range(6), k=4)])
+            for q in (query, oracle):
+                q.select(rows)
+
+
+@settings(max_examples=12)
+@given(st.sampled_from(PATTERNS), st.integers(0, 10_000), st.sampled_from([0, 1000]))
+def test_batches_under_regular_expressions(pattern, seed, at_once):
+    play(regex(pattern), seed, at_once)
+
+
+@settings(max_examples=12)
+@given(st.sampled_from(SCHEMAS), st.integers(0, 10_000), st.sampled_from([0, 1000]))
+def test_batches_under_json_schemas(schema, seed, at_once):
+    play(json_schema(schema, max_depth=1), seed, at_once)
+
+
+@pytest.mark.parametrize("schema", SCHEMAS, ids=lambda s: json.dumps(s)[:30])
+def test_masks_of_visited_states_are_what_the_bytes_say(schema):
+    """Without a budget, along random texts: a token is allowed iff its bytes can be read."""
+    rng = random.Random(1)
+    vocab = vocabulary(rng)
+    automaton = json_schema(schema, max_depth=1).compile(vocab)
+    assert isinstance(automaton, Lifted)
+    query = tt.lcd(automaton)
+    for _ in range(5):
+        query.start()
+        (state,) = automaton.start_states
+        for _ in range(12):
+            expected = [t for t in range(len(vocab)) if automaton.step(state, t)]
+            assert query.mask()[0].nonzero()[:, 0].tolist() == expected
+            token = rng.choice(expected)
+            query.advance([token])
+            (state,) = automaton.step(state, token)
+
+
+def test_buffers_of_the_wrong_kind():
+    vocab = vocabulary(random.Random(0))
+    query = tt.lcd(regex("a*").compile(vocab)).start(2)
+    words = -(-len(vocab) // 32)
+    for out in (
+        torch.zeros(1, words, dtype=torch.int32),
+        torch.zeros(2, words + 1, dtype=torch.int32),
+        torch.zeros(2, words, dtype=torch.int64),
+    ):
+        with pytest.raises(tt.ShapeError, match="int32"):
+            query.bitmask(out=out)
+    with pytest.raises(tt.ShapeError, match="int32"):
+        query.words(np.zeros((2, words), np.uint32))
+
+
+def test_what_is_handed_out_is_the_callers():
+    """Changing an answer changes no other."""
+    query = tt.lcd(regex("a*").compile(vocabulary(random.Random(0)))).start()
+    first = query.bitmask().clone()
+    query.bitmask().fill_(-1)
+    assert torch.equal(query.bitmask(), first)
+    query.select(torch.tensor([], dtype=torch.long))
+    query.advance([])
+    assert query.bitmask().shape == (0, first.shape[1])
