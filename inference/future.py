@@ -119,7 +119,7 @@ class Future:
         free = memory - self._sweep.work_bytes
         if free < kept:
             raise MemoryTooSmall(
-                "pgcd: the backward messages, one for each hidden state and state of the automaton, do not fit `memory`",
+                "pgcd: one backward message and the work space of the sweep do not fit `memory`",
                 needed=self._sweep.work_bytes + kept,
                 given=memory,
             )
