@@ -1,7 +1,8 @@
 """Distillation: how fast EM is, and how good the HMM becomes.
 
     speed      one EM step (H = 256, V = 1,000, T = 64, B = 64, float32, one thread) beside the same written by hand in torch
-               and hmmlearn; and a Monarch transition of 4,096 states beside a dense one
+               and, where they are installed, hmmlearn, dynamax and pomegranate; and a Monarch transition of 4,096 states
+               beside a dense one
     quality    nats per token on held-out samples of the embedded language model: HMMs of several sizes by mini-batch EM
                from a random start, by the start from the model's hidden states alone, and by both; Monarch HMMs; all on
                the same corpus; beside an interpolated Kneser-Ney trigram of that corpus, the same trigram as an HMM of
@@ -21,6 +22,7 @@ import statistics
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable
+from importlib.util import find_spec
 from pathlib import Path
 
 import torch
@@ -32,6 +34,7 @@ from circuits import race
 from tractile import distill
 from tractile.embedded import load_lm
 
+PEERS = ("hmmlearn", "dynamax", "pomegranate")  # those that are installed
 TOKENS, PROMPT = 32, [1]  # the corpus: texts from the first token on
 
 
@@ -76,12 +79,14 @@ def speed(smoke: bool) -> None:
         "torch by autograd": lambda: plain_em(*problem.parameters, tokens),
     }
     times = race(calls, 3 if smoke else 15, 120)
-    hmmlearn = ENGINES["hmmlearn"][1](problem).em
-    if hmmlearn is not None:
-        hmmlearn()
-        times |= {
-            "hmmlearn": race({"Tractile": ours, "hmmlearn": hmmlearn}, 1 if smoke else 3, 120)["hmmlearn"]
-        }
+    for name in PEERS:
+        package, make = ENGINES[name]
+        if find_spec(package) is None:
+            continue
+        other = make(problem).em
+        assert other is not None
+        other()  # compiles, if it does
+        times[name] = race({"Tractile": ours, name: other}, 1 if smoke else 3, 120)[name]
     print(f"\nEM step, H = {hidden}, V = {vocab_size:,}, T = {length}, B = {batch}\n")
     print("| | CPU, ms | tokens/s | times our time |\n| --- | --- | --- | --- |")
     for name, found in times.items():
