@@ -12,8 +12,8 @@ A sample is one of the k particles of a run, drawn by weight. Two distances from
 
 The truth: *circuit*, an HMM as the language model and p(x | constraint) by enumeration; its guide is the same HMM with every
 distribution blurred towards the uniform one. *embedded*, the embedded model and HMM, and four large P-GCD runs as truth,
-checked by rejection sampling. Last, for the circuit: how many times fewer particles P-GCD needs than GCD for the same
-distance, over how rare the constraint and how blurred the guide.
+checked by rejection sampling. *fewer*, on the circuit: how many times fewer particles P-GCD needs than GCD without resampling,
+over how rare the constraint and how blurred the guide. *adaptive*: what the adaptive proposal learns.
 """
 
 import argparse
@@ -33,6 +33,7 @@ from transformers.utils.logging import disable_progress_bar
 
 import tractile as tt
 from tractile.embedded import load_hmm, load_lm
+from tractile.inference import ProductQuery
 
 V, N, HIDDEN = 5, 7, 6
 RARE, BLUR = 0.12, 0.35
@@ -349,28 +350,65 @@ def plot(directory: Path, file: Path) -> None:
     figure.savefig(file, dpi=110)
 
 
-def fewer(rares: list[float], blurs: list[float], runs: int, k: int = 64) -> str:
-    """The ratio of the relative variances of Ẑ of GCD and of P-GCD at k particles each: of the particles they need."""
-    head = (
-        "| tokens of the words are … as frequent | Z | "
-        + " | ".join(f"guide blurred by {b}" for b in blurs)
-        + " |"
+def spread(problem: Problem, guided: bool) -> float:
+    """The variance of a particle's weight over the square of its mean, without resampling: by enumeration."""
+    query = (tt.pgcd(problem.hmm, problem.fa, N) if guided else tt.gcd(problem.fa, N)).start(1)
+    lm = problem.lm
+    lm.start([[]])
+    log_p = log_w = torch.zeros(1, dtype=torch.float64)
+    for t in range(N):
+        p = lm.log_probs()
+        future = query.lookahead() if isinstance(query, ProductQuery) else query.mask().double().log()
+        # q ∝ p · future, so p / q = Σ p · future / future
+        each = (p + future).logsumexp(1, keepdim=True) - future
+        row, token = (p + future).isfinite().nonzero(as_tuple=True)
+        log_p, log_w = log_p[row] + p[row, token], log_w[row] + each[row, token]
+        if t + 1 < N:
+            lm.select(row)
+            query.select(row)
+            lm.advance(token)
+            query.advance(token)
+    return float((log_p + log_w).logsumexp(0).sub(2 * problem.log_z).exp()) - 1
+
+
+def fewer(rares: list[float], blurs: list[float]) -> str:
+    """How many of GCD's particles are worth one of P-GCD's, for Ẑ without resampling: the ratio of their variances."""
+    head = "| the words' tokens are … as frequent | Z | GCD's variance | " + " | ".join(
+        f"blurred by {b}" for b in blurs
     )
-    lines = [head, "| --- | --- |" + " --- |" * len(blurs)]
+    lines = [head + " |", "| --- | --- | --- |" + " --- |" * len(blurs)]
     for rare in rares:
-        row, unguided = [], None
-        for blur in blurs:
-            problem = circuit([(3, 4)], rare, blur)
+        problems = [circuit([(3, 4)], rare, blur) for blur in blurs]
+        unguided = spread(problems[0], False)
+        row = [f"{unguided / spread(problem, True):.1f}" for problem in problems]
+        lines.append(
+            f"| {rare} | {math.exp(problems[0].log_z):.4f} | {unguided:.1f} | " + " | ".join(row) + " |"
+        )
+    return "\n".join(lines)
 
-            def variance(method: str, problem: Problem = problem) -> float:
-                ratios = [
-                    math.exp(problem.run(method, k, s).log_evidence - problem.log_z) for s in range(runs)
-                ]
-                return statistics.fmean((ratio - 1) ** 2 for ratio in ratios)
 
-            unguided = variance("GCD") if unguided is None else unguided
-            row.append(f"{unguided / max(variance(OURS), 1e-12):.1f}")
-        lines.append(f"| {rare} | {math.exp(problem.log_z):.4f} | " + " | ".join(row) + " |")
+def adaptive(objects: int, stages: list[int]) -> str:
+    """KL of one draw of the adaptive proposal to the target of ``circuit-1``, by how much was drawn before."""
+    problem = circuit([(3, 4)])
+    lines = [
+        "| base | " + " | ".join(f"after {n}" for n in stages) + " |",
+        "| --- |" + " --- |" * len(stages),
+    ]
+    for name, base in (("GCD", tt.GCDProposal()), ("lookahead", tt.LookaheadProposal())):
+        gaps: list[list[float]] = [[] for _ in stages]
+        for one in range(objects):
+            proposal, drawn = tt.AdaptiveProposal(base), 0
+            for seed in itertools.count():
+                post = tt.importance_sampling(
+                    problem.lm, [], problem.fa, proposal, problem.hmm, 16, N, 10_000 * one + seed
+                )
+                if drawn in stages:
+                    gaps[stages.index(drawn)].append(problem.log_z - float(post.log_weights.mean()))
+                drawn += 16
+                if drawn > stages[-1]:
+                    break
+        cells = [f"{statistics.fmean(g):.2f} ± {statistics.stdev(g) / math.sqrt(objects):.2f}" for g in gaps]
+        lines.append(f"| {name} | " + " | ".join(cells) + " |")
     return "\n".join(lines)
 
 
@@ -381,7 +419,9 @@ def main() -> None:
     )
     words = {"circuit-1": [(3, 4)], "circuit-2": [(3, 3), (4,)]}
     texts = {"embedded-1": [" dog"], "embedded-2": [" dog", " park"]}
-    parser.add_argument("parts", nargs="*", help=f"of {', '.join([*words, *texts, 'fewer'])}; default: all")
+    parser.add_argument(
+        "parts", nargs="*", help=f"of {', '.join([*words, *texts, 'fewer', 'adaptive'])}; default: all"
+    )
     parser.add_argument("--smoke", action="store_true", help="a few runs, to see that it works")
     parser.add_argument("--runs", type=int, default=400, help="for each cell; a tenth on the embedded model")
     parser.add_argument(
@@ -392,11 +432,15 @@ def main() -> None:
     torch.set_num_threads(1)
     disable_progress_bar()
     smoke, runs = arguments.smoke, 4 if arguments.smoke else arguments.runs
-    for name in arguments.parts or [*words, *texts, "fewer"]:
+    for name in arguments.parts or [*words, *texts, "fewer", "adaptive"]:
+        if name == "adaptive":
+            stages = [0, 16] if smoke else [0, 64, 256, 1024, 4096]
+            print("\nKL of a draw, adaptive proposal:\n\n" + adaptive(2 if smoke else 10, stages), flush=True)
+            continue
         if name == "fewer":
             rares = [0.12] if smoke else [1.0, 0.5, 0.25, 0.12, 0.06, 0.03]
-            blurs = [0.35] if smoke else [0.0, 0.2, 0.35, 0.5, 0.7, 0.9]
-            print("\nGCD's particles for each of P-GCD's:\n\n" + fewer(rares, blurs, runs), flush=True)
+            blurs = [0.35] if smoke else [0.05, 0.2, 0.35, 0.5, 0.7, 0.9]
+            print("\nGCD's particles for each of P-GCD's:\n\n" + fewer(rares, blurs), flush=True)
             continue
         if name in words:
             problem, count = circuit(words[name]), runs
