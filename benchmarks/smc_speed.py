@@ -242,45 +242,72 @@ def tight(runs: int) -> None:
 
 
 def slow_potential(runs: int) -> None:
-    """A potential of 30 ms a call at clause ends: what a run takes beyond its calls, in wall-clock time."""
+    """A potential of 30 ms a call at clause ends: what a run takes beyond the same run with a free one."""
     from tractile.embedded import load_lm
 
     model, tok = load_lm()
     lm = tt.TransformersLM(model, tok)
     fa = tt.constraints.regex(r"( [A-Za-z]+[,.]?){8,24}").compile(tt.Vocabulary.from_tokenizer(tok))
     prompt = "Once upon a time, there was a little dog. He"
+    calls: list[str] = []
+
+    def free(text: str) -> float:
+        calls.append(text)
+        return 0.9 ** text.count("e")
+
+    def slow(text: str) -> float:
+        time.sleep(0.03)
+        return free(text)
+
+    def run(seed: int, potential: tt.Potential) -> tuple[float, float]:
+        wall, cpu = time.perf_counter(), time.process_time()
+        tt.smc(lm, prompt, fa, "gcd", None, 16, 48, seed, potential=potential)
+        return time.perf_counter() - wall, time.process_time() - cpu
+
     for processes in (0, 4):
-        beyond, calls, waves = [], [], []
+        counts, walls, cpus = [], [], []
         for seed in range(runs):
-            texts: list[str] = []
-
-            def phi(text: str) -> float:
-                time.sleep(0.03)
-                return 0.9 ** text.count("e")
-
-            def free(text: str, seen: list[str] = texts) -> float:
-                seen.append(text)
-                return 0.9 ** text.count("e")
-
-            def once(potential: tt.Potential, s: int = seed) -> float:
-                begin = time.perf_counter()
-                tt.smc(lm, prompt, fa, "gcd", None, 16, 48, s, potential=potential)
-                return time.perf_counter() - begin
-
-            once(tt.FunctionPotential(free, tt.every_clause))
-            n = len(texts)
-            plain = min(once(tt.FunctionPotential(free, tt.every_clause)) for _ in range(3))
-            with_it = min(
-                once(tt.FunctionPotential(phi, tt.every_clause, processes=processes)) for _ in range(3)
-            )
-            beyond.append(with_it - plain)
-            calls.append(n)
-            waves.append(0.03 * n)
+            calls.clear()
+            wall, cpu = run(seed, tt.FunctionPotential(free, tt.every_clause))
+            counts.append(len(calls))
+            costly = tt.FunctionPotential(slow, tt.every_clause, processes=processes)
+            with_it = run(seed, costly)
+            walls.append(with_it[0] - wall)
+            cpus.append(with_it[1] - cpu)
+        n = statistics.median(counts)
         print(
-            f"30 ms a call, {processes or 'no'} worker processes: {statistics.fmean(calls):.0f} calls a run, "
-            f"one by one {statistics.fmean(waves):.2f} s; the run takes {statistics.fmean(beyond):.2f} s more "
-            "than with a free potential"
+            f"30 ms a call, {processes or 'no'} worker processes: {n:.0f} calls a run, one by one {0.03 * n:.2f} s; a run takes "
+            f"{statistics.median(walls):.2f} s more than with a free potential, {statistics.median(cpus):.2f} s of it on the CPU"
         )
+
+
+def many_prompts(runs: int) -> None:
+    """Eight prompts together and one after the other."""
+    from tractile.embedded import load_lm
+
+    model, tok = load_lm()
+    lm = tt.TransformersLM(model, tok)
+    fa = tt.constraints.regex(r"( [A-Za-z]+[,.]?){4,24}").compile(tt.Vocabulary.from_tokenizer(tok))
+    prompts = [
+        f"Once upon a time, there was a little {name}."
+        for name in ["dog", "cat", "girl", "boy", "tree", "bird", "fish", "bear"]
+    ]
+    ratios = []
+    for seed in range(runs):
+        together, _ = cpu_ms(
+            lambda s=seed: tt.smc(
+                lm, prompts=prompts, fa=fa, proposal="gcd", particles=4, max_new_tokens=24, seed=s
+            )
+        )  # type: ignore[misc]
+        alone, _ = cpu_ms(
+            lambda s=seed: [
+                tt.smc(lm, prompt, fa, "gcd", None, 4, 24, s + i) for i, prompt in enumerate(prompts)
+            ]
+        )  # type: ignore[misc]
+        ratios.append(alone / together)
+    print(
+        f"eight prompts of four particles: one after the other takes {statistics.median(ratios):.2f} times as long as together"
+    )
 
 
 def main() -> None:
@@ -308,7 +335,8 @@ def main() -> None:
     if given.smoke:
         return
     tight(200)
-    slow_potential(3)
+    slow_potential(5)
+    many_prompts(5)
     if not given.skip_large:
         large(3)
 

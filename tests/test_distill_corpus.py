@@ -10,7 +10,7 @@ from tractile import distill
 from tractile.distill.evaluate import predictions
 from tractile.distill.latent import clones, kmeans, with_end_state
 from tractile.errors import FormatError, ShapeError, VocabularyMismatch
-from tractile.inference.smc.lm import CircuitLM, TableLM
+from tractile.inference.smc.known_lm import CircuitLM, TableLM
 
 EOS = 4
 

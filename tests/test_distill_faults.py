@@ -22,7 +22,7 @@ from tractile.distill.corpus import shard_file
 from tractile.distill.distributed import Ranks
 from tractile.distill.part import Part
 from tractile.errors import FormatError, ShapeError, StorageError, VocabularyMismatch
-from tractile.inference.smc.lm import CircuitLM
+from tractile.inference.smc.known_lm import CircuitLM
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
 FORK = multiprocessing.get_context("fork")

@@ -14,7 +14,8 @@ from .boundaries import (
 from .characters import CharacterProposal
 from .checks import TopKProposal
 from .functions import FunctionPotential
-from .lm import CircuitLM, LanguageModel, TableLM, TransformersLM
+from .known_lm import CircuitLM, TableLM
+from .lm import LanguageModel, TransformersLM
 from .logits_processor import ConstraintLogitsProcessor
 from .mcmc import Chains, Draw, mcmc
 from .meanings import json_value, sql_result
