@@ -344,14 +344,45 @@ def distill_train(
 def distill_eval(
     hmm: Annotated[Path, typer.Option(exists=True, help="Folder of the HMM.")],
     corpus: Corpus,
+    keyword: Annotated[
+        list[str] | None,
+        typer.Option(help="May be repeated: how well it guides --model towards texts with these words."),
+    ] = None,
+    model: Model = None,
+    particles: Annotated[int, typer.Option(min=2, help="Particles a prompt, with --keyword.")] = 32,
     as_json: AsJson = False,
 ) -> None:
-    """How well an HMM predicts a corpus, in nats per token, and how far it is from the model that drew it."""
-    found = distill.evaluate(HMM.from_pretrained(hmm), distill.Corpus.load(corpus))
-    facts = dataclasses.asdict(found)
+    """How well an HMM predicts a corpus, in nats per token, and how far it is from the model that drew it.
+
+    With --keyword, how far the log weights of particles scatter under GCD and under P-GCD with this HMM, after the first
+    eight prompts of the corpus, and with its context head if there is one.
+    """
+    trained, data = HMM.from_pretrained(hmm), distill.Corpus.load(corpus)
+    facts = dataclasses.asdict(distill.evaluate(trained, data))
+    if keyword:
+        network, tokenizer = _language_model(model)
+        data.check_tokenizer(tokenizer)
+        guides: dict[str, Any] = {"gcd": None, "pgcd": trained}
+        if (hmm / "context.safetensors").exists():
+            head = distill.ContextHead.from_pretrained(hmm)
+            guides["pgcd with context"] = lambda prompt: head.begin(trained, network, tokenizer, prompt)
+        fa = constraints.keywords(keyword).compile(Vocabulary.from_tokenizer(tokenizer), require_eos=False)
+        worth = distill.guidance(
+            TransformersLM(network, tokenizer),
+            data.manifest.prompts[:8],
+            fa,
+            guides,
+            data.manifest.max_new_tokens,
+            particles=particles,
+        )
+        facts["guidance"] = {name: dataclasses.asdict(found) for name, found in worth.items()}
     if not as_json:
         for name in ("by_position", "lm_by_position"):
             facts[name] = facts[name] and " ".join(f"{nats:.2f}" for nats in facts[name])
+        for name, found in facts.pop("guidance", {}).items():
+            facts[name] = (
+                f"log weights ± {found['deviation']:.2f} nats, effective sample size {found['effective']:.0%}"
+            )
     _print_facts(facts, as_json)
 
 

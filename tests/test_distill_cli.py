@@ -73,6 +73,14 @@ def test_the_start_alone_and_half_precision(corpus, tmp_path):
     assert "messages in bfloat16" in (tmp_path / "whole" / "README.md").read_text()
 
 
+def test_what_an_hmm_is_worth_as_a_guide(corpus):
+    arguments = ["distill", "eval", "--hmm", tt.embedded.HMM_PATH, "--corpus", corpus, "--keyword", "dog"]
+    facts = last_json(run(*arguments, "--particles", 8, "--json"))["guidance"]
+    assert set(facts) == {"gcd", "pgcd"}
+    assert facts["pgcd"]["deviation"] < facts["gcd"]["deviation"]
+    assert "effective sample size" in run(*arguments, "--particles", 2).stdout
+
+
 def test_manifest_says_how_it_was_drawn(corpus):
     manifest = json.loads((corpus / "manifest.json").read_text())
     assert (manifest["model"], manifest["num_sequences"], manifest["seed"]) == ("embedded", 60, 0)
