@@ -150,6 +150,29 @@ def test_every_prefix_is_evaluated_once_and_no_finished_one(align):
     assert max(lm.rows) < 60
 
 
+def test_a_potential_is_asked_about_all_prompts_at_once():
+    asked = []
+
+    def batched(texts):
+        asked.append(list(texts))
+        return [phi(text) for text in texts]
+
+    lm = CASES["ended"][0]
+    tt.smc(lm, prompts=PROMPTS, fa=AUTOMATA, proposal="gcd", particles=6, max_new_tokens=BUDGETS, seed=3,
+           potential=FunctionPotential(batched, batched=True))  # fmt: skip
+    assert len(asked) <= max(BUDGETS)
+    texts = [text for call in asked for text in call]
+    assert len(texts) == len(set(texts))
+
+
+def test_the_progress_bar_counts_tokens(capsys):
+    lm, fsa = CASES["ended"]
+    post = tt.smc(lm, [], as_automaton(fsa), "gcd", max_new_tokens=40, progress=True)
+    assert f"{len(post.ess_trace)}/40 tokens, 0 particles grow" in capsys.readouterr().out
+    tt.smc(lm, [], as_automaton(fsa), "gcd", max_new_tokens=40)
+    assert capsys.readouterr().out == ""
+
+
 def test_bad_lists_are_errors():
     lm, fsa = CASES["ended"]
     fa = as_automaton(fsa)
