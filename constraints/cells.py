@@ -227,7 +227,8 @@ class Suffixes:
 
     def at(self, node: int, low: int, high: int) -> Int[ndarray, " token"]:
         """The ranks of the tokens that end at a node after ``low`` to ``high`` letters."""
-        return self._ranks[node][self._within(node, low, high)]
+        ranks: Int[ndarray, " token"] = self._ranks[node][self._within(node, low, high)]
+        return ranks
 
     def _within(self, node: int, low: int, high: int) -> slice:
         letters = self._letters[node]

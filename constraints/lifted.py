@@ -22,8 +22,10 @@ from .arrays import spans, unique_rows
 from .lift import lift
 from .liveness import Liveness
 from .nfa import Nfa
+from .rows import Row, edges, packed
+from .shortest import Texts, fewest_tokens, shortest_texts
 from .tokenizers import Vocabulary
-from .walk import NO_LIMIT, Row, Walk
+from .walk import NO_LIMIT, Walk
 from .written import Table, write_out
 
 WRITTEN = {
@@ -42,7 +44,6 @@ AT_ONCE = 1000  # states; so many are written out by one walk of all of them tog
 MAX_STEPS = 3000  # of a walk from one of these
 MAX_ROWS = 4096  # rows kept
 MAX_STEPS_KEPT = 1 << 16
-FEW_EDGES = 50_000
 
 
 def all_reachable(nfa: Nfa, vocab: Vocabulary) -> bool:
@@ -183,7 +184,7 @@ class Lifted(Automaton):
         row = Row([], [], []) if state == self.sink else self.row(state)
         if self._explicit:
             return pack(Automaton.tokens_from(self, state))
-        out = self.walk.packed(row)
+        out = packed(self.walk, row)
         if state == self.sink or state in self._ends:
             out[eos >> 3] |= 1 << (eos & 7)
         return out.view(WORD)
@@ -195,8 +196,8 @@ class Lifted(Automaton):
             return super().edges_from(state)
         if state != self.sink:
             order = self.vocab.trie.order
-            edges = sorted(self.walk.edges(row).items())
-            found = [(target, [order[ranks] for ranks in pieces]) for target, pieces in edges]
+            pieces = sorted(edges(self.walk, row).items())
+            found = [(target, [order[ranks] for ranks in some]) for target, some in pieces]
         if state == self.sink or state in self._ends:
             found.append((self.sink, [np.array([self.eos_token_id])]))
         return found
@@ -204,63 +205,17 @@ class Lifted(Automaton):
     @cached_property
     def most_tokens(self) -> int:
         """The bytes of the longest of the shortest texts, each a token, and EOS where it must be there."""
-        return int(self._shortest[0].max())
+        return int(self._shortest.length.max())
 
     @cached_property
-    def _shortest(self) -> tuple[Int[ndarray, " states"], Int[ndarray, " states"], Int[ndarray, " states"]]:
-        """(bytes to acceptance, the byte after each state on one shortest way, the state after it)."""
-        dfa, n = self.walk.dfa, self.nfa.num_states
-        out, byte, onward = np.full(n + 1, NEVER), np.zeros(n, np.int64), np.full(n, n)
-        single = single_bytes(self.vocab)
-        least = np.minimum.accumulate(np.where(single, np.arange(256), 256)[::-1])[::-1]  # from each byte on
-        order = np.argsort(dfa.target, kind="stable")
-        pointer = np.searchsorted(dfa.target[order], np.arange(n + 1))
-        ends, eos = np.array(sorted(self._ends), np.int64), int(self.require_eos)
-        out[self.sink], out[ends] = 0, eos
-        if len(order) <= FEW_EDGES:
-            length, taken, after = out.tolist(), byte.tolist(), onward.tolist()
-            source, low, bounds = dfa.source[order].tolist(), least[dfa.low[order]].tolist(), pointer.tolist()
-            queue: list[int] = ends.tolist()
-            for there in queue:
-                for edge in range(bounds[there], bounds[there + 1]):
-                    if length[here := source[edge]] == NEVER:
-                        length[here], taken[here], after[here] = length[there] + 1, low[edge], there
-                        queue.append(here)
-            return np.array(length), np.array(taken), np.array(after)
-        reached, distance = ends, eos
-        while len(reached):
-            distance += 1
-            edge = order[spans(pointer[reached], pointer[reached + 1] - pointer[reached])]
-            edge = edge[out[dfa.source[edge]] == NEVER]
-            reached, first = np.unique(dfa.source[edge], return_index=True)
-            out[reached] = distance
-            byte[reached], onward[reached] = least[dfa.low[edge[first]]], dfa.target[edge[first]]
-        return out, byte, onward
+    def _shortest(self) -> Texts:
+        ends, single = np.array(sorted(self._ends), np.int64), single_bytes(self.vocab)
+        return shortest_texts(self.walk.dfa, single, ends, int(self.require_eos))
 
     @cached_property
     def distance_bounds(self) -> Int[ndarray, " states"]:
         """The fewest tokens that one shortest text from each state can be written with, and EOS where it must be there."""
-        length, byte, onward = self._shortest
-        trie, n = self.vocab.trie, self.nfa.num_states
-        source, target = [np.empty(0, np.int64)], [np.empty(0, np.int64)]  # by one token on the way
-        ended = np.zeros(n + 1, bool)
-        ended[list(self._ends)] = True
-        start = here = np.flatnonzero(~ended[:n])
-        node = np.zeros(len(start), np.int64)
-        while len(start):
-            node, here = trie.child(node, byte[here]), onward[here]
-            start, here, node = start[node >= 0], here[node >= 0], node[node >= 0]
-            taken = trie.own[node] > 0
-            source.append(start[taken])
-            target.append(here[taken])
-            start, here, node = start[~ended[here]], here[~ended[here]], node[~ended[here]]
-        sources, targets = np.concatenate(source), np.concatenate(target)
-        order = np.argsort(length[sources], kind="stable")
-        tokens = length.tolist()
-        for s, after in zip(sources[order].tolist(), targets[order].tolist(), strict=True):
-            if tokens[after] + 1 < tokens[s]:
-                tokens[s] = tokens[after] + 1
-        return np.array(tokens)
+        return fewest_tokens(self._shortest, np.array(sorted(self._ends), np.int64), self.vocab.trie)
 
     # ------------------------------------------------------------ written out
 

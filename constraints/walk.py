@@ -8,17 +8,18 @@ only where they leave it, and at the exceptions of the state.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Int, UInt8
+from jaxtyping import Int
 from numpy import ndarray
 
 from .arrays import spans
 from .cells import Cell, Cells, View
-from .embedding import Dfa, Embedding
+from .embedding import Embedding
+from .moves import Dfa
 from .nfa import Nfa
-from .trie import Range, Ranges, put
+from .rows import Letters, Row
+from .trie import Range, Ranges
 
 NO_LIMIT = 1 << 60
 MAX_SUFFIXES = 20_000  # of a walk with a limit
@@ -26,23 +27,6 @@ MAX_NODES = 64  # children of a node of the trie that are looked at one by one
 MANY = 128  # tokens that are looked at one by one
 
 Exits = tuple[tuple[int, int], ...]  # (byte, target)
-
-
-class Letters(NamedTuple):
-    """Tokens that stay within the letters of a cell, from one of its states."""
-
-    view: View
-    state: int
-    depth: int  # this many further letters may be followed by more bytes
-    without: Ranges  # ranks that an exception of the state takes elsewhere
-
-
-class Row(NamedTuple):
-    """What follows a state: single nodes of the trie as (target, ranks), sets of tokens as (target, ranks), letters."""
-
-    ranges: list[tuple[int, int, int]]
-    sets: list[tuple[int, Int[ndarray, " token"]]]
-    letters: list[Letters]
 
 
 class Walk:
@@ -255,78 +239,3 @@ class Walk:
         order = np.argsort(targets, kind="stable")
         kinds, begin = np.unique(targets[order], return_index=True)
         row.sets.extend(zip(kinds.tolist(), np.split(ranks[order], begin[1:]), strict=True))
-
-    # ------------------------------------------------------------ what a row says
-
-    def packed(self, row: Row) -> UInt8[ndarray, " bytes"]:
-        """The tokens that may follow, eight to a byte, the lowest bit first; filled up to whole words of 32 bits."""
-        order, out = self.trie.order, None
-        for x in sorted(row.letters, key=lambda x: -len(x.view.rank)):
-            within = np.searchsorted(x.view.letters, x.depth, side="right")
-            if out is None and 2 * within > len(x.view.rank):
-                out = x.view.packed(x.depth).copy()
-                for low, high in x.without.pieces:
-                    put(out, order[low:high], False)
-            else:
-                out = np.zeros(self.trie.num_bytes, np.uint8) if out is None else out
-                put(out, order[x.without.drop(x.view.inside(x.depth))], True)
-        out = np.zeros(self.trie.num_bytes, np.uint8) if out is None else out
-        bits, tokens = out.data, self.trie.views.order
-        for _, low, high in row.ranges:
-            for rank in range(low, high):
-                token = tokens[rank]
-                bits[token >> 3] |= 1 << (token & 7)
-        for _, ranks in row.sets:
-            put(out, order[ranks], True)
-        return out
-
-    def edges(self, row: Row) -> dict[int, list[Int[ndarray, " token"]]]:
-        """The ranks of the tokens that lead to each target, in disjoint pieces."""
-        out: dict[int, list[Int[ndarray, " token"]]] = {}
-        for target, low, high in row.ranges:
-            out.setdefault(target, []).append(np.arange(low, high))
-        for target, ranks in row.sets:
-            out.setdefault(target, []).append(ranks)
-        for x in row.letters:
-            for target, _, ranks in self.targets(x):
-                kept = x.without.drop(ranks)
-                if len(kept):
-                    out.setdefault(target, []).append(kept)
-        return out
-
-    def targets(self, x: Letters) -> list[tuple[int, tuple[int, ...], Int[ndarray, " token"]]]:
-        """(target, name of the set in the view, ranks) for the sets of tokens within letters, exceptions not yet left out."""
-        view, table = x.view, self.embedding
-        found: list[tuple[int, tuple[int, ...], Int[ndarray, " token"]]] = []
-        paths = view.cell.paths
-        onward = int(table.next[x.state])
-        loop = x.depth >= view.most and int(table.next[onward]) == onward
-        here, done = x.state, 0
-        for letters, local, begin, end in view.groups:
-            if letters == 0:  # still in the first letter
-                target = self.dfa.run(x.state, self.word(int(view.rank[begin]), view.node))
-            elif loop:
-                break
-            elif letters > x.depth and (letters > x.depth + 1 or local):
-                continue
-            else:
-                if letters > done:
-                    here, done = self.between(here, letters - done), letters
-                target = self.dfa.run(here, paths[local]) if local else here
-            found.append((target, (begin, end), view.rank[begin:end]))
-        if loop:
-            place = int(table.place[onward])
-            inner = table.inner[int(table.cell[x.state])]
-            for q, ranks in enumerate(view.by_local):
-                if len(ranks):
-                    found.append((int(inner[q, place]) if q else onward, (q,), ranks))
-        return found
-
-    def word(self, rank: int, node: int) -> bytes:
-        """The bytes of a token below a node of the trie."""
-        trie, out = self.trie, bytearray()
-        at = int(trie.node[trie.order[rank]])
-        while at != node:
-            out.append(int(trie.byte[at]))
-            at = int(trie.parent[at])
-        return bytes(reversed(out))

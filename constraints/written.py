@@ -16,6 +16,7 @@ from numpy import ndarray
 
 from ..errors import TooManyStates
 from .cells import View
+from .rows import targets, word
 from .trie import Ranges
 from .walk import Walk
 
@@ -84,9 +85,9 @@ class Writer:
         chain = ~loop
         for letters, q, begin, end in view.groups:
             if letters == 0:
-                word = self.walk.word(int(view.rank[begin]), view.node)
+                text = word(self.walk.trie, int(view.rank[begin]), view.node)
                 there = state
-                for byte in word:
+                for byte in text:
                     there, _ = dfa.step(there, byte)
                 self.add(state, self.name((view, begin, end), view.rank[begin:end]), there)
                 continue
@@ -118,7 +119,7 @@ def write_out(walk: Walk, ends: frozenset[int]) -> Table:
             if x.state == state and x.view.node == 0 and not x.without.pieces:
                 plain[state] = True  # with all others like it
                 continue
-            for target, name, ranks in walk.targets(x):
+            for target, name, ranks in targets(walk, x):
                 if len(ranks) > SMALL:
                     if x.without.leaves_some(ranks):
                         key = (x.view, *name, *x.without.pieces)

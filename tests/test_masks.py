@@ -19,7 +19,10 @@ from tractile.inference import Boolean, NextToken
 BYTES = [bytes([b]) for b in range(256)]
 LETTERS = '{}[]":, aäß€🙂01-.truefalsn\\u'
 SCHEMAS = [
-    {"type": "object", "properties": {"a": {"type": "integer"}, "aä": {"type": "string", "maxLength": 2}}, "required": ["a"]},
+    {
+        "type": "object", "properties": {"a": {"type": "integer"}, "aä": {"type": "string", "maxLength": 2}},
+        "additionalProperties": False,
+    },
     {"enum": ["a€", "aß", 0, True, ["a"], None]},
     {"type": "array", "items": {"type": "boolean"}, "maxItems": 2},
     {"type": "object", "patternProperties": {"^a+$": {"type": "null"}}, "additionalProperties": {"const": 1}, "maxProperties": 1},

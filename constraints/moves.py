@@ -1,0 +1,113 @@
+"""A deterministic byte automaton as it is quick to read: byte by byte, word by word, many states at once."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from functools import cached_property
+
+import numpy as np
+from jaxtyping import Int
+from numpy import ndarray
+
+from .nfa import Nfa
+
+
+class Dfa:
+    """A deterministic automaton with its edges by source and lowest byte."""
+
+    def __init__(self, nfa: Nfa) -> None:
+        edges = nfa.edges
+        self.key = edges[:, 0] * 256 + edges[:, 1]
+        if len(edges) and not bool((self.key[1:] > self.key[:-1]).all()):
+            order = np.argsort(self.key, kind="stable")  # mostly in order
+            edges, self.key = edges[order], self.key[order]
+        self.num_states = nfa.num_states
+        self._nfa = nfa
+        self.source, self.low, self.high, self.target = (np.ascontiguousarray(c) for c in edges.T)
+        self.pointer = np.searchsorted(self.source, np.arange(self.num_states + 1))
+        self._moves: dict[int, dict[int, int]] = {}
+        self._views = tuple(
+            x.data for x in (self.pointer, self.low, self.high, self.target)
+        )  # to read one by one
+
+    @cached_property
+    def most(self) -> tuple[Int[ndarray, " state"], Int[ndarray, " state"]]:
+        """For each state, the target that takes most bytes, and how many: continuation bytes not counted."""
+        return most(self._nfa)
+
+    def moves(self, state: int) -> dict[int, int]:
+        """The state after each byte."""
+        found = self._moves.get(state)
+        if found is None:
+            found = {}
+            pointer, low, high, target = self._views
+            for edge in range(pointer[state], pointer[state + 1]):
+                first, last = low[edge], high[edge]
+                if first == last:
+                    found[first] = target[edge]
+                else:
+                    found.update(dict.fromkeys(range(first, last + 1), target[edge]))
+            self._moves[state] = found
+        return found
+
+    def after(self, state: int, byte: int) -> int:
+        """The state after a byte, −1 if there is none."""
+        found = self._moves.get(state)
+        if found is not None:
+            return found.get(byte, -1)
+        pointer, low, high, target = self._views
+        a = pointer[state]
+        edge = bisect_right(low, byte, a, pointer[state + 1]) - 1
+        return target[edge] if edge >= a and high[edge] >= byte else -1
+
+    def common(self, state: int, children: dict[int, int]) -> list[tuple[int, int]]:
+        """(state after a byte, child by that byte) for the bytes that have both."""
+        moves = self._moves.get(state)
+        if moves is None:
+            pointer, low, high, target = self._views
+            edge = pointer[state]
+            if pointer[state + 1] - edge == 1 and (byte := low[edge]) == high[edge]:
+                return [(target[edge], children[byte])] if byte in children else []
+            if len(children) <= 4:
+                after = self.after
+                return [(to, child) for byte, child in children.items() if (to := after(state, byte)) >= 0]
+            moves = self.moves(state)
+        if len(moves) < len(children):
+            return [(moves[b], children[b]) for b in moves if b in children]
+        return [(moves[b], child) for b, child in children.items() if b in moves]
+
+    def run(self, state: int, word: bytes) -> int:
+        """The state after a word, −1 if there is none."""
+        for byte in word:
+            state = self.after(state, byte)
+            if state < 0:
+                return -1
+        return state
+
+    def step(
+        self, state: Int[ndarray, " n"], byte: Int[ndarray, " n"] | int
+    ) -> tuple[Int[ndarray, " n"], Int[ndarray, " n"]]:
+        """(state after the byte or −1, last byte of the range that it is in)."""
+        at = np.searchsorted(self.key, state * 256 + byte, side="right") - 1
+        found = (at >= 0) & (self.source[at] == state) & (self.high[at] >= byte) & (state >= 0)
+        return np.where(found, self.target[at], -1), self.high[at]
+
+
+def most(nfa: Nfa) -> tuple[Int[ndarray, " state"], Int[ndarray, " state"]]:
+    """See :attr:`Dfa.most`."""
+    target, width = np.full(nfa.num_states, -1), np.zeros(nfa.num_states, np.int64)
+    if not len(nfa.edges):
+        return target, width
+    source, low, high, there = nfa.edges.T
+    pair = source * nfa.num_states + there
+    if not bool((pair[1:] >= pair[:-1]).all()):
+        order = np.argsort(pair, kind="stable")
+        pair, low, high = pair[order], low[order], high[order]
+    count = np.maximum(np.minimum(high, 0x7F) - low + 1, 0) + np.maximum(high - np.maximum(low, 0xC0) + 1, 0)
+    head = np.flatnonzero(np.concatenate([[True], pair[1:] != pair[:-1]]))
+    total, (state, there) = np.add.reduceat(count, head), np.divmod(pair[head], nfa.num_states)
+    first = np.concatenate([[True], state[1:] != state[:-1]])
+    largest = np.maximum.reduceat(total, np.flatnonzero(first))[np.cumsum(first) - 1]
+    best = np.flatnonzero(total == largest)[::-1]  # the first one is written last
+    target[state[best]], width[state[best]] = there[best], total[best]
+    return target, width
