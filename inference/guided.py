@@ -54,7 +54,7 @@ class ProductQuery(MaskQuery):
             raise ShapeError(
                 f"pgcd: tables of {dtype} have too small a range for probabilities; give bfloat16, float32 or float64"
             )
-        if automaton.final[0].device.type != "cpu":  # its structure is read here, and its tables are moved
+        if automaton.device.type != "cpu":  # its structure is read here, and its tables are moved
             automaton = automaton.map(lambda t: t.cpu())
         super().__init__(automaton, horizon)
         emission = hmm.emission_probs
@@ -194,40 +194,38 @@ class ProductQuery(MaskQuery):
         done, before = self.remaining == 0, list(self._states)
         super().advance(tokens)
         self._history = torch.cat([self._history, tokens.cpu().masked_fill(done, -1)[:, None]], 1)
-        done = done.to(self.device)
         emitted = self.hmm.emission_probs.index_select(1, tokens.to(self.device)).T.double()
-        rows, scales = self._prior, self._prior_scale
-        if not self._exclusive:
-            still, taken, merged = done[self._row], *self._paths(before, done.tolist(), tokens.tolist())
-            rows, scales = torch.cat([rows, self._alpha]), torch.cat([scales, self._scale])
-            emitted = torch.cat([emitted, emitted[self._row]])
-        moved, scale = self._transition(rows * emitted, scales)
-        batch = len(done)
-        self._prior = torch.where(done[:, None], self._prior, moved[:batch])
-        self._prior_scale = torch.where(done, self._prior_scale, scale[:batch])
-        if not self._exclusive:
-            moved = torch.where(still[:, None], self._alpha, moved[batch:])
-            scale = torch.where(still, self._scale, scale[batch:])
+        pairs = None if self._exclusive else self._moved_pairs(emitted, before, done, tokens.tolist())
+        moved, scale = self._transition(self._prior * emitted, self._prior_scale)
+        done = done.to(self.device)
+        self._prior = torch.where(done[:, None], self._prior, moved)
+        self._prior_scale = torch.where(done, self._prior_scale, scale)
         self._pair_up()
-        if self._exclusive:  # the path of a prefix is the only one
-            self._alpha, self._scale = self._prior[self._row], self._prior_scale[self._row]
-        else:
-            self._alpha, self._scale = _added(moved[taken], scale[taken], merged, len(self._row))
+        # The path of a prefix through a deterministic automaton is the only one.
+        self._alpha, self._scale = pairs or (self._prior[self._row], self._prior_scale[self._row])
         self._scored = None
 
-    def _paths(
-        self, before: list[tuple[int, ...]], done: list[bool], tokens: list[int]
+    def _moved_pairs(
+        self, emitted: Tensor, before: list[tuple[int, ...]], done: Tensor, tokens: list[int]
     ) -> tuple[Tensor, Tensor]:
-        """For each path from a pair over a token: the pair, and the place of the pair reached."""
+        """α and its scale for the pairs reached; paths that reach one pair are added up."""
         pair, reached, count, place = list[int](), list[int](), 0, 0
-        for states, after, token, over in zip(before, self._states, tokens, done, strict=True):
+        for states, after, token, over in zip(before, self._states, tokens, done.tolist(), strict=True):
             for i, state in enumerate(states, count):
                 for target in (state,) if over else self.automaton.step(state, token):
                     pair.append(i)
                     reached.append(place + after.index(target))
             count, place = count + len(states), place + len(after)
-        pairs, places = torch.tensor([pair, reached], dtype=torch.long).to(self.device)
-        return pairs, places
+        taken, to = torch.tensor([pair, reached], dtype=torch.long).to(self.device)
+        moved, scale = self._transition(self._alpha * emitted[self._row], self._scale)
+        still = done.to(self.device)[self._row]
+        moved = torch.where(still[:, None], self._alpha, moved)[taken]
+        scale = torch.where(still, self._scale, scale)[taken]
+        top = scale.new_full((place,), -torch.inf).scatter_reduce(0, to, scale, "amax")
+        weight = (scale - torch.where(top.isfinite(), top, 0)[to]).exp()
+        return normalised(
+            moved.new_zeros(place, moved.shape[1]).index_add(0, to, moved * weight[:, None]), top
+        )
 
     def _transition(self, alpha: Tensor, scale: Tensor) -> tuple[Tensor, Tensor]:
         alpha, scale = normalised(alpha, scale)
@@ -247,18 +245,6 @@ class ProductQuery(MaskQuery):
         self._prior, self._prior_scale = self._prior[indices], self._prior_scale[indices]
         if self._scored is not None:
             self._scored = self._scored.select(indices)
-
-
-def _added(
-    alpha: Float[Tensor, "paths hidden"],
-    scale: Float[Tensor, " paths"],
-    to: Int[Tensor, " paths"],
-    pairs: int,
-) -> tuple[Float[Tensor, "pairs hidden"], Float[Tensor, " pairs"]]:
-    """Paths that reach one pair, added up."""
-    top = scale.new_full((pairs,), -torch.inf).scatter_reduce(0, to, scale, "amax")
-    weight = (scale - torch.where(top.isfinite(), top, 0)[to]).exp()
-    return normalised(alpha.new_zeros(pairs, alpha.shape[1]).index_add(0, to, alpha * weight[:, None]), top)
 
 
 def pgcd(
