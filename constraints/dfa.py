@@ -15,7 +15,7 @@ from jaxtyping import Bool, Int, UInt64
 from numpy import ndarray
 
 from ..errors import TooManyStates
-from .arrays import MAX_STATES, check_limit, group_by, spans, unique_rows
+from .arrays import MAX_EDGES, MAX_STATES, check_limit, group_by, spans, unique_rows
 from .nfa import Nfa, trim
 from .skips import NO_SKIPS, ranged
 
@@ -133,7 +133,7 @@ def intersect(a: Nfa, b: Nfa, limit: int = MAX_STATES) -> Nfa:
     key = right[:, 0] * classes + right[:, 1]
     width = b.num_states
     new = np.unique((a.start[:, None] * width + b.start[None, :]).ravel())
-    start, found = new, []
+    start, found, total = new, [], 0
     seen = set(new.tolist())
     while len(new):
         p, q = np.divmod(new, width)
@@ -144,6 +144,8 @@ def intersect(a: Nfa, b: Nfa, limit: int = MAX_STATES) -> Nfa:
         count = np.searchsorted(key, want, side="right") - low
         partner = right[spans(low, count), 2]  # ... met by every target of the same class on the right
         target = np.repeat(out[:, 2], count) * width + partner
+        total += len(target)
+        check_limit(total, MAX_EDGES)
         found.append(np.column_stack([np.repeat(source, count), np.repeat(out[:, 1], count), target]))
         fresh = [pair for pair in np.unique(target).tolist() if pair not in seen]
         seen.update(fresh)
@@ -208,14 +210,12 @@ def minimize(nfa: Nfa, limit: int = DFA_LIMIT) -> Nfa:
 def simplify(nfa: Nfa) -> Nfa:
     """The minimal deterministic automaton if it is not much larger than the plain one, otherwise that one.
 
-    One that is deterministic and large already, as counted repeats are, is left as it is: merging states there costs
-    seconds and saves little.
+    A large one, as counted repeats are, is not minimised: merging states there costs seconds and saves little.
     """
     plain = nfa.plain
-    if plain.num_states > MANY_STATES and plain.is_deterministic:
-        return plain
     try:
-        return minimize(plain, limit=min(3 * plain.num_states + 2_000, 50_000))
+        small = determinize(plain, limit=min(3 * plain.num_states + 2_000, 50_000))
+        return small if small.num_states > MANY_STATES else minimize(small)
     except TooManyStates:
         return plain
 

@@ -279,3 +279,21 @@ def test_degree_of_ambiguity_from_products_of_matrices(automaton):
 )  # fmt: skip
 def test_degrees_of_ambiguity(pattern, degree):
     assert ambiguity.ambiguity(regex(pattern).nfa) == degree
+
+
+def choice_of_pairs(n: int) -> Nfa:
+    """Members x1 … xn, y1 … yn in any order, at least one pair xi, yi among them (Dang et al. 2026, Figure 4)."""
+    member = [f"{v}{i}" for v in "xy" for i in range(1, n + 1)]
+    one = f"(?:{'|'.join(member)})"
+    pairs = [(f"{a}{i}", f"{b}{i}") for a, b in ("xy", "yx") for i in range(1, n + 1)]
+    whole = "|".join(f"{a}(?:,{one})*,{b}" for a, b in pairs)
+    return regex(f"(?:{one},)*(?:{whole})(?:,{one})*").nfa
+
+
+def test_choices_of_pairs_are_linear_without_determinising_and_exponential_with():
+    small = [reduction.reduce(choice_of_pairs(n)) for n in range(2, 9)]
+    assert [a.num_states for a in small] == [21, *(9 * n + 5 for n in range(3, 9))]
+    # None, x or y of each pair: three times as many for each pair, and the states within names.
+    assert [dfa.minimize(a).num_states for a in small[:5]] == [32, 102, 316, 962, 2904]
+    with pytest.raises(tt.TooManyStates):
+        dfa.minimize(small[-1], limit=4_000)
