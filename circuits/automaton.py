@@ -24,12 +24,15 @@ from ..errors import ShapeError, VocabularyMismatch
 from ..layers import Incidence, Labels
 from ..layers.operator import TensorMap
 from .chain import Chain
+from .reach import NEVER as NEVER
+from .reach import distances as distances
+from .reach import pack as pack
+from .reach import stays_accepted, trimmed
 
 if TYPE_CHECKING:
     from automata.fa.fa import FA
 
 Edge = tuple[int, int | Sequence[int], int]
-NEVER = 1 << 60  # tokens
 Ints = Sequence[int] | np.ndarray[Any, Any] | Tensor
 
 
@@ -116,27 +119,9 @@ class Automaton(Chain):
         eos_token_id: int | None = None,
     ) -> Automaton:
         """From (source, token or tokens, target) triples by token id; states are 0 … the largest one named."""
-        rows = [
-            (int(s), int(t), int(d))
-            for s, tokens, d in edges
-            for t in (tokens if isinstance(tokens, Iterable) else [tokens])
-        ]
-        if any(not 0 <= t < vocab_size for _, t, _ in rows):
-            raise ShapeError(f"Automaton.from_edges: a token lies outside 0 … {vocab_size - 1}")
-        starts = [int(s) for s in (start if isinstance(start, Iterable) else [start])]
-        accepts = [int(s) for s in accept]
-        num_states = (
-            max([*starts, *accepts, *(s for s, _, _ in rows), *(d for _, _, d in rows)], default=-1) + 1
-        )
-        behaviour: dict[int, list[tuple[int, int]]] = {}
-        for s, t, d in sorted(set(rows)):
-            behaviour.setdefault(t, []).append((s, d))
-        classes: dict[tuple[tuple[int, int], ...], int] = {}
-        token_class = np.full(vocab_size, -1, dtype=np.int64)
-        for t, moves in behaviour.items():
-            token_class[t] = classes.setdefault(tuple(moves), len(classes))
-        triples = [(s, c, d) for moves, c in classes.items() for s, d in moves]
-        return cls(np.array(triples), token_class, starts, accepts, num_states, eos_token_id)
+        from .convert import from_edges
+
+        return from_edges(edges, start, accept, vocab_size, eos_token_id)
 
     @property
     def num_states(self) -> int:
@@ -253,12 +238,7 @@ class Automaton(Chain):
     @cached_property
     def stays_accepted(self) -> bool:
         """Whether every accepting state can go on to an accepting one, so that what fits r tokens fits more."""
-        if not self.num_edges:
-            return not self.accept_states
-        final = self.final[0].cpu() > 0
-        again = torch.zeros_like(final)
-        again[self.edge_source[final[self.edge_target]]] = True
-        return not bool((final & ~again).any())
+        return stays_accepted(self)
 
     @cached_property
     def partitioned(self) -> Automaton:
@@ -269,35 +249,7 @@ class Automaton(Chain):
 
     def trim(self) -> Automaton:
         """Only the states that lie on a path from start to acceptance (at least one start state is kept)."""
-        from_start = self._closure(self.initial[0].cpu() > 0, forward=True)
-        alive = from_start & self._closure(self.final[0].cpu() > 0, forward=False)
-        alive[self.start_states[0]] |= not bool(alive.any())
-        return self._restrict(alive)
-
-    def _closure(self, states: Bool[Tensor, " states"], *, forward: bool) -> Bool[Tensor, " states"]:
-        tail, head = (self.edge_source, self.edge_target) if forward else (self.edge_target, self.edge_source)
-        states = states.clone()
-        if not len(self.transitions):
-            return states
-        while True:
-            reached = torch.zeros_like(states).index_put_((head[states[tail]],), torch.tensor(True)) | states
-            if bool((reached == states).all()):
-                return states
-            states = reached
-
-    def _restrict(self, alive: Bool[Tensor, " states"]) -> Automaton:
-        number = torch.cumsum(alive, 0) - 1
-        s, c, d = self.transitions.T
-        keep = alive[s] & alive[d]
-        return Automaton(
-            torch.stack([number[s[keep]], c[keep], number[d[keep]]], 1),
-            self.labels.tokens,
-            [int(number[i]) for i in self.start_states if alive[i]],
-            [int(number[i]) for i in self.accept_states if alive[i]],
-            int(alive.sum()),
-            self.eos_token_id,
-            trusted=True,
-        )
+        return trimmed(self)
 
     def map(self, fn: TensorMap) -> Automaton:
         out = object.__new__(Automaton)
@@ -340,31 +292,8 @@ class Automaton(Chain):
         return [(s, d, sorted(t)) for (s, d), t in sorted(found.items())]
 
 
-def distances(automaton: Automaton) -> Int[np.ndarray, " states"]:
-    """The fewest tokens from each state to acceptance, backwards from there."""
-    out = np.full(automaton.num_states, NEVER)
-    reached, r = automaton.final[0].cpu() > 0, 0
-    while bool(reached.any()):
-        out[reached.numpy()] = r
-        before = torch.zeros_like(reached)
-        if automaton.num_edges:
-            before[automaton.edge_source[reached[automaton.edge_target]]] = True
-        reached, r = before & torch.from_numpy(out == NEVER), r + 1
-    return out
-
-
-def pack(allowed: Bool[np.ndarray, " vocab"]) -> Int32[np.ndarray, " words"]:
-    """Booleans as bits of little-endian 32-bit words."""
-    packed = np.zeros(-(-len(allowed) // 32) * 4, np.uint8)
-    bits = np.packbits(allowed, bitorder="little")
-    packed[: len(bits)] = bits
-    return packed.view("<i4")
-
-
 def _ints(values: Ints) -> Int[Tensor, " entries"]:
-    return (
-        values.long() if isinstance(values, Tensor) else torch.as_tensor(np.asarray(values, dtype=np.int64))
-    )
+    return values.long() if isinstance(values, Tensor) else torch.as_tensor(np.asarray(values, np.int64))
 
 
 def _indicator(states: Sequence[int], size: int) -> Tensor:

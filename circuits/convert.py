@@ -1,19 +1,50 @@
-"""From and to other libraries: automata of networkx, automata-lib and OpenFST's text format, HMMs of hmmlearn."""
+"""From edges, and from and to other libraries: automata of networkx, automata-lib and OpenFST's text format, HMMs of hmmlearn."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from math import inf
 from typing import TYPE_CHECKING, Any
 
 import networkx as nx
+import numpy as np
 import torch
 
 from ..errors import FormatError, ShapeError
-from .automaton import Automaton
+from .automaton import Automaton, Edge
 from .hmm import HMM
 
 if TYPE_CHECKING:
     from automata.fa.fa import FA
+
+
+def from_edges(
+    edges: Iterable[Edge],
+    start: int | Iterable[int],
+    accept: Iterable[int],
+    vocab_size: int,
+    eos_token_id: int | None = None,
+) -> Automaton:
+    """From (source, token or tokens, target) triples by token id; states are 0 … the largest one named."""
+    rows = [
+        (int(s), int(t), int(d))
+        for s, tokens, d in edges
+        for t in (tokens if isinstance(tokens, Iterable) else [tokens])
+    ]
+    if any(not 0 <= t < vocab_size for _, t, _ in rows):
+        raise ShapeError(f"Automaton.from_edges: a token lies outside 0 … {vocab_size - 1}")
+    starts = [int(s) for s in (start if isinstance(start, Iterable) else [start])]
+    accepts = [int(s) for s in accept]
+    num_states = max([*starts, *accepts, *(s for s, _, _ in rows), *(d for _, _, d in rows)], default=-1) + 1
+    behaviour: dict[int, list[tuple[int, int]]] = {}
+    for s, t, d in sorted(set(rows)):
+        behaviour.setdefault(t, []).append((s, d))
+    classes: dict[tuple[tuple[int, int], ...], int] = {}
+    token_class = np.full(vocab_size, -1, dtype=np.int64)
+    for t, moves in behaviour.items():
+        token_class[t] = classes.setdefault(tuple(moves), len(classes))
+    triples = [(s, c, d) for moves, c in classes.items() for s, d in moves]
+    return Automaton(np.array(triples), token_class, starts, accepts, num_states, eos_token_id)
 
 
 def to_networkx(automaton: Automaton) -> nx.MultiDiGraph:

@@ -177,7 +177,7 @@ def before(automaton: Nfa, mark: int) -> Bool[ndarray, " edge"]:
     """Whether each edge reads the mark, and no mark was read before."""
     marks = (automaton.edges[:, 1] == mark) & (automaton.edges[:, 2] == mark)
     pairs = automaton.edges[~marks][:, [0, 3]]
-    return marks & reachable(pairs, automaton.start, automaton.num_states)[automaton.edges[:, 0]]
+    return np.asarray(marks & reachable(pairs, automaton.start, automaton.num_states)[automaton.edges[:, 0]])
 
 
 def meeting(first: Nfa, rest: Nfa, every: Nfa, mark: int) -> Nfa:

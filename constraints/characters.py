@@ -10,7 +10,9 @@ from functools import lru_cache
 from re import _compiler  # type: ignore[attr-defined]
 
 from . import utf8
-from .syntax import Item, constants, parser
+from .syntax import Item
+from .syntax import constants as constants
+from .syntax import parser as parser
 from .utf8 import CodePoints
 
 LISTED = (constants.LITERAL, constants.RANGE)

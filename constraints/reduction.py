@@ -38,7 +38,7 @@ def simulation(nfa: Nfa) -> Bool[ndarray, "state state"]:
     accepting[nfa.accept] = True
     below = ~accepting[:, None] | accepting[None, :]
     if not len(rows):
-        return below
+        return np.asarray(below)
     work = 0
     while True:
         before = below.copy()
@@ -53,7 +53,7 @@ def simulation(nfa: Nfa) -> Bool[ndarray, "state state"]:
             work += len(source) * (n + len(source))
             check_limit(work, MOST_WORK)
         if np.array_equal(below, before):
-            return below
+            return np.asarray(below)
 
 
 def bisimulation(nfa: Nfa) -> Int[ndarray, " state"]:
@@ -65,7 +65,6 @@ def bisimulation(nfa: Nfa) -> Int[ndarray, " state"]:
     """
     n, rows = nfa.num_states, nfa.transitions
     rng = np.random.default_rng(5)
-    factor = (rng.integers(1, 2**63, size=257, dtype=np.uint64) | np.uint64(1))[rows[:, 1]]
     block = np.isin(np.arange(n), nfa.accept).astype(np.int64)
     blocks, work = len(np.unique(block)), 0
     while True:
@@ -79,7 +78,7 @@ def bisimulation(nfa: Nfa) -> Int[ndarray, " state"]:
         work += 10 * len(rows)
         check_limit(work, MOST_WORK)
         if int(block.max(initial=-1)) + 1 == blocks:
-            return block
+            return np.asarray(block)
         blocks = int(block.max()) + 1
 
 

@@ -102,5 +102,5 @@ def simulation(
             lead = lead & (before[1][np.ix_(move, move)] | again)
         same[dead], lead[dead] = True, True
         if np.array_equal(same, before[0]) and np.array_equal(lead, before[1]):
-            return lead
+            return np.asarray(lead)
     return np.eye(dead + 1, dtype=bool)
