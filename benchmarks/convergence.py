@@ -267,11 +267,11 @@ def embedded(words: list[str], truth: int, tries: int) -> Problem:
 
 
 def measure(
-    problem: Problem, sizes: list[int], more: list[int], runs: int, file: Path | None
+    problem: Problem, methods: list[str], sizes: list[int], more: list[int], runs: int, file: Path | None
 ) -> dict[str, list[Distance]]:
     """Every method at every size; LCD and GCD at ``more`` sizes, to see when they arrive. Kept in ``file`` as it goes."""
     found: dict[str, list[Distance]] = {}
-    for method in METHODS:
+    for method in methods:
         begin = time.process_time()
         here = [*sizes, *more] if method in ("LCD", "GCD") else sizes
         found[method] = [distance(problem, method, k, runs) for k in here]
@@ -303,7 +303,7 @@ def table(found: dict[str, list[Distance]]) -> str:
         row = [needed(cells, what, level) for what, level in levels]
         shown = [f"{k:.1f}" if k < math.inf else f"> {cells[-1].k}" for k in row]
         lines.append(f"| {method} | " + " | ".join(shown) + " |")
-    for rival in ("LCD", "GCD"):
+    for rival in [name for name in ("LCD", "GCD") if name in found]:
         row = []
         for what, level in levels:
             ours, theirs = needed(found[OURS], what, level), needed(found[rival], what, level)
@@ -432,7 +432,9 @@ def main() -> None:
     torch.set_num_threads(1)
     disable_progress_bar()
     smoke, runs = arguments.smoke, 4 if arguments.smoke else arguments.runs
-    for name in arguments.parts or [*words, *texts, "fewer", "adaptive"]:
+    methods = ["GCD", OURS, "AWRS"] if smoke else list(METHODS)
+    everything = [*words, *texts, "fewer", "adaptive"]
+    for name in arguments.parts or (["circuit-1", "embedded-1", "adaptive"] if smoke else everything):
         if name == "adaptive":
             stages = [0, 16] if smoke else [0, 64, 256, 1024, 4096]
             print("\nKL of a draw, adaptive proposal:\n\n" + adaptive(2 if smoke else 10, stages), flush=True)
@@ -452,7 +454,9 @@ def main() -> None:
             )
             sizes, more = ([1, 4] if smoke else [4**i for i in range(5)]), []
         print(f"\n{problem.name}; {count} runs for each cell\n", flush=True)
-        found = measure(problem, sizes, more, count, None if smoke else arguments.out / f"{name}.json")
+        found = measure(
+            problem, methods, sizes, more, count, None if smoke else arguments.out / f"{name}.json"
+        )
         print("\n" + table(found), flush=True)
     if arguments.plot is not None:
         plot(arguments.out, arguments.plot)
