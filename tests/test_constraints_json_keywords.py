@@ -12,9 +12,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tractile as tt
-from tractile.constraints import json_schema
+from tractile.constraints import dfa, json_schema, nfa
+from tractile.constraints.json.counts import Letters
 from tractile.constraints.json.numbers import multiples
-from tractile.constraints.json.patterns import translate
+from tractile.constraints.json.patterns import matching, translate
+from tractile.constraints.json.text import spelled
+from tractile.constraints.nfa import trim
+from tractile.constraints.utf8 import EVERY
 
 D4, D7, D19, D20 = (
     {"$schema": f"{host}://json-schema.org/{name}"}
@@ -94,6 +98,8 @@ CASES = [
     ({"$id": "http://x.y/root", "$defs": {"a": {"$id": "sub", "$defs": {"b": {"type": "null"}}, "items": {"$ref": "#/$defs/b"}}},
       "$ref": "sub"}, [[None], 3], [[1]]),
     ({"$dynamicAnchor": "n", "properties": {"x": {"$dynamicRef": "#n"}}, "required": ["k"]}, [{"x": {"k": 1}, "k": 1}], [{"x": {}, "k": 1}]),
+    ({"type": "object", "oneOf": [{"properties": {"a": {"$ref": "#"}}, "required": ["a"]}, {"required": ["b"]}]},
+     [{"a": {"b": 1}}, {"b": 1}, {"a": 1, "b": 1}], [{}, {"a": {}}, {"a": {"b": 1}, "b": 1}]),
     ({"prefixItems": [{"properties": {"title": {"type": "string"}}}, {"properties": {"title": {"type": "null"}}}]},
      [[{"title": "x"}, {"title": None}]], [[{"title": "x"}, {"title": "x"}], [{"title": None}, {"title": None}]]),
     ({"prefixItems": [{"const": {"title": 1}}, {"const": {"title": 2}}]}, [[{"title": 1}, {"title": 2}]], [[{"title": 1}, {"title": 1}]]),
@@ -207,6 +213,48 @@ def test_random_schemas_of_all_keywords(seed):
             assert accepted or not valid, (schema, value)
     if not constraint.is_empty():
         assert validator.is_valid(json.loads(constraint.shortest())), schema
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        "^[a-z]+$",
+        "a.*b",
+        "^(ab|é)*$",
+        r"\n",
+        "^$",
+        "^[a-c]{3,7}$",
+        "^(aaa)*$",
+        r"^(\n|an)$",
+        r"^(\S+ ){0,3}\S+$",
+    ],
+)
+def test_counted_characters(pattern):
+    """Copies of an automaton by the number of characters: the strings that are as long, and no useless state."""
+    letters = Letters(matching(pattern, True))
+    for least, most in [(0, 0), (0, 1), (1, 1), (2, 5), (1, None), (3, None), (6, 9), (4, 4)]:
+        found = letters.copied(least, most)
+        assert found.num_states == letters.plan(least, most).size == trim(found).num_states
+        assert found.is_deterministic
+        length = nfa.repeat(spelled(EVERY), least, most)
+        expected = dfa.intersect(matching(pattern, True), length)
+        assert dfa.difference(found, expected).is_empty
+        assert dfa.difference(expected, found).is_empty
+
+
+def test_many_alternatives_that_say_the_same():
+    """Of many shapes those that lie within others are dropped, and what is left is exact."""
+    schema = {
+        "allOf": [
+            {"anyOf": [{"required": ["a"]}, {"required": ["b"]}, {"maxProperties": i % 2}]} for i in range(12)
+        ]
+    }
+    constraint = json_schema(schema, order="any")
+    validator = jsonschema.Draft202012Validator(schema)
+    rng = random.Random(0)
+    for _ in range(60):
+        value = random_value(rng)
+        assert accepts(constraint, value) == validator.is_valid(value), value
 
 
 def test_compilations_leave_nothing_behind():

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from ...errors import UnsupportedConstraint
 from .document import Node, pointer
 from .structures import present
-from .values import EVERYTHING, NOTHING, Objects, Value, join, limited, meet, only
+from .values import EVERYTHING, FEW, NOTHING, Objects, Value, join, limited, meet, only, widest
 
 if TYPE_CHECKING:
     from .keywords import Keywords
@@ -30,7 +31,7 @@ def reference(k: Keywords, node: Node, sign: bool, tracked: bool, key: str = "$r
 def all_of(k: Keywords, node: Node, sign: bool, tracked: bool) -> Value:
     """``allOf``."""
     parts = [k.below(s, node, f"allOf/{i}", sign, tracked) for i, s in enumerate(node.schema["allOf"])]
-    return meet_all(parts) if sign else join(*parts)
+    return meet_all(k, parts) if sign else join(*parts)
 
 
 def any_of(k: Keywords, node: Node, sign: bool, tracked: bool) -> Value:
@@ -38,7 +39,7 @@ def any_of(k: Keywords, node: Node, sign: bool, tracked: bool) -> Value:
     subs = list(enumerate(node.schema["anyOf"]))
     parts = [k.below(s, node, f"anyOf/{i}", sign, tracked) for i, s in subs]
     if not sign:
-        return meet_all(parts)
+        return meet_all(k, parts)
     if not tracked:
         return join(*parts)
     found: list[Value] = []
@@ -61,7 +62,7 @@ def one_of(k: Keywords, node: Node, sign: bool, tracked: bool) -> Value:
             found.append(part)
         return join(*found, absorb=not tracked)
     twice = [k.possible(meet(a, b)) for a, b in itertools.combinations(parts, 2)]
-    return join(meet_all([k.below(s, node, f"oneOf/{i}", False) for i, s in subs]), *twice)
+    return join(meet_all(k, [k.below(s, node, f"oneOf/{i}", False) for i, s in subs]), *twice)
 
 
 def without(k: Keywords, value: Value, other: Value, schema: Any, node: Node, step: str) -> Value:
@@ -76,7 +77,7 @@ def without(k: Keywords, value: Value, other: Value, schema: Any, node: Node, st
             for negated in k.below(schema, node, step, False).shapes[field]:
                 if (m := shape.meet(negated)) is not None and not k.empty(m):
                     kept.append(m)
-        result.append(limited(tuple(dict.fromkeys(kept))))
+        result.append(limited(widest(tuple(dict.fromkeys(kept)))))
     return Value(value.null and not other.null, value.boolean - other.boolean, *result)
 
 
@@ -107,12 +108,14 @@ def dependent(k: Keywords, node: Node, sign: bool, tracked: bool, key: str) -> V
         holds = meet(there, holds)
         others = EVERYTHING._replace(object=())
         parts.append(join(others, absent, holds, absorb=not tracked) if sign else holds)
-    return meet_all(parts) if sign else join(*parts)
+    return meet_all(k, parts) if sign else join(*parts)
 
 
-def meet_all(parts: list[Value]) -> Value:
-    """Values of all parts."""
+def meet_all(k: Keywords, parts: Iterable[Value]) -> Value:
+    """Values of all parts. Where there are many shapes, those that nothing has are left out."""
     found = EVERYTHING
     for part in parts:
         found = meet(found, part)
+        if max(map(len, found.shapes)) > FEW:
+            found = k.possible(found)
     return found

@@ -18,11 +18,13 @@ from ...errors import TooManyStates, UnsupportedConstraint
 from ..dfa import minimize
 from ..nfa import Nfa, literal
 from . import arrays, members, numbers, objects, pieces, strings
+from .combinators import meet_all
 from .document import Document
-from .keywords import Keywords
+from .keywords import Circular, Keywords
 from .pieces import Piece, beside, either, piece, quoted
 from .text import STYLES
-from .values import ANY, EVERYTHING, NEVER, NOTHING, Arrays, Need, Numbers, Strings, Value, meet
+from .values import ANY, EVERYTHING, NEVER, NOTHING, Arrays, Need, Numbers, Strings, Value
+from .work import spend
 
 MAX_NEEDS = 20_000
 LIMITS = [
@@ -64,10 +66,9 @@ class Compiler:
     def value(self, need: Need) -> Value:
         """The values that satisfy a need."""
         if need not in self.values:
-            found = NOTHING if need == NEVER else EVERYTHING
-            for number, sign in () if need == NEVER else sorted(need):
-                found = meet(found, self.keywords.value(self.document.nodes[number], sign))
-            self.values[need] = found
+            nodes = () if need == NEVER else sorted(need)
+            parts = (self.keywords.value(self.document.nodes[number], sign) for number, sign in nodes)
+            self.values[need] = NOTHING if need == NEVER else meet_all(self.keywords, parts)
         return self.values[need]
 
     def where(self, need: Need) -> str:
@@ -86,14 +87,19 @@ class Compiler:
             return need == NEVER
         key = (need, depth)
         if key not in self.hollow:
+            spend(50)
             self.hollow[key] = False  # for what lies within itself
-            value = self.value(need)
-            shapes = [shape for union in value.shapes for shape in union]
-            self.hollow[key] = (
-                not value.null
-                and not value.boolean
-                and all(self.empty_shape(shape, depth) for shape in shapes)
-            )
+            try:
+                value = self.value(need)
+                shapes = [shape for union in value.shapes for shape in union]
+                self.hollow[key] = (
+                    not value.null
+                    and not value.boolean
+                    and all(self.empty_shape(shape, depth) for shape in shapes)
+                )
+            except (Circular, TooManyStates):  # not known yet, or too much work to know
+                self.hollow.pop(key, None)
+                return False
         return self.hollow[key]
 
     def empty_shape(self, shape: Any, depth: int = LOOK_AHEAD) -> bool:
@@ -221,9 +227,7 @@ class Compiler:
             value = self.value(need)
             total: int = 30 * len(value.number)
             for string in value.string:
-                string = self.cut(string)
-                total += 25 * (1 + (string.least if string.most is None else string.most))
-                total += 100 * len(string.atoms) + 5 * len(string.among or ())
+                total += strings.size(self.cut(string))
             shapes, records = self.settled(need)
             for shape in shapes:
                 found = [

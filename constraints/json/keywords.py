@@ -35,6 +35,7 @@ from .values import (
     join,
     only,
 )
+from .work import spend
 
 TYPES = {
     "null": NOTHING._replace(null=True),
@@ -59,6 +60,11 @@ FIRST = (
     "required",
 )  # the order of members is that of the schema itself, then that of what it combines
 LATE = ("unevaluatedProperties", "unevaluatedItems")
+
+
+class Circular(UnsupportedConstraint):
+    """The values of a node are asked for while they are being worked out."""
+
 
 Keyword = Callable[["Keywords", Node, bool, bool], Value]
 
@@ -120,7 +126,7 @@ class Keywords:
         key = (node.number, sign, tracked)
         if key not in self.memo:
             if key in self.active:
-                raise UnsupportedConstraint("the reference leads back to itself", path=node.path)
+                raise Circular("the reference leads back to itself", path=node.path)
             self.active.add(key)
             try:
                 self.memo[key] = self.work_out(node, sign, tracked)
@@ -135,6 +141,7 @@ class Keywords:
 
     def work_out(self, node: Node, sign: bool, tracked: bool) -> Value:
         """The same, anew."""
+        spend(100)
         schema, document = node.schema, self.document
         late = [key for key in LATE if key in schema and document.knows(2019)]
         if late and not sign:
@@ -153,7 +160,7 @@ class Keywords:
             parts.append(objects(self, node, sign, tracked or bool(late)))
         if not sign:
             return join(*parts)
-        found = meet_all(parts)
+        found = meet_all(self, parts)
         for key in late:
             found = unevaluated(self, node, key, found, tracked)
         return found
@@ -200,6 +207,7 @@ def listed(k: Keywords, node: Node, sign: bool, tracked: bool, key: str) -> Valu
     structures = [composite(k, node, v, sign) for v in values if isinstance(v, list | dict)]
     if not sign:
         return meet_all(
+            k,
             [
                 EVERYTHING._replace(
                     null=None not in values,
@@ -208,7 +216,7 @@ def listed(k: Keywords, node: Node, sign: bool, tracked: bool, key: str) -> Valu
                     string=(Strings(but=strings),),
                 ),
                 *structures,
-            ]
+            ],
         )
     scalars = Value(
         None in values,

@@ -16,6 +16,7 @@ from .objects import Record
 from .pieces import Piece, Sketch, either
 from .text import Style
 from .values import Need
+from .work import spend
 
 MAX_ANY_ORDER = 12
 
@@ -131,6 +132,7 @@ class Writer:
     def state(self, *key: int) -> int:
         """The state of a key; a new one is put in the queue."""
         if key not in self.states:
+            spend(20)
             self.states[key] = self.sketch.state()
             self.queue.append(key)
         return self.states[key]

@@ -14,7 +14,7 @@ from functools import lru_cache
 import numpy as np
 
 from ...errors import TooManyStates
-from ..dfa import difference, intersect, minimize
+from ..dfa import complement, difference, intersect, minimize
 from ..nfa import Nfa, byte_ranges, concat, literal, optional, plus, repeat, star, union
 from ..utf8 import digit_ranges
 from .values import Numbers, inside
@@ -59,7 +59,8 @@ def number(shape: Numbers, plain: bool = False) -> Nfa:
     if shape.high:
         found = minimize(difference(found, at_least(shape.high.value, not shape.high.strict)))
     for step, sign in sorted(shape.multiples):
-        found = intersect(found, multiples(step)) if sign else difference(found, multiples(step))
+        steps = multiples(step)
+        found = intersect(found, steps if sign else complement(steps), limit=MAX_RESIDUES)
     if shape.but:
         found = difference(found, union([same(value) for value in sorted(shape.but)]))
     return minimize(found)

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from ...errors import TooManyStates, UnsupportedConstraint
 from . import strings
 from .values import ANY, NEVER, Need, Objects, Others, Strings, both
+from .work import spend
 
 MAX_CLASSES = 256
 
@@ -197,15 +198,14 @@ def kinds(shape: Objects, declared: frozenset[str], namer: Namer) -> Kinds:
     open_cells = [
         (cell, frozenset[str]()) for n in naming if (cell := n.meet(Strings(but=declared))) is not None
     ]
-    patterns = dict.fromkeys(
-        [p for p, _ in shape.patterns] + [p for o, _ in shape.others for p in sorted(o.patterns)]
-    )
+    patterns = sorted({p for p, _ in shape.patterns} | {p for o, _ in shape.others for p in o.patterns})
     for pattern in patterns:
         split = []
+        spend(100 * len(open_cells))
         for cell, found in open_cells:
             for sign in (True, False):
                 part = cell.meet(Strings(atoms=frozenset([("pattern", pattern, sign)])))
-                if part is not None and not (len(patterns) > 3 and strings.empty(part)):
+                if part is not None and not strings.empty(replace(part, but=frozenset())):
                     split.append((part, found | {pattern} if sign else found))
         if len(split) > MAX_CLASSES:
             raise TooManyStates("too many patterns of names overlap", limit=MAX_CLASSES)

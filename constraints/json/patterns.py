@@ -10,13 +10,15 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
-from ...errors import UnsupportedConstraint
+from ...errors import TooManyStates, UnsupportedConstraint
 from .. import dfa
 from ..nfa import Nfa
 from ..regex import compile_pattern
 from ..utf8 import CodePoints, negate, normalize
 from .text import spelled
+from .work import spend
 
+MAX_PATTERN = 20_000
 ECMA_SPACE = normalize(
     [(9, 13), (32, 32), (0xA0, 0xA0), (0x1680, 0x1680), (0x2000, 0x200A), (0x2028, 0x2029)]
     + [(c, c) for c in (0x202F, 0x205F, 0x3000, 0xFEFF)]
@@ -31,7 +33,7 @@ def matching(pattern: str, sign: bool) -> Nfa:
     found = None
     for boundary in ("a", "u") if re.search(r"\\[bB]", pattern) else ("a",):
         text = translate(pattern, over=not sign, boundary=boundary)
-        one = dfa.minimize(compile_pattern(text, 0, spelled, ecma_search=True))
+        one = dfa.minimize(compile_pattern(text, 0, spelled, ecma_search=True), limit=MAX_PATTERN)
         if not sign:
             one = dfa.minimize(dfa.difference(BODY, one))
         found = one if found is None else dfa.minimize(dfa.intersect(found, one))
@@ -40,11 +42,13 @@ def matching(pattern: str, sign: bool) -> Nfa:
 
 
 def readable(pattern: str, sign: bool, path: str) -> None:
-    """Raises ``UnsupportedConstraint`` with the path for a pattern that cannot be compiled."""
+    """Raises ``UnsupportedConstraint`` or ``TooManyStates`` with the path for a pattern that cannot be compiled."""
     try:
-        matching(pattern, sign)
+        spend(30 * matching(pattern, sign).num_states)
     except UnsupportedConstraint as error:
         raise UnsupportedConstraint(str(error), path=path) from None
+    except TooManyStates as error:
+        raise TooManyStates(f"{error} (at {path}; say it with shorter repeats)", limit=error.limit) from None
 
 
 def translate(pattern: str, over: bool, boundary: str = "a") -> str:

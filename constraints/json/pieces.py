@@ -16,6 +16,7 @@ from numpy import ndarray
 
 from ..dfa import simplify
 from ..nfa import Nfa, check_limit, trim
+from .work import spend
 
 MAX_SIMPLIFIED = 8_000
 NO_EDGES: Int[ndarray, "0 4"] = np.empty((0, 4), np.int64)
@@ -177,6 +178,7 @@ class Sketch:
         """The piece. Raises ``TooManyStates``."""
         total = self.size + sum(p.size - 1 - p.has_sink for p, _ in self.placed) + 1
         check_limit(total)
+        spend(total)
         own = np.array(self.edges, np.int64).reshape(-1, 4)
         own[own[:, 3] < 0, 3] = total - 1
         edges, size = [own], self.size

@@ -8,13 +8,17 @@ from functools import lru_cache
 import numpy as np
 
 from .. import dfa, nfa, utf8
-from ..nfa import Nfa, check_limit
-from ..utf8 import EVERY
+from ..nfa import Nfa
+from .counts import Letters
 from .formats import formatted
 from .patterns import BODY, matching
 from .pieces import plain
 from .text import spelled
 from .values import Strings
+from .work import spend
+
+MAX_STRING = 30_000
+"""States of an automaton of strings, before characters are counted."""
 
 
 def atom(kind: str, which: str, sign: bool) -> Nfa:
@@ -32,53 +36,60 @@ def has(text: str, atoms: frozenset[tuple[str, str, bool]]) -> bool:
     return all(atom(*a).accepts(inside(text)) for a in atoms)
 
 
-@lru_cache(maxsize=2048)
+@lru_cache(maxsize=512)
+def every(atoms: frozenset[tuple[str, str, bool]], but: frozenset[str]) -> Nfa:
+    """The insides of the strings of any length that have the properties and are not listed: deterministic."""
+    if but:
+        found = every(atoms, frozenset())
+        return dfa.minimize(dfa.difference(found, words(tuple(sorted(but)))))
+    if len(atoms) < 2:
+        return atom(*next(iter(atoms))) if atoms else BODY
+    last = max(atoms)  # the others come up again
+    rest, one = every(atoms - {last}, but), atom(*last)
+    return dfa.minimize(dfa.intersect(rest, one, limit=MAX_STRING))
+
+
+@lru_cache(maxsize=256)
+def letters(atoms: frozenset[tuple[str, str, bool]], but: frozenset[str]) -> Letters:
+    """The same, of which characters can be counted."""
+    return Letters(every(atoms, but))
+
+
+@lru_cache(maxsize=128)
 def body(shape: Strings) -> Nfa:
-    """The insides of the strings of a shape: a minimal deterministic automaton. Raises ``TooManyStates``."""
+    """The insides of the strings of a shape: a deterministic automaton. Raises ``TooManyStates``."""
     if shape.among is not None:
         return words(tuple(w for w in sorted(shape.among) if has(w, shape.atoms)))
-    found = BODY
-    for a in sorted(shape.atoms):
-        found = atom(*a) if found is BODY else dfa.minimize(dfa.intersect(found, atom(*a)))
-    if shape.least or shape.most is not None:
-        sized = lengths(shape.least, shape.most)
-        found = sized if found is BODY else dfa.minimize(dfa.intersect(found, sized))
-    if shape.but:
-        found = dfa.minimize(dfa.difference(found, words(tuple(sorted(shape.but)))))
-    return found
+    if not shape.least and shape.most is None:
+        return every(shape.atoms, shape.but)
+    return letters(shape.atoms, shape.but).copied(shape.least, shape.most)
 
 
-@lru_cache(maxsize=64)
-def lengths(least: int, most: int | None) -> Nfa:
-    """The insides of strings of so many characters: copies of the automaton of one, in a row. Raises ``TooManyStates``."""
-    letter = spelled(EVERY)
-    inner = letter.num_states - 2  # besides its start and its end
-    count = least if most is None else most
-    check_limit(count * (inner + 1))
-    number = np.empty(letter.num_states, np.int64)
-    start, end = int(letter.start[0]), int(letter.accept[0])
-    inside = np.setdiff1d(np.arange(letter.num_states), [start, end])
-    number[start], number[inside], number[end] = 0, 1 + np.arange(inner), inner + 1
-    edges = letter.edges.copy()
-    edges[:, 0], edges[:, 3] = number[edges[:, 0]], number[edges[:, 3]]
-    offset = (inner + 1) * np.arange(count)
-    rows = np.repeat(offset, len(edges))[:, None] * [1, 0, 0, 1] + np.tile(edges, (count, 1))
-    size, last = count * (inner + 1) + 1, count * (inner + 1)
-    if most is None:  # one more letter, again and again
-        loop = edges + np.array([last, 0, 0, last])
-        loop[edges[:, 3] == inner + 1, 3] = last
-        rows, size = np.concatenate([rows, loop]), size + inner
-    accept = (inner + 1) * np.arange(least, count + 1)
-    return plain(Nfa(size, rows, np.empty((0, 2), np.int64), np.array([0]), accept))
+def size(shape: Strings) -> int:
+    """How many states :func:`body` has. Raises ``TooManyStates``."""
+    spend(100)
+    if shape.among is not None:
+        return sum(map(len, shape.among))
+    if not shape.least and shape.most is None:
+        return every(shape.atoms, shape.but).num_states
+    return letters(shape.atoms, shape.but).plan(shape.least, shape.most).size
 
 
 def empty(shape: Strings) -> bool:
     """Whether no string has the shape."""
     if shape.among is not None:
         return not any(has(word, shape.atoms) for word in shape.among)
-    if len(shape.atoms) + bool(shape.least or shape.most is not None) + bool(shape.but) < 2:
-        return False if not shape.atoms or shape.but else body(shape).is_empty
-    return body(shape).is_empty
+    if not shape.atoms and (shape.most is None or not shape.but):
+        return False
+    found = every(shape.atoms, shape.but)
+    spend(100 + 10 * len(shape.atoms) * found.num_states)
+    if found.is_empty:
+        return True
+    if not shape.least and shape.most is None:
+        return False
+    counted = letters(shape.atoms, shape.but)
+    enough = shape.least + counted.size  # if there is a longer one, one is that short
+    return not counted.plan(shape.least, enough if shape.most is None else min(shape.most, enough)).size
 
 
 def member(shape: Strings, text: str) -> bool:

@@ -15,6 +15,7 @@ from decimal import Decimal
 from typing import Any, NamedTuple, TypeVar
 
 from ...errors import TooManyStates
+from .work import spend
 
 Need = frozenset[tuple[int, bool]]
 """What a value must satisfy: nodes of the document, and whether it must or must not."""
@@ -22,6 +23,8 @@ ANY: Need = frozenset()
 NEVER: Need = frozenset([(-1, True)])
 
 MAX_SHAPES = 1_000
+MAX_COMPARED = 1_000
+FEW = 8
 
 
 def both(a: Need, b: Need) -> Need:
@@ -74,6 +77,10 @@ class Numbers:
             return Numbers(among=among) if among else None
         return Numbers(low, high, integer, multiples, None, but)
 
+    def within(self, other: Numbers) -> bool:
+        """Whether the shape asks for all that the other does."""
+        return self.meet(other) == self
+
 
 def inside(
     value: Decimal, low: Bound | None, high: Bound | None, integer: bool | None, multiples: frozenset[Any]
@@ -113,6 +120,10 @@ class Strings:
             )
             return Strings(atoms=atoms, among=among) if among else None
         return Strings(least, most, atoms, None, but)
+
+    def within(self, other: Strings) -> bool:
+        """Whether the shape asks for all that the other does."""
+        return self.atoms >= other.atoms and self.meet(other) == self
 
 
 class Contains(NamedTuple):
@@ -155,6 +166,10 @@ class Arrays:
         unique = self.unique if other.unique is None else other.unique
         kinds = tuple(dict.fromkeys(self.seen_kinds + other.seen_kinds))
         return Arrays(prefix, rest, least, most, contains, unique, max(self.seen, other.seen), kinds)
+
+    def within(self, other: Arrays) -> bool:
+        """Whether the shape asks for all that the other does."""
+        return self.seen == other.seen and self.seen_kinds == other.seen_kinds and self.meet(other) == self
 
     def at(self, position: int) -> Need:
         """What the item at a position needs."""
@@ -210,6 +225,22 @@ class Objects:
             most,
             tuple(dict.fromkeys(self.some + other.some)),
             seen,
+        )
+
+    def within(self, other: Objects) -> bool:
+        """Whether the shape asks for all that the other does."""
+        if len(self.required) < len(other.required) or len(self.some) < len(other.some):
+            return False
+        names = dict(self.names)
+        return (
+            all((mine := names.get(name, ANY)) >= need or mine == NEVER for name, need in other.names)
+            and set(self.required) >= set(other.required)
+            and set(self.some) >= set(other.some)
+            and set(self.patterns) >= set(other.patterns)
+            and set(self.others) >= set(other.others)
+            and self.naming >= other.naming
+            and (self.least, self.seen) == (max(self.least, other.least), other.seen)
+            and self.most == smaller(self.most, other.most)
         )
 
 
@@ -268,10 +299,22 @@ def meet_shapes(a: Sequence[Any], b: Sequence[Any]) -> Any:
         return a
     if a == EVERYTHING.shapes[FIELD[type(a[0])]]:
         return b
-    if len(a) * len(b) > 100 * MAX_SHAPES:
-        raise TooManyStates("a schema combines too many alternatives", limit=MAX_SHAPES)
+    spend(10 * len(a) * len(b))
     found = dict.fromkeys(shape for x in a for y in b if (shape := x.meet(y)) is not None)
-    return limited(tuple(found))
+    return limited(widest(tuple(found)))
+
+
+def widest(shapes: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The shapes without those that lie within another, as far as that shows; a few shapes are left as they are."""
+    if not FEW < len(shapes) <= MAX_COMPARED:
+        return shapes
+    kept: list[Any] = []
+    for shape in shapes:
+        spend(3 * len(kept))
+        if not any(shape.within(other) for other in kept):
+            kept = [other for other in kept if not other.within(shape)]
+            kept.append(shape)
+    return tuple(kept)
 
 
 def join(*values: Value, absorb: bool = True) -> Value:

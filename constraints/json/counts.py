@@ -1,0 +1,167 @@
+"""Strings of so many characters: copies of an automaton, one for each number of characters so far.
+
+    (s, c) --byte--> (t, c)  within a character        (s, c) --byte--> (t, c + 1)  at the end of one
+
+States between two characters are told from those within one by reading :data:`BODY` along. Only what a string of the
+right length visits is copied.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Bool, Int
+from numpy import ndarray
+
+from .. import dfa
+from ..arrays import group_by, spans, unique_rows
+from ..nfa import Nfa, check_limit
+from .patterns import BODY
+from .pieces import NO_SKIPS, plain
+
+MAX_WORK = 50_000_000
+"""How many entries the tables of states by number of characters may have."""
+
+Pairs = Int[ndarray, "pair 2"]
+
+
+class Plan(NamedTuple):
+    """Which states are copied: sets of states, and the number of the set of each copy. After the last copy comes it itself
+    if it stands for all further characters."""
+
+    sets: Bool[ndarray, "set state"]
+    which: Int[ndarray, " copy"]
+    loops: bool
+
+    @property
+    def size(self) -> int:
+        """How many states there are in all copies."""
+        return int(self.sets.sum(axis=1)[self.which].sum())
+
+
+class Letters:
+    """The insides of some strings as a deterministic automaton, and which of its states stand between two characters."""
+
+    def __init__(self, found: Nfa) -> None:
+        self.nfa = nfa = dfa.intersect(found, BODY)
+        self.size = nfa.num_states
+        self.plans: dict[tuple[int, int | None], Plan] = {}
+        table = np.zeros((BODY.num_states, 256), np.int64)
+        for source, low, high, target in BODY.edges.tolist():
+            table[source, low : high + 1] = target
+        pointer, order = group_by(nfa.edges[:, 0], self.size)
+        rows, bounds = nfa.edges[order].tolist(), pointer.tolist()
+        phase = dict.fromkeys(nfa.start.tolist(), int(BODY.start[0]))
+        for state in (queue := list(phase)):
+            for _, byte, _, target in rows[bounds[state] : bounds[state + 1]]:
+                if target not in phase:
+                    phase[target] = int(table[phase[state], byte])
+                    queue.append(target)
+        self.between = np.array([phase[s] == BODY.start[0] for s in range(self.size)], bool)
+
+    @cached_property
+    def pairs(self) -> tuple[Pairs, Pairs, Pairs]:
+        """Pairs of states: before and after a character; before and within one; within and after one."""
+        pairs = unique_rows(self.nfa.edges[:, [0, 3]])
+        before, after = self.between[pairs[:, 0]], self.between[pairs[:, 1]]
+        enter, inner, leave = pairs[before & ~after], pairs[~before & ~after], pairs[~before & after]
+        into, out = [enter], [leave]
+        while len(into[-1]):  # a character has a few bytes
+            into.append(self.join(into[-1], inner))
+            out.append(self.join(inner, out[-1]))
+        entries = unique_rows(np.concatenate(into))
+        over = unique_rows(np.concatenate([pairs[before & after], self.join(entries, leave)]))
+        return over, entries, unique_rows(np.concatenate(out))
+
+    def join(self, a: Pairs, b: Pairs) -> Pairs:
+        """The pairs (x, z) such that (x, y) is in ``a`` and (y, z) in ``b``."""
+        pointer, order = group_by(b[:, 0], self.size)
+        count = pointer[a[:, 1] + 1] - pointer[a[:, 1]]
+        ends = b[order[spans(pointer[a[:, 1]], count)], 1]
+        return unique_rows(np.column_stack([np.repeat(a[:, 0], count), ends]))
+
+    def plan(self, least: int, most: int | None) -> Plan:
+        """What to copy for strings of so many characters. Raises ``TooManyStates``."""
+        if (least, most) not in self.plans:
+            self.plans[least, most] = self.planned(least, most)
+        return self.plans[least, most]
+
+    def planned(self, least: int, most: int | None) -> Plan:
+        """The same, anew."""
+        over, entries, exits = self.pairs
+        last = least if most is None else most
+        check_limit((last + 1) * self.size, MAX_WORK)
+        start, accept = np.zeros((2, self.size), bool)
+        start[self.nfa.start], accept[self.nfa.accept] = True, True
+        ahead = spread(start, over, last)
+        if most is None:
+            ahead[-1] = spread(ahead[-1], over, int(self.between.sum()), always=ahead[-1])[-1]
+            late = self.between[None]
+        else:
+            late = spread(accept, over[:, ::-1], last - least, always=accept)
+        behind = np.concatenate([late, spread(late[-1], over[:, ::-1], least)[1:]])[::-1]
+        after = np.concatenate([behind[1:], behind[-1:] & (most is None)])
+        numbers: dict[bytes, int] = {}
+        sets, which = [], []
+        for c, key in enumerate(np.packbits(np.concatenate([ahead, behind, after], axis=1), axis=1)):
+            if (number := numbers.setdefault(key.tobytes(), len(sets))) == len(sets):
+                within = image(ahead[c], entries) & image(after[c], exits[:, ::-1])
+                sets.append((ahead[c] & behind[c]) | within)
+            which.append(number)
+        return Plan(np.array(sets), np.array(which), most is None)
+
+    def copied(self, least: int, most: int | None) -> Nfa:
+        """The strings of so many characters. Raises ``TooManyStates``."""
+        sets, which, loops = plan = self.plan(least, most)
+        check_limit(plan.size)
+        edges, between = self.nfa.edges, self.between
+        local, size = np.cumsum(sets, axis=1) - 1, sets.sum(axis=1)
+        offset = np.cumsum(size[which]) - size[which]
+        onward = np.append(np.arange(1, len(which)), len(which) - 1)
+        rows, accept = [], []
+        kinds, kind = np.unique(np.column_stack([which, which[onward]]), axis=0, return_inverse=True)
+        for i, (here, there) in enumerate(kinds.tolist()):
+            copies = np.flatnonzero(kind.ravel() == i)
+            for ends, target, copy in ((~between, here, copies), (between, there, onward[copies])):
+                if ends is between and not loops:
+                    copies, copy = copies[copies < len(which) - 1], copy[copies < len(which) - 1]
+                kept = edges[sets[here][edges[:, 0]] & ends[edges[:, 3]] & sets[target][edges[:, 3]]]
+                shape = len(copies), len(kept)
+                columns = [
+                    offset[copies][:, None] + local[here][kept[:, 0]],
+                    np.broadcast_to(kept[:, 1], shape),
+                    np.broadcast_to(kept[:, 2], shape),
+                    offset[copy][:, None] + local[target][kept[:, 3]],
+                ]
+                rows.append(np.column_stack([column.ravel() for column in columns]))
+        final = np.zeros(self.size, bool)
+        final[self.nfa.accept] = True
+        for c in range(least, len(which)):
+            accept.append(offset[c] + local[which[c]][final & sets[which[c]]])
+        start = local[which[0]][self.nfa.start[sets[which[0]][self.nfa.start]]]
+        return plain(Nfa(plan.size, np.concatenate(rows), NO_SKIPS, start, np.concatenate(accept)))
+
+
+def image(states: Bool[ndarray, " state"], pairs: Pairs) -> Bool[ndarray, " state"]:
+    """The states that pairs lead to."""
+    found = np.zeros(len(states), bool)
+    found[pairs[states[pairs[:, 0]], 1]] = True
+    return found
+
+
+def spread(
+    states: Bool[ndarray, " state"], pairs: Pairs, count: int, always: Bool[ndarray, " state"] | None = None
+) -> Bool[ndarray, "step state"]:
+    """The states after 0 to ``count`` steps, to which ``always`` are added after each."""
+    found = np.zeros((count + 1, len(states)), bool)
+    found[0] = states
+    for c in range(count):
+        found[c + 1] = image(found[c], pairs)
+        if always is not None:
+            found[c + 1] |= always
+        if np.array_equal(found[c], found[c + 1]):
+            found[c + 2 :] = found[c]
+            break
+    return found
