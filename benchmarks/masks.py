@@ -40,6 +40,7 @@ import torch
 from mistral_common.tokens.tokenizers.tekken import Tekkenizer
 
 import tractile as tt
+from tractile.inference import MaskQuery
 
 BUDGET = 256  # tokens, for Tractile's masks
 
@@ -164,7 +165,7 @@ class Tractile:
     cache, repeats = False, 0
 
     class _Walker:
-        def __init__(self, query: tt.MaskQuery, buffer: np.ndarray) -> None:
+        def __init__(self, query: MaskQuery, buffer: np.ndarray) -> None:
             self.query, self.buffer = query.start(batch=1), buffer
 
         def mask(self) -> np.ndarray:
