@@ -203,7 +203,7 @@ def _run_together(runs: Sequence[Run], tick: Callable[[int], None]) -> None:
     texts = Texts(lm.decode)
     live = list(runs)
     while live:
-        table = lm.log_probs()
+        table = lm.log_probs().detach()
         tables = table.split([run.states for run in live])
         first = torch.tensor([0, *(run.states for run in live)]).cumsum(0).tolist()
         drawn = [(part, first[i]) for i, run in enumerate(live) for part in run.extend(tables[i], texts)]

@@ -86,7 +86,8 @@ class Narrow(Step):
 def narrow(step: Step) -> Narrow | None:
     """The step seen through its constraint; None where tables are not on the CPU, or most tokens are allowed."""
     states, vocab = step.table.shape
-    if step.table.device.type != "cpu" or not isinstance(step.query, MaskQuery):
+    readable = step.table.device.type == "cpu" and step.table.dtype in (torch.float32, torch.float64)
+    if not readable or not isinstance(step.query, MaskQuery):
         return None
     kept: dict[bytes, Int[ndarray, " allowed"]] = vars(step.query.automaton).setdefault("_allowed", {})
     allowed = []

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from .boundaries import Boundary, Mark, Scanner
 
-CACHE_SIZE = 1 << 16
+CACHE_SIZE = 1 << 13
 BLOCK = 16
 
 
