@@ -85,32 +85,45 @@ class Constraint:
             raise EmptyLanguage("no text satisfies the constraint")
         return lift(self.bytes_automaton, vocab, require_eos)
 
-    def compile(self, vocab: Vocabulary, require_eos: bool = True, *, cache: bool = False) -> Automaton:
+    def compile(
+        self, vocab: Vocabulary, require_eos: bool = True, *, cache: bool = False, canonical: bool = False
+    ) -> Automaton:
         """The token-level automaton: sequences of tokens whose bytes are an accepted text, then EOS, then only EOS.
 
         With ``require_eos=False`` a sequence that ends in an accepted text without EOS counts as well. Special tokens
         are never allowed; EOS only where the text is complete. With ``cache=True`` the result is kept on disk and read
         from there the next time (``TRACTILE_CACHE`` names the directory), by another process too; one made by
-        ``json_schema`` is then not even built. Raises ``EmptyLanguage`` if no text is accepted, or no accepted text can
-        be written with this vocabulary.
+        ``json_schema`` is then not even built. With ``canonical=True`` each text is accepted only as the tokenizer itself
+        writes it (Berglund et al. 2024): this takes a vocabulary read from a byte-pair tokenizer, all transitions are
+        written out, and ``UnsupportedConstraint`` names what is not read of a tokenizer. Raises ``EmptyLanguage`` if no
+        text is accepted, or no accepted text can be written with this vocabulary, ``TooManyStates``.
         """
         if not cache:
-            return self._compile(vocab, require_eos)
+            return self._compile(vocab, require_eos, canonical)
         parts: list[Any] = [self.source and self.source.encode()]
         if self.source is None:
             parts = [self.nfa.edges, self.nfa.skips, self.nfa.start, self.nfa.accept]
-        name = store.digest([*parts, vocab.digest.encode(), b"%d" % require_eos])
+        parts += [
+            vocab.digest.encode(),
+            b"%d" % require_eos,
+            *([vocab.segmentation.name] if canonical else []),
+        ]
+        name = store.digest(parts)
         arrays = store.read("automaton", name)
         if arrays is not None:
             return from_arrays(arrays, vocab, require_eos)
-        automaton = self._compile(vocab, require_eos)
+        automaton = self._compile(vocab, require_eos, canonical)
         store.write("automaton", name, to_arrays(automaton))
         if self.source is not None:
             store.write("source", self.source, {})
         return automaton
 
-    def _compile(self, vocab: Vocabulary, require_eos: bool) -> Automaton:
+    def _compile(self, vocab: Vocabulary, require_eos: bool, canonical: bool) -> Automaton:
         automaton = self.bytes_automaton
+        if canonical:
+            from .canonical import canonical_automaton
+
+            return canonical_automaton(automaton, vocab, require_eos)
         if automaton.is_deterministic and automaton.num_states and all_reachable(automaton, vocab):
             return Lifted(automaton, vocab, require_eos)
         arrays = self.lift(vocab, require_eos)
@@ -177,8 +190,8 @@ def to_arrays(automaton: Automaton) -> dict[str, Int[ndarray, "..."]]:
         if automaton.num_states > AT_ONCE:
             return arrays
     else:
-        tokens = automaton.partitioned.labels.tokens
-        arrays |= {"transitions": automaton.transitions.numpy(), "token_class": tokens.numpy()}  # type: ignore[union-attr]
+        whole = automaton.partitioned  # with one class for each token
+        arrays |= {"transitions": whole.transitions.numpy(), "token_class": whole.labels.tokens.numpy()}  # type: ignore[union-attr]
         arrays |= {"start": np.array(automaton.start_states), "accept": np.array(automaton.accept_states)}
     return arrays | {"distances": automaton.distances}
 

@@ -17,7 +17,7 @@ import json
 import re
 from collections.abc import Callable, Sequence
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from tokenizers import Tokenizer
@@ -26,6 +26,9 @@ from ..errors import FormatError, ShapeError
 from . import store
 from .cells import Cells
 from .trie import Trie
+
+if TYPE_CHECKING:
+    from .segmentation import Segmentation
 
 KEPT_FROM = 10_000  # tokens
 
@@ -45,6 +48,7 @@ class Vocabulary:
         self.token_bytes: list[bytes | None] = [b or None for b in token_bytes]
         self.token_bytes[eos_token_id] = None
         self.eos_token_id = eos_token_id
+        self.tokenizer: Any = None  # what it was read from: a Tokenizer, an Encoding or a Tekkenizer
 
     def __len__(self) -> int:
         return len(self.token_bytes)
@@ -59,15 +63,17 @@ class Vocabulary:
         model's output where it is padded with unused ids. Raises ``FormatError`` for families whose tokens are not
         plain pieces of text (WordPiece, slow tokenizers) and where encoding a sample does not give its bytes back.
         """
+        source = tokenizer
         packages = {cls.__module__.partition(".")[0] for cls in type(tokenizer).__mro__}
         if isinstance(tokenizer, Tokenizer):
             tokens, encode, eos = read_backend(tokenizer, []), backend_encode(tokenizer), None
         elif "transformers" in packages and tokenizer.is_fast:
-            backend = tokenizer.backend_tokenizer
-            tokens, encode = read_backend(backend, tokenizer.all_special_ids), backend_encode(backend)
+            source = tokenizer.backend_tokenizer
+            tokens, encode = read_backend(source, tokenizer.all_special_ids), backend_encode(source)
             eos = tokenizer.eos_token_id
         elif "mistral_common" in packages:
-            tokens, encode, eos = read_tekken(tokenizer)
+            source = the_tekkenizer(tokenizer)
+            tokens, encode, eos = read_tekken(source)
         elif "tiktoken" in packages:
             special = {tokenizer.encode_single_token(s) for s in tokenizer.special_tokens_set}
             single = tokenizer.decode_single_token_bytes
@@ -85,7 +91,9 @@ class Vocabulary:
             raise FormatError("the tokenizer names no end-of-sequence token; pass eos_token_id")
         if size is not None and size < len(tokens):
             raise ShapeError(f"size is {size}, but the tokenizer has {len(tokens)} tokens")
-        return cls(tokens + [None] * ((size or len(tokens)) - len(tokens)), eos)
+        vocab = cls(tokens + [None] * ((size or len(tokens)) - len(tokens)), eos)
+        vocab.tokenizer = source
+        return vocab
 
     @cached_property
     def trie(self) -> Trie:
@@ -109,6 +117,13 @@ class Vocabulary:
     def cells(self) -> Cells:
         """What is known of repeated letters, shared by all constraints compiled for this vocabulary."""
         return Cells(self.trie)
+
+    @cached_property
+    def segmentation(self) -> Segmentation:
+        """How the tokenizer splits and merges text. Raises ``UnsupportedConstraint`` for what is not read."""
+        from .segmentation import read  # reads patterns, which are constraints too
+
+        return read(self)
 
 
 # ---------------------------------------------------------------- reading
@@ -168,14 +183,19 @@ def backend_encode(backend: Tokenizer) -> Callable[[str], list[int]]:
     return encode
 
 
-def read_tekken(tokenizer: Any) -> tuple[list[bytes | None], Callable[[str], list[int]], int]:
-    """Bytes, encoder and EOS of a Tekkenizer of mistral-common, or of a MistralTokenizer around one."""
+def the_tekkenizer(tokenizer: Any) -> Any:
+    """A Tekkenizer of mistral-common, or the one in a MistralTokenizer. Raises ``FormatError``."""
     if type(tokenizer).__name__ == "MistralTokenizer":
         tokenizer = tokenizer.instruct_tokenizer.tokenizer
     if type(tokenizer).__name__ != "Tekkenizer":
         raise FormatError(
             f"a {type(tokenizer).__name__} of mistral-common is not a Tekkenizer; give one of those"
         )
+    return tokenizer
+
+
+def read_tekken(tokenizer: Any) -> tuple[list[bytes | None], Callable[[str], list[int]], int]:
+    """Bytes, encoder and EOS of a Tekkenizer of mistral-common."""
     special = tokenizer.num_special_tokens
     tokens = [None if i < special else tokenizer.id_to_byte_piece(i) for i in range(tokenizer.n_words)]
     return tokens, lambda text: tokenizer.encode(text, bos=False, eos=False), tokenizer.eos_id
