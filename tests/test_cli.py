@@ -44,6 +44,44 @@ def test_generate_json_is_the_posterior():
         assert 1 <= found["ess"] <= 8 + 1e-9
 
 
+def test_generate_takes_every_constraint_that_compile_takes(tmp_path):
+    tools = [{"name": "dog", "parameters": {"type": "object", "properties": {"n": {"enum": ["x", "y"]}}}}]
+    (tmp_path / "tools.json").write_text(json.dumps(tools))
+    (tmp_path / "a.lark").write_text('start: " red" | " blue"')
+    (tmp_path / "a.sql").write_text("CREATE TABLE dog (name TEXT);")
+    cases = [
+        (["--tools", tmp_path / "tools.json", "--call-syntax", "python"], r"dog\((n=['\"][xy]['\"])?\)"),
+        (["--tools", tmp_path / "tools.json"], r'\{"name": "dog", "arguments": \{("n": "[xy]")?\}\}'),
+        (["--grammar", tmp_path / "a.lark"], " red| blue"),
+        (["--sql", tmp_path / "a.sql"], r"SELECT .*FROM dog.*"),
+    ]
+    for options, pattern in cases:
+        settings = ["--max-new-tokens", 48, "--particles", 2, "--proposal", "gcd", "--json"]
+        found = last_json(run("generate", "--prompt", PROMPT, *options, *settings))
+        assert re.fullmatch(pattern, found["text"])
+
+
+def test_canonical_leaves_one_way_to_write_a_text():
+    least, most = (
+        last_json(run("compile", "--regex", " the dog", *more, "--json")) for more in ([], ["--canonical"])
+    )
+    assert least["max_tokens"] > most["max_tokens"] == most["min_tokens"]
+    found = last_json(
+        run(
+            "generate",
+            "--prompt",
+            PROMPT,
+            "--regex",
+            " the dog",
+            "--canonical",
+            "--proposal",
+            "gcd",
+            "--json",
+        )
+    )
+    assert found["text"] == " the dog"
+
+
 def test_generate_is_reproducible_and_follows_the_seed():
     arguments = [
         "generate",

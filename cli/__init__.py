@@ -1,0 +1,20 @@
+"""The `tractile` command: generate under a constraint, look at what a constraint compiles to, distil an HMM.
+
+Results go to standard output; with `--json`, one JSON object is its last line. Errors go to standard error as one
+line, and the exit status is not zero: 1 when the input is refused (a `TractileError`, a file that isn't there or does
+not load), 2 when the command line is wrong.
+"""
+
+import typer
+
+from .common import OneLineErrors
+from .compile import compile_
+from .distill import distill_app
+from .generate import generate
+
+app = typer.Typer(
+    cls=OneLineErrors, add_completion=False, help="Constrained generation with tractable circuits."
+)
+app.command()(generate)
+app.command(name="compile")(compile_)
+app.add_typer(distill_app, name="distill")

@@ -1,0 +1,107 @@
+"""What the commands share: one-line errors, the options for models, loading and printing."""
+
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import torch
+import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+from transformers import AutoModelForCausalLM, AutoTokenizer
+from transformers.utils.logging import disable_progress_bar
+from typer.core import TyperGroup
+from typer.exceptions import Abort, TyperException
+
+from ..embedded import load_lm
+from ..errors import FormatError, TractileError
+
+
+class OneLineErrors(TyperGroup):
+    """A command group whose every error is one line on standard error."""
+
+    def main(self, *args: Any, **settings: Any) -> Any:
+        """Run the command, then exit with its status."""
+        try:
+            status = super().main(*args, **{**settings, "standalone_mode": False})
+        except TyperException as error:
+            status = complain(error.format_message(), error.exit_code)
+        except (TractileError, OSError) as error:
+            status = complain(str(error), 1)
+        except Abort:
+            status = complain("aborted", 1)
+        sys.exit(status if isinstance(status, int) else 0)
+
+
+def complain(message: str, status: int) -> int:
+    """One line on standard error; the exit status."""
+    print("tractile: " + " ".join(message.split()), file=sys.stderr)
+    return status
+
+
+console = Console(soft_wrap=True)
+disable_progress_bar()
+
+Model = Annotated[
+    Path | None,
+    typer.Option("--model", exists=True, help="Folder of a language model; default: the embedded one."),
+]
+Hmm = Annotated[
+    Path | None, typer.Option("--hmm", exists=True, help="Folder of an HMM; default: the embedded one.")
+]
+MaxNewTokens = Annotated[int, typer.Option(min=1, help="Token budget, the end token included.")]
+Seed = Annotated[int, typer.Option(help="Seed of the random numbers.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object as the last line.")]
+Device = Annotated[str, typer.Option(help="cpu, or cuda (under torchrun, each rank its own).")]
+
+
+def load(auto: Any, path: Path) -> Any:
+    """A pretrained model or tokenizer from a folder."""
+    try:
+        return auto.from_pretrained(path, local_files_only=True)
+    except (OSError, ValueError, KeyError) as error:
+        raise FormatError(f"{path} does not load: {error}") from error
+
+
+def language_model(path: Path | None, device: str = "cpu") -> tuple[Any, Any]:
+    """(model, tokenizer): from a folder, or the embedded ones; in half precision on a GPU."""
+    if path is None:
+        model, tokenizer = load_lm()
+    else:
+        model, tokenizer = load(AutoModelForCausalLM, path), load(AutoTokenizer, path)
+    if device == "cpu":
+        return model, tokenizer
+    return model.to(device_named(device), torch.bfloat16), tokenizer
+
+
+def device_named(name: str) -> torch.device:
+    """The device of that name; "cuda" is this rank's own."""
+    try:
+        device = torch.device(name)
+    except RuntimeError as error:
+        raise typer.BadParameter(f"--device {name!r} is no device; use cpu or cuda") from error
+    if device.type == "cuda" and not torch.cuda.is_available():
+        raise typer.BadParameter("--device cuda: there is no GPU that torch can use; use cpu")
+    if name == "cuda":
+        device = torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0")))
+    return device
+
+
+def print_facts(facts: dict[str, Any], as_json: bool) -> None:
+    """Names and values, one in a line."""
+    if as_json:
+        print(json.dumps(facts))
+        return
+    table = Table(show_header=False, box=None)
+    table.add_column()
+    table.add_column(overflow="fold")
+    for name, value in facts.items():
+        if value is None:
+            value = "no limit" if name == "max_tokens" else "-"
+        if isinstance(value, list):
+            value = "\n".join(escape(repr(item)) for item in value)
+        table.add_row(name.replace("_", " "), f"{value:.4f}" if isinstance(value, float) else str(value))
+    console.print(table)

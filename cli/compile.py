@@ -1,0 +1,51 @@
+"""`tractile compile`: what a constraint compiles to."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from transformers import AutoTokenizer
+
+from ..constraints import Constraint, Vocabulary, report
+from ..embedded import load_lm
+from .common import AsJson, Seed, load, print_facts
+from .constraint_options import Canonical, takes_constraint
+
+TEXT_BYTES = 64  # how long the texts are that are counted where there is no end of them
+
+
+@takes_constraint
+def compile_(
+    constraint: Constraint,
+    tokenizer: Annotated[
+        Path | None, typer.Option(exists=True, help="Folder of a tokenizer; default: the embedded one.")
+    ] = None,
+    canonical: Canonical = False,
+    draw: Annotated[Path | None, typer.Option(help="Save a picture: FILE.svg, .png or .pdf.")] = None,
+    seed: Seed = 0,
+    as_json: AsJson = False,
+) -> None:
+    """Compile a constraint to an automaton over tokens, and say what came out: its size, its texts, ten of them."""
+    loaded = load_lm()[1] if tokenizer is None else load(AutoTokenizer, tokenizer)
+    vocab = Vocabulary.from_tokenizer(loaded)
+    fa = constraint.compile(vocab, canonical=canonical)
+    if draw is not None:
+        if draw.suffix not in (".svg", ".png", ".pdf"):
+            raise typer.BadParameter(f"--draw writes .svg, .png or .pdf, not {draw.name!r}")
+        names = ["<special>" if t is None else repr(t.decode(errors="replace")) for t in vocab.token_bytes]
+        fa.draw(names).savefig(draw)
+    most = report.longest_in_tokens(fa)
+    most_bytes = TEXT_BYTES if most is None else constraint.bytes_automaton.num_states
+    facts = {
+        "states": fa.num_states,
+        "edges": fa.num_edges,
+        "vocab_size": fa.vocab_size,
+        "deterministic": fa.is_deterministic,
+        "unambiguous": fa.is_unambiguous,
+        "min_tokens": int(fa.distances[fa.start_states].min()),
+        "max_tokens": most,
+        "texts": report.number_of_texts(constraint.bytes_automaton, most_bytes),
+        "of_at_most_bytes": TEXT_BYTES if most is None else None,
+        "samples": report.random_texts(constraint.bytes_automaton, 10, seed),
+    }
+    print_facts(facts, as_json)

@@ -1,0 +1,110 @@
+"""The constraint options, the same for every command that takes a constraint."""
+
+import functools
+import inspect
+import json
+from collections.abc import Callable
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import typer
+
+from .. import constraints
+from ..constraints import Constraint
+from ..errors import FormatError
+
+Regex = Annotated[str | None, typer.Option("--regex", help="The text matches this regular expression.")]
+JsonSchema = Annotated[
+    Path | None,
+    typer.Option("--json-schema", exists=True, dir_okay=False, help="The text is JSON of this schema."),
+]
+Keywords = Annotated[
+    str | None,
+    typer.Option("--keywords", metavar="A,B,…", help="The text contains these words, in any order."),
+]
+Tools = Annotated[
+    Path | None,
+    typer.Option(
+        "--tools", "--functions", exists=True, dir_okay=False, help="The text calls a tool of this JSON file."
+    ),
+]
+Grammar = Annotated[
+    Path | None,
+    typer.Option(
+        "--grammar",
+        exists=True,
+        dir_okay=False,
+        help="The text follows this grammar: FILE.lark, .gbnf or .ebnf.",
+    ),
+]
+Sql = Annotated[
+    Path | None,
+    typer.Option(
+        "--sql", exists=True, dir_okay=False, help="A query on this SQLite file, or on these CREATE TABLEs."
+    ),
+]
+
+
+Canonical = Annotated[
+    bool, typer.Option("--canonical", help="Only token sequences that the tokenizer itself writes.")
+]
+
+
+class CallSyntax(StrEnum):
+    """How a function call is written."""
+
+    json = "json"
+    python = "python"
+
+
+def the_constraint(
+    regex: Regex = None,
+    json_schema: JsonSchema = None,
+    keywords: Keywords = None,
+    tools: Tools = None,
+    call_syntax: Annotated[CallSyntax, typer.Option(help="How --tools are called.")] = CallSyntax.json,
+    grammar: Grammar = None,
+    sql: Sql = None,
+) -> Constraint:
+    """The one constraint that the options name."""
+    if sum(option is not None for option in (regex, json_schema, keywords, tools, grammar, sql)) != 1:
+        raise typer.BadParameter("give exactly one constraint, such as --regex, --json-schema or --keywords")
+    if regex is not None:
+        return constraints.regex(regex)
+    if keywords is not None:
+        return constraints.keywords([word.strip() for word in keywords.split(",")])
+    if tools is not None:
+        return constraints.function_calls(tools, syntax=call_syntax.value)
+    if grammar is not None:
+        syntaxes: dict[str, Literal["lark", "gbnf", "ebnf"]] = {
+            ".lark": "lark",
+            ".gbnf": "gbnf",
+            ".ebnf": "ebnf",
+        }
+        if grammar.suffix not in syntaxes:
+            raise typer.BadParameter(f"--grammar reads {', '.join(syntaxes)}, not {grammar.name!r}")
+        return constraints.grammar(grammar, syntax=syntaxes[grammar.suffix])
+    if sql is not None:
+        return constraints.sql(sql.read_text(encoding="utf-8") if sql.suffix == ".sql" else sql)
+    assert json_schema is not None
+    try:
+        return constraints.json_schema(json.loads(json_schema.read_text(encoding="utf-8")))
+    except ValueError as error:
+        raise FormatError(f"{json_schema} is not JSON: {error}") from error
+
+
+def takes_constraint(command: Callable[..., None]) -> Callable[..., None]:
+    """The command with these options in place of its parameter ``constraint``."""
+    options = inspect.signature(the_constraint).parameters
+    own = [p for name, p in inspect.signature(command).parameters.items() if name != "constraint"]
+
+    @functools.wraps(command)
+    def wrapper(**given: Any) -> None:
+        chosen = {name: given.pop(name) for name in options}
+        command(constraint=the_constraint(**chosen), **given)
+
+    every = sorted([*own, *options.values()], key=lambda p: p.default is not p.empty)  # required ones first
+    wrapper.__signature__ = inspect.Signature(every)  # type: ignore[attr-defined]
+    wrapper.__annotations__ = {p.name: p.annotation for p in every}
+    return wrapper

@@ -1,0 +1,256 @@
+"""`tractile distill`: a language model into an HMM."""
+
+import dataclasses
+import json
+import os
+from collections.abc import Callable
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+import torch
+import typer
+
+from .. import constraints, distill
+from ..circuits.hmm import HMM
+from ..constraints import Vocabulary
+from ..errors import FormatError
+from ..inference.smc import TransformersLM
+from ..layers import Monarch
+from .common import (
+    AsJson,
+    Device,
+    MaxNewTokens,
+    Model,
+    Seed,
+    console,
+    device_named,
+    language_model,
+    print_facts,
+)
+
+distill_app = typer.Typer(help="Distil a language model into an HMM.")
+
+Corpus = Annotated[Path, typer.Option("--corpus", exists=True, file_okay=False, help="Folder of a corpus.")]
+
+
+class Transition(StrEnum):
+    """The form of a transition matrix."""
+
+    dense = "dense"
+    monarch = "monarch"
+
+
+class Init(StrEnum):
+    """Where EM starts."""
+
+    latent = "latent"
+    random = "random"
+
+
+@distill_app.command(name="sample")
+def distill_sample(
+    max_new_tokens: MaxNewTokens,
+    out: Annotated[Path, typer.Option(help="Folder of the corpus.")],
+    num_sequences: Annotated[int | None, typer.Option(min=1, help="Number of sequences.")] = None,
+    seed: Seed = 0,
+    prompts: Annotated[
+        Path | None,
+        typer.Option(
+            exists=True,
+            dir_okay=False,
+            help='One prompt in a line, or FILE.jsonl with {"prompt": text} or {"tokens": ids} in each.',
+        ),
+    ] = None,
+    text: Annotated[
+        Path | None,
+        typer.Option(exists=True, dir_okay=False, help="Existing text instead, a document in each line."),
+    ] = None,
+    temperature: Annotated[float, typer.Option(help="Temperature of the model.")] = 1.0,
+    shard_size: Annotated[int, typer.Option(min=1, help="Sequences in a file.")] = 4096,
+    batch_size: Annotated[int, typer.Option(min=1, help="Sequences drawn at once.")] = 512,
+    device: Device = "cpu",
+    model: Model = None,
+) -> None:
+    """Draw a corpus from a language model, or finish one that was begun. Under torchrun the ranks share the work."""
+    if (text is None) == (num_sequences is None):
+        raise typer.BadParameter("give --num-sequences to draw from the model, or --text for existing text")
+    network, tokenizer = language_model(model, device)
+    name = "embedded" if model is None else model.name
+    if text is not None:
+        lines = text.read_text(encoding="utf-8").splitlines()
+        corpus = distill.from_text(lines, tokenizer, out, max_new_tokens, shard_size=shard_size, model=name)
+    else:
+        assert num_sequences is not None
+        corpus = distill.sample(
+            TransformersLM(network, tokenizer, temperature),
+            out,
+            num_sequences,
+            max_new_tokens,
+            [""] if prompts is None else _prompts(prompts),
+            seed=seed,
+            shard_size=shard_size,
+            batch_size=batch_size,
+            model=name if temperature == 1 else f"{name} at temperature {temperature}",
+            tokenizer=tokenizer,
+        )
+    _print_once(f"{len(corpus)} sequences, {corpus.num_tokens} tokens in {out}")
+
+
+@distill_app.command(name="train")
+def distill_train(
+    corpus: Corpus,
+    hidden: Annotated[int, typer.Option(min=1, help="Number of hidden states.")],
+    out: Annotated[Path, typer.Option(help="Folder of the HMM.")],
+    transition: Annotated[Transition, typer.Option(help="Form of the transition matrix.")] = Transition.dense,
+    epochs: Annotated[int, typer.Option(min=0, help="Passes over the corpus; 0 keeps the start.")] = 6,
+    step_size: Annotated[float, typer.Option(help="The first step of EM, at most 1; it falls to 0.")] = 1.0,
+    init: Annotated[
+        Init | None,
+        typer.Option(
+            help="Where EM starts: clusters of --model's hidden states (default with it), or random."
+        ),
+    ] = None,
+    model: Model = None,
+    begin_from: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "--from",
+            exists=True,
+            file_okay=False,
+            help="Folder of a smaller HMM to grow by splitting its states; given twice, their Kronecker product (monarch).",
+        ),
+    ] = None,
+    batch_size: Annotated[int, typer.Option(min=1, help="Sequences in a step of EM.")] = 2048,
+    chunk_size: Annotated[int, typer.Option(min=1, help="Sequences in memory at once.")] = 256,
+    pseudocount: Annotated[float, typer.Option(help="Added to every count.")] = 1e-3,
+    token_dropout: Annotated[float, typer.Option(help="Share of tokens that a step does not see.")] = 0.0,
+    held_out: Annotated[float, typer.Option(help="Share of sequences kept apart for testing.")] = 0.02,
+    checkpoint_minutes: Annotated[float, typer.Option(help="Minutes between checkpoints.")] = 10.0,
+    half: Annotated[bool, typer.Option("--half", help="Messages in bfloat16, counts in float32.")] = False,
+    shard: Annotated[
+        bool, typer.Option("--shard", help="Under torchrun, ranks deal out the hidden states, not the text.")
+    ] = False,
+    device: Device = "cpu",
+    seed: Seed = 0,
+) -> None:
+    """Fit an HMM to a corpus by expectation maximisation; the same command goes on after an interruption.
+
+    Leaves log.jsonl and learning-curve.png beside the HMM. Under torchrun the ranks train together.
+    """
+    data = distill.Corpus.load(corpus)
+
+    def latent() -> HMM:
+        network, tokenizer = language_model(model, device)
+        return distill.initialise(network, tokenizer, data, hidden, transition.value, seed=seed)
+
+    initial: HMM | Callable[[], HMM] | None = None
+    if begin_from:
+        if init is not None or len(begin_from) > 2:
+            raise typer.BadParameter("--from is given once or twice, and without --init")
+        initial = _grown([HMM.from_pretrained(path) for path in begin_from], hidden, transition, seed)
+    elif init is Init.latent or (init is None and model is not None):
+        initial = latent
+    hmm = distill.train(
+        data,
+        hidden,
+        transition.value,
+        epochs,
+        initial=initial,
+        step_size=step_size,
+        batch_size=batch_size,
+        chunk_size=chunk_size,
+        pseudocount=pseudocount,
+        token_dropout=token_dropout,
+        held_out=held_out,
+        checkpoint_minutes=checkpoint_minutes,
+        seed=seed,
+        out=out,
+        messages=torch.bfloat16 if half else None,
+        shard=shard,
+        device=device_named(device),
+    )
+    _print_once(f"HMM of {hmm.hidden} hidden states over {hmm.vocab_size} tokens in {out}")
+
+
+@distill_app.command(name="eval")
+def distill_eval(
+    hmm: Annotated[Path, typer.Option(exists=True, help="Folder of the HMM.")],
+    corpus: Corpus,
+    keyword: Annotated[
+        list[str] | None,
+        typer.Option(help="May be repeated: how well it guides --model towards texts with these words."),
+    ] = None,
+    model: Model = None,
+    particles: Annotated[int, typer.Option(min=2, help="Particles a prompt, with --keyword.")] = 32,
+    as_json: AsJson = False,
+) -> None:
+    """How well an HMM predicts a corpus, in nats per token, and how far it is from the model that drew it.
+
+    With --keyword, how far the log weights of particles scatter under GCD and under P-GCD with this HMM, after the first
+    eight prompts of the corpus, and with its context head if there is one.
+    """
+    trained, data = HMM.from_pretrained(hmm), distill.Corpus.load(corpus)
+    facts = dataclasses.asdict(distill.evaluate(trained, data))
+    if keyword:
+        network, tokenizer = language_model(model)
+        data.check_tokenizer(tokenizer)
+        guides: dict[str, Any] = {"gcd": None, "pgcd": trained}
+        if (hmm / "context.safetensors").exists():
+            head = distill.ContextHead.from_pretrained(hmm)
+            guides["pgcd with context"] = lambda prompt: head.begin(trained, network, tokenizer, prompt)
+        fa = constraints.keywords(keyword).compile(Vocabulary.from_tokenizer(tokenizer), require_eos=False)
+        worth = distill.guidance(
+            TransformersLM(network, tokenizer),
+            data.manifest.prompts[:8],
+            fa,
+            guides,
+            data.manifest.max_new_tokens,
+            particles=particles,
+        )
+        facts["guidance"] = {name: dataclasses.asdict(found) for name, found in worth.items()}
+    if not as_json:
+        for name in ("by_position", "lm_by_position"):
+            facts[name] = facts[name] and " ".join(f"{nats:.2f}" for nats in facts[name])
+        for name, found in facts.pop("guidance", {}).items():
+            facts[name] = (
+                f"log weights ± {found['deviation']:.2f} nats, effective sample size {found['effective']:.0%}"
+            )
+    print_facts(facts, as_json)
+
+
+def _print_once(text: str) -> None:
+    """A line from the first process of a job."""
+    if os.environ.get("RANK", "0") == "0":
+        console.print(text)
+
+
+def _grown(smaller: list[HMM], hidden: int, transition: Transition, seed: int) -> HMM:
+    """One HMM with its states split, or the Kronecker product of two."""
+    hmm = distill.split(smaller[0], hidden, seed) if len(smaller) == 1 else distill.kronecker(*smaller)
+    monarch = isinstance(hmm.transition, Monarch)
+    if hmm.hidden != hidden or monarch != (transition is Transition.monarch):
+        form = "monarch" if monarch else "dense"
+        raise typer.BadParameter(
+            f"--from gives {hmm.hidden} states, {form}: say so with --hidden and --transition"
+        )
+    return hmm
+
+
+def _prompts(path: Path) -> list[str | list[int]]:
+    """One prompt in a line: as it is, or in JSON if the file is called .jsonl."""
+    lines = path.read_text(encoding="utf-8").splitlines()
+    if path.suffix != ".jsonl":
+        return list(lines)
+    found: list[str | list[int]] = []
+    for number, line in enumerate(lines, 1):
+        try:
+            fields = json.loads(line)
+            found.append(
+                str(fields["prompt"]) if "prompt" in fields else [int(token) for token in fields["tokens"]]
+            )
+        except (ValueError, TypeError, KeyError) as error:
+            raise FormatError(
+                f'{path}, line {number}: expected {{"prompt": text}} or {{"tokens": ids}}, not {line[:60]!r}'
+            ) from error
+    return found

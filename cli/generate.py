@@ -1,0 +1,75 @@
+"""`tractile generate`: weighted samples given a constraint."""
+
+import json
+from enum import StrEnum
+from typing import Annotated
+
+import typer
+from rich.markup import escape
+from rich.table import Table
+
+from ..circuits.hmm import HMM
+from ..constraints import Constraint, Vocabulary
+from ..embedded import load_hmm
+from ..inference.smc import Posterior, TransformersLM, smc
+from .common import AsJson, Hmm, MaxNewTokens, Model, Seed, console, language_model
+from .constraint_options import Canonical, takes_constraint
+
+
+class Proposal(StrEnum):
+    """How the next token is proposed."""
+
+    lm = "lm"
+    lcd = "lcd"
+    gcd = "gcd"
+    pgcd = "pgcd"
+
+
+@takes_constraint
+def generate(
+    prompt: Annotated[str, typer.Option(help="The text to continue.")],
+    constraint: Constraint,
+    canonical: Canonical = False,
+    max_new_tokens: MaxNewTokens = 64,
+    particles: Annotated[int, typer.Option(min=1, help="Number of weighted samples.")] = 16,
+    proposal: Annotated[Proposal, typer.Option(help="Proposal distribution.")] = Proposal.pgcd,
+    seed: Seed = 0,
+    model: Model = None,
+    hmm: Hmm = None,
+    as_json: AsJson = False,
+) -> None:
+    """Draw weighted samples from a language model given a constraint and a token budget."""
+    network, tokenizer = language_model(model)
+    guide = None
+    if proposal is Proposal.pgcd:
+        guide = load_hmm() if hmm is None else HMM.from_pretrained(hmm)
+    posterior = smc(
+        TransformersLM(network, tokenizer),
+        prompt,
+        constraint.compile(Vocabulary.from_tokenizer(tokenizer), canonical=canonical),
+        proposal=proposal.value,
+        hmm=guide,
+        particles=particles,
+        max_new_tokens=max_new_tokens,
+        seed=seed,
+    )
+    _print_posterior(prompt, posterior, as_json)
+
+
+def _print_posterior(prompt: str, posterior: Posterior, as_json: bool) -> None:
+    """The distinct texts with their weights, log Z and ESS; raises if no particle satisfies the constraint."""
+    texts = posterior.group_by(lambda particle: particle.text)
+    if as_json:
+        print(
+            json.dumps(
+                {"prompt": prompt, "text": posterior.best.text, **posterior.to_dict()}, ensure_ascii=False
+            )
+        )
+        return
+    table = Table("weight", "text", box=None)
+    for text, weight in texts.items():
+        table.add_row(f"{weight:.3f}", escape(text))
+    console.print(table)
+    console.print(
+        f"log Z = {posterior.log_evidence:.3f} nats, ESS = {posterior.ess:.1f} of {len(posterior.texts)} particles"
+    )
