@@ -1,249 +1,149 @@
-"""JSON Schema: how many schemas compile, whether they accept what is valid and reject what is not, and what it costs.
+"""Constraints people really write, all of it in one run: how much is covered, whether it is right, what it costs.
 
-A schema *passes* if it compiles, every valid instance is accepted and every invalid one rejected. Instances are texts as
-``json.dumps(ensure_ascii=False)`` writes them; ``format`` is asserted. Tractile is asked at the level of bytes
-(``Constraint.accepts``), the others through a vocabulary of 256 bytes, so that no tokenizer plays a part. Times are CPU
-time of the byte-level automaton, without lifting (``masks.py`` has that).
+    schemas   JSONSchemaBench: compiled, valid accepted, invalid rejected, beside xgrammar, llguidance and outlines-core
+    masks     the same engines on a vocabulary of 131,072 tokens: time to the first mask, time per token
+    budget    runs without a language model within 8 to 256 tokens: finished and valid
+    bounded   strings of maxLength 128, and in arrays of maxItems 64: time, and memory for compiling
+    patterns  patterns people wrote: compiled, and those that are not with the reason
+    tools     function calling data sets: tools compiled, gold calls accepted, in JSON and Python syntax
+    sql       Spider: gold queries accepted
+    bad       input that must be refused: the error and how long it takes
 
-The schemas are those of JSONSchemaBench if there is a sample of it beside the repository (``TRACTILE_SHARED``, else
-``../shared``), otherwise, and with ``--smoke``, a few that are written below.
+Each of the first three and of ``tools`` and ``sql`` is a script of its own beside this one. Engines that are not installed are
+named and left out, and so is data that is not beside the repository (``TRACTILE_SHARED``, by default ../shared).
 
-    python benchmarks/constraints.py [--smoke] [--every N] [--peers]
+    python benchmarks/constraints.py [--smoke] [--only NAME …] [--every N]
 """
 
 from __future__ import annotations
 
 import argparse
-import gzip
 import json
-import os
-import re
-import signal
+import runpy
 import sys
 import time
-from collections import Counter, defaultdict
-from collections.abc import Callable
-from dataclasses import dataclass, field
+import tracemalloc
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
+from masks import tekken
+from schemas import SHARED
+
 import tractile as tt
 
-SECONDS = 10  # CPU time that an engine may take for a schema
-SHARED = Path(os.environ.get("TRACTILE_SHARED", Path(__file__).resolve().parent.parent.parent / "shared"))
-SAMPLE = SHARED / "data" / "jsonschemabench" / "jsonschemabench_dev.jsonl.gz"
-
-Accepts = Callable[[str], bool]
-
-
-def _row(name: str, schema: Any, valid: list[Any], invalid: list[Any]) -> dict[str, Any]:
-    tests = [{"valid": True, "data": v} for v in valid] + [{"valid": False, "data": v} for v in invalid]
-    return {"id": name, "family": "smoke", "schema": schema, "tests": tests}
-
-
-SMOKE = [
-    _row(
-        "bounds", {"type": "integer", "minimum": 3, "exclusiveMaximum": 12}, [3, 11, 4.0], [2, 12, 3.5, "3"]
-    ),
-    _row("formats", {"type": "string", "format": "date"}, ["2024-02-29"], ["2023-02-29", "2024-2-9", 1]),
-    _row(
-        "one of",
-        {"oneOf": [{"required": ["a"]}, {"required": ["b"]}], "properties": {"a": {"type": "null"}}},
-        [{"a": None}, {"b": 1}],
-        [{}, {"a": None, "b": 1}, {"a": 1}, 3],
-    ),
-    _row(
-        "condition",
-        {"if": {"properties": {"k": {"const": 1}}, "required": ["k"]}, "then": {"required": ["v"]}},
-        [{"k": 1, "v": 2}, {"k": 2}, []],
-        [{"k": 1}],
-    ),
-    _row(
-        "tree",
-        {"type": "array", "items": {"$ref": "#"}, "maxItems": 2},
-        [[], [[], [[]]]],
-        [[[], [], []], [1]],
-    ),
+HERE = Path(__file__).parent
+PATTERNS = [
+    r"(?i)hello,? w[aeiou]rld!{1,3}",
+    r"(?=.*\d)(?=.*[a-z]).{8,20}",
+    r"\b\p{Lu}\w+(?: \p{Lu}\w+)*\b",
+    r"(a|b)\1",
 ]
-
-
-class TooSlow(Exception):
-    """An engine took longer than it may."""
-
-
-def _alarm(*_: object) -> None:
-    raise TooSlow(f"more than {SECONDS} s")
-
-
-def tractile(schema: Any) -> Accepts:
-    """Tractile."""
-    constraint = tt.constraints.json_schema(schema)
-    _ = constraint.bytes_automaton
-    return constraint.accepts
-
-
-def xgrammar() -> Callable[[Any], Accepts]:
-    """xgrammar, its defaults."""
-    import xgrammar as xgr
-
-    tokens = [bytes([b]) for b in range(256)] + [b"</s>"]
-    compiler = xgr.GrammarCompiler(xgr.TokenizerInfo(tokens, stop_token_ids=[256]), max_threads=1)
-
-    def compile_schema(schema: Any) -> Accepts:
-        grammar = compiler.compile_json_schema(json.dumps(schema))
-
-        def accepts(text: str) -> bool:
-            matcher = xgr.GrammarMatcher(grammar)
-            return all(matcher.accept_token(b) for b in text.encode()) and matcher.accept_token(256)
-
-        return accepts
-
-    return compile_schema
-
-
-def llguidance() -> Callable[[Any], Accepts]:
-    """llguidance, its defaults."""
-    import llguidance as llg
-
-    class Bytes:
-        tokens = [bytes([b]) for b in range(256)] + [b"</s>"]
-        special_token_ids = [256]  # noqa: RUF012
-        eos_token_id, bos_token_id = 256, None
-
-        def __call__(self, text: str) -> list[int]:
-            return list(text.encode())
-
-    tokenizer = llg.LLTokenizer(llg.TokenizerWrapper(Bytes()))
-
-    def compile_schema(schema: Any) -> Accepts:
-        grammar = llg.LLMatcher.grammar_from_json_schema(json.dumps(schema))
-        first = llg.LLMatcher(tokenizer, grammar, log_level=0)
-        if first.is_error():
-            raise ValueError(first.get_error())
-
-        def accepts(text: str) -> bool:
-            matcher = llg.LLMatcher(tokenizer, grammar, log_level=0)
-            return all(matcher.consume_token(b) for b in text.encode()) and bool(matcher.is_accepting())
-
-        return accepts
-
-    return compile_schema
-
-
-def outlines() -> Callable[[Any], Accepts]:
-    """outlines-core: the regular expression that it makes of a schema, matched by Python."""
-    import outlines_core
-
-    def compile_schema(schema: Any) -> Accepts:
-        pattern = re.compile(outlines_core.json_schema.build_regex_from_schema(json.dumps(schema)))
-        return lambda text: pattern.fullmatch(text) is not None
-
-    return compile_schema
-
-
-PEERS: dict[str, Callable[[], Callable[[Any], Accepts]]] = {
-    "xgrammar": xgrammar,
-    "llguidance": llguidance,
-    "outlines-core": outlines,
+BAD: dict[str, Any] = {
+    "malformed JSON": lambda: tt.constraints.json_schema('{"type": '),
+    "a wrong type": lambda: tt.constraints.json_schema({"type": "object", "properties": 3}),
+    "an unresolvable $ref": lambda: tt.constraints.json_schema({"$ref": "#/$defs/none"}),
+    "a $ref to itself": lambda: tt.constraints.json_schema({"$ref": "#"}).shortest(),
+    "catastrophic repeats": lambda: tt.constraints.regex(r"(a{1,1000}){1,1000}").compile(BYTES),
+    "an empty language": lambda: (tt.constraints.literal("a") & tt.constraints.literal("b")).compile(BYTES),
+    "a back-reference": lambda: tt.constraints.regex(r"(a|b)\1"),
+    "left recursion without an end": lambda: tt.grammar("root ::= root", syntax="gbnf").shortest(),
 }
+BYTES = tt.Vocabulary([*(bytes([byte]) for byte in range(256)), None], eos_token_id=256)
 
 
-@dataclass
-class Result:
-    """What an engine did with the schemas of a family."""
+def script(name: str, *options: str) -> None:
+    """Run a script beside this one."""
+    sys.argv = [name, *options]
+    runpy.run_path(str(HERE / f"{name}.py"), run_name="__main__")
 
-    schemas: int = 0
-    passing: int = 0
-    counts: Counter[str] = field(default_factory=Counter)
-    times: list[float] = field(default_factory=list)
-    refused: Counter[str] = field(default_factory=Counter)
 
-    def line(self, name: str) -> str:
-        """A row of the table."""
-        n, c = max(1, self.schemas), self.counts
-        times = sorted(self.times) or [float("nan")]
-        p50, p95 = (1e3 * times[min(len(times) - 1, int(q * len(times)))] for q in (0.5, 0.95))
-        return (
-            f"| {name} | {self.schemas} | {100 * len(self.times) / n:.1f} | {100 * self.passing / n:.1f} "
-            f"| {c['valid rejected']} / {c['valid']} | {c['invalid accepted']} / {c['invalid']} | {p50:.1f} / {p95:.0f} |"
+def bounded(arguments: argparse.Namespace) -> None:
+    """Strings with maxLength 128, and arrays of them with maxItems 64."""
+    schema: dict[str, Any] = {"type": "string", "maxLength": 128}
+    tokens = tekken()
+    vocab = tt.Vocabulary([piece or None for piece in tokens.bytes], eos_token_id=tokens.eos)
+    _ = vocab.trie
+    print(
+        "| schema | byte states | compile, ms | first mask, ms | compile, MB |\n| --- | --- | --- | --- | --- |"
+    )
+    for name in ("string", "array of strings")[: 1 if arguments.smoke else 2]:
+        begin = time.process_time()
+        tt.constraints.json_schema(schema).compile(vocab)
+        compiled = time.process_time() - begin
+        tracemalloc.start()
+        fa = tt.constraints.json_schema(schema).compile(vocab)
+        memory = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        begin = time.process_time()
+        tt.gcd(fa, horizon=256).start().mask()
+        masked = time.process_time() - begin
+        print(
+            f"| {name} | {fa.num_states - 1:,} | {1e3 * compiled:.0f} | {1e3 * masked:.0f} | {memory / 1e6:.0f} |"
         )
+        schema = {"type": "array", "items": schema, "maxItems": 64}
 
 
-def reason(error: Exception) -> str:
-    """Why a schema was refused: the error and the keyword."""
-    keyword = getattr(error, "path", "").rpartition("/")[2]
-    return f"{type(error).__name__} {keyword}".strip()
-
-
-def run(compile_schema: Callable[[Any], Accepts], rows: list[dict[str, Any]]) -> dict[str, Result]:
-    """Every schema, by family and in all."""
-    results: dict[str, Result] = defaultdict(Result)
-    for row in rows:
-        both = results[row["family"]], results["all"]
-        for result in both:
-            result.schemas += 1
-        signal.setitimer(signal.ITIMER_VIRTUAL, SECONDS)
+def patterns(arguments: argparse.Namespace) -> None:
+    """Every pattern of the data set, or those of this file."""
+    file, found = SHARED / "data" / "regex_patterns" / "patterns.half.jsonl", PATTERNS
+    if file.is_file() and not arguments.smoke:
+        found = [json.loads(line)["regex"] for line in file.read_text(encoding="utf-8").splitlines()]
+    refused, times = Counter[str](), []
+    for pattern in found:
         begin = time.process_time()
         try:
-            accepts = compile_schema(row["schema"])
-            took = time.process_time() - begin
-            answers = [accepts(json.dumps(t["data"], ensure_ascii=False)) for t in row["tests"]]
-        except Exception as error:
-            for result in both:
-                result.refused[reason(error)] += 1
-            continue
-        finally:
-            signal.setitimer(signal.ITIMER_VIRTUAL, 0)
-        wrong = Counter[str]()
-        for test, answer in zip(row["tests"], answers, strict=True):
-            wrong["valid" if test["valid"] else "invalid"] += 1
-            if answer != test["valid"]:
-                wrong["valid rejected" if test["valid"] else "invalid accepted"] += 1
-        for result in both:
-            result.times.append(took)
-            result.counts += wrong
-            result.passing += not (wrong["valid rejected"] + wrong["invalid accepted"])
-    return results
+            _ = tt.constraints.regex(pattern).bytes_automaton
+            times.append(time.process_time() - begin)
+        except tt.TractileError as error:
+            refused[
+                f"{type(error).__name__}: {str(error).split(' in ')[0].replace(repr(pattern), 'a pattern')}"
+            ] += 1
+    print(f"{len(times)} of {len(found)} compiled, {1e3 * max(times):.0f} ms the longest")
+    print("\n".join(f"    {count:>4}  {reason[:120]}" for reason, count in refused.most_common()))
 
 
-HEAD = """| {} | schemas | compiled % | passing % | valid rejected | invalid accepted | compile p50 / p95, ms |
-| --- | --- | --- | --- | --- | --- | --- |"""
+def bad(arguments: argparse.Namespace) -> None:
+    """Each must raise a typed error."""
+    print("| input | error | ms |\n| --- | --- | --- |")
+    for name, make in BAD.items():
+        begin = time.process_time()
+        try:
+            make()
+            outcome = "NOT REFUSED"
+        except tt.TractileError as error:
+            outcome = f"{type(error).__name__}: {str(error)[:80]}"
+        print(f"| {name} | {outcome} | {1e3 * (time.process_time() - begin):.0f} |")
 
 
 def main() -> None:
-    """Run and print the tables."""
+    """Run the parts and print what they print."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--smoke", action="store_true", help="the few schemas of this file")
-    parser.add_argument("--every", type=int, default=1, help="every N-th schema of the sample")
+    parts = ["schemas", "masks", "budget", "bounded", "patterns", "tools", "sql", "bad"]
+    parser.add_argument("--smoke", action="store_true", help="as little as shows that it works")
     parser.add_argument(
-        "--peers", action="store_true", help="other engines too, as far as they are installed"
+        "--only", nargs="+", choices=parts, default=parts, metavar="NAME", help=", ".join(parts)
     )
+    parser.add_argument("--every", type=int, default=1, metavar="N", help="every N-th schema of the sample")
     arguments = parser.parse_args()
-    signal.signal(signal.SIGVTALRM, _alarm)
-    rows = SMOKE
-    if not arguments.smoke:
-        if SAMPLE.is_file():
-            with gzip.open(SAMPLE, "rt", encoding="utf-8") as file:
-                rows = [json.loads(line) for line in file][:: arguments.every]
+    smoke, every = ["--smoke"] * arguments.smoke, ["--every", str(arguments.every)]
+    sample = SHARED / "data" / "jsonschemabench"
+    for part in arguments.only:
+        print(f"\n## {part}\n", flush=True)
+        if part in ("bounded", "patterns", "bad"):
+            {"bounded": bounded, "patterns": patterns, "bad": bad}[part](arguments)
+        elif part == "masks":
+            size = ["--sample", str(-(-999 // arguments.every))] if sample.is_dir() else []
+            script(part, *(smoke or size))
         else:
-            print(f"no sample at {SAMPLE}: the schemas of this file", file=sys.stderr)
-    ours = run(tractile, rows)
-    print(HEAD.format("family"))
-    for name, result in sorted(ours.items(), key=lambda item: item[0] == "all"):
-        print(result.line(name))
-    print("\nrefused:", ", ".join(f"{why} {n}" for why, n in ours["all"].refused.most_common()) or "none")
-    if arguments.peers:
-        print("\n" + HEAD.format("engine"))
-        print(ours["all"].line("tractile"))
-        for name, make in PEERS.items():
-            try:
-                engine = make()
-            except ImportError:
-                print(f"{name}: not installed, left out", file=sys.stderr)
-                continue
-            print(run(engine, rows)["all"].line(name))
+            script(
+                part,
+                *smoke,
+                *(["--peers"] if part == "schemas" else []),
+                *(every if part in ("schemas", "budget") else []),
+            )
 
 
 if __name__ == "__main__":

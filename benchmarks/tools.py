@@ -10,7 +10,7 @@ the arguments (``json.dumps``, ``repr``) and put to the constraint of its tool. 
 Everything that does not compile or is not accepted is counted with its reason. The data lies beside the repository
 (``TRACTILE_SHARED``, by default ../shared); without it only the tools written here are run.
 
-    python benchmarks/tools.py [--smoke] [--reasons N]
+    python benchmarks/tools.py [--smoke] [--sets NAME …] [--reasons N]
 """
 
 import argparse
@@ -302,13 +302,15 @@ def main() -> None:
     parser.add_argument(
         "--smoke", action="store_true", help="only the tools written in this file, 20 of each set"
     )
+    parser.add_argument("--sets", nargs="+", choices=SETS, default=list(SETS), help="only these data sets")
     parser.add_argument("--reasons", type=int, default=12, help="how many reasons to list for each set")
     options = parser.parse_args()
     root = Path(os.environ.get("TRACTILE_SHARED", Path(__file__).resolve().parents[2] / "shared")) / "data"
     print(
         f"{'set':<12}{'syntax':<8}{'tools':>7}{'compiled':>9}{'ms':>14}{'calls':>7}{'fit':>7}{'in':>7}{'of fit':>9}"
     )
-    for name, read in {"own": lambda _: iter(OWN), **SETS}.items():
+    chosen = {name: SETS[name] for name in options.sets}
+    for name, read in {"own": lambda _: iter(OWN), **chosen}.items():
         if name != "own" and not (root / name).is_dir():
             print(f"{name:<12}skipped: no {root / name}")
             continue
