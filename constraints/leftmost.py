@@ -12,15 +12,17 @@ the text. A look-ahead of one character is met when that character is read.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 from ..errors import UnsupportedConstraint
 from .characters import Item, characters, constants
-from .regex import CHARACTER, LOOK_AHEAD, REPEAT, SET_FLAGS, one_character
+from .syntax import CHARACTER, LOOK, REPEAT
 from .utf8 import CodePoints
 
 END = -1  # instead of an atom
+SET_FLAGS = re.IGNORECASE | re.ASCII | re.DOTALL
 Atoms = frozenset[int]
 
 
@@ -100,7 +102,7 @@ class Program:
                 self._branch(argument[1], flags)
             elif operation is constants.AT and argument in (constants.AT_END, constants.AT_END_STRING):
                 self.code.append(Look(self.dollar if argument is constants.AT_END else Atoms([END])))
-            elif operation in LOOK_AHEAD and argument[0] > 0 and one_character(argument[1]):
+            elif operation in LOOK and argument[0] > 0 and one_character(argument[1]):
                 self.code.append(Look(self._next_character(operation, argument[1], flags)))
             elif operation is constants.FAILURE:
                 self.code.append(Look(Atoms()))
@@ -221,3 +223,10 @@ class Search:
         if program.matched(program.open(sorted(place.never), END)) is not None:
             return False
         return place.ways is None or program.matched(program.open(place.ways, END)) is not None
+
+
+def one_character(items: Sequence[Item]) -> bool:
+    """Whether the items read exactly one character."""
+    if len(items) == 1 and items[0][0] is constants.SUBPATTERN:
+        return one_character(items[0][1][3])
+    return len(items) == 1 and items[0][0] in CHARACTER
