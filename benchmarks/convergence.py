@@ -134,23 +134,31 @@ def distance(problem: Problem, method: str, k: int, runs: int) -> Distance:
 
 
 def cost(cell: Distance, what: str) -> float:
-    """The particles of a sample: those of one run for TV, those of all runs until one does not die for KL."""
-    return cell.k if what == "TV" else cell.k / (1 - cell.dead) if cell.dead < 1 else math.inf
+    """The particles of a sample: those of one run for TV, those of all runs until one does not die for KL.
+
+    Infinite where too few runs lived to tell.
+    """
+    if what == "TV":
+        return cell.k
+    return cell.k / (1 - cell.dead) if cell.dead <= 0.9 else math.inf
 
 
 def needed(found: list[Distance], what: str, level: float) -> float:
-    """The number of particles at which the distance falls to ``level``, between those tried by log-log lines; inf if none."""
-    before: tuple[float, float] | None = None
-    for cell in found:
-        here, value = cost(cell, what), max(cell.tv if what == "TV" else cell.kl, 1e-9)
-        if value <= level and here < math.inf:
-            if before is None or before[0] >= here:
-                return here
-            share = math.log(before[1] / level) / math.log(before[1] / value)
-            return float(math.exp(math.log(before[0]) + share * math.log(here / before[0])))
-        if here < math.inf:
-            before = here, value
-    return math.inf
+    """The particles from which on the distance is at most ``level``, by log-log lines between those tried; inf if none."""
+    points = [
+        (cost(cell, what), max(cell.tv if what == "TV" else cell.kl, 1e-9))
+        for cell in found
+        if cost(cell, what) < math.inf
+    ]
+    above = [i for i, (_, value) in enumerate(points) if value > level]
+    last = above[-1] if above else -1
+    if last + 1 >= len(points):
+        return math.inf
+    here, value = points[last + 1]
+    if last < 0:
+        return here
+    before, more = points[last]
+    return float(before * (here / before) ** (math.log(more / level) / math.log(more / value)))
 
 
 # ------------------------------------------------------------ a circuit as the language model
@@ -336,18 +344,19 @@ def plot(directory: Path, file: Path) -> None:
                 (line,) = axes[row, column].plot(k, value, marker=".", label=method)
                 axes[row, column].fill_between(
                     k,
-                    (value - error).clamp(min=1e-3),
+                    value - error,
                     value + error,
                     color=line.get_color(),
                     alpha=0.2,
                     linewidth=0,
                 )
-        axes[0, column].set(xscale="log", yscale="log", ylim=(5e-3, 1.1))
-        axes[1, column].set(xscale="log", yscale="log", ylim=(5e-3, 30), xlabel="particles")
+        axes[0, column].set(xscale="log", ylim=(-0.05, 1.05))
+        axes[1, column].set(xscale="log", ylim=(-0.1, 30), xlabel="particles")
+        axes[1, column].set_yscale("symlog", linthresh=0.1)
     axes[0, 0].set_ylabel("total variation")
     axes[1, 0].set_ylabel("log Z − E[log Ẑ], nats")
-    axes[0, 0].legend(fontsize="x-small")
-    figure.savefig(file, dpi=110)
+    axes[0, -1].legend(fontsize="x-small")
+    figure.savefig(file, dpi=90)
 
 
 def spread(problem: Problem, guided: bool) -> float:
