@@ -96,6 +96,8 @@ class Lifted(Automaton):
 
     @cached_property
     def liveness(self) -> Liveness:
+        if self._first is None:  # a text soon gets to the state with most letters
+            self.walk.embedding.of(int(self.walk.embedding.width.argmax()))
         return Liveness(self.walk)
 
     @property
