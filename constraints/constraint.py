@@ -18,7 +18,7 @@ from numpy import ndarray
 
 from ..circuits.automaton import Automaton
 from ..errors import EmptyLanguage, UnsupportedConstraint
-from . import dfa, nfa, store, utf8
+from . import dfa, nfa, reduction, store, utf8
 from .lift import TokenTransitions, lift
 from .lifted import AT_ONCE, Lifted, all_reachable
 from .nfa import Nfa
@@ -60,8 +60,10 @@ class Constraint:
     @cached_property
     def bytes_automaton(self) -> Nfa:
         """The byte-level automaton that is compiled: the minimal deterministic one where that is not much larger than
-        the one written down, otherwise that one (which may be ambiguous)."""
-        return dfa.simplify(self.nfa)
+        the one written down, otherwise that one, reduced where it is small (it may be ambiguous)."""
+        small = dfa.simplify(self.nfa)
+        many = small.num_states > reduction.MOST_STATES
+        return small if many or small.is_deterministic else reduction.reduce(small)
 
     def accepts(self, text: str | bytes) -> bool:
         """Whether the text (or its UTF-8 bytes) satisfies the constraint."""

@@ -23,8 +23,8 @@ from .nfa import Nfa, trim
 
 MOST_STATES = 4_000
 """Simulation keeps a bit for every pair of states."""
-MOST_WORK = 1_000_000_000
-"""Comparisons of a state and a transition; half a second to a second."""
+MOST_WORK = 300_000_000
+"""Comparisons of a state and a transition."""
 
 
 def simulation(nfa: Nfa) -> Bool[ndarray, "state state"]:
@@ -46,12 +46,12 @@ def simulation(nfa: Nfa) -> Bool[ndarray, "state state"]:
             source, _, target = rows[rows[:, 1] == klass].T  # sorted by source
             if not len(source):
                 continue
+            work += len(source) * (n + len(source))
+            check_limit(work, MOST_WORK)
             states, first = np.unique(source, return_index=True)
             met = np.zeros((len(source), n), bool)  # whether q has a transition that meets this one
             met[:, states] = np.logical_or.reduceat(below[np.ix_(target, target)], first, axis=1)
             below[states] &= np.logical_and.reduceat(met, first, axis=0)
-            work += len(source) * (n + len(source))
-            check_limit(work, MOST_WORK)
         if np.array_equal(below, before):
             return np.asarray(below)
 

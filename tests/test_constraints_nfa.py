@@ -53,6 +53,8 @@ OPERATIONS = [
     lambda a, _: (nfa.repeat(a[0], 1, 3), power(a[1], 1, 3)),
     lambda a, _: (nfa.repeat(a[0], 0, 2), power(a[1], 0, 2)),
     lambda a, _: (nfa.repeat(a[0], 2, 2), power(a[1], 2, 2)),
+    lambda a, _: (nfa.repeat(a[0], 2, 4), power(a[1], 2, 4)),
+    lambda a, _: (reduction.reduce(a[0]), a[1]),
     lambda a, _: (nfa.repeat(a[0], 2, None), power(a[1], 2, LONGEST + 3)),
     lambda a, b: (dfa.intersect(a[0], b[0]), a[1] & b[1]),
     lambda a, b: (dfa.difference(a[0], b[0]), a[1] - b[1]),

@@ -272,6 +272,17 @@ def test_catastrophic_patterns_are_refused(pattern):
         regex(pattern)
 
 
+@pytest.mark.parametrize(
+    ("pattern", "most"),
+    [(r"(\w+\s?){1,50}", 17_000), (r"(\s*\w+\s*){1,40}", 14_000), ("((a|b){1,100}c?){1,100}", 10_200)],
+)
+def test_repeats_of_what_may_go_on_are_deterministic(pattern, most):
+    """Where a word may end or go on by the same character, the count is no reason for a second path."""
+    automaton = regex(pattern).bytes_automaton
+    assert automaton.is_deterministic
+    assert automaton.num_states < most
+
+
 @pytest.mark.parametrize("pattern", ["(" * 5000 + "a" + ")" * 5000, "a{99999999999}"])
 def test_what_the_parser_cannot_read_is_refused(pattern):
     with pytest.raises(tt.UnsupportedConstraint):
