@@ -20,7 +20,7 @@ from tokenizers import Tokenizer
 
 from . import utf8
 from .bpe import Followers, Pair
-from .embedding import Dfa
+from .moves import Dfa
 from .nfa import Nfa
 from .pretokens import (
     BYTE,
