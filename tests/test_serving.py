@@ -231,7 +231,7 @@ def test_a_move_onto_a_constrained_row_replaces_it():
         ({"json_schema": "/etc/passwd"}, {}, "no json_schema"),  # files are not read for requests
         ({"tools": "tools.json"}, {}, "no tools"),
         ({"grammar": "rules.lark"}, {}, "grammar cannot be read"),
-        ({"regex": "a("}, {}, "unterminated"),
+        ({"regex": "a("}, {}, "at position"),
         ({"regex": "a", "options": {"colour": 1}}, {}, "colour"),
         ({"regex": "a", "max_new_tokens": 0}, {}, "budget"),
         ({"regex": "a", "max_new_tokens": "5"}, {}, "budget"),
