@@ -1,6 +1,6 @@
 """Speed of the sampler beside genlm-control: one model, one tokenizer, one constraint, in one process.
 
-    python benchmarks/smc_speed.py [--smoke] [--runs N] [--vocab 8192 50257] [--particles 16 64] [--skip-large]
+    python benchmarks/smc.py [--smoke] [--runs N] [--vocab 8192 50257] [--particles 16 64] [--skip-large]
 
 The model is a GPT-2 of two layers (d = 64, random weights), so that what a sampler adds can be seen; the tokenizer a byte-level
 BPE trained on the sources of Python's standard library. CPU milliseconds for a step of all particles, one thread, median over
