@@ -294,10 +294,21 @@ def test_orders():
         '{"c": 1, "a": 1}',
     ]
     assert [json_schema(schema).accepts(t) for t in texts] == [True, True, False, True]
-    assert all(json_schema(schema, order="any").accepts(t) for t in texts)
+    assert all(json_schema(schema, order=order).accepts(t) for t in texts for order in ("any", "auto"))
     many = {"properties": {f"k{i}": {} for i in range(30)}}
     with pytest.raises(tt.TooManyStates):
         json_schema(many, order="any")
+    auto = json_schema({**many, "required": ["k9"]}, order="auto")
+    assert auto.accepts('{"k1": 0, "k9": 0}')
+    assert not auto.accepts('{"k9": 0, "k1": 0}')
+    mixed = {
+        "properties": {"a": {"type": "null"}, "b": {**many, "type": "object"}},
+        "required": ["b"],
+        "type": "object",
+    }
+    auto = json_schema(mixed, order="auto")
+    assert auto.accepts('{"x": 1, "b": {"k1": 0, "k2": 0, "x": 0}, "a": null}')
+    assert not any(auto.accepts(t) for t in ('{"b": {"k2": 0, "k1": 0}}', '{"b": {}, "a": 1}', '{"a": null}'))
 
 
 def test_options():

@@ -32,6 +32,9 @@ LIMITS = [
     (3, 250, 150_000), (2, 250, 150_000), (1, 250, 200_000), (1, 100, 300_000), (1, 40, 10**9),
 ]  # fmt: skip
 """Depths and longest lengths that are tried in turn, each with the states up to which it is taken."""
+MAX_ANY_ORDER = 12
+FEW_MEMBERS = {8: 10_000, 6: 20_000, 5: 30_000, 4: 40_000, 3: 60_000, 2: 100_000, 0: 10**12}
+"""How many members may stand in any order, each number with the states up to which it is taken."""
 LOOK_AHEAD = 3  # how deep emptiness is looked for where alternatives are compared
 
 
@@ -42,13 +45,14 @@ class Compiler:
         self,
         document: Document,
         whitespace: str,
-        any_order: bool,
+        order: str,
         max_depth: int | None,
         max_length: int | None,
         open_objects: bool,
         asserts_format: bool,
     ) -> None:
-        self.document, self.whitespace, self.any_order = document, whitespace, any_order
+        self.document, self.whitespace, self.order = document, whitespace, order
+        self.few = MAX_ANY_ORDER if order == "any" else 0  # members that may stand in any order
         self.wanted = max_depth, max_length
         self.max_depth, self.longest = LIMITS[0][:2]
         self.style = STYLES[whitespace]
@@ -128,6 +132,12 @@ class Compiler:
             found = [arrays.settle(shape, self.empty, where) for shape in value.array]
             names = objects.declared_names(value.object)
             records = [r for shape in value.object for r in objects.records(shape, names, self.names, where)]
+            most = max((len(record.members) for record in records), default=0)
+            if self.order == "any" and most > MAX_ANY_ORDER:
+                raise TooManyStates(
+                    f"any order of the {most} members at {where or '/'} needs too many states: say order='auto'",
+                    limit=2**MAX_ANY_ORDER,
+                )
             self.parts[key] = [a for a in found if a], records
         return self.parts[key]  # type: ignore[no-any-return]
 
@@ -181,6 +191,8 @@ class Compiler:
         if root and root != NEVER:
             self.explore(root)
         first = self.choose_limits(root)
+        if self.order == "auto":
+            self.choose_few(root)
         tries = [] if None not in self.wanted else LIMITS[max(first + 1, len(LIMITS) - 3) :]
         for depth, length, _ in tries:  # the size is an estimate: where it was too low, with less
             try:
@@ -203,6 +215,13 @@ class Compiler:
             if self.size(root, self.max_depth) <= most:
                 return index
         return len(LIMITS) - 1
+
+    def choose_few(self, root: Need) -> None:
+        """Let as many members stand in any order as keep the automaton small."""
+        for few in FEW_MEMBERS:
+            self.few, self.sizes = few, {}
+            if self.size(root, self.max_depth) <= FEW_MEMBERS[few]:
+                return
 
     def cut(self, shape: Strings) -> Strings:
         """The shape with a bound on the length that is not beyond the longest."""
@@ -237,7 +256,9 @@ class Compiler:
                     copies: int = arrays.copies(self.cut_items(shape))
                     total += sum(found) + max(0, copies - len(found)) * found[-1]
             for record in records:
-                total += record.copies * sum(self.size_below(need, n, left) + 10 for n in record.needs)
+                total += record.copies(self.few) * sum(
+                    self.size_below(need, n, left) + 10 for n in record.needs
+                )
             self.sizes[key] = total
         return self.sizes[key]
 
@@ -252,7 +273,7 @@ class Compiler:
         if need == NEVER or left < 0:
             return pieces.NOTHING
         if not need:
-            return anything(self.whitespace, self.any_order, self.max_depth)
+            return anything(self.whitespace, self.max_depth)
         key = (need, left)
         if key not in self.memo:
             self.memo[key] = self.write(need, left)
@@ -273,7 +294,7 @@ class Compiler:
         value = value._replace(string=tuple(map(self.cut, value.string)))
         parts = scalars(value, self.document.draft == 4)
         parts.append(either(self.array(shape, inner, where) for shape in shapes))
-        parts.append(members.write(records, self.style, inner, self.any_order))
+        parts.append(members.write(records, self.style, inner, self.few))
         return beside(parts)
 
     def array(self, shape: Arrays, inner: Any, where: str) -> Piece:
@@ -327,13 +348,13 @@ def scalars(value: Value, plain: bool) -> list[Piece]:
 
 
 @lru_cache(maxsize=32)
-def anything(whitespace: str, any_order: bool, depth: int) -> Piece:
+def anything(whitespace: str, depth: int) -> Piece:
     """Any value whose arrays and objects nest at most ``depth`` deep."""
     style = STYLES[whitespace]
     parts = scalars(EVERYTHING, False)
     if depth:
-        inner = anything(whitespace, any_order, depth - 1)
+        inner = anything(whitespace, depth - 1)
         parts.append(arrays.write(Arrays(), style, lambda need: inner, ""))
         every = objects.Record((), frozenset(), ((Strings(), ANY),))
-        parts.append(members.write([every], style, lambda need: inner, any_order))
+        parts.append(members.write([every], style, lambda need: inner, 0))
     return piece(minimize(beside(parts).nfa))

@@ -104,7 +104,8 @@ class Letters:
         behind = np.concatenate([late, spread(late[-1], over[:, ::-1], least)[1:]])[::-1]
         after = np.concatenate([behind[1:], behind[-1:] & (most is None)])
         numbers: dict[bytes, int] = {}
-        sets, which = [], []
+        sets: list[Bool[ndarray, " state"]] = []
+        which = []
         for c, key in enumerate(np.packbits(np.concatenate([ahead, behind, after], axis=1), axis=1)):
             if (number := numbers.setdefault(key.tobytes(), len(sets))) == len(sets):
                 within = image(ahead[c], entries) & image(after[c], exits[:, ::-1])

@@ -18,8 +18,6 @@ from .text import Style
 from .values import Need
 from .work import spend
 
-MAX_ANY_ORDER = 12
-
 Place = tuple[int, ...]
 State = tuple[int, Place, int]
 """A run, its place, and how many members there are, up to a cap."""
@@ -228,11 +226,11 @@ class Writer:
             self.sketch.place(state, self.value(need), self.state(0, hub))
 
 
-def write(records: list[Record], style: Style, value: Callable[[Need], Piece], any_order: bool) -> Piece:
-    """The texts of the objects of some records. Raises ``TooManyStates``."""
+def write(records: list[Record], style: Style, value: Callable[[Need], Piece], few: int) -> Piece:
+    """The texts of the objects of some records, in any order if there are at most so ``few`` members. Raises
+    ``TooManyStates``."""
     most = max((len(record.members) for record in records), default=0)
-    if any_order and most > MAX_ANY_ORDER:
-        raise TooManyStates(f"any order of {most} members needs too many states", limit=2**MAX_ANY_ORDER)
+    any_order = most <= few
     if not records:
         return either([])
     try:

@@ -38,10 +38,10 @@ class Record:
     orders: tuple[tuple[int, ...], ...] = ()
     declared: tuple[str, ...] = ()
 
-    @property
-    def copies(self) -> int:
-        """How often the values of members are written, about."""
-        return len(self.orders) * (self.most if self.most is not None else max(1, self.least))
+    def copies(self, few: int) -> int:
+        """How often the values of members are written, about; in any order if there are at most so few."""
+        orders = 1 << max(0, len(self.members) - 1) if len(self.members) <= few else len(self.orders)
+        return orders * (self.most if self.most is not None else max(1, self.least))
 
     @property
     def needs(self) -> list[Need]:
