@@ -17,8 +17,8 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 from ..errors import UnsupportedConstraint
-from .characters import Item, characters, constants
-from .syntax import CHARACTER, LOOK, REPEAT
+from .characters import characters
+from .syntax import CHARACTER, LOOK, REPEAT, Item, constants
 from .utf8 import CodePoints
 
 END = -1  # instead of an atom

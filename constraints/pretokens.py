@@ -19,10 +19,10 @@ from tokenizers import Regex, normalizers, pre_tokenizers
 
 from ..errors import UnsupportedConstraint
 from . import dfa, nfa, utf8
-from .characters import parser
 from .leftmost import END, Atoms, Place, Program, Search
 from .nfa import Nfa, check_limit
 from .properties import PLAIN_CLASS, PROPERTY
+from .syntax import parser
 from .utf8 import CodePoints
 
 NO_SKIPS = np.empty((0, 2), np.int64)
