@@ -29,9 +29,6 @@ class Mark(NamedTuple):
 class Scanner(ABC):
     """A boundary that reads a text from left to right, and can go on from where it stopped when the text has grown."""
 
-    def __init__(self, name: str) -> None:
-        self.__name__ = name
-
     @abstractmethod
     def scan(self, text: str, mark: Mark | None = None) -> Mark:
         """Read on from a mark of the same text when it was shorter, or from the beginning."""
@@ -61,8 +58,6 @@ def every_line(text: str) -> int:
 
 
 class _Clauses(Scanner):
-    """After punctuation (, ; : . ! ? and the like) once white space follows, and after every newline."""
-
     def scan(self, text: str, mark: Mark | None = None) -> Mark:
         end = mark.end if mark else 0
         for match in _CLAUSE.finditer(text, end):
@@ -71,8 +66,6 @@ class _Clauses(Scanner):
 
 
 class _Statements(Scanner):
-    """After every ``;``, and every newline outside brackets, but in neither case inside quotes (Python, SQL, C)."""
-
     def scan(self, text: str, mark: Mark | None = None) -> Mark:
         position, (depth, quote), end, _ = mark or Mark(0, (0, ""), 0, 0)
         while position < len(text):
@@ -101,8 +94,6 @@ class _Statements(Scanner):
 
 
 class _Values(Scanner):
-    """After every JSON value that is complete, nested ones included; the key of an object is not a value."""
-
     def scan(self, text: str, mark: Mark | None = None) -> Mark:
         # of each open bracket: "{" before a key, ":" before a member's value, "[" in an array
         position, state, end, _ = mark or Mark(0, (), 0, 0)
@@ -142,6 +133,26 @@ class _Values(Scanner):
         return Mark(position, tuple(stack), end, end)
 
 
-every_clause = _Clauses("every_clause")
-every_statement = _Statements("every_statement")
-every_json_value = _Values("every_json_value")
+_CLAUSES, _STATEMENTS, _VALUES = _Clauses(), _Statements(), _Values()
+
+
+def every_clause(text: str) -> int:
+    """After punctuation (, ; : . ! ? and the like) once white space follows, and after every newline."""
+    return _CLAUSES(text)
+
+
+def every_statement(text: str) -> int:
+    """After every ``;``, and every newline outside brackets, but in neither case inside quotes (Python, SQL, C)."""
+    return _STATEMENTS(text)
+
+
+def every_json_value(text: str) -> int:
+    """After every JSON value that is complete, nested ones included; the key of an object is not a value."""
+    return _VALUES(text)
+
+
+SCANNERS: dict[object, Scanner] = {
+    every_clause: _CLAUSES,
+    every_statement: _STATEMENTS,
+    every_json_value: _VALUES,
+}

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from types import FunctionType
 
-from .boundaries import Boundary, Mark, Scanner
+from .boundaries import SCANNERS, Boundary, Mark, Scanner
 
 CACHE_SIZE = 1 << 13
 BLOCK = 16
@@ -20,7 +21,7 @@ class Texts:
     def __init__(self, decode: Callable[[Sequence[int]], str]) -> None:
         self._decode = decode
         self._known: dict[tuple[int, ...], str] = {}
-        self._marks: dict[tuple[Boundary, tuple[int, ...]], Mark] = {}
+        self._marks: dict[tuple[Scanner, tuple[int, ...]], Mark] = {}
 
     def __call__(self, token_ids: Sequence[int]) -> str:
         ids = tuple(token_ids)
@@ -42,14 +43,15 @@ class Texts:
 
     def cut(self, token_ids: tuple[int, ...], boundary: Boundary) -> int:
         """The number of characters up to the last boundary."""
-        if not isinstance(boundary, Scanner):
+        scanner = SCANNERS.get(boundary) if isinstance(boundary, FunctionType) else boundary
+        if not isinstance(scanner, Scanner):
             return boundary(self(token_ids))
         if len(self._marks) >= CACHE_SIZE:
             self._marks.clear()
-        key = (boundary, token_ids)
+        key = (scanner, token_ids)
         if key not in self._marks:
-            text, before = self(token_ids), self._marks.get((boundary, token_ids[:-1]))
+            text, before = self(token_ids), self._marks.get((scanner, token_ids[:-1]))
             if before is not None and not text.startswith(self(token_ids[:-1])[: before.position]):
                 before = None  # a character was incomplete
-            self._marks[key] = boundary.scan(text, before)
+            self._marks[key] = scanner.scan(text, before)
         return self._marks[key].end
