@@ -40,7 +40,7 @@ def test_unbiased_while_it_learns(case, base, potential):
     proposal = AdaptiveProposal(BASES[base]())
     psi = proposal.potential if potential == "its own" else PrefixPotential()
     z = against_enumeration(
-        lambda seed: run(case, proposal, seed, 2, potential=psi, ess_threshold=0.9), target
+        lambda seed: run(case, proposal, seed, 2, potential=psi, ess_threshold=0.9), target, runs=40
     )
     assert bool((z.abs() < LIMIT).all()), z
 

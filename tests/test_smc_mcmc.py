@@ -242,7 +242,7 @@ def test_random_weights_belong_to_the_state(case, name):
     lm, fsa = CASES[case]
     target = {x: p * float(value(x, case)) for x, p in enumerate_target(lm, fsa, N).items()}
     kernel, generator = kernel_for(case, make()), torch.Generator().manual_seed(3)
-    paths = exact_start(kernel, 500, generator)
+    paths = exact_start(kernel, 300, generator)
     begin = scores(paths, target)
     for _ in range(3):
         paths, _ = kernel.move(paths, generator)
@@ -274,9 +274,7 @@ def test_potentials_that_follow_the_prefix(case, potential):
         return math.exp(power * total)
 
     target = {x: p * psi(x) for x, p in enumerate_target(lm, fsa, N).items()}
-    found = tt.mcmc(
-        lm, [], as_automaton(fsa), "pgcd", HMM, 800, N, 1, chains=800, burn_in=25, potential=held
-    )
+    found = tt.mcmc(lm, [], as_automaton(fsa), "pgcd", HMM, 500, N, 1, chains=500, burn_in=25, potential=held)
     z, *totals = moments(target)
     rows = [padded(draw.token_ids, N, EOS) for draw in found.samples]
     for g, total in zip(FUNCTIONS[1:], totals, strict=True):

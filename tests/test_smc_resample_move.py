@@ -52,7 +52,7 @@ def test_unbiased(case, name):
         options_here = {"particles": 4, "max_new_tokens": N, "seed": seed, "moves": 2, "ess_threshold": 1.1}
         return tt.resample_move(lm, [], as_automaton(fsa), hmm=HMM, **options, **options_here)
 
-    z = against_enumeration(run, target, runs=40)
+    z = against_enumeration(run, target, runs=25)
     assert bool((z.abs() < LIMIT).all()), z
 
 

@@ -55,7 +55,7 @@ def test_unbiased(case, name):
         psi = twist if other is None else twist * other
         return tt.smc(lm, [], fa, "gcd", HMM, 6, N, seed, potential=psi, ess_threshold=0.9)
 
-    z = against_enumeration(run, target, runs=50)
+    z = against_enumeration(run, target, runs=30)
     assert bool((z.abs() < LIMIT).all()), z
 
 
@@ -89,7 +89,7 @@ def test_rollouts_to_the_end_are_unbiased(case, proposal, function):
     """The mean over many estimates of E_lm[1[x ∈ C] f(x) | x_≤t]."""
     lm, fsa = CASES[case]
     target = enumerate_target(lm, fsa, N)
-    runs, m = 60, 20
+    runs, m = 30, 20
     found = torch.stack(
         [
             shown(
@@ -156,7 +156,7 @@ def test_rollouts_steer():
     def spread(potential):
         values = [
             math.exp(tt.smc(lm, [], fa, "gcd", None, 16, 8, seed, potential=potential).log_evidence)
-            for seed in range(60)
+            for seed in range(50)
         ]
         return float(torch.tensor(values).std() / torch.tensor(values).mean())
 
