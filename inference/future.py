@@ -11,6 +11,7 @@ the others are computed again when they are asked for; the answers are the same 
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Callable
 from math import log
 from typing import NamedTuple
 
@@ -21,8 +22,10 @@ from torch import Tensor
 from ..circuits.automaton import Automaton
 from ..circuits.hmm import HMM
 from ..errors import MemoryTooSmall
+from ..layers import Dense, Operator
 from .contract import apply
 from .real import Real, Scaled
+from .scores import product
 
 BLOCK_ELEMENTS = 1 << 22  # edges are met in blocks of so many numbers
 
@@ -138,8 +141,7 @@ class Sweep:
     """The recursion F_r → F_{r+1}."""
 
     def __init__(self, hmm: HMM, automaton: Automaton) -> None:
-        self._real, self._transition = Real(), hmm.transition
-        emission = hmm.emission_probs
+        self._times, emission = times(hmm.transition), hmm.emission_probs
         self.dtype, self.device, self.hidden = emission.dtype, emission.device, hmm.hidden
         self.states = automaton.num_states
         self._accept = automaton.final[0].to(emission)
@@ -184,13 +186,24 @@ class Sweep:
     def _transit(self, beta: Tensor, scale: Tensor) -> Ahead:
         """A β, every column brought to a maximum of one."""
         beta, scale = normalised(beta, scale)
-        value = Scaled(
-            beta.T.contiguous(), torch.zeros(1, self.states, dtype=torch.float64, device=self.device)
-        )
-        moved = apply(self._real, self._transition, value)
-        exponent = moved.exponent.expand(1, self.states)[0] * log(2)
-        columns, scale = normalised(moved.mantissa.T.contiguous(), scale + exponent)
+        columns, more = self._times(beta)
+        columns, scale = normalised(columns, scale + more)
         return Ahead(cleared(columns), scale)
+
+
+def times(operator: Operator) -> Callable[[Tensor], tuple[Tensor, Tensor]]:
+    """Rows x, each with a maximum of one ↦ rows M x and the logarithms (nats) of their scales."""
+    if isinstance(operator, Dense):
+        by_weight = product(operator.weight.T)
+        return lambda rows: (by_weight(rows), rows.new_zeros(len(rows), dtype=torch.float64))
+    semiring = Real()
+
+    def engine(rows: Tensor) -> tuple[Tensor, Tensor]:
+        exponent = torch.zeros(1, len(rows), dtype=torch.float64, device=rows.device)
+        moved = apply(semiring, operator, Scaled(rows.T.contiguous(), exponent))
+        return moved.mantissa.T.contiguous(), moved.exponent.expand(1, len(rows))[0] * log(2)
+
+    return engine
 
 
 def _emitted(
@@ -199,12 +212,11 @@ def _emitted(
     """The label of every edge, equal ones numbered once, and for each the probability that a token of it is emitted."""
     labels = automaton.labels
     label, classes_of = label_numbers(automaton)
-    classes = emission.new_zeros(labels.num_classes, emission.shape[0])
-    row, col = labels.classes.row, labels.classes.col
-    width = max(1, BLOCK_ELEMENTS // emission.shape[0])
-    for e in range(0, len(row), width):
-        tokens, klass = (x[e : e + width].to(emission.device) for x in (col, row))
-        classes.index_add_(0, klass, emission.index_select(1, tokens).T)
+    classes = emission.new_empty(labels.num_classes, emission.shape[0])
+    members = labels.classes.sparse(emission.dtype, emission.device)
+    width = max(1, BLOCK_ELEMENTS // labels.vocab_size)
+    for h in range(0, emission.shape[0], width):
+        classes[:, h : h + width] = torch.sparse.mm(members, emission[h : h + width].T)
     found = emission.new_zeros(len(classes_of), emission.shape[0])
     for i, key in enumerate(classes_of):
         found[i] = classes[torch.tensor(key, dtype=torch.long, device=emission.device)].sum(0)

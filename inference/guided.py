@@ -12,7 +12,6 @@ scale. Equal, by test, to ``NextToken(hmm * automaton, horizon, Real())``.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import log
 from typing import Self
 
 import torch
@@ -22,11 +21,9 @@ from torch import Tensor
 from ..circuits.automaton import Automaton
 from ..circuits.hmm import HMM
 from ..errors import ShapeError, TooManyStates, VocabularyMismatch
-from .contract import apply
-from .future import Future, cleared, normalised
+from .future import Future, cleared, normalised, times
 from .masks import MaskQuery
 from .next_token import Budgets, NextToken
-from .real import Real, Scaled
 from .scores import Columns, EmissionTable, Scores, in_pairs, row_logsumexp, score, tokens_by_edge
 from .semiring import Boolean, Log
 
@@ -59,7 +56,7 @@ class ProductQuery(MaskQuery):
         super().__init__(automaton, horizon)
         emission = hmm.emission_probs
         self._dtype, self.device = emission.dtype, emission.device
-        self.hmm, self._real, self._exclusive = hmm, Real(), automaton.is_deterministic
+        self.hmm, self._exclusive, self._times = hmm, automaton.is_deterministic, times(hmm.transition.T)
         self._first = torch.searchsorted(automaton.edge_source, torch.arange(automaton.num_states + 1))
         self._first = (self._first if automaton.num_edges else self._first * 0).to(self.device)
         self._target = automaton.edge_target.to(self.device)
@@ -229,9 +226,8 @@ class ProductQuery(MaskQuery):
 
     def _transition(self, alpha: Tensor, scale: Tensor) -> tuple[Tensor, Tensor]:
         alpha, scale = normalised(alpha, scale)
-        value = Scaled(alpha.T.to(self._dtype), torch.zeros_like(scale)[None])
-        moved = apply(self._real, self.hmm.transition.T, value)
-        return cleared(moved.mantissa).T.double(), scale + moved.exponent[0] * log(2)
+        moved, more = self._times(alpha.to(self._dtype))
+        return cleared(moved).double(), scale + more
 
     def select(self, indices: Int[Tensor, " rows"]) -> None:
         counts = torch.tensor([len(states) for states in self._states], dtype=torch.long)

@@ -13,6 +13,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 import tractile as tt
 from tractile.errors import CircuitError, VocabularyMismatch
 from tractile.inference import NextToken, ProductQuery, Real
+from tractile.inference.future import times
 from tractile.inference.static import StaticQuery
 
 HORIZON = 12
@@ -33,11 +34,13 @@ WAITS = {  # operations whose answer decides a shape or a Python value
 
 
 class Sliced(TorchFunctionMode):
-    """Writes x[…] and ~x in other words: on a stand-in these ask for a driver."""
+    """Writes x[…], ~x and copies in other words: on a stand-in these ask for a driver."""
 
     def __torch_function__(self, func, types, args=(), kwargs=None):
         if func is torch.Tensor.__invert__:
             return torch.logical_not(*args)
+        if func is torch.Tensor.contiguous:
+            return args[0].clone(memory_format=torch.contiguous_format)
         if func is not torch.Tensor.__getitem__:
             return func(*args, **(kwargs or {}))
         x, index = args
@@ -132,7 +135,7 @@ def test_a_step_stays_on_its_device(model, dtype):
         for thing in (moved, moved._tables, moved.hmm, table):
             put_all(thing)
         moved.hmm.right, moved.hmm.inputs = query.hmm.right.map(put), query.hmm.inputs.map(put)
-        moved.device, moved._real = CUDA, Real()
+        moved.device, moved._times = CUDA, times(moved.hmm.transition.T)
         table._rows = torch.empty(12, 6, dtype=table.dtype, device=CUDA)
         table._blocks, moved._table = [lambda x: x @ table._rows.T], table
         now, tokens = moved._now, torch.empty(3, dtype=torch.long, device=CUDA)
