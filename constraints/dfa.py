@@ -210,12 +210,14 @@ def minimize(nfa: Nfa, limit: int = DFA_LIMIT) -> Nfa:
 def simplify(nfa: Nfa) -> Nfa:
     """The minimal deterministic automaton if it is not much larger than the plain one, otherwise that one.
 
-    A large one, as counted repeats are, is not minimised: merging states there costs seconds and saves little.
+    One that is deterministic and large already, as counted repeats are, is left as it is: merging states there costs
+    seconds and saves little.
     """
     plain = nfa.plain
+    if plain.num_states > MANY_STATES and plain.is_deterministic:
+        return plain
     try:
-        small = determinize(plain, limit=min(3 * plain.num_states + 2_000, 50_000))
-        return small if small.num_states > MANY_STATES else minimize(small)
+        return minimize(plain, limit=min(3 * plain.num_states + 2_000, 50_000))
     except TooManyStates:
         return plain
 
