@@ -203,8 +203,12 @@ class Builder(NamedTuple):
                 parts.append(nfa.empty())
             elif operation is constants.GROUPREF:
                 text = self.memory.get(argument)
-                if text is None and self.dollar_is_end:  # which matches nothing in Python, the empty text in ECMA-262
-                    raise self.refused("back-references to a group that may not take part", captures.BACK_REFERENCE)
+                if (
+                    text is None and self.dollar_is_end
+                ):  # which matches nothing in Python, the empty text in ECMA-262
+                    raise self.refused(
+                        "back-references to a group that may not take part", captures.BACK_REFERENCE
+                    )
                 parts.append(nfa.empty() if text is None else captures.referred(text, flags, self))
             elif operation is constants.GROUPREF_EXISTS:
                 number, yes, no = argument

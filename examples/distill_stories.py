@@ -30,7 +30,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Distil an HMM from a language model.")
     parser.add_argument("--model", type=Path, default=LM_PATH)
     parser.add_argument("--out", type=Path, default=Path("build/hmm"))
-    parser.add_argument("--work", type=Path, default=Path("build/distill_stories"), help="the corpus and the log")
+    parser.add_argument(
+        "--work", type=Path, default=Path("build/distill_stories"), help="the corpus and the log"
+    )
     parser.add_argument("--sequences", type=int, default=80_000)
     parser.add_argument("--tokens", type=int, default=48, help="tokens a sequence")
     parser.add_argument("--prompt", action="append", help=f"may be repeated; default {PROMPT!r}")
