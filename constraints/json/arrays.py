@@ -12,6 +12,7 @@ from ..nfa import check_limit
 from .pieces import Piece, Sketch
 from .text import Style
 from .values import ANY, NEVER, Arrays, Need, both
+from .work import spend
 
 MAX_COUNTS = 50_000
 
@@ -53,6 +54,7 @@ def kinds(shape: Arrays, position: int, where: str) -> list[tuple[Need, tuple[bo
     found: list[tuple[Need, tuple[bool, ...]]] = [(shape.at(position), ())]
     for c in shape.contains:
         split = []
+        spend(5 * len(found))
         for need, signs in found:
             if position < c.start:
                 split.append((need, (*signs, False)))

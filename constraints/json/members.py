@@ -18,6 +18,8 @@ from .text import Style
 from .values import Need
 from .work import spend
 
+MANY = 8  # members, of which no two states are compared
+
 Place = tuple[int, ...]
 State = tuple[int, Place, int]
 """A run, its place, and how many members there are, up to a cap."""
@@ -141,6 +143,7 @@ class Writer:
         if kept not in self.numbers:
             self.numbers[kept] = len(self.hubs)
             self.hubs.append(kept)
+            spend(50)
             if len(self.hubs) > self.limit:
                 raise TooManyStates("too many ways to go on with an object", limit=self.limit)
         return self.numbers[kept]
@@ -165,7 +168,9 @@ class Writer:
         return self.numbers[key]
 
     def alike(self, marks: int, hub: int) -> int:
-        """The first hub from which members with these marks lead where they do from this one."""
+        """The first hub from which members with these marks lead where they do from this one; of many marks it itself."""
+        if marks.bit_count() > MANY:
+            return hub
         if (marks, hub) not in self.first:
             leads = tuple(self.group(1 << i, hub) for i in range(marks.bit_length()) if marks >> i & 1)
             self.first[marks, hub] = self.first.setdefault((marks, leads), hub)
