@@ -7,7 +7,7 @@ that differ in one member share the others. Where that would be too many sets, t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from ...errors import TooManyStates
@@ -27,9 +27,10 @@ CLOSING: Place = (-2,)
 
 
 class Run:
-    """A way through one record. Alternatives are its members, then the classes of others, then those of the last."""
+    """A way through one record. Alternatives are its members, then the classes of others, then those of the last.
+    ``number`` gives equal things equal numbers."""
 
-    def __init__(self, record: Record, any_order: bool) -> None:
+    def __init__(self, record: Record, any_order: bool, number: Callable[[object], int]) -> None:
         self.record, self.any_order = record, any_order
         self.size = len(record.members)
         self.cap = record.most if record.most is not None else max(1, record.least)
@@ -41,8 +42,10 @@ class Run:
         self.needed = [name in record.required for name, _ in record.members]
         self.others = range(self.size, self.size + len(record.others))
         self.final = range(self.others.stop, len(self.alternatives))
-        self.orders = record.orders or (tuple(range(self.size)),)
-        self.start: Place = (0,) if any_order else tuple(0 for _ in self.orders)
+        orders = record.orders or (tuple(range(self.size)),)
+        self.orders = () if any_order else tuple(Order(order, self, number) for order in orders)
+        self.start: Place = (0,) if any_order else (0,) * len(self.orders)
+        self.kind = number((record.others, record.last, (record.members, *self.needed) if any_order else ()))
 
     def next(self, place: Place, count: int) -> tuple[list[int], bool]:
         """The alternatives that may come next, and whether the object may end."""
@@ -52,11 +55,10 @@ class Run:
         if self.any_order:
             allowed = {i for i in range(self.size) if not place[0] >> i & 1}
             done = not any(self.needed[i] for i in allowed)
-        for order, behind in () if self.any_order else zip(self.orders, place, strict=True):
+        for order, behind in zip(self.orders, place, strict=False):
             if behind >= 0:
-                coming = self.coming(order, behind)
-                allowed.update(coming)
-                done |= not (coming and self.needed[coming[-1]])
+                allowed.update(order.members[behind : order.stops[behind]])
+                done |= order.free[behind]
         if done or self.any_order:
             allowed.update(self.others)
         if done:
@@ -65,43 +67,49 @@ class Run:
             allowed = set()
         return sorted(allowed), done and self.record.last is None and count >= self.record.least
 
-    def coming(self, order: tuple[int, ...], behind: int) -> tuple[int, ...]:
-        """The members that may come next in an order: up to the first that must be there."""
-        for end in range(behind, self.size):
-            if self.needed[order[end]]:
-                return order[behind : end + 1]
-        return order[behind:]
-
     def after(self, i: int, place: Place) -> Place:
         """The place after an alternative."""
         if i in self.final:
             return CLOSING
         if self.any_order:
             return place if i >= self.size else (place[0] | 1 << i,)
-        found = []
-        for order, behind in zip(self.orders, place, strict=True):
-            coming = self.coming(order, behind) if behind >= 0 else ()
-            if i >= self.size:
-                over = behind >= 0 and not (coming and self.needed[coming[-1]])
-                found.append(self.size if over else -1)
-            else:
-                found.append(order.index(i) + 1 if i in coming else -1)
-        return tuple(found)
+        return tuple(order.after(i, behind) for order, behind in zip(self.orders, place, strict=True))
 
     def future(self, place: Place, count: int) -> object:
         """What may still come: the same for runs that need not be told apart."""
         if place == CLOSING:
             return CLOSING
-        record = self.record
-        rest: Any = (place, record.members, tuple(self.needed))
+        rest: Any = place
         if not self.any_order:
-            rest = frozenset(
-                tuple((*record.members[i], self.needed[i]) for i in order[behind:])
-                for order, behind in zip(self.orders, place, strict=True)
-                if behind >= 0
-            )
-        left = None if record.most is None else record.most - count
-        return rest, record.others, record.last, left, max(0, record.least - count)
+            ways = zip(self.orders, place, strict=True)
+            rest = frozenset(order.rests[behind] for order, behind in ways if behind >= 0)
+        left = None if self.record.most is None else self.record.most - count
+        return rest, self.kind, left, max(0, self.record.least - count)
+
+
+class Order:
+    """One order of a record's members. By how many of them lie behind: where those that may come next stop (after the
+    first that must be there), whether there is none that must, and a number for all that are left."""
+
+    def __init__(self, members: tuple[int, ...], run: Run, number: Callable[[object], int]) -> None:
+        self.members, self.size = members, run.size
+        self.places = {i: place for place, i in enumerate(members)}
+        self.stops, self.free, self.rests = [self.size], [True], [number(())]
+        for place, i in reversed(list(enumerate(members))):
+            must = run.needed[i]
+            self.stops.append(place + 1 if must else self.stops[-1])
+            self.free.append(not must and self.free[-1])
+            self.rests.append(number((run.record.members[i], must, self.rests[-1])))
+        for table in (self.stops, self.free, self.rests):
+            table.reverse()
+
+    def after(self, i: int, behind: int) -> int:
+        """How many members lie behind after an alternative, −1 where it may not come; after one of the others: all."""
+        if behind < 0:
+            return -1
+        if i >= self.size:
+            return self.size if self.free[behind] else -1
+        return self.places[i] + 1 if behind <= self.places[i] < self.stops[behind] else -1
 
 
 class Writer:
@@ -111,19 +119,21 @@ class Writer:
         self, records: Sequence[Record], style: Style, value: Callable[[Need], Piece], any_order: bool
     ) -> None:
         self.style, self.value = style, value
-        self.runs = [Run(record, any_order) for record in records]
+        self.numbers: dict[object, int] = {}
+        self.runs = [Run(record, any_order, self.number) for record in records]
         declared = tuple(dict.fromkeys(name for r in records for name in r.declared))
         kinds = tuple(dict.fromkeys(k for r in records for k, _ in (*r.others, *(r.last or ()))))
         self.names = tell(declared, kinds)
-        number: dict[Any, int] = {name: i for i, name in enumerate((*declared, *kinds))}
-        self.marks = [[number[name] for name, _ in run.alternatives] for run in self.runs]
+        mark: dict[Any, int] = {name: i for i, name in enumerate((*declared, *kinds))}
+        self.marks = [[mark[name] for name, _ in run.alternatives] for run in self.runs]
         self.limit = 8 * (sum(run.size for run in self.runs) + 8) if len(records) > 1 else 1 << 20
         self.sketch = Sketch()
         self.states: dict[tuple[int, ...], int] = {}
         self.queue: list[tuple[int, ...]] = []
-        self.hubs: list[frozenset[State]] = []
         self.groups: list[list[tuple[Need, int]]] = []
-        self.numbers: dict[object, int] = {}
+        self.hub_of: dict[frozenset[State], int] = {}
+        self.group_of: dict[frozenset[tuple[Need, int]], int] = {}
+        self.tables: list[tuple[dict[int, list[tuple[Need, State]]], bool]] = []
         self.known: dict[tuple[int, int], int] = {}
         self.first: dict[tuple[int, Any], int] = {}
         self.values: dict[int, int] = {}
@@ -137,42 +147,58 @@ class Writer:
             self.queue.append(key)
         return self.states[key]
 
+    def number(self, key: object) -> int:
+        """A number for a thing, the same for equal things."""
+        return self.numbers.setdefault(key, len(self.numbers))
+
     def hub(self, states: set[State]) -> int:
         """The number of a set of runs; of runs that may go on alike one is kept."""
         kept = frozenset(self.futures.setdefault(self.runs[r].future(p, n), (r, p, n)) for r, p, n in states)
-        if kept not in self.numbers:
-            self.numbers[kept] = len(self.hubs)
-            self.hubs.append(kept)
-            spend(50)
-            if len(self.hubs) > self.limit:
+        if kept not in self.hub_of:
+            self.hub_of[kept] = len(self.tables)
+            self.tables.append(self.ways(kept))
+            if len(self.tables) > self.limit:
                 raise TooManyStates("too many ways to go on with an object", limit=self.limit)
-        return self.numbers[kept]
+        return self.hub_of[kept]
+
+    def ways(self, states: frozenset[State]) -> tuple[dict[int, list[tuple[Need, State]]], bool]:
+        """What may come next in a set of runs, by marks: what the values need and the runs after; and whether the object
+        may end."""
+        found: dict[int, list[tuple[Need, State]]] = {}
+        done = False
+        for r, place, count in states:
+            run, marks = self.runs[r], self.marks[r]
+            alternatives, over = run.next(place, count)
+            spend(50 + 2 * len(alternatives))
+            done |= over
+            onward = min(count + 1, run.cap)
+            for i in alternatives:
+                after = r, run.after(i, place), onward
+                found.setdefault(marks[i], []).append((run.alternatives[i][1], after))
+        return found, done
 
     def group(self, marks: int, hub: int) -> int:
         """What the values of members with these marks need, and where each leads: a number for them."""
-        if (marks, hub) in self.known:
-            return self.known[marks, hub]
-        found: dict[Need, set[State]] = {}
-        for r, place, count in self.hubs[hub]:
-            run = self.runs[r]
-            for i in run.next(place, count)[0]:
-                if marks >> self.marks[r][i] & 1:
-                    onward = (r, run.after(i, place), min(count + 1, run.cap))
-                    found.setdefault(run.alternatives[i][1], set()).add(onward)
-        reached = [(need, self.hub(states)) for need, states in found.items()]
-        key = frozenset(reached)
-        if key not in self.numbers:
-            self.numbers[key] = len(self.groups)
-            self.groups.append(reached)
-        self.known[marks, hub] = self.numbers[key]
-        return self.numbers[key]
+        if (marks, hub) not in self.known:
+            spend(5)
+            found: dict[Need, set[State]] = {}
+            for mark in bits(marks):
+                for need, state in self.tables[hub][0].get(mark, ()):
+                    found.setdefault(need, set()).add(state)
+            reached = [(need, self.hub(states)) for need, states in found.items()]
+            key = frozenset(reached)
+            if key not in self.group_of:
+                self.group_of[key] = len(self.groups)
+                self.groups.append(reached)
+            self.known[marks, hub] = self.group_of[key]
+        return self.known[marks, hub]
 
     def alike(self, marks: int, hub: int) -> int:
         """The first hub from which members with these marks lead where they do from this one; of many marks it itself."""
         if marks.bit_count() > MANY:
             return hub
         if (marks, hub) not in self.first:
-            leads = tuple(self.group(1 << i, hub) for i in range(marks.bit_length()) if marks >> i & 1)
+            leads = tuple(self.group(1 << mark, hub) for mark in bits(marks))
             self.first[marks, hub] = self.first.setdefault((marks, leads), hub)
         return self.first[marks, hub]
 
@@ -189,12 +215,8 @@ class Writer:
 
     def between(self, here: int, hub: int, first: bool = False) -> None:
         """Between members: an end, or a comma (unless nothing is there yet) and the quote of the next name."""
-        allowed, done = 0, False
-        for r, place, count in self.hubs[hub]:
-            alternatives, over = self.runs[r].next(place, count)
-            done |= over
-            for i in alternatives:
-                allowed |= 1 << self.marks[r][i]
+        ways, done = self.tables[hub]
+        allowed = sum(1 << mark for mark in ways)
         if done:
             self.sketch.read(here, b"}", -1)
         if not first and self.style.blank:
@@ -229,6 +251,14 @@ class Writer:
             self.sketch.blank(state)
         for need, hub in self.groups[group]:
             self.sketch.place(state, self.value(need), self.state(0, hub))
+
+
+def bits(marks: int) -> Iterator[int]:
+    """The numbers of the bits that are set."""
+    while marks:
+        low = marks & -marks
+        yield low.bit_length() - 1
+        marks ^= low
 
 
 def write(records: list[Record], style: Style, value: Callable[[Need], Piece], few: int) -> Piece:
