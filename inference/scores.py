@@ -17,7 +17,7 @@ from torch import Tensor
 from ..circuits.automaton import Automaton
 
 GATHER_CACHE_BYTES = 1 << 28
-BLOCK_ELEMENTS = 1 << 28  # of a table that is laid out at once
+BLOCK_ELEMENTS = 1 << 26  # of a table that is laid out at once
 WIDE = 0.25  # a label with at least this share of the vocabulary is scored for every token
 FEW = 64  # labels with at most so many tokens are scored together
 ROWS = 32  # for so many rows a packed table is laid out
