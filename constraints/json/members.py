@@ -18,7 +18,7 @@ from .text import Style
 from .values import Need
 from .work import spend
 
-MANY = 8  # members, of which no two states are compared
+MANY = 16  # members, of which no two states are compared
 
 Place = tuple[int, ...]
 State = tuple[int, Place, int]
@@ -73,7 +73,7 @@ class Run:
             return CLOSING
         if self.any_order:
             return place if i >= self.size else (place[0] | 1 << i,)
-        return tuple(order.after(i, behind) for order, behind in zip(self.orders, place, strict=True))
+        return tuple([order.after(i, behind) for order, behind in zip(self.orders, place, strict=True)])
 
     def future(self, place: Place, count: int) -> object:
         """What may still come: the same for runs that need not be told apart."""
@@ -153,13 +153,16 @@ class Writer:
 
     def hub(self, states: set[State]) -> int:
         """The number of a set of runs; of runs that may go on alike one is kept."""
-        kept = frozenset(self.futures.setdefault(self.runs[r].future(p, n), (r, p, n)) for r, p, n in states)
-        if kept not in self.hub_of:
-            self.hub_of[kept] = len(self.tables)
-            self.tables.append(self.ways(kept))
-            if len(self.tables) > self.limit:
-                raise TooManyStates("too many ways to go on with an object", limit=self.limit)
-        return self.hub_of[kept]
+        given = frozenset(states)
+        if given not in self.hub_of:
+            kept = frozenset(self.futures.setdefault(self.runs[r].future(p, n), (r, p, n)) for r, p, n in given)
+            if kept not in self.hub_of:
+                self.hub_of[kept] = len(self.tables)
+                self.tables.append(self.ways(kept))
+                if len(self.tables) > self.limit:
+                    raise TooManyStates("too many ways to go on with an object", limit=self.limit)
+            self.hub_of[given] = self.hub_of[kept]
+        return self.hub_of[given]
 
     def ways(self, states: frozenset[State]) -> tuple[dict[int, list[tuple[Need, State]]], bool]:
         """What may come next in a set of runs, by marks: what the values need and the runs after; and whether the object
