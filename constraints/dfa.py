@@ -15,7 +15,7 @@ from jaxtyping import Bool, Int, UInt64
 from numpy import ndarray
 
 from ..errors import TooManyStates
-from .arrays import MAX_EDGES, MAX_STATES, check_limit, group_by, spans, unique_rows
+from .arrays import MAX_EDGES, MAX_STATES, check_limit, group_by, reachable, spans, unique_rows
 from .nfa import Nfa, trim
 from .skips import NO_SKIPS, ranged
 
@@ -110,27 +110,24 @@ def from_classes(
     classes: int,
 ) -> Nfa:
     """The trimmed automaton of rows (source, byte class, target)."""
+    found = reachable(unique_rows(rows[:, [0, 2]]), start, num_states)
+    rows = rows[found[rows[:, 0]]]
     return trim(Nfa(num_states, ranged(rows, byte_class, classes), NO_SKIPS, start, accept))
 
 
-def common_classes(a: Nfa, b: Nfa) -> tuple[Int[ndarray, " 256"], int]:
-    """The coarsest partition of the bytes that is fine enough for both."""
-    joint = a.byte_class * 256 + b.byte_class
-    _, first, inverse = np.unique(joint, return_index=True, return_inverse=True)
-    rank = np.empty_like(first)
-    rank[np.argsort(first)] = np.arange(len(first))
-    return rank[inverse], len(first)
-
-
 def intersect(a: Nfa, b: Nfa, limit: int = MAX_STATES) -> Nfa:
-    """Words of both. Deterministic if both are. Raises :class:`TooManyStates`."""
+    """Words of both. Deterministic if both are. Raises :class:`TooManyStates`.
+
+    Edges are met range by range: states within a UTF-8 character read many classes of bytes in few ranges.
+    """
     a, b = a.plain, b.plain
     if not a.num_states or not b.num_states:
         return trim(Nfa(0, a.edges[:0], a.skips, a.start[:0], a.accept[:0]))
-    byte_class, classes = common_classes(a, b)
-    left, right = a.by_class(byte_class), b.by_class(byte_class)
+    left = a.edges
+    right = b.edges[np.argsort(b.edges[:, 0] * 256 + b.edges[:, 1])]
     by_left, _ = group_by(left[:, 0], a.num_states)
-    key = right[:, 0] * classes + right[:, 1]
+    bottom = right[:, 0] * 256 + right[:, 1]
+    top = np.maximum.accumulate(right[:, 0] * 256 + right[:, 2])  # of the edges of a state so far
     width = b.num_states
     new = np.unique((a.start[:, None] * width + b.start[None, :]).ravel())
     start, found, total = new, [], 0
@@ -138,24 +135,27 @@ def intersect(a: Nfa, b: Nfa, limit: int = MAX_STATES) -> Nfa:
     while len(new):
         p, q = np.divmod(new, width)
         count = by_left[p + 1] - by_left[p]
-        out = left[spans(by_left[p], count)]  # class and target on the left ...
-        source, want = np.repeat(new, count), np.repeat(q, count) * classes + out[:, 1]
-        low = np.searchsorted(key, want)
-        count = np.searchsorted(key, want, side="right") - low
-        partner = right[spans(low, count), 2]  # ... met by every target of the same class on the right
-        target = np.repeat(out[:, 2], count) * width + partner
-        total += len(target)
+        source, q = np.repeat(new, count), np.repeat(q, count) * 256
+        _, low, high, target = left[spans(by_left[p], count)].T  # the edges on the left ...
+        first = np.searchsorted(top, q + low)
+        count = np.searchsorted(bottom, q + high, side="right") - first
+        total += int(count.sum())
         check_limit(total, MAX_EDGES)
-        found.append(np.column_stack([np.repeat(source, count), np.repeat(out[:, 1], count), target]))
-        fresh = [pair for pair in np.unique(target).tolist() if pair not in seen]
+        other = right[spans(first, count)]  # ... met by every edge on the right that overlaps
+        low = np.maximum(np.repeat(low, count), other[:, 1])
+        high = np.minimum(np.repeat(high, count), other[:, 2])
+        target = np.repeat(target, count) * width + other[:, 3]
+        edges = np.column_stack([np.repeat(source, count), low, high, target])
+        found.append(edges[low <= high])
+        fresh = [pair for pair in np.unique(found[-1][:, 3]).tolist() if pair not in seen]
         seen.update(fresh)
         check_limit(len(seen), limit)
         new = np.array(fresh, np.int64)
-    rows = np.concatenate(found)
+    edges = np.concatenate(found)
     pairs = np.array(sorted(seen), np.int64)
-    rows[:, 0], rows[:, 2] = np.searchsorted(pairs, rows[:, 0]), np.searchsorted(pairs, rows[:, 2])
+    edges[:, 0], edges[:, 3] = np.searchsorted(pairs, edges[:, 0]), np.searchsorted(pairs, edges[:, 3])
     accept = np.flatnonzero(np.isin(pairs // width, a.accept) & np.isin(pairs % width, b.accept))
-    return from_classes(rows, byte_class, len(pairs), np.searchsorted(pairs, start), accept, classes)
+    return trim(Nfa(len(pairs), edges, NO_SKIPS, np.searchsorted(pairs, start), accept))
 
 
 def complement(nfa: Nfa, limit: int = DFA_LIMIT) -> Nfa:

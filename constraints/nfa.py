@@ -11,7 +11,7 @@ Intersection, determinisation and minimisation are in ``dfa.py``.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
@@ -19,7 +19,7 @@ from jaxtyping import Int
 from numpy import ndarray
 
 from .arrays import check_limit as check_limit
-from .arrays import group_by, spans
+from .arrays import spans
 from .skips import NO_SKIPS, remove_skips
 from .skips import trim as trim
 
@@ -33,10 +33,15 @@ class Nfa:
     skips: Int[ndarray, "skip 2"]  # source, target
     start: Int[ndarray, " start"]
     accept: Int[ndarray, " accept"]
+    trimmed: bool = field(default=False, init=False)  # whether it is its own plain form
 
-    @cached_property
+    @property
     def plain(self) -> Nfa:
         """The same language without skips, without useless states, with edges sorted and merged."""
+        return self if self.trimmed else self._plain
+
+    @cached_property
+    def _plain(self) -> Nfa:
         return trim(remove_skips(self))
 
     @cached_property
@@ -55,15 +60,11 @@ class Nfa:
     @cached_property
     def transitions(self) -> Int[ndarray, "row 3"]:
         """Rows (source, byte class, target), sorted: the edges of a plain automaton, ranges written out by class."""
-        return self.by_class(self.byte_class)
-
-    def by_class(self, byte_class: Int[ndarray, " 256"]) -> Int[ndarray, "row 3"]:
-        """Rows (source, class, target) for a partition of the bytes at least as fine as :attr:`byte_class`, sorted."""
-        _, representative = np.unique(byte_class, return_index=True)
+        _, representative = np.unique(self.byte_class, return_index=True)
         order = np.sort(representative)
         low = np.searchsorted(order, self.edges[:, 1])
         count = np.searchsorted(order, self.edges[:, 2], side="right") - low
-        klass = byte_class[order][spans(low, count)]
+        klass = self.byte_class[order][spans(low, count)]
         source, target = np.repeat(self.edges[:, 0], count), np.repeat(self.edges[:, 3], count)
         key = (source * 256 + klass) * self.num_states + target
         return np.column_stack([source, klass, target])[np.argsort(key)]
@@ -77,29 +78,21 @@ class Nfa:
         return len(self.start) < 2 and not bool(overlap.any())
 
     @cached_property
-    def _pointer(self) -> Int[ndarray, " state+1"]:
-        return group_by(self.transitions[:, 0], self.num_states)[0]
+    def _steps(self) -> dict[int, list[list[int]]]:
+        return {}  # state -> rows (low, high, target), filled in as states are visited
 
-    @cached_property
-    def _steps(self) -> dict[int, dict[int, list[int]]]:
-        return {}  # state -> byte class -> targets, filled in as states are visited
-
-    def _step(self, state: int) -> dict[int, list[int]]:
+    def _step(self, state: int) -> list[list[int]]:
         if state not in self._steps:
-            targets: dict[int, list[int]] = {}
-            for _, klass, target in self.transitions[
-                self._pointer[state] : self._pointer[state + 1]
-            ].tolist():
-                targets.setdefault(klass, []).append(target)
-            self._steps[state] = targets
+            low, high = np.searchsorted(self.edges[:, 0], [state, state + 1])
+            self._steps[state] = self.edges[low:high, 1:].tolist()
         return self._steps[state]
 
     def accepts(self, data: bytes) -> bool:
         """Whether the automaton accepts these bytes."""
         plain = self.plain
         states = set(plain.start.tolist())
-        for klass in plain.byte_class[np.frombuffer(data, np.uint8)].tolist():
-            states = {target for state in states for target in plain._step(state).get(klass, ())}
+        for byte in data:
+            states = {to for state in states for low, high, to in plain._step(state) if low <= byte <= high}
             if not states:
                 return False
         return not states.isdisjoint(plain.accept.tolist())
@@ -115,8 +108,6 @@ class Nfa:
         if not plain.num_states:
             return None
         accept = set(plain.accept.tolist())
-        pointer, order = group_by(plain.edges[:, 0], plain.num_states)
-        rows, bounds = plain.edges[order].tolist(), pointer.tolist()
         came: dict[int, tuple[int, int] | None] = dict.fromkeys(plain.start.tolist())
         queue = list(came)
         for state in queue:
@@ -126,7 +117,7 @@ class Nfa:
                     state, byte = step
                     word.append(byte)
                 return bytes(reversed(word))
-            for _, low, _, target in rows[bounds[state] : bounds[state + 1]]:
+            for low, _, target in plain._step(state):
                 if target not in came:
                     came[target] = (state, low)
                     queue.append(target)

@@ -30,6 +30,9 @@ from .nfa import Nfa
 from .syntax import ATOMIC, CHARACTER, LOOK, REPEAT, Item, atomic_items, constants, parser
 from .utf8 import Alphabet
 
+BEGINNINGS = (constants.AT, constants.AT_BEGINNING), (constants.AT, constants.AT_BEGINNING_STRING)
+ENDS = (constants.AT, constants.AT_END), (constants.AT, constants.AT_END_STRING)
+"""What is true where a match of the whole text begins and ends: there is no need to ask."""
 SET_FLAGS = re.IGNORECASE | re.ASCII | re.DOTALL
 
 
@@ -56,15 +59,22 @@ def compile_pattern(pattern: str, flags: int, alphabet: Alphabet, ecma_search: b
     flags |= re.ASCII if ecma_search else 0
     items, flags = parse(pattern, flags)
     builder = Builder(pattern, alphabet, ecma_search, [], itertools.count(1), 0, {})
-    around = nfa.star(alphabet(utf8.EVERY)) if ecma_search else nfa.literal(b"")
+    before = after = nfa.star(alphabet(utf8.EVERY)) if ecma_search else nfa.literal(b"")
+    lines = ecma_search and bool(
+        flags & re.MULTILINE
+    )  # then ^ and $ are about lines, not only about the text
+    if items and items[0] in BEGINNINGS[lines:]:
+        items, before = items[1:], nfa.literal(b"")
+    if items and items[-1] in ENDS[lines:]:
+        items, after = items[:-1], nfa.literal(b"")
     try:
         if captures.references(items):
-            body = nfa.concat([captures.with_memory(builder, items, flags), around])
+            body = nfa.concat([captures.with_memory(builder, items, flags), after])
         else:
-            body = builder.sequence(items, flags, around)
+            body = builder.sequence(items, flags, after)
     except RecursionError:
         raise too_deep(pattern) from None
-    body = nfa.concat([around, body]) if ecma_search else body
+    body = nfa.concat([before, body]) if ecma_search else body
     return anchors.resolve(lookaround.resolve(body, builder.marked, alphabet), alphabet)
 
 

@@ -79,14 +79,12 @@ def trim(nfa: Nfa) -> Nfa:
         np.unique(number[nfa.start[keep[nfa.start]]]),
         np.unique(number[nfa.accept[keep[nfa.accept]]]),
     )
-    return replace(
-        nfa,
-        num_states=int(keep.sum()),
-        edges=merge_ranges(edges),
-        skips=NO_SKIPS,
-        start=start,
-        accept=accept,
+    size = int(keep.sum())
+    small = replace(
+        nfa, num_states=size, edges=merge_ranges(edges), skips=NO_SKIPS, start=start, accept=accept
     )
+    object.__setattr__(small, "trimmed", True)
+    return small
 
 
 def merge_ranges(edges: Int[ndarray, "edge 4"]) -> Int[ndarray, "edge2 4"]:

@@ -12,7 +12,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import tractile as tt
-from tractile.constraints import any_of, literal, regex
+from tractile.constraints import any_of, literal, regex, utf8
+from tractile.constraints.regex import compile_pattern
 
 # Characters that classes, case folding, boundaries and encodings treat differently.
 LETTERS = "abA1_ -\n.éÉßſkK€٣ \U0001f642\U00010ffff\x00"
@@ -261,6 +262,47 @@ def test_what_is_not_supported_is_refused_with_its_position(pattern, position):
     with pytest.raises(tt.UnsupportedConstraint) as error:
         regex(pattern)
     assert error.value.path == f"position {position}"
+
+
+@pytest.mark.parametrize(
+    ("pattern", "most_states"),
+    [
+        (r"(?=.*\d)(?=.*[a-z])(?=.*[A-Z])(?=.*[^\w]).{8,64}", 160_000),
+        (r"^(?!.*\s)(?=.*[a-z])(?=.*[A-Z])(?=.*\d)(?=.*[\W_]).{8,20}$", 50_000),
+        (r"^(?=.*[a-z])(?=.*[A-Z])(?=.*\d).{8,20}$", 2_500),
+        (r"^(?=.*?[A-Z])(?=.*?[a-z])(?=.*?[0-9])(?=.*?[#?!@$%^&*-]).{8,}$", 600),
+        (r"^(?=.*[A-Z])(?=.*[!@#$%^&*])(?=.*[0-9].*[0-9])(?=.*[a-z])\S{8,20}$", 5_500),
+        (r"^(?=.*[A-Za-z])(?=.*\d)(?=.*[@$!%*#?&])[A-Za-z\d@$!%*#?&]{8,}$", 600),
+        (r"((?=.{8,64}$)(?=.*\d)(?=.*[a-z])(?!.*[<>])).*", 23_000),
+    ],
+)
+def test_rules_for_passwords(pattern, most_states):
+    constraint, compiled, rng = regex(pattern), re.compile(pattern), random.Random(pattern)
+    assert constraint.bytes_automaton.is_deterministic
+    assert constraint.bytes_automaton.num_states <= most_states
+    found = set()
+    for _ in range(300):
+        letters = rng.choice(["aA1!", "aA1!", "aA1!é٣€_", "aA1! <\n-"])
+        text = "".join(rng.choices(letters, k=rng.choice([7, 8, 9, 20, 21, 64, 65])))
+        expected = compiled.fullmatch(text) is not None
+        found.add(expected)
+        assert constraint.accepts(text) == expected, text
+    assert found == {True, False}
+    assert compiled.fullmatch(constraint.shortest())
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    ["^a|b$", "(?m)^a$", "(?m)^a$\n^b$", "^$", "$^", r"\A\B\Z", "(^a)?$", r"^\b.*\b$", "^(?<=b)a$", "$"],
+)
+def test_anchors_at_the_ends(pattern):
+    """In a match of the whole text, and anywhere in the text as JSON Schema reads patterns."""
+    compiled, whole = re.compile(pattern, re.ASCII), regex(pattern, re.ASCII)
+    searched = re.compile(re.sub(r"\$", r"\\Z", pattern) if "(?m)" not in pattern else pattern, re.ASCII)
+    anywhere = compile_pattern(pattern, 0, utf8.utf8, ecma_search=True)
+    for text in map("".join, itertools.chain(*(itertools.product("ab\n", repeat=n) for n in range(5)))):
+        assert whole.accepts(text) == (compiled.fullmatch(text) is not None), text
+        assert anywhere.accepts(text.encode()) == (searched.search(text) is not None), text
 
 
 @pytest.mark.parametrize(
