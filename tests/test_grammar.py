@@ -236,7 +236,7 @@ def test_calls_say_on_which_side_they_are():
         ('start: "a"\nstart: "b"\n', {}, tt.UnsupportedConstraint, r"defined more than once.*line 2"),
         ('start: "a" start\n', {}, tt.EmptyLanguage, ""),
         ('start: "b" | x\nx: "a" x\n', {}, tt.UnsupportedConstraint, r"'x' never ends.*line 2"),
-        ("start: A\nA: /(a)\\1/\n", {}, tt.UnsupportedConstraint, "back-references.*line 2"),
+        ("start: A\nA: /(a+)\\1/\n", {}, tt.UnsupportedConstraint, "back-references.*line 2"),
         ("%declare X\nstart: X\n", {}, tt.UnsupportedConstraint, "'X' has no pattern"),
         ('begin: "a"\n', {}, tt.UnsupportedConstraint, "start"),
         ('root ::= "a" x', {"syntax": "gbnf"}, tt.UnsupportedConstraint, r"'x' is not defined \(at line 1\)"),
