@@ -20,8 +20,8 @@ from .json.text import STYLES
 from .json.work import limited_to
 from .nfa import trim
 
-MAX_WORK = 5_000_000
-"""Units of work that one schema may take: some seconds."""
+MAX_WORK = 2_000_000
+"""Units of work that one schema may take: less than two seconds."""
 LARGE = 10_000  # states, beyond which no automaton is determinised
 
 

@@ -71,18 +71,22 @@ def write(shape: Arrays, style: Style, value: Callable[[Need], Piece], where: st
     """The texts of a shape's arrays. Raises ``TooManyStates``."""
     steady = max([len(shape.prefix), shape.least, *(c.start for c in shape.contains)])
     if shape.most is not None:
-        check_limit(shape.most)
         steady = shape.most
+    check_limit(steady, MAX_COUNTS)
     caps = [c.least if c.most is None else c.most for c in shape.contains]
+
+    splits: dict[int, list[tuple[Piece, tuple[bool, ...]]]] = {}
 
     def choices(position: int, state: tuple[int, ...]) -> list[tuple[Piece, tuple[int, ...]]]:
         result = []
-        for need, signs in kinds(shape, position, where):
+        if position not in splits:
+            splits[position] = [(value(need), signs) for need, signs in kinds(shape, position, where)]
+        for item, signs in splits[position]:
             after = tuple(n + s for n, s in zip(state, signs, strict=True))
             over = [n > cap for n, cap in zip(after, caps, strict=True)]
             if any(o and c.most is not None for o, c in zip(over, shape.contains, strict=True)):
                 continue
-            result.append((value(need), tuple(min(n, cap) for n, cap in zip(after, caps, strict=True))))
+            result.append((item, tuple(min(n, cap) for n, cap in zip(after, caps, strict=True))))
         return result
 
     def done(state: tuple[int, ...]) -> bool:
@@ -112,6 +116,7 @@ def grow(
         if shape.most is not None and position >= shape.most:
             continue
         found = choices(position, state)
+        spend(20 + 15 * len(found))
         if position and found:
             here = sketch.read(here, style.comma)
             if style.blank:

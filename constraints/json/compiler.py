@@ -24,7 +24,7 @@ from .keywords import Circular, Keywords
 from .pieces import Piece, beside, either, piece, quoted
 from .text import STYLES
 from .values import ANY, EVERYTHING, NEVER, NOTHING, Arrays, Need, Numbers, Strings, Value
-from .work import spend
+from .work import at, spend
 
 MAX_NEEDS = 20_000
 LIMITS = [
@@ -131,7 +131,10 @@ class Compiler:
             value, where = self.value(need), self.where(need)
             found = [arrays.settle(shape, self.empty, where) for shape in value.array]
             names = objects.declared_names(value.object)
-            records = [r for shape in value.object for r in objects.records(shape, names, self.names, where)]
+            with at(where):
+                records = [
+                    r for shape in value.object for r in objects.records(shape, names, self.names, where)
+                ]
             most = max((len(record.members) for record in records), default=0)
             if self.order == "any" and most > MAX_ANY_ORDER:
                 raise TooManyStates(
@@ -245,8 +248,8 @@ class Compiler:
         if key not in self.sizes:
             value = self.value(need)
             total: int = 30 * len(value.number)
-            for string in value.string:
-                total += strings.size(self.cut(string))
+            with at(self.where(need)):
+                total += sum(strings.size(self.cut(string)) for string in value.string)
             shapes, records = self.settled(need)
             for shape in shapes:
                 found = [
@@ -276,7 +279,8 @@ class Compiler:
             return anything(self.whitespace, self.max_depth)
         key = (need, left)
         if key not in self.memo:
-            self.memo[key] = self.write(need, left)
+            with at(self.where(need)):
+                self.memo[key] = self.write(need, left)
         return self.memo[key]
 
     def write(self, need: Need, left: int) -> Piece:

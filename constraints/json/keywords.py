@@ -35,7 +35,7 @@ from .values import (
     join,
     only,
 )
-from .work import spend
+from .work import at, spend
 
 TYPES = {
     "null": NOTHING._replace(null=True),
@@ -129,7 +129,8 @@ class Keywords:
                 raise Circular("the reference leads back to itself", path=node.path)
             self.active.add(key)
             try:
-                self.memo[key] = self.work_out(node, sign, tracked)
+                with at(node.path):
+                    self.memo[key] = self.work_out(node, sign, tracked)
             finally:
                 self.active.discard(key)
         return self.memo[key]

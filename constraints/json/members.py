@@ -155,7 +155,9 @@ class Writer:
         """The number of a set of runs; of runs that may go on alike one is kept."""
         given = frozenset(states)
         if given not in self.hub_of:
-            kept = frozenset(self.futures.setdefault(self.runs[r].future(p, n), (r, p, n)) for r, p, n in given)
+            kept = frozenset(
+                self.futures.setdefault(self.runs[r].future(p, n), (r, p, n)) for r, p, n in given
+            )
             if kept not in self.hub_of:
                 self.hub_of[kept] = len(self.tables)
                 self.tables.append(self.ways(kept))

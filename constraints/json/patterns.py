@@ -16,7 +16,7 @@ from ..nfa import Nfa
 from ..regex import compile_pattern
 from ..utf8 import CodePoints, negate, normalize
 from .text import spelled
-from .work import spend
+from .work import TooManyAt, spend
 
 MAX_PATTERN = 20_000
 ECMA_SPACE = normalize(
@@ -44,11 +44,11 @@ def matching(pattern: str, sign: bool) -> Nfa:
 def readable(pattern: str, sign: bool, path: str) -> None:
     """Raises ``UnsupportedConstraint`` or ``TooManyStates`` with the path for a pattern that cannot be compiled."""
     try:
-        spend(30 * matching(pattern, sign).num_states)
+        spend((50 if sign else 75) * matching(pattern, sign).num_states)
     except UnsupportedConstraint as error:
         raise UnsupportedConstraint(str(error), path=path) from None
     except TooManyStates as error:
-        raise TooManyStates(f"{error} (at {path}; say it with shorter repeats)", limit=error.limit) from None
+        raise TooManyAt(f"{error} (at {path}; say it with shorter repeats)", limit=error.limit) from None
 
 
 def translate(pattern: str, over: bool, boundary: str = "a") -> str:

@@ -7,6 +7,7 @@ from functools import lru_cache
 
 import numpy as np
 
+from ...errors import TooManyStates
 from .. import dfa, nfa, utf8
 from ..nfa import Nfa
 from .counts import Letters
@@ -19,6 +20,11 @@ from .work import spend
 
 MAX_STRING = 30_000
 """States of an automaton of strings, before characters are counted."""
+UNITS = 25  # of work for each state of two that are combined
+
+
+Atom = tuple[str, str, bool]
+"""A property of strings: "pattern" or "format", which, and whether they have or lack it."""
 
 
 def atom(kind: str, which: str, sign: bool) -> Nfa:
@@ -31,26 +37,40 @@ def inside(text: str) -> bytes:
     return json.dumps(text, ensure_ascii=False)[1:-1].encode("utf-8", "surrogatepass")
 
 
-def has(text: str, atoms: frozenset[tuple[str, str, bool]]) -> bool:
+def has(text: str, atoms: frozenset[Atom]) -> bool:
     """Whether a string has all of the properties."""
     return all(atom(*a).accepts(inside(text)) for a in atoms)
 
 
-@lru_cache(maxsize=512)
-def every(atoms: frozenset[tuple[str, str, bool]], but: frozenset[str]) -> Nfa:
-    """The insides of the strings of any length that have the properties and are not listed: deterministic."""
-    if but:
-        found = every(atoms, frozenset())
-        return dfa.minimize(dfa.difference(found, words(tuple(sorted(but)))))
-    if len(atoms) < 2:
+def every(atoms: frozenset[Atom], but: frozenset[str]) -> Nfa:
+    """The insides of the strings of any length that have the properties and are not listed: deterministic. Raises
+    ``TooManyStates``."""
+    if not but and len(atoms) < 2:
         return atom(*next(iter(atoms))) if atoms else BODY
-    last = max(atoms)  # the others come up again
-    rest, one = every(atoms - {last}, but), atom(*last)
-    return dfa.minimize(dfa.intersect(rest, one, limit=MAX_STRING))
+    last = None if but else max(atoms)  # the others come up again
+    inner = every(atoms - {last}, frozenset())
+    found, units = combined(inner, last, but)
+    spend(units, once=("strings", atoms, but))
+    if isinstance(found, TooManyStates):
+        raise found
+    return found
+
+
+@lru_cache(maxsize=512)
+def combined(inner: Nfa, last: Atom | None, but: frozenset[str]) -> tuple[Nfa | TooManyStates, int]:
+    """The strings of an automaton that have one property or are not listed, or the error instead; and the work."""
+    try:
+        if last is None:
+            found = dfa.difference(inner, words(tuple(sorted(but))))
+        else:
+            found = dfa.intersect(inner, atom(*last), limit=MAX_STRING)
+    except TooManyStates as error:
+        return error, 10 * MAX_STRING
+    return dfa.minimize(found), 1_500 + UNITS * found.num_states
 
 
 @lru_cache(maxsize=256)
-def letters(atoms: frozenset[tuple[str, str, bool]], but: frozenset[str]) -> Letters:
+def letters(atoms: frozenset[Atom], but: frozenset[str]) -> Letters:
     """The same, of which characters can be counted."""
     return Letters(every(atoms, but))
 
@@ -82,7 +102,7 @@ def empty(shape: Strings) -> bool:
     if not shape.atoms and (shape.most is None or not shape.but):
         return False
     found = every(shape.atoms, shape.but)
-    spend(100 + 10 * len(shape.atoms) * found.num_states)
+    spend(100)
     if found.is_empty:
         return True
     if not shape.least and shape.most is None:
