@@ -415,7 +415,8 @@ def test_patterns_of_the_shared_set(shared_dir):
         other = other or unicode_regex.compile(pattern, unicode_regex.V1)
         if not constraint.is_empty():
             for text in [constraint.shortest(), *random_words(constraint, 1, 6)]:
-                assert other.fullmatch(text), (pattern, text)
+                alike = re.findall(r"\w", text) == unicode_regex.findall(r"\w", text)  # not so for '⒕'
+                assert other.fullmatch(text) or not alike, (pattern, text)
     assert compiled >= 165
 
 
