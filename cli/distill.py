@@ -196,7 +196,7 @@ def distill_eval(
         network, tokenizer = language_model(model)
         data.check_tokenizer(tokenizer)
         guides: dict[str, Any] = {"gcd": None, "pgcd": trained}
-        if (hmm / "context.safetensors").exists():
+        if distill.ContextHead.is_in(hmm):
             head = distill.ContextHead.from_pretrained(hmm)
             guides["pgcd with context"] = lambda prompt: head.begin(trained, network, tokenizer, prompt)
         fa = constraints.keywords(keyword).compile(Vocabulary.from_tokenizer(tokenizer), require_eos=False)

@@ -10,6 +10,7 @@ from rich.table import Table
 
 from ..circuits.hmm import HMM
 from ..constraints import Constraint, Vocabulary
+from ..distill import ContextHead
 from ..embedded import load_hmm
 from ..inference.smc import Posterior, TransformersLM, smc
 from .common import AsJson, Hmm, MaxNewTokens, Model, Seed, console, language_model
@@ -43,6 +44,8 @@ def generate(
     guide = None
     if proposal is Proposal.pgcd:
         guide = load_hmm() if hmm is None else HMM.from_pretrained(hmm)
+        if hmm is not None and ContextHead.is_in(hmm):  # what the model knows of the prompt
+            guide = ContextHead.from_pretrained(hmm).begin(guide, network, tokenizer, prompt)
     posterior = smc(
         TransformersLM(network, tokenizer),
         prompt,

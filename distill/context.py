@@ -108,6 +108,11 @@ class ContextHead:
         """Write ``context.safetensors`` into the folder of the HMM; raises :class:`StorageError`."""
         write_atomically(Path(directory) / FILE, save({"weight": self.weight, "bias": self.bias}))
 
+    @staticmethod
+    def is_in(directory: str | Path) -> bool:
+        """Whether the folder of an HMM holds a head."""
+        return (Path(directory) / FILE).exists()
+
     @classmethod
     def from_pretrained(cls, directory: str | Path) -> ContextHead:
         """Read what :meth:`save_pretrained` wrote; raises :class:`FormatError`."""

@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from test_cli import last_json, run
 
 import tractile as tt
 from tractile import distill
@@ -46,8 +47,14 @@ def test_beginning_where_the_model_is(tmp_path) -> None:
         nats -= torch.stack([predictions(h, tokens)[0].sum() for h in (hmm, informed)]) / (3 * len(test))
     assert nats[1] < nats[0] - 0.3
     fa = tt.constraints.keywords(["dog"]).compile(tt.Vocabulary.from_tokenizer(tokenizer))
+    informed = head.begin(hmm, model, tokenizer, PROMPTS[1])
     post = tt.smc(lm, PROMPTS[1], fa, hmm=informed, particles=2, max_new_tokens=6, seed=0)
     assert "dog" in post.best.text
+    hmm.save_pretrained(tmp_path)
+    arguments = ["--keywords", "dog", "--max-new-tokens", 6, "--particles", 2, "--hmm", tmp_path, "--json"]
+    found = last_json(run("generate", "--prompt", PROMPTS[1], *arguments))
+    assert found["text"] == post.best.text
+    assert found["log_evidence"] == pytest.approx(post.log_evidence, abs=1e-4)
 
 
 def test_heads_that_do_not_fit(tmp_path) -> None:
