@@ -15,15 +15,15 @@ import torch
 from jaxtyping import Bool, Int, Int32
 from numpy import ndarray
 
-from ..circuits.automaton import NEVER, Automaton, distances, pack
+from ..circuits.automaton import Automaton, pack
 from ..layers import Incidence
 from ..layers.operator import TensorMap
-from .arrays import spans, unique_rows
+from .distances import exact
 from .lift import lift
 from .liveness import Liveness
 from .nfa import Nfa
 from .rows import Row, edges, packed
-from .shortest import Texts, fewest_tokens, shortest_texts
+from .shortest import Texts, fewest_tokens, shortest_texts, token_steps
 from .tokenizers import Vocabulary
 from .walk import NO_LIMIT, Walk
 from .written import Table, write_out
@@ -219,28 +219,17 @@ class Lifted(Automaton):
         """The fewest tokens that one shortest text from each state can be written with, and EOS where it must be there."""
         return fewest_tokens(self._shortest, np.array(sorted(self._ends), np.int64), self.vocab.trie)
 
+    @cached_property
+    def distances(self) -> Int[ndarray, " states"]:
+        ends = np.array(sorted(self._ends), np.int64)
+        texts, trie = self._shortest, self.vocab.trie
+        return exact(self.walk.dfa, trie, texts.length, self.distance_bounds, token_steps(texts, ends, trie))
+
     # ------------------------------------------------------------ written out
 
     @cached_property
     def _table(self) -> Table:
         return write_out(self.walk, self._ends)
-
-    @cached_property
-    def distances(self) -> Int[ndarray, " states"]:
-        if self.num_states <= AT_ONCE:
-            return distances(self)
-        table, n = self._table, self.nfa.num_states
-        out = np.full(n + 1, NEVER)
-        pairs = unique_rows(np.column_stack([table.target, table.source]))  # by target
-        pointer = np.searchsorted(pairs[:, 0], np.arange(n + 2))
-        reached, distance = np.array(self.accept_states), 0
-        out[reached] = 0
-        while len(reached):
-            distance += 1
-            before = pairs[spans(pointer[reached], pointer[reached + 1] - pointer[reached]), 1]
-            reached = np.unique(before[out[before] == NEVER])
-            out[reached] = distance
-        return out
 
     def _write_out(self) -> None:
         starts, accepts, eos = self.start_states, self.accept_states, self.eos_token_id

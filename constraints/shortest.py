@@ -53,10 +53,12 @@ def shortest_texts(dfa: Dfa, single: Bool[ndarray, " 256"], ends: Int[ndarray, "
     return Texts(out, byte, onward)
 
 
-def fewest_tokens(texts: Texts, ends: Int[ndarray, " end"], trie: Trie) -> Int[ndarray, " states+1"]:
-    """The fewest tokens that the texts can be written with, from each state on."""
+def token_steps(
+    texts: Texts, ends: Int[ndarray, " end"], trie: Trie
+) -> tuple[Int[ndarray, " step"], Int[ndarray, " step"]]:
+    """(source, target) by one token on the way of the texts."""
     length, byte, onward = texts
-    source, target = [np.empty(0, np.int64)], [np.empty(0, np.int64)]  # by one token on the way
+    source, target = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
     ended = np.zeros(len(length), bool)
     ended[ends] = True
     start = here = np.flatnonzero(~ended[:-1])
@@ -68,7 +70,12 @@ def fewest_tokens(texts: Texts, ends: Int[ndarray, " end"], trie: Trie) -> Int[n
         source.append(start[taken])
         target.append(here[taken])
         start, here, node = start[~ended[here]], here[~ended[here]], node[~ended[here]]
-    sources, targets = np.concatenate(source), np.concatenate(target)
+    return np.concatenate(source), np.concatenate(target)
+
+
+def fewest_tokens(texts: Texts, ends: Int[ndarray, " end"], trie: Trie) -> Int[ndarray, " states+1"]:
+    """The fewest tokens that the texts can be written with, from each state on."""
+    length, (sources, targets) = texts.length, token_steps(texts, ends, trie)
     order = np.argsort(length[sources], kind="stable")
     tokens = length.tolist()
     for s, after in zip(sources[order].tolist(), targets[order].tolist(), strict=True):

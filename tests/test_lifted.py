@@ -11,8 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tractile as tt
+from tractile.circuits import reach
 from tractile.circuits.automaton import NEVER
-from tractile.constraints import Constraint, Vocabulary, dfa, lifted, nfa, regex
+from tractile.constraints import Constraint, Vocabulary, dfa, distances, lifted, nfa, regex
 from tractile.constraints.lift import lift
 from tractile.constraints.lifted import Lifted, all_reachable
 from tractile.inference import Boolean, NextToken
@@ -138,6 +139,29 @@ def test_random_byte_automata(automaton, seed):
         if plain.num_states:
             assert all_reachable(plain, vocab)
             check(Lifted(plain, vocab))
+
+
+@settings(max_examples=25)
+@given(
+    byte_automata(), st.integers(0, 3), st.sampled_from([1, 2, 32]), st.sampled_from([1, 4]), st.booleans()
+)
+def test_distances_are_those_of_the_written_out_automaton(plain, seed, far, wide, require_eos):
+    """However many heights are told apart, and whichever states count as wide."""
+    if not plain.num_states:
+        return
+    automaton = Lifted(plain, vocabulary(seed, 600), require_eos)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(distances, "FAR", far)
+        patch.setattr(distances, "WIDE", wide)
+        patch.setattr(distances, "AT_ONCE", 3)
+        found = automaton.distances
+    assert found.tolist() == reach.distances(automaton).tolist()
+
+
+@pytest.mark.parametrize("pattern", PATTERNS)
+def test_distances_of_patterns(pattern):
+    automaton = regex(pattern).compile(vocabulary(5, 600))
+    assert automaton.distances.tolist() == reach.distances(automaton).tolist()
 
 
 @settings(max_examples=15)
