@@ -65,14 +65,14 @@ class VocabularyMismatch(TractileError, ValueError):
 
 
 class TooManyStates(TractileError, RuntimeError):
-    """An automaton construction passed its limit of states."""
+    """An automaton construction passed its limit of states; ``path``: where in the constraint, if that is known."""
 
-    def __init__(self, message: str = "", *, limit: int) -> None:
-        super().__init__(
-            message
-            or f"the construction passed its limit of {limit} states; raise the limit or simplify the constraint"
+    def __init__(self, message: str = "", *, limit: int, path: str | None = None) -> None:
+        message = message or (
+            f"the construction passed its limit of {limit} states; raise the limit or simplify the constraint"
         )
-        self.limit = limit
+        super().__init__(message if path is None else f"{message} (at {path or '/'})")
+        self.limit, self.path = limit, path
 
 
 class MemoryTooSmall(TractileError, ValueError):

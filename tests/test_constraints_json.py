@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import tractile as tt
 from tractile.constraints import json_schema
 from tractile.constraints.json.numbers import number
-from tractile.constraints.json.values import Bound, Numbers
+from tractile.constraints.json.shapes import Bound, Numbers
 
 NAMES = ["a", "ab", "b", 'q"', "é", ""]
 SCALARS = st.one_of(

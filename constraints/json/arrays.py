@@ -10,8 +10,8 @@ from typing import Any
 from ...errors import TooManyStates, UnsupportedConstraint
 from ..nfa import check_limit
 from .pieces import Piece, Sketch
+from .shapes import ANY, NEVER, Arrays, Need, both
 from .text import Style
-from .values import ANY, NEVER, Arrays, Need, both
 from .work import spend
 
 MAX_COUNTS = 50_000

@@ -7,9 +7,11 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from ...errors import UnsupportedConstraint
-from .document import Node, pointer
+from .document import Node
+from .shapes import Objects
 from .structures import present
-from .values import EVERYTHING, FEW, NOTHING, Objects, Value, join, limited, meet, only, widest
+from .values import EVERYTHING, FEW, NOTHING, Value, join, limited, meet, only, widest
+from .vocabulary import pointer
 
 if TYPE_CHECKING:
     from .keywords import Keywords

@@ -1,4 +1,4 @@
-"""A JSON Schema document: its form as Python values, its keywords by draft, and what its references point to.
+"""A JSON Schema document: its form as Python values, its nodes, and what its references point to.
 
 A *node* is a schema at a place of the document. Nodes of equal content within one resource are one node, so that what is
 worked out for one is worked out for all.
@@ -8,13 +8,24 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urldefrag, urljoin
 
 from ...errors import FormatError, UnsupportedConstraint
+from .vocabulary import (
+    ANNOTATIONS,
+    EVER,
+    FORMS,
+    KEYWORDS,
+    SILENT,
+    all_are,
+    is_number,
+    is_schema,
+    pointer,
+    subschemas,
+)
 
 DRAFTS = {
     "http://json-schema.org/draft-04/schema": 4,
@@ -25,37 +36,6 @@ DRAFTS = {
     "https://json-schema.org/draft/2020-12/schema": 2020,
 }
 """The dialects by ``$schema``; 0 (no ``$schema``) reads every keyword of all drafts."""
-
-EVER = 9999
-KEYWORDS: dict[str, tuple[str, int, int]] = {
-    "type": ("type", 4, EVER), "enum": ("list", 4, EVER), "const": ("any", 6, EVER),
-    "allOf": ("schemas", 4, EVER), "anyOf": ("schemas", 4, EVER), "oneOf": ("schemas", 4, EVER),
-    "not": ("schema", 4, EVER), "if": ("schema", 7, EVER), "then": ("schema", 7, EVER), "else": ("schema", 7, EVER),
-    "$ref": ("string", 4, EVER), "$dynamicRef": ("string", 2020, EVER), "$recursiveRef": ("string", 2019, 2019),
-    "properties": ("map", 4, EVER), "patternProperties": ("map", 4, EVER), "additionalProperties": ("schema", 4, EVER),
-    "propertyNames": ("schema", 6, EVER), "required": ("strings", 4, EVER),
-    "minProperties": ("count", 4, EVER), "maxProperties": ("count", 4, EVER),
-    "dependentRequired": ("lists", 2019, EVER), "dependentSchemas": ("map", 2019, EVER),
-    "dependencies": ("dependencies", 4, 7),
-    "unevaluatedProperties": ("schema", 2019, EVER), "unevaluatedItems": ("schema", 2019, EVER),
-    "items": ("items", 4, EVER), "prefixItems": ("schemas", 2020, EVER), "additionalItems": ("schema", 4, 2019),
-    "contains": ("schema", 6, EVER), "minContains": ("count", 2019, EVER), "maxContains": ("count", 2019, EVER),
-    "minItems": ("count", 4, EVER), "maxItems": ("count", 4, EVER), "uniqueItems": ("boolean", 4, EVER),
-    "minLength": ("count", 4, EVER), "maxLength": ("count", 4, EVER), "pattern": ("string", 4, EVER),
-    "format": ("string", 4, EVER),
-    "minimum": ("number", 4, EVER), "maximum": ("number", 4, EVER), "multipleOf": ("positive", 4, EVER),
-    "exclusiveMinimum": ("exclusive", 4, EVER), "exclusiveMaximum": ("exclusive", 4, EVER),
-}  # fmt: skip
-"""The keywords that assert something: the form of their value, their first and their last draft."""
-
-ANNOTATIONS = {
-    "$schema", "$id", "id", "$anchor", "$dynamicAnchor", "$recursiveAnchor", "$vocabulary", "$comment", "$defs",
-    "definitions", "title", "description", "default", "examples", "deprecated", "readOnly", "writeOnly",
-    "contentEncoding", "contentMediaType", "contentSchema",
-}  # fmt: skip
-"""Keywords that the specification defines and that assert nothing."""
-SILENT = ("title", "description", "default", "examples", "$comment", "deprecated", "readOnly", "writeOnly")
-"""Those that nothing else looks at either."""
 
 Schema = dict[str, Any] | bool
 
@@ -249,64 +229,3 @@ class Document:
         if target is None or not target.anchors.get(name, (None, "", False))[2]:
             return False
         return len({id(r) for r in self.resources.values() if r.anchors.get(name, (0, 0, False))[2]}) > 1
-
-
-def subschemas(schema: dict[str, Any]) -> Iterator[tuple[str, Any]]:
-    """The schemas right below a schema, with the rest of their path."""
-    for key, value in schema.items():
-        if key in ("$defs", "definitions"):
-            form = "map"
-        else:
-            form = KEYWORDS.get(key, ("", 0, 0))[0]
-        if form in ("map", "dependencies") and isinstance(value, dict):
-            yield from ((f"{key}/{pointer(name)}", inner) for name, inner in value.items())
-        elif form in ("schemas", "items") and isinstance(value, list):
-            yield from ((f"{key}/{i}", inner) for i, inner in enumerate(value))
-        elif form in ("schema", "items"):
-            yield key, value
-
-
-def is_schema(value: Any) -> bool:
-    """Whether it can be a schema: an object or a boolean."""
-    return isinstance(value, dict | bool)
-
-
-def is_number(value: Any) -> bool:
-    """Whether it is a JSON number."""
-    return isinstance(value, int | float) and not isinstance(value, bool)
-
-
-def all_are(values: Any, test: Any) -> bool:
-    """Whether it is a list whose members pass the test."""
-    return isinstance(values, list) and all(map(test, values))
-
-
-def is_string(value: Any) -> bool:
-    """Whether it is a string."""
-    return isinstance(value, str)
-
-
-FORMS: dict[str, Any] = {
-    "any": lambda v: True,
-    "boolean": lambda v: isinstance(v, bool),
-    "string": is_string,
-    "list": lambda v: isinstance(v, list),
-    "strings": lambda v: all_are(v, is_string),
-    "type": lambda v: isinstance(v, str) or (all_are(v, is_string) and bool(v)),
-    "number": is_number,
-    "positive": lambda v: is_number(v) and v > 0,
-    "count": lambda v: is_number(v) and v >= 0 and v == int(v),
-    "schema": is_schema,
-    "schemas": lambda v: all_are(v, is_schema) and bool(v),
-    "map": lambda v: isinstance(v, dict) and all_are(list(v.values()), is_schema),
-    "lists": lambda v: isinstance(v, dict) and all(all_are(x, is_string) for x in v.values()),
-    "dependencies": lambda v: (
-        isinstance(v, dict)
-        and all(is_schema(x) or isinstance(x, str) or all_are(x, is_string) for x in v.values())
-    ),
-}
-
-
-def pointer(name: str) -> str:
-    """A name as a step of a JSON pointer."""
-    return name.replace("~", "~0").replace("/", "~1")

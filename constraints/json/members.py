@@ -14,8 +14,8 @@ from ...errors import TooManyStates
 from .names import tell
 from .objects import Record
 from .pieces import Piece, Sketch, either
+from .shapes import Need
 from .text import Style
-from .values import Need
 from .work import spend
 
 MANY = 16  # members, of which no two states are compared

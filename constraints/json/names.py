@@ -10,8 +10,8 @@ from .. import nfa, utf8
 from ..dfa import minimize
 from . import strings
 from .patterns import BODY
+from .shapes import Strings
 from .text import spelled
-from .values import Strings
 
 QUOTE = 34
 Range = tuple[int, int, int]

@@ -17,7 +17,7 @@ from ...errors import TooManyStates
 from ..dfa import complement, difference, intersect, minimize
 from ..nfa import Nfa, byte_ranges, concat, literal, optional, plus, repeat, star, union
 from ..utf8 import digit_ranges
-from .values import Numbers, inside
+from .shapes import Numbers, inside
 
 
 def digits(low: int, high: int = 9) -> Nfa:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 from ...errors import TooManyStates, UnsupportedConstraint
 from . import strings
-from .values import ANY, NEVER, Need, Objects, Others, Strings, both
+from .shapes import ANY, NEVER, Need, Objects, Others, Strings, both
 from .work import spend
 
 MAX_CLASSES = 256

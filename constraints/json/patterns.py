@@ -16,7 +16,7 @@ from ..nfa import Nfa
 from ..regex import compile_pattern
 from ..utf8 import CodePoints, negate, normalize
 from .text import spelled
-from .work import TooManyAt, spend
+from .work import spend
 
 MAX_PATTERN = 20_000
 ECMA_SPACE = normalize(
@@ -48,7 +48,7 @@ def readable(pattern: str, sign: bool, path: str) -> None:
     except UnsupportedConstraint as error:
         raise UnsupportedConstraint(str(error), path=path) from None
     except TooManyStates as error:
-        raise TooManyAt(f"{error} (at {path}; say it with shorter repeats)", limit=error.limit) from None
+        raise TooManyStates(f"{error}; say it with shorter repeats", limit=error.limit, path=path) from None
 
 
 def translate(pattern: str, over: bool, boundary: str = "a") -> str:

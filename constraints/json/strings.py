@@ -14,8 +14,8 @@ from .counts import Letters
 from .formats import formatted
 from .patterns import BODY, matching
 from .pieces import plain
+from .shapes import Strings
 from .text import spelled
-from .values import Strings
 from .work import spend
 
 MAX_STRING = 30_000

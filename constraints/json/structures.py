@@ -7,9 +7,11 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from ...errors import UnsupportedConstraint
-from .document import Node, pointer
+from .document import Node
 from .patterns import readable
-from .values import ANY, EVERYTHING, NEVER, NOTHING, Arrays, Contains, Objects, Others, Value, limited, only
+from .shapes import ANY, NEVER, Arrays, Contains, Objects, Others
+from .values import EVERYTHING, NOTHING, Value, limited, only
+from .vocabulary import pointer
 
 if TYPE_CHECKING:
     from .keywords import Keywords

@@ -32,19 +32,15 @@ def limited_to(units: int) -> Iterator[None]:
         _account.reset(token)
 
 
-class TooManyAt(TooManyStates):
-    """An error whose message names the place in the schema."""
-
-
 @contextmanager
 def at(path: str) -> Iterator[None]:
     """Name the place in the schema in a ``TooManyStates`` that does not name one yet."""
     try:
         yield
-    except TooManyAt:
-        raise
     except TooManyStates as error:
-        raise TooManyAt(f"{error} (at {path or '/'})", limit=error.limit) from None
+        if error.path is not None:
+            raise
+        raise TooManyStates(str(error), limit=error.limit, path=path) from None
 
 
 def spend(units: int, once: Hashable = None) -> None:

@@ -1,0 +1,148 @@
+"""The keywords about a value by itself: its type, which one it is, its size, a pattern or a format."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+
+from ...errors import UnsupportedConstraint
+from .combinators import meet_all
+from .document import Node
+from .formats import KNOWN, REFUSED
+from .patterns import readable
+from .shapes import ANY, NEVER, Arrays, Bound, Numbers, Objects, Others, Strings
+from .values import EVERYTHING, NOTHING, Value, join, only
+
+if TYPE_CHECKING:
+    from .keywords import Keywords
+
+TYPES = {
+    "null": NOTHING._replace(null=True),
+    "boolean": NOTHING._replace(boolean=EVERYTHING.boolean),
+    "number": NOTHING._replace(number=EVERYTHING.number),
+    "integer": NOTHING._replace(number=(Numbers(integer=True),)),
+    "string": NOTHING._replace(string=EVERYTHING.string),
+    "array": NOTHING._replace(array=EVERYTHING.array),
+    "object": NOTHING._replace(object=EVERYTHING.object),
+}
+SHAPES: dict[str, tuple[str, Any]] = {
+    "Length": ("string", Strings),
+    "Items": ("array", Arrays),
+    "Properties": ("object", Objects),
+}
+
+
+def types(k: Keywords, node: Node, sign: bool, tracked: bool) -> Value:
+    """``type``."""
+    named = node.schema["type"]
+    named = [named] if isinstance(named, str) else named
+    if unknown := [name for name in named if name not in TYPES]:
+        raise UnsupportedConstraint(f"there is no type {unknown[0]!r}", path=f"{node.path}/type")
+    found = join(*(TYPES[name] for name in named))
+    if sign:
+        return found
+    number = (
+        () if "number" in named else (Numbers(integer=False),) if "integer" in named else EVERYTHING.number
+    )
+    return Value(
+        "null" not in named,
+        frozenset() if "boolean" in named else EVERYTHING.boolean,
+        number,
+        () if "string" in named else EVERYTHING.string,
+        () if "array" in named else EVERYTHING.array,
+        () if "object" in named else EVERYTHING.object,
+    )
+
+
+def listed(k: Keywords, node: Node, sign: bool, tracked: bool, key: str) -> Value:
+    """``enum`` and ``const``."""
+    values = node.schema[key] if key == "enum" else [node.schema[key]]
+    numbers = frozenset(
+        Decimal(repr(v)) for v in values if isinstance(v, int | float) and not isinstance(v, bool)
+    )
+    strings = frozenset(v for v in values if isinstance(v, str))
+    booleans = frozenset(v for v in values if isinstance(v, bool))
+    structures = [composite(k, node, v, sign) for v in values if isinstance(v, list | dict)]
+    if not sign:
+        return meet_all(
+            k,
+            [
+                EVERYTHING._replace(
+                    null=None not in values,
+                    boolean=EVERYTHING.boolean - booleans,
+                    number=(Numbers(but=numbers),),
+                    string=(Strings(but=strings),),
+                ),
+                *structures,
+            ],
+        )
+    scalars = Value(
+        None in values,
+        booleans,
+        (Numbers(among=numbers),) if numbers else (),
+        (Strings(among=strings),) if strings else (),
+    )
+    return join(scalars, *structures)
+
+
+def composite(k: Keywords, node: Node, value: list[Any] | dict[str, Any], sign: bool) -> Value:
+    """One array or object, or everything else."""
+    if isinstance(value, list):
+        size = len(value)
+        needs = [k.need({"enum": [v]}, node, "const", sign) for v in value]
+        if sign:
+            return only("array", [Arrays(tuple(needs), least=size, most=size)], False)
+        differ = [Arrays((*[ANY] * i, need), least=size, most=size) for i, need in enumerate(needs)]
+        shorter = [Arrays(most=size - 1)] if size else []
+        return EVERYTHING._replace(array=(Arrays(least=size + 1), *shorter, *differ))
+    members = tuple((name, k.need({"enum": [v]}, node, "const", sign)) for name, v in value.items())
+    others = Others(frozenset(value))
+    if sign:
+        return only("object", [Objects(members, tuple(value), others=((others, NEVER),))], False)
+    lacks = [Objects(((name, NEVER),)) for name in value]
+    differs = [Objects(((name, need),), (name,)) for name, need in members]
+    return EVERYTHING._replace(object=(*lacks, *differs, Objects(some=((others, ANY, ANY),))))
+
+
+def number(k: Keywords, node: Node, sign: bool, tracked: bool, key: str) -> Value:
+    """``minimum``, ``maximum``, ``exclusiveMinimum``, ``exclusiveMaximum``; the boolean form belongs to the plain one."""
+    value = node.schema[key]
+    if isinstance(value, bool):
+        return EVERYTHING if sign else NOTHING
+    strict = key.startswith("exclusive")
+    is_low = key.lower().endswith("minimum")
+    if not strict and node.schema.get("exclusiveMinimum" if is_low else "exclusiveMaximum") is True:
+        strict = k.document.knows(4, 4)
+    bound = Bound(Decimal(repr(value)), strict == sign)
+    return only("number", [Numbers(low=bound) if is_low == sign else Numbers(high=bound)], sign)
+
+
+def multiple_of(k: Keywords, node: Node, sign: bool, tracked: bool) -> Value:
+    """``multipleOf``."""
+    step = Decimal(repr(node.schema["multipleOf"])).normalize()
+    return only("number", [Numbers(multiples=frozenset([(step, sign)]))], sign)
+
+
+def length(k: Keywords, node: Node, sign: bool, tracked: bool, key: str) -> Value:
+    """The counting keywords of strings, arrays and objects."""
+    count = int(node.schema[key])
+    kind, shape = SHAPES[key[3:]]
+    if key.startswith("min") == sign:
+        least = count if sign else count + 1
+        return only(kind, [shape(least=least)], sign)
+    most = count if sign else count - 1
+    return only(kind, [shape(most=most)] if most >= 0 else [], sign)
+
+
+def atom(k: Keywords, node: Node, sign: bool, tracked: bool, key: str) -> Value:
+    """``pattern`` and ``format``."""
+    which = node.schema[key]
+    if key == "format" and not (k.asserts_format and which in KNOWN):
+        if k.document.strict and k.asserts_format:
+            raise UnsupportedConstraint(f"the format {which!r} is not known", path=f"{node.path}/format")
+        return EVERYTHING if sign else NOTHING
+    if key == "format" and which in REFUSED:
+        raise UnsupportedConstraint(f"the format {which!r} is not supported", path=f"{node.path}/format")
+    if key == "pattern":
+        readable(which, sign, f"{node.path}/pattern")
+    return only("string", [Strings(atoms=frozenset([(key, which, sign)]))], sign)
