@@ -260,7 +260,9 @@ def test_settings_that_make_no_sense(corpus: Path) -> None:
         {"token_dropout": 1.0},
         {"pseudocount": -1},
         {"floor": 2},
-        {"epochs": 0},
+        {"epochs": -1},
+        {"step_size": 0.0},
+        {"step_size": 1.5},
         {"chunk_size": 0},
     ):
         with pytest.raises(ShapeError):
