@@ -440,3 +440,18 @@ def test_mutual_recursion():
     assert not any(c.accepts(t) for t in ("[0]", "[[1]]", "[[], 0, 0]", "[[[[[[[[0]]]]]]]]"))
     validator = jsonschema.Draft202012Validator(schema)
     assert validator.is_valid([[[[[[[[0]]]]]]]])  # beyond the depth, not beyond the schema
+
+
+def test_a_tiny_step() -> None:
+    """A step with hundreds of digits after the point does not overflow."""
+    found = json_schema({"multipleOf": 1e-30})
+    assert found.accepts("0.5")
+    assert found.accepts("3")
+    assert not found.accepts("0." + "0" * 30 + "1")
+
+
+def test_an_error_names_the_place() -> None:
+    schema = {"properties": {"a": {"multipleOf": 123457}}}
+    with pytest.raises(tt.TooManyStates, match="/properties/a") as caught:
+        json_schema(schema)
+    assert caught.value.path == "/properties/a"

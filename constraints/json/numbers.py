@@ -122,7 +122,7 @@ def multiples(step: Decimal) -> Nfa:
         raise TooManyStates(f"multiples of {step} need too many states", limit=MAX_RESIDUES)
     # Layers of residues: 0 before the point, 1 + p after p digits of the fraction; at the end a state for zeros.
     residue, end = np.arange(size), (shift + 2) * size
-    zero = [residue[residue * 10 ** (shift - p) % size == 0] for p in range(shift + 1)]
+    zero = [residue[residue * (10 ** (shift - p) % size) % size == 0] for p in range(shift + 1)]
     rows = [
         np.column_stack([residue, np.full((size, 2), 46), size + residue]),
         np.array([[end, 48, 48, end]]),
