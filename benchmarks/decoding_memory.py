@@ -45,7 +45,7 @@ def case(name: str, smoke: bool) -> tuple[tt.HMM, tt.Automaton, int, int]:
     vocab = vocabulary(1_200 if smoke else VOCAB)
     fa = tt.sql(tables, max_depth=0 if smoke else 1, columns="tables").compile(vocab)
     memory = 40 << 20 if smoke else 4 * GIB
-    return random_hmm(64 if smoke else 1024, len(vocab)), fa, 24 if smoke else 128, memory
+    return random_hmm(64 if smoke else 1024, len(vocab)), fa, 32 if smoke else 128, memory
 
 
 def run(name: str, steps: int, smoke: bool) -> None:

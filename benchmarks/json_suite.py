@@ -4,11 +4,12 @@
     wrong      accepted though invalid, or rejected though valid
     refused    the schema raises an error that names what is not supported
 
-The suite is not part of this repository: give the folder that holds its ``tests``. Instances are texts as
+The suite is not part of this repository: give the folder that holds its ``tests`` (with ``--smoke``, a few of the same form
+stand for it). Instances are texts as
 ``json.dumps(ensure_ascii=False)`` writes them. Members may stand in any order; ``--format`` adds the tests of formats, in
 which they assert (in the others they are annotations, as the suite has it).
 
-    python benchmarks/json_suite.py --suite FOLDER [--drafts draft2020-12,draft7] [--format] [--show]
+    python benchmarks/json_suite.py [--smoke] [--suite FOLDER] [--drafts draft2020-12,draft7] [--format] [--show]
 """
 
 from __future__ import annotations
@@ -31,6 +32,22 @@ SPELLING = {
 }
 
 
+SMOKE = [
+    {
+        "description": "a member and what may stand beside it",
+        "schema": {
+            "properties": {"name": {"type": "string", "minLength": 2}},
+            "additionalProperties": {"type": "null"},
+        },
+        "tests": [
+            {"description": "short enough", "data": {"name": "Bo", "x": None}, "valid": True},
+            {"description": "too short", "data": {"name": "B"}, "valid": False},
+            {"description": "another member", "data": {"x": 1}, "valid": False},
+        ],
+    }
+]
+
+
 def judge(group: dict[str, Any], draft: str, order: Any, formats: Any) -> list[tuple[str, str]]:
     """The verdict on each instance of a schema, with what it is about."""
     schema = group["schema"]
@@ -51,12 +68,22 @@ def judge(group: dict[str, Any], draft: str, order: Any, formats: Any) -> list[t
 def main() -> None:
     """Print a line for each draft, and with ``--show`` one for each schema that is not all right."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--suite", type=Path, required=True, help="the folder that holds the suite's tests/")
+    parser.add_argument("--smoke", action="store_true", help="as little as shows that it works")
+    parser.add_argument("--suite", type=Path, help="the folder that holds the suite's tests/")
     parser.add_argument("--drafts", default=",".join(SPELLING))
     parser.add_argument("--order", default="any", choices=["declared", "any"])
     parser.add_argument("--format", action="store_true", help="the tests of formats too")
     parser.add_argument("--show", action="store_true", help="what is wrong and what is refused")
     args = parser.parse_args()
+    if args.suite is None and not args.smoke:
+        print("no --suite given: nothing to measure")
+        return
+    if args.smoke:
+        count = Counter(
+            verdict for group in SMOKE for verdict, _ in judge(group, "draft2020-12", "any", "annotate")
+        )
+        print(f"smoke: {dict(count)}")
+        return
     for draft in args.drafts.split(","):
         folder = args.suite / "tests" / draft
         files = [(path, "annotate") for path in sorted(folder.glob("*.json"))]
@@ -64,7 +91,7 @@ def main() -> None:
             files += [(path, "assert") for path in sorted((folder / "optional" / "format").glob("*.json"))]
         if not files:
             parser.error(f"{folder} holds no tests")
-        count: Counter[str] = Counter()
+        count = Counter[str]()
         begin = time.process_time()
         for path, formats in files:
             for group in json.loads(path.read_text(encoding="utf-8")):
