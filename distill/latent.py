@@ -82,7 +82,7 @@ def initialise(
     if int(text.sum()) < hidden:
         raise ShapeError(f"initialise: {int(text.sum())} tokens are too few for {hidden} hidden states")
     states = torch.full_like(tokens, hidden - 1)
-    states[text], family = clones(points[text], tokens[text], hidden - 1, iterations, seed)
+    states[text], owner = clones(points[text], tokens[text], hidden - 1, iterations, seed)
 
     base = with_end_state(HMM.random(hidden, vocab, transition, seed), eos)
     counts = _observed(base, states, tokens)
@@ -91,20 +91,25 @@ def initialise(
     followed, emitted = counts.transition[0], counts.emission
     followed[-1], emitted[-1], emitted[:, eos] = 0, 0, 0
     kinds = followed.clamp(max=1)
-    siblings = torch.zeros(len(followed), hidden).index_add_(0, family, kinds)
+    family = _families(owner)
+    siblings = torch.zeros(hidden, hidden).index_add_(0, family, kinds)
     anything = _normal(kinds.sum(0) + UNSEEN)
-    move = _discounted(followed, _discounted(siblings, anything)[family])
+    move = discounted(followed, discounted(siblings, anything)[family])
     frequency = torch.bincount(tokens[text], minlength=vocab) + UNSEEN
     frequency[eos] = 0
-    emission = _discounted(emitted, _normal(frequency))
+    usual = _normal(frequency)
+    emission = discounted(emitted, usual)
+    own = owner >= 0
+    emission[own] = torch.lerp(torch.nn.functional.one_hot(owner[own], vocab).to(usual), usual, OTHERS)
     return with_end_state(HMM(_normal(counts.initial + UNSEEN), _normal(move), emission), eos)
 
 
 UNSEEN = 0.05  # what counts that nothing backs begin with
 DISCOUNT = 0.6  # what each count that was seen gives away
+OTHERS = 1e-3  # the share of other tokens than its own in what a clone emits
 
 
-def _discounted(counts: Float[Tensor, "rows columns"], lower: Float[Tensor, "*rows columns"]) -> Tensor:
+def discounted(counts: Float[Tensor, "rows columns"], lower: Float[Tensor, "*rows columns"]) -> Tensor:
     """Rows of probabilities: counts less a discount, which goes to the columns as ``lower`` says."""
     taken = counts.clamp(max=DISCOUNT)
     total = counts.sum(1, keepdim=True)
@@ -123,7 +128,7 @@ def clones(
     iterations: int,
     seed: int,
 ) -> tuple[Int[Tensor, " points"], Int[Tensor, " clusters_and_end"]]:
-    """The cluster of each point, and the family of each cluster: clones of one token are one family, so is the end.
+    """The cluster of each point, and the token whose clone each cluster is; −1 if tokens share it, and for the end.
 
     A token has clones in proportion to a power 0.7 of its count; those that come to less than one share the rest.
     """
@@ -139,15 +144,22 @@ def clones(
     while spare := clusters - int(number.sum()):
         behind = torch.where(number < size, want - number, -torch.inf)
         number[behind.topk(min(spare, int((number < size).sum()))).indices] += 1
-    label, family, start = torch.empty_like(tokens), torch.arange(clusters + 1), 0
+    label, owner, start = torch.empty_like(tokens), torch.full((clusters + 1,), -1), 0
     for rows, name, n in zip(
         group.argsort().split(size.tolist()), names.tolist(), number.tolist(), strict=True
     ):
         label[rows] = start + (kmeans(points[rows], n, iterations, seed) if n > 1 else 0)
-        if name >= 0:
-            family[start : start + n] = start
+        owner[start : start + n] = name
         start += n
-    return label, family
+    return label, owner
+
+
+def _families(owner: Int[Tensor, " hidden"]) -> Int[Tensor, " hidden"]:
+    """The first clone of the same token, for each state; a state of no one token is its own family."""
+    number = torch.arange(len(owner))
+    token = torch.where(owner >= 0, owner, int(owner.max()) + 1 + number)
+    first = torch.full((int(token.max()) + 1,), len(owner)).scatter_reduce(0, token, number, "amin")
+    return first[token]
 
 
 def hidden_states(

@@ -1,5 +1,6 @@
 """Corpora are what the model said, can be interrupted, and are enough to find the model again."""
 
+import itertools
 from pathlib import Path
 
 import pytest
@@ -8,7 +9,7 @@ import torch
 import tractile as tt
 from tractile import distill
 from tractile.distill.evaluate import predictions
-from tractile.distill.latent import clones, kmeans, with_end_state
+from tractile.distill.latent import DISCOUNT, _families, clones, discounted, kmeans, with_end_state
 from tractile.errors import FormatError, ShapeError, VocabularyMismatch
 from tractile.inference.smc.known_lm import CircuitLM, TableLM
 
@@ -167,18 +168,40 @@ def test_frequent_tokens_have_clones_and_rare_ones_share() -> None:
     tokens = torch.multinomial(torch.tensor([0.5, 0.3, 0.17, 0.02, 0.01]), 2000, True, generator=generator)
     context = torch.randint(2, (2000,), generator=generator)
     points = 9 * context[:, None] + torch.randn(2000, 4, generator=generator)
-    label, family = clones(points, tokens, 9, iterations=10, seed=1)
+    label, owner = clones(points, tokens, 9, iterations=10, seed=1)
     joint = torch.zeros(9, 5).index_put_((label, tokens), torch.ones(2000), accumulate=True)
     owners = (joint > 0).sum(1)
     assert (owners[1:] == 1).all()
     assert set(joint[0].nonzero()[:, 0].tolist()) == {3, 4}
-    for token in (0, 1):  # the clones of a token are one family, and each is of one context
+    for token in (0, 1):  # each clone is of one context
         mine = joint[:, token].nonzero()[:, 0]
         assert len(mine) > 1
-        assert len(family[mine].unique()) == 1
+        assert torch.equal(mine, (owner == token).nonzero()[:, 0])
         seen = torch.zeros(9, 2).index_put_((label, context), (tokens == token).float(), accumulate=True)
         assert float(seen[mine].min(1).values.sum()) == 0
-    assert len(family.unique()) == 5  # of tokens 0, 1 and 2, of what they share, and the end
+    assert owner.unique().tolist() == [-1, 0, 1, 2]
+    assert owner[[0, -1]].tolist() == [-1, -1]
+    families = _families(owner)
+    for i, j in itertools.combinations(range(10), 2):
+        assert (families[i] == families[j]) == (owner[i] == owner[j] >= 0)
     everything, _ = clones(points, tokens, 60, iterations=3, seed=1)
     assert 55 < len(everything.unique()) <= 60
     assert int(everything.max()) < 60
+
+
+def test_discounts_go_where_the_lower_order_says() -> None:
+    counts, lower = torch.tensor([[3.0, 1.0, 0.2], [0.0, 0.0, 0.0]]), torch.tensor([0.5, 0.25, 0.25])
+    given = 2 * DISCOUNT + 0.2
+    expected = (torch.tensor([3 - DISCOUNT, 1 - DISCOUNT, 0]) + given * lower) / 4.2
+    torch.testing.assert_close(discounted(counts, lower), torch.stack([expected, lower]))
+
+
+def test_a_start_of_clones_has_states_of_a_frequent_token_and_an_end(tmp_path: Path) -> None:
+    model, tokenizer = tt.embedded.load_lm()
+    corpus = distill.sample(tt.TransformersLM(model, tokenizer), tmp_path, 60, 12, [[1]], tokenizer=tokenizer)
+    start = distill.initialise(model, tokenizer, corpus, 200, iterations=2)
+    assert torch.equal(start.emission_probs[-1].nonzero()[:, 0], torch.tensor([corpus.manifest.eos_token_id]))
+    tokens, text = corpus.tokens, corpus.tokens != corpus.manifest.eos_token_id
+    frequent = int(torch.bincount(tokens[text]).argmax())
+    assert int((start.emission_probs[:, frequent] > 0.99).sum()) > 1
+    assert torch.isfinite(start.log_prob(tokens)).all()
