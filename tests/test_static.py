@@ -243,6 +243,7 @@ def test_a_step_on_a_gpu_does_not_synchronise():
         query._product()
     finally:
         torch.cuda.set_sync_debug_mode("default")
+    assert query.lookahead().isfinite().any()
 
 
 @needs_gpu

@@ -22,11 +22,10 @@ from ...errors import EvidenceError
 from .lm import LanguageModel, Prompt
 from .mcmc import Cut, Kernel, Paths, Walk
 from .posterior import Posterior
-from .potentials import LookaheadPotential, Potential, PrefixPotential
+from .potentials import Potential
 from .proposals import Proposal
-from .resampling import SCHEMES, Resampling, effective_sample_size
-from .sampler import PROPOSALS, Sampler, _named, unconstrained
-from .step import Knowledge
+from .resampling import Resampling, effective_sample_size
+from .sampler import Sampler, settled, unconstrained
 
 
 def resample_move(
@@ -52,12 +51,7 @@ def resample_move(
     """
     if particles < 1 or moves < 0:
         raise EvidenceError("resample_move: particles must be positive and moves not negative")
-    proposal = _named(proposal, PROPOSALS, "proposal")() if isinstance(proposal, str) else proposal
-    scheme = _named(resampling, SCHEMES, "resampling") if isinstance(resampling, str) else resampling
-    if potential is None:
-        potential = LookaheadPotential() if proposal.needs is Knowledge.HMM else PrefixPotential()
-    elif proposal.needs is Knowledge.HMM and not potential.steers:
-        potential = LookaheadPotential() * potential
+    proposal, scheme, potential = settled(proposal, resampling, potential)
     fa = unconstrained(lm) if fa is None else fa
     settings = Sampler(lm, fa, hmm, proposal, potential, scheme, ess_threshold, max_new_tokens)
     copy(settings.referee).start(1, max_new_tokens)  # raises BudgetTooSmall

@@ -134,13 +134,7 @@ def smc(
     """
     if (prompt is None) == (prompts is None):
         raise EvidenceError("smc: give one prompt, or prompts=[…]")
-    proposal = _named(proposal, PROPOSALS, "proposal")() if isinstance(proposal, str) else proposal
-    scheme = _named(resampling, SCHEMES, "resampling") if isinstance(resampling, str) else resampling
-    if proposal.needs is Knowledge.HMM and (potential is None or not potential.steers):
-        ahead = LookaheadPotential(proposal.strength if isinstance(proposal, LookaheadProposal) else 1.0)
-        potential = ahead if potential is None else ahead * potential
-    elif potential is None:
-        potential = PrefixPotential()
+    proposal, scheme, potential = settled(proposal, resampling, potential)
     if particles < 1:
         raise EvidenceError(f"smc: the number of particles must be positive, it is {particles}")
     asked: list[Prompt] = [prompt] if prompt is not None else list(prompts or [])
@@ -179,6 +173,18 @@ def smc(
     if runs:
         run_together(runs, progress)
     return runs[0].posterior() if prompt is not None else [run.posterior() for run in runs]
+
+
+def settled(
+    proposal: str | Proposal, resampling: str | Resampling, potential: Potential | None
+) -> tuple[Proposal, Resampling, Potential]:
+    """What names stand for, and the potential that goes with the proposal, as :func:`smc` says."""
+    proposal = _named(proposal, PROPOSALS, "proposal")() if isinstance(proposal, str) else proposal
+    scheme = _named(resampling, SCHEMES, "resampling") if isinstance(resampling, str) else resampling
+    if proposal.needs is Knowledge.HMM and (potential is None or not potential.steers):
+        ahead = LookaheadPotential(proposal.strength if isinstance(proposal, LookaheadProposal) else 1.0)
+        potential = ahead if potential is None else ahead * potential
+    return proposal, scheme, PrefixPotential() if potential is None else potential
 
 
 def importance_sampling(
