@@ -9,6 +9,7 @@ from pathlib import Path
 
 from tractile.tasks import prompts, splits
 from tractile.tasks.files import find, read_jsonl
+from tractile.tasks.strips import read_problem, written
 
 Facts = list[tuple[str, ...]]
 
@@ -16,20 +17,9 @@ Facts = list[tuple[str, ...]]
 def planetarium(folder: Path) -> Iterator[tuple[str, str]]:
     """The training side of the problems."""
     for row in read_jsonl(find(folder, "problems.half.jsonl")):
-        key = (row["name"], row["init_desc"], row["goal_desc"], row["natural_language"])
-        if splits.is_train(splits.planetarium_key(*key)):
-            yield prompts.goal_inference(row["natural_language"]), goal_text(row["problem_pddl"])
-
-
-def goal_text(problem: str) -> str:
-    """The ``(and …)`` of a problem's goal, with single spaces."""
-    text = problem[problem.index("(:goal") + len("(:goal") :]
-    depth = 0
-    for index, character in enumerate(text):
-        depth += (character == "(") - (character == ")")
-        if depth == 0 and character == ")":
-            return " ".join(text[: index + 1].split())
-    raise ValueError(f"no goal in {problem!r}")
+        goal = written(read_problem(row["problem_pddl"]).goal)
+        if splits.is_train(splits.planetarium_key(goal)):
+            yield prompts.goal_inference(row["natural_language"]), goal
 
 
 def goals(rng: random.Random, count: int) -> Iterator[tuple[str, str]]:

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import random
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 
+from tractile.constraints.sql_schema import spelled
 from tractile.tasks import prompts
 from tractile.tasks.files import find, read_json, read_jsonl, read_lines, read_text
+from tractile.tasks.sql_databases import read_databases
+from tractile.tasks.sql_form import normalised
 
 Pair = tuple[str, str]
-SQL_WORDS = re.compile(
-    r"\b(select|from|where|group by|order by|having|limit|join|on|as|and|or|not|in|like|between|union|intersect|except|"
-    r"distinct|asc|desc|exists|is|null)\b",
-    re.IGNORECASE,
-)
 TABLE_NAMES = [
     "t",
     "data",
@@ -36,44 +34,28 @@ TABLE_NAMES = [
 # --------------------------------------------------------------------------------------------------------- SQL
 
 
-def tidy_sql(query: str) -> str:
-    """Keywords in capitals outside quotes, single spaces, no space before a comma, no final semicolon."""
-    parts = re.split(r"(\"[^\"]*\"|'[^']*')", " ".join(query.strip().rstrip(";").split()))
-    parts[::2] = [SQL_WORDS.sub(lambda word: word[0].upper(), part).replace(" ,", ",") for part in parts[::2]]
-    return "".join(parts).strip()
-
-
-def spider(folder: Path, rng: random.Random, copies: int = 3) -> Iterator[Pair]:
-    """The train questions with the tables of their database; in further copies in another order."""
-    schemas = {}
-    for schema in read_json(find(folder, "tables.json")):
-        tables: dict[str, list[str]] = {name: [] for name in schema["table_names_original"]}
-        for index, column in schema["column_names_original"]:
-            if index >= 0:
-                tables[schema["table_names_original"][index]].append(column)
-        schemas[schema["db_id"]] = tables
-    rows = [row for row in read_jsonl(find(folder, "train.jsonl")) if row["db_id"] in schemas]
+def spider(folder: Path, rng: random.Random, copies: int = 4) -> Iterator[Pair]:
+    """The train questions with the tables of their database, answered in the form that the constraint writes; in further
+    copies the tables stand in another order."""
+    databases = read_databases(find(folder, "tables.json"))
+    rows = [row for row in read_jsonl(find(folder, "train.jsonl")) if row["db_id"] in databases]
+    names = {
+        db_id: {table: spelled(table) for table in database.tables} for db_id, database in databases.items()
+    }
+    shown = {
+        db_id: {own: [*map(spelled, database.tables[table])] for table, own in names[db_id].items()}
+        for db_id, database in databases.items()
+    }
+    answers = [normalised(row["query"], databases[row["db_id"]].tables) for row in rows]
     for copy in range(copies):
-        for row in rows:
-            tables = schemas[row["db_id"]]
+        for row, answer in zip(rows, answers, strict=True):
+            tables = shown[row["db_id"]]
             if copy:
-                names = rng.sample(list(tables), len(tables))
-                if copy > 1:  # without some of the tables that the query does not name
-                    words = set(re.findall(r"\w+", row["query"].lower()))
-                    names = [name for name in names if name.lower() in words or rng.random() < 0.5]
-                tables = {name: tables[name] for name in names}
-            yield prompts.text_to_sql(row["question"], tables), spelled(tidy_sql(row["query"]), tables)
-
-
-def spelled(query: str, tables: Mapping[str, Sequence[str]]) -> str:
-    """The query with the names of tables and columns spelled as in the schema."""
-    names = {name.lower(): name for columns in tables.values() for name in columns}
-    names |= {table.lower(): table for table in tables}
-    parts = re.split(r"(\"[^\"]*\"|'[^']*')", query)
-    parts[::2] = [
-        re.sub(r"\w+", lambda word: names.get(word[0].lower(), word[0]), part) for part in parts[::2]
-    ]
-    return "".join(parts)
+                order = rng.sample(list(tables), len(tables))
+                if copy % 2 == 0:  # without some of the tables that the query does not name
+                    order = [name for name in order if name in answer or rng.random() < 0.5]
+                tables = {name: tables[name] for name in order}
+            yield prompts.text_to_sql(row["question"], tables), answer
 
 
 WIKISQL = re.compile(r"SELECT (?:(COUNT|MAX|MIN|SUM|AVG) )?(\S+)_FIELD FROM TABLE(?: WHERE (.*?))? ;")
@@ -98,21 +80,29 @@ def wikisql(folder: Path, rng: random.Random) -> Iterator[Pair]:
     styles = {}
     for table, names in columns.items():
         change = rng.choice((str.lower, str.title, str.capitalize, str.lower))
-        clean = {name: change(re.sub(r"[\W_]+", "_", name).strip("_")) or "x" for name in names}
+        clean = {
+            name: change(re.sub(r"[\W_]+", "_", name, flags=re.ASCII).strip("_")) or "x" for name in names
+        }
         styles[table] = (rng.choice(TABLE_NAMES), clean)
     for table, question, function, column, conditions in found:
         name, clean = styles[table]
-        order = list(clean.values())
+        own = {said: spelled(column) for said, column in clean.items()}
+        order = list(dict.fromkeys(clean.values()))
         rng.shuffle(order)
-        selected = f"{function.lower()}({clean[column]})" if function else clean[column]
+        selected = f"{function}({own[column]})" if function else own[column]
         tests = []
         for where, operator, value in conditions:
-            value = value.strip().strip('"').replace('"', "'")
+            value = value.strip().strip('"')
             number = re.fullmatch(r"-?\d+(\.\d+)?", value)
-            tests.append(f"{clean[where]} {operator} {value if number else chr(34) + value + chr(34)}")
+            tests.append(f"{own[where]} {operator} {value if number else quoted_text(value)}")
         query = f"SELECT {selected} FROM {name}" + (f" WHERE {' AND '.join(tests)}" if tests else "")
         if len(order) <= 20:
-            yield prompts.text_to_sql(question.replace(" ?", "?"), {name: order}), query
+            shown = {name: [*map(spelled, order)]}
+            yield prompts.text_to_sql(question.replace(" ?", "?"), shown), normalised(query, {name: order})
+
+
+def quoted_text(value: str) -> str:
+    return "'" + value.replace("'", "''") + "'"
 
 
 # --------------------------------------------------------------------------------------------------- sentences

@@ -216,7 +216,7 @@ def _example(row: Mapping[str, Any], index: int) -> tuple[Example, str]:
     )
     facts = {"problem": pddl, "free": bool(free)}
     example = Example(str(row.get("id", index)), goal_inference(words), written(_problem(pddl).goal), facts)
-    return example, planetarium_key(row["name"], init, goal, words)
+    return example, planetarium_key(example.reference)
 
 
 def _rows(path: Path) -> Iterator[dict[str, Any]]:

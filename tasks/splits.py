@@ -15,6 +15,6 @@ def bfcl_key(id: str) -> str:
     return re.sub(r"_\d+-(\d+)-\d+$", r"_\1", id)
 
 
-def planetarium_key(name: str, init_desc: str, goal_desc: str, natural_language: str) -> str:
-    """The key of a Planetarium problem: its name, the two kinds of description and its text."""
-    return "|".join(("planetarium", name, init_desc, goal_desc, natural_language))
+def planetarium_key(goal: str) -> str:
+    """The key of a Planetarium problem: its goal, ``(and …)`` with single spaces, so that no goal is on both sides."""
+    return f"planetarium|{goal}"
