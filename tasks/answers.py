@@ -110,12 +110,11 @@ def answers_of(run: Run, method: Method) -> Answers:
     post = run.posterior()
     proper, psi = post.log_weights, run.particles.log_psi
     alive = ~proper.isneginf()
-    cut = torch.full_like(proper, -torch.inf)
-    if method.cut_off and run.cut_off is not None:
-        cut = run.cut_off
+    # As the posterior does: a particle that was split has its share of a weight.
+    cut = run.cut_off[: None if method.cut_off else 0] + math.log(len(run.particles) / run.count)
     weights = proper if method.corrected else _where(psi, alive)
     if not method.corrected:
-        cut = _where(psi, ~cut.isneginf())
+        cut = torch.zeros_like(cut)
     everything = torch.cat([weights, cut])
     facts: dict[str, Any] = {
         "ess": effective_sample_size(everything),

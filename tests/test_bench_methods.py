@@ -8,6 +8,10 @@ import pytest
 import torch
 
 import tractile as tt
+from tractile.inference.smc import LCDProposal, PrefixPotential
+from tractile.inference.smc.loop import Run, run_together
+from tractile.inference.smc.resampling import SCHEMES
+from tractile.inference.smc.sampler import Sampler
 from tractile.tasks import Example, Task
 from tractile.tasks.each import EachPotential
 from tractile.tasks.methods import METHODS, PAPERS, named
@@ -161,6 +165,22 @@ def test_what_the_guarantee_covers_is_satisfied_always_and_lcd_is_not(tmp_path):
     assert min(share["lcd"]) < 1
     for name in names[1:]:
         assert share[name] == pytest.approx([1.0] * 24)
+
+
+@pytest.mark.parametrize("align", [None, lambda text: text.rfind("a") + 1])
+def test_what_the_budget_cuts_off_is_weighed_whenever_it_happens(align):
+    """With ``align`` particles use their budget up at different times, and are resampled in between."""
+    sampler = Sampler(lm(), automaton(), None, LCDProposal(), PrefixPotential(), SCHEMES["multinomial"], 1.1, BUDGET,
+                      align=align)  # fmt: skip
+    runs = [Run(sampler, "", 4, torch.Generator().manual_seed(seed)) for seed in range(600)]
+    run_together(runs)
+    lost = torch.tensor([float(run.cut_off.exp().sum()) / run.count for run in runs])
+    _, cut = language()
+    expected = sum(probability(tokens) for tokens, _, viable in cut if viable)
+    assert 0.05 < expected < 0.95
+    assert abs(float(lost.mean()) - expected) < 4 * float(lost.std()) / math.sqrt(len(runs))
+    z = torch.tensor([float(run.particles.log_weight.exp().sum()) / run.count for run in runs])
+    assert abs(float(z.mean()) - truth("lcd")[0]) < 4 * float(z.std()) / math.sqrt(len(runs))
 
 
 def test_few_particles_estimate_z_without_bias(tmp_path):

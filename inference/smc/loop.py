@@ -58,8 +58,8 @@ class Run:
         self.ess_trace: list[float] = []
         self.resampled: list[int] = []
         self.recorder: Recorder | None = None
-        # What the particles weigh that use the budget up and are not whole, under a proposal that does not know it.
-        self.cut_off: Float[Tensor, " particles"] | None = None
+        # What the particles weighed that used the budget up and are not whole, under a proposal that does not know it.
+        self.cut_off: Float[Tensor, " lost"] = torch.zeros(0, dtype=torch.float64)
 
     def extend(self, table: Float[Tensor, "states vocab"], texts: Texts) -> Iterator[Drawn]:
         """Draw a token for every particle that moves; those whose budget it uses up apart from the others."""
@@ -90,10 +90,9 @@ class Run:
             particles.append(rows, tokens, log_prob)
             if last and self.query.horizon is None:  # a proposal that does not know the budget
                 accepted = sampler.accepts(particles.tokens[rows])
-                self.cut_off = particles.log_weight.new_full((len(particles),), -torch.inf)
-                self.cut_off[rows] = (particles.log_weight[rows] + log_weight).masked_fill(
-                    accepted, -torch.inf
-                )
+                lost = (particles.log_weight[rows] + log_weight)[~accepted]
+                # Particles that wait for others come to their budget's end at different times.
+                self.cut_off = torch.cat([self.cut_off, lost[~lost.isneginf()]])
                 log_weight = log_weight.masked_fill(~accepted, -torch.inf)
             yield Drawn(self, rows, step, tokens, log_weight)
 
