@@ -21,7 +21,7 @@ from ..inference.smc import TransformersLM
 from ..inference.smc.lm import Prompt
 from ..layers import Monarch
 from ..tasks.chat import chat_prompt
-from ..tasks.methods import METHODS, named
+from ..tasks.methods import METHODS, PAPERS, named
 from ..tasks.report import report
 from ..tasks.results import Results
 from ..tasks.run import Bench, Settings, choose, fingerprint
@@ -47,7 +47,7 @@ def bench(
         Path | None, typer.Option(help="Folder of the results; begun ones are gone on with.")
     ] = None,
     methods: Annotated[
-        str, typer.Option(help=f"Of {', '.join(METHODS)}; paper1 and paper2 for each paper's.")
+        str, typer.Option(help=f"Of {', '.join(METHODS)}; groups: {', '.join(PAPERS)}.")
     ] = "paper1",
     particles: Annotated[str, typer.Option(help="Numbers of particles.")] = "1,2,4,8,16",
     limit: Annotated[
@@ -133,6 +133,7 @@ def bench(
     head = {
         "task": name,
         "metric": task.metric,
+        "one_line": task.one_line,
         "options": {key: str(value) if isinstance(value, Path) else value for key, value in options.items()},
         "data": data.resolve().name,
         "split": split,

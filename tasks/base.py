@@ -29,6 +29,8 @@ class Task(ABC):
     """The score that the papers report, a key of :meth:`scores`."""
     max_new_tokens: ClassVar[int]
     """The token budget of an answer where the user names none."""
+    one_line: ClassVar[bool] = False
+    """Whether a newline ends an answer, as the end token does."""
 
     @property
     def dropped(self) -> Mapping[str, Sequence[str]]:

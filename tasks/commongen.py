@@ -49,6 +49,7 @@ class CommonGen(Task):
     name: ClassVar[str] = "commongen"
     metric: ClassVar[str] = "bleu"
     max_new_tokens: ClassVar[int] = 40
+    one_line: ClassVar[bool] = True
 
     def __init__(self, data: str | Path, *, full_stop: bool = False) -> None:
         self.data, self.full_stop = Path(data), full_stop

@@ -42,6 +42,7 @@ class FunctionCalling(Task):
     name = "function-calling"
     metric = "accuracy"
     max_new_tokens = 128
+    one_line = True
 
     def __init__(
         self,

@@ -42,6 +42,7 @@ class GoalInference(Task):
     name = "goal-inference"
     metric = "equivalent"
     max_new_tokens = 192
+    one_line = True
 
     def __init__(
         self,

@@ -19,6 +19,7 @@
       full-smc           the same, resampled                               7.
       smc-steering       resampled without replacement, beams of 3         Table 7 (Lew et al. 2023)
       full-phi-pgcd      phi-pgcd with the potential φ_pgcd · Ψ            ours
+      gcd-…              2. to 7. and steering with the proposal of gcd    ours: none is lost to the budget
 
 A text that the budget cuts off is an answer, and a wrong one, where the method itself would give it out: under lcd-unweighted,
 and under lcd and awrs, as Table 1 of the first paper counts. To the others it has weight zero.
@@ -26,7 +27,7 @@ and under lcd and awrs, as Table 1 of the first paper counts. To the others it h
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 
 from ..circuits.automaton import Automaton
@@ -108,17 +109,25 @@ METHODS: dict[str, Method] = {
     "full-phi-pgcd": Method("Full φ-P-GCD", "lookahead", phi=True, potential=True),
 }
 
+SECOND = (
+    "lcd-unweighted",
+    "grammar-only-is",
+    "sample-rerank",
+    "grammar-only-smc",
+    "full-is",
+    "full-smc",
+)
+WITH_GCD = {name: f"gcd-{name.removeprefix('lcd-')}" for name in (*SECOND, "smc-steering")}
+"""Methods of paper 2, and the same with a proposal that knows the budget."""
+METHODS |= {
+    budgeted: replace(METHODS[name], title=f"{METHODS[name].title} (GCD)", proposal="gcd", cut_off=False)
+    for name, budgeted in WITH_GCD.items()
+}
+
 PAPERS: dict[str, tuple[str, ...]] = {
     "paper1": ("rs", "lcd", "gcd", "pgcd", "phi-pgcd", "awrs"),
-    "paper2": (
-        "base-lm",
-        "lcd-unweighted",
-        "grammar-only-is",
-        "sample-rerank",
-        "grammar-only-smc",
-        "full-is",
-        "full-smc",
-    ),
+    "paper2": ("base-lm", *SECOND),
+    "paper2-gcd": ("base-lm", *(WITH_GCD[name] for name in SECOND)),
 }
 
 

@@ -47,6 +47,7 @@ class Molecules(Task):
     name: ClassVar[str] = "molecules"
     metric: ClassVar[str] = "qed"
     max_new_tokens: ClassVar[int] = 48
+    one_line: ClassVar[bool] = True
 
     def __init__(
         self,

@@ -31,6 +31,7 @@ from .answers import Answers, answers_of
 from .base import Example, Task
 from .counted import CountedLM
 from .each import EachPotential
+from .lines import LineLM
 from .methods import METHODS, Method, potential, proposal
 from .results import Key, Results
 
@@ -90,7 +91,8 @@ class Bench:
         prompt: Callable[[Example], Prompt] = lambda example: example.prompt,
     ) -> None:
         self.task, self.vocab, self.settings = task, vocab, settings
-        self.lm, self.hmm, self.prompt = CountedLM(lm), hmm, prompt
+        self.lm = CountedLM(LineLM(lm, vocab) if task.one_line else lm)
+        self.hmm, self.prompt = hmm, prompt
         self._compiled: dict[str, Automaton] = {}
         for name in settings.methods:
             if METHODS[name].guided and hmm is None:

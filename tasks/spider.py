@@ -49,6 +49,7 @@ class Spider(Task):
     name = "spider"
     metric = "execution"
     max_new_tokens = 128
+    one_line = True
 
     def __init__(
         self,

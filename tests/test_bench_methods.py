@@ -2,7 +2,7 @@
 
 import itertools
 import math
-from functools import cache
+from functools import cache, partial
 
 import pytest
 import torch
@@ -104,12 +104,20 @@ def reach(tokens):
 
 
 @cache
-def local(tokens):
+def within_budget():
+    """Every beginning of a sequence of the language that ends within the budget."""
+    whole = [tokens for tokens, _, good in language()[0] if good]
+    return {tokens[:n] for tokens in whole for n in range(len(tokens) + 1)}
+
+
+@cache
+def local(tokens, budgeted=False):
     """The probability of a sequence under the local product: the model among the tokens that the constraint allows."""
     table, total = lm()._table, 1.0
     for i, token in enumerate(tokens):
         row = table[(tokens[i - 1],) if i else ()].exp()
-        allowed = [t for t in range(5) if reach((*tokens[:i], t))]
+        after = [(*tokens[:i], t) for t in range(5)]
+        allowed = [t for t in range(5) if (after[t] in within_budget() if budgeted else reach(after[t]))]
         total *= float(row[token] / row[allowed].sum())
     return total
 
@@ -118,7 +126,11 @@ def truth(name):
     """(Z, expected share of a, weight of what satisfies the constraint) that a method tends to with many particles."""
     method = METHODS[name]
     ended, cut = language()
-    weigh = probability if method.corrected or name == "base-lm" else local
+    weigh = (
+        probability
+        if method.corrected or name == "base-lm"
+        else partial(local, budgeted=method.proposal == "gcd")
+    )
     final = psi if method.potential else lambda text: 1.0
     if not method.constrained:
         pairs = [(weigh(tokens), text) for tokens, text, _ in [*ended, *cut]]
@@ -159,7 +171,7 @@ def test_with_many_particles_a_method_gives_what_it_should(name, tmp_path):
 
 
 def test_what_the_guarantee_covers_is_satisfied_always_and_lcd_is_not(tmp_path):
-    names = ["lcd", "gcd", "pgcd", "phi-pgcd", "phi-pgcd-mixture"]
+    names = ["lcd", "gcd", "pgcd", "phi-pgcd", "phi-pgcd-mixture", "gcd-unweighted", "gcd-grammar-only-smc"]
     lines = results(tmp_path, names, [1, 4], number=12)
     share = {name: [line["satisfied"] for line in lines if line["method"] == name] for name in names}
     assert min(share["lcd"]) < 1
@@ -184,7 +196,8 @@ def test_what_the_budget_cuts_off_is_weighed_whenever_it_happens(align):
 
 
 def test_few_particles_estimate_z_without_bias(tmp_path):
-    names = ["lcd", "gcd", "pgcd", "phi-pgcd", "awrs", "grammar-only-smc", "full-smc", "full-phi-pgcd"]
+    names = ["lcd", "gcd", "pgcd", "phi-pgcd", "awrs", "grammar-only-smc", "full-smc", "full-phi-pgcd",
+             "gcd-full-smc", "gcd-smc-steering"]  # fmt: skip
     lines = results(tmp_path, names, [2], number=50, batch=50)
     for name in names:
         z = torch.tensor(

@@ -1,0 +1,54 @@
+"""A language model whose answers end with their line: what a model does that only continues texts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import final
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from ..constraints import Vocabulary
+from ..errors import EvidenceError
+from ..inference.smc import LanguageModel
+from ..inference.smc.lm import Prompt
+
+
+@final
+class LineLM:
+    """``lm``, with the probability of every token that is white space with a newline in it added to the end token's.
+
+    So both papers read models that were not trained to end their answers (Loula et al. 2025 ask for one molecule more of
+    a list). Raises :class:`EvidenceError` if the model has no end token.
+    """
+
+    def __init__(self, lm: LanguageModel, vocab: Vocabulary) -> None:
+        if lm.eos_token_id is None:
+            raise EvidenceError("a line's end cannot end a text: the language model has no end token")
+        self._lm, self.vocab_size, self.eos_token_id = lm, lm.vocab_size, lm.eos_token_id
+        pieces = enumerate(vocab.token_bytes[: lm.vocab_size])
+        self._ends = torch.tensor(
+            [i for i, piece in pieces if piece and b"\n" in piece and not piece.strip()]
+        )
+
+    def start(self, prompts: Sequence[Prompt]) -> None:
+        self._lm.start(prompts)
+
+    def log_probs(self) -> Float[Tensor, "batch vocab"]:
+        table = self._lm.log_probs().detach().clone()
+        if len(self._ends):
+            ends = self._ends.to(table.device)
+            over = table[:, ends].logsumexp(dim=1)
+            table[:, self.eos_token_id] = torch.logaddexp(table[:, self.eos_token_id], over)
+            table[:, ends] = -torch.inf
+        return table
+
+    def advance(self, tokens: Int[Tensor, " batch"]) -> None:
+        self._lm.advance(tokens)
+
+    def select(self, indices: Int[Tensor, " rows"]) -> None:
+        self._lm.select(indices)
+
+    def decode(self, token_ids: Sequence[int]) -> str:
+        return self._lm.decode(token_ids)
