@@ -22,9 +22,10 @@ from ..layers import Incidence
 from . import dfa, nfa, utf8
 from .arrays import group_by, unique_rows
 from .lift import DEAD, token_relations
+from .marked import BYTE, MARK
 from .nfa import Nfa
-from .pretokens import BYTE, MARK, NO_SKIPS
 from .segmentation import Segmentation
+from .skips import NO_SKIPS
 from .tokenizers import Vocabulary
 
 MAX_PAIRS = 100_000  # of a state over bytes and a token that leads to it

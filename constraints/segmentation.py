@@ -20,21 +20,10 @@ from tokenizers import Tokenizer
 
 from . import utf8
 from .bpe import Followers, Pair
+from .marked import BYTE, LOW_LINE, MARK, SPACE, Spelling, marked_text
 from .moves import Dfa
 from .nfa import Nfa
-from .pretokens import (
-    BYTE,
-    LOW_LINE,
-    MARK,
-    SPACE,
-    Spelling,
-    Stage,
-    bounds,
-    by_tiktoken,
-    marked_text,
-    refused,
-    stages,
-)
+from .pretokens import Stage, bounds, by_tiktoken, refused, stages
 from .tokenizers import SAMPLES, Vocabulary, backend_encode, read_tekken
 from .utf8 import CodePoints
 

@@ -13,7 +13,7 @@ from tokenizers import Regex, Tokenizer, decoders, models, normalizers, trainers
 from tokenizers import pre_tokenizers as pt
 
 import tractile as tt
-from tractile.constraints import pretokens, utf8
+from tractile.constraints import marked, pretokens, utf8
 from tractile.constraints.bpe import Followers, encode
 
 LLAMA3 = (
@@ -100,8 +100,8 @@ def test_neighbours_are_forbidden_that_the_tokenizer_merges_across(case):
 @pytest.mark.parametrize("name", SPLITS)
 def test_pieces_are_those_of_the_pre_tokenizer(name):
     split, rng = SPLITS[name], random.Random(name)
-    automaton = pretokens.marked_text(
-        tuple(pretokens.stages(settings_of(split), False)), pretokens.Spelling(utf8.EVERY, ())
+    automaton = marked.marked_text(
+        tuple(pretokens.stages(settings_of(split), False)), marked.Spelling(utf8.EVERY, ())
     )
     for _ in range(300):
         letters = rng.choice(["aabbAB  \n\r'stlvre1239.,!/é٣\u00a0ſ\u0301東\x1c", "ab1 ", "abs"])
