@@ -25,6 +25,7 @@ from ..tasks.methods import METHODS, PAPERS, named
 from ..tasks.report import report
 from ..tasks.results import Results
 from ..tasks.run import Bench, Settings, choose, fingerprint
+from ..tasks.together import write_together
 from .common import Device, Hmm, Model, complain, console, device_named, load
 
 bench_app = typer.Typer(help="The papers' tasks: run them with any model, and report the results.")
@@ -88,6 +89,9 @@ def bench(
         raise typer.BadParameter("give --out for the results, or --write-prompts")
     chosen, sizes = named(methods), _numbers(particles)
     examples = choose(task, split, limit, seed)
+    dropped = {reason: len(ids) for reason, ids in task.dropped.items()}
+    for reason, number in dropped.items():
+        console.print(f"left out: {reason}: {number}", markup=False)
     if not examples:
         raise typer.BadParameter(f"--split {split}: the data has no examples there")
     if write_prompts is not None:
@@ -137,6 +141,7 @@ def bench(
         "options": {key: str(value) if isinstance(value, Path) else value for key, value in options.items()},
         "data": data.resolve().name,
         "split": split,
+        "dropped": dropped,
         "model": _described(model, network.parameters()),
         "hmm": None if guide is None else _described_hmm(hmm, guide, context is not None, boost),
         "dtype": str(network.dtype).removeprefix("torch."),
@@ -163,6 +168,7 @@ def bench(
     except KeyboardInterrupt:
         complain(f"stopped; {len(results.done)} runs are in {out}, the same command goes on", 130)
         raise typer.Exit(130) from None
+    write_together(task, examples, out)
     console.print(f"{len(results.done)} runs in {out}")
 
 

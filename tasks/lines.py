@@ -26,7 +26,8 @@ class LineLM:
     def __init__(self, lm: LanguageModel, vocab: Vocabulary) -> None:
         if lm.eos_token_id is None:
             raise EvidenceError("a line's end cannot end a text: the language model has no end token")
-        self._lm, self.vocab_size, self.eos_token_id = lm, lm.vocab_size, lm.eos_token_id
+        self._lm, self.vocab_size = lm, lm.vocab_size
+        self.eos_token_id: int | None = lm.eos_token_id
         pieces = enumerate(vocab.token_bytes[: lm.vocab_size])
         self._ends = torch.tensor(
             [i for i, piece in pieces if piece and b"\n" in piece and not piece.strip()]

@@ -11,11 +11,12 @@ from pathlib import Path
 
 from ..errors import EvidenceError, FormatError, StorageError
 from . import published, report_figures
+from . import report_second as second
 from . import report_tables as tables
-from .methods import METHODS, PAPERS
+from .methods import METHODS
 from .summary import Summary
 
-SECOND = ("sample-rerank", "full-is", "full-smc", "smc-steering", "full-phi-pgcd")
+SECOND = tuple(name for name, method in METHODS.items() if method.potential)
 """The methods whose target is p_lm(x) · 1[x ∈ C] · Ψ(x)."""
 STYLE = """body{font:15px/1.5 system-ui,sans-serif;max-width:70em;margin:2em auto;padding:0 1em;color:#222}
 table{border-collapse:collapse;margin:1em 0;font-size:13px}td,th{border:1px solid #ccc;padding:.25em .6em;text-align:left}
@@ -80,6 +81,9 @@ def _one(summary: Summary, out: Path, mark: str) -> Iterator[str]:
     if found := tables.differences(summary):
         yield "Differences in points of percent, paired by example; bold where the interval leaves zero out.\n"
         yield found
+    if found := tables.together(summary):
+        yield f"Of the likeliest answers to all {summary.together[0]} examples together, in percent.\n"
+        yield found
     yield _figure(report_figures.curves(summary), summary, out, "curves", "by particles")
     yield f"{mark} Constraint satisfaction\n"
     yield "The weight of the texts that satisfy the constraint within the budget, in percent.\n"
@@ -98,14 +102,14 @@ def _one(summary: Summary, out: Path, mark: str) -> Iterator[str]:
     for methods in (tables.exact_methods(summary), [name for name in SECOND if name in summary.methods]):
         chosen = [name for name in methods if METHODS[name].corrected or METHODS[name].potential]
         if len(chosen) > 1 and (found := tables.divergences(summary, chosen)):
-            second = METHODS[chosen[0]].potential
-            yield f"{mark} Divergence from {'p_lm(x) · 1[x ∈ C] · Ψ(x)' if second else 'p_lm(x | C)'}\n"
+            steered = METHODS[chosen[0]].potential
+            yield f"{mark} Divergence from {'p_lm(x) · 1[x ∈ C] · Ψ(x)' if steered else 'p_lm(x | C)'}\n"
             yield (
                 "log Z − E[log Ẑ] in nats, an upper bound on the Kullback–Leibler divergence of a particle drawn by weight "
                 "(Loula et al. 2025, Appendix D), over the examples in which no run died.\n"
             )
             yield found
-            name = "divergence-potential" if second else "divergence"
+            name = "divergence-potential" if steered else "divergence"
             yield _figure(report_figures.divergences(summary, chosen), summary, out, name, "divergence")
     if summary.latency:
         compiled, swept = summary.setup()
@@ -128,6 +132,9 @@ def _facts(summary: Summary) -> str:
     if hmm is not None:
         guide = f" HMM: {hmm['name']}, {tables.size(hmm)}."
     left = f" {summary.left_out} more are left out, which are not run through." if summary.left_out else ""
+    if dropped := head.get("dropped"):
+        told = "; ".join(f"{reason}: {number:,}" for reason, number in dropped.items())
+        left += f" Not among the examples of the data: {told}."
     runs = "one run" if summary.seeds == 1 else f"{summary.seeds} runs"
     return (
         f"Model: {head['model']['name']}, {head['model']['parameters']:,} parameters, {head['dtype']} on {head['device']}, "
@@ -138,28 +145,29 @@ def _facts(summary: Summary) -> str:
 
 def _second(summaries: Sequence[Summary], level: int) -> Iterator[str]:
     """The second paper's tables over all tasks."""
-    shown = [s for s in summaries if any(name in s.methods for name in PAPERS["paper2"])]
+    shown = [s for s in summaries if any(name in s.methods for name in second.METHODS_SHOWN)]
     if not shown:
         return
     mark, domains = "#" * level, [s.head["task"] for s in shown if s.head["task"] in published.COLUMNS_2]
-    for k in sorted({k for s in shown for k in s.particles if s.has("full-smc", k) or s.has("base-lm", k)}):
+    whole = ("base-lm", "full-smc", "gcd-full-smc")
+    for k in sorted({k for s in shown for k in s.particles if any(s.has(name, k) for name in whole)}):
         yield f"{mark} The seven methods, {k} particles\n"
-        yield tables.seven(shown, k)
-        if found := tables.correlations(shown, k):
+        yield second.seven(shown, k)
+        if found := second.correlations(shown, k):
             yield f"{mark} Correlation of weight and score, {k} particles\n"
             yield found
         for s in shown:
-            if s.has("smc-steering", k) or s.has("smc-steering", k // 2):
+            if found := second.steering(s, k):
                 yield f"{mark} SMC Steering, {s.head['task']}, {k} particles\n"
-                yield tables.steering(s, k)
+                yield found
     if domains:
         yield f"{mark} The same in the paper\n"
         yield "Loula et al. 2025, 10 particles. Table 2, with Llama 3.1 8B (70B for data science):\n"
-        yield tables.seven_published(domains, published.SCORES_2)
+        yield second.seven_published(domains, published.SCORES_2)
         yield "Table 4, with Llama 3.2 1B (3.1 8B for data science):\n"
-        yield tables.seven_published(domains, published.SMALLER_2)
+        yield second.seven_published(domains, published.SMALLER_2)
         yield "Table 3, correlation of relative weight and score:\n"
-        yield tables.seven_published(domains, published.CORRELATIONS_2)
+        yield second.seven_published(domains, published.CORRELATIONS_2)
 
 
 def _figure(figure: object, summary: Summary, out: Path, name: str, title: str) -> str:

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from . import published
-from .intervals import Interval, bootstrap, correlation
-from .methods import METHODS, PAPERS
+from .intervals import Interval, bootstrap
+from .methods import METHODS, WITH_GCD
 from .summary import Summary
 
 CHAINS = (
@@ -22,14 +22,13 @@ CHAINS = (
     ("pgcd", "lcd"),
     ("phi-pgcd", "lcd"),
     ("awrs", "lcd"),
-    *(
-        (better, worse)
-        for worse, better in pairwise(("base-lm", "lcd-unweighted", "sample-rerank", "full-is", "full-smc"))
-    ),
+    *pairwise(("full-smc", "full-is", "sample-rerank", "lcd-unweighted", "base-lm")),
     ("grammar-only-is", "lcd-unweighted"),
     ("grammar-only-smc", "grammar-only-is"),
     ("full-smc", "smc-steering"),
     ("full-phi-pgcd", "full-smc"),
+    *pairwise(("gcd-full-smc", "gcd-full-is", "gcd-sample-rerank", "gcd-unweighted", "base-lm")),
+    *((budgeted, name) for name, budgeted in WITH_GCD.items()),
 )
 """Which methods are compared: the first should do no worse than the second."""
 
@@ -205,6 +204,17 @@ def latency(summary: Summary) -> str:
     return table
 
 
+def together(summary: Summary) -> str:
+    """Scores of all answers together, in percent; '' where the task has none."""
+    rows = []
+    for name, cells in summary.together[1].items():
+        for method in summary.methods:
+            sizes = summary.particles if method != "rs" else summary.sizes("rs")[-1:] * len(summary.particles)
+            row = [f"{100 * cells[method, k]:.1f}" if (method, k) in cells else "–" for k in sizes]
+            rows.append([f"{name.replace('_', ' ')}, {METHODS[method].title}", *row])
+    return markdown(["score", *(f"k = {k}" for k in summary.particles)], rows) if rows else ""
+
+
 def errors(summary: Summary) -> str:
     """How many runs ended in an error, by method and kind; '' if none did."""
     found = summary.errors()
@@ -237,57 +247,6 @@ def by_hmm(summaries: Sequence[Summary]) -> str:
             ]
             rows.append([title, *cells])
     return markdown(["method", *(f"k = {k}" for k in particles)], rows)
-
-
-def seven(summaries: Sequence[Summary], k: int) -> str:
-    """Table 2 of paper 2: its seven methods (and ours) on every task, with k particles."""
-    names = [*PAPERS["paper2"], "smc-steering", "full-phi-pgcd"]
-    rows = []
-    for name in names:
-        cells = [
-            decimal(bootstrap(summary.scores(name, k))) if summary.has(name, k) else "–"
-            for summary in summaries
-        ]
-        if any(cell != "–" for cell in cells):
-            rows.append([METHODS[name].title, *cells])
-    return markdown(["method", *(summary.head["task"] for summary in summaries)], rows)
-
-
-def seven_published(tasks: Sequence[str], which: dict[str, tuple[str, str, str, str]]) -> str:
-    """A table of paper 2 on these tasks."""
-    columns = [published.COLUMNS_2.index(task) for task in tasks if task in published.COLUMNS_2]
-    rows = [[METHODS[name].title, *(cells[c] for c in columns)] for name, cells in which.items()]
-    return markdown(["paper 2", *(published.COLUMNS_2[c] for c in columns)], rows)
-
-
-def correlations(summaries: Sequence[Summary], k: int) -> str:
-    """Table 3 of paper 2: correlation of the weight of an answer with its score."""
-    rows = []
-    for name in (
-        "grammar-only-is",
-        "grammar-only-smc",
-        "sample-rerank",
-        "full-is",
-        "full-smc",
-        "full-phi-pgcd",
-    ):
-        cells = []
-        for summary in summaries:
-            found = correlation(*summary.answers(name, k)) if summary.has(name, k) else None
-            cells.append("–" if found is None else decimal(found))
-        if any(cell != "–" for cell in cells):
-            rows.append([METHODS[name].title, *cells])
-    return markdown(["method", *(summary.head["task"] for summary in summaries)], rows) if rows else ""
-
-
-def steering(summary: Summary, k: int) -> str:
-    """Table 7 of paper 2: full SMC with k particles, SMC Steering with half as many and beams of 3."""
-    rows = []
-    for name, size in (("full-smc", k), ("smc-steering", k // 2), ("smc-steering", k)):
-        if size and summary.has(name, size):
-            ours = decimal(bootstrap(summary.scores(name, size)))
-            rows.append([f"{METHODS[name].title}, k = {size}", ours, published.STEERING_2[name]])
-    return markdown(["method", "ours", f"paper 2, Spider, {published.MODELS_2['spider']}"], rows)
 
 
 def acceptance(summary: Summary) -> str:

@@ -11,8 +11,8 @@ import hashlib
 import math
 import random
 import time
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -20,23 +20,21 @@ import torch
 
 from ..circuits.automaton import Automaton
 from ..circuits.hmm import HMM
-from ..constraints import Constraint, Vocabulary, store
+from ..constraints import Vocabulary
 from ..errors import EvidenceError, TractileError
-from ..inference.smc import LanguageModel, Potential, PrefixPotential
+from ..inference.smc import LanguageModel, PrefixPotential
 from ..inference.smc.lm import Prompt
 from ..inference.smc.loop import Run, run_together
 from ..inference.smc.resampling import SCHEMES
 from ..inference.smc.sampler import Sampler, unconstrained
 from .answers import Answers, answers_of
+from .asked import Asked, Asking, parts
 from .base import Example, Task
 from .counted import CountedLM
 from .each import EachPotential
 from .lines import LineLM
 from .methods import METHODS, Method, potential, proposal
 from .results import Key, Results
-
-HMM_MEMORY = 2 << 30
-"""Bytes of backward messages of one batch under methods that use an HMM; such batches are smaller where they need to be."""
 
 
 @dataclass(frozen=True)
@@ -52,20 +50,6 @@ class Settings:
     draws: int = 256
     wanted: int = 64
     w: float = 0.5
-
-
-@dataclass
-class Asked:
-    """An example made ready: its prompt, constraint, automaton and potential, or the error that this ended in."""
-
-    example: Example
-    prompt: Prompt = ""
-    constraint: Constraint | None = None
-    fa: Automaton | None = None
-    potential: Potential | None = None
-    hmm: HMM | None = None
-    error: TractileError | None = None
-    judged: dict[str, tuple[dict[str, float], bool]] = field(default_factory=dict)
 
 
 def choose(task: Task, split: str, limit: int | None, seed: int) -> list[Example]:
@@ -90,13 +74,17 @@ class Bench:
         hmm: HMM | Callable[[Prompt], HMM] | None = None,
         prompt: Callable[[Example], Prompt] = lambda example: example.prompt,
     ) -> None:
-        self.task, self.vocab, self.settings = task, vocab, settings
+        self.task, self.settings = task, settings
         self.lm = CountedLM(LineLM(lm, vocab) if task.one_line else lm)
-        self.hmm, self.prompt = hmm, prompt
-        self._compiled: dict[str, Automaton] = {}
+        self._asking = Asking(task, vocab, hmm, prompt)
         for name in settings.methods:
             if METHODS[name].guided and hmm is None:
                 raise EvidenceError(f"the method {name} needs an HMM")
+            if METHODS[name].potential and type(task).potential is Task.potential:
+                raise self._no_potential(name)
+
+    def _no_potential(self, name: str) -> EvidenceError:
+        return EvidenceError(f"{name} weighs texts by a potential, and the task {self.task.name} has none")
 
     @cached_property
     def _free(self) -> Automaton:
@@ -110,9 +98,8 @@ class Bench:
         if len({example.id for example in examples}) < len(examples):
             raise EvidenceError(f"{self.task.name}: two examples have the same id")
         size = self.settings.batch
-        examples = sorted(
-            examples, key=lambda example: len(example.prompt)
-        )  # a batch is as wide as its longest
+        # A batch is as wide as its longest prompt.
+        examples = sorted(examples, key=lambda example: len(example.prompt))
         for chunk in (examples[i : i + size] for i in range(0, len(examples), size)):
             cells = [
                 Key(e.id, m, k, s) for e in chunk for m in self.settings.methods for k, s in self._sizes(m)
@@ -133,26 +120,27 @@ class Bench:
 
     def _chunk(self, chunk: Sequence[Example], results: Results, tick: Callable[[int], None]) -> None:
         begun = time.perf_counter()
-        asked = self._ready(chunk)
+        asked = self._asking.ready(chunk)
         first = chunk[0].id
         results.time({"example": first, "compile": time.perf_counter() - begun, "examples": len(chunk)})
         plain = [name for name in self.settings.methods if not METHODS[name].guided]
         guided = [name for name in self.settings.methods if METHODS[name].guided]
         self._methods(plain, asked, results, tick)
         if guided:
-            for part in self._parts(asked):
+            for part in parts(asked, self.settings.max_new_tokens):
                 self._methods(guided, part, results, tick)
-                for one in part:  # the sweep's tables are large
-                    vars(one.fa).pop("_guided", None) if one.fa is not None else None
+                for one in part:
+                    if one.fa is not None:
+                        vars(one.fa).pop("_guided", None)  # the sweep's tables are large
 
     def _methods(
         self, names: Sequence[str], asked: Sequence[Asked], results: Results, tick: Callable[[int], None]
     ) -> None:
         for name in names:
-            if METHODS[name].potential and any(one.error is None and one.potential is None for one in asked):
-                raise EvidenceError(
-                    f"{name} weighs texts by a potential, and the task {self.task.name} has none"
-                )
+            if METHODS[name].potential and any(
+                one.failed(METHODS[name]) is None and one.potential is None for one in asked
+            ):
+                raise self._no_potential(name)
             for k, seed in self._sizes(name):
                 keys = [Key(one.example.id, name, k, seed) for one in asked]
                 if missing := sum(key not in results.done for key in keys):
@@ -160,43 +148,6 @@ class Bench:
                     results.add([{**key._asdict(), **line} for key, line in zip(keys, lines, strict=True)])
                     results.time({"example": keys[0].example, "method": name, "k": k, "seed": seed, **took})
                     tick(missing)
-
-    def _ready(self, chunk: Sequence[Example]) -> list[Asked]:
-        """Each example with its automaton; the automata of the last chunk are kept for equal constraints."""
-        former, self._compiled, asked = self._compiled, {}, []
-        for example in chunk:
-            one = Asked(example)
-            try:
-                one.prompt = self.prompt(example)
-                one.constraint = self.task.constraint(example)
-                nfa = one.constraint.nfa
-                name = store.digest([nfa.edges, nfa.skips, nfa.start, nfa.accept])
-                one.fa = self._compiled.get(name) or former.get(name)
-                if one.fa is None:
-                    one.fa = one.constraint.compile(self.vocab)
-                self._compiled[name] = one.fa
-                one.potential = self.task.potential(example)
-                if self.hmm is not None:
-                    one.hmm = self.hmm if isinstance(self.hmm, HMM) else self.hmm(one.prompt)
-            except TractileError as error:
-                one.error = error
-            asked.append(one)
-        return asked
-
-    def _parts(self, asked: Sequence[Asked]) -> Iterator[list[Asked]]:
-        """Examples whose backward messages fit the memory together; equal automata count once."""
-        part: list[Asked] = []
-        tables: dict[int, int] = {}
-        for one in asked:
-            if one.fa is not None and one.hmm is not None:
-                states = one.fa.num_states
-                tables[id(one.fa)] = states * one.hmm.hidden * self.settings.max_new_tokens * 4
-                if part and sum(tables.values()) > HMM_MEMORY:
-                    yield part
-                    part, tables = [], {id(one.fa): tables[id(one.fa)]}
-            part.append(one)
-        if part:
-            yield part
 
     def _batch(
         self, name: str, k: int, seed: int, asked: Sequence[Asked]
@@ -208,8 +159,8 @@ class Bench:
         found: dict[int, Answers | TractileError] = {}
         ready = []
         for one in asked:
-            if one.error is not None:
-                found[id(one)] = one.error
+            if (error := one.failed(METHODS[name])) is not None:
+                found[id(one)] = error
             else:
                 ready.append(one)
         try:

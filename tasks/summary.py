@@ -17,6 +17,7 @@ from ..errors import FormatError
 from .intervals import total_variation
 from .methods import METHODS
 from .results import read, read_times
+from .together import read_together
 
 Line = dict[str, Any]
 ENOUGH = 16
@@ -130,6 +131,11 @@ class Summary:
             for cell in cells:
                 found[cell][place] = reference - fmean(line["quality"] for line in runs[cell][i])
         return len(lived), found
+
+    @cached_property
+    def together(self) -> tuple[int, dict[str, dict[tuple[str, int], float]]]:
+        """Scores of all answers together, as :func:`.read_together` has them."""
+        return read_together(self.folder)
 
     @cached_property
     def truth(self) -> dict[str, list[str]]:

@@ -41,8 +41,22 @@ class Words(Task):
         self.data, self.mark, self.loud = data, mark, loud
 
     def examples(self, split="test"):
+        self.left = []
         for item in files.read_jsonl(files.find(self.data, f"{split}.jsonl")):
+            if "pattern" not in item:
+                self.left.append(item["id"])
+                continue
             yield Example(item["id"], item.get("prompt", ""), "b", {"pattern": item["pattern"]})
+
+    @property
+    def dropped(self):
+        return {"no pattern [a]": self.left} if self.left else {}
+
+    def aggregate(self, answers):
+        """How many different texts the likeliest are, and how many examples have none."""
+        best = [max(weights, key=weights.get) if weights else None for _, weights in answers]
+        assert all(sum(weights.values()) == pytest.approx(1) for _, weights in answers if weights)
+        return {"different_ones": len(set(best)) / 10, "none": best.count(None) / 10}
 
     def constraint(self, example):
         return tt.constraints.regex(example.facts["pattern"])
@@ -269,6 +283,12 @@ def test_the_report_holds_the_figures(data, tmp_path):
     assert found == [f"{100 * by_hand[k]:.1f}" for k in (1, 4)]
     assert rows["P-GCD"].count("(") == 2
     assert "GCD − LCD" in rows
+    assert "Full SMC (GCD) − Full SMC" in rows
+    steering = text[text.index("SMC Steering, words, 4 particles") :]
+    assert re.findall(r"^\| ([^|]+, k = 4) \|", steering, re.MULTILINE) == [
+        f"{METHODS[name].title}, k = 4"
+        for name in ("full-smc", "smc-steering", "gcd-full-smc", "gcd-smc-steering")
+    ]
     for title in ("Constraint satisfaction", "Distance to rejection sampling", "Latency", "The seven methods, 4 particles",
                   "Correlation of weight and score, 4 particles", "Divergence from p_lm(x | C)"):  # fmt: skip
         assert title in text
@@ -335,16 +355,21 @@ def test_the_command_runs_goes_on_and_reports(app, data, tmp_path):
         {"id": f"s{i}", "prompt": "Once upon a time", "pattern": p}
         for i, p in enumerate((" (red|blue) dog", " cat"))
     ]
-    (data / "test.jsonl").write_text("\n".join(map(json.dumps, lines)))
+    (data / "test.jsonl").write_text("\n".join(map(json.dumps, [*lines, {"id": "s2"}, {"id": "s3"}])))
     settings = ["words", "--data", data, "--out", tmp_path / "out", *models, "--methods", "rs,gcd,phi-pgcd"]
     settings += ["--particles", "1,2", "--max-new-tokens", 6, "--draws", 8, "--mark", "blue"]
     result = call(app, *settings, "--limit", 1)
     assert result.exit_code == 0, result.output
     assert "5 runs in" in result.output
+    assert "left out: no pattern [a]: 2" in result.output
+    (together,) = {(run["method"], run["k"]) for run in json.loads((tmp_path / "out/together.json").read_text())["runs"]} ^ {
+        ("rs", 8), ("gcd", 1), ("gcd", 2), ("phi-pgcd", 1)}  # fmt: skip
+    assert together == ("phi-pgcd", 2)
     result = call(app, *settings)
     assert "10 runs in" in result.output
     head, runs = read(tmp_path / "out")
     assert head["options"] == {"mark": "blue", "loud": False}
+    assert head["dropped"] == {"no pattern [a]": 2}
     assert head["model"]["name"] == "lm"
     assert head["hmm"]["hidden"] == 512
     assert {line["method"] for line in runs} == {"rs", "gcd", "phi-pgcd"}
@@ -359,7 +384,12 @@ def test_the_command_runs_goes_on_and_reports(app, data, tmp_path):
     assert call(app, *settings[:3]).exit_code == 2
     assert call(app, *settings, "--particles", "1,x").exit_code == 2
     assert call(bench_app, "report", tmp_path / "out", "--out", tmp_path / "report.md").exit_code == 0
-    assert "Limit" not in (tmp_path / "report.md").read_text()
+    text = (tmp_path / "report.md").read_text()
+    assert "Not among the examples of the data: no pattern [a]: 2." in text
+    best = [max(run["weights"]) for run in runs if (run["method"], run["k"]) == ("gcd", 2)]
+    assert len(best) == 2
+    assert re.search(r"^\| different ones, GCD \| [12]0.0 \| [12]0.0 \|$", text, re.MULTILINE)
+    assert re.search(r"^\| none, RS \| (\d+\.0) \| \1 \|$", text, re.MULTILINE)
 
 
 def test_prompts_are_written_for_distillation(app, data, tmp_path):
