@@ -1,5 +1,6 @@
 """Language models: cached and padded rows against a plain full forward pass; circuits and tables against enumeration."""
 
+import inspect
 import itertools
 import math
 
@@ -75,11 +76,13 @@ def plain(model, tokens, temperature=1.0):
 @pytest.mark.parametrize(
     "prompts", [[[5, 6, 7]], [[3], [4, 5, 6, 7, 8, 9], [10, 11]]], ids=["one", "unequal"]
 )
+@pytest.mark.parametrize("share", [True, False], ids=["shared", "padded"])
 @pytest.mark.parametrize("name", MODELS)
-def test_equal_to_a_full_forward_pass_through_advance_and_select(name, prompts, temperature):
+def test_equal_to_a_full_forward_pass_through_advance_and_select(name, share, prompts, temperature):
     model = MODELS[name]()
-    lm = tt.TransformersLM(model, None, temperature, eos_token_id=EOS)
+    lm = tt.TransformersLM(model, None, temperature, eos_token_id=EOS, share_prompts=share)
     lm.start(prompts)
+    assert (lm._shared is not None) == (share and name != "sliding window")
     rows = [list(prompt) for prompt in prompts]
     generator = torch.Generator().manual_seed(0)
 
@@ -119,11 +122,84 @@ def test_a_row_that_waits_keeps_its_end():
 
 
 def test_a_cache_whose_rows_cannot_wait_is_an_error():
-    lm = tt.TransformersLM(llama(), None)
+    lm = tt.TransformersLM(llama(), None, share_prompts=False)
     lm.start([[3], [4]])
     lm._cache.layers[0].keys = None
     with pytest.raises(tt.EvidenceError, match=r"cannot wait for each other .* leave align out"):
         lm.advance(torch.tensor([3, -1]))
+
+
+@pytest.mark.parametrize("keep_hidden", [False, True])
+def test_rows_that_share_prompts_are_those_that_do_not(keep_hidden):
+    """Many rows of each prompt in any order, past the room that is taken at first, with forks that go their own way."""
+    model, prompts = llama(), [[3, 4, 5], [6], [7, 8]]
+    model.config.max_position_embeddings = 100
+    lms = [
+        tt.TransformersLM(model, None, keep_hidden=keep_hidden, share_prompts=share)
+        for share in (True, False)
+    ]
+    generator, forks = torch.Generator().manual_seed(0), []
+    for lm in lms:
+        lm.start(prompts)
+    for step in range(40):
+        if step % 3 == 0:
+            count = int(torch.randint(1, 9, (), generator=generator))
+            rows = torch.randint(len(lms[0].log_probs()), (count,), generator=generator)
+            for lm in lms:
+                lm.select(rows)
+        if step % 10 == 5:
+            forks = [lm.fork() for lm in lms]
+        tokens = torch.randint(V, (len(lms[0].log_probs()),), generator=generator)
+        tokens[tokens < 10 * (step % 2)] = -1
+        for pair in (lms, forks):
+            for lm in pair:
+                lm.advance(tokens)
+            if pair:
+                torch.testing.assert_close(pair[0].log_probs(), pair[1].log_probs(), rtol=1e-4, atol=1e-4)
+                if keep_hidden:
+                    torch.testing.assert_close(pair[0].hidden(), pair[1].hidden(), rtol=1e-4, atol=1e-4)
+        forks = []
+    assert model.config._attn_implementation == "sdpa"
+
+
+def test_prompts_that_are_kept_are_not_read_again():
+    model, read = llama(), []
+    forward = model.forward
+    model.forward = lambda **given: read.append(given["input_ids"].tolist()) or forward(**given)
+    model.forward.__signature__ = inspect.signature(forward)
+    lm = tt.TransformersLM(model, None, keep_prompts=2)
+    lm.start([[3, 4], [5, 6, 7], [3, 4]])
+    lm.select(torch.tensor([0, 0, 1]))
+    lm.advance(torch.tensor([8, 9, 10]))
+    found = lm.log_probs()
+    read.clear()
+    lm.start([[5, 6, 7], [3, 4]])
+    assert not read
+    lm.select(torch.tensor([1, 1, 0]))
+    lm.advance(torch.tensor([8, 9, 10]))
+    torch.testing.assert_close(lm.log_probs(), found)
+    read.clear()
+    lm.start([[8], [3, 4], [9]])
+    assert read == [[[8]], [[9]]]
+    read.clear()
+    lm.start([[8]])
+    assert read == [[[8]]], "the last two alone are kept"
+
+
+def test_a_model_with_an_attention_of_its_own_shares_nothing(monkeypatch):
+    from transformers.integrations.sdpa_attention import sdpa_attention_forward
+    from transformers.models.llama import modeling_llama
+
+    class Own(dict):
+        def get_interface(self, name, default):
+            return sdpa_attention_forward
+
+    lm = tt.TransformersLM(llama(), None)
+    monkeypatch.setattr(modeling_llama, "ALL_ATTENTION_FUNCTIONS", Own())
+    lm.start([[3, 4], [5, 6]])
+    lm.advance(torch.tensor([7, 8]))
+    assert lm._shared is None
+    torch.testing.assert_close(lm.log_probs()[0], plain(llama(), [3, 4, 7]), rtol=1e-4, atol=1e-4)
 
 
 def test_rows_stay_at_the_end_of_sequence():

@@ -15,7 +15,7 @@ from .characters import CharacterProposal
 from .checks import TopKProposal
 from .functions import FunctionPotential
 from .known_lm import CircuitLM, TableLM
-from .lm import LanguageModel, TransformersLM
+from .lm import LanguageModel
 from .logits_processor import ConstraintLogitsProcessor
 from .mcmc import Chains, Draw, mcmc
 from .meanings import json_value, sql_result
@@ -48,6 +48,7 @@ from .resampling import (
 from .runs import Runs
 from .sampler import importance_sampling, smc
 from .step import Extended, Knowledge, Step
+from .transformers_lm import TransformersLM
 from .twists import HiddenTwist, RolloutPotential
 
 __all__ = [

@@ -1,0 +1,205 @@
+"""Rows that share their prompt's keys and values: a prompt is kept once, a row keeps those of its own tokens.
+
+The attention of a transformers model is then one softmax over two parts, the first with one product for all rows of a prompt:
+
+    softmax [ q Kᵀ of the prompt | q Kᵀ of the row's own tokens ] · [ V of the prompt ; V of the row's own tokens ]
+
+so neither a step nor a copy of a row moves a prompt. The model runs with this module's attention function, which reads what
+the cache has just handed out; a model that attends in any other way is :class:`NotShared`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from copy import copy
+from typing import Any, final
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+from transformers import AttentionInterface
+from transformers.cache_utils import Cache, DynamicLayer
+
+Layers = Sequence[tuple[Tensor, Tensor]]
+"""Keys and values of each layer, (heads, length, dim)."""
+
+BLOCK = 32  # tokens by which the room of the rows grows
+NAME = "tractile_shared_prompts"
+# What an attention function may be told that says nothing new of one token after all others.
+KNOWN = {
+    "dropout",
+    "is_causal",
+    "position_ids",
+    "cache_position",
+    "use_cache",
+    "logits_to_keep",
+    "output_hidden_states",
+}
+
+
+class NotShared(Exception):
+    """The model's attention does not go through the function that it was given, or wants more than that does."""
+
+
+def layers_of(cache: Any) -> Layers:
+    """Keys and values of a cache of one row. Raises :class:`NotShared` where it keeps anything else."""
+    layers = getattr(cache, "layers", [None])
+    if any(type(layer) is not DynamicLayer for layer in layers):
+        raise NotShared
+    return [(layer.keys[0], layer.values[0]) for layer in layers]
+
+
+@final
+class SharedPrompts(Cache):
+    """A cache for rows of several prompts, in any order: quickest where those of a prompt are together."""
+
+    def __init__(self, prompts: Sequence[Layers]) -> None:
+        super().__init__(layers=[])
+        self._prompts = prompts
+        self._owner: Int[Tensor, " rows"] = torch.arange(len(prompts))
+        self._own = torch.zeros_like(self._owner)  # tokens behind the prompt
+        self._groups = _groups(self._owner)
+        # Of each layer, keys and values with room for more: (rows, heads, room, dim).
+        self._rooms = [
+            [x.new_zeros(len(prompts), len(x), 0, x.shape[2]) for x in both] for both in prompts[0]
+        ]
+        self._handed: tuple[int, Tensor | None] = (0, None)
+
+    def select(self, indices: Int[Tensor, " rows"]) -> None:
+        """Keep these rows, in this order, with repetitions."""
+        self._owner, self._own = self._owner[indices], self._own[indices]
+        self._groups = _groups(self._owner)
+        size = int(self._own.max())
+        self._rooms = [[_chosen(x, indices, size) for x in both] for both in self._rooms]
+
+    def put(self, rows: Int[Tensor, " some"], others: SharedPrompts) -> None:
+        """Replace rows by others of the same prompts."""
+        self._own = self._own.index_copy(0, rows, others._own)
+        for both, theirs in zip(self._rooms, others._rooms, strict=True):
+            for i, new in enumerate(theirs):
+                both[i] = _with_room(both[i], new.shape[2])
+                both[i][rows, :, : new.shape[2]] = new
+
+    def fork(self) -> SharedPrompts:
+        """A copy that goes its own way."""
+        fork = copy(self)
+        fork._rooms = [[x.clone() for x in both] for both in self._rooms]
+        return fork
+
+    @contextmanager
+    def attended(self, configs: Sequence[Any]) -> Iterator[None]:
+        """Inside, the model with these configurations may append one token to each row.
+
+        Raises :class:`NotShared` where a layer's attention is not :func:`attend`.
+        """
+        former = [config._attn_implementation for config in configs]
+        token = _current.set(self)
+        try:
+            for config in configs:
+                config._attn_implementation = NAME
+            yield
+            if self._handed[1] is not None:
+                raise NotShared
+        finally:
+            for config, name in zip(configs, former, strict=True):
+                config._attn_implementation = name
+            _current.reset(token)
+        self._own = self._own + 1
+
+    # ------------------------------------------------------------ what the model asks for
+
+    def get_seq_length(self, layer_idx: int = 0) -> int:
+        longest = max(prompt[layer_idx][0].shape[1] for prompt in self._prompts)
+        return int(longest) + int(self._own.max())
+
+    def update(
+        self, key_states: Tensor, value_states: Tensor, layer_idx: int, *_: Any, **__: Any
+    ) -> tuple[Tensor, Tensor]:
+        """Takes a token's keys and values, (rows, heads, 1, dim); hands out those of all own tokens."""
+        if self._handed[1] is not None or key_states.shape[2] != 1:
+            raise NotShared
+        rooms, last = self._rooms[layer_idx], int(self._own.max())
+        if last >= rooms[0].shape[2]:
+            rooms[:] = [_with_room(x, last + BLOCK) for x in rooms]
+        for room, new in zip(rooms, (key_states, value_states), strict=True):
+            room[torch.arange(len(self._own)), :, self._own] = new[:, :, 0]
+        keys, values = (room[:, :, : last + 1] for room in rooms)
+        self._handed = (layer_idx, keys)
+        return keys, values
+
+    def attention(
+        self,
+        query: Float[Tensor, "rows heads 1 dim"],
+        key: Float[Tensor, "rows groups own dim"],
+        value: Float[Tensor, "rows groups own out"],
+        scaling: float | None,
+    ) -> Float[Tensor, "rows 1 heads out"]:
+        """The attention of a layer: ``key`` and ``value`` are what :meth:`update` has just handed out."""
+        layer, handed = self._handed
+        if key is not handed:
+            raise NotShared
+        self._handed = (layer, None)
+        rows, heads, _, dim = query.shape
+        groups, size = key.shape[1:3]
+        prompts = [(where, *self._prompts[prompt][layer]) for prompt, where in self._groups]
+        longest = max(keys.shape[1] for _, keys, _ in prompts)
+        q = query.reshape(rows, groups, heads // groups, dim) * (dim**-0.5 if scaling is None else scaling)
+        scores = q.new_full((groups, rows, heads // groups, longest + size), -torch.inf)
+        own = scores[..., longest:]
+        own.copy_((q @ key.transpose(2, 3)).transpose(0, 1))
+        if bool((self._own < size - 1).any()):
+            own.masked_fill_((torch.arange(size) > self._own[:, None])[:, None], -torch.inf)
+        q = q.transpose(0, 1)
+        for where, keys, _ in prompts:
+            found = q[:, where].flatten(1, 2) @ keys.transpose(1, 2)
+            scores[:, where, :, : keys.shape[1]] = found.unflatten(1, (-1, heads // groups))
+        weights = scores.softmax(-1, dtype=torch.float32).to(query.dtype)
+        out = (weights[..., longest:].transpose(0, 1) @ value).transpose(0, 1)
+        for where, _, values in prompts:
+            found = weights[:, where, :, : values.shape[1]].flatten(1, 2) @ values
+            out[:, where] += found.unflatten(1, (-1, heads // groups))
+        return out.transpose(0, 1).reshape(rows, 1, heads, -1)
+
+
+def attend(
+    module: Any,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attention_mask: Tensor | None,
+    scaling: float | None = None,
+    **options: Any,
+) -> tuple[Tensor, None]:
+    """The attention function, as transformers calls it."""
+    if attention_mask is not None or any(options[name] is not None for name in options.keys() - KNOWN):
+        raise NotShared
+    return _current.get().attention(query, key, value, scaling), None
+
+
+_current: ContextVar[SharedPrompts] = ContextVar(NAME)
+AttentionInterface.register(NAME, attend)
+
+
+def _groups(owner: Int[Tensor, " rows"]) -> list[tuple[int, slice | Tensor]]:
+    """Each prompt with the places of its rows: a slice where they are together."""
+    order = owner.argsort(stable=True)
+    found: list[tuple[int, slice | Tensor]] = []
+    for rows in order.split(torch.unique(owner, return_counts=True)[1].tolist()):
+        first, last = int(rows[0]), int(rows[-1])
+        together = last - first + 1 == len(rows)
+        found.append((int(owner[first]), slice(first, last + 1) if together else rows))
+    return found
+
+
+def _with_room(x: Tensor, size: int) -> Tensor:
+    """With space for ``size`` tokens at least; zeros."""
+    return torch.nn.functional.pad(x, (0, 0, 0, max(0, size - x.shape[2])))
+
+
+def _chosen(x: Tensor, indices: Int[Tensor, " rows"], size: int) -> Tensor:
+    """These rows with so many tokens, and room for the next."""
+    room = x.new_zeros(len(indices), x.shape[1], -(-(size + 1) // BLOCK) * BLOCK, x.shape[3])
+    room[:, :, :size] = x[:, :, :size].index_select(0, indices)
+    return room
