@@ -38,9 +38,9 @@ class Record:
 
 def records(data: Path, split: str, candidates: int) -> Iterator[Record]:
     """The records of a file or a folder that are on the side of the split. ``candidates``: how many tools are offered at
-    least where the data set names only those called (Seal-Tools).
+    least where the data set names only those called (Seal-Tools). An item that cannot be read is a record with a problem.
 
-    Raises :class:`FormatError` for what is none of the data sets, naming file and item.
+    Raises :class:`FormatError` for what is none of the data sets, naming file and item: where no item can be read.
     """
     if split not in SEAL_SPLITS:
         raise FormatError(f"the splits are train and test, not {split!r}")
@@ -48,28 +48,34 @@ def records(data: Path, split: str, candidates: int) -> Iterator[Record]:
         yield from sealtools(data, split, candidates)
         return
     files = [data] if not data.is_dir() else sorted(data.glob("BFCL_*.json*")) or sorted(data.glob("*.json*"))
+    files = [file for file in files if "format_sensitivity" not in file.name]  # ids alone
     if not files:
         raise FormatError(f"{data} has no .json or .jsonl file with function calls")
+    read, first = False, None
     for file in files:
         answers: dict[str, Any] | None = None
         for index, item in enumerate(read_jsonl(file)):
+            id = str(item.get("id", index))
             try:
                 if item.keys() >= {"query", "tools", "answers"}:
-                    id = str(item.get("id", index))
                     if is_train(f"xlam|{id}") == (split == "train"):
                         yield xlam(id, item)
                 elif "question" in item and "id" in item:
-                    if is_train(f"bfcl|{bfcl_key(item['id'])}") == (split == "train"):
+                    if is_train(f"bfcl|{bfcl_key(id)}") == (split == "train"):
                         answers = bfcl_answers(file) if answers is None else answers
                         yield bfcl(item, answers)
                 else:
                     raise ValueError(f"no format that is known has the keys {sorted(item)}")
+                read = True
+            except FormatError:
+                raise
             except (ValueError, TypeError, KeyError, IndexError, AttributeError) as error:
-                if isinstance(error, FormatError):
-                    raise
-                raise FormatError(
-                    f"{file}, item {index}: no question with function calls: {error!r}"
-                ) from error
+                first = first or f"{file}, item {index}: no question with function calls: {error!r}"
+                yield Record(
+                    id, "", [], [], f"it is no question with function calls ({type(error).__name__})"
+                )
+    if first is not None and not read:
+        raise FormatError(first)
 
 
 def xlam(id: str, item: Mapping[str, Any]) -> Record:

@@ -76,12 +76,18 @@ class GoalInference(Task):
         dropped: defaultdict[str, list[str]] = defaultdict(list)
         self._dropped = dropped
         path, divided = self._file(split)
+        read, first = False, None
         for index, row in enumerate(_rows(path)):
             try:
                 example, key = _example(row, index)
                 problem = problem_of(example)
-            except (KeyError, FormatError) as error:
+            except KeyError as error:
                 raise FormatError(f"{path}, item {index}: {error}") from error
+            except FormatError as error:
+                first = first or FormatError(f"{path}, item {index}: {error}")
+                dropped["its problem cannot be read"].append(str(row.get("id", index)))
+                continue
+            read = True
             if (divided and is_train(key) != (split == "train")) or self.domain not in (None, problem.domain):
                 continue
             if problem.domain not in self.domains:
@@ -90,6 +96,8 @@ class GoalInference(Task):
                 dropped[f"more than {self.max_objects} objects"].append(example.id)
             else:
                 yield example
+        if first is not None and not read:
+            raise first
 
     def _file(self, split: str) -> tuple[Path, bool]:
         """Where the split is, and whether the file has the other one too."""

@@ -29,6 +29,8 @@ MOST = 1_000_000
 """Molecules that are read of a list; GDB-17's own has fifty times as many."""
 
 SMILES = re.compile(r"[A-Za-z0-9@+\-\[\]()=#$:/\\%.*]+")
+HEADER = re.compile("smiles|smi$", re.IGNORECASE)
+"""What the first line of a list may say, which no molecule does."""
 
 
 class Molecules(Task):
@@ -61,15 +63,22 @@ class Molecules(Task):
     ) -> None:
         self.data, self.count, self.shown, self.seed = Path(data), count, shown, seed
         self.depth, self.rings = depth, rings
+        self._dropped: dict[str, list[str]] = {}
+
+    @property
+    def dropped(self) -> Mapping[str, Sequence[str]]:
+        return self._dropped
 
     def examples(self, split: str = "test") -> Iterator[Example]:
         if split not in LISTS:
             raise FormatError(f'the splits of molecules are {", ".join(LISTS)}, not "{split}"')
         path = find(self.data, *(f"{name}.{ending}" for name in LISTS[split] for ending in ("smi", "txt")))
-        listed = list(islice(_molecules(path), MOST))
+        self._dropped = {}
+        listed = list(islice(self._molecules(path), MOST))
         if len(listed) <= self.shown:
+            bad = "".join(f"; {len(lines)} are {reason}" for reason, lines in self._dropped.items())
             raise FormatError(
-                f"{path} has {len(listed)} molecules; for prompts of {self.shown} one more is needed"
+                f"{path} has {len(listed)} molecules; for prompts of {self.shown} one more is needed{bad}"
             )
         brackets = any("[" in one for one in listed)
         draw = random.Random(f"{split} {self.seed}")
@@ -77,6 +86,14 @@ class Molecules(Task):
             *shown, reference = draw.sample(listed, self.shown + 1)
             facts = {"shown": shown, "brackets": brackets}
             yield Example(f"{split}-{self.seed}-{number}", prompts.molecules(shown), reference, facts)
+
+    def _molecules(self, path: Path) -> Iterator[str]:
+        for number, line in enumerate(read_lines(path), 1):
+            if parts := line.split():
+                if SMILES.fullmatch(parts[0]) and not (number == 1 and HEADER.search(parts[0])):
+                    yield parts[0]
+                else:
+                    self._dropped.setdefault("lines that are not SMILES", []).append(f"line {number}")
 
     def constraint(self, example: Example) -> Constraint:
         return smiles(self.depth, self.rings, example.facts["brackets"])
@@ -114,14 +131,6 @@ class Molecules(Task):
             "distinct": len({one.canonical for one in found}) / len(found),
             "diversity": 1 - sum(alike) / len(alike),
         }
-
-
-def _molecules(path: Path) -> Iterator[str]:
-    for number, line in enumerate(read_lines(path), 1):
-        if parts := line.split():
-            if not SMILES.fullmatch(parts[0]):
-                raise FormatError(f"{path}, line {number}: {parts[0][:60]!r} is not SMILES")
-            yield parts[0]
 
 
 def every_atom(text: str) -> int:

@@ -327,6 +327,30 @@ def test_what_is_no_data_set_is_refused_with_its_place(tmp_path, content, messag
         list(FunctionCalling(path).examples())
 
 
+def test_items_that_cannot_be_read_are_left_out_and_told_of(tmp_path):
+    tools = [{"name": "f", "description": "", "parameters": {"a": {"type": "int", "description": ""}}}]
+    good = [{"id": i, "query": "?", "tools": json.dumps(tools), "answers": [{"name": "f", "arguments": {"a": i}}]}
+            for i in range(8)]  # fmt: skip
+    bad = [
+        {**good[0], "id": "x", "tools": "["},
+        {"id": "y", "sentence": "?"},
+        {**good[0], "id": "z", "answers": [3]},
+    ]
+    (tmp_path / "xlam.json").write_text(json.dumps([*good, *bad]))
+    told, kept = set(), set()
+    for split in ("train", "test"):
+        task = FunctionCalling(tmp_path)
+        kept |= {example.id for example in task.examples(split)}
+        told |= {(reason, id) for reason, ids in task.dropped.items() for id in ids}
+    assert kept == {str(i) for i in range(8)}
+    reason = "it is no question with function calls"
+    assert told == {
+        (f"{reason} (JSONDecodeError)", "x"),
+        (f"{reason} (ValueError)", "y"),
+        (f"{reason} (TypeError)", "z"),
+    }
+
+
 def test_bad_settings(tmp_path):
     with pytest.raises(tt.errors.FormatError, match=r"no \.json"):
         list(FunctionCalling(tmp_path).examples())

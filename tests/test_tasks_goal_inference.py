@@ -401,6 +401,10 @@ def test_files(tmp_path):
     path.write_text(json.dumps(row | {"problem_pddl": post[:-1]}))
     with pytest.raises(tt.FormatError, match=r"test\.jsonl, item 0: PDDL: 1 parentheses"):
         list(GoalInference(tmp_path).examples())
+    path.write_text("\n".join(json.dumps(row | {"problem_pddl": text}) for text in (post, post[:-1])))
+    task = GoalInference(tmp_path)
+    assert len(list(task.examples())) == 1
+    assert task.dropped == {"its problem cannot be read": ["1"]}
 
 
 def test_parquet(tmp_path):

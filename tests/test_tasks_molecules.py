@@ -59,8 +59,8 @@ def test_lists_that_will_not_do(tmp_path):
     with pytest.raises(FormatError, match='not "dev"'):
         list(Molecules(tmp_path).examples("dev"))
     path = tmp_path / "list.smi"
-    path.write_text("CCO\nwater!\n")
-    with pytest.raises(FormatError, match=r"list.smi, line 2: 'water!' is not SMILES"):
+    path.write_text("SMILES,name\nwater!\n")
+    with pytest.raises(FormatError, match=r"list.smi has 0 molecules; .*; 2 are lines that are not SMILES"):
         list(Molecules(path).examples())
     path.write_text("CCO\n" * 20)
     with pytest.raises(FormatError, match="has 20 molecules; for prompts of 20 one more"):
@@ -68,6 +68,14 @@ def test_lists_that_will_not_do(tmp_path):
     for wrong in ({"depth": -1}, {"rings": 10}, {"rings": -1}):
         with pytest.raises(UnsupportedConstraint):
             smiles(**wrong)
+
+
+def test_lines_that_are_no_molecules_are_told_of(tmp_path):
+    path = tmp_path / "list.smi"
+    path.write_text("canonical_smiles\tname\n" + "\n".join(LIST) + "\nwater!\nCCO,ethanol\n\n")
+    task = Molecules(path, count=20, shown=4)
+    assert {one for example in task.examples() for one in example.facts["shown"]} == {*LIST}
+    assert task.dropped == {"lines that are not SMILES": ["line 1", "line 10", "line 11"]}
 
 
 PIECES = ["C", "Cl", "c", "(", ")", "1", "2", "=", ".", "[", "]", "H", "+", "@", "N", "3", "-"]
