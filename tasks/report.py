@@ -53,7 +53,8 @@ def _heading(summary: Summary) -> str:
     head = summary.head
     options = {name: value for name, value in head["options"].items() if value not in (None, False)}
     told = ", ".join(f"{name} {value}" for name, value in options.items() if isinstance(value, str))
-    return f"{head['task']}{f' ({told})' if told else ''}, {head['model']['name']}, {head['max_new_tokens']} tokens"
+    task = f"{head['task']}{f' ({told})' if told else ''} on {head['data']}"
+    return f"{task}, {head['model']['name']}, {head['max_new_tokens']} tokens"
 
 
 def _sections(group: Sequence[Summary], out: Path, level: int) -> Iterator[str]:
@@ -67,7 +68,7 @@ def _sections(group: Sequence[Summary], out: Path, level: int) -> Iterator[str]:
     if len(group) > 1:
         yield f"{mark} Sensitivity to the HMM\n"
         yield tables.by_hmm(group)
-        yield tables.published_scores(group[0].head["task"], group[0].particles)
+        yield tables.published_scores(group[0])
         for summary in group:
             yield f"{mark} With {tables.size(summary.head['hmm'])}\n"
             yield from _one(summary, out, mark + "#")
@@ -77,7 +78,7 @@ def _one(summary: Summary, out: Path, mark: str) -> Iterator[str]:
     yield f"{mark} {summary.metric.capitalize()}, by particles\n"
     yield "In percent, of a text drawn by weight; in brackets 95 % intervals, bootstrapped over examples.\n"
     yield tables.by_particles(summary)
-    yield tables.published_scores(summary.head["task"], summary.particles)
+    yield tables.published_scores(summary)
     if found := tables.differences(summary):
         yield "Differences in points of percent, paired by example; bold where the interval leaves zero out.\n"
         yield found
@@ -135,7 +136,7 @@ def _facts(summary: Summary) -> str:
     if dropped := head.get("dropped"):
         told = "; ".join(f"{reason}: {number:,}" for reason, number in dropped.items())
         left += f" Not among the examples of the data: {told}."
-    runs = "one run" if summary.seeds == 1 else f"{summary.seeds} runs"
+    runs = "one run" if summary.repeats == "1" else f"{summary.repeats} runs"
     return (
         f"Model: {head['model']['name']}, {head['model']['parameters']:,} parameters, {head['dtype']} on {head['device']}, "
         f"temperature {head['temperature']:g}.{guide} Data: {head['data']}, {head['split']}, {len(summary.examples)} examples, "

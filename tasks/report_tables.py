@@ -88,14 +88,16 @@ def satisfaction(summary: Summary) -> str:
     return markdown(["method", *(f"k = {k}" for k in summary.particles)], rows)
 
 
-def published_scores(task: str, particles: Sequence[int]) -> str:
+def published_scores(summary: Summary) -> str:
     """Paper 1's accuracies on this task, if it prints them."""
-    tables = {"function-calling": published.BY_HMM, "spider": published.SPIDER}
-    if task not in tables:
+    task, particles = summary.head["task"], summary.particles
+    if task == "function-calling" and summary.head["options"].get("syntax", "json") == "json":
+        table = published.BY_HMM
+    elif task == "spider":
+        table = published.SPIDER
+    else:
         return ""
-    rows = [
-        _beside(f"*{name}, {published.MODEL_1}*", found, particles) for name, found in tables[task].items()
-    ]
+    rows = [_beside(f"*{name}, {published.MODEL_1}*", found, particles) for name, found in table.items()]
     return markdown(["paper 1", *(f"k = {k}" for k in particles)], rows)
 
 
@@ -223,8 +225,10 @@ def errors(summary: Summary) -> str:
     return markdown(["runs that failed", *kinds], rows) if rows else ""
 
 
-def size(hmm: Mapping[str, Any]) -> str:
+def size(hmm: Mapping[str, Any] | None) -> str:
     """An HMM by its states and transition, and how much it is raised at the tokens of the prompt."""
+    if hmm is None:
+        return "no HMM"
     boost = f", boost {hmm['boost']:g}" if "boost" in hmm else ""
     return f"H = {hmm['hidden']:,}, {hmm['transition']}{boost}"
 
@@ -233,7 +237,7 @@ def by_hmm(summaries: Sequence[Summary]) -> str:
     """Table 3 of paper 1: a score by method, number of hidden states and particles, of folders that differ in the HMM."""
     particles = sorted({k for summary in summaries for k in summary.particles})
     rows, shown = [], set[str]()
-    for summary in sorted(summaries, key=lambda summary: summary.head["hmm"]["hidden"]):
+    for summary in sorted(summaries, key=lambda summary: (summary.head["hmm"] or {"hidden": 0})["hidden"]):
         for method in summary.methods:
             if method == "rs" or (not METHODS[method].guided and method in shown):
                 continue

@@ -25,8 +25,8 @@ ENOUGH = 16
 
 
 class Summary:
-    """The results in ``folder``; ``examples`` are those that every method has run with every number of particles, the rest
-    (of a run that was stopped) are left out."""
+    """The results in ``folder``; ``examples`` are those that every method has run with every number of particles, as often as
+    any, the rest (of a run that was stopped) are left out. ``repeats``: how often, "1" or "1 to 3"."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -39,15 +39,16 @@ class Summary:
             self._lines[line["method"], line["k"]][line["example"]].append(line)
         present = {method for method, _ in self._lines}
         self.methods = [name for name in METHODS if name in present]
-        sets = [{(e, len(runs)) for e, runs in by_example.items()} for by_example in self._lines.values()]
-        whole = set.intersection(*sets) if sets else set()
+        numbers = [{e: len(runs) for e, runs in by_example.items()} for by_example in self._lines.values()]
+        whole = [{e for e, n in found.items() if n == max(found.values())} for found in numbers]
         self.examples = [
-            e for e in dict.fromkeys(line["example"] for line in lines) if any(e == w[0] for w in whole)
+            e for e in dict.fromkeys(line["example"] for line in lines) if all(e in one for one in whole)
         ]
         self.left_out = len({line["example"] for line in lines}) - len(self.examples)
         if not self.examples:
             raise FormatError(f"{folder}: no example has been run by every method yet; go on with the run")
-        self.seeds = len({line["seed"] for line in lines})
+        repeats = sorted({max(found.values()) for found in numbers})
+        self.repeats = " to ".join(map(str, (repeats[0], repeats[-1])[: len(repeats)]))
 
     def sizes(self, method: str) -> list[int]:
         """The numbers of particles that a method was run with."""

@@ -324,6 +324,33 @@ def test_two_hmms_are_one_section(data, tmp_path):
     assert text.count("| LCD |") == 1 + 2 * 4  # once where HMMs are compared
 
 
+def test_folders_of_other_data_or_without_an_hmm_are_told_apart(data, tmp_path):
+    head = {"options": {}, "model": {"name": "table", "parameters": 16}, "dtype": "float64", "device": "cpu"}
+    head |= {"temperature": 1.0, "split": "test", "max_new_tokens": 4, "batch": 4}
+    hmm = {"name": "hmm", "hidden": 4, "transition": "dense"}
+    for folder, of in (("a", {"data": "cats", "hmm": None}), ("b", {"data": "cats", "hmm": hmm}),
+                       ("c", {"data": "dogs", "hmm": None})):  # fmt: skip
+        run(data, tmp_path / folder, methods=("lcd", "gcd") if of["hmm"] is None else ("lcd", "phi-pgcd"))
+        path = tmp_path / folder / "runs.jsonl"
+        first, *rest = path.read_text().splitlines(keepends=True)
+        path.write_text(json.dumps({**json.loads(first), **head, **of}) + "\n" + "".join(rest))
+    report([tmp_path / name for name in "abc"], tmp_path / "report.md")
+    text = (tmp_path / "report.md").read_text()
+    assert re.findall(r"^## (.*)$", text, re.MULTILINE) == [
+        f"words on {one}, table, 4 tokens" for one in ("cats", "dogs")
+    ]
+    assert re.findall(r"^### (With .*)$", text, re.MULTILINE) == ["With no HMM", "With H = 4, dense"]
+
+
+def test_methods_may_have_been_repeated_unequally(data, tmp_path):
+    run(data, tmp_path / "out", methods=("gcd",))
+    run(data, tmp_path / "out", methods=("lcd",), seeds=(0, 1, 2))
+    summary = Summary(tmp_path / "out")
+    assert (len(summary.examples), summary.left_out, summary.repeats) == (6, 0, "1 to 3")
+    run(data, tmp_path / "out", methods=("gcd",), seeds=(1, 2))
+    assert Summary(tmp_path / "out").repeats == "3"
+
+
 def test_answers_of_one_meaning_are_added_up(data, tmp_path):
     run(data, tmp_path / "out", methods=("gcd",), particles=(16,))
     lines = read(tmp_path / "out")[1]
