@@ -4,6 +4,7 @@ import functools
 import inspect
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any, get_type_hints
@@ -16,7 +17,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from .. import __version__, embedded, tasks
 from ..circuits.hmm import HMM
 from ..constraints import Vocabulary
-from ..distill import ContextHead, boosted
+from ..distill import ContextHead, Copying, boosted
 from ..inference.smc import TransformersLM
 from ..inference.smc.lm import Prompt
 from ..layers import Monarch
@@ -69,6 +70,9 @@ def bench(
         float,
         typer.Option(min=0, help="How much more readily the HMM is to emit the tokens of the prompt."),
     ] = 0.0,
+    copying: Annotated[
+        bool, typer.Option(help="Let the HMM copy from the prompt, if its folder says how its texts do.")
+    ] = True,
     chat: Annotated[
         bool, typer.Option("--chat", help="Prompts as turns of the model's chat template.")
     ] = False,
@@ -118,12 +122,15 @@ def bench(
     )
     guide = _guide(hmm, device, name, options) if any(METHODS[method].guided for method in chosen) else None
     context = ContextHead.from_pretrained(hmm) if hmm is not None and ContextHead.is_in(hmm) else None
+    copied = None if guide is None or not copying else _copying(hmm, guide, name, options)
 
     def guide_of(prompt: Prompt) -> HMM:
         assert guide is not None
         ids = tokenizer(prompt).input_ids if isinstance(prompt, str) else list(prompt)
         begun = guide if context is None else context.begin(guide, network, tokenizer, ids)
-        return boosted(begun, set(ids) - set(tokenizer.all_special_ids), boost)
+        ids = [token for token in ids if token not in tokenizer.all_special_ids]
+        begun = begun if copied is None else replace(copied, hmm=begun).read(ids)
+        return boosted(begun, ids, boost) if boost else begun
 
     shown = (lambda example: chat_prompt(tokenizer, example.prompt)) if chat else (lambda e: e.prompt)
     runner = Bench(
@@ -131,7 +138,7 @@ def bench(
         TransformersLM(network, tokenizer, temperature),
         Vocabulary.from_tokenizer(tokenizer),
         settings,
-        guide if guide is None or (context is None and not boost) else guide_of,
+        guide if guide is None or (context is None and copied is None and not boost) else guide_of,
         shown,
     )
     head = {
@@ -143,7 +150,7 @@ def bench(
         "split": split,
         "dropped": dropped,
         "model": _described(model, network.parameters()),
-        "hmm": None if guide is None else _described_hmm(hmm, guide, context is not None, boost),
+        "hmm": None if guide is None else _described_hmm(hmm, guide, context is not None, boost, copied),
         "dtype": str(network.dtype).removeprefix("torch."),
         "device": torch.device(device).type,
         "temperature": temperature,
@@ -237,6 +244,14 @@ def _guide(path: Path | None, device: str, task: str, options: dict[str, Any]) -
     return hmm if device == "cpu" else hmm.to(device_named(device))
 
 
+def _copying(path: Path | None, guide: HMM, task: str, options: dict[str, Any]) -> Copying | None:
+    """How the HMM's texts copy from their prompts, where its folder says so; on the HMM's device."""
+    folder = path or embedded.small_hmm_path(task, options.get("syntax"))
+    if not Copying.is_in(folder):
+        return None
+    return replace(Copying.from_pretrained(folder).to(guide.emission_probs.device), hmm=guide)
+
+
 def _precision(dtype: DType | None, device: str) -> torch.dtype:
     if dtype is None:
         return torch.float32 if device == "cpu" else torch.bfloat16
@@ -253,11 +268,14 @@ def _described(path: Path | None, parameters: Any) -> dict[str, Any]:
     }
 
 
-def _described_hmm(path: Path | None, hmm: HMM, context: bool, boost: float) -> dict[str, Any]:
+def _described_hmm(
+    path: Path | None, hmm: HMM, context: bool, boost: float, copied: Copying | None
+) -> dict[str, Any]:
     tensors = [hmm.initial_probs, *hmm.transition.parameters(), hmm.emission_probs]
     form = "monarch" if isinstance(hmm.transition, Monarch) else "dense"
     facts: dict[str, Any] = {"hidden": hmm.hidden, "transition": form, "context": context}
-    return _described(path, tensors) | facts | ({"boost": boost} if boost else {})
+    facts |= ({"boost": boost} if boost else {}) | ({} if copied is None else {"copying": copied.recent})
+    return _described(path, tensors) | facts
 
 
 for _name, _cls in tasks.TASKS.items():

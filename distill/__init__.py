@@ -1,6 +1,8 @@
 """Distillation: language model → corpus → hidden Markov model."""
 
 from .context import ContextHead
+from .copying import Copying
+from .copying_fit import copying_nats, fit_copying
 from .corpus import Corpus
 from .em import Counts, blend, counts_by_autograd, expected_counts, maximise, posteriors
 from .evaluate import Evaluation, evaluate
@@ -16,15 +18,18 @@ from .vllm import VLLM
 __all__ = [
     "VLLM",
     "ContextHead",
+    "Copying",
     "Corpus",
     "Counts",
     "Evaluation",
     "Guidance",
     "blend",
     "boosted",
+    "copying_nats",
     "counts_by_autograd",
     "evaluate",
     "expected_counts",
+    "fit_copying",
     "from_text",
     "guidance",
     "initialise",

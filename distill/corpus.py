@@ -127,12 +127,24 @@ class Corpus:
         return self.select(order[count:]), self.select(order[:count])
 
     @classmethod
-    def of(cls, tokens: Int[Tensor, "sequences length"], vocab_size: int, eos_token_id: int) -> Corpus:
-        """A corpus in memory, of sequences that are there already; raises :class:`ShapeError`."""
+    def of(
+        cls,
+        tokens: Int[Tensor, "sequences length"],
+        vocab_size: int,
+        eos_token_id: int,
+        prompts: Sequence[str | list[int]] | None = None,
+    ) -> Corpus:
+        """A corpus in memory, of sequences that are there already, each with its prompt if there are ``prompts``.
+
+        Raises :class:`ShapeError`, :class:`VocabularyMismatch` for what is no token.
+        """
         tokens = _ended(tokens, vocab_size, eos_token_id)
         count, length = tokens.shape
-        manifest = Manifest(vocab_size, eos_token_id, length, count, count, 0, [[]])
-        prompt = torch.zeros(count, dtype=torch.int32)
+        if prompts is not None and len(prompts) != count:
+            raise ShapeError(f"a corpus of {count} sequences needs as many prompts, not {len(prompts)}")
+        asked = [[]] if prompts is None else list(prompts)
+        manifest = Manifest(vocab_size, eos_token_id, length, count, count, 0, asked)
+        prompt = torch.arange(count, dtype=torch.int32) % len(asked)
         return cls([{"tokens": tokens.int(), "prompt": prompt}], torch.arange(count), manifest)
 
     @classmethod

@@ -230,7 +230,7 @@ def size(hmm: Mapping[str, Any] | None) -> str:
     if hmm is None:
         return "no HMM"
     boost = f", boost {hmm['boost']:g}" if "boost" in hmm else ""
-    return f"H = {hmm['hidden']:,}, {hmm['transition']}{boost}"
+    return f"H = {hmm['hidden']:,}, {hmm['transition']}{boost}{', copying' if 'copying' in hmm else ''}"
 
 
 def by_hmm(summaries: Sequence[Summary]) -> str:

@@ -1,0 +1,201 @@
+"""What a text repeats of its prompt, as states of an HMM: names, numbers and words of the question are copied from it.
+
+An HMM of the texts is joined by copying states, each of which emits one token of the prompt. With z a state of the HMM, i a
+copying state with token x_i, and v the token just said,
+
+    from z    with 1 − enter(z)  to z' as the HMM does
+              with enter(z)      to i  ∝  start(x_i) · (n_i + follow · Σ_j N_ji [x_j = v])
+    from i    with stay(x_i)     to j  ∝  N_ij
+              with 1 − stay(x_i) as from the state in which the HMM says x_i
+
+where n_i counts the places of the prompt that i stands for and N_ij how often j is next to i there. The last ``recent``
+tokens of a prompt have states of their own, so longer pieces are copied whole; among those before, equal tokens share one.
+What is read is an HMM as any other, so P-GCD and every query take it as it is. All of it is fitted by gradient ascent on
+log p(text | prompt). A pointer-generator (See et al. 2017) in the form of an HMM.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Float, Int
+from safetensors import SafetensorError
+from safetensors.torch import load, save
+from torch import Tensor
+
+from ..circuits.hmm import HMM
+from ..errors import FormatError, ShapeError, VocabularyMismatch
+from .progress import write_atomically
+
+FILE = "copying.safetensors"
+NAMES = ("begin", "enter", "stay", "start", "follow", "usage")  # of the tensors
+
+
+class Places(NamedTuple):
+    """The copying states of some prompts, padded with states that stand for no place."""
+
+    tokens: Int[Tensor, "batch states"]  # 0 for padding
+    times: Float[Tensor, "batch states"]  # how many places each stands for
+    next: Float[Tensor, "batch states states"]
+
+
+@dataclass(frozen=True)
+class Copying:
+    """An HMM of texts, and how texts copy from their prompts.
+
+    ``begin`` and ``follow`` are numbers, ``enter`` is for each state the probability that the next token is copied,
+    ``stay`` for each token that copying goes on after it, ``start`` how readily copying begins at it; ``usage`` is how
+    often each state is used, which tells in which state the HMM says a token.
+    """
+
+    hmm: HMM
+    begin: Float[Tensor, ""]
+    enter: Float[Tensor, " hidden"]
+    stay: Float[Tensor, " vocab"]
+    start: Float[Tensor, " vocab"]
+    follow: Float[Tensor, ""]
+    usage: Float[Tensor, " hidden"]
+    recent: int = 64
+
+    def __post_init__(self) -> None:
+        hidden, vocab = self.hmm.emission_probs.shape
+        shapes = {
+            "begin": (), "enter": (hidden,), "stay": (vocab,), "start": (vocab,), "follow": (), "usage": (hidden,)
+        }  # fmt: skip
+        for name, shape in shapes.items():
+            value: Tensor = getattr(self, name)
+            limit = 1 if name in ("begin", "enter", "stay") else torch.inf
+            if value.shape != shape or not bool(((value >= 0) & (value <= limit) & value.isfinite()).all()):
+                raise ShapeError(
+                    f"Copying: {name} must be of shape {shape}, numbers from 0 to {limit}; it is of {tuple(value.shape)}"
+                )
+        if self.recent < 0:
+            raise ShapeError(f"Copying: recent must not be negative, it is {self.recent}")
+
+    def read(self, prompt: Iterable[int]) -> HMM:
+        """The HMM of texts after a prompt, given by its tokens: the copying states first, then the HMM's own.
+
+        Tokens that the HMM says in no state that is used, such as an end, are left out; without any others it is the HMM as
+        it was. Raises :class:`VocabularyMismatch` for tokens beyond the vocabulary.
+        """
+        tokens = list(prompt)
+        hmm, vocab = self.hmm, self.hmm.vocab_size
+        if tokens and not 0 <= min(tokens) <= max(tokens) < vocab:
+            raise VocabularyMismatch(
+                f"Copying: the prompt has tokens beyond the vocabulary of {vocab}: it is another model's"
+            )
+        said = self.usage @ hmm.emission_probs > 0
+        tokens = [token for token in tokens if said[token]]
+        if not tokens:
+            return hmm
+        device = hmm.emission_probs.device
+        places = Places(*(part.to(device) for part in places_of([tokens], self.recent)))
+        initial, move, own = joined(
+            self, places, hmm.initial_probs, hmm.transition.dense().to(hmm.emission_probs)
+        )
+        emission = torch.nn.functional.one_hot(places.tokens[0], vocab).to(hmm.emission_probs)
+        transition = torch.cat([move.copied(own)[0], own[0]])
+        return HMM(_normal(initial[0]), _normal(transition), torch.cat([emission, hmm.emission_probs]))
+
+    def to(self, device: torch.device | str) -> Copying:
+        """The same on another device."""
+        moved = {name: getattr(self, name).to(device) for name in NAMES}
+        return replace(self, hmm=self.hmm.to(device), **moved)
+
+    def save_pretrained(self, directory: str | Path, dtype: torch.dtype = torch.float32) -> None:
+        """Write the HMM into a directory, as ``dtype``, and ``copying.safetensors`` beside it; raises :class:`StorageError`."""
+        self.hmm.save_pretrained(directory, dtype)
+        tensors = {name: getattr(self, name).float().cpu().contiguous() for name in NAMES}
+        write_atomically(Path(directory) / FILE, save(tensors | {"recent": torch.tensor(self.recent)}))
+
+    @staticmethod
+    def is_in(directory: str | Path) -> bool:
+        """Whether the folder of an HMM says how its texts copy."""
+        return (Path(directory) / FILE).exists()
+
+    @classmethod
+    def from_pretrained(cls, directory: str | Path) -> Copying:
+        """Read what :meth:`save_pretrained` wrote; raises :class:`FormatError`."""
+        file = Path(directory) / FILE
+        try:
+            tensors = load(file.read_bytes())
+            recent = int(tensors.pop("recent"))
+            return cls(HMM.from_pretrained(directory), recent=recent, **tensors)
+        except (OSError, KeyError, TypeError, ShapeError, SafetensorError) as error:
+            raise FormatError(
+                f"{file} does not say how texts of its HMM copy from prompts: {error}"
+            ) from error
+
+
+class Move(NamedTuple):
+    """How copying goes on."""
+
+    stay: Float[Tensor, "batch states states"]
+    leave: Float[Tensor, "batch states hidden"]  # to the HMM, as from the state in which it says the token
+
+    def copied(self, own: Float[Tensor, "batch hidden all"]) -> Float[Tensor, "batch states all"]:
+        """The rows of the copying states, from those of the HMM's own."""
+        stay = torch.nn.functional.pad(self.stay, (0, own.shape[2] - self.stay.shape[2]))
+        return stay + self.leave @ own
+
+
+def places_of(prompts: Sequence[Sequence[int]], recent: int) -> Places:
+    """The copying states of each prompt: the earlier tokens, equal ones once, and then the last ``recent`` one by one."""
+    states = []
+    for prompt in prompts:
+        names: dict[tuple[int, int], int] = {}
+        first = len(prompt) - recent
+        states.append(
+            ([names.setdefault((v, max(i - first + 1, 0)), len(names)) for i, v in enumerate(prompt)], names)
+        )
+    width = max(1, max(len(names) for _, names in states))
+    tokens = torch.zeros(len(prompts), width, dtype=torch.long)
+    count, after = torch.zeros(len(prompts), width), torch.zeros(len(prompts), width, width)
+    for b, (each, names) in enumerate(states):
+        tokens[b, : len(names)] = torch.tensor([token for token, _ in names], dtype=torch.long)
+        path = torch.tensor(each, dtype=torch.long)
+        count[b].index_add_(0, path, torch.ones(len(path)))
+        after[b].index_put_((path[:-1], path[1:]), torch.ones(max(len(path) - 1, 0)), accumulate=True)
+    return Places(tokens, count, after)
+
+
+def joined(
+    copying: Copying,
+    places: Places,
+    initial: Float[Tensor, " hidden"],
+    transition: Float[Tensor, "hidden hidden"],
+) -> tuple[Float[Tensor, "batch all"], Move, Float[Tensor, "batch hidden all"]]:
+    """Where a text begins, how copying goes on, and the rows of the HMM's own states; copying states come first."""
+    emission, there = copying.hmm.emission_probs, places.times > 0
+    start = copying.start[places.tokens] * there
+    anywhere = places.times * start
+    total = anywhere.sum(1, keepdim=True).clamp(min=torch.finfo(start.dtype).tiny)
+    # The last token v is known as far as a state of the HMM tells it: p(v | z) = B(z, v).
+    same = (places.tokens[:, :, None] == places.tokens[:, None]) & there[:, :, None] & there[:, None]
+    same = same.to(start)
+    following = copying.follow * places.next * start[:, None]
+    weight = total + (same @ following).sum(2)  # of all that may follow the token of each state
+    seen = (emission.T[places.tokens] * there[:, :, None]).transpose(1, 2)  # (batch, hidden, states)
+    share = seen / same.sum(2).clamp(min=1)[:, None]  # each token once
+    every = (1 - share.sum(2)).clamp(min=0) / total + (share / weight[:, None]).sum(2)
+    entry = every[:, :, None] * anywhere[:, None] + (seen / weight[:, None]) @ following
+    enter = copying.enter[:, None]
+    own = torch.cat([enter * entry, ((1 - enter) * transition).expand(len(start), -1, -1)], 2)
+
+    onward = places.next.sum(2, keepdim=True)
+    stay = copying.stay[places.tokens][:, :, None] * (onward > 0)
+    said = (copying.usage[:, None] * emission).T[places.tokens]
+    said = said / said.sum(2, keepdim=True).clamp(min=torch.finfo(said.dtype).tiny)
+    move = Move(stay * places.next / onward.clamp(min=1), (1 - stay) * said)
+    first = torch.cat(
+        [copying.begin * anywhere / total, ((1 - copying.begin) * initial).expand(len(start), -1)], 1
+    )
+    return first, move, own
+
+
+def _normal(weight: Tensor) -> Tensor:
+    return weight / weight.sum(-1, keepdim=True)

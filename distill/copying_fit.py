@@ -1,0 +1,144 @@
+"""Fitting how texts copy from their prompts, by gradient ascent on log p(text | prompt)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from ..circuits.hmm import HMM
+from ..errors import ShapeError
+from ..layers import Dense
+from .copying import Copying, Places, joined, places_of
+from .corpus import Corpus
+from .em import state_marginals
+from .evaluate import check
+from .latent import has_end_state
+from .progress import progress
+from .train import smooth
+
+
+def fit_copying(
+    hmm: HMM,
+    corpus: Corpus,
+    *,
+    tokenizer: Any = None,
+    recent: int = 64,
+    epochs: int = 1,
+    batch_size: int = 64,
+    rate: float = 0.1,
+    floor: float = 1e-3,
+    seed: int = 0,
+) -> Copying:
+    """How the texts of a corpus copy from its prompts, and an HMM for the rest of them, whose emissions are those of ``hmm``.
+
+    By Adam with a falling step size. ``tokenizer`` reads prompts that are text; its special tokens are not copied.
+    ``floor`` is as in :func:`tractile.distill.train`. Raises :class:`VocabularyMismatch` if HMM and corpus do not belong
+    together, :class:`ShapeError` for prompts that are text without a tokenizer, for a transition that is not dense, and for
+    settings that make no sense.
+    """
+    check(hmm, corpus)
+    if not isinstance(hmm.transition, Dense):
+        raise ShapeError(f"fit_copying: the transition must be dense, it is {hmm.transition}")
+    if min(epochs, batch_size) < 1 or recent < 0 or not rate > 0:
+        raise ShapeError("fit_copying: epochs, batch_size and rate must be positive, recent not negative")
+    eos, end = corpus.manifest.eos_token_id, has_end_state(hmm, corpus.manifest.eos_token_id)
+    usage = state_marginals(hmm, corpus.manifest.max_new_tokens).sum(0).float()
+    usage[len(usage) - 1 :] *= not end
+    begun = Copying(
+        hmm,
+        torch.tensor(0.1),
+        torch.full((hmm.hidden,), 0.1).masked_fill(torch.arange(hmm.hidden) >= hmm.hidden - end, 0.0),
+        torch.full((hmm.vocab_size,), 0.75),
+        torch.ones(hmm.vocab_size),
+        torch.tensor(8.0),
+        usage,
+        recent,
+    )
+    prompts = prompts_of(begun, corpus, tokenizer)
+    order = sorted(range(len(corpus)), key=lambda i: len(prompts[int(corpus.prompt[i])]))
+    batches = [torch.tensor(order[i : i + batch_size]) for i in range(0, len(order), batch_size)]
+    generator, steps = torch.Generator().manual_seed(seed), epochs * len(batches)
+    free = [
+        begun.begin.logit(), begun.enter.logit(), begun.stay.logit(), begun.start.log(), begun.follow.log(),
+        hmm.initial_probs.float().log(), hmm.transition.matrix().float().log(),
+    ]  # fmt: skip
+    free = [value.clone().requires_grad_() for value in free]  # −∞, impossible, stays so
+
+    def now() -> tuple[Copying, Tensor, Tensor]:
+        begin, enter, stay, start, follow, initial, transition = free
+        parts = begin.sigmoid(), enter.sigmoid(), stay.sigmoid(), start.exp(), follow.exp()
+        return Copying(hmm, *parts, usage, recent), initial.softmax(0), transition.softmax(1)
+
+    optimiser = torch.optim.Adam(free, lr=rate)
+    schedule = torch.optim.lr_scheduler.LambdaLR(optimiser, lambda step: 1 - step / steps)
+    with progress("copying", steps) as advance:
+        for _ in range(epochs):
+            for b in torch.randperm(len(batches), generator=generator).tolist():
+                rows = batches[b]
+                tokens = corpus.take(rows)
+                copying, initial, transition = now()
+                places = places_of([prompts[i] for i in corpus.prompt[rows].tolist()], recent)
+                each = log_probs(copying, places, tokens, initial, transition)
+                loss = -each.sum() / corpus.select(rows).num_tokens
+                optimiser.zero_grad()
+                loss.backward()
+                optimiser.step()
+                schedule.step()
+                advance(1, f"copying, {float(loss.detach()):.3f} nats per token")
+    with torch.no_grad():
+        copying, initial, transition = now()
+        found = smooth(HMM(initial, transition, hmm.emission_probs), floor, eos)
+        return replace(copying, hmm=found)
+
+
+def prompts_of(copying: Copying, corpus: Corpus, tokenizer: Any = None) -> list[list[int]]:
+    """The tokens of a corpus's prompts that may be copied."""
+    said = (copying.usage @ copying.hmm.emission_probs > 0).tolist()
+    for special in [] if tokenizer is None else tokenizer.all_special_ids:
+        said[special] = False
+    found = []
+    for prompt in corpus.manifest.prompts:
+        if isinstance(prompt, str) and tokenizer is None:
+            raise ShapeError("the prompts of the corpus are text: give the tokenizer")
+        ids = tokenizer(prompt).input_ids if isinstance(prompt, str) else prompt
+        found.append([token for token in ids if said[token]])
+    return found
+
+
+def log_probs(
+    copying: Copying,
+    places: Places,
+    tokens: Int[Tensor, "batch length"],
+    initial: Float[Tensor, " hidden"],
+    transition: Float[Tensor, "hidden hidden"],
+) -> Float[Tensor, " batch"]:
+    """log p(text | prompt), nats, of the HMM with this beginning and transition; as :meth:`Copying.read` has it."""
+    message, move, own = joined(copying, places, initial, transition)
+    width, rows = places.tokens.shape[1], copying.hmm.emission_probs.T
+    total = message.new_zeros(len(tokens))
+    for t in range(tokens.shape[1]):
+        emitted = torch.cat([(places.tokens == tokens[:, t, None]).to(message), rows[tokens[:, t]]], 1)
+        message = message * emitted
+        scale = message.sum(1, keepdim=True)
+        total = total + scale[:, 0].log()
+        message = message / scale
+        copied, said = message[:, None, :width], message[:, None, width:]
+        said = (said + copied @ move.leave) @ own
+        message = (said + torch.nn.functional.pad(copied @ move.stay, (0, rows.shape[1])))[:, 0]
+    return total
+
+
+def copying_nats(copying: Copying, corpus: Corpus, tokenizer: Any = None, batch_size: int = 64) -> float:
+    """Nats per token of a corpus, each text after its prompt."""
+    check(copying.hmm, corpus)
+    prompts, total = prompts_of(copying, corpus, tokenizer), 0.0
+    initial, transition = copying.hmm.initial_probs, copying.hmm.transition.dense().float()
+    with torch.no_grad():
+        for rows in torch.split(torch.arange(len(corpus)), batch_size):
+            places = places_of([prompts[i] for i in corpus.prompt[rows].tolist()], copying.recent)
+            total -= float(log_probs(copying, places, corpus.take(rows), initial, transition).sum())
+    return total / corpus.num_tokens
