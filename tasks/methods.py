@@ -7,7 +7,7 @@
       pgcd        q ∝ p_lm^w · p_hmm(x_t | x_<t, C)^(1−w), p_lm            P-GCD as a proposal
       phi-pgcd    q ∝ p_lm · p_hmm(C | x_≤t), φ_pgcd                       φ-GCD, with the proposal that fits it
       phi-pgcd-mixture   the proposal of pgcd, φ_pgcd                      φ-GCD as in Figure 3
-      awrs        p_lm, tokens rejected until C allows one                 Lipkin et al. 2025, C as a black box
+      awrs        p_lm, tokens rejected until C allows one                 Lipkin et al. 2025, at any length
 
     paper 2 (Loula et al. 2025), §3; N particles, Ψ the task's potential
       base-lm            p_lm                                              1. Base LM
@@ -28,18 +28,15 @@ and under lcd and awrs, as Table 1 of the first paper counts. To the others it h
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cache
 
-from ..circuits.automaton import Automaton
 from ..errors import EvidenceError
 from ..inference.smc import (
-    AWRSProposal,
     GCDProposal,
-    Knowledge,
     LCDProposal,
     LMProposal,
     LookaheadPotential,
     LookaheadProposal,
+    MaskedAWRSProposal,
     MixtureProposal,
     Potential,
     PrefixPotential,
@@ -141,12 +138,12 @@ def named(names: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(found))
 
 
-def proposal(method: Method, fa: Automaton, w: float) -> Proposal:
+def proposal(method: Method, w: float) -> Proposal:
     """What draws the tokens; ``w`` is the language model's share in the mixture."""
     if method.proposal == "mixture":
         return MixtureProposal(w)
     if method.proposal == "awrs":
-        return _awrs(fa)
+        return MaskedAWRSProposal()
     kinds: dict[str, type[Proposal]] = {
         "lm": LMProposal,
         "lcd": LCDProposal,
@@ -165,19 +162,3 @@ def potential(method: Method, of_task: Potential | None) -> Potential:
         raise EvidenceError(f"{method.title} weighs texts by a potential, and the task has none")
     # What happens before the end has no effect where nothing is resampled: do not pay for it.
     return steering * (of_task if method.ess_threshold else of_task.at(at_end))
-
-
-def _awrs(fa: Automaton) -> AWRSProposal:
-    """Tokens of the language model, those refused after which the constraint cannot be satisfied: it says so of one prefix
-    at a time, and nothing of the budget."""
-    start = tuple(fa.start_states)
-
-    @cache
-    def states(prefix: tuple[int, ...]) -> tuple[int, ...]:
-        if not prefix:
-            return start
-        return tuple({after for state in states(prefix[:-1]) for after in fa.step(state, prefix[-1])})
-
-    base = LMProposal()
-    base.needs = Knowledge.LOCAL
-    return AWRSProposal(lambda prefix: bool(states(prefix)), tokens=True, base=base)

@@ -212,7 +212,7 @@ class Bench:
             self.lm,
             fa,
             one.hmm if method.guided else None,
-            proposal(method, fa, self.settings.w),
+            proposal(method, self.settings.w),
             each if method.potential or method.phi else PrefixPotential(),
             SCHEMES[method.resampling],
             method.ess_threshold,

@@ -32,11 +32,13 @@ from tractile.inference.smc import (
     LCDProposal,
     LMProposal,
     LookaheadProposal,
+    MaskedAWRSProposal,
     Step,
     TopKProposal,
     TwoRoundsProposal,
 )
 from tractile.inference.smc.checks import Left, OneByOne, Row
+from tractile.inference.smc.rejecting import first_accepted
 
 TOKENS = [
     b"a",
@@ -156,6 +158,52 @@ PREFIXES = [[], [0], [1, 3], [3, 5, 0]]
 def test_awrs_is_properly_weighted(prefix, check, max_rejects):
     proposal = AWRSProposal(check, tokens=True, max_rejects=max_rejects)
     assert_properly_weighted(proposal, step_for(prefix), lambda t: check((*prefix, t)))
+
+
+def test_awrs_in_the_order_of_times_is_awrs():
+    """Each row as the proposal that asks would draw it, if what it picks were what comes first."""
+    rng = np.random.default_rng(0)
+    for trial in range(300):
+        q = rng.dirichlet(np.full(6, 0.5)) * (rng.random(6) < 0.8)
+        if not q.sum():
+            continue
+        q, allowed = q / q.sum(), rng.random(6) < [0.0, 0.2, 0.5, 1.0][trial % 4]
+        times = np.where(q > 0, rng.exponential(size=6) / np.where(q > 0, q, 1), np.inf)
+
+        def pick(weights, times=times):
+            return int(np.where(weights > 0, times, np.inf).argmin())
+
+        asking = AWRSProposal(never, tokens=True).draw_row(Row(q, (), pick), step_for([]))
+        try:
+            token = next(asking)
+            while True:
+                token = asking.send(float(allowed[token]))
+        except StopIteration as stop:
+            expected = stop.value
+        token, weight = first_accepted(*(torch.tensor(x)[None] for x in (times, q, allowed)))
+        assert float(weight) == pytest.approx(expected[1], rel=1e-9, abs=1e-12)
+        assert expected[1] == 0 or int(token) == expected[0]
+
+
+@pytest.mark.parametrize("prefix", PREFIXES)
+def test_masked_awrs_is_properly_weighted(prefix):
+    """Of every token, 100,000 draws of one step: E[W · 1{X = x}] = p(x) · 1[allowed], and W as AWRS weighs it."""
+    step, n = step_for(prefix), 100_000
+    many = Step(step.table, step.query, step.prefixes.expand(n, -1), torch.zeros(n, dtype=torch.long))
+    tokens, log_weight = MaskedAWRSProposal().draw(many, torch.Generator().manual_seed(1))
+    given = log_weight.exp()[:, None] * torch.nn.functional.one_hot(tokens, WORDS)
+    expected = step.log_probs[0].exp() * step.mask[0]
+    z = (given.mean(0) - expected) / (given.std(0) / math.sqrt(n) + 1e-12)
+    assert bool((z.abs() < LIMIT).all()), z
+    q = step.log_probs[0].exp().numpy()
+    asked = AWRSProposal(lambda ids: bool(step.mask[0, ids[-1]]), tokens=True, base=LMProposal())
+    found: Counter = Counter()
+    if len(prefix) == 2:  # few enough orders to list
+        for probability, (token, weight) in outcomes(lambda pick: answered(asked, q, step, pick)):
+            found[token, round(weight, 9)] += probability
+        drawn = Counter(zip(tokens.tolist(), log_weight.exp().numpy().round(9).tolist(), strict=True))
+        for outcome, p in found.items():
+            assert abs(drawn[outcome] / n - p) <= 5 * math.sqrt(p * (1 - p) / n) + 1e-9, outcome
 
 
 @pytest.mark.parametrize("check", [even_hash, never, only_five])

@@ -33,7 +33,7 @@ from .proposals import (
     Uncorrected,
 )
 from .ranks import smc_on_ranks
-from .rejecting import AWRSProposal, GeometricProposal, TwoRoundsProposal
+from .rejecting import AWRSProposal, GeometricProposal, MaskedAWRSProposal, TwoRoundsProposal
 from .rejection import Rejection, rejection_sampling
 from .resample_move import resample_move
 from .resampling import (
@@ -82,6 +82,7 @@ __all__ = [
     "LCDProposal",
     "GCDProposal",
     "LookaheadProposal",
+    "MaskedAWRSProposal",
     "MixtureProposal",
     "AdaptiveProposal",
     "AWRSProposal",

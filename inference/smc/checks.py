@@ -28,7 +28,7 @@ from .step import Step
 Pick = Callable[[ndarray], int]
 Asking = Generator[int, float, tuple[int, float]]  # yields a token, is sent its ψ; at last X and Ŵ
 CACHE_SIZE = 1 << 16
-FEW = 1e-3  # of the mass: below it what is left is summed anew, and drawn from directly
+FEW = 0.25  # of the mass: below it what is left is summed anew, and drawn from directly
 
 
 class Row:
@@ -88,8 +88,9 @@ class Left:
         self.mass -= float(sum(self._q[token] for token in tokens))
         if self._rest is None and self.mass < FEW:
             self._rest = self._q.copy()
-        if self._rest is not None:
             self._rest[list(self._gone)] = 0.0
+        if self._rest is not None:
+            self._rest[list(tokens)] = 0.0
             self.mass = float(self._rest.sum())
 
 

@@ -19,11 +19,14 @@ from collections.abc import Callable
 from typing import Any, final
 
 import numpy as np
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Generator, Tensor
 
 from ...errors import EvidenceError
 from .checks import Asking, Check, OneByOne, Row
-from .proposals import Tabular
-from .step import Step
+from .proposals import Proposal, Tabular
+from .step import Knowledge, Step
 
 
 class Rejecting(OneByOne):
@@ -90,6 +93,37 @@ class AWRSProposal(Rejecting):
             rejects += 1
             if left.empty or rejects == self.max_rejects:
                 return token, 0.0
+
+
+@final
+class MaskedAWRSProposal(Proposal):
+    """:class:`AWRSProposal` on p_lm with the constraint itself, at any length, as the check: tokens and weights of the same
+    distribution, for all rows at once.
+
+    What is drawn without replacement comes in the order of E / p_lm for independent exponential E, so the first acceptance
+    and the draw behind it are two minima, and the refusals all that comes before.
+    """
+
+    needs = Knowledge.LOCAL
+
+    def draw(self, step: Step, generator: Generator) -> tuple[Int[Tensor, " rows"], Float[Tensor, " rows"]]:
+        p = step.log_probs.double().exp()
+        uniform = torch.rand(p.shape, dtype=torch.float64, generator=generator).to(p.device)
+        times = (uniform.neg_().log1p_().neg_() / p).masked_fill_(p == 0, torch.inf)
+        tokens, weight = first_accepted(times, p, step.mask)
+        return tokens, weight.log()
+
+
+def first_accepted(
+    times: Float[Tensor, "rows vocab"], p: Float[Tensor, "rows vocab"], allowed: Bool[Tensor, "rows vocab"]
+) -> tuple[Int[Tensor, " rows"], Float[Tensor, " rows"]]:
+    """X and Ŵ of the recursive form where tokens are drawn in the order of ``times``; those at infinity never are."""
+    when, token = times.masked_fill(~allowed, torch.inf).min(dim=1, keepdim=True)
+    mass = p.masked_fill(times < when, 0.0).sum(dim=1)
+    behind, other = times.masked_fill(times <= when, torch.inf).min(dim=1, keepdim=True)
+    refused = (behind.isfinite() & ~allowed.gather(1, other))[:, 0]
+    weight = torch.where(refused, p.gather(1, token)[:, 0], mass)
+    return token[:, 0], weight.masked_fill_(when.isinf()[:, 0], 0.0)
 
 
 @final
