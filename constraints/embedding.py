@@ -8,6 +8,8 @@ against its cell, edge by edge, before it is said to follow it.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 from jaxtyping import Int, Int16
 from numpy import ndarray
@@ -73,21 +75,31 @@ class Embedding:
         return self.cells[found] if found >= 0 else None
 
     def _guess(self, model: int) -> Cell | None:
-        """A known cell whose letters of one byte are a state's, else the one extracted from it."""
+        """A known cell whose letters are a state's, else the one extracted from it."""
         onward = int(self.most_target[model])
         single = frozenset(byte for byte, target in self.dfa.moves(model).items() if target == onward)
         for cell in self.known.recent():
-            if cell.single_bytes == single and all(cell is not c for c in self.cells):
+            new = cell.single_bytes == single and all(cell is not c for c in self.cells)
+            if new and self._fits(cell, model, onward):
                 return cell
         table = self._extract(model)
         return None if table is None else self.known.cell(table)
 
-    def _extract(self, model: int) -> Int16[ndarray, "local 256"] | None:
-        """The cell whose letters lead from a state to its next, its exceptions left out."""
-        onward, moves = int(self.most_target[model]), self.dfa.moves
-        if onward < 0 or not self.width[model]:
-            return None
-        letters: dict[int, bool] = {}  # whether all words from a state lead to ``onward``, soon
+    def _fits(self, cell: Cell, model: int, onward: int) -> bool:
+        """Whether a state reads all letters of a cell, as far as the ends of ranges tell, and no further ones."""
+        moves, place = self.dfa.moves, {0: onward}
+        for q, runs in enumerate(cell.ranges):
+            after = moves(place[q] if q else model)
+            for low, high, target in runs:
+                there = after.get(low, -1)
+                if there < 0 or after.get(high) != there or place.setdefault(target, there) != there:
+                    return False
+        closed = self._closed(model, onward)
+        return not any(closed(to) for byte, to in moves(model).items() if byte not in cell.first_bytes)
+
+    def _closed(self, model: int, onward: int) -> Callable[[int], bool]:
+        """Whether all words from a state lead to ``onward``, soon."""
+        moves, letters = self.dfa.moves, dict[int, bool]()
 
         def closed(start: int) -> bool:
             if start not in letters:
@@ -102,6 +114,14 @@ class Embedding:
                     letters.update(dict.fromkeys(seen, True))
             return letters[start]
 
+        return closed
+
+    def _extract(self, model: int) -> Int16[ndarray, "local 256"] | None:
+        """The cell whose letters lead from a state to its next, its exceptions left out."""
+        onward, moves = int(self.most_target[model]), self.dfa.moves
+        if onward < 0 or not self.width[model]:
+            return None
+        closed = self._closed(model, onward)
         number, queue = {onward: 0}, [model]
         rows: list[Int16[ndarray, " 256"]] = []
         for state in queue:

@@ -266,6 +266,19 @@ def test_bounded_strings_share_their_sets():
     assert len(automaton.labels.classes.row) < 60_000
 
 
+def test_letters_known_to_a_vocabulary_do_not_hide_further_ones():
+    """A string without escapes, met first, has the plain letters of one with them."""
+    vocab = vocabulary(7)
+    for pattern, exits in (('"[^"\\\\]*"', {34}), ('"([^"\\\\]|\\\\["u])*"', {34})):
+        constraint = regex(pattern)
+        automaton = Lifted(constraint.bytes_automaton, vocab)
+        state = constraint.bytes_automaton.edges[0, 3]
+        automaton.words_from(int(state))
+        cell = automaton.walk.embedding.of(int(state))
+        assert {byte for byte, _ in automaton.walk.exits(int(state), cell)} == exits
+        check_views(automaton)
+
+
 def test_a_state_that_nothing_leads_to_changes_no_number():
     """An automaton said to be trimmed that is not: the distances are those of the same one without the state."""
     edges = np.array([[0, 97, 97, 2], [1, 98, 98, 2], [2, 99, 99, 3]])  # nothing leads to state 1
