@@ -26,7 +26,8 @@ SMALL_HMMS: dict[str, dict[str | None, str]] = {
     "goal-inference": {None: "goals"},
     "molecules": {None: "molecules"},
 }
-"""The folders in :data:`SMALL_HMM_PATH`, by task and its syntax."""
+"""The folders in :data:`SMALL_HMM_PATH`, by task and its syntax. Those that hold ``copying.safetensors`` are read by
+:class:`tractile.distill.Copying` too, which has them copy from prompts."""
 
 
 def load_lm() -> tuple[Any, Any]:
