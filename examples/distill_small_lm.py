@@ -1,12 +1,16 @@
 """Distil the HMMs that ship in ``embedded/small_hmm``: one of the small language model's answers to each task.
 
-    training prompts of a task -> answers drawn from the model -> HMM, begun at clusters of the model's hidden states,
-    and fitted to these answers and to reference answers, which cost nothing
+    training prompts of a task -> answers drawn from the model, and reference answers, which cost nothing
+        --start ngram    an n-gram HMM of them, counted
+        --start latent   states at clusters of the model's hidden states, then EM
+    --copying            and how they copy from their prompts, fitted together with the transitions
 
     python examples/train_small_lm.py                             # keeps the prompts in build/small_lm
-    python examples/distill_small_lm.py --task commongen --hidden 256 --out embedded/small_hmm/commongen
+    python examples/distill_small_lm.py --task calls --out embedded/small_hmm/calls
+    python examples/distill_small_lm.py --task calls --start latent --hidden 4096 --transition monarch --no-copying
 
-Prints nats per token of answers to held-out prompts, and the model's own. The corpus is kept in ``--work``.
+What is not said is as in ``RECIPES``. Prints nats per token of answers to held-out prompts, and the model's own. The
+answers are kept in ``--work``.
 """
 
 from __future__ import annotations
@@ -15,9 +19,10 @@ import argparse
 import json
 import random
 import sys
+import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from safetensors.torch import load_file
@@ -40,6 +45,26 @@ SOURCES = {
 """For each folder, the documents that give the prompts, and the tokens of an answer that are looked at."""
 
 
+class Recipe(NamedTuple):
+    """How the HMM of a task is made that ships; ``recent`` as in :class:`tractile.distill.Copying`."""
+
+    hidden: int
+    start: str = "ngram"
+    order: int = 2
+    copying: bool = True
+    recent: int = 64
+    epochs: int = 1
+
+
+RECIPES = {
+    "calls": Recipe(128),
+    "commongen": Recipe(256),
+    "sql": Recipe(96),
+    "goals": Recipe(192, order=4),
+    "molecules": Recipe(128, copying=False),
+}
+
+
 def prompts(
     documents: dict[str, list[Document]], names: tuple[str, ...], count: int, seed: int
 ) -> list[list[int]]:
@@ -52,14 +77,29 @@ def prompts(
     return sorted(found, key=len)
 
 
+def references(
+    documents: dict[str, list[Document]], names: tuple[str, ...], count: int, seed: int
+) -> list[Document]:
+    """Documents with an answer, as many of each source."""
+    rng, found = random.Random(seed), []
+    for name in names:
+        answered = [one for one in documents[name] if 1 < one.start <= 400]
+        found += rng.sample(answered, min(len(answered), count // len(names)))
+    return found
+
+
 def with_references(corpus: distill.Corpus, documents: Sequence[Document], seed: int) -> distill.Corpus:
-    """A corpus with the answers of some documents added, cut to its length."""
+    """A corpus with the answers of some documents added, cut to its length, each with its prompt."""
     length, eos = corpus.tokens.shape[1], corpus.manifest.eos_token_id
     rows = [one.tokens[one.start :][:length] for one in documents]
     padded = torch.tensor([row + [eos] * (length - len(row)) for row in rows], dtype=corpus.tokens.dtype)
     tokens = torch.cat([corpus.tokens, padded.reshape(len(rows), length)])
+    asked = [corpus.manifest.prompts[i] for i in corpus.prompt.tolist()]
+    asked += [one.tokens[: one.start] for one in documents]
     order = torch.randperm(len(tokens), generator=torch.Generator().manual_seed(seed))
-    return distill.Corpus.of(tokens[order], corpus.manifest.vocab_size, eos)
+    return distill.Corpus.of(
+        tokens[order], corpus.manifest.vocab_size, eos, [asked[i] for i in order.tolist()]
+    )
 
 
 def drawn(
@@ -78,71 +118,98 @@ def drawn(
     )
 
 
-def main() -> None:
+def begun(
+    recipe: Recipe,
+    transition: str,
+    model: Any,
+    tokenizer: Any,
+    fit: distill.Corpus,
+    pool: distill.Corpus,
+    seed: int,
+) -> tt.HMM:
+    """An HMM that has not read the prompts."""
+    if recipe.start == "ngram":
+        return distill.ngram(pool, recipe.order, recipe.hidden)
+    start = distill.initialise(model, tokenizer, fit, recipe.hidden, transition, seed=seed)
+    return distill.train(
+        pool,
+        recipe.hidden,
+        transition,
+        recipe.epochs,
+        initial=start,
+        batch_size=512,
+        token_dropout=0.01,
+        held_out=0.0,
+    )
+
+
+def parser() -> argparse.ArgumentParser:
+    """The options."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--task", choices=sorted(SOURCES), required=True)
-    parser.add_argument("--hidden", type=int, nargs="+", default=[256])
+    parser.add_argument("--hidden", type=int)
+    parser.add_argument("--start", choices=("ngram", "latent"))
+    parser.add_argument("--order", type=int, help="n of the n-grams")
     parser.add_argument("--transition", choices=("dense", "monarch"), default="dense")
-    parser.add_argument("--sequences", type=int, default=8000)
+    parser.add_argument("--epochs", type=int, help="of EM, or of fitting what is copied")
+    parser.add_argument("--copying", action=argparse.BooleanOptionalAction)
+    parser.add_argument("--recent", type=int, help="tokens of a prompt's end that have states of their own")
+    parser.add_argument("--sequences", type=int, default=1500, help="answers drawn from the model")
     parser.add_argument("--prompts", type=int, default=1000, help="different prompts among them")
-    parser.add_argument("--references", type=int, default=8000, help="reference answers beside them")
-    parser.add_argument("--epochs", type=int, default=6)
+    parser.add_argument("--references", type=int, default=12000, help="reference answers beside them")
+    parser.add_argument("--test", type=int, default=200, help="answers to held-out prompts")
     parser.add_argument("--model", type=Path, default=SMALL_LM_PATH)
     parser.add_argument("--documents", type=Path, default=Path("build/small_lm/documents.safetensors"))
     parser.add_argument("--work", type=Path, default=Path("build/small_hmm"))
-    parser.add_argument("--out", type=Path, help="folder of the HMM (of the last of --hidden)")
+    parser.add_argument("--out", type=Path, help="folder of the HMM")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--seed", type=int, default=0)
-    args = parser.parse_args()
+    return parser
+
+
+def main() -> None:
+    args = parser().parse_args()
     torch.set_num_threads(args.threads)
+    given = {key: getattr(args, key) for key in Recipe._fields if getattr(args, key) is not None}
+    recipe, seed = RECIPES[args.task]._replace(**given), args.seed
     packed = load_file(args.documents)
     names, length = SOURCES[args.task]
     sides = {side: {name: unpack(packed[f"{side}.{name}"]) for name in names} for side in ("train", "test")}
-    model: Any = LlamaForCausalLM.from_pretrained(args.model, dtype=torch.float32)
-    model.eval()
+    model: Any = LlamaForCausalLM.from_pretrained(args.model, dtype=torch.float32).eval()
     tokenizer = PreTrainedTokenizerFast.from_pretrained(args.model)
-    folder = args.work / args.task
-    asked = prompts(sides["train"], names, args.prompts, args.seed)
-    fit = drawn(folder / "train", model, tokenizer, asked, args.sequences, length, args.seed)
-    asked = prompts(sides["test"], names, args.prompts // 4, args.seed)
-    test = drawn(
-        folder / "test", model, tokenizer, asked, max(1, args.sequences // 16), length, args.seed + 1
-    )
-    answered = [one for name in names for one in sides["train"][name] if one.start > 1]
-    answered = random.Random(args.seed).sample(answered, min(args.references, len(answered)))
-    pool = with_references(fit, answered, args.seed)
-    hmm = None
-    for hidden in args.hidden:
-        begin = distill.initialise(model, tokenizer, fit, hidden, args.transition, seed=args.seed)
-        started = distill.evaluate(begin, test)
-        hmm = distill.train(
-            fit,
-            hidden,
-            args.transition,
-            args.epochs,
-            initial=begin,
-            batch_size=512,
-            token_dropout=0.01,
-            held_out=0.0,
-        )
-        found = distill.evaluate(hmm, test)
-        facts = {
-            "task": args.task,
-            "hidden": hidden,
-            "transition": args.transition,
-            "sequences": args.sequences,
-            "tokens": fit.num_tokens,
-            "tokens_with_references": pool.num_tokens,
-            "nats_per_token": round(found.nats_per_token, 3),
-            "at_the_start": round(started.nats_per_token, 3),
-            "lm_nats_per_token": round(found.lm_nats_per_token or 0.0, 3),
-            "test_tokens": test.num_tokens,
-        }
-        print(json.dumps(facts), flush=True)
-    if args.out is not None and hmm is not None:
-        hmm.save_pretrained(args.out, torch.float16)
+    folder, clock = args.work / args.task, time.process_time()
+    asked = prompts(sides["train"], names, args.prompts, seed)
+    fit = drawn(folder / "train", model, tokenizer, asked, args.sequences, length, seed)
+    asked = prompts(sides["test"], names, args.test, seed)
+    test = drawn(folder / "test", model, tokenizer, asked, args.test, length, seed + 1)
+    sampled = time.process_time() - clock
+    pool = with_references(fit, references(sides["train"], names, args.references, seed), seed)
+    clock = time.process_time()
+    hmm = begun(recipe, args.transition, model, tokenizer, fit, pool, seed)
+    found = distill.evaluate(hmm, test)
+    facts = {
+        "task": args.task,
+        **recipe._asdict(),
+        "hidden": hmm.hidden,
+        "transition": args.transition,
+        "sequences": len(fit),
+        "tokens": fit.num_tokens,
+        "tokens_with_references": pool.num_tokens,
+        "without_prompt": round(found.nats_per_token, 3),
+        "lm_nats_per_token": round(found.lm_nats_per_token or 0.0, 3),
+        "test_tokens": test.num_tokens,
+        "cpu_sampling": round(sampled, 1),
+    }
+    copying = None
+    if recipe.copying:
+        copying = distill.fit_copying(hmm, pool, tokenizer=tokenizer, recent=recipe.recent, seed=seed)
+        facts["copying"] = round(distill.copying_nats(copying, test, tokenizer), 3)
+    facts["cpu_fitting"] = round(time.process_time() - clock, 1)
+    print(json.dumps(facts), flush=True)
+    if args.out is not None:
+        (copying or hmm).save_pretrained(args.out, torch.float16)
 
 
 if __name__ == "__main__":
