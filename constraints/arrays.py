@@ -7,12 +7,18 @@ import math
 import numpy as np
 from jaxtyping import Bool, Int
 from numpy import ndarray
+from scipy.sparse import csr_array
+from scipy.sparse.csgraph import breadth_first_order
 
 from ..errors import TooManyStates
 
 MAX_STATES = 500_000
 MAX_EDGES = 5_000_000
 """No automaton built here has more states and edges; this keeps ``(a{1,1000}){1,1000}`` from filling the memory."""
+
+
+FEW_STATES = 300
+"""Up to here they are gone through one by one: a graph of scipy takes longer to make."""
 
 
 def spans(begin: Int[ndarray, " n"], count: Int[ndarray, " n"]) -> Int[ndarray, " total"]:
@@ -26,7 +32,10 @@ def group_by(key: Int[ndarray, " n"], size: int) -> tuple[Int[ndarray, " size+1"
     """(pointer, order): the positions where ``key == k`` are ``order[pointer[k]:pointer[k + 1]]``."""
     pointer = np.zeros(size + 1, np.int64)
     np.cumsum(np.bincount(key, minlength=size), out=pointer[1:])
-    return pointer, np.argsort(key, kind="stable")
+    short = (
+        key.astype(np.uint16) if size <= 1 << 16 else key
+    )  # of these numpy sorts 16 bits by digits, much faster
+    return pointer, np.argsort(short, kind="stable")
 
 
 def unique_rows(rows: Int[ndarray, "n k"]) -> Int[ndarray, "m k"]:
@@ -48,19 +57,36 @@ def reachable(
     pairs: Int[ndarray, "pair 2"], start: Int[ndarray, " start"], n: int
 ) -> Bool[ndarray, " state"]:
     """The states reachable from ``start`` over ``pairs`` (source, target)."""
-    pointer, order = group_by(pairs[:, 0], n)
-    onward, bounds = pairs[order, 1].tolist(), pointer.tolist()
+    seen = np.zeros(n, bool)
+    if n > FEW_STATES:
+        seen[breadth_first(pairs, start, n)[0]] = True
+        return seen
+    onward: list[list[int]] = [[] for _ in range(n)]
+    for source, target in pairs.tolist():
+        onward[source].append(target)
     stack = start.tolist()
-    seen = bytearray(n)
-    for state in stack:
-        seen[state] = 1
+    found = set(stack)
     while stack:
-        state = stack.pop()
-        for target in onward[bounds[state] : bounds[state + 1]]:
-            if not seen[target]:
-                seen[target] = 1
-                stack.append(target)
-    return np.frombuffer(bytes(seen), bool)
+        fresh = [target for target in onward[stack.pop()] if target not in found]
+        found.update(fresh)
+        stack += fresh
+    seen[list(found)] = True
+    return seen
+
+
+def breadth_first(
+    pairs: Int[ndarray, "pair 2"], start: Int[ndarray, " start"], n: int
+) -> tuple[Int[ndarray, " reached"], Int[ndarray, " state"]]:
+    """(states reachable from ``start`` over ``pairs`` (source, target), nearest first; for each of all ``n`` states the one
+    before it on a shortest way: ``n`` for those at the start, negative for those not reachable)."""
+    pointer, order = group_by(pairs[:, 0], n)
+    targets = np.concatenate([pairs[order, 1], start])  # state n leads to the start
+    bounds = np.append(pointer, len(targets))
+    graph = csr_array(
+        (np.ones(len(targets)), targets.astype(np.int32), bounds.astype(np.int32)), (n + 1, n + 1)
+    )
+    reached, before = breadth_first_order(graph, n)
+    return reached[1:].astype(np.int64), before[:n].astype(np.int64)
 
 
 def check_limit(states: int, limit: int = MAX_STATES) -> None:

@@ -9,11 +9,9 @@ from jaxtyping import Bool, Int
 from numpy import ndarray
 
 from ..circuits.automaton import NEVER
-from .arrays import spans
+from .arrays import breadth_first
 from .moves import Dfa
 from .trie import Trie
-
-FEW_EDGES = 50_000
 
 
 class Texts(NamedTuple):
@@ -27,30 +25,20 @@ class Texts(NamedTuple):
 def shortest_texts(dfa: Dfa, single: Bool[ndarray, " 256"], ends: Int[ndarray, " end"], eos: int) -> Texts:
     """Texts of bytes that are tokens by themselves. The last state, after the others, is the sink; ``eos``: 1 to get there."""
     n = dfa.num_states
-    out, byte, onward = np.full(n + 1, NEVER), np.zeros(n, np.int64), np.full(n, n)
     least = np.minimum.accumulate(np.where(single, np.arange(256), 256)[::-1])[::-1]  # from each byte on
-    order = np.argsort(dfa.target, kind="stable")
-    pointer = np.searchsorted(dfa.target[order], np.arange(n + 1))
-    out[n], out[ends] = 0, eos
-    if len(order) <= FEW_EDGES:
-        length, taken, after = out.tolist(), byte.tolist(), onward.tolist()
-        source, low, bounds = dfa.source[order].tolist(), least[dfa.low[order]].tolist(), pointer.tolist()
-        queue: list[int] = ends.tolist()
-        for there in queue:
-            for edge in range(bounds[there], bounds[there + 1]):
-                if length[here := source[edge]] == NEVER:
-                    length[here], taken[here], after[here] = length[there] + 1, low[edge], there
-                    queue.append(here)
-        return Texts(np.array(length), np.array(taken), np.array(after))
-    reached, distance = ends, eos
-    while len(reached):
+    reached, onward = breadth_first(np.column_stack([dfa.target, dfa.source]), ends, n)
+    place = np.zeros(n + 1, np.int64)  # in the order of distance, the sink first
+    place[reached] = np.arange(1, len(reached) + 1)
+    before = place[onward[reached]]
+    length, distance, begin, end = np.full(n + 1, NEVER), eos, 0, 1
+    length[n] = 0
+    while end <= len(reached):  # all states with the same distance
+        begin, end = end, 1 + int(np.searchsorted(before, end))
+        length[reached[begin - 1 : end - 1]] = distance
         distance += 1
-        edge = order[spans(pointer[reached], pointer[reached + 1] - pointer[reached])]
-        edge = edge[out[dfa.source[edge]] == NEVER]
-        reached, first = np.unique(dfa.source[edge], return_index=True)
-        out[reached] = distance
-        byte[reached], onward[reached] = least[dfa.low[edge[first]]], dfa.target[edge[first]]
-    return Texts(out, byte, onward)
+    byte, edge = np.zeros(n, np.int64), np.flatnonzero(dfa.target == onward[dfa.source])[::-1]
+    byte[dfa.source[edge]] = least[dfa.low[edge]]  # the first one is written last
+    return Texts(length, byte, np.where(onward < 0, n, onward))
 
 
 def token_steps(

@@ -1,0 +1,75 @@
+"""Graphs as arrays against searching one state at a time."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tractile.circuits.automaton import NEVER
+from tractile.constraints import arrays, regex
+from tractile.constraints.moves import Dfa
+from tractile.constraints.shortest import shortest_texts
+
+GRAPHS = st.integers(1, 12).flatmap(
+    lambda n: st.tuples(
+        st.just(n),
+        st.lists(st.tuples(st.integers(0, n - 1), st.integers(0, n - 1)), max_size=30),
+        st.lists(st.integers(0, n - 1), max_size=3, unique=True),
+    )
+)
+
+
+def distances(n: int, pairs: list[tuple[int, int]], start: list[int]) -> list[int]:
+    """The edges from the start to each state, −1 for those not reachable."""
+    found, queue = dict.fromkeys(start, 0), list(start)
+    for state in queue:
+        for target in (b for a, b in pairs if a == state):
+            if target not in found:
+                found[target] = found[state] + 1
+                queue.append(target)
+    return [found.get(state, -1) for state in range(n)]
+
+
+@pytest.mark.parametrize("few", [0, 300])
+@given(GRAPHS)
+def test_reachable_and_shortest_ways(few, graph):
+    n, rows, start = graph
+    expected = np.array(distances(n, rows, start))
+    pairs = np.array(rows, np.int64).reshape(-1, 2)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(arrays, "FEW_STATES", few)
+        np.testing.assert_array_equal(arrays.reachable(pairs, np.array(start, np.int64), n), expected >= 0)
+    reached, before = arrays.breadth_first(pairs, np.array(start, np.int64), n)
+    assert sorted(reached.tolist()) == np.flatnonzero(expected >= 0).tolist()
+    assert (np.diff(expected[reached]) >= 0).all()
+    for state, there in enumerate(before.tolist()):
+        assert (there < 0) == (expected[state] < 0)
+        assert (there == n) == (state in start)
+        if 0 <= there < n:
+            assert (there, state) in rows
+            assert expected[there] == expected[state] - 1
+
+
+@given(st.lists(st.integers(0, 40), min_size=1, max_size=50), st.sampled_from([41, 1 << 16, (1 << 16) + 1]))
+def test_groups(keys, size):
+    pointer, order = arrays.group_by(np.array(keys), size)
+    for key in range(41):
+        members = order[pointer[key] : pointer[key + 1]].tolist()
+        assert members == [i for i, k in enumerate(keys) if k == key]
+
+
+@pytest.mark.parametrize("eos", [0, 1])
+@pytest.mark.parametrize(
+    "pattern", ["a*", "(ab|c{2,9})d?", '"([^"\\\\]|\\\\u[0-9a-f]{4}){3,5}",(x|yz)+', "é{1,3}|[b-y]{7}"]
+)
+def test_shortest_texts_are_read_and_shortest(pattern, eos):
+    automaton = regex(pattern).bytes_automaton
+    dfa, n, single = Dfa(automaton), automaton.num_states, np.ones(256, bool)
+    length, byte, onward = shortest_texts(dfa, single, automaton.accept, eos)
+    assert length[n] == 0
+    backward = [(int(t), int(s)) for s, _, _, t in automaton.edges]
+    expected = distances(n, backward, automaton.accept.tolist())
+    assert length[:n].tolist() == [NEVER if d < 0 else d + eos for d in expected]
+    for state in set(range(n)) - set(automaton.accept.tolist()):
+        assert length[onward[state]] == length[state] - 1
+        assert dfa.after(state, int(byte[state])) == onward[state]
