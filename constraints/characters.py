@@ -14,6 +14,7 @@ from .syntax import Item
 from .syntax import constants as constants
 from .syntax import parser as parser
 from .utf8 import CodePoints
+from .work import metered, spend
 
 LISTED = (constants.LITERAL, constants.RANGE)
 
@@ -34,7 +35,7 @@ def characters(item: Item, flags: int) -> CodePoints:
     return matched(key, flags)
 
 
-@lru_cache(maxsize=1024)
+@metered(maxsize=1024)
 def matched(item: Item, flags: int) -> CodePoints:
     """The same, by asking ``re``: the runs of matching characters in the text of all characters in order."""
     operation, argument = item
@@ -46,13 +47,15 @@ def matched(item: Item, flags: int) -> CodePoints:
     compiled = _compiler.compile(some, flags)
     if operation is constants.LITERAL:
         return utf8.normalize((c, c) for c in cases() if compiled.fullmatch(chr(c)))
+    spend(15_000)
     found = compiled.finditer(all_characters())
     return utf8.normalize((match.start(), match.end() - 1) for match in found)
 
 
-@lru_cache(maxsize=1)
+@metered(maxsize=1)
 def cases() -> dict[int, int]:
     """Every character that ``re`` may take for another where case is ignored, and what it is in lower case."""
+    spend(50_000)
     lower = {c: small for c in range(0x110000) if (small := _compiler._sre.unicode_tolower(c)) != c}
     some = {*lower, *lower.values(), *_compiler._EXTRA_CASES}
     some |= {other for others in _compiler._EXTRA_CASES.values() for other in others}

@@ -42,8 +42,8 @@ def determinize(nfa: Nfa, limit: int = DFA_LIMIT) -> Nfa:
 
 def subsets(nfa: Nfa, limit: int, explored: Bool[ndarray, " state"]) -> Nfa:
     """The subset construction; ``explored`` are the single states whose transitions are taken for granted at first."""
+    spend(200 + nfa.num_rows / 6)
     n, rows, classes = nfa.num_states, nfa.transitions, int(nfa.byte_class.max()) + 1
-    spend(250 + len(rows) / 5)
     pointer, _ = group_by(rows[:, 0], n)
     weight = np.random.default_rng(1).integers(1, 2**63, size=(2, n), dtype=np.uint64)
     accepting = np.zeros(n, bool)
@@ -96,7 +96,7 @@ def subsets(nfa: Nfa, limit: int, explored: Bool[ndarray, " state"]) -> Nfa:
         steps += int(count.sum()) + 1_000  # the price of a round
         if steps > 100 * (limit + 10_000) + len(rows):
             raise TooManyStates(limit=limit)
-        spend(200 + int(count.sum()) / 3)
+        spend(150 + int(count.sum()) / 5)
         onward = rows[spans(pointer[pairs[:, 1]], count), 1:]
         settle(unique_rows(np.column_stack([np.repeat(pairs[:, 0], count), onward])))
     return from_classes(
@@ -145,7 +145,7 @@ def intersect(a: Nfa, b: Nfa, limit: int = MAX_STATES) -> Nfa:
         count = np.searchsorted(bottom, q + high, side="right") - first
         total += int(count.sum())
         check_limit(total, MAX_EDGES)
-        spend(120 + len(new) / 3 + int(count.sum()) / 4)
+        spend(100 + len(new) / 4 + int(count.sum()) / 5)
         other = right[spans(first, count)]  # ... met by every edge on the right that overlaps
         low = np.maximum(np.repeat(low, count), other[:, 1])
         high = np.minimum(np.repeat(high, count), other[:, 2])
@@ -168,6 +168,7 @@ def complement(nfa: Nfa, limit: int = DFA_LIMIT) -> Nfa:
     dfa = determinize(nfa, limit)
     n, byte_class = dfa.num_states, dfa.byte_class
     classes = int(byte_class.max()) + 1
+    spend((n + 1) * classes / 6)
     table = np.full((n + 1, classes), n)
     table[dfa.transitions[:, 0], dfa.transitions[:, 1]] = dfa.transitions[:, 2]
     source, klass = np.divmod(np.arange(table.size), classes)
@@ -190,8 +191,8 @@ def minimize(nfa: Nfa, limit: int = DFA_LIMIT) -> Nfa:
     guards against two different sums that happen to be equal.
     """
     dfa = determinize(nfa, limit)
+    spend(150 + dfa.num_rows / 6)
     n, rows = dfa.num_states, dfa.transitions
-    spend(250 + len(rows) / 5)
     if n < 2:
         return dfa
     classes = int(dfa.byte_class.max()) + 1
@@ -247,7 +248,7 @@ def refine(
     size[:2] = np.bincount(block, minlength=2)
     blocks, touched = 2, np.arange(n)
     while len(touched):
-        spend(60 + len(touched) / 3)
+        spend(70 + len(touched) / 2.5)
         # Split the touched states of each block by value. The untouched ones, or else the largest part, keep the number.
         touched = touched[np.lexsort((value[touched], block[touched]))]
         owner, found = block[touched], value[touched]

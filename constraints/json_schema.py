@@ -17,7 +17,7 @@ from .json.document import Document, Schema, read_schema
 from .json.pieces import plain
 from .json.text import STYLES
 from .nfa import trim
-from .work import MAX_SIMPLIFYING, MAX_WORK, limited
+from .work import MAX_SIMPLIFYING, MAX_WORK, limited, spend
 
 MAX_SCHEMA = MAX_WORK + MAX_SIMPLIFYING  # units of work: the automaton is nearly minimal as it is made
 LARGE = 10_000  # states, beyond which no automaton is determinised
@@ -46,7 +46,7 @@ def json_schema(
     ``max_depth`` bounds what no regular language can: how often, on the way down, a schema may lie within itself, and how
     deep arrays and objects nest in values without a schema. ``max_length`` bounds what an automaton has to count: a
     ``maxLength`` beyond it is read as that many characters, a ``maxItems`` beyond a tenth of it as that many items. By
-    default both follow the size of the automaton: a depth of 3, up to 7 where that is small, down to 1 where it is large;
+    default both follow the size of the automaton: a depth of 3, up to 7 where that is small, down to 0 where it is large;
     no bound on lengths, or 1,000, 250, 100, in the end 40 characters.
 
     Raises ``UnsupportedConstraint`` with the path of what is not supported, ``FormatError`` for what is not JSON,
@@ -72,6 +72,7 @@ def build(root: Schema, strict: bool, options: tuple[Any, ...]) -> Constraint:
         compiler = Compiler(Document(root, strict), *options)
         with limited(MAX_SCHEMA):
             automaton = compiler.automaton(compiler.keywords.root())
+            spend(len(automaton.edges) / 8)  # for what follows
     except RecursionError:
         raise UnsupportedConstraint("the schema nests too deep", path="/") from None
     pairs, n = automaton.edges[:, [0, 3]], automaton.num_states

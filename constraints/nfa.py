@@ -58,14 +58,26 @@ class Nfa:
         rank[np.argsort(first)] = np.arange(len(first))
         return np.asarray(rank[inverse], np.int64)
 
+    @property
+    def _classes_of_edges(self) -> tuple[Int[ndarray, " edge"], Int[ndarray, " edge"]]:
+        """The first byte class of each edge, and how many there are."""
+        _, representative = np.unique(self.byte_class, return_index=True)
+        before = np.searchsorted(
+            representative, np.arange(257)
+        )  # classes are numbered by their smallest byte
+        low = before[self.edges[:, 1]]
+        return low, before[self.edges[:, 2] + 1] - low
+
+    @cached_property
+    def num_rows(self) -> int:
+        """How many rows ``transitions`` has, without writing them out."""
+        return int(self._classes_of_edges[1].sum())
+
     @cached_property
     def transitions(self) -> Int[ndarray, "row 3"]:
         """Rows (source, byte class, target), sorted: the edges of a plain automaton, ranges written out by class."""
-        _, representative = np.unique(self.byte_class, return_index=True)
-        order = np.sort(representative)
-        low = np.searchsorted(order, self.edges[:, 1])
-        count = np.searchsorted(order, self.edges[:, 2], side="right") - low
-        klass = self.byte_class[order][spans(low, count)]
+        low, count = self._classes_of_edges
+        klass = spans(low, count)
         source, target = np.repeat(self.edges[:, 0], count), np.repeat(self.edges[:, 3], count)
         key = (source * 256 + klass) * self.num_states + target
         return np.column_stack([source, klass, target])[np.argsort(key)]
@@ -139,12 +151,13 @@ def network(hubs: int, arcs: Iterable[tuple[int, Nfa | None, int]], start: int, 
     """
     edges, skips, states = [np.empty((0, 4), np.int64)], [np.empty((0, 2), np.int64)], hubs
     free: list[tuple[int, int]] = []
-    spend(60)
+    spend(20)
     for source, nfa, target in arcs:
-        spend(20)
         if nfa is None:
+            spend(20)
             free.append((source, target))
             continue
+        spend(25 + (len(nfa.edges) + len(nfa.skips)) / 20)
         edges.append(nfa.edges + np.array([states, 0, 0, states]))
         skips.append(nfa.skips + states)
         skips.append(np.column_stack([np.full(len(nfa.start), source), nfa.start + states]))

@@ -9,7 +9,6 @@ finds in it (``dialects.py`` calls this where ``re`` refuses a pattern).
 from __future__ import annotations
 
 import re
-from functools import lru_cache
 
 import regex as unicode_regex
 
@@ -17,6 +16,7 @@ from ..errors import UnsupportedConstraint
 from . import utf8
 from .characters import all_characters
 from .utf8 import CodePoints
+from .work import metered, spend
 
 PROPERTY = r"\\[pP](?:\{[^{}]*\}|[A-Za-z])"
 PLAIN_CLASS = re.compile(rf"\[\^?\]?(?:{PROPERTY}|\\.|[^\]\\])*\]", re.DOTALL)
@@ -56,8 +56,9 @@ def spelled_out(position: int, text: str) -> str:
     return "[" + "".join(f"\\U{low:08x}-\\U{high:08x}" for low, high in points) + "]"
 
 
-@lru_cache(maxsize=256)
+@metered(maxsize=256)
 def members(text: str) -> CodePoints:
     """The characters of a property or class, according to ``regex``."""
+    spend(30_000)
     found = unicode_regex.compile(f"{text}+", unicode_regex.V1).finditer(all_characters())
     return utf8.normalize((match.start(), match.end() - 1) for match in found)

@@ -58,7 +58,7 @@ def remove_skips(nfa: Nfa) -> Nfa:
         states.extend(closure)
         origins.extend([anchor] * len(closure))
         check_limit(len(states), MAX_EDGES)
-        spend(len(closure) / 5)
+        spend(2 + len(closure) / 4)
     origin, state = np.array(origins, np.int64), np.array(states, np.int64)
     pointer, order = group_by(edges[:, 0], n)
     count = pointer[state + 1] - pointer[state]

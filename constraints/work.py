@@ -96,9 +96,9 @@ def spend(units: float, once: Hashable = None) -> None:
         )
 
 
-def metered(maxsize: int) -> Callable[[Callable[P, R]], Callable[P, R]]:
+def metered(maxsize: int, most: float = math.inf) -> Callable[[Callable[P, R]], Callable[P, R]]:
     """``lru_cache`` for what takes work: its units are counted once for each constraint that asks, kept or not, and so are
-    those of what it asked for. Its ``TooManyStates`` are kept too."""
+    those of what it asked for. Its ``TooManyStates`` are kept too. ``most``: the units that it may take by itself."""
 
     def decorate(function: Callable[P, R]) -> Callable[P, R]:
         @lru_cache(maxsize)
@@ -107,15 +107,14 @@ def metered(maxsize: int) -> Callable[[Callable[P, R]], Callable[P, R]]:
         ) -> tuple[R | TooManyStates, float, dict[Hashable, float]]:
             outer = _account.get()
             result: R | TooManyStates
-            with limited_to(math.inf if outer is None else outer.limit - outer.spent, outer) as account:
+            left = math.inf if outer is None else outer.limit - outer.spent
+            with limited_to(min(left, most), outer) as account:
                 try:
                     result = function(*args, **kwargs)
                 except TooManyStates as error:
                     result = error.with_traceback(None)
-            if account.spent > account.limit:
-                spend(
-                    account.spent
-                )  # which raises: what made do with less because the work ran out is not kept
+            if account.spent > left:
+                spend(account.spent)  # which raises: what made do with less as the work ran out is not kept
             return result, account.own, account.paid
 
         @wraps(function)

@@ -32,8 +32,18 @@ def reference(k: Keywords, node: Node, sign: bool, tracked: bool, key: str = "$r
 
 def all_of(k: Keywords, node: Node, sign: bool, tracked: bool) -> Value:
     """``allOf``."""
-    parts = [k.below(s, node, f"allOf/{i}", sign, tracked) for i, s in enumerate(node.schema["allOf"])]
+    subs = node.schema["allOf"]
+    if sign and (must := node.schema.get("required")):
+        subs = [requiring(schema, must) for schema in subs]
+    parts = [k.below(s, node, f"allOf/{i}", sign, tracked) for i, s in enumerate(subs)]
     return meet_all(k, parts) if sign else join(*parts)
+
+
+def requiring(schema: Any, names: list[str]) -> Any:
+    """A schema with ``oneOf`` asks for the members that must exist anyway: this tells its alternatives apart."""
+    if not isinstance(schema, dict) or "oneOf" not in schema or "$ref" in schema:
+        return schema
+    return schema | {"required": list(dict.fromkeys([*names, *schema.get("required", ())]))}
 
 
 def any_of(k: Keywords, node: Node, sign: bool, tracked: bool) -> Value:
@@ -57,6 +67,9 @@ def one_of(k: Keywords, node: Node, sign: bool, tracked: bool) -> Value:
     parts = [k.below(s, node, f"oneOf/{i}", True, tracked) for i, s in subs]
     if sign:
         found = []
+        # Members that must exist tell alternatives apart that say only what they would be: {"properties": {"kind": ...}}.
+        must = present(node.schema.get("required", ()), True)
+        parts = [meet(must, part) for part in parts]
         for i, part in enumerate(parts):
             for j, schema in subs:
                 if i != j:

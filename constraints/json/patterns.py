@@ -8,14 +8,14 @@ with what is accepted. The pattern is rewritten for ``regex.compile_pattern`` ac
 from __future__ import annotations
 
 import re
-from functools import lru_cache
 
 from ...errors import TooManyStates, UnsupportedConstraint
 from .. import dfa
+from ..characters import all_characters
 from ..nfa import Nfa
 from ..regex import compile_pattern
 from ..utf8 import CodePoints, negate, normalize
-from ..work import metered
+from ..work import MAX_WORK, metered, spend
 from .text import spelled
 
 MAX_PATTERN = 20_000
@@ -27,7 +27,7 @@ PYTHON_SPACE = normalize([*((a, b) for a, b in ECMA_SPACE if a != 0xFEFF), (0x1C
 LINE_ENDS = normalize([(10, 10), (13, 13), (0x2028, 0x2029)])
 
 
-@metered(maxsize=256)
+@metered(maxsize=256, most=MAX_WORK)
 def matching(pattern: str, sign: bool) -> Nfa:
     """The insides of JSON strings in which the pattern is (or is not) found. Raises ``UnsupportedConstraint``."""
     found = None
@@ -95,11 +95,11 @@ def classes(letter: str, over: bool) -> CodePoints:
     return unicode_class(letter) if over else ascii_only
 
 
-@lru_cache(maxsize=2)
+@metered(maxsize=2)
 def unicode_class(letter: str) -> CodePoints:
     """The characters of ``\\d`` or ``\\w`` as Python has them for Unicode."""
-    text = "".join(map(chr, range(0x110000)))
-    return normalize((m.start(), m.end() - 1) for m in re.finditer(rf"\{letter}+", text))
+    spend(60_000)
+    return normalize((m.start(), m.end() - 1) for m in re.finditer(rf"\{letter}+", all_characters()))
 
 
 def ranges(points: CodePoints) -> str:

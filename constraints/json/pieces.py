@@ -179,7 +179,7 @@ class Sketch:
         """The piece. Raises ``TooManyStates``."""
         total = self.size + sum(p.size - 1 - p.has_sink for p, _ in self.placed) + 1
         check_limit(total)
-        spend(total)
+        spend(100 + total / 4)
         own = np.array(self.edges, np.int64).reshape(-1, 4)
         own[own[:, 3] < 0, 3] = total - 1
         edges, size = [own], self.size

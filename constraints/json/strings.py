@@ -132,7 +132,7 @@ def words(texts: Iterable[str]) -> Nfa:
     for text in texts:
         if not all(map(ways, text)):
             continue  # it has a surrogate
-        spend(len(text) / 2)
+        spend(len(text) if text.isascii() else 20 * len(text))
         node = 0
         for char in text:
             if (node, char) not in after:
@@ -146,6 +146,7 @@ def words(texts: Iterable[str]) -> Nfa:
                     link(here, way[-1], end)
             node = after[node, char]
         accept.add(node)
+    spend(50)
     if not accept:
         return nfa.empty()
     edges = np.array(rows, np.int64).reshape(-1, 4)
