@@ -46,14 +46,16 @@ SOURCES = {
 
 
 class Recipe(NamedTuple):
-    """How the HMM of a task is made that ships; ``recent`` as in :class:`tractile.distill.Copying`."""
+    """How the HMM of a task is made that ships: ``epochs`` of EM, then ``passes`` of fitting what is copied; ``recent`` as in
+    :class:`tractile.distill.Copying`."""
 
     hidden: int
     start: str = "ngram"
     order: int = 2
     copying: bool = True
     recent: int = 64
-    epochs: int = 1
+    epochs: int = 4
+    passes: int = 1
 
 
 RECIPES = {
@@ -153,7 +155,8 @@ def parser() -> argparse.ArgumentParser:
     parser.add_argument("--start", choices=("ngram", "latent"))
     parser.add_argument("--order", type=int, help="n of the n-grams")
     parser.add_argument("--transition", choices=("dense", "monarch"), default="dense")
-    parser.add_argument("--epochs", type=int, help="of EM, or of fitting what is copied")
+    parser.add_argument("--epochs", type=int, help="of EM")
+    parser.add_argument("--passes", type=int, help="of fitting what is copied")
     parser.add_argument("--copying", action=argparse.BooleanOptionalAction)
     parser.add_argument("--recent", type=int, help="tokens of a prompt's end that have states of their own")
     parser.add_argument("--sequences", type=int, default=1500, help="answers drawn from the model")
@@ -204,7 +207,9 @@ def main() -> None:
     }
     copying = None
     if recipe.copying:
-        copying = distill.fit_copying(hmm, pool, tokenizer=tokenizer, recent=recipe.recent, seed=seed)
+        copying = distill.fit_copying(
+            hmm, pool, tokenizer=tokenizer, recent=recipe.recent, epochs=recipe.passes, seed=seed
+        )
         facts["copying"] = round(distill.copying_nats(copying, test, tokenizer), 3)
     facts["cpu_fitting"] = round(time.process_time() - clock, 1)
     print(json.dumps(facts), flush=True)
