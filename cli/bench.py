@@ -135,7 +135,7 @@ def bench(
     shown = (lambda example: chat_prompt(tokenizer, example.prompt)) if chat else (lambda e: e.prompt)
     runner = Bench(
         task,
-        TransformersLM(network, tokenizer, temperature),
+        TransformersLM(network, tokenizer, temperature, keep_prompts=batch),
         Vocabulary.from_tokenizer(tokenizer),
         settings,
         guide if guide is None or (context is None and copied is None and not boost) else guide_of,

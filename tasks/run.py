@@ -36,6 +36,9 @@ from .lines import LineLM
 from .methods import METHODS, Method, potential, proposal
 from .results import Key, Results
 
+DRAWS_AT_ONCE = 1024
+"""Of rejection sampling, over all examples: each has its own keys and values in the language model."""
+
 
 @dataclass(frozen=True)
 class Settings:
@@ -228,10 +231,12 @@ class Bench:
         left, settings = list(range(len(asked))), self.settings
         while left:
             size = min(64, settings.draws - found[left[0]].draws)
-            runs = [Run(samplers[i], asked[i].prompt, size, generators[i]) for i in left]
-            run_together(runs)
-            for i, run in zip(left, runs, strict=True):
-                found[i] = found[i].with_draws(run, settings.wanted)
+            width = max(1, DRAWS_AT_ONCE // size)
+            for some in (left[i : i + width] for i in range(0, len(left), width)):
+                runs = [Run(samplers[i], asked[i].prompt, size, generators[i]) for i in some]
+                run_together(runs)
+                for i, run in zip(some, runs, strict=True):
+                    found[i] = found[i].with_draws(run, settings.wanted)
             left = [
                 i for i in left if found[i].accepted < settings.wanted and found[i].draws < settings.draws
             ]

@@ -66,13 +66,13 @@ class SharedPrompts(Cache):
             [x.new_zeros(len(prompts), len(x), 0, x.shape[2]) for x in both] for both in prompts[0]
         ]
         self._handed: tuple[int, Tensor | None] = (0, None)
+        self._size, self._alike = 1, True  # own tokens with the next, and whether all rows have as many
 
     def select(self, indices: Int[Tensor, " rows"]) -> None:
         """Keep these rows, in this order, with repetitions."""
         self._owner, self._own = self._owner[indices], self._own[indices]
         self._groups = _groups(self._owner)
-        size = int(self._own.max())
-        self._rooms = [[_chosen(x, indices, size) for x in both] for both in self._rooms]
+        self._rooms = [[x.index_select(0, indices) for x in both] for both in self._rooms]
 
     def put(self, rows: Int[Tensor, " some"], others: SharedPrompts) -> None:
         """Replace rows by others of the same prompts."""
@@ -95,6 +95,8 @@ class SharedPrompts(Cache):
         Raises :class:`NotShared` where a layer's attention is not :func:`attend`.
         """
         former = [config._attn_implementation for config in configs]
+        self._size = int(self._own.max()) + 1
+        self._alike = bool((self._own == self._size - 1).all())
         token = _current.set(self)
         try:
             for config in configs:
@@ -120,12 +122,15 @@ class SharedPrompts(Cache):
         """Takes a token's keys and values, (rows, heads, 1, dim); hands out those of all own tokens."""
         if self._handed[1] is not None or key_states.shape[2] != 1:
             raise NotShared
-        rooms, last = self._rooms[layer_idx], int(self._own.max())
-        if last >= rooms[0].shape[2]:
-            rooms[:] = [_with_room(x, last + BLOCK) for x in rooms]
+        rooms, size = self._rooms[layer_idx], self._size
+        if size > rooms[0].shape[2]:
+            rooms[:] = [_with_room(x, size - 1 + BLOCK) for x in rooms]
         for room, new in zip(rooms, (key_states, value_states), strict=True):
-            room[torch.arange(len(self._own)), :, self._own] = new[:, :, 0]
-        keys, values = (room[:, :, : last + 1] for room in rooms)
+            if self._alike:
+                room[:, :, size - 1] = new[:, :, 0]
+            else:
+                room[torch.arange(len(self._own)), :, self._own] = new[:, :, 0]
+        keys, values = (room[:, :, :size] for room in rooms)
         self._handed = (layer_idx, keys)
         return keys, values
 
@@ -149,7 +154,7 @@ class SharedPrompts(Cache):
         scores = q.new_full((groups, rows, heads // groups, longest + size), -torch.inf)
         own = scores[..., longest:]
         own.copy_((q @ key.transpose(2, 3)).transpose(0, 1))
-        if bool((self._own < size - 1).any()):
+        if not self._alike:
             own.masked_fill_((torch.arange(size) > self._own[:, None])[:, None], -torch.inf)
         q = q.transpose(0, 1)
         for where, keys, _ in prompts:
@@ -184,6 +189,8 @@ AttentionInterface.register(NAME, attend)
 
 def _groups(owner: Int[Tensor, " rows"]) -> list[tuple[int, slice | Tensor]]:
     """Each prompt with the places of its rows: a slice where they are together."""
+    if bool((owner == owner[0]).all()):
+        return [(int(owner[0]), slice(None))]
     order = owner.argsort(stable=True)
     found: list[tuple[int, slice | Tensor]] = []
     for rows in order.split(torch.unique(owner, return_counts=True)[1].tolist()):
@@ -196,10 +203,3 @@ def _groups(owner: Int[Tensor, " rows"]) -> list[tuple[int, slice | Tensor]]:
 def _with_room(x: Tensor, size: int) -> Tensor:
     """With space for ``size`` tokens at least; zeros."""
     return torch.nn.functional.pad(x, (0, 0, 0, max(0, size - x.shape[2])))
-
-
-def _chosen(x: Tensor, indices: Int[Tensor, " rows"], size: int) -> Tensor:
-    """These rows with so many tokens, and room for the next."""
-    room = x.new_zeros(len(indices), x.shape[1], -(-(size + 1) // BLOCK) * BLOCK, x.shape[3])
-    room[:, :, :size] = x[:, :, :size].index_select(0, indices)
-    return room
