@@ -18,6 +18,7 @@
       full-is            weights p_lm / q · Ψ                              6.
       full-smc           the same, resampled                               7.
       smc-steering       resampled without replacement, beams of 3         Table 7 (Lew et al. 2023)
+      full-gcd           gcd with the potential Ψ                          ours
       full-phi-pgcd      phi-pgcd with the potential φ_pgcd · Ψ            ours
       gcd-…              2. to 7. and steering with the proposal of gcd    ours: none is lost to the budget
 
@@ -103,6 +104,7 @@ METHODS: dict[str, Method] = {
     "full-is": _of_preset("Full IS", "full-is"),
     "full-smc": _of_preset("Full SMC", "full-smc"),
     "smc-steering": _of_preset("SMC Steering", "smc-steering"),
+    "full-gcd": Method("Full GCD", "gcd", potential=True),
     "full-phi-pgcd": Method("Full φ-P-GCD", "lookahead", phi=True, potential=True),
 }
 
