@@ -223,6 +223,11 @@ class Automaton(Chain):
         """The largest of ``distance_bounds``."""
         return int(self.distance_bounds.max())
 
+    @cached_property
+    def bounds_after(self) -> Int[np.ndarray, " states"]:
+        """For each state, at least the largest of ``distance_bounds`` that one token leads to."""
+        return np.full(self.num_states, self.largest_bound)
+
     def tokens_from(self, state: int) -> Bool[np.ndarray, " vocab"]:
         """Whether each token labels an edge out of a state."""
         out = np.zeros(self.vocab_size, bool)

@@ -220,6 +220,19 @@ class Lifted(Automaton):
         return fewest_tokens(self._shortest, np.array(sorted(self._ends), np.int64), self.vocab.trie)
 
     @cached_property
+    def bounds_after(self) -> Int[ndarray, " states"]:
+        """The largest of the bounds within as many bytes as the longest token has."""
+        largest, dfa = self.distance_bounds.copy(), self.walk.dfa
+        head = np.flatnonzero(np.diff(dfa.source, prepend=-1))
+        state = dfa.source[head]
+        for _ in range(len(self.vocab.trie.bounds) - 2 if len(head) else 0):
+            near = np.maximum(largest[state], np.maximum.reduceat(largest[dfa.target], head))
+            if np.array_equal(near, largest[state]):
+                break
+            largest[state] = near
+        return largest
+
+    @cached_property
     def distances(self) -> Int[ndarray, " states"]:
         ends = np.array(sorted(self._ends), np.int64)
         texts, trie = self._shortest, self.vocab.trie

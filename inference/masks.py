@@ -161,6 +161,9 @@ class MaskQuery(NextToken):
         if self._betas is None and left >= fa.largest_bound:
             self._ample = fa.largest_bound
             return self._words(state, left)
+        if self._betas is None and left >= fa.bounds_after[state]:
+            words = self._kept.get(state)
+            return self._keep(state, fa.words_from(state)) if words is None else words
         edges = self._from.get(state)
         if edges is None:
             edges = self._from[state] = _Edges(fa, state)

@@ -159,6 +159,16 @@ def test_distances_are_those_of_the_written_out_automaton(plain, seed, far, wide
 
 
 @pytest.mark.parametrize("pattern", PATTERNS)
+def test_bounds_after_one_token(pattern):
+    """No token leads to a state with a larger bound, and not all states are given the largest of all."""
+    automaton = Lifted(regex(pattern + "([0-9]{12}é)?").bytes_automaton, vocabulary(2))
+    for state in range(automaton.num_states):
+        after = [target for target, _ in automaton.edges_from(state)]
+        assert automaton.distance_bounds[after].max(initial=0) <= automaton.bounds_after[state]
+    assert automaton.bounds_after.min() < automaton.largest_bound
+
+
+@pytest.mark.parametrize("pattern", PATTERNS)
 def test_distances_of_patterns(pattern):
     automaton = regex(pattern).compile(vocabulary(5, 600))
     assert automaton.distances.tolist() == reach.distances(automaton).tolist()
