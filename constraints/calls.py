@@ -14,6 +14,7 @@ from typing import Any
 
 from .dialects import CALL, MOST_GROUPS
 from .syntax import Item, constants, inner, refused, walk
+from .work import spend
 
 Items = Sequence[Item]
 SIGN = r"\(\?(?:R|[+-]?\d+|&\w+|P>\w+)\)"
@@ -58,6 +59,7 @@ class Expander:
 
     def item(self, item: Item, active: tuple[int, ...]) -> Item:
         """The item with calls written out."""
+        spend(5)  # groups that call groups that call groups
         operation, argument = item
         number = called(item)
         if number is not None:

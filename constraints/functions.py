@@ -16,10 +16,12 @@ from typing import Any, Literal
 
 from ..errors import UnsupportedConstraint
 from .constraint import Constraint
-from .json_schema import json_schema
+from .json_schema import MAX_SCHEMA, json_schema
 from .nfa import Nfa, check_limit, concat, literal, union
-from .python_literals import STYLES, Literals, Style, brackets, in_any_order, in_order, row
+from .python_literals import Literals
+from .python_rows import STYLES, Style, brackets, in_any_order, in_order, row
 from .tools import Schema, Tool, read_tools
+from .work import limited
 
 Write = Callable[[str, Any, str], Nfa]  # a name, its schema, its path -> the ways to write the argument
 
@@ -58,10 +60,11 @@ def function_calls(
         if references is not None:
             tool = with_references(tool, references)
         path = f"tools[{index}].parameters"
-        if syntax == "json":
-            calls.append(json_call(tool, style, whitespace, order, keys, max_depth, path))
-        else:
-            calls.append(python_call(tool, style, order, max_depth, path))
+        with limited(MAX_SCHEMA):
+            if syntax == "json":
+                calls.append(json_call(tool, style, whitespace, order, keys, max_depth, path))
+            else:
+                calls.append(python_call(tool, style, order, max_depth, path))
     call = union(calls)
     if parallel is False:
         return Constraint(call)
