@@ -87,7 +87,7 @@ class Program:
                 more = self.sequence(body, flags, entry)
                 entry = self.node([then, more] if lazy else [more, then])
         for _ in range(low):
-            spend(1)  # where the body is empty there are no nodes to count
+            spend(3)  # where the body is empty there are no nodes to count
             entry = self.sequence(body, flags, entry)
         return entry
 

@@ -59,7 +59,7 @@ class Expander:
 
     def item(self, item: Item, active: tuple[int, ...]) -> Item:
         """The item with calls written out."""
-        spend(5)  # groups that call groups that call groups
+        spend(10)  # groups that call groups that call groups
         operation, argument = item
         number = called(item)
         if number is not None:

@@ -299,3 +299,23 @@ def test_choices_of_pairs_are_linear_without_determinising_and_exponential_with(
     assert [dfa.minimize(a).num_states for a in small[:5]] == [32, 102, 316, 962, 2904]
     with pytest.raises(tt.TooManyStates):
         dfa.minimize(small[-1], limit=4_000)
+
+
+@pytest.mark.parametrize("width", [1, 40, 60, 400])
+def test_reachable_by_levels_of_any_width(width):
+    """A long chain, levels on both sides of the width at which arrays are used, and what no path leads to."""
+    rng = np.random.default_rng(width)
+    n, size = 12 * width, rng.integers(1, width + 1, size=12)
+    level = [np.arange(i * width, i * width + k) for i, k in enumerate(size)]
+    pairs = np.concatenate(
+        [
+            np.column_stack([rng.choice(a, 2 * width), rng.choice(b, 2 * width)])
+            for a, b in itertools.pairwise(level)
+        ]
+        + [np.column_stack([np.arange(n, 2 * n - 1), np.arange(n + 1, 2 * n)])]
+    )
+    for start in (level[0], level[3][:1], np.array([n]), np.array([], np.int64)):
+        found = set(start.tolist())
+        for s, t in pairs.tolist():  # which go from level to level
+            found |= {t} if s in found else set()
+        assert set(np.flatnonzero(reachable(pairs, start, 2 * n)).tolist()) == found

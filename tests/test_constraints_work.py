@@ -1,10 +1,12 @@
 """Work is counted: input without end is refused by what it would take, whatever was compiled before."""
 
+import json
 import math
 import random
 import sys
 
 import pytest
+from jsonschema import Draft202012Validator
 
 import tractile as tt
 from tractile.constraints import dfa, json_schema, keywords, regex, work
@@ -67,11 +69,68 @@ def test_metered():
         spend(2 * MAX_WORK)
 
 
+def test_what_may_take_so_much_by_itself():
+    @metered(maxsize=8, most=50)
+    def made(n):
+        spend(n)
+        return -n
+
+    for left in (math.inf, 100):
+        with limited_to(left) as account:
+            assert made(40) == -40
+            with pytest.raises(tt.TooManyStates):
+                made(60)
+            assert account.spent == 100
+    with pytest.raises(tt.TooManyStates):
+        made(60)  # without an account as well
+    with limited_to(30), pytest.raises(tt.TooManyStates):
+        made(40)
+
+
+def test_members_that_must_exist_tell_alternatives_apart():
+    """Also where they are asked for around the alternatives, which would be many otherwise."""
+    kinds = [
+        {
+            "properties": {
+                "kind": {"enum": [k]},
+                "a": {"type": t},
+                "b": {"const": k},
+                "c": {"type": ["null", t]},
+            }
+        }
+        for k, t in zip("pqrstuvw", ["integer", "string", "boolean", "null"] * 2, strict=True)
+    ]
+    inline = json_schema({"type": "object", "required": ["kind"], "oneOf": kinds})
+    around = json_schema({"type": "object", "required": ["kind"], "allOf": [{"oneOf": kinds}]})
+    assert (
+        max(
+            units({"required": ["kind"], "oneOf": kinds}),
+            units({"required": ["kind"], "allOf": [{"oneOf": kinds}]}),
+        )
+        < 3e5
+    )
+    free = json_schema({"type": "object", "oneOf": kinds[:3]})
+    validate = Draft202012Validator({"type": "object", "oneOf": kinds[:3]}).is_valid
+    for value in (
+        {"kind": "p"},
+        {"kind": "x"},
+        {"kind": "q", "a": 1},
+        {"kind": "q", "a": "1", "b": "q"},
+        {"a": 1},
+        {},
+    ):
+        text = json.dumps(value)
+        assert free.accepts(text) == validate(value)
+        valid = Draft202012Validator({"required": ["kind"], "oneOf": kinds}).is_valid(value)
+        assert inline.accepts(text) == around.accepts(text) == valid
+
+
 SHARED = {"type": "string"}
 for _ in range(200):
     SHARED = {"allOf": [SHARED, SHARED]}
 ROUND = {"type": "array"}
 ROUND["items"] = ROUND
+CALLS = "".join(f"(?<g{i}>(?&g{i + 1})(?&g{i + 1}))" for i in range(30))
 
 
 @pytest.mark.parametrize(
@@ -87,9 +146,13 @@ ROUND["items"] = ROUND
         (lambda: regex("^(?:" + "|".join(f"(?={c}{{1,9}}x){c}" for c in "abcdefghijklmnopqrst") + ")*$"), tt.TooManyStates),
         (lambda: regex("|".join(f"w{i}" for i in range(30_000))), tt.TooManyStates),
         (lambda: regex(r"(?>\w{1,20}\s?){1,20}(?>[a-z]{1,30}|\d+)+"), tt.TooManyStates),
+        (lambda: regex("(?>(?:){4000000000}a)"), tt.TooManyStates),
+        (lambda: regex(f"(?(DEFINE){CALLS}(?<g30>a))(?&g0)"), tt.TooManyStates),
+        (lambda: regex("(?i)" + "".join(f"[a-{chr(0x400 + i)}]" for i in range(30))), tt.TooManyStates),
         (lambda: keywords([[f"w{i}"] for i in range(40)], at_least=30), tt.TooManyStates),
     ],
-    ids=["shared", "round", "deep", "looks", "repeat", "enum", "names", "looks*", "words", "atomic", "keywords"],
+    ids=["shared", "round", "deep", "looks", "repeat", "enum", "names", "looks*", "words", "atomic", "nothing", "calls",
+         "classes", "keywords"],
 )  # fmt: skip
 def test_what_takes_too_much_is_refused_by_its_work(make, error, monkeypatch):
     """With a fifth of the units; no step spends much more than all of them."""

@@ -179,7 +179,6 @@ class Sketch:
         """The piece. Raises ``TooManyStates``."""
         total = self.size + sum(p.size - 1 - p.has_sink for p, _ in self.placed) + 1
         check_limit(total)
-        spend(100 + total / 4)
         own = np.array(self.edges, np.int64).reshape(-1, 4)
         own[own[:, 3] < 0, 3] = total - 1
         edges, size = [own], self.size
@@ -197,6 +196,7 @@ class Sketch:
                     onward[target] = own[own[:, 0] == target]
                 edges.append(repeated(onward[target], number[part.open]))
             size += part.size - 1 - part.has_sink
+        spend(100 + sum(map(len, edges)) / 8)
         found = Piece(total, np.concatenate(edges), True, np.empty(0, np.int64))
         return found if self.whole else piece(trim(found.nfa))
 
