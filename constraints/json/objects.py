@@ -134,6 +134,7 @@ def record(
     where: str,
 ) -> Record | None:
     """The record of a shape, ``None`` if no object has it."""
+    spend(4 * len(declared))
     members = tuple((name, need_of(shape, name, namer)) for name in declared)
     required = frozenset(shape.required)
     if any(need == NEVER and name in required for name, need in members):
