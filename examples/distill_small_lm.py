@@ -60,9 +60,9 @@ class Recipe(NamedTuple):
 
 RECIPES = {
     "calls": Recipe(128),
-    "commongen": Recipe(256),
+    "commongen": Recipe(256, start="latent", epochs=3),
     "sql": Recipe(96),
-    "goals": Recipe(192, order=4),
+    "goals": Recipe(192, order=4, copying=False),
     "molecules": Recipe(128, copying=False),
 }
 
