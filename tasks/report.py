@@ -149,12 +149,14 @@ def _second(summaries: Sequence[Summary], level: int) -> Iterator[str]:
     shown = [s for s in summaries if any(name in s.methods for name in second.METHODS_SHOWN)]
     if not shown:
         return
-    mark, domains = "#" * level, [s.head["task"] for s in shown if s.head["task"] in published.COLUMNS_2]
+    mark, tasks = "#" * level, dict.fromkeys(s.head["task"] for s in shown)
+    domains = [task for task in tasks if task in published.COLUMNS_2]
     whole = ("base-lm", "full-smc", "gcd-full-smc")
     for k in sorted({k for s in shown for k in s.particles if any(s.has(name, k) for name in whole)}):
+        here = [s for s in shown if any(s.has(name, k) for name in second.METHODS_SHOWN)]
         yield f"{mark} The seven methods, {k} particles\n"
-        yield second.seven(shown, k)
-        if found := second.correlations(shown, k):
+        yield second.seven(here, k)
+        if found := second.correlations(here, k):
             yield f"{mark} Correlation of weight and score, {k} particles\n"
             yield found
         for s in shown:

@@ -54,7 +54,8 @@ def steering(summary: Summary, k: int) -> str:
     '' where steering was not run."""
     rows = []
     for smc, beams in (("full-smc", "smc-steering"), ("gcd-full-smc", "gcd-smc-steering")):
-        sizes = [n for n in dict.fromkeys((k // 2, k)) if summary.has(beams, n)]
+        here = summary.has(smc, k) or summary.has(beams, k)
+        sizes = [n for n in dict.fromkeys((k // 2, k)) if here and summary.has(beams, n)]
         for name, n in [(smc, k), *((beams, n) for n in sizes)] if sizes else []:
             if summary.has(name, n):
                 ours = decimal(bootstrap(summary.scores(name, n)))
