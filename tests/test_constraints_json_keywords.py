@@ -301,16 +301,22 @@ def test_orders():
     with pytest.raises(tt.TooManyStates):
         json_schema(many, order="any")
     auto = json_schema({**many, "required": ["k9"]}, order="auto")
-    assert auto.accepts('{"k1": 0, "k9": 0}')
-    assert not auto.accepts('{"k9": 0, "k1": 0}')
+    assert all(auto.accepts(t) for t in ('{"k1": 0, "k9": 0}', '{"k9": 0, "k1": 0}'))
+    names = list(many["properties"])
+    pairs = [f'"{name}": 0' for name in names]
+    auto = json_schema({**many, "required": names}, order="auto")
+    assert auto.accepts("{" + ", ".join(pairs) + "}")
+    assert not auto.accepts("{" + ", ".join(pairs[::-1]) + "}")
     mixed = {
-        "properties": {"a": {"type": "null"}, "b": {**many, "type": "object"}},
+        "properties": {"a": {"type": "null"}, "b": {**many, "required": names[:25], "type": "object"}},
         "required": ["b"],
         "type": "object",
     }
     auto = json_schema(mixed, order="auto")
-    assert auto.accepts('{"x": 1, "b": {"k1": 0, "k2": 0, "x": 0}, "a": null}')
-    assert not any(auto.accepts(t) for t in ('{"b": {"k2": 0, "k1": 0}}', '{"b": {}, "a": 1}', '{"a": null}'))
+    inner = [", ".join(p) for p in (pairs[:26], pairs[:26][::-1])]
+    assert auto.accepts(f'{{"b": {{{inner[0]}}}, "a": null}}')
+    assert auto.accepts(f'{{"a": null, "b": {{{inner[0]}}}}}')
+    assert not any(auto.accepts(t) for t in (f'{{"b": {{{inner[1]}}}}}', '{"b": {}, "a": 1}', '{"a": null}'))
 
 
 def test_options():

@@ -7,17 +7,19 @@ at most ``max_depth`` times again.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 from ...errors import TooManyStates, UnsupportedConstraint
 from ..dfa import minimize
 from ..nfa import Nfa, literal
-from ..work import at, metered
+from ..work import at, limited_to, metered
 from . import arrays, members, numbers, objects, pieces, strings
 from .document import Document
-from .needs import MAX_ANY_ORDER, Needs
+from .needs import Needs
 from .pieces import Piece, beside, either, piece, quoted
+from .runs import ANY_ORDER, DECLARED, WAYS, Sizes, Way
 from .shapes import ANY, NEVER, Arrays, Need, Numbers, Strings
 from .text import STYLES
 from .values import EVERYTHING, Value
@@ -28,8 +30,12 @@ LIMITS = [
     (0, 40, 10**9),
 ]  # fmt: skip
 """Depths and longest lengths that are tried in turn, each with the states up to which it is taken."""
-FEW_MEMBERS = {8: 10_000, 6: 20_000, 5: 30_000, 4: 40_000, 3: 60_000, 2: 100_000, 0: 10**12}
-"""How many members may stand in any order, each number with the states up to which it is taken."""
+MAX_FREE = 40_000, 1.5
+"""States up to which members may stand in any order under ``order="auto"``; and how many times those in declared order."""
+FREE = 16_000, 8_000, 4_000, 2_000, 1_000, 500, 0
+"""States by which freedom may make each object larger, tried in turn."""
+MAX_FREE_WORK = 600_000
+"""Units of work that members in any order may take before they stand as declared."""
 
 
 class Compiler(Needs):
@@ -47,33 +53,43 @@ class Compiler(Needs):
     ) -> None:
         super().__init__(document, order, open_objects, asserts_format)
         self.whitespace = whitespace
-        self.few = MAX_ANY_ORDER if order == "any" else 0  # members that may stand in any order
+        self.common = False  # whether all alternatives of an object keep to one order
+        self.free = -1  # states by which each object may grow so that its members stand more freely
         self.wanted = max_depth, max_length
         self.max_depth, self.longest = LIMITS[0][:2]
         self.style = STYLES[whitespace]
         self.memo: dict[tuple[Need, int], Piece] = {}
         self.sizes: dict[tuple[Need, int], int] = {}
+        self.ways: dict[tuple[Need, int], Way] = {}
 
     def automaton(self, root: Need) -> Nfa:
         """The texts of the values that satisfy the root."""
         if root and root != NEVER:
             self.explore(root)
         first = self.choose_limits(root)
-        if self.order == "auto":
-            self.choose_few(root)
+        if self.order == "auto" and self.choose_freedom(root):
+            try:
+                with limited_to(MAX_FREE_WORK):
+                    return self.texts(root, self.max_depth).nfa
+            except TooManyStates:
+                self.set_free(-1)
         tries = [] if None not in self.wanted else LIMITS[max(first + 1, len(LIMITS) - 3) :]
-        for depth, length, _ in tries:  # the size is an estimate: where it was too low, with less
+        while True:  # the size is an estimate: where it was too low, with fewer orders, then with less
             try:
                 return self.texts(root, self.max_depth).nfa
             except TooManyStates:
-                self.limit(depth, length)
-        return self.texts(root, self.max_depth).nfa
+                if not self.common:
+                    self.common, self.memo = True, {}
+                elif tries:
+                    self.limit(*tries.pop(0)[:2])
+                else:
+                    raise
 
     def limit(self, depth: int, length: int) -> None:
         """Set the limits that are not asked for."""
         self.max_depth = depth if self.wanted[0] is None else self.wanted[0]
         self.longest = length if self.wanted[1] is None else self.wanted[1]
-        self.sizes, self.memo = {}, {}
+        self.set_free(self.free)
 
     def choose_limits(self, root: Need) -> int:
         """Set the depth, and the longest bound on a length that is written out, so that the automaton stays small, or
@@ -84,12 +100,31 @@ class Compiler(Needs):
                 return index
         return len(LIMITS) - 1
 
-    def choose_few(self, root: Need) -> None:
-        """Let as many members stand in any order as keep the automaton small."""
-        for few in FEW_MEMBERS:
-            self.few, self.sizes = few, {}
-            if self.size(root, self.max_depth) <= FEW_MEMBERS[few]:
-                return
+    def choose_freedom(self, root: Need) -> bool:
+        """Let members stand as freely as keeps the automaton small; whether any may."""
+        most = max(MAX_FREE[0], int(MAX_FREE[1] * self.size(root, self.max_depth)))
+        for free in FREE:
+            self.set_free(free)
+            if self.size(root, self.max_depth) <= most:
+                return any(way != DECLARED for way in self.ways.values())
+        self.set_free(-1)
+        return False
+
+    def set_free(self, states: int) -> None:
+        """Set by how many states each object may grow."""
+        self.free, self.sizes, self.ways, self.memo = states, {}, {}, {}
+
+    def way(self, records: list[objects.Record], size: Callable[[Need], int]) -> tuple[Way, int]:
+        """How freely the members of some records may stand, and about how many states that takes."""
+        sizes = [(record, Sizes.of(record, size)) for record in records]
+        if self.order == "any":
+            return ANY_ORDER, sum(ANY_ORDER.states(*each) for each in sizes)
+        declared = sum(DECLARED.states(*each) for each in sizes)
+        for way in WAYS if self.free >= 0 and records else ():
+            total = sum(way.states(*each) for each in sizes)
+            if total <= declared + self.free and all(map(way.allows, records)):
+                return way, total
+        return DECLARED, declared
 
     def cut(self, shape: Strings) -> Strings:
         """The shape with a bound on the length that is not beyond the longest."""
@@ -123,11 +158,8 @@ class Compiler(Needs):
                 if found:
                     copies: int = arrays.copies(self.cut_items(shape))
                     total += sum(found) + max(0, copies - len(found)) * found[-1]
-            for record in records:
-                total += record.copies(self.few) * sum(
-                    self.size_below(need, n, left) + 10 for n in record.needs
-                )
-            self.sizes[key] = total
+            self.ways[key], states = self.way(records, lambda inner: self.size_below(need, inner, left))
+            self.sizes[key] = total + states
         return self.sizes[key]
 
     def size_below(self, need: Need, other: Need, left: int) -> int:
@@ -163,7 +195,10 @@ class Compiler(Needs):
         value = value._replace(string=tuple(map(self.cut, value.string)))
         parts = scalars(value, self.document.draft == 4)
         parts.append(either(self.array(shape, inner, where) for shape in shapes))
-        parts.append(members.write(records, self.style, inner, self.few))
+        self.size(need, left)  # and in which way members stand
+        if self.common:
+            records = [replace(r, orders=(tuple(range(len(r.members))),)) for r in records]
+        parts.append(members.write(records, self.style, inner, self.ways[need, left]))
         return beside(parts)
 
     def array(self, shape: Arrays, inner: Any, where: str) -> Piece:
@@ -225,5 +260,5 @@ def anything(whitespace: str, depth: int) -> Piece:
         inner = anything(whitespace, depth - 1)
         parts.append(arrays.write(Arrays(), style, lambda need: inner, ""))
         every = objects.Record((), frozenset(), ((Strings(), ANY),))
-        parts.append(members.write([every], style, lambda need: inner, 0))
+        parts.append(members.write([every], style, lambda need: inner, DECLARED))
     return piece(minimize(beside(parts).nfa))

@@ -133,6 +133,9 @@ class Keywords:
         if not sign:
             return join(*parts)
         found = meet_all(self, parts)
+        keys = list(schema)
+        if "properties" in schema and any(key in APPLICATORS for key in keys[: keys.index("properties")]):
+            found = found._replace(object=tuple(o.behind(schema["properties"]) for o in found.object))
         for key in late:
             found = unevaluated(self, node, key, found, tracked)
         return found

@@ -1,8 +1,9 @@
 """Objects as automata: all records of one place are written together, name by name.
 
-A *run* goes through one record. Its *place* is what has been written: how far along each order, or in any order the set
-of members written. A state between two members is the set of runs that what is written so far may belong to, so records
-that differ in one member share the others. Where that would be too many sets, the records are written one by one.
+A *run* (``runs.py``) goes through one record. Its *place* is what has been written: how far along each order, or in any
+order the set of members written. A state between two members is the set of runs that what is written so far may belong
+to, so records that differ in one member share the others. Where that would be too many sets, the records are written one
+by one.
 """
 
 from __future__ import annotations
@@ -15,118 +16,30 @@ from ..work import spend
 from .names import tell
 from .objects import Record
 from .pieces import Piece, Sketch, either
+from .runs import DECLARED, Run, State, Way
 from .shapes import Need
 from .text import Style
 
 MANY = 16  # members, of which no two states are compared
-
-Place = tuple[int, ...]
-State = tuple[int, Place, int]
-"""A run, its place, and how many members there are, up to a cap."""
-CLOSING: Place = (-2,)
-
-
-class Run:
-    """A way through one record. Alternatives are its members, then the classes of others, then those of the last.
-    ``number`` gives equal things equal numbers."""
-
-    def __init__(self, record: Record, any_order: bool, number: Callable[[object], int]) -> None:
-        self.record, self.any_order = record, any_order
-        self.size = len(record.members)
-        self.cap = record.most if record.most is not None else max(1, record.least)
-        self.alternatives: tuple[tuple[Any, Need], ...] = (
-            *record.members,
-            *record.others,
-            *(record.last or ()),
-        )
-        self.needed = [name in record.required for name, _ in record.members]
-        self.others = range(self.size, self.size + len(record.others))
-        self.final = range(self.others.stop, len(self.alternatives))
-        orders = record.orders or (tuple(range(self.size)),)
-        self.orders = () if any_order else tuple(Order(order, self, number) for order in orders)
-        self.start: Place = (0,) if any_order else (0,) * len(self.orders)
-        self.kind = number((record.others, record.last, (record.members, *self.needed) if any_order else ()))
-
-    def next(self, place: Place, count: int) -> tuple[list[int], bool]:
-        """The alternatives that may come next, and whether the object may end."""
-        if place == CLOSING:
-            return [], True
-        done, allowed = False, set[int]()
-        if self.any_order:
-            allowed = {i for i in range(self.size) if not place[0] >> i & 1}
-            done = not any(self.needed[i] for i in allowed)
-        for order, behind in zip(self.orders, place, strict=False):
-            if behind >= 0:
-                allowed.update(order.members[behind : order.stops[behind]])
-                done |= order.free[behind]
-        if done or self.any_order:
-            allowed.update(self.others)
-        if done:
-            allowed.update(self.final)
-        if self.record.most is not None and count >= self.cap:
-            allowed = set()
-        return sorted(allowed), done and self.record.last is None and count >= self.record.least
-
-    def after(self, i: int, place: Place) -> Place:
-        """The place after an alternative."""
-        if i in self.final:
-            return CLOSING
-        if self.any_order:
-            return place if i >= self.size else (place[0] | 1 << i,)
-        return tuple([order.after(i, behind) for order, behind in zip(self.orders, place, strict=True)])
-
-    def future(self, place: Place, count: int) -> object:
-        """What may still come: the same for runs that need not be told apart."""
-        if place == CLOSING:
-            return CLOSING
-        rest: Any = place
-        if not self.any_order:
-            ways = zip(self.orders, place, strict=True)
-            rest = frozenset(order.rests[behind] for order, behind in ways if behind >= 0)
-        left = None if self.record.most is None else self.record.most - count
-        return rest, self.kind, left, max(0, self.record.least - count)
-
-
-class Order:
-    """One order of a record's members. By how many of them lie behind: where those that may come next stop (after the
-    first that must be there), whether there is none that must, and a number for all that are left."""
-
-    def __init__(self, members: tuple[int, ...], run: Run, number: Callable[[object], int]) -> None:
-        self.members, self.size = members, run.size
-        self.places = {i: place for place, i in enumerate(members)}
-        self.stops, self.free, self.rests = [self.size], [True], [number(())]
-        for place, i in reversed(list(enumerate(members))):
-            must = run.needed[i]
-            self.stops.append(place + 1 if must else self.stops[-1])
-            self.free.append(not must and self.free[-1])
-            self.rests.append(number((run.record.members[i], must, self.rests[-1])))
-        for table in (self.stops, self.free, self.rests):
-            table.reverse()
-
-    def after(self, i: int, behind: int) -> int:
-        """How many members lie behind after an alternative, −1 where it may not come; after one of the others: all."""
-        if behind < 0:
-            return -1
-        if i >= self.size:
-            return self.size if self.free[behind] else -1
-        return self.places[i] + 1 if behind <= self.places[i] < self.stops[behind] else -1
+MANY_HUBS = 1_000  # states between members of several records, where members have any order
 
 
 class Writer:
     """Writes the objects of some records together."""
 
     def __init__(
-        self, records: Sequence[Record], style: Style, value: Callable[[Need], Piece], any_order: bool
+        self, records: Sequence[Record], style: Style, value: Callable[[Need], Piece], way: Way
     ) -> None:
         self.style, self.value = style, value
         self.numbers: dict[object, int] = {}
-        self.runs = [Run(record, any_order, self.number) for record in records]
+        self.runs = [Run(record, way, self.number) for record in records]
         declared = tuple(dict.fromkeys(name for r in records for name in r.declared))
         kinds = tuple(dict.fromkeys(k for r in records for k, _ in (*r.others, *(r.last or ()))))
         self.names = tell(declared, kinds)
         mark: dict[Any, int] = {name: i for i, name in enumerate((*declared, *kinds))}
         self.marks = [[mark[name] for name, _ in run.alternatives] for run in self.runs]
-        self.limit = 8 * (sum(run.size for run in self.runs) + 8) if len(records) > 1 else 1 << 20
+        few = 8 * (sum(run.size for run in self.runs) + 8)
+        self.limit = 1 << 20 if len(records) == 1 else few if way == DECLARED else max(few, MANY_HUBS)
         self.sketch = Sketch()
         self.states: dict[tuple[int, ...], int] = {}
         self.queue: list[tuple[int, ...]] = []
@@ -266,16 +179,13 @@ def bits(marks: int) -> Iterator[int]:
         marks ^= low
 
 
-def write(records: list[Record], style: Style, value: Callable[[Need], Piece], few: int) -> Piece:
-    """The texts of the objects of some records, in any order if there are at most so ``few`` members. Raises
-    ``TooManyStates``."""
-    most = max((len(record.members) for record in records), default=0)
-    any_order = most <= few
+def write(records: Sequence[Record], style: Style, value: Callable[[Need], Piece], way: Way) -> Piece:
+    """The texts of the objects of some records. Raises ``TooManyStates``."""
     if not records:
         return either([])
     try:
-        return Writer(records, style, value, any_order).write()
+        return Writer(records, style, value, way).write()
     except TooManyStates:
         if len(records) == 1:
             raise
-        return either(Writer([record], style, value, any_order).write() for record in records)
+        return either(Writer([record], style, value, way).write() for record in records)

@@ -38,11 +38,6 @@ class Record:
     orders: tuple[tuple[int, ...], ...] = ()
     declared: tuple[str, ...] = ()
 
-    def copies(self, few: int) -> int:
-        """How often the values of members are written, about; in any order if there are at most so few."""
-        orders = 1 << max(0, len(self.members) - 1) if len(self.members) <= few else len(self.orders)
-        return orders * (self.most if self.most is not None else max(1, self.least))
-
     @property
     def needs(self) -> list[Need]:
         """What values of members need."""
@@ -177,19 +172,26 @@ def record(
     most = shape.most
     if most is not None and not others and most >= len(members):
         most = None
-    order = orders([n for n, _ in members], shape.required)
+    order = orders([n for n, _ in members], shape)
     return Record(members, required, others, least, most, last, order, declared)
 
 
-def orders(names: list[str], required: tuple[str, ...]) -> tuple[tuple[int, ...], ...]:
-    """The orders in which the members are declared: that of ``properties``; and where ``required`` lists its names in
-    another order, that of ``required`` and then the rest."""
+def orders(names: list[str], shape: Objects) -> tuple[tuple[int, ...], ...]:
+    """The orders in which a shape declares the members: that of ``properties``, where a schema combines others as they
+    stand in it or its own first; and where ``required`` lists its names in another order, that of ``required`` and then
+    the rest. Names that only other shapes declare come last."""
     place = {name: i for i, name in enumerate(names)}
-    first = [place[name] for name in required]
-    declared = tuple(range(len(names)))
-    if first == sorted(first):
-        return (declared,)
-    return declared, (*first, *(i for i in declared if names[i] not in required))
+    ways = dict.fromkeys((tuple(name for name, _ in shape.names), shape.early))
+    found = dict.fromkeys(
+        tuple(dict.fromkeys(place[n] for n in (*way, *shape.required, *names) if n in place))
+        for way in ways
+        if way is not None
+    )
+    declared = next(iter(found))
+    required = [place[name] for name in shape.required]
+    if required != sorted(required, key=declared.index):
+        found[tuple(dict.fromkeys((*required, *declared)))] = None
+    return tuple(found)
 
 
 def kinds(shape: Objects, declared: frozenset[str], namer: Namer) -> Kinds:

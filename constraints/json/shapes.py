@@ -7,7 +7,8 @@ enters here.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Collection
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from typing import Any, NamedTuple, TypeVar
 
@@ -190,6 +191,7 @@ class Objects:
     most: int | None = None
     some: tuple[tuple[Others | str, Need, Need], ...] = ()
     seen: Others | None = Others()  # noqa: RUF009
+    early: tuple[str, ...] | None = field(default=None, compare=False)
 
     def meet(self, other: Objects) -> Objects | None:
         """Objects of both shapes, ``None`` if there are certainly none."""
@@ -205,6 +207,9 @@ class Objects:
         seen = None
         if self.seen is not None and other.seen is not None:
             seen = Others(self.seen.names | other.seen.names, self.seen.patterns | other.seen.patterns)
+        early = None
+        if self.early is not None or other.early is not None:
+            early = tuple(dict.fromkeys((*self.first_names, *other.first_names)))
         return Objects(
             tuple(names.items()),
             required,
@@ -215,7 +220,18 @@ class Objects:
             most,
             tuple(dict.fromkeys(self.some + other.some)),
             seen,
+            early,
         )
+
+    @property
+    def first_names(self) -> tuple[str, ...]:
+        """The names, those of a schema before those of what it combines."""
+        return tuple(name for name, _ in self.names) if self.early is None else self.early
+
+    def behind(self, late: Collection[str]) -> Objects:
+        """The same with some names behind the others, as they stand in the schema."""
+        names = sorted(self.names, key=lambda item: item[0] in late)
+        return replace(self, names=tuple(names), early=self.first_names)
 
     def within(self, other: Objects) -> bool:
         """Whether the shape asks for all that the other does."""

@@ -1,0 +1,196 @@
+"""Ways through one object: which members may come next, with the freedom that their order has."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import IntEnum
+from typing import Any, NamedTuple
+
+from .objects import Record
+from .shapes import Need
+
+Place = tuple[int, ...]
+State = tuple[int, Place, int]
+"""A run, its place, and how many members there are, up to a cap."""
+CLOSING: Place = (-2,)
+LAST: Place = (-3,)
+
+
+class Freedom(IntEnum):
+    """How free the order of declared members is. Where not all that are written are remembered, those that need not be
+    there may be written again (and the last one counts)."""
+
+    DECLARED = 0  # as declared
+    OPTIONAL = 1  # those that must be there as declared, the others anywhere
+    LOOSE = 2  # anywhere; those are remembered that must be there
+    FULL = 3  # anywhere, each once
+
+
+class Way(NamedTuple):
+    """How free the order of members is, and whether undeclared ones come last."""
+
+    freedom: Freedom
+    last: bool
+
+    def allows(self, record: Record) -> bool:
+        """Whether the objects of the record can be told in this way: members are counted as they are written."""
+        return self.freedom in (Freedom.DECLARED, Freedom.FULL) or record.least <= len(record.required) + 1
+
+    def states(self, record: Record, sizes: Sizes) -> int:
+        """About how many states a record takes."""
+        needed, orders, free = len(record.required), len(record.orders), self.freedom < Freedom.FULL
+        if self.freedom == Freedom.DECLARED:
+            total = orders * (sizes.must + sizes.may) + sizes.others
+        else:
+            places = {
+                Freedom.FULL: 1 << len(record.members),
+                Freedom.LOOSE: 1 << needed,
+                Freedom.OPTIONAL: orders * needed + 1,
+            }[self.freedom]
+            each = orders if self.freedom == Freedom.OPTIONAL else (places + 1) // 2
+            total = each * sizes.must + (places * sizes.alike if free else each * sizes.may)
+            total += sizes.others * (1 if self.last else places)
+        return total * (record.most if record.most is not None else max(1, record.least))
+
+
+class Sizes(NamedTuple):
+    """About how many states the members of a record take, each written once: those that must be there, the other declared
+    ones (``alike``: where values that need the same are written once), undeclared ones."""
+
+    must: int
+    may: int
+    alike: int
+    others: int
+
+    @classmethod
+    def of(cls, record: Record, size: Callable[[Need], int]) -> Sizes:
+        """Those of a record, by what values of members take."""
+        names = [len(name) + 10 for name, _ in record.members if name not in record.required]
+        needs = [need for name, need in record.members if name not in record.required]
+        return cls(
+            sum(size(need) + len(name) + 10 for name, need in record.members if name in record.required),
+            sum(names) + sum(map(size, needs)),
+            sum(names) + sum(map(size, dict.fromkeys(needs))),
+            sum(size(need) + 10 for _, need in (*record.others, *(record.last or ()))),
+        )
+
+
+DECLARED = Way(Freedom.DECLARED, True)
+ANY_ORDER = Way(Freedom.FULL, False)
+WAYS = (
+    ANY_ORDER,
+    Way(Freedom.LOOSE, False),
+    Way(Freedom.FULL, True),
+    Way(Freedom.LOOSE, True),
+    Way(Freedom.OPTIONAL, False),
+    Way(Freedom.OPTIONAL, True),
+)
+"""The ways that are freer than the declared order, the freest first."""
+
+
+class Run:
+    """A way through one record. Alternatives are its members, then the classes of others, then those of which one must
+    exist (a *witness*). A later member of the witness's name would replace it, so after it come only members that cannot
+    have its name, or are witnesses too; where undeclared members come last, nothing does. ``number`` gives equal things
+    equal numbers."""
+
+    def __init__(self, record: Record, way: Way, number: Callable[[object], int]) -> None:
+        self.record, self.way = record, way
+        self.size = len(record.members)
+        self.cap = record.most if record.most is not None else max(1, record.least)
+        witnesses = record.last or ()
+        self.alternatives: tuple[tuple[Any, Need], ...] = (*record.members, *record.others, *witnesses)
+        self.needed = [name in record.required for name, _ in record.members]
+        self.others = range(self.size, self.size + len(record.others))
+        self.final = range(self.others.stop, len(self.alternatives))
+        self.apart = [
+            i
+            for i, (kind, _) in zip(self.others, record.others, strict=True)
+            if all(kind.meet(witness) is None for witness, _ in witnesses)
+        ]
+        self.masks = way.freedom >= Freedom.LOOSE
+        full = way.freedom == Freedom.FULL
+        self.bits = [(full or must) << i for i, must in enumerate(self.needed)]
+        self.must = sum(1 << i for i, must in enumerate(self.needed) if must)
+        self.witness = 1 << self.size if witnesses and self.masks and not way.last else 0
+        ordered = record.orders or (tuple(range(self.size)),)
+        self.anywhere: list[int] = []
+        if way.freedom == Freedom.OPTIONAL:
+            ordered = tuple(dict.fromkeys(tuple(i for i in order if self.needed[i]) for order in ordered))
+            self.anywhere = [i for i, must in enumerate(self.needed) if not must]
+        self.orders = () if self.masks else tuple(Order(order, self, number) for order in ordered)
+        self.start: Place = (0,) if self.masks else (0,) * len(self.orders)
+        told = (record.members, *self.needed) if way.freedom else ()
+        self.kind = number((record.others, record.last, told))
+
+    def next(self, place: Place, count: int) -> tuple[list[int], bool]:
+        """The alternatives that may come next, and whether the object may end."""
+        if place == CLOSING:
+            return [], True
+        done, witnessed, allowed = place == LAST, False, set[int]()
+        if self.masks and not done:
+            done, witnessed = place[0] & self.must == self.must, bool(place[0] & self.witness)
+            allowed = {i for i in range(self.size) if not place[0] & self.bits[i]}
+        elif not done:
+            allowed.update(self.anywhere)
+            for order, behind in zip(self.orders, place, strict=True):
+                if behind >= 0:
+                    allowed.update(order.members[behind : order.stops[behind]])
+                    done |= order.free[behind]
+        if done or not self.way.last:
+            allowed.update(self.apart if witnessed else self.others)
+        if done or self.witness:
+            allowed.update(self.final)
+        if self.record.most is not None and count >= self.cap:
+            allowed = set()
+        return sorted(allowed), done and (
+            self.record.last is None or witnessed
+        ) and count >= self.record.least
+
+    def after(self, i: int, place: Place) -> Place:
+        """The place after an alternative."""
+        if i in self.final:
+            return (place[0] | self.witness,) if self.witness else CLOSING
+        if i >= self.size and self.way.freedom:
+            return LAST if self.way.last else place
+        if self.masks:
+            return (place[0] | self.bits[i],)
+        if i in self.anywhere:
+            return place
+        return tuple([order.after(i, behind) for order, behind in zip(self.orders, place, strict=True)])
+
+    def future(self, place: Place, count: int) -> object:
+        """What may still come: the same for runs that need not be told apart."""
+        if place == CLOSING:
+            return CLOSING
+        rest: Any = place
+        if not self.masks and place != LAST:
+            ways = zip(self.orders, place, strict=True)
+            rest = frozenset(order.rests[behind] for order, behind in ways if behind >= 0)
+        left = None if self.record.most is None else self.record.most - count
+        return rest, self.kind, left, max(0, self.record.least - count)
+
+
+class Order:
+    """One order of members. By how many of them lie behind: where those that may come next stop (after the first that must
+    be there), whether there is none that must, and a number for all that are left."""
+
+    def __init__(self, members: tuple[int, ...], run: Run, number: Callable[[object], int]) -> None:
+        self.members, self.size = members, len(members)
+        self.places = {i: place for place, i in enumerate(members)}
+        self.stops, self.free, self.rests = [self.size], [True], [number(())]
+        for place, i in reversed(list(enumerate(members))):
+            must = run.needed[i]
+            self.stops.append(place + 1 if must else self.stops[-1])
+            self.free.append(not must and self.free[-1])
+            self.rests.append(number((run.record.members[i], must, self.rests[-1])))
+        for table in (self.stops, self.free, self.rests):
+            table.reverse()
+
+    def after(self, i: int, behind: int) -> int:
+        """How many members lie behind after an alternative, −1 where it may not come; after one of the others: all."""
+        if behind < 0:
+            return -1
+        if i not in self.places:
+            return self.size if self.free[behind] else -1
+        return self.places[i] + 1 if behind <= self.places[i] < self.stops[behind] else -1

@@ -1,0 +1,220 @@
+"""The order of members in JSON Schema: every way in which they may stand is exactly what it says, and never invalid."""
+
+import itertools
+import json
+import random
+
+import jsonschema
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import tractile as tt
+from tractile.constraints.json import compiler
+from tractile.constraints.json.document import Document, read_schema
+from tractile.constraints.json.runs import DECLARED, WAYS, Freedom, Way
+
+json_schema = tt.constraints.json_schema
+NAMES = ["a", "b", "ab", "é"]
+OTHERS = ["z", "x", "xy"]
+VALUES = [
+    {"const": 1},
+    {"enum": [1, 2]},
+    {"type": "boolean"},
+    {"const": [1]},
+    {"type": "integer", "minimum": 2},
+]
+SAMPLES = [1, 2, 3, True, [1]]
+
+
+def texts_of(rng, count, most=5):
+    """Objects as lists of members, of which some have a name in common."""
+    for _ in range(count):
+        names = [rng.choice([*NAMES, *OTHERS]) for _ in range(rng.randint(0, most))]
+        if rng.random() < 0.7:
+            names = list(dict.fromkeys(names))
+        yield [(name, rng.choice(SAMPLES)) for name in names]
+
+
+def text(members) -> str:
+    return "{" + ", ".join(f"{json.dumps(n, ensure_ascii=False)}: {json.dumps(v)}" for n, v in members) + "}"
+
+
+def constraint_of(schema, way: Way, patched):
+    """The constraint with members in one way, whatever it costs."""
+    patched.setattr(compiler, "WAYS", (way,))
+    patched.setattr(compiler, "FREE", (10**12,))
+    patched.setattr(compiler, "MAX_FREE", (10**12, 1))
+    root = read_schema(schema)
+    made = compiler.Compiler(Document(root, False), "space", "auto", 2, None, True, True)
+    constraint = tt.constraints.Constraint(made.automaton(made.keywords.root()))
+    assert way in made.ways.values() or constraint.is_empty()
+    return constraint
+
+
+def stands(names: list[str], declared: list[str], required: list[str], way: Way) -> bool:
+    """Whether members may stand so, in one record that declares these names."""
+    mine = [n for n in names if n in declared]
+    if way.last and names[: len(mine)] != mine:
+        return False
+    must = [n for n in mine if n in required]
+    if len(must) != len(set(must)):
+        return False
+    if way.freedom == Freedom.LOOSE:
+        return True
+    if way.freedom != Freedom.OPTIONAL and len(mine) != len(set(mine)):
+        return False
+    if way.freedom == Freedom.FULL:
+        return True
+    if way.freedom == Freedom.OPTIONAL:
+        mine = must
+    orders = [[*declared], [*required, *(n for n in declared if n not in required)]]
+    return any(mine == sorted(mine, key=order.index) for order in orders)
+
+
+@st.composite
+def objects(draw):
+    """Objects of one record: declared members, some of them required, other members by classes, how many."""
+    names = draw(st.permutations(NAMES))[: draw(st.integers(0, 4))]
+    schema = {"type": "object", "properties": {n: draw(st.sampled_from(VALUES)) for n in names}}
+    required = draw(st.lists(st.sampled_from([*names, "z"]), unique=True, max_size=3))
+    if required:
+        schema["required"] = required
+    schema["additionalProperties"] = draw(st.sampled_from([False, *VALUES]))
+    if draw(st.booleans()):
+        schema["patternProperties"] = {"^x": draw(st.sampled_from(VALUES))}
+    if draw(st.booleans()):
+        schema["maxProperties"] = draw(st.integers(1, 4))
+    return schema
+
+
+@pytest.mark.parametrize("way", [*WAYS, DECLARED], ids=str)
+@settings(max_examples=25)
+@given(schema=objects(), seed=st.integers(0, 2**32))
+def test_every_way_is_exactly_what_it_says(way, schema, seed):
+    """A text is accepted if its values are valid, each of them, and its members stand as the way has it."""
+    validator = jsonschema.Draft202012Validator(schema)
+    with pytest.MonkeyPatch.context() as patched:
+        constraint = constraint_of(schema, way, patched)
+    required = schema.get("required", [])
+    declared = [*schema["properties"], *(n for n in required if n not in schema["properties"])]
+    members = {k: v for k, v in schema.items() if k not in ("required", "maxProperties")}
+    for found in texts_of(random.Random(seed), 40):
+        names = [name for name, _ in found]
+        expected = (
+            all(jsonschema.Draft202012Validator(members).is_valid({n: v}) for n, v in found)
+            and set(required) <= set(names)
+            and len(names) <= schema.get("maxProperties", 99)
+            and stands(names, declared, required, way)
+        )
+        assert constraint.accepts(text(found)) == expected, (schema, text(found))
+        assert not expected or validator.is_valid(json.loads(text(found)))
+
+
+def combined(rng, depth=2):
+    """Schemas of objects that combine others."""
+    schema = {}
+    if rng.random() < 0.8:
+        schema["properties"] = {n: rng.choice(VALUES) for n in rng.sample(NAMES, rng.randint(1, 3))}
+    if rng.random() < 0.5:
+        schema["required"] = rng.sample([*NAMES, "z"], rng.randint(1, 2))
+    if rng.random() < 0.3:
+        schema["additionalProperties"] = rng.choice([False, *VALUES])
+    if rng.random() < 0.2:
+        schema["patternProperties"] = {"^x": rng.choice(VALUES)}
+    if rng.random() < 0.2:
+        schema[rng.choice(["minProperties", "maxProperties"])] = rng.randint(1, 3)
+    if rng.random() < 0.2:
+        schema["dependentRequired"] = {rng.choice(NAMES): [rng.choice(NAMES)]}
+    for key in ("allOf", "anyOf", "oneOf") if depth else ():
+        if rng.random() < 0.3:
+            schema[key] = [combined(rng, depth - 1) for _ in range(2)]
+    if depth and rng.random() < 0.3:
+        schema["not"] = combined(rng, depth - 1)
+    items = list(schema.items())
+    rng.shuffle(items)
+    return dict(items)
+
+
+@settings(max_examples=40)
+@given(st.integers(0, 2**32), st.sampled_from(["declared", "auto", "any"]))
+def test_never_invalid_however_members_stand(seed, order):
+    """Combinations of schemas: what is accepted is valid (names that are written twice included), and in any order what
+    is valid is accepted, but for undeclared members that must exist."""
+    rng = random.Random(seed)
+    schema = {"$schema": "https://json-schema.org/draft/2020-12/schema", "type": "object", **combined(rng)}
+    validator = jsonschema.Draft202012Validator(schema)
+    try:
+        constraint = json_schema(schema, order=order, max_depth=2)
+    except (tt.UnsupportedConstraint, tt.TooManyStates):
+        return
+    said = json.dumps(schema)
+    exact = order == "any" and '"not"' not in said and '"oneOf"' not in said
+    for found in texts_of(rng, 60, 4):
+        names = [name for name, _ in found]
+        valid, accepted = validator.is_valid(json.loads(text(found))), constraint.accepts(text(found))
+        assert valid or not accepted, (schema, text(found))
+        if exact and len(set(names)) == len(names):
+            assert accepted or not valid, (schema, text(found))
+    if not constraint.is_empty():
+        assert validator.is_valid(json.loads(constraint.shortest())), schema
+
+
+def test_orders_of_combined_schemas():
+    """The own order of each alternative; of what a schema combines, as it is written or its own first."""
+    one = {"properties": {"id": {}, "result": {}}, "required": ["id", "result"]}
+    two = {"properties": {"error": {"const": 1}, "id": {}}, "required": ["error", "id"]}
+    either = json_schema({"type": "object", "anyOf": [one, two]})
+    assert either.accepts('{"id": 1, "result": 2}')
+    assert either.accepts('{"error": 1, "id": 2}')
+    assert either.accepts('{"id": 1, "result": 2, "error": 3}')
+    assert not either.accepts('{"result": 2, "error": 3, "id": 1}')
+    base = {"properties": {"a": {}, "b": {}}}
+    for schema in ({"allOf": [base], "properties": {"c": {}}}, {"properties": {"c": {}}, "allOf": [base]}):
+        closed = {"type": "object", **schema, "unevaluatedProperties": False}
+        constraint = json_schema(closed)
+        assert constraint.accepts('{"c": 1, "a": 1, "b": 1}')
+        assert constraint.accepts('{"a": 1, "b": 1, "c": 1}') == (next(iter(schema)) == "allOf")
+        assert not constraint.accepts('{"b": 1, "a": 1, "c": 1}')
+    inner = {"allOf": [base], "properties": {"c": {}}}
+    nested = json_schema({"type": "object", "allOf": [inner], "properties": {"d": {}}})
+    assert all(nested.accepts(t) for t in ('{"a": 1, "c": 1, "d": 1}', '{"d": 1, "c": 1, "a": 1}'))
+
+
+def test_auto_takes_any_order_of_large_objects():
+    """Fifty members of which none must be there take no more states in any order; three that must, some."""
+    names = [f"member{i}" for i in range(50)]
+    schema = {
+        "type": "object",
+        "properties": {n: {"type": "integer"} for n in names},
+        "additionalProperties": False,
+    }
+    declared, auto = json_schema(schema), json_schema(schema, order="auto")
+    assert auto.bytes_automaton.num_states <= declared.bytes_automaton.num_states
+    shuffled = random.Random(0).sample(names, 50)
+    written = text([(n, 1) for n in shuffled])
+    assert auto.accepts(written)
+    assert not declared.accepts(written)
+    schema["required"] = names[10:13]
+    auto = json_schema(schema, order="auto")
+    for first in itertools.permutations(names[10:13]):
+        assert auto.accepts(text([("member40", 1), *((n, 1) for n in first), ("member4", 1)]))
+    assert not auto.accepts('{"member10": 1, "member11": 1}')
+    assert not auto.accepts('{"member10": 1, "member11": 1, "member10": 1, "member12": 1}')
+
+
+def test_undeclared_members_that_must_exist_stand_anywhere():
+    """What follows such a member may not take its name: names that cannot be its, or members that would do as well."""
+    schema = {"properties": {"a": {}}, "not": {"additionalProperties": {"type": "integer"}}, "type": "object"}
+    constraint = json_schema(schema, order="any")
+    good = ['{"x": "s"}', '{"x": "s", "a": 1}', '{"a": 1, "y": 1, "x": "s"}', '{"x": "s", "a": 1, "y": true}']
+    assert all(constraint.accepts(t) for t in good)
+    assert not any(constraint.accepts(t) for t in ('{"a": 1}', '{"x": 1}', '{"x": "s", "x": 1}'))
+    told = {
+        "type": "object",
+        "patternProperties": {"^x": {}},
+        "not": {"patternProperties": {"^x": {"type": "integer"}}},
+    }
+    constraint = json_schema(told, order="any")
+    assert constraint.accepts('{"x1": "s", "y": 1, "x2": true}')
+    assert not constraint.accepts('{"x1": "s", "y": 1, "x2": 1}')
