@@ -128,9 +128,8 @@ def bench(
         assert guide is not None
         ids = tokenizer(prompt).input_ids if isinstance(prompt, str) else list(prompt)
         begun = guide if context is None else context.begin(guide, network, tokenizer, ids)
-        ids = [token for token in ids if token not in tokenizer.all_special_ids]
-        begun = begun if copied is None else replace(copied, hmm=begun).read(ids)
-        return boosted(begun, ids, boost) if boost else begun
+        begun = begun if copied is None else replace(copied, hmm=begun).read(ids, tokenizer)
+        return boosted(begun, set(ids) - set(tokenizer.all_special_ids), boost) if boost else begun
 
     shown = (lambda example: chat_prompt(tokenizer, example.prompt)) if chat else (lambda e: e.prompt)
     runner = Bench(

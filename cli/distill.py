@@ -173,6 +173,35 @@ def distill_train(
     _print_once(f"HMM of {hmm.hidden} hidden states over {hmm.vocab_size} tokens in {out}")
 
 
+@distill_app.command(name="copying")
+def distill_copying(
+    hmm: Annotated[Path, typer.Option(exists=True, help="Folder of an HMM with a dense transition.")],
+    corpus: Corpus,
+    out: Annotated[Path, typer.Option(help="Folder of the HMM that copies.")],
+    recent: Annotated[
+        int,
+        typer.Option(min=0, help="Tokens of a prompt's end that get a state each, of equal ones before one."),
+    ] = 64,
+    epochs: Annotated[int, typer.Option(min=1, help="Passes over the corpus.")] = 1,
+    batch_size: Annotated[int, typer.Option(min=1, help="Sequences in a step.")] = 64,
+    model: Model = None,
+    seed: Seed = 0,
+) -> None:
+    """Fit how the texts of a corpus copy from its prompts, and an HMM for the rest of them.
+
+    `tractile bench` and `tractile generate` then read the prompt wherever they are given this HMM.
+    """
+    data, tokenizer = distill.Corpus.load(corpus), language_model(model)[1]
+    data.check_tokenizer(tokenizer)
+    copying = distill.fit_copying(
+        HMM.from_pretrained(hmm), data, tokenizer=tokenizer, recent=recent, epochs=epochs,
+        batch_size=batch_size, seed=seed,
+    )  # fmt: skip
+    copying.save_pretrained(out, torch.float16)
+    nats = distill.copying_nats(copying, data, tokenizer)
+    console.print(f"{nats:.3f} nats per token of the corpus, its prompts read, by the HMM in {out}")
+
+
 @distill_app.command(name="eval")
 def distill_eval(
     hmm: Annotated[Path, typer.Option(exists=True, help="Folder of the HMM.")],

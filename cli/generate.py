@@ -1,6 +1,7 @@
 """`tractile generate`: weighted samples given a constraint."""
 
 import json
+from dataclasses import replace
 from enum import StrEnum
 from typing import Annotated
 
@@ -10,7 +11,7 @@ from rich.table import Table
 
 from ..circuits.hmm import HMM
 from ..constraints import Constraint, Vocabulary
-from ..distill import ContextHead
+from ..distill import ContextHead, Copying
 from ..embedded import load_hmm
 from ..inference.smc import Posterior, TransformersLM, smc
 from .common import AsJson, Hmm, MaxNewTokens, Model, Seed, console, language_model
@@ -46,6 +47,8 @@ def generate(
         guide = load_hmm() if hmm is None else HMM.from_pretrained(hmm)
         if hmm is not None and ContextHead.is_in(hmm):  # what the model knows of the prompt
             guide = ContextHead.from_pretrained(hmm).begin(guide, network, tokenizer, prompt)
+        if hmm is not None and Copying.is_in(hmm):
+            guide = replace(Copying.from_pretrained(hmm), hmm=guide).read(prompt, tokenizer)
     posterior = smc(
         TransformersLM(network, tokenizer),
         prompt,

@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from jaxtyping import Float, Int
@@ -76,13 +76,14 @@ class Copying:
         if self.recent < 0:
             raise ShapeError(f"Copying: recent must not be negative, it is {self.recent}")
 
-    def read(self, prompt: Iterable[int]) -> HMM:
-        """The HMM of texts after a prompt, given by its tokens: the copying states first, then the HMM's own.
+    def read(self, prompt: str | Iterable[int], tokenizer: Any = None) -> HMM:
+        """The HMM of texts after a prompt, tokens or a text with its ``tokenizer``: the copying states first, then its own.
 
-        Tokens that the HMM says in no state that is used, such as an end, are left out; without any others it is the HMM as
-        it was. Raises :class:`VocabularyMismatch` for tokens beyond the vocabulary.
+        Special tokens of the tokenizer are left out, and those that the HMM says in no state that is used, such as an end;
+        without any others it is the HMM as it was. Raises :class:`VocabularyMismatch` for tokens beyond the vocabulary,
+        :class:`ShapeError` for a text without a tokenizer.
         """
-        tokens = list(prompt)
+        tokens = tokens_of(prompt, tokenizer)
         hmm, vocab = self.hmm, self.hmm.vocab_size
         if tokens and not 0 <= min(tokens) <= max(tokens) < vocab:
             raise VocabularyMismatch(
@@ -141,6 +142,16 @@ class Move(NamedTuple):
         """The rows of the copying states, from those of the HMM's own."""
         stay = torch.nn.functional.pad(self.stay, (0, own.shape[2] - self.stay.shape[2]))
         return stay + self.leave @ own
+
+
+def tokens_of(prompt: str | Iterable[int], tokenizer: Any = None) -> list[int]:
+    """The tokens of a prompt without the special ones of the tokenizer."""
+    if isinstance(prompt, str):
+        if tokenizer is None:
+            raise ShapeError("Copying: the prompt is text: give the tokenizer")
+        prompt = tokenizer(prompt).input_ids
+    special = set() if tokenizer is None else set(tokenizer.all_special_ids)
+    return [int(token) for token in prompt if token not in special]
 
 
 def places_of(prompts: Sequence[Sequence[int]], recent: int) -> Places:

@@ -12,7 +12,7 @@ from torch import Tensor
 from ..circuits.hmm import HMM
 from ..errors import ShapeError
 from ..layers import Dense
-from .copying import Copying, Places, joined, places_of
+from .copying import Copying, Places, joined, places_of, tokens_of
 from .corpus import Corpus
 from .em import state_marginals
 from .evaluate import check
@@ -98,15 +98,9 @@ def fit_copying(
 def prompts_of(copying: Copying, corpus: Corpus, tokenizer: Any = None) -> list[list[int]]:
     """The tokens of a corpus's prompts that may be copied."""
     said = (copying.usage @ copying.hmm.emission_probs > 0).tolist()
-    for special in [] if tokenizer is None else tokenizer.all_special_ids:
-        said[special] = False
-    found = []
-    for prompt in corpus.manifest.prompts:
-        if isinstance(prompt, str) and tokenizer is None:
-            raise ShapeError("the prompts of the corpus are text: give the tokenizer")
-        ids = tokenizer(prompt).input_ids if isinstance(prompt, str) else prompt
-        found.append([token for token in ids if said[token]])
-    return found
+    return [
+        [token for token in tokens_of(prompt, tokenizer) if said[token]] for prompt in corpus.manifest.prompts
+    ]
 
 
 def log_probs(

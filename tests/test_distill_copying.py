@@ -6,6 +6,7 @@ import math
 import pytest
 import torch
 from safetensors.torch import save_file
+from test_cli import assert_refused, run
 
 import tractile as tt
 from tractile import distill
@@ -165,6 +166,48 @@ def test_it_comes_back_from_disk(tmp_path):
     save_file({"enter": torch.ones(2)}, tmp_path / FILE)
     with pytest.raises(tt.errors.FormatError, match=FILE):
         distill.Copying.from_pretrained(tmp_path)
+
+
+def test_from_the_command_line(tmp_path):
+    """Sampling after a prompt, counting, copying, generating: the prompt's words are what the HMM says first."""
+    (tmp_path / "prompts").write_text("Tom has a dog.\nAnn has a cat.\n")
+    sample = ["--prompts", tmp_path / "prompts", "--num-sequences", 40, "--max-new-tokens", 6]
+    assert run("distill", "sample", *sample, "--out", tmp_path / "corpus").exit_code == 0
+    corpus = distill.Corpus.load(tmp_path / "corpus")
+    distill.ngram(corpus, 2, 30).save_pretrained(tmp_path / "hmm")
+    fit = [
+        "distill",
+        "copying",
+        "--corpus",
+        tmp_path / "corpus",
+        "--out",
+        tmp_path / "out",
+        "--hmm",
+        tmp_path / "hmm",
+    ]
+    found = run(*fit, "--epochs", 2, "--batch-size", 8, "--recent", 3)
+    assert found.exit_code == 0, found.stderr
+    assert "nats per token" in found.stdout
+    copying, tokenizer = distill.Copying.from_pretrained(tmp_path / "out"), tt.embedded.load_lm()[1]
+    read = copying.read("Ann has a pig.", tokenizer)
+    ids = [i for i in tokenizer("Ann has a pig.").input_ids if i not in tokenizer.all_special_ids]
+    assert read.hidden == copying.hmm.hidden + len(set(ids[:-3])) + 3
+    generate = [
+        "generate",
+        "--prompt",
+        "Ann has a pig.",
+        "--regex",
+        ".*",
+        "--max-new-tokens",
+        3,
+        "--particles",
+        2,
+    ]
+    assert run(*generate, "--hmm", tmp_path / "out", "--json").exit_code == 0
+    with pytest.raises(tt.ShapeError, match="tokenizer"):
+        copying.read("Ann has a pig.")
+    tt.HMM.random(4, len(tokenizer), "monarch").save_pretrained(tmp_path / "monarch")
+    assert_refused(run(*fit[:-1], tmp_path / "monarch"), 1, "dense")
 
 
 def test_what_makes_no_sense_is_refused():
