@@ -20,7 +20,7 @@ import torch
 from jaxtyping import Bool, Int, Int32
 from torch import Tensor
 
-from ..errors import ShapeError, VocabularyMismatch
+from ..errors import VocabularyMismatch
 from ..layers import Incidence, Labels
 from ..layers.operator import TensorMap
 from .chain import Chain
@@ -28,12 +28,12 @@ from .reach import NEVER as NEVER
 from .reach import distances as distances
 from .reach import pack as pack
 from .reach import stays_accepted, trimmed
+from .transitions import Ints, indicator, ints, rows
 
 if TYPE_CHECKING:
     from automata.fa.fa import FA
 
 Edge = tuple[int, int | Sequence[int], int]
-Ints = Sequence[int] | np.ndarray[Any, Any] | Tensor
 
 
 class Automaton(Chain):
@@ -56,30 +56,15 @@ class Automaton(Chain):
         *,
         trusted: bool = False,
     ) -> None:
-        triples = _ints(transitions).view(-1, 3)
         starts, accepts = sorted(set(start)), sorted(set(accept))
-        if num_states < 1 or not starts:
-            raise ShapeError(
-                f"Automaton: needs at least one state and one start state, not {num_states} and {starts}"
-            )
-        states = torch.cat([triples[:, 0], triples[:, 2], _ints([*starts, *accepts])])
-        if len(states) and (int(states.min()) < 0 or int(states.max()) >= num_states):
-            raise ShapeError(f"Automaton: a state lies outside 0 … {num_states - 1}")
-        if len(triples) and int(triples[:, 1].min()) < 0:
-            raise ShapeError("Automaton: a transition has a negative token class")
-        classes = int(triples[:, 1].max()) + 1 if len(triples) else 1
-        packed = torch.unique(
-            (triples[:, 0] * classes + triples[:, 1]) * num_states + triples[:, 2]
-        )  # sorted
-        rest = packed // num_states
-        triples = torch.stack([rest // classes, rest % classes, packed % num_states], 1)
+        triples = rows(transitions, starts, accepts, num_states)
         key = triples[:, 0] * num_states + triples[:, 2]
         pairs, edge = torch.unique(key, return_inverse=True)
         self.edge_source, self.edge_target = pairs // num_states, pairs % num_states
         edges, every = len(pairs), torch.arange(max(1, len(pairs)))
         if not edges:  # at most the empty sequence is accepted: one edge with an empty label
             self.edge_source = self.edge_target = torch.zeros(1, dtype=torch.long)
-        classes_of = tokens if isinstance(tokens, Incidence) else _ints(tokens)
+        classes_of = tokens if isinstance(tokens, Incidence) else ints(tokens)
         if isinstance(classes_of, Incidence) and not trusted:  # what each state may take at all
             moves = torch.unique(triples[:, :2], dim=0)
             Labels(moves[:, 0], moves[:, 1], classes_of, num_states)
@@ -90,7 +75,7 @@ class Automaton(Chain):
         self._moves: list[dict[int, list[int]]] | None = None
         self._steps: dict[tuple[int, int], tuple[int, ...]] = {}
         super().__init__(
-            (_indicator(starts, num_states),), left, labels, right, (_indicator(accepts, num_states),)
+            (indicator(starts, num_states),), left, labels, right, (indicator(accepts, num_states),)
         )
 
     @classmethod
@@ -106,7 +91,7 @@ class Automaton(Chain):
         eos_token_id: int | None = None,
     ) -> Automaton:
         """From one row for each (state, token class, state) transition; see the class."""
-        triples = torch.stack([_ints(source), _ints(klass), _ints(target)], 1)
+        triples = torch.stack([ints(source), ints(klass), ints(target)], 1)
         return cls(triples, token_class, start, accept, num_states, eos_token_id)
 
     @classmethod
@@ -295,13 +280,3 @@ class Automaton(Chain):
         for s, c, d in self.transitions.tolist():
             found.setdefault((s, d), []).extend(tokens[c])
         return [(s, d, sorted(t)) for (s, d), t in sorted(found.items())]
-
-
-def _ints(values: Ints) -> Int[Tensor, " entries"]:
-    return values.long() if isinstance(values, Tensor) else torch.as_tensor(np.asarray(values, np.int64))
-
-
-def _indicator(states: Sequence[int], size: int) -> Tensor:
-    out = torch.zeros(size)
-    out[list(states)] = 1.0
-    return out

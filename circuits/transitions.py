@@ -1,0 +1,45 @@
+"""The transitions of an automaton as rows (state, token class, state): checked, sorted, each one once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from ..errors import ShapeError
+
+Ints = Sequence[int] | np.ndarray[Any, Any] | Tensor
+
+
+def ints(values: Ints) -> Int[Tensor, " entries"]:
+    """Integers as a tensor."""
+    return values.long() if isinstance(values, Tensor) else torch.as_tensor(np.asarray(values, np.int64))
+
+
+def indicator(states: Sequence[int], size: int) -> Float[Tensor, " states"]:
+    """1 for each of the states, 0 for the others."""
+    out = torch.zeros(size)
+    out[list(states)] = 1.0
+    return out
+
+
+def rows(transitions: Ints, starts: list[int], accepts: list[int], num_states: int) -> Int[Tensor, "rows 3"]:
+    """The transitions, sorted, each one once. Raises :class:`ShapeError` where an index is out of range."""
+    triples = ints(transitions).view(-1, 3)
+    if num_states < 1 or not starts:
+        raise ShapeError(
+            f"Automaton: needs at least one state and one start state, not {num_states} and {starts}"
+        )
+    states = torch.cat([triples[:, 0], triples[:, 2], ints([*starts, *accepts])])
+    if len(states) and (int(states.min()) < 0 or int(states.max()) >= num_states):
+        raise ShapeError(f"Automaton: a state lies outside 0 … {num_states - 1}")
+    if len(triples) and int(triples[:, 1].min()) < 0:
+        raise ShapeError("Automaton: a transition has a negative token class")
+    classes = int(triples[:, 1].max()) + 1 if len(triples) else 1
+    packed = torch.unique((triples[:, 0] * classes + triples[:, 1]) * num_states + triples[:, 2])
+    rest = packed // num_states
+    return torch.stack([rest // classes, rest % classes, packed % num_states], 1)
