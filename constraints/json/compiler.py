@@ -14,7 +14,7 @@ from typing import Any
 from ...errors import TooManyStates, UnsupportedConstraint
 from ..dfa import minimize
 from ..nfa import Nfa, literal
-from ..work import at, limited_to, metered
+from ..work import at, limited_to, metered, spend
 from . import arrays, members, numbers, objects, pieces, strings
 from .document import Document
 from .needs import Needs
@@ -146,6 +146,7 @@ class Compiler(Needs):
             return 57 << self.max_depth
         key = (need, left)
         if key not in self.sizes:
+            spend(20)
             value = self.value(need)
             total: int = 30 * len(value.number)
             with at(self.where(need)):

@@ -16,7 +16,7 @@ from ...errors import TooManyStates
 from ..dfa import complement, difference, intersect, minimize
 from ..nfa import Nfa, byte_ranges, concat, literal, optional, plus, repeat, star, union
 from ..utf8 import digit_ranges
-from ..work import metered
+from ..work import metered, spend
 from .shapes import Numbers, inside
 
 
@@ -82,6 +82,7 @@ def same(value: Decimal) -> Nfa:
 @metered(maxsize=256)
 def at_least(value: Decimal, strict: bool) -> Nfa:
     """The decimals not below ``value`` (above it if ``strict``)."""
+    spend(700)
     if value > 0 or (value == 0 and strict):
         return minimize(unsigned_at_least(value, strict))
     below = difference(UNSIGNED, unsigned_at_least(-value, not strict))

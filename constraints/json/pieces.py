@@ -182,23 +182,26 @@ class Sketch:
         own = np.array(self.edges, np.int64).reshape(-1, 4)
         own[own[:, 3] < 0, 3] = total - 1
         edges, size = [own], self.size
+        spend(100 + len(own) / 8)
         onward: dict[int, Int[ndarray, "edge 4"]] = {}
         for (part, target), sources in self.placed.items():
             number = np.arange(part.size) + size - 1
             number[0] = sources[0]
             if part.has_sink:
                 number[-1] = target
-            edges.append(renumbered(part.edges, number))
+            found = [renumbered(part.edges, number)]
             if len(sources) > 1:
-                edges.append(repeated(edges[-1][part.edges[:, 0] == 0], np.array(sources[1:])))
+                found.append(repeated(found[0][part.edges[:, 0] == 0], np.array(sources[1:])))
             if len(part.open):
                 if target not in onward:
                     onward[target] = own[own[:, 0] == target]
-                edges.append(repeated(onward[target], number[part.open]))
+                spend(len(onward[target]) * len(part.open) / 2)
+                found.append(repeated(onward[target], number[part.open]))
+            spend(sum(map(len, found)) / 8)
+            edges += found
             size += part.size - 1 - part.has_sink
-        spend(100 + sum(map(len, edges)) / 8)
-        found = Piece(total, np.concatenate(edges), True, np.empty(0, np.int64))
-        return found if self.whole else piece(trim(found.nfa))
+        whole = Piece(total, np.concatenate(edges), True, np.empty(0, np.int64))
+        return whole if self.whole else piece(trim(whole.nfa))
 
 
 def plain(automaton: Nfa) -> Nfa:
