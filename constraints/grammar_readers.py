@@ -7,10 +7,11 @@ from collections.abc import Iterable
 from functools import lru_cache
 from typing import Any
 
-from ..errors import TractileError, UnsupportedConstraint
+from ..errors import TooManyStates, TractileError, UnsupportedConstraint
 from . import dfa, nfa, utf8
 from .characters import constants, parser
 from .grammar_rules import Call, Choice, Expression, Repeat, Rules, Series, Text, Without
+from .grammar_sizes import count_rules, count_terminals
 from .nfa import Nfa
 from .regex import compile_pattern, regex
 
@@ -190,7 +191,13 @@ def read_lark(text: str, start: str) -> Rules:
     """
     lark = lark_package()
     try:
-        loaded = lark.Lark(text, start=start, parser="earley", lexer="dynamic_complete")
+        count_terminals(text, lark.load_grammar)
+        builder = lark.load_grammar.GrammarBuilder()
+        builder.load_grammar(text, "<string>")
+        count_rules(builder)
+        loaded = lark.Lark(builder.build(), start=start, parser="earley", lexer="dynamic_complete")
+    except TooManyStates:
+        raise
     except lark.exceptions.UnexpectedInput as error:
         raise UnsupportedConstraint(
             f"the grammar cannot be read: {short(error)}", path=f"line {error.line}"

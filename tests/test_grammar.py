@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tractile as tt
+from tractile.constraints import grammar_sizes
 from tractile.constraints.grammar_rules import Call, Choice, Repeat, Series, Text, calls
 from tractile.constraints.nfa import literal
 
@@ -277,3 +278,51 @@ def test_bad_grammars(text, settings_, error, message):
     with pytest.raises(error) as raised:
         tt.grammar(text, **settings_)
     assert re.search(message, str(raised.value)), raised.value
+
+
+# ---------------------------------------------------------------- what lark would write out is counted first
+
+
+def test_what_lark_makes_of_rules_is_counted():
+    """At least the alternatives and symbols that lark makes of a rule."""
+    for body in (
+        '"a" ("b" | r | "c" "d")? [r "e" [r]] "f"',
+        '("a" | "b")~2..5 r',
+        '("a" | r)~3 -> name | "x" [("y" | "z") r?]',
+        '("a" | "b" r)+ ("c" | "d" | r)*',
+        '("a" | "b")~70',
+        '("a" | "b" "c")~1..90',
+        "[r [r [r [r [r]]]]]",
+    ):
+        parts, _ = lark.load_grammar.load_grammar(f'start: {body}\nr: "r"', "<string>", [], False)
+        _, rules, _ = parts.compile(["start"], set())
+        made = [rule for rule in rules if rule.origin.name != "r"]
+        size = grammar_sizes.measured_rule(parts.rule_defs[0][2])
+        counted = size.symbols + size.alternatives + size.aside
+        assert sum(1 + len(rule.expansion) for rule in made) <= counted
+        assert size.aside or size.alternatives >= len(made)
+    text = "start: " + " ".join(f'[r "{i}"]' for i in range(6)) + '\nr: "r"'
+    parts, _ = lark.load_grammar.load_grammar(text, "<string>", [], False)
+    assert grammar_sizes.measured_rule(parts.rule_defs[0][2])[:3] == (64, 6 * 2 * 64, 12)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "start: "
+        + " ".join(f"[x{i}]" for i in range(100))
+        + "\n"
+        + "\n".join(f'x{i}: "{i}"' for i in range(100)),
+        "start: A0\n" + "\n".join(f"A{i}: A{i + 1} A{i + 1}" for i in range(40)) + '\nA40: "x"',
+        'start: ("a" | "b" | "c")~1..40',
+        "start: (" + " | ".join(f'"{i}"' for i in range(99)) + ")~100",
+        'start: a{"x"}\na{x}: "y" | x a{b{x}}\nb{x}: x x',
+        'start: a{"x"}\na{x}: "y" | x a{b{x, x}}\nb{x, y}: x y',
+        'start: t0{"x"}\n'
+        + "\n".join(f"t{i}{{x}}: t{i + 1}{{a{{x}}}} t{i + 1}{{b{{x}}}}" for i in range(30))
+        + '\nt30{x}: x\na{x}: x "a"\nb{x}: x "b"',
+    ],
+)
+def test_what_lark_would_never_finish_is_refused(text):
+    with pytest.raises(tt.TooManyStates, match="too much work"):
+        tt.grammar(text)
