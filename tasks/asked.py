@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from copy import copy
 from dataclasses import dataclass, field
 
 from ..circuits.automaton import Automaton
@@ -80,7 +81,13 @@ class Asking:
 
 
 def parts(asked: Sequence[Asked], max_new_tokens: int) -> Iterator[list[Asked]]:
-    """Examples whose backward messages fit :data:`HMM_MEMORY` together; equal automata count once."""
+    """Examples whose backward messages fit :data:`HMM_MEMORY` together; those of one automaton and HMM count once.
+
+    An automaton keeps one backward sweep, so examples of one automaton that have HMMs of their own get copies of it.
+    """
+    for one in asked:
+        if any(other.fa is one.fa and other.hmm is not one.hmm for other in asked):
+            one.fa = copy(one.fa)
     part: list[Asked] = []
     tables: dict[int, int] = {}
     for one in asked:

@@ -13,6 +13,7 @@ import tractile as tt
 from tractile.cli.bench import bench_app, command_of
 from tractile.embedded import HMM_PATH, LM_PATH, load_lm
 from tractile.errors import FormatError
+from tractile.inference.smc import queries
 from tractile.tasks import TASKS, Example, Task, files
 from tractile.tasks.chat import chat_prompt
 from tractile.tasks.intervals import bootstrap, correlation, total_variation
@@ -349,6 +350,23 @@ def test_methods_may_have_been_repeated_unequally(data, tmp_path):
     assert (len(summary.examples), summary.left_out, summary.repeats) == (6, 0, "1 to 3")
     run(data, tmp_path / "out", methods=("gcd",), seeds=(1, 2))
     assert Summary(tmp_path / "out").repeats == "3"
+
+
+def test_one_sweep_for_each_prompt_whose_hmm_is_its_own(tmp_path, monkeypatch):
+    (tmp_path / "test.jsonl").write_text(
+        "\n".join(json.dumps({"id": f"w{i}", "prompt": p, "pattern": "[ab]*c"}) for i, p in enumerate("abc"))
+    )
+    swept = []
+    monkeypatch.setattr(queries, "pgcd", lambda *given: (swept.append(given), tt.pgcd(*given))[1])
+    settings = Settings(methods=("pgcd", "phi-pgcd"), particles=(1, 3), max_new_tokens=4)
+
+    def hmm(prompt):
+        return tt.HMM.random(4, 4, seed=ord(prompt), dtype=torch.float64)
+
+    task = Words(tmp_path)
+    bench = Bench(task, lm(), VOCAB, settings, hmm)
+    bench.run(list(task.examples()), Results(tmp_path / "out", {"task": "words", "metric": "accuracy"}))
+    assert len(swept) == 3
 
 
 def test_answers_of_one_meaning_are_added_up(data, tmp_path):
