@@ -40,8 +40,8 @@ def json_schema(
     its ``$schema`` says; without one, the keywords of all drafts are read. ``whitespace`` is "space" (exactly as
     ``json.dumps`` separates: ``", "`` and ``": "``), "none" (``","`` and ``":"``) or "flexible" (any JSON white space).
     ``order``: members stand in the order in which the schema declares them, each alternative its own, undeclared ones last;
-    "any": in any order, of at most 12 declared members; "auto": as freely as keeps the automaton small, where in larger
-    objects members that need not be there may be written twice (and the last one counts).
+    "any": in any order, of at most 12 declared members; "auto": in any order in those objects where that keeps the automaton
+    small. No declared member is ever written twice.
     ``open_objects=False`` reads objects that do not say ``additionalProperties`` as if they said ``false``. ``formats``:
     whether ``format`` asserts. ``strict`` refuses keywords and formats that no draft defines, which are ignored otherwise.
     ``max_depth`` bounds what no regular language can: how often, on the way down, a schema may lie within itself, and how

@@ -67,6 +67,21 @@ def limited_to(units: float, outer: Account | None = None) -> Iterator[Account]:
 
 
 @contextmanager
+def attempt(units: float) -> Iterator[None]:
+    """Let what is done inside spend so many units, or half of what is left where that is less. They count, but where they
+    do not suffice, the rest is left for another way. Raises ``TooManyStates``."""
+    outer = _account.get()
+    left = math.inf if outer is None else outer.limit - outer.spent
+    with limited_to(min(units, left / 2), outer) as account:
+        try:
+            yield
+        finally:
+            if outer is not None:
+                outer.own += min(account.spent, account.limit)
+                outer.spent += min(account.spent, account.limit)
+
+
+@contextmanager
 def at(path: str) -> Iterator[None]:
     """Name the place in the constraint in a ``TooManyStates`` that does not name one yet."""
     try:

@@ -11,7 +11,7 @@ from jsonschema import Draft202012Validator
 import tractile as tt
 from tractile.constraints import dfa, json_schema, keywords, regex, work
 from tractile.constraints.json import strings, text
-from tractile.constraints.work import MAX_WORK, limited, limited_to, metered, spend
+from tractile.constraints.work import MAX_WORK, attempt, limited, limited_to, metered, spend
 
 SCHEMAS = [
     {"type": "string", "pattern": r"^(?=.*\d)\w{1,9}\b$", "maxLength": 20},
@@ -67,6 +67,24 @@ def test_metered():
         spend(2 * MAX_WORK)
     with limited(), pytest.raises(tt.TooManyStates):
         spend(2 * MAX_WORK)
+
+
+def test_attempts_count_and_leave_enough_for_another_way():
+    with limited_to(100) as account:
+        with attempt(30):
+            spend(20)
+        assert account.spent == 20
+        with pytest.raises(tt.TooManyStates, match="too much work"), attempt(30):
+            spend(1_000)
+        assert account.spent == 50
+        with pytest.raises(tt.TooManyStates, match="too much work"), attempt(1_000):
+            spend(30)  # half of what is left is 25
+        assert account.spent == 75
+        spend(25)
+        with pytest.raises(tt.TooManyStates, match="too much work"):
+            spend(1)
+    with attempt(30), pytest.raises(tt.TooManyStates):
+        spend(31)
 
 
 def test_what_may_take_so_much_by_itself():

@@ -14,7 +14,7 @@ from typing import Any
 from ...errors import TooManyStates, UnsupportedConstraint
 from ..dfa import minimize
 from ..nfa import Nfa, literal
-from ..work import at, limited_to, metered, spend
+from ..work import at, attempt, metered, spend
 from . import arrays, members, numbers, objects, pieces, strings
 from .document import Document
 from .needs import Needs
@@ -69,7 +69,7 @@ class Compiler(Needs):
         first = self.choose_limits(root)
         if self.order == "auto" and self.choose_freedom(root):
             try:
-                with limited_to(MAX_FREE_WORK):
+                with attempt(MAX_FREE_WORK):
                     return self.texts(root, self.max_depth).nfa
             except TooManyStates:
                 self.set_free(-1)
@@ -122,7 +122,7 @@ class Compiler(Needs):
         declared = sum(DECLARED.states(*each) for each in sizes)
         for way in WAYS if self.free >= 0 and records else ():
             total = sum(way.states(*each) for each in sizes)
-            if total <= declared + self.free and all(map(way.allows, records)):
+            if total <= declared + self.free:
                 return way, total
         return DECLARED, declared
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from enum import IntEnum
 from typing import Any, NamedTuple
 
 from .objects import Record
@@ -16,75 +15,40 @@ CLOSING: Place = (-2,)
 LAST: Place = (-3,)
 
 
-class Freedom(IntEnum):
-    """How free the order of declared members is. Where not all that are written are remembered, those that need not be
-    there may be written again (and the last one counts)."""
-
-    DECLARED = 0  # as declared
-    OPTIONAL = 1  # those that must be there as declared, the others anywhere
-    LOOSE = 2  # anywhere; those are remembered that must be there
-    FULL = 3  # anywhere, each once
-
-
 class Way(NamedTuple):
-    """How free the order of members is, and whether undeclared ones come last."""
+    """Whether declared members stand in any order, each once, and whether undeclared ones come last."""
 
-    freedom: Freedom
+    free: bool
     last: bool
-
-    def allows(self, record: Record) -> bool:
-        """Whether the objects of the record can be told in this way: members are counted as they are written."""
-        return self.freedom in (Freedom.DECLARED, Freedom.FULL) or record.least <= len(record.required) + 1
 
     def states(self, record: Record, sizes: Sizes) -> int:
         """About how many states a record takes."""
-        needed, orders, free = len(record.required), len(record.orders), self.freedom < Freedom.FULL
-        if self.freedom == Freedom.DECLARED:
-            total = orders * (sizes.must + sizes.may) + sizes.others
+        if self.free:
+            places = 1 << len(record.members)
+            total = (places + 1) // 2 * sizes.declared + sizes.others * (1 if self.last else places)
         else:
-            places = {
-                Freedom.FULL: 1 << len(record.members),
-                Freedom.LOOSE: 1 << needed,
-                Freedom.OPTIONAL: orders * needed + 1,
-            }[self.freedom]
-            each = orders if self.freedom == Freedom.OPTIONAL else (places + 1) // 2
-            total = each * sizes.must + (places * sizes.alike if free else each * sizes.may)
-            total += sizes.others * (1 if self.last else places)
+            total = len(record.orders) * sizes.declared + sizes.others
         return total * (record.most if record.most is not None else max(1, record.least))
 
 
 class Sizes(NamedTuple):
-    """About how many states the members of a record take, each written once: those that must be there, the other declared
-    ones (``alike``: where values that need the same are written once), undeclared ones."""
+    """About how many states the members of a record take, each written once: declared ones, undeclared ones."""
 
-    must: int
-    may: int
-    alike: int
+    declared: int
     others: int
 
     @classmethod
     def of(cls, record: Record, size: Callable[[Need], int]) -> Sizes:
         """Those of a record, by what values of members take."""
-        names = [len(name) + 10 for name, _ in record.members if name not in record.required]
-        needs = [need for name, need in record.members if name not in record.required]
         return cls(
-            sum(size(need) + len(name) + 10 for name, need in record.members if name in record.required),
-            sum(names) + sum(map(size, needs)),
-            sum(names) + sum(map(size, dict.fromkeys(needs))),
+            sum(size(need) + len(name) + 10 for name, need in record.members),
             sum(size(need) + 10 for _, need in (*record.others, *(record.last or ()))),
         )
 
 
-DECLARED = Way(Freedom.DECLARED, True)
-ANY_ORDER = Way(Freedom.FULL, False)
-WAYS = (
-    ANY_ORDER,
-    Way(Freedom.LOOSE, False),
-    Way(Freedom.FULL, True),
-    Way(Freedom.LOOSE, True),
-    Way(Freedom.OPTIONAL, False),
-    Way(Freedom.OPTIONAL, True),
-)
+DECLARED = Way(False, True)
+ANY_ORDER = Way(True, False)
+WAYS = ANY_ORDER, Way(True, True)
 """The ways that are freer than the declared order, the freest first."""
 
 
@@ -108,19 +72,12 @@ class Run:
             for i, (kind, _) in zip(self.others, record.others, strict=True)
             if all(kind.meet(witness) is None for witness, _ in witnesses)
         ]
-        self.masks = way.freedom >= Freedom.LOOSE
-        full = way.freedom == Freedom.FULL
-        self.bits = [(full or must) << i for i, must in enumerate(self.needed)]
         self.must = sum(1 << i for i, must in enumerate(self.needed) if must)
-        self.witness = 1 << self.size if witnesses and self.masks and not way.last else 0
+        self.witness = 1 << self.size if witnesses and way == ANY_ORDER else 0
         ordered = record.orders or (tuple(range(self.size)),)
-        self.anywhere: list[int] = []
-        if way.freedom == Freedom.OPTIONAL:
-            ordered = tuple(dict.fromkeys(tuple(i for i in order if self.needed[i]) for order in ordered))
-            self.anywhere = [i for i, must in enumerate(self.needed) if not must]
-        self.orders = () if self.masks else tuple(Order(order, self, number) for order in ordered)
-        self.start: Place = (0,) if self.masks else (0,) * len(self.orders)
-        told = (record.members, *self.needed) if way.freedom else ()
+        self.orders = () if way.free else tuple(Order(order, self, number) for order in ordered)
+        self.start: Place = (0,) if way.free else (0,) * len(self.orders)
+        told = (record.members, *self.needed) if way.free else ()
         self.kind = number((record.others, record.last, told))
 
     def next(self, place: Place, count: int) -> tuple[list[int], bool]:
@@ -128,11 +85,10 @@ class Run:
         if place == CLOSING:
             return [], True
         done, witnessed, allowed = place == LAST, False, set[int]()
-        if self.masks and not done:
+        if self.way.free and not done:
             done, witnessed = place[0] & self.must == self.must, bool(place[0] & self.witness)
-            allowed = {i for i in range(self.size) if not place[0] & self.bits[i]}
+            allowed = {i for i in range(self.size) if not place[0] >> i & 1}
         elif not done:
-            allowed.update(self.anywhere)
             for order, behind in zip(self.orders, place, strict=True):
                 if behind >= 0:
                     allowed.update(order.members[behind : order.stops[behind]])
@@ -151,12 +107,10 @@ class Run:
         """The place after an alternative."""
         if i in self.final:
             return (place[0] | self.witness,) if self.witness else CLOSING
-        if i >= self.size and self.way.freedom:
+        if i >= self.size and self.way.free:
             return LAST if self.way.last else place
-        if self.masks:
-            return (place[0] | self.bits[i],)
-        if i in self.anywhere:
-            return place
+        if self.way.free:
+            return (place[0] | 1 << i,)
         return tuple([order.after(i, behind) for order, behind in zip(self.orders, place, strict=True)])
 
     def future(self, place: Place, count: int) -> object:
@@ -164,7 +118,7 @@ class Run:
         if place == CLOSING:
             return CLOSING
         rest: Any = place
-        if not self.masks and place != LAST:
+        if not self.way.free and place != LAST:
             ways = zip(self.orders, place, strict=True)
             rest = frozenset(order.rests[behind] for order, behind in ways if behind >= 0)
         left = None if self.record.most is None else self.record.most - count
