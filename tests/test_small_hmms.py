@@ -74,7 +74,8 @@ def test_the_script_leaves_an_hmm_that_copies(
     packed = {"train.commongen": pack(every[:56]), "test.commongen": pack(every[56:])}
     save_file(packed, tmp_path / "documents.safetensors")
     options = {
-        "task": "commongen", "hidden": 40, "start": start, "sequences": 12, "prompts": 6, "references": 56, "test": 4, "passes": 8,
+        "task": "commongen", "hidden": 40, "start": start, "sequences": 12, "prompts": 6, "references": 56, "test": 4,
+        "passes": 8,
         "documents": tmp_path / "documents.safetensors", "work": tmp_path / "work", "out": tmp_path / "hmm",
         "threads": 1,
     }  # fmt: skip
