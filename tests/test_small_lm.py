@@ -16,6 +16,7 @@ from transformers import LlamaForCausalLM, PreTrainedTokenizerFast
 
 import tractile as tt
 from tractile import embedded
+from tractile.constraints.sql import sql
 from tractile.tasks import prompts, splits
 
 EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
@@ -149,24 +150,23 @@ def test_leaderboard_cases_of_the_test_side_stay_out(calls: ModuleType, tmp_path
 
 
 def test_sql_of_tables_with_strange_columns(text: ModuleType, tmp_path: Path) -> None:
-    where = 'WHERE X_FIELD = "a b" AND Y_FIELD > 3'
+    where = 'WHERE 2004_WINS_FIELD = "a b" AND Y_FIELD > 3'
     write(
         tmp_path / "train.jsonl",
         [
             {"table_id": "1", "question": "How many ?", "query": f"SELECT COUNT FLEET_(NO)_FIELD FROM TABLE {where} ;"},
-            {"table_id": "1", "question": "Which ?", "query": "SELECT Y_FIELD FROM TABLE WHERE X_FIELD = CNG ;"},
+            {"table_id": "1", "question": "Which ?", "query": "SELECT Y_FIELD FROM TABLE WHERE 2004_WINS_FIELD = D'Or ;"},
         ],
     )  # fmt: skip
     (prompt, query), (_, other) = text.wikisql(tmp_path, random.Random(0))
     table = prompt.split("\n")[1].split("(")[0]
     columns = prompt.split("\n")[1].split("(")[1].rstrip(")").split(", ")
-    assert sorted(column.lower() for column in columns) == ["fleet_no", "x", "y"]
-    assert query.lower() == f'select count(fleet_no) from {table} where x = "a b" and y > 3'
-    assert other.lower() == f'select y from {table} where x = "cng"'
-    assert (
-        text.tidy_sql("select a , b from T where c = ' from , x' ;")
-        == "SELECT a, b FROM T WHERE c = ' from , x'"
-    )
+    assert sorted(column.lower() for column in columns) == ['"2004_wins"', "fleet_no", "y"]
+    assert query.lower() == f"select count(fleet_no) from {table} where \"2004_wins\" = 'a b' and y > 3"
+    assert other.lower() == f"select y from {table} where \"2004_wins\" = 'd''or'"
+    language = sql({"tables": {table: [column.strip('"') for column in columns]}, "foreign_keys": []})
+    assert language.accepts(query)
+    assert language.accepts(other)
 
 
 def test_goals_are_states_that_can_be(goals: ModuleType) -> None:
@@ -188,11 +188,17 @@ def test_goals_are_states_that_can_be(goals: ModuleType) -> None:
         assert "ball" in description
 
 
-def test_a_problem_s_goal(goals: ModuleType) -> None:
-    assert (
-        goals.goal_text("(define (:init (a)) (:goal (and (on b2\n b1) (clear b2))))")
-        == "(and (on b2 b1) (clear b2))"
-    )
+def test_planetarium_s_training_side(goals: ModuleType, tmp_path: Path) -> None:
+    problem = "(define (problem p) (:domain blocksworld) (:objects b1 b2) (:init (holding b1)) (:goal (and (on b2\n b{}))))"
+    rows = [{"natural_language": f"{n} ", "problem_pddl": problem.format(n)} for n in range(20)]
+    write(tmp_path / "problems.half.jsonl", rows)
+    found = dict(goals.planetarium(tmp_path))
+    assert found == {
+        prompts.goal_inference(str(n)): goal
+        for n in range(20)
+        if splits.is_train(splits.planetarium_key(goal := f"(and (on b2 b{n}))"))
+    }
+    assert 0 < len(found) < 20
 
 
 def pairs(goals: ModuleType, count: int = 40) -> list[tuple[str, str]]:
