@@ -156,8 +156,9 @@ def exact_methods(summary: Summary) -> list[str]:
 
 
 def distances(summary: Summary) -> str:
-    """Total variation to rejection sampling by k; '' where rejection sampling has too few acceptances."""
-    if not summary.truth:
+    """Total variation to rejection sampling by k; '' where it has enough acceptances for less than two examples, of which
+    there are no intervals."""
+    if len(summary.truth) < 2:
         return ""
     rows = []
     for name in ["rs", *exact_methods(summary)]:
