@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 
 from ..constraints import Constraint
 from ..inference.smc import Potential
+from ..inference.smc.boundaries import Boundary
 
 
 @dataclass(frozen=True)
@@ -48,6 +49,11 @@ class Task(ABC):
 
     def potential(self, example: Example) -> Potential | None:
         """The expensive potential of the second paper, on partial texts; None where the task has none."""
+        return None
+
+    def align(self, example: Example) -> Boundary | None:
+        """Where particles wait for each other before they are resampled, in the second paper's methods; None: at every
+        token."""
         return None
 
     @abstractmethod

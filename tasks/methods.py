@@ -52,7 +52,8 @@ class Method:
     """A setting of the loop.
 
     ``proposal`` is a key of :func:`proposal`; ``phi``: φ_pgcd steers; ``potential``: the task's potential Ψ is a factor of the
-    target; ``corrected``: the proposal's weights count; ``cut_off``: texts that the budget cuts off keep their weights.
+    target; ``corrected``: the proposal's weights count; ``cut_off``: texts that the budget cuts off keep their weights;
+    ``aligned``: particles wait for each other where the task says, before they are resampled.
     """
 
     title: str
@@ -65,6 +66,7 @@ class Method:
     resampling: str = "systematic"
     beam_factor: int = 1
     cut_off: bool = False
+    aligned: bool = False
 
     @property
     def guided(self) -> bool:
@@ -85,6 +87,7 @@ def _of_preset(title: str, name: str) -> Method:
         resampling=preset.resampling,
         beam_factor=preset.beam_factor,
         cut_off=preset.constrained and not preset.corrected and not preset.potential,
+        aligned=preset.ess_threshold > 0 and preset.beam_factor == 1,
     )
 
 
@@ -104,8 +107,8 @@ METHODS: dict[str, Method] = {
     "full-is": _of_preset("Full IS", "full-is"),
     "full-smc": _of_preset("Full SMC", "full-smc"),
     "smc-steering": _of_preset("SMC Steering", "smc-steering"),
-    "full-gcd": Method("Full GCD", "gcd", potential=True),
-    "full-phi-pgcd": Method("Full φ-P-GCD", "lookahead", phi=True, potential=True),
+    "full-gcd": Method("Full GCD", "gcd", potential=True, aligned=True),
+    "full-phi-pgcd": Method("Full φ-P-GCD", "lookahead", phi=True, potential=True, aligned=True),
 }
 
 SECOND = (

@@ -221,6 +221,7 @@ class Bench:
             method.ess_threshold,
             budget,
             method.beam_factor,
+            self.task.align(one.example) if method.aligned else None,
         )
 
     def _rejection(

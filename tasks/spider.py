@@ -16,12 +16,13 @@ from ..constraints.sql import sql
 from ..constraints.sql_schema import spelled
 from ..errors import FormatError
 from ..inference.smc import FunctionPotential
+from ..inference.smc.boundaries import Boundary
 from .base import Example, Task
 from .files import find, read_jsonl
 from .prompts import text_to_sql
 from .sql_databases import Database, extracted, read_databases, rows_of, same_rows
 from .sql_form import normalised, tables_named
-from .sql_names import NameCheck
+from .sql_names import NameCheck, known_names
 
 FILES = {
     "train": ("train_spider.json", "train.json", "train.jsonl"),
@@ -129,11 +130,15 @@ class Spider(Task):
         return self._constraints[db_id]
 
     def potential(self, example: Example) -> FunctionPotential:
-        """Whether the columns belong to the tables, asked after each clause from FROM on."""
+        """Whether the columns belong to the tables, asked from the first table of FROM on."""
         db_id = example.facts["db_id"]
         if db_id not in self._checks:
             self._checks[db_id] = NameCheck(self.databases[db_id].tables)
         return self._checks[db_id].potential()
+
+    def align(self, example: Example) -> Boundary:
+        """Where the potential is asked: only there does it tell particles apart."""
+        return known_names
 
     def scores(self, example: Example, text: str) -> dict[str, float]:
         db_id, gold = example.facts["db_id"], example.facts["query"]

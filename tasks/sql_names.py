@@ -1,7 +1,8 @@
 """Do the columns of a partial query belong to its tables? The expensive potential of text-to-SQL.
 
 Asked of SQLite itself, which prepares the query up to the last clause that is complete, on a database with the
-tables but no rows: Φ = 0 once a name cannot be resolved, whatever follows (Loula et al. 2025, Appendix E.1).
+tables but no rows: Φ = 0 once a name cannot be resolved, whatever follows (Loula et al. 2025, Appendix E.1). Within FROM,
+after each table and join condition, it is asked about the columns of the tables named so far, which is sooner than there.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import sqlite3
 
 from ..constraints.sql_schema import quoted
 from ..inference.smc import FunctionPotential
-from .sql_form import Tables
+from .sql_form import KEYWORDS, Tables
 
 TOKEN = re.compile(
     r"""(?P<quoted>'(?:[^']|'')*'(?!')|"(?:[^"]|"")*"(?!")|`[^`]*`|\[[^\]]*\])|(?P<open>['"`\[])|(?P<word>\w+)|[()]"""
@@ -21,6 +22,14 @@ UNDECIDED = re.compile(
     "syntax error|incomplete input|unrecognized token|row value misused|sub-select returns|one statement"
 )
 """Errors of a query that was cut, which may not be errors of what it becomes."""
+JOINING = frozenset(("JOIN", "ON", "AND", "OR"))
+CUT_IN_FROM = re.compile(r"\b(?:JOIN|ON|AND|OR)$", re.IGNORECASE)
+NAME = r'(?:\w+|"(?:[^"]|"")*"|`[^`]*`|\[[^\]]*\])'
+NAMED = re.compile(
+    rf"'(?:[^']|'')*'|\b(?:FROM|JOIN)\s+(?:{NAME}\s+AS\s+)?(?P<table>{NAME})|(?:(?P<of>{NAME})\.)?(?P<name>{NAME}|\*)",
+    re.IGNORECASE,
+)
+"""A text, a table of FROM with what it is called there, or a name with or without the table that it is of."""
 
 
 class Frame:
@@ -39,7 +48,7 @@ def known_names(text: str) -> int:
     """The boundary: how much of the query is worth asking about, 0 before the first FROM clause is complete.
 
     Up to the last keyword that begins a clause or a condition, or query in parentheses that ends, where no query around has
-    tables to come.
+    tables to come. In a FROM clause that is not complete yet, with the keyword that says how it goes on.
     """
     frames, boundary = [Frame()], 0
     for match in TOKEN.finditer(text):
@@ -62,6 +71,8 @@ def known_names(text: str) -> int:
             frame.complete = frame.query
             if not any(f.open for f in frames):
                 boundary = match.start()
+        elif now in JOINING and frame.joining and not any(f.open for f in frames[:-1]):
+            boundary = match.end()
     return boundary
 
 
@@ -69,6 +80,41 @@ def closed(text: str) -> str:
     """The text with the parentheses that are open at its end."""
     found = [match[0] for match in TOKEN.finditer(text)]
     return text + ")" * (found.count("(") - found.count(")"))
+
+
+def of_known_tables(text: str) -> str:
+    """A query that ends within its FROM clause, with NULL for what may be a column of a table to come; "" if it has another
+    query within."""
+    starts = [0]
+    for match in TOKEN.finditer(text):
+        now = match[0].upper()
+        if now == "SELECT":
+            starts[-1] = match.start()
+        elif now == "(":
+            starts.append(match.start())
+        elif now == ")":
+            starts.pop()
+    outer, own = text[: starts[-1]], text[starts[-1] :]
+    found = list(NAMED.finditer(own))
+    if sum(match[0].upper() == "SELECT" for match in found) != 1:
+        return ""
+    known = {plain(match["table"]) for match in found if match["table"]}
+
+    def kept(match: re.Match[str]) -> str:
+        of, name = match["of"], match["name"]
+        if of is None:
+            keep = name is None or name.lower() in KEYWORDS or name == "*" or name.isdigit()
+        else:
+            keep = plain(of) in known or of.isdigit()
+        return match[0] if keep else "NULL"
+
+    return outer + NAMED.sub(kept, own)
+
+
+def plain(name: str) -> str:
+    """A name without its quotes, in small letters."""
+    inside = name[1:-1].replace('""', '"') if name[0] in '"`[' else name
+    return inside.lower()
 
 
 class NameCheck:
@@ -82,6 +128,9 @@ class NameCheck:
 
     def begun(self, text: str) -> bool:
         """Whether a query that was cut at its last boundary may still become one that can be prepared."""
+        if cut := CUT_IN_FROM.search(text):
+            error = self.error(closed(of_known_tables(text[: cut.start()])))
+            return error is None or not error.startswith("no such column")
         error = self.error(closed(text))
         return error is None or UNDECIDED.search(error) is not None
 
@@ -98,5 +147,5 @@ class NameCheck:
         return None
 
     def potential(self) -> FunctionPotential:
-        """1 or 0: asked at the end of every clause from FROM on, and at the end."""
+        """1 or 0: asked after every table and condition of FROM, every clause and condition from there on, and at the end."""
         return FunctionPotential(self.begun, known_names, final=self.whole, name="table–column check")

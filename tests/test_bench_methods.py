@@ -63,6 +63,13 @@ class Letters(Task):
         return {"share": text.count("a") / max(1, len(text)), "one": 1.0}
 
 
+class Waiting(Letters):
+    """The same, where particles wait for each other after every a."""
+
+    def align(self, example):
+        return lambda text: text.rfind("a") + 1
+
+
 # ------------------------------------------------------------ the truth, by listing all sequences
 
 
@@ -195,15 +202,28 @@ def test_what_the_budget_cuts_off_is_weighed_whenever_it_happens(align):
     assert abs(float(z.mean()) - truth("lcd")[0]) < 4 * float(z.std()) / math.sqrt(len(runs))
 
 
-def test_few_particles_estimate_z_without_bias(tmp_path):
+@pytest.mark.parametrize("task", [Letters, Waiting])
+def test_few_particles_estimate_z_without_bias(tmp_path, task):
     names = ["lcd", "gcd", "pgcd", "phi-pgcd", "awrs", "grammar-only-smc", "full-smc", "full-phi-pgcd",
              "gcd-full-smc", "gcd-smc-steering"]  # fmt: skip
-    lines = results(tmp_path, names, [2], number=50, batch=50)
+    lines = results(tmp_path, names, [2], task=task(number=50), batch=50)
     for name in names:
         z = torch.tensor(
             [math.exp(line.get("log_z") or -math.inf) for line in lines if line["method"] == name]
         )
         assert abs(float(z.mean()) - truth(name)[0]) < 4 * float(z.std()) / math.sqrt(50) + 1e-9
+
+
+def test_particles_wait_where_the_method_and_the_task_say(tmp_path):
+    names = ["lcd", "full-is", "smc-steering", "full-smc", "grammar-only-smc"]
+    found = [
+        results(tmp_path / task.__name__, names, [6], task=task(number=20), batch=20)
+        for task in (Letters, Waiting)
+    ]
+    changed = {
+        name: sum(a != b for a, b in zip(*found, strict=True) if a["method"] == name) for name in names
+    }
+    assert [name for name in names if changed[name]] == ["full-smc", "grammar-only-smc"]
 
 
 def test_quality_is_the_bound_of_the_paper(tmp_path):

@@ -221,6 +221,9 @@ def test_what_is_asked_of_a_partial_query():
     seen = [query[: known_names(query[:end])] for end in range(len(query) + 1)]
     assert list(dict.fromkeys(seen)) == [
         "",
+        query[: query.index(" voyage AS")],
+        query[: query.index(" T1.Ship_ID")],
+        query[: query.index(" T2.Year > 3")],
         query[: query.index("WHERE")],
         query[: query.index("WHERE (ID")],
         query[: query.index("AND Year = 2")],
@@ -262,6 +265,31 @@ def test_the_potential_is_zero_when_no_completion_will_do():
     assert not check.begun("SELECT T2.Name FROM Ship AS T1 ")
     assert check.begun("SELECT Year FROM voyage WHERE Year BETWEEN 3 ")
     assert check.begun("SELECT Year FROM voyage WHERE (SELECT Ship_ID, Name FROM Ship)")
+
+
+def test_a_column_is_asked_about_once_its_table_is_known():
+    """Every column of a first and a second table, seen before FROM is complete: zero just where no completion will do."""
+    check = NameCheck(TABLES)
+    names = sorted({c for own in TABLES.values() for c in own})
+    for first, second, of, name in itertools.product(TABLES, TABLES, ("T1.", "T2.", "T3.", ""), names):
+        column = f'{of}"{name}"' if " " in name else f"{of}{name}"
+        for item in (column, f"COUNT(DISTINCT {column})", f"1.5, {column} + T4.Year, *, T4.*"):
+            texts = [f"SELECT {item} FROM {first} AS T1 JOIN"]
+            texts.append(f"{texts[0]} {second} AS T2 ON")
+            texts.append(f"{texts[1]} T1.ship_id = T3.ship_id AND")
+            for i, text in enumerate(texts):
+                assert known_names(f"{text} T") == len(text)
+                known = {"T1.": first} if i == 0 else {"T1.": first, "T2.": second}
+                wrong = of in known and name.lower() not in map(str.lower, TABLES[known[of]])
+                assert check.begun(text) != wrong, text
+                inner = (
+                    f"SELECT T1.Miles, T2.Miles FROM voyage AS T1 JOIN voyage AS T2 WHERE T1.Year IN ({text}"
+                )
+                around = of in ("T1.", "T2.") and name.lower() in map(str.lower, TABLES["voyage"])
+                assert check.begun(inner) != (wrong and not around), inner
+    assert not check.begun("SELECT Year FROM voyage UNION SELECT voyage.Name FROM voyage JOIN")
+    assert check.begun("SELECT Ship.Name FROM Ship AS T1 JOIN")
+    assert check.begun("SELECT (SELECT T1.Year FROM voyage AS T1), T1.Year FROM Ship AS T1 JOIN")
 
 
 @pytest.mark.parametrize("columns", ["database", "tables"])
