@@ -18,7 +18,7 @@ from numpy import ndarray
 
 from ..circuits.automaton import Automaton
 from ..errors import EmptyLanguage, UnsupportedConstraint
-from . import dfa, nfa, reduction, store, utf8
+from . import dfa, given, nfa, reduction, store, utf8
 from .lift import TokenTransitions, lift
 from .lifted import AT_ONCE, Lifted, all_reachable
 from .nfa import Nfa
@@ -41,22 +41,21 @@ class Constraint:
         self.nfa = automaton
 
     def __and__(self, other: Constraint) -> Constraint:
-        return Constraint(dfa.intersect(self.bytes_automaton, other.bytes_automaton))
+        return Constraint(dfa.intersect(self.bytes_automaton, checked(other).bytes_automaton))
 
     def __or__(self, other: Constraint) -> Constraint:
-        return Constraint(nfa.union([self.nfa, other.nfa]))
+        return Constraint(nfa.union([self.nfa, checked(other).nfa]))
 
     def __add__(self, other: Constraint) -> Constraint:
-        return Constraint(nfa.concat([self.nfa, other.nfa]))
+        return Constraint(nfa.concat([self.nfa, checked(other).nfa]))
 
     def __invert__(self) -> Constraint:
         return Constraint(dfa.difference(utf8.text(), self.nfa))
 
     def repeat(self, low: int, high: int | None = None) -> Constraint:
         """Between ``low`` and ``high`` of these texts in a row; no upper bound if ``high`` is ``None``."""
-        if low < 0 or (high is not None and high < low):
-            raise UnsupportedConstraint(f"repeat needs 0 <= low <= high, got low={low}, high={high}")
-        return Constraint(nfa.repeat(self.nfa, low, high))
+        low = given.count(low, "low")
+        return Constraint(nfa.repeat(self.nfa, low, None if high is None else given.count(high, "high", low)))
 
     @cached_property
     def bytes_automaton(self) -> Nfa:
@@ -144,6 +143,15 @@ class Constraint:
         )
 
 
+def checked(other: Any) -> Constraint:
+    """The constraint. Raises ``UnsupportedConstraint`` for what is none."""
+    if not isinstance(other, Constraint):
+        raise UnsupportedConstraint(
+            f"a constraint is needed, not {given.short(other)}; literal(…) makes one of a text"
+        )
+    return other
+
+
 class Deferred(Constraint):
     """A constraint that is built when its automaton is first asked for."""
 
@@ -221,8 +229,8 @@ def from_arrays(arrays: dict[str, Int[ndarray, "..."]], vocab: Vocabulary, requi
 
 
 def literal(text: str) -> Constraint:
-    """Exactly this text."""
-    return Constraint(nfa.literal(text.encode()))
+    """Exactly this text. Raises ``UnsupportedConstraint`` for a lone surrogate."""
+    return Constraint(nfa.literal(given.text(text, "text").encode()))
 
 
 def any_of(*options: str | Constraint) -> Constraint:

@@ -15,6 +15,7 @@ from collections.abc import Callable
 from typing import Any, Literal
 
 from ..errors import UnsupportedConstraint
+from . import given
 from .constraint import Constraint
 from .json_schema import MAX_SCHEMA, json_schema
 from .nfa import Nfa, check_limit, concat, literal, union
@@ -54,6 +55,12 @@ def function_calls(
     ):  # fmt: skip
         if value not in choices:
             raise UnsupportedConstraint(f"{name} is one of {list(choices)}, not {value!r}", path=name)
+    max_depth = given.count(max_depth, "max_depth", 0, given.MOST_DEPTH)
+    if references is not None:
+        given.text(references, "references")
+    if not isinstance(keys, tuple | list) or len(keys) != 2:
+        raise UnsupportedConstraint(f"keys are two names, not {given.short(keys)}", path="keys")
+    keys = given.text(keys[0], "keys[0]"), given.text(keys[1], "keys[1]")
     style = STYLES[whitespace]
     calls = []
     for index, tool in enumerate(read_tools(tools, tuples=syntax == "python")):
@@ -73,9 +80,9 @@ def function_calls(
             f"parallel is True, False or (from, to), not {parallel!r}", path="parallel"
         )
     low, high = (1, None) if parallel is True else parallel
-    check_limit(max(low, high or 0))
-    if low < 0 or (high is not None and high < max(low, 1)):
-        raise UnsupportedConstraint(f"parallel={parallel!r} is no range of calls", path="parallel")
+    low = given.count(low, "parallel[0]")
+    high = None if high is None else given.count(high, "parallel[1]", max(low, 1))
+    check_limit(high or low)
     body = row(style, [call] * (high or 0), low, call if high is None else None)
     return Constraint(brackets(b"[", body, b"]", style))
 

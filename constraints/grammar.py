@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Literal
 
 from ..errors import FormatError, UnsupportedConstraint
+from . import given
 from .constraint import Constraint
 from .grammar_readers import read_bnf, read_lark
 from .grammar_rules import compile_rules
@@ -37,8 +38,8 @@ def grammar(
     """
     if syntax not in SYNTAXES:
         raise UnsupportedConstraint(f"the syntax is one of {list(SYNTAXES)}, not {syntax!r}", path="syntax")
-    if max_depth < 0:
-        raise UnsupportedConstraint(f"max_depth={max_depth} is negative", path="max_depth")
+    max_depth = given.count(max_depth, "max_depth", 0, given.MOST_DEPTH)
+    start = start and given.text(start, "start")
     if isinstance(text, os.PathLike) or (
         isinstance(text, str) and text.endswith((".lark", ".gbnf", ".ebnf"))
     ):
@@ -47,7 +48,8 @@ def grammar(
         except (OSError, UnicodeDecodeError) as error:
             raise FormatError(f"the grammar cannot be read: {error}") from None
     if not isinstance(text, str):
-        raise FormatError(f"a grammar is a text or the path of a file, not {text!r}")
+        raise FormatError(f"a grammar is a text or the path of a file, not {given.short(text)}")
+    given.text(text, "text")
     try:
         with limited():
             spend(8 * len(text))

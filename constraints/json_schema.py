@@ -10,6 +10,7 @@ from functools import partial
 from typing import Any, Literal
 
 from ..errors import UnsupportedConstraint
+from . import given
 from .arrays import reachable
 from .constraint import Constraint, kept
 from .json.compiler import Compiler
@@ -20,6 +21,7 @@ from .nfa import trim
 from .work import MAX_SIMPLIFYING, MAX_WORK, limited, spend
 
 MAX_SCHEMA = MAX_WORK + MAX_SIMPLIFYING  # units of work: the automaton is nearly minimal as it is made
+MOST_DEPTH = 1_000
 LARGE = 10_000  # states, beyond which no automaton is determinised
 
 
@@ -53,13 +55,15 @@ def json_schema(
     Raises ``UnsupportedConstraint`` with the path of what is not supported, ``FormatError`` for what is not JSON,
     ``TooManyStates``.
     """
-    for name, given, allowed in (
+    for name, value, allowed in (
         ("whitespace", whitespace, list(STYLES)),
         ("order", order, ["declared", "auto", "any"]),
         ("formats", formats, ["assert", "annotate"]),
     ):
-        if given not in allowed:
-            raise UnsupportedConstraint(f"{name} is one of {allowed}, not {given!r}", path=name)
+        if value not in allowed:
+            raise UnsupportedConstraint(f"{name} is one of {allowed}, not {value!r}", path=name)
+    max_depth = None if max_depth is None else given.count(max_depth, "max_depth", 0, MOST_DEPTH)
+    max_length = None if max_length is None else given.count(max_length, "max_length")
     root = read_schema(schema)
     options = (whitespace, order, max_depth, max_length, open_objects, formats == "assert")
     return kept(

@@ -14,10 +14,10 @@ import re
 import string
 from collections.abc import Iterable, Sequence
 from functools import reduce
-from typing import Literal
+from typing import Any, Literal
 
 from ..errors import TractileError, UnsupportedConstraint
-from . import anchors, dfa, nfa, utf8
+from . import anchors, dfa, given, nfa, utf8
 from .characters import characters, constants
 from .constraint import Constraint
 from .nfa import Nfa, check_limit
@@ -53,29 +53,13 @@ def keywords(
     """
     if order not in ("any", "given"):
         raise UnsupportedConstraint(f'the order of keywords is "any" or "given", not {order!r}', path="order")
-    if isinstance(words, str):
-        raise UnsupportedConstraint(f"keywords are a list of words, not the text {words!r}", path="words")
-    needed = len(words) if at_least is None else at_least
-    if not 0 <= needed <= len(words):
-        raise UnsupportedConstraint(f"at_least={at_least} of {len(words)} keywords", path="at_least")
-    if order == "given" and needed < len(words):
+    choices = [as_forms(word, inflections, index) for index, word in enumerate(listed(words))]
+    needed = len(choices) if at_least is None else given.count(at_least, "at_least", 0, len(choices))
+    if order == "given" and needed < len(choices):
         raise UnsupportedConstraint('at_least goes with order="any" only', path="at_least")
     edge = nfa.literal(bytes([anchors.ASCII_EDGE]) if word_boundaries else b"")
     every = utf8.text()
-    found = []
-    for index, word in enumerate(words):
-        forms = (
-            inflected(word)
-            if isinstance(word, str) and inflections
-            else [word]
-            if isinstance(word, str)
-            else list(word)
-        )
-        if not forms or not all(forms):
-            raise UnsupportedConstraint(
-                "a keyword needs at least one form, and no form may be empty", path=f"words[{index}]"
-            )
-        found.append(nfa.union([bounded(form, edge, ignore_case) for form in forms]))
+    found = [nfa.union([bounded(form, edge, ignore_case) for form in forms]) for forms in choices]
     if order == "given":
         return Constraint(
             dfa.minimize(resolve(nfa.concat([every, *(part for f in found for part in (f, every))])))
@@ -83,8 +67,8 @@ def keywords(
     if needed == 1:
         return Constraint(dfa.minimize(resolve(nfa.concat([every, nfa.union(found), every]))))
     contains = [dfa.minimize(resolve(nfa.concat([every, f, every]))) for f in found]
-    check_limit(sum(part.num_states for part in contains) << max(len(words) - 2, 0), MOST_STATES)
-    if needed == len(words):
+    check_limit(sum(part.num_states for part in contains) << max(len(choices) - 2, 0), MOST_STATES)
+    if needed == len(choices):
         return Constraint(
             reduce(dfa.intersect, contains, every)
         )  # small already, where keywords do not overlap
@@ -99,6 +83,7 @@ def forbidden_words(
     ignore_case: bool = False,
 ) -> Constraint:
     """Texts that contain none of the words, in no inflected form; the options are those of :func:`keywords`."""
+    words = listed(words)
     if not words:
         return Constraint(utf8.text())
     return ~keywords(
@@ -108,6 +93,26 @@ def forbidden_words(
         at_least=1,
         ignore_case=ignore_case,
     )
+
+
+def listed(words: Any) -> list[Any]:
+    """The keywords as a list. Raises ``UnsupportedConstraint`` for what is none."""
+    if isinstance(words, str | bytes) or not isinstance(words, Iterable):
+        raise UnsupportedConstraint(f"keywords are a list of words, not {given.short(words)}", path="words")
+    return list(words)
+
+
+def as_forms(word: Any, inflections: bool, index: int) -> list[str]:
+    """The forms of one keyword. Raises ``UnsupportedConstraint``."""
+    path = f"words[{index}]"
+    if isinstance(word, bytes) or not isinstance(word, Iterable):
+        raise UnsupportedConstraint(
+            f"a keyword is a word or a list of forms, not {given.short(word)}", path=path
+        )
+    forms = [given.text(form, path) for form in ([word] if isinstance(word, str) else word)]
+    if not forms or not all(forms):
+        raise UnsupportedConstraint("a keyword needs at least one form, and no form may be empty", path=path)
+    return inflected(forms[0]) if isinstance(word, str) and inflections else forms
 
 
 def threshold(parts: Sequence[Nfa], needed: int, every: Nfa) -> Nfa:

@@ -14,7 +14,7 @@ from functools import lru_cache
 from typing import Literal
 
 from ..errors import UnsupportedConstraint
-from . import dfa, nfa, utf8
+from . import dfa, given, nfa, utf8
 from .characters import characters, constants
 from .constraint import Constraint
 from .nfa import Nfa
@@ -32,8 +32,8 @@ def text_length(
     brackets, or at the end of the text. Raises ``UnsupportedConstraint`` for an unknown unit or an empty range,
     ``TooManyStates`` for lengths beyond reason.
     """
-    if low < 0 or (high is not None and high < low):
-        raise UnsupportedConstraint(f"a length needs 0 <= low <= high, got low={low}, high={high}")
+    low = given.count(low, "low")
+    high = None if high is None else given.count(high, "high", low)
     if unit == "characters":
         return Constraint(nfa.repeat(utf8.utf8(utf8.EVERY), low, high))
     space, word, final, other = words()

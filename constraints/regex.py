@@ -21,7 +21,7 @@ from contextlib import suppress
 from typing import Any, NamedTuple
 
 from ..errors import UnsupportedConstraint
-from . import anchors, atomic, calls, captures, dfa, lookaround, nfa, syntax, utf8
+from . import anchors, atomic, calls, captures, dfa, given, lookaround, nfa, syntax, utf8
 from .characters import characters
 from .constraint import Constraint
 from .dialects import rewritten
@@ -48,7 +48,9 @@ def regex(pattern: str, flags: int = 0) -> Constraint:
     recursive but at their end, ``(?(?=…)…|…)``, ``(?(DEFINE)…)``, ``(?|…)``. Raises ``TooManyStates`` for patterns
     beyond reason.
     """
-    return Constraint(compile_pattern(pattern, flags, utf8.utf8))
+    if not isinstance(pattern, str):
+        raise UnsupportedConstraint(f"a pattern is a text, not {given.short(pattern)}", path="pattern")
+    return Constraint(compile_pattern(pattern, given.count(flags, "flags"), utf8.utf8))
 
 
 @limited()

@@ -10,17 +10,19 @@ query within a query is followed to a depth. The automaton is kept nondeterminis
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Iterator, Sequence
-from functools import lru_cache
 from typing import Any, Literal, NamedTuple
 
 from ..errors import UnsupportedConstraint
-from . import utf8
+from . import given, utf8
 from .constraint import Constraint
 from .dfa import minimize
 from .nfa import Nfa, byte_ranges, concat, literal, network, optional, plus, star, union
-from .sql_schema import SqlSchema, read_schema, spelled
+from .sql_schema import SqlSchema, is_list, read_schema, spelled
+from .work import limited, metered
 
+MOST_TABLES = 64  # that SQLite joins
 AGGREGATES = ("COUNT", "SUM", "AVG", "MIN", "MAX")
 COMPOUNDS = (" UNION ", " UNION ALL ", " INTERSECT ", " EXCEPT ")
 COMPARISONS = ("=", "!=", "<", ">", "<=", ">=")
@@ -63,12 +65,14 @@ def sql(
     if columns not in ("database", "tables"):
         raise UnsupportedConstraint(f'columns is "database" or "tables", not {columns!r}', path="columns")
     strict = columns == "tables"
-    size = (3 if strict else 6) if max_tables is None else max_tables
-    if size < 1 or max_depth < 0:
-        raise UnsupportedConstraint(f"max_tables={size}, max_depth={max_depth}: at least 1 and 0")
+    size = given.count(
+        (3 if strict else 6) if max_tables is None else max_tables, "max_tables", 1, MOST_TABLES
+    )
+    max_depth = given.count(max_depth, "max_depth", 0, given.MOST_DEPTH)
     known = read_schema(schema)
-    scopes = list(tables_in_use(known, size) if strict else [everything(known, size)])
-    return Constraint(Queries(scopes, constants(values), strict).query(max_depth).plain)
+    with limited():
+        scopes = list(tables_in_use(known, size) if strict else [everything(known, size)])
+        return Constraint(Queries(scopes, constants(values), strict).query(max_depth).plain)
 
 
 # ---------------------------------------------------------------- what FROM may say
@@ -111,8 +115,8 @@ def tables_in_use(schema: SqlSchema, size: int) -> Iterator[Scope]:
             parts = [f"{spelled(tables[0])} AS T1"]
             for i, (left, right, pairs) in enumerate(chain):
                 at = max(j for j in range(i + 1) if tables[j] == left)
-                options = [f"T{at + 1}.{spelled(a)} = T{i + 2}.{spelled(b)}" for a, b in pairs]
-                options += [" = ".join(reversed(o.split(" = "))) for o in options]
+                sides = [(f"T{at + 1}.{spelled(a)}", f"T{i + 2}.{spelled(b)}") for a, b in pairs]
+                options = [" = ".join(side) for pair in sides for side in (pair, pair[::-1])]
                 parts.append((f" JOIN {spelled(right)} AS T{i + 2} ON ", options))  # type: ignore[arg-type]
             source = concat(
                 [text(p) if isinstance(p, str) else concat([text(p[0]), words(p[1])]) for p in parts]
@@ -124,7 +128,7 @@ def tables_in_use(schema: SqlSchema, size: int) -> Iterator[Scope]:
             yield Scope(source, words([*owned, *alone]), stars, count)
 
 
-@lru_cache(maxsize=1)
+@metered(maxsize=1)
 def any_constant() -> Nfa:
     """Every text in single quotes, and every number."""
     quote = literal(b"'")
@@ -136,12 +140,18 @@ def constants(values: Iterable[str | int | float] | None) -> Nfa:
     """The values to compare with: the given ones, or every text and number."""
     if values is None:
         return any_constant()
-    texts = []
-    for value in values:
-        if not isinstance(value, str | int | float):
-            raise UnsupportedConstraint(f"a value is a text or a number, not {value!r}", path="values")
-        texts.append("'" + value.replace("'", "''") + "'" if isinstance(value, str) else repr(value))
-    return words(texts)
+    if not is_list(values):
+        raise UnsupportedConstraint(f"values are a list, not {given.short(values)}", path="values")
+    return words(constant(value, f"values[{i}]") for i, value in enumerate(values))
+
+
+def constant(value: Any, path: str) -> str:
+    """How a query writes a value. Raises ``UnsupportedConstraint`` for what is neither a text nor a (finite) number."""
+    if isinstance(value, str):
+        return "'" + given.text(value, path).replace("'", "''") + "'"
+    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) <= sys.float_info.max:
+        raise UnsupportedConstraint(f"a value is a text or a number, not {given.short(value)}", path=path)
+    return repr(value)
 
 
 # ---------------------------------------------------------------- queries
@@ -262,7 +272,7 @@ def words(options: Iterable[str]) -> Nfa:
     return any_word(tuple(options))
 
 
-@lru_cache(maxsize=1024)
+@metered(maxsize=1024)
 def any_word(options: tuple[str, ...]) -> Nfa:
     """The same, remembered."""
     return minimize(union(map(text, options)))

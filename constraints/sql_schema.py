@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import sqlite3
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from functools import lru_cache
@@ -13,9 +13,15 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import EmptyLanguage, FormatError
+from . import given
+from .work import spend
 
 Key = tuple[str, str, str, str]  # table, column, the table and the column it refers to
 Link = tuple[str, str, tuple[tuple[str, str], ...]]  # two tables, and the pairs of columns that join them
+MOST_STEPS, MOST_BYTES = (
+    1_000_000,
+    1_000_000,
+)  # of SQLite's machine, for all CREATE TABLE statements; of one value or text
 
 
 @dataclass(frozen=True)
@@ -42,6 +48,7 @@ class SqlSchema:
                 yield chain
                 return
             used = [chain[0][0], *(link[1] for link in chain)] if chain else []
+            spend(len(links) / 5)
             for link in links:
                 if not chain or (link[0] in used and link[1] not in used):
                     yield from grow([*chain, link])
@@ -64,19 +71,29 @@ def read_schema(schema: Any) -> SqlSchema:
         with closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)) as connection:
             found = from_connection(connection)
     elif isinstance(schema, str):
-        with closing(sqlite3.connect(":memory:")) as connection:
-            try:
-                connection.executescript(schema)
-            except sqlite3.Error as error:
-                raise FormatError(f"the CREATE TABLE statements cannot be read: {error}") from None
-            found = from_connection(connection)
+        found = from_statements(schema)
     else:
         raise FormatError(
-            f"a database schema is a dict, a sqlite3 connection, a file or CREATE TABLE statements, not {schema!r}"
+            f"a database schema is a dict, a sqlite3 connection, a file or CREATE TABLE statements, not {given.short(schema)}"
         )
     if not found.tables:
         raise EmptyLanguage("the database has no tables, so nothing can be selected")
     return found
+
+
+def from_statements(statements: str) -> SqlSchema:
+    """What SQLite makes of CREATE TABLE statements, which may read and write nothing else, nor run for long."""
+    with closing(sqlite3.connect(":memory:")) as connection:
+        connection.set_authorizer(
+            lambda what, *_: sqlite3.SQLITE_DENY if what == sqlite3.SQLITE_ATTACH else sqlite3.SQLITE_OK
+        )
+        connection.set_progress_handler(lambda: 1, MOST_STEPS)
+        connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, MOST_BYTES)
+        try:
+            connection.executescript(statements)
+        except (sqlite3.Error, sqlite3.Warning, ValueError) as error:
+            raise FormatError(f"the CREATE TABLE statements cannot be read: {error}") from None
+        return from_connection(connection)
 
 
 def from_dict(schema: Mapping[Any, Any]) -> SqlSchema:
@@ -85,25 +102,42 @@ def from_dict(schema: Mapping[Any, Any]) -> SqlSchema:
     keys: Iterable[Any] = ()
     if set(schema) <= {"tables", "foreign_keys"} and isinstance(schema.get("tables"), Mapping):
         tables, keys = schema["tables"], schema.get("foreign_keys", ())
+    found: dict[str, tuple[str, ...]] = {}
     for table, columns in tables.items():
-        if (
-            not isinstance(table, str)
-            or not table
-            or isinstance(columns, str)
-            or not all(isinstance(c, str) and c for c in columns)
-        ):
-            raise FormatError(f"the columns of table {table!r} should be a list of names, not {columns!r}")
-        if not columns or len({column.lower() for column in columns}) < len(columns):
+        found[table] = tuple(columns) if is_list(columns) else (columns,)
+        if not is_list(columns) or not all(map(is_name, (table, *found[table]))):
+            raise FormatError(
+                f"the columns of table {table!r} should be a list of names without NUL characters,"
+                f" not {given.short(columns)}"
+            )
+        if not found[table] or len({column.lower() for column in found[table]}) < len(found[table]):
             raise FormatError(f"table {table!r} has no columns, or one of them twice")
-        if "\0" in "".join([table, *columns]):
-            raise FormatError(f"the names of table {table!r} have a NUL character")
-    found = []
-    for pair in keys:
-        ends = [end.split(".") for end in pair]
-        if len(ends) != 2 or any(len(end) != 2 or end[1] not in tables.get(end[0], ()) for end in ends):
-            raise FormatError(f'a foreign key is a pair such as ("singer.band_id", "band.id"), not {pair!r}')
-        found.append((*ends[0], *ends[1]))
-    return SqlSchema({table: tuple(columns) for table, columns in tables.items()}, tuple(found))
+    if not is_list(keys):
+        raise FormatError(f"the foreign keys should be a list of pairs, not {given.short(keys)}")
+    return SqlSchema(found, tuple(foreign_key(pair, found) for pair in keys))
+
+
+def is_list(value: Any) -> bool:
+    """Whether it lists values."""
+    return isinstance(value, Iterable) and not isinstance(value, str | bytes)
+
+
+def is_name(value: Any) -> bool:
+    """Whether a table or column can have this name."""
+    return isinstance(value, str) and bool(value) and not re.search("[\0\ud800-\udfff]", value)
+
+
+def foreign_key(pair: Any, tables: Mapping[str, Sequence[str]]) -> Key:
+    """A pair of columns with their tables. Names may have dots in them."""
+    ends = []
+    for end in pair if is_list(pair) else ():
+        dots = [i for i, c in enumerate(end) if c == "."] if isinstance(end, str) else []
+        ends += [(end[:i], end[i + 1 :]) for i in dots if end[i + 1 :] in tables.get(end[:i], ())][:1]
+    if len(ends) != 2 or len(pair) != 2:
+        raise FormatError(
+            f'a foreign key is a pair such as ("singer.band_id", "band.id"), not {given.short(pair)}'
+        )
+    return (*ends[0], *ends[1])
 
 
 def from_connection(connection: sqlite3.Connection) -> SqlSchema:

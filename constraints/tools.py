@@ -22,6 +22,8 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import EmptyLanguage, FormatError, UnsupportedConstraint
+from .given import short
+from .json.vocabulary import FORMS, KEYWORDS
 
 Schema = dict[str, Any] | bool
 
@@ -63,11 +65,11 @@ ONE = (
 )
 SEVERAL = ("anyOf", "oneOf", "allOf", "prefixItems")
 NAMED = ("properties", "patternProperties", "dependentSchemas", "$defs", "definitions")
-KINDS: dict[str, Any] = {
-    **dict.fromkeys(NAMED, Mapping), **dict.fromkeys(SEVERAL, list), "required": list | bool, "enum": list, "pattern": str,
-    **dict.fromkeys(("minItems", "maxItems", "minLength", "maxLength"), int), "format": str,
+OTHER_FORMS = {
+    "type": ("any",), "items": ("schema", "list"), "required": ("strings", "boolean"), **dict.fromkeys(SEVERAL, ("list",)),
+    **dict.fromkeys(("exclusiveMinimum", "exclusiveMaximum"), ("number", "boolean")),
 }  # fmt: skip
-"""The Python types of what stands under a key."""
+"""The forms of values that JSON Schema's keywords have here, where they are others than ``FORMS`` has."""
 PARTIAL = frozenset(["allOf", "not", "if", "then", "else", "dependentSchemas"])
 """Places where a schema speaks of only a part of an object, which must not be closed there."""
 
@@ -120,7 +122,7 @@ def load(tools: Any) -> list[Any]:
                 tools = json.loads(tools)
             except ValueError:
                 tools = [json.loads(line) for line in tools.splitlines() if line.strip()]
-        json.dumps(tools, allow_nan=False)
+        json.dumps(tools, allow_nan=False, ensure_ascii=False).encode()
     except (OSError, TypeError, ValueError, RecursionError) as error:
         raise FormatError(f"the tools cannot be read as JSON: {error}") from None
     tools = [tools] if isinstance(tools, Mapping) else tools
@@ -193,9 +195,12 @@ def normal(schema: Any, path: str, tuples: bool, partial: bool = False) -> Schem
     if not isinstance(schema, Mapping):
         raise FormatError(f"{path} is {schema!r}; a schema is an object")
     result = {k: v for k, v in schema.items() if k not in ANNOTATIONS}
-    for key, kind in KINDS.items():
-        if key in result and not isinstance(result[key], kind):
-            raise FormatError(f"{path}.{key} is {result[key]!r}, which a schema cannot have there")
+    for key, value in result.items():
+        forms = OTHER_FORMS.get(key, KEYWORDS[key][:1] if key in KEYWORDS else ())
+        if forms and not any(FORMS[form](value) for form in forms):
+            raise FormatError(f"{path}.{key} is {short(value)}, which a schema cannot have there")
+        if forms == ("count",):
+            result[key] = int(value)  # 2.0 is 2
     for key in ONE:
         if isinstance(result.get(key), Mapping):
             result[key] = normal(result[key], f"{path}.{key}", tuples, partial or key in PARTIAL)

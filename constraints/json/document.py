@@ -77,6 +77,15 @@ def written_values(value: Any, known: dict[int, float]) -> float:
     return known[id(value)]
 
 
+def located(base: str, reference: str, path: str) -> tuple[str, str]:
+    """The URI that a reference names, if it has more than a fragment, and its fragment."""
+    try:
+        uri, fragment = urldefrag(reference)
+        return uri and urljoin(base, uri), fragment
+    except ValueError as error:
+        raise UnsupportedConstraint(f"{reference!r} is no URI: {error}", path=path) from None
+
+
 @dataclass(eq=False)
 class Resource:
     """A schema with a URI of its own, and the places that anchors name in it: (schema, path, whether dynamic)."""
@@ -103,8 +112,8 @@ class Document:
     def __init__(self, root: Schema, strict: bool = False) -> None:
         self.strict = strict
         named = root.get("$schema", "") if isinstance(root, dict) else ""
-        dialect = named.rstrip("#") if isinstance(named, str) else named
-        if dialect and dialect not in DRAFTS:
+        dialect = named.rstrip("#") if isinstance(named, str) else None
+        if dialect is None or (dialect and dialect not in DRAFTS):
             raise UnsupportedConstraint(
                 f"{named!r} is no known draft; without $schema every keyword is read", path="/$schema"
             )
@@ -130,9 +139,9 @@ class Document:
             hidden = 4 <= self.draft <= 7 and "$ref" in schema  # its siblings mean nothing there
             name = None if hidden else schema.get("id" if self.draft == 4 else "$id")
             if isinstance(name, str):
-                name, anchor = urldefrag(name)
-                if name:
-                    resource = Resource(urljoin(resource.uri, name), schema, path)
+                uri, anchor = located(resource.uri, name, path)
+                if uri:
+                    resource = Resource(uri, schema, path)
                     self.resources[resource.uri] = resource
                     self.owner[id(schema)] = resource
                     if not path:
@@ -207,8 +216,8 @@ class Document:
     def resolve(self, ref: str, node: Node, keyword: str) -> tuple[Any, Resource, str]:
         """What a reference within the document points to: the schema, its resource, its path."""
         where = f"{node.path}/{keyword}"
-        uri, fragment = urldefrag(ref)
-        target = node.resource if not uri else self.resources.get(urljoin(node.resource.uri, uri))
+        uri, fragment = located(node.resource.uri, ref, where)
+        target = self.resources.get(uri) if uri else node.resource
         if target is None:
             raise UnsupportedConstraint(
                 f"only references within the document are supported, not {ref!r}", path=where
@@ -224,12 +233,14 @@ class Document:
             step = step.replace("~1", "/").replace("~0", "~")
             if isinstance(schema, dict) and step in schema:
                 schema = schema[step]
-            elif isinstance(schema, list) and step.isdecimal() and int(step) < len(schema):
+            elif isinstance(schema, list) and step.isdecimal() and len(step) < 9 and int(step) < len(schema):
                 schema = schema[int(step)]
             else:
                 raise UnsupportedConstraint(f"{ref!r} points to nothing", path=where)
             target = self.owner.get(id(schema), target)
             path += f"/{pointer(step)}"
+        if not is_schema(schema):
+            raise UnsupportedConstraint(f"{ref!r} points to no schema", path=where)
         return schema, target, path
 
     def is_dynamic(self, ref: str, node: Node) -> bool:
@@ -241,8 +252,8 @@ class Document:
                 if isinstance(r.root, dict) and r.root.get("$recursiveAnchor")
             ]
             return len({id(r) for r in roots} | {id(node.resource)}) > 1
-        uri, name = urldefrag(ref)
-        target = node.resource if not uri else self.resources.get(urljoin(node.resource.uri, uri))
+        uri, name = located(node.resource.uri, ref, node.path)
+        target = self.resources.get(uri) if uri else node.resource
         if target is None or not target.anchors.get(name, (None, "", False))[2]:
             return False
         return len({id(r) for r in self.resources.values() if r.anchors.get(name, (0, 0, False))[2]}) > 1
