@@ -36,6 +36,8 @@ class Embedding:
         self.cell, self.local = np.full(n, -1), np.zeros(n, np.int64)
         self.next, self.depth = np.full(n, -1), np.zeros(n, np.int64)
         self.pure = np.zeros(n, bool)
+        columns = self.cell, self.local, self.next, self.depth, self.pure
+        self.views = tuple(column.data for column in columns)  # to read one by one
         self.inner: list[
             Int[ndarray, "local between"]
         ] = []  # of each cell: local states after each state ...

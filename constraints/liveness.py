@@ -58,6 +58,7 @@ class Liveness:
             np.full(n, -1),
             np.zeros(n, np.int64),
         )  # the cell that it goes on reading, where in it
+        self._free, self._local = self.free.data, self.local.data  # to read one by one
         self._exits: list[frozenset[int]] = []  # of each cell: the bytes that leave it at free states
         self._weight = np.empty(0, np.int64)  # of each cell
         self._left: dict[tuple[View, Exits, int, int], Int[ndarray, " token"]] = {}
@@ -119,20 +120,20 @@ class Liveness:
 
     def _letters(self, found: Found, state: int, node: int, stack: Stack) -> bool | None:
         """The tokens below a node from a state that reads letters; None if it reads none, False if they do not tell."""
-        table, index = self.embedding, self.free[state]
-        if index < 0 and (index := table.cell[state]) < 0:
+        table, index = self.embedding, self._free[state]
+        cells, locals_, _, depths, pures = table.views
+        free = index >= 0
+        if not free and (index := cells[state]) < 0:
             return None
-        cell, free, local = table.cells[index], self.free[state] >= 0, int(self.local[state])
-        if not free:
-            local = int(table.local[state])
-            if local == 0 and not table.pure[state]:
-                return False
+        local = self._local[state] if free else locals_[state]
+        if not (free or local or pures[state]):
+            return False
+        cell, depth = table.cells[index], depths[state]
         view = self.walk.cells.view(cell, local, node)
-        depth = int(table.depth[state])
-        even = table.cell[state] == index and (local or table.pure[state])
+        even = cells[state] == index and (local or pures[state])
         if free and not (even and depth >= view.most_leaving):
             view.put(view.most, found.tokens, found.sets)
-            self._go_on(found, view, state, node, int(index), stack)
+            self._go_on(found, view, state, node, index, stack)
             return True
         if not free and depth < view.most:
             beyond = self.walk.dfa.moves(self.walk.between(state, depth + 1))
@@ -168,8 +169,9 @@ class Liveness:
         """
         table, after, letter = self.embedding, self.walk.dfa.after, view.cell.single_bytes
         children, points = view.paths_out(self._exits[index])
-        onward, apart = int(table.next[state]), list[Range]()
-        loop = all(self._follows(s, index, onward) for s in (state, onward)) and bool(table.pure[onward])
+        onward, apart = table.views[2][state], list[Range]()
+        loop = self._follows(state, index, onward) and self._follows(onward, index, onward)
+        loop = loop and bool(table.pure[onward])
         todo = [(state, node)] if loop else []
         rest = [] if loop else [(state, node)]
         while todo:
@@ -194,8 +196,8 @@ class Liveness:
 
     def _follows(self, state: int, index: int, onward: int) -> bool:
         """Whether a state follows a cell, but for exceptions, and leads to the given next one."""
-        table = self.embedding
-        return bool(table.cell[state] == index and table.local[state] == 0 and table.next[state] == onward)
+        cells, locals_, onwards, _, _ = self.embedding.views
+        return bool(cells[state] == index and locals_[state] == 0 and onwards[state] == onward)
 
     # ------------------------------------------------------------ free states
 

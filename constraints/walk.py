@@ -174,11 +174,12 @@ class Walk:
 
     def leaving(self, view: View, state: int) -> Iterator[tuple[Exits, int, int]]:
         """(exits, low, high): the bytes by which a token may leave the letters after ``low`` to ``high`` of them."""
-        table, depth = self.embedding, int(self.embedding.depth[state])
-        here, begin, most = int(table.next[state]), 1, min(depth + 1, view.most_leaving)
+        _, _, onwards, depths, _ = self.embedding.views
+        depth, here = depths[state], onwards[state]
+        begin, most = 1, min(depth + 1, view.most_leaving)
         exits = self.exits(here, view.cell) if most else ()
         for k in range(1, most + 1):
-            onward = int(table.next[here]) if k <= depth else -1
+            onward = onwards[here] if k <= depth else -1
             last = k == most or onward == here
             after = () if last or onward < 0 else self.exits(onward, view.cell)
             if last or after != exits:
