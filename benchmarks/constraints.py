@@ -135,8 +135,9 @@ def main() -> None:
         if part in ("bounded", "patterns", "bad"):
             {"bounded": bounded, "patterns": patterns, "bad": bad}[part](arguments)
         elif part == "masks":
-            size = ["--sample", str(-(-999 // arguments.every))] if sample.is_dir() else []
-            script(part, *(smoke or size))
+            script(part, *smoke)
+            if sample.is_dir() and not smoke:
+                script("masks_sample", "--size", str(-(-999 // arguments.every)))
         else:
             script(
                 part,

@@ -12,14 +12,12 @@ bit, advance. Reported in CPU time on one thread:
 The other engines' masks are local (LCD). Tractile's know how many tokens are left: a harder question.
 Engines that are not installed are named and left out: `pip install -e ".[peers]"` installs them.
 
-With ``--sample N``, every ⌈999/N⌉-th schema of JSONSchemaBench's development sample, found in the folder
-``jsonschemabench`` of ``TRACTILE_SHARED`` (default ``../shared``, beside the repository) under ``data``; each is compiled once.
+On schemas as people write them, with what is accepted of their instances: ``masks_sample.py``.
 
-    python benchmarks/masks.py [--smoke | --sample N] [--engines NAME …]
+    python benchmarks/masks.py [--smoke] [--engines NAME …]
 """
 
 import argparse
-import gzip
 import importlib.metadata
 import json
 import os
@@ -151,6 +149,9 @@ class Walker(Protocol):
     def advance(self, token: int) -> None:
         """Append a token."""
 
+    def restart(self) -> None:
+        """Back to the beginning."""
+
 
 class Engine(Protocol):
     """Compiles schemas; the walker that it returns stands at the beginning."""
@@ -162,7 +163,7 @@ class Engine(Protocol):
 class Tractile:
     """GCD: what can still be finished in the tokens left."""
 
-    cache, repeats = False, 0
+    cache, repeats, budget = False, 0, BUDGET
 
     class _Walker:
         def __init__(self, query: MaskQuery, buffer: np.ndarray) -> None:
@@ -174,6 +175,9 @@ class Tractile:
         def advance(self, token: int) -> None:
             self.query.advance([token])
 
+        def restart(self) -> None:
+            self.query.start(batch=1)
+
     def __init__(self, tokens: Tokens) -> None:
         pieces = [piece or None for piece in tokens.bytes]
         self.vocab = tt.Vocabulary(pieces, eos_token_id=tokens.eos)
@@ -181,7 +185,7 @@ class Tractile:
 
     def compile(self, schema: dict[str, Any]) -> Walker:
         automaton = tt.constraints.json_schema(schema).compile(self.vocab, cache=self.cache)
-        return self._Walker(tt.gcd(automaton, horizon=BUDGET), self.buffer)
+        return self._Walker(tt.gcd(automaton, horizon=self.budget), self.buffer)
 
 
 class Kept(Tractile):
@@ -201,7 +205,8 @@ class XGrammar:
 
     class _Walker:
         def __init__(self, module: Any, compiled: Any, size: int) -> None:
-            self.matcher = module.GrammarMatcher(compiled)
+            self.restart = lambda: setattr(self, "matcher", module.GrammarMatcher(compiled))
+            self.restart()
             self.buffer = module.allocate_token_bitmask(1, size)
 
         def mask(self) -> np.ndarray:
@@ -229,7 +234,9 @@ class LLGuidance:
         def __init__(self, matcher: Any, size: int) -> None:
             import llguidance.numpy
 
-            self.matcher, self.fill = matcher, llguidance.numpy.fill_next_token_bitmask
+            self.restart = lambda: setattr(self, "matcher", matcher.deep_copy())
+            self.restart()
+            self.fill = llguidance.numpy.fill_next_token_bitmask
             self.buffer = llguidance.numpy.allocate_token_bitmask(1, size)
 
         def mask(self) -> np.ndarray:
@@ -267,8 +274,9 @@ class Outlines:
     """outlines-core: the schema's regular expression, indexed state by state."""
 
     class _Walker:
-        def __init__(self, guide: Any, size: int) -> None:
-            self.guide = guide
+        def __init__(self, module: Any, index: Any, size: int) -> None:
+            self.restart = lambda: setattr(self, "guide", module.Guide(index))
+            self.restart()
             self.buffer = np.zeros((size + 31) // 32, dtype=np.int32)
 
         def mask(self) -> np.ndarray:
@@ -290,7 +298,7 @@ class Outlines:
 
     def compile(self, schema: dict[str, Any]) -> Walker:
         regex = self.module.json_schema.build_regex_from_schema(json.dumps(schema))
-        return self._Walker(self.module.Guide(self.module.Index(regex, self.vocabulary)), self.size)
+        return self._Walker(self.module, self.module.Index(regex, self.vocabulary), self.size)
 
 
 ENGINES: dict[str, tuple[str, Callable[[Tokens], Engine]]] = {  # name -> (distribution, class)
@@ -309,20 +317,6 @@ class Row:
     first_ms: list[float]
     token_us: list[float]
     refused: list[str]  # schemas that it cannot compile, and instances' tokens that it masked out
-
-
-def jsonschemabench(size: int) -> list[tuple[str, dict[str, Any], Any]]:
-    """Evenly spaced schemas of the sample that have a valid instance, with the first of these."""
-    shared = Path(os.environ.get("TRACTILE_SHARED", Path(__file__).resolve().parents[2] / "shared"))
-    path = shared / "data" / "jsonschemabench" / "jsonschemabench_dev.jsonl.gz"
-    with gzip.open(path, "rt", encoding="utf-8") as file:
-        rows = [json.loads(line) for line in file]
-    tasks = []
-    for row in rows[:: -(-len(rows) // size)]:
-        instances = [test["data"] for test in row["tests"] if test["valid"]]
-        if instances:
-            tasks.append((row["id"], row["schema"], instances[0]))
-    return tasks
 
 
 def allowed(mask: np.ndarray, token: int) -> bool:
@@ -386,13 +380,10 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--smoke", action="store_true", help="two schemas, once")
-    parser.add_argument("--sample", type=int, default=0, help="so many schemas of JSONSchemaBench")
     parser.add_argument("--engines", nargs="*", default=list(ENGINES), choices=list(ENGINES))
     arguments = parser.parse_args()
     torch.set_num_threads(1)
     tasks, repeats = (TASKS[:2], 1) if arguments.smoke else (TASKS, 3)
-    if arguments.sample:
-        tasks, repeats = jsonschemabench(arguments.sample), 1
     tokens = tekken()
 
     rows: dict[str, Row] = {}
