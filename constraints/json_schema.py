@@ -41,16 +41,16 @@ def json_schema(
     ``schema`` is a dict (or a boolean), JSON text, the path of a file, or a Pydantic model class, of draft 4 to 2020-12 as
     its ``$schema`` says; without one, the keywords of all drafts are read. ``whitespace`` is "space" (exactly as
     ``json.dumps`` separates: ``", "`` and ``": "``), "none" (``","`` and ``":"``) or "flexible" (any JSON white space).
-    ``order``: members stand in the order in which the schema declares them, each alternative its own, undeclared ones last;
-    "any": in any order, of at most 12 declared members; "auto": in any order in those objects where that keeps the automaton
-    small. No declared member is ever written twice.
+    ``order``: members stand in the order in which the schema declares them, each alternative its own, undeclared ones after
+    them, and where that costs little also before or between them; "any": in any order, of at most 12 declared members;
+    "auto": in any order in those objects where that keeps the automaton small. No declared member is ever written twice.
     ``open_objects=False`` reads objects that do not say ``additionalProperties`` as if they said ``false``. ``formats``:
     whether ``format`` asserts. ``strict`` refuses keywords and formats that no draft defines, which are ignored otherwise.
     ``max_depth`` bounds what no regular language can: how often, on the way down, a schema may lie within itself, and how
     deep arrays and objects nest in values without a schema. ``max_length`` bounds what an automaton has to count: a
     ``maxLength`` beyond it is read as that many characters, a ``maxItems`` beyond a tenth of it as that many items. By
-    default both follow the size of the automaton: a depth of 3, up to 7 where that is small, down to 0 where it is large;
-    no bound on lengths, or 1,000, 250, 100, in the end 40 characters.
+    default all follow the size of the automaton: depths of 3, up to 7 where that is small, down to 0 where it is large; no
+    bound on lengths, or 1,000, 700, 250, 160, 60, in the end 40 characters.
 
     Raises ``UnsupportedConstraint`` with the path of what is not supported, ``FormatError`` for what is not JSON,
     ``TooManyStates``.

@@ -10,8 +10,9 @@ from typing import Any
 from ...errors import TooManyStates, UnsupportedConstraint
 from ..nfa import check_limit
 from ..work import spend
-from .pieces import Piece, Sketch
+from .pieces import Piece
 from .shapes import ANY, NEVER, Arrays, Need, both
+from .sketches import Sketch
 from .text import Style
 
 MAX_COUNTS = 50_000
@@ -67,7 +68,7 @@ def kinds(shape: Arrays, position: int, where: str) -> list[tuple[Need, tuple[bo
     return found
 
 
-def write(shape: Arrays, style: Style, value: Callable[[Need], Piece], where: str) -> Piece:
+def write(shape: Arrays, style: Style, where: str) -> Sketch:
     """The texts of a shape's arrays. Raises ``TooManyStates``."""
     steady = max([len(shape.prefix), shape.least, *(c.start for c in shape.contains)])
     if shape.most is not None:
@@ -75,12 +76,12 @@ def write(shape: Arrays, style: Style, value: Callable[[Need], Piece], where: st
     check_limit(steady, MAX_COUNTS)
     caps = [c.least if c.most is None else c.most for c in shape.contains]
 
-    splits: dict[int, list[tuple[Piece, tuple[bool, ...]]]] = {}
+    splits: dict[int, list[tuple[Need, tuple[bool, ...]]]] = {}
 
-    def choices(position: int, state: tuple[int, ...]) -> list[tuple[Piece, tuple[int, ...]]]:
+    def choices(position: int, state: tuple[int, ...]) -> list[tuple[Need, tuple[int, ...]]]:
         result = []
         if position not in splits:
-            splits[position] = [(value(need), signs) for need, signs in kinds(shape, position, where)]
+            splits[position] = kinds(shape, position, where)
         for item, signs in splits[position]:
             after = tuple(n + s for n, s in zip(state, signs, strict=True))
             over = [n > cap for n, cap in zip(after, caps, strict=True)]
@@ -100,9 +101,9 @@ def grow(
     steady: int,
     shape: Arrays,
     start: Hashable,
-    choices: Callable[[int, Any], Sequence[tuple[Piece, Hashable]]],
+    choices: Callable[[int, Any], Sequence[tuple[Piece | Need, Hashable]]],
     done: Callable[[Any], bool],
-) -> Piece:
+) -> Sketch:
     """The arrays of items that ``choices`` gives for each position and state; positions from ``steady`` on are alike."""
     sketch = Sketch()
     states: dict[tuple[int, Hashable], int] = {(0, start): sketch.read(0, b"[")}
@@ -128,7 +129,7 @@ def grow(
                 queue.append(key)
             sketch.place(here, item, states[key])
         check_limit(len(states), MAX_COUNTS)
-    return sketch.finish()
+    return sketch
 
 
 def copies(shape: Arrays) -> int:
@@ -139,7 +140,7 @@ def copies(shape: Arrays) -> int:
     return found
 
 
-def distinct(shape: Arrays, style: Style, values: Callable[[Need], dict[str, Piece] | None]) -> Piece | None:
+def distinct(shape: Arrays, style: Style, values: Callable[[Need], dict[str, Piece] | None]) -> Sketch | None:
     """Arrays of distinct items, each of a finite set of values (``None``: not finite). Raises ``TooManyStates``."""
     tables = [values(need) for need in (*shape.prefix, shape.rest)]
     if shape.contains or any(table is None for table in tables):

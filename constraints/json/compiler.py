@@ -7,6 +7,7 @@ at most ``max_depth`` times again.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -17,23 +18,22 @@ from ..nfa import Nfa, literal
 from ..work import at, attempt, metered, spend
 from . import arrays, members, numbers, objects, pieces, strings
 from .document import Document
+from .limits import LEAST, Limits, choose
 from .needs import Needs
 from .pieces import Piece, beside, either, piece, quoted
 from .runs import ANY_ORDER, DECLARED, WAYS, Sizes, Way
 from .shapes import ANY, NEVER, Arrays, Need, Numbers, Strings
+from .sketches import Sketch
 from .text import STYLES
 from .values import EVERYTHING, Value
 
-LIMITS = [
-    (7, 32_768, 4_000), (5, 32_768, 4_000), (3, 32_768, 50_000), (3, 1_000, 100_000), (2, 1_000, 100_000),
-    (3, 250, 150_000), (2, 250, 150_000), (1, 250, 200_000), (1, 100, 300_000), (1, 40, 3_000_000),
-    (0, 40, 10**9),
-]  # fmt: skip
-"""Depths and longest lengths that are tried in turn, each with the states up to which it is taken."""
-MAX_FREE = 40_000, 1.5
-"""States up to which members may stand in any order under ``order="auto"``; and how many times those in declared order."""
-FREE = 16_000, 8_000, 4_000, 2_000, 1_000, 500, 0
+MAX_FREE = {"auto": (80_000, 1.5), "declared": (0, 1.2), "any": (0, 1)}
+"""States up to which members may stand more freely, by the order that is asked for; and how many times those of the least
+freedom."""
+FREE = 32_000, 16_000, 8_000, 4_000, 2_000, 1_000, 300
 """States by which freedom may make each object larger, tried in turn."""
+LARGE = 100_000
+"""States from which on no member stands more freely."""
 MAX_FREE_WORK = 600_000
 """Units of work that members in any order may take before they stand as declared."""
 
@@ -55,10 +55,11 @@ class Compiler(Needs):
         self.whitespace = whitespace
         self.common = False  # whether all alternatives of an object keep to one order
         self.free = -1  # states by which each object may grow so that its members stand more freely
-        self.wanted = max_depth, max_length
-        self.max_depth, self.longest = LIMITS[0][:2]
+        self.asked = max_depth, max_length
+        self.limits = LEAST
         self.style = STYLES[whitespace]
         self.memo: dict[tuple[Need, int], Piece] = {}
+        self.sketches: dict[tuple[Need, Way, bool], list[Sketch]] = {}
         self.sizes: dict[tuple[Need, int], int] = {}
         self.ways: dict[tuple[Need, int], Way] = {}
 
@@ -66,47 +67,55 @@ class Compiler(Needs):
         """The texts of the values that satisfy the root."""
         if root and root != NEVER:
             self.explore(root)
-        first = self.choose_limits(root)
-        if self.order == "auto" and self.choose_freedom(root):
+        while True:
             try:
-                with attempt(MAX_FREE_WORK):
-                    return self.texts(root, self.max_depth).nfa
+                return self.attempts(root)
+            except TooManyStates:
+                if self.common:
+                    raise
+                self.common = True
+
+    def attempts(self, root: Need) -> Nfa:
+        """The same: with members as free as they may be, as declared, or within the least limits."""
+
+        def size(limits: Limits, freely: bool) -> int:
+            self.free = FREE[0] if freely and self.order == "declared" else -1
+            return self.limit(limits).size(root, limits.depth)
+
+        found, most = choose(size, self.wanted)
+        least = self.wanted(LEAST)
+        self.limit(found)
+        works = [MAX_FREE_WORK] * self.choose_freedom(root, most) + [math.inf] * (found != least)
+        for work in works:
+            try:
+                with attempt(work):
+                    return self.texts(root, found.depth).nfa
             except TooManyStates:
                 self.set_free(-1)
-        tries = [] if None not in self.wanted else LIMITS[max(first + 1, len(LIMITS) - 3) :]
-        while True:  # the size is an estimate: where it was too low, with fewer orders, then with less
-            try:
-                return self.texts(root, self.max_depth).nfa
-            except TooManyStates:
-                if not self.common:
-                    self.common, self.memo = True, {}
-                elif tries:
-                    self.limit(*tries.pop(0)[:2])
-                else:
-                    raise
+        return self.limit(least).texts(root, least.depth).nfa
 
-    def limit(self, depth: int, length: int) -> None:
-        """Set the limits that are not asked for."""
-        self.max_depth = depth if self.wanted[0] is None else self.wanted[0]
-        self.longest = length if self.wanted[1] is None else self.wanted[1]
+    def wanted(self, limits: Limits) -> Limits:
+        """The limits, but for what is asked for."""
+        return limits.wanted(*self.asked)
+
+    def limit(self, limits: Limits) -> Compiler:
+        """Set the limits."""
+        self.limits = limits
         self.set_free(self.free)
+        return self
 
-    def choose_limits(self, root: Need) -> int:
-        """Set the depth, and the longest bound on a length that is written out, so that the automaton stays small, or
-        else not too large; which of ``LIMITS`` that is."""
-        for index, (depth, length, most) in enumerate(LIMITS):
-            self.limit(depth, length)
-            if self.size(root, self.max_depth) <= most:
-                return index
-        return len(LIMITS) - 1
-
-    def choose_freedom(self, root: Need) -> bool:
-        """Let members stand as freely as keeps the automaton small; whether any may."""
-        most = max(MAX_FREE[0], int(MAX_FREE[1] * self.size(root, self.max_depth)))
+    def choose_freedom(self, root: Need, most: int) -> bool:
+        """Let members stand as freely as keeps the automaton small, or below so many states; whether any may."""
+        self.set_free(-1)
+        states, times = MAX_FREE[self.order]
+        least = self.size(root, self.limits.depth)
+        most = max(most, states, int(times * least))
+        if least > LARGE:
+            return False
         for free in FREE:
             self.set_free(free)
-            if self.size(root, self.max_depth) <= most:
-                return any(way != DECLARED for way in self.ways.values())
+            if self.size(root, self.limits.depth) <= most:
+                return any(way != self.plainest for way in self.ways.values())
         self.set_free(-1)
         return False
 
@@ -115,35 +124,52 @@ class Compiler(Needs):
         self.free, self.sizes, self.ways, self.memo = states, {}, {}, {}
 
     def way(self, records: list[objects.Record], size: Callable[[Need], int]) -> tuple[Way, int]:
-        """How freely the members of some records may stand, and about how many states that takes."""
+        """How freely the members of some records may stand, and about how many more states that takes."""
+        if self.free < 0 or not records:
+            return self.plainest, 0
         sizes = [(record, Sizes.of(record, size)) for record in records]
-        if self.order == "any":
-            return ANY_ORDER, sum(ANY_ORDER.states(*each) for each in sizes)
         declared = sum(DECLARED.states(*each) for each in sizes)
-        for way in WAYS if self.free >= 0 and records else ():
-            total = sum(way.states(*each) for each in sizes)
-            if total <= declared + self.free:
-                return way, total
-        return DECLARED, declared
+        for way in WAYS[self.order]:
+            if not any(len(r.members) + bool(r.others) > 1 and (way.free or r.others) for r in records):
+                continue  # nothing would be freer
+            more = sum(way.states(*each) for each in sizes) - declared
+            if more <= (self.free if way.free else self.free // 8):
+                return way, more
+        return self.plainest, 0
+
+    @property
+    def plainest(self) -> Way:
+        """How members stand without more freedom than is asked for."""
+        return ANY_ORDER if self.order == "any" else DECLARED
+
+    def objects(self, need: Need, way: Way) -> list[Sketch]:
+        """The objects of a need, before the values in them are written."""
+        key = (need, way, self.common)
+        if key not in self.sketches:
+            _, records = self.settled(need)
+            if self.common:
+                records = [replace(r, orders=(tuple(range(len(r.members))),)) for r in records]
+            self.sketches[key] = members.write(records, self.style, way)
+        return self.sketches[key]
 
     def cut(self, shape: Strings) -> Strings:
         """The shape with a bound on the length that is not beyond the longest."""
-        if shape.most is None or shape.most <= self.longest:
+        if shape.most is None or shape.most <= self.limits.length:
             return shape
-        return replace(shape, most=max(shape.least, self.longest))
+        return replace(shape, most=max(shape.least, self.limits.length))
 
     def cut_items(self, shape: Arrays) -> Arrays:
         """The same for the number of items, of which a tenth as many are written out."""
-        if shape.most is None or shape.most <= self.longest // 10:
+        if shape.most is None or shape.most <= self.limits.length // 10:
             return shape
-        return replace(shape, most=max(shape.least, len(shape.prefix), self.longest // 10))
+        return replace(shape, most=max(shape.least, len(shape.prefix), self.limits.length // 10))
 
     def size(self, need: Need, left: int) -> int:
         """About how many states the texts of a need have."""
         if need == NEVER or left < 0:
             return 0
         if not need:
-            return 57 << self.max_depth
+            return (114 << self.limits.free) - 72
         key = (need, left)
         if key not in self.sizes:
             spend(20)
@@ -159,14 +185,22 @@ class Compiler(Needs):
                 if found:
                     copies: int = arrays.copies(self.cut_items(shape))
                     total += sum(found) + max(0, copies - len(found)) * found[-1]
-            self.ways[key], states = self.way(records, lambda inner: self.size_below(need, inner, left))
-            self.sizes[key] = total + states
+
+            def inner_size(inner: Need) -> int:
+                return self.size_below(need, inner, left)
+
+            with at(self.where(need)):
+                total += sum(sketch.states(inner_size) for sketch in self.objects(need, self.plainest))
+            self.ways[key], more = self.way(records, inner_size)
+            self.sizes[key] = total + more
         return self.sizes[key]
 
     def size_below(self, need: Need, other: Need, left: int) -> int:
         """The same of a need below another."""
         if other and other != NEVER:
-            left = left - (other in self.heads) if self.knot.get(other) == self.knot[need] else self.max_depth
+            left = (
+                left - (other in self.heads) if self.knot.get(other) == self.knot[need] else self.limits.depth
+            )
         return self.size(other, left)
 
     def texts(self, need: Need, left: int) -> Piece:
@@ -174,7 +208,7 @@ class Compiler(Needs):
         if need == NEVER or left < 0:
             return pieces.NOTHING
         if not need:
-            return anything(self.whitespace, self.max_depth)
+            return anything(self.whitespace, self.limits.free)
         key = (need, left)
         if key not in self.memo:
             with at(self.where(need)):
@@ -188,28 +222,26 @@ class Compiler(Needs):
             if not other or other == NEVER:
                 return self.texts(other, 0)
             if self.knot.get(other) != self.knot[need]:
-                return self.texts(other, self.max_depth)
+                return self.texts(other, self.limits.depth)
             return self.texts(other, left - (other in self.heads))
 
         value, where = self.value(need), self.where(need)
-        shapes, records = self.settled(need)
+        shapes, _ = self.settled(need)
         value = value._replace(string=tuple(map(self.cut, value.string)))
         parts = scalars(value, self.document.draft == 4)
         parts.append(either(self.array(shape, inner, where) for shape in shapes))
         self.size(need, left)  # and in which way members stand
-        if self.common:
-            records = [replace(r, orders=(tuple(range(len(r.members))),)) for r in records]
-        parts.append(members.write(records, self.style, inner, self.ways[need, left]))
+        parts.append(either(sketch.finish(inner) for sketch in self.objects(need, self.ways[need, left])))
         return beside(parts)
 
     def array(self, shape: Arrays, inner: Any, where: str) -> Piece:
         """The texts of an array shape; items that must differ are finitely many, or differ anyway."""
         if shape.unique is None or (shape.unique and arrays.apart(shape, self.empty)):
-            return arrays.write(self.cut_items(shape), self.style, inner, where)
+            return arrays.write(self.cut_items(shape), self.style, where).finish(inner)
         found = arrays.distinct(shape, self.style, self.finite) if shape.unique else None
         if found is None:
             raise UnsupportedConstraint("uniqueItems of values that are not few", path=f"{where}/uniqueItems")
-        return found
+        return found.finish(inner)
 
     def finite(self, need: Need) -> dict[str, Piece] | None:
         """The values of a need by their texts, if they are listed."""
@@ -259,7 +291,7 @@ def anything(whitespace: str, depth: int) -> Piece:
     parts = scalars(EVERYTHING, False)
     if depth:
         inner = anything(whitespace, depth - 1)
-        parts.append(arrays.write(Arrays(), style, lambda need: inner, ""))
+        parts.append(arrays.write(Arrays(), style, "").finish(lambda need: inner))
         every = objects.Record((), frozenset(), ((Strings(), ANY),))
-        parts.append(members.write([every], style, lambda need: inner, DECLARED))
+        parts += [sketch.finish(lambda need: inner) for sketch in members.write([every], style, DECLARED)]
     return piece(minimize(beside(parts).nfa))

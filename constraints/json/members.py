@@ -15,9 +15,9 @@ from ...errors import TooManyStates
 from ..work import spend
 from .names import tell
 from .objects import Record
-from .pieces import Piece, Sketch, either
 from .runs import DECLARED, Run, State, Way
 from .shapes import Need
+from .sketches import Sketch
 from .text import Style
 
 MANY = 16  # members, of which no two states are compared
@@ -27,10 +27,8 @@ MANY_HUBS = 1_000  # states between members of several records, where members ha
 class Writer:
     """Writes the objects of some records together."""
 
-    def __init__(
-        self, records: Sequence[Record], style: Style, value: Callable[[Need], Piece], way: Way
-    ) -> None:
-        self.style, self.value = style, value
+    def __init__(self, records: Sequence[Record], style: Style, way: Way) -> None:
+        self.style = style
         self.numbers: dict[object, int] = {}
         self.runs = [Run(record, way, self.number) for record in records]
         declared = tuple(dict.fromkeys(name for r in records for name in r.declared))
@@ -120,7 +118,7 @@ class Writer:
             self.first[marks, hub] = self.first.setdefault((marks, leads), hub)
         return self.first[marks, hub]
 
-    def write(self) -> Piece:
+    def write(self) -> Sketch:
         """The texts of the objects. Raises ``TooManyStates``."""
         start = self.sketch.read(0, b"{")
         if self.style.blank:
@@ -129,7 +127,7 @@ class Writer:
         rules: list[Callable[..., None]] = [self.between, self.spell]
         for kind, *key in self.queue:
             rules[kind](self.states[kind, *key], *key)
-        return self.sketch.finish()
+        return self.sketch
 
     def between(self, here: int, hub: int, first: bool = False) -> None:
         """Between members: an end, or a comma (unless nothing is there yet) and the quote of the next name."""
@@ -168,7 +166,7 @@ class Writer:
         if self.style.blank:
             self.sketch.blank(state)
         for need, hub in self.groups[group]:
-            self.sketch.place(state, self.value(need), self.state(0, hub))
+            self.sketch.place(state, need, self.state(0, hub))
 
 
 def bits(marks: int) -> Iterator[int]:
@@ -179,13 +177,13 @@ def bits(marks: int) -> Iterator[int]:
         marks ^= low
 
 
-def write(records: Sequence[Record], style: Style, value: Callable[[Need], Piece], way: Way) -> Piece:
-    """The texts of the objects of some records. Raises ``TooManyStates``."""
+def write(records: Sequence[Record], style: Style, way: Way) -> list[Sketch]:
+    """The texts of the objects of some records: those of all, or of one each. Raises ``TooManyStates``."""
     if not records:
-        return either([])
+        return []
     try:
-        return Writer(records, style, value, way).write()
+        return [Writer(records, style, way).write()]
     except TooManyStates:
         if len(records) == 1:
             raise
-        return either(Writer([record], style, value, way).write() for record in records)
+        return [Writer([record], style, way).write() for record in records]

@@ -7,7 +7,6 @@ among the undeclared ones stands last.
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
@@ -22,6 +21,8 @@ Namer = Callable[[Need], Sequence[Strings]]
 """The strings that satisfy a need."""
 Kinds = tuple[tuple[Strings, Need], ...]
 """Classes of names, and what the values of such members need."""
+Some = tuple[Others | str, Need, Need]
+"""A member that must exist: which names, what the name needs as a string, what the value needs."""
 
 
 @dataclass(frozen=True)
@@ -85,31 +86,39 @@ def records(shape: Objects, declared: tuple[str, ...], namer: Namer, where: str)
     if not shape.some:
         found = record(shape, declared, namer, None, where)
         return [found] if found else []
-    # Each member that must exist is a declared one, or one of the others.
     result = []
-    choices: list[list[str | None]] = [
-        [n for n in declared if finds(finder, n) and fits(naming, n, namer)] + [None]
-        for finder, naming, _ in shape.some
-    ]
-    for choice in itertools.islice(itertools.product(*choices), MAX_CLASSES + 1):
-        narrowed, witness = replace(shape, some=()), []
-        for name, some in zip(choice, shape.some, strict=True):
-            if name is None:
-                witness.append(some)
-            else:
-                met = narrowed.meet(Objects(((name, some[2]),), (name,)))
-                narrowed = met if met is not None else replace(narrowed, most=-1)
-        if (
-            narrowed.most == -1
-            or (found := record(narrowed, declared, namer, witness or None, where)) is None
-        ):
+    for narrowed, witness in narrowings(replace(shape, some=()), shape.some, declared, namer):
+        if (found := record(narrowed, declared, namer, list(witness) or None, where)) is None:
             continue
         if len(witness) > 1 and found.last != ():
             raise UnsupportedConstraint("several undeclared members that must exist", path=where)
         result.append(found)
-        if len(result) > MAX_CLASSES:
-            raise TooManyStates("too many members of which one must exist", limit=MAX_CLASSES)
     return result
+
+
+def narrowings(
+    shape: Objects, some: Sequence[Some], declared: tuple[str, ...], namer: Namer
+) -> list[tuple[Objects, tuple[Some, ...]]]:
+    """The ways in which members exist that must: each is a declared one, which is then required, or one of the others,
+    which are listed beside the shape. Raises ``TooManyStates``."""
+    ways: dict[tuple[Objects, tuple[Some, ...]], None] = {(shape, ()): None}
+    for finder, naming, need in some:
+        names = [n for n in declared if finds(finder, n) and fits(naming, n, namer)]
+        found: dict[tuple[Objects, tuple[Some, ...]], None] = {}
+        for narrowed, witness in ways:
+            spend(20 * (1 + len(names)))
+            met = [narrowed.meet(Objects(((name, need),), (name,))) for name in names]
+            if narrowed in met:  # it has such a member anyway
+                found[narrowed, witness] = None
+                continue
+            for name, way in zip(names, met, strict=True):
+                if way is not None and need_of(way, name, namer) != NEVER:
+                    found[way, witness] = None
+            found[narrowed, (*witness, (finder, naming, need))] = None
+        if len(found) > MAX_CLASSES:
+            raise TooManyStates("too many members of which one must exist", limit=MAX_CLASSES)
+        ways = found
+    return list(ways)
 
 
 def finds(finder: Others | str, name: str) -> bool:
@@ -125,7 +134,7 @@ def record(
     shape: Objects,
     declared: tuple[str, ...],
     namer: Namer,
-    witness: list[tuple[Others | str, Need, Need]] | None,
+    witness: list[Some] | None,
     where: str,
 ) -> Record | None:
     """The record of a shape, ``None`` if no object has it."""

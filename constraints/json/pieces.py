@@ -17,7 +17,6 @@ from numpy import ndarray
 
 from ..dfa import simplify
 from ..nfa import Nfa, check_limit, trim
-from ..work import spend
 
 MAX_SIMPLIFIED = 8_000
 NO_EDGES: Int[ndarray, "0 4"] = np.empty((0, 4), np.int64)
@@ -137,71 +136,6 @@ def _with_quotes(body: Nfa) -> tuple[int, ndarray, ndarray, ndarray, ndarray]:
     first = [[n, 34, 34, s] for s in body.start.tolist()]
     last = [[a, 34, 34, n + 1] for a in body.accept.tolist()]
     return n + 2, np.concatenate([body.edges, first, last]), NO_SKIPS, np.array([n]), np.array([n + 1])
-
-
-class Sketch:
-    """A piece under construction: states and edges one by one, and values placed between states. State 0 is the start,
-    state −1 the sink."""
-
-    def __init__(self) -> None:
-        self.size = 1
-        self.edges: list[tuple[int, int, int, int]] = []
-        self.placed: dict[tuple[Piece, int], list[int]] = {}  # where a value ends, and where it may start
-        self.whole = True
-
-    def state(self) -> int:
-        """A new state."""
-        self.size += 1
-        return self.size - 1
-
-    def read(self, source: int, text: bytes, target: int | None = None) -> int:
-        """Read a text, to a new state if none is given; where that ends."""
-        for i, byte in enumerate(text):
-            here = target if target is not None and i == len(text) - 1 else self.state()
-            self.edges.append((source, byte, byte, here))
-            source = here
-        return source
-
-    def blank(self, state: int) -> None:
-        """Let white space be read at a state."""
-        self.edges += [(state, low, high, state) for low, high in ((9, 10), (13, 13), (32, 32))]
-
-    def place(self, source: int, value: Piece, target: int) -> None:
-        """Read a value. One that is read to the same end from several states is written once."""
-        if value.size:
-            sources = self.placed.setdefault((value, target), [])
-            if source not in sources:
-                sources.append(source)
-        else:
-            self.whole = False
-
-    def finish(self) -> Piece:
-        """The piece. Raises ``TooManyStates``."""
-        total = self.size + sum(p.size - 1 - p.has_sink for p, _ in self.placed) + 1
-        check_limit(total)
-        own = np.array(self.edges, np.int64).reshape(-1, 4)
-        own[own[:, 3] < 0, 3] = total - 1
-        edges, size = [own], self.size
-        spend(100 + len(own) / 8)
-        onward: dict[int, Int[ndarray, "edge 4"]] = {}
-        for (part, target), sources in self.placed.items():
-            number = np.arange(part.size) + size - 1
-            number[0] = sources[0]
-            if part.has_sink:
-                number[-1] = target
-            found = [renumbered(part.edges, number)]
-            if len(sources) > 1:
-                found.append(repeated(found[0][part.edges[:, 0] == 0], np.array(sources[1:])))
-            if len(part.open):
-                if target not in onward:
-                    onward[target] = own[own[:, 0] == target]
-                spend(len(onward[target]) * len(part.open) / 2)
-                found.append(repeated(onward[target], number[part.open]))
-            spend(sum(map(len, found)) / 8)
-            edges += found
-            size += part.size - 1 - part.has_sink
-        whole = Piece(total, np.concatenate(edges), True, np.empty(0, np.int64))
-        return whole if self.whole else piece(trim(whole.nfa))
 
 
 def plain(automaton: Nfa) -> Nfa:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from .objects import Record
 from .shapes import Need
@@ -16,18 +16,21 @@ LAST: Place = (-3,)
 
 
 class Way(NamedTuple):
-    """Whether declared members stand in any order, each once, and whether undeclared ones come last."""
+    """Whether declared members stand in any order, each once; whether undeclared ones stand also before all of them, or
+    anywhere between them, or only after them."""
 
     free: bool
-    last: bool
+    others: Literal["last", "ends", "anywhere"]
 
     def states(self, record: Record, sizes: Sizes) -> int:
         """About how many states a record takes."""
         if self.free:
             places = 1 << len(record.members)
-            total = (places + 1) // 2 * sizes.declared + sizes.others * (1 if self.last else places)
+            total = (places + 1) // 2 * sizes.declared
         else:
-            total = len(record.orders) * sizes.declared + sizes.others
+            places = len(record.orders) * len(record.members) + 1
+            total = len(record.orders) * sizes.declared
+        total += sizes.others * {"last": 1, "ends": min(2, places), "anywhere": places}[self.others]
         return total * (record.most if record.most is not None else max(1, record.least))
 
 
@@ -46,17 +49,17 @@ class Sizes(NamedTuple):
         )
 
 
-DECLARED = Way(False, True)
-ANY_ORDER = Way(True, False)
-WAYS = ANY_ORDER, Way(True, True)
-"""The ways that are freer than the declared order, the freest first."""
+DECLARED = Way(False, "last")
+ANY_ORDER = Way(True, "anywhere")
+OPEN = Way(False, "anywhere"), Way(False, "ends")
+WAYS = {"declared": OPEN, "auto": (ANY_ORDER, Way(True, "ends"), Way(True, "last"), *OPEN), "any": ()}
+"""The ways that are freer than the declared order, the freest first, by the order that is asked for."""
 
 
 class Run:
     """A way through one record. Alternatives are its members, then the classes of others, then those of which one must
     exist (a *witness*). A later member of the witness's name would replace it, so after it come only members that cannot
-    have its name, or are witnesses too; where undeclared members come last, nothing does. ``number`` gives equal things
-    equal numbers."""
+    have its name, or are witnesses too, or nothing does. ``number`` gives equal things equal numbers."""
 
     def __init__(self, record: Record, way: Way, number: Callable[[object], int]) -> None:
         self.record, self.way = record, way
@@ -93,7 +96,7 @@ class Run:
                 if behind >= 0:
                     allowed.update(order.members[behind : order.stops[behind]])
                     done |= order.free[behind]
-        if done or not self.way.last:
+        if done or self.is_open(place):
             allowed.update(self.apart if witnessed else self.others)
         if done or self.witness:
             allowed.update(self.final)
@@ -103,12 +106,18 @@ class Run:
             self.record.last is None or witnessed
         ) and count >= self.record.least
 
+    def is_open(self, place: Place) -> bool:
+        """Whether others may stand at a place, and members after them."""
+        return self.way.others == "anywhere" or (self.way.others == "ends" and place == self.start)
+
     def after(self, i: int, place: Place) -> Place:
         """The place after an alternative."""
         if i in self.final:
             return (place[0] | self.witness,) if self.witness else CLOSING
+        if i >= self.size and self.is_open(place):
+            return place
         if i >= self.size and self.way.free:
-            return LAST if self.way.last else place
+            return LAST
         if self.way.free:
             return (place[0] | 1 << i,)
         return tuple([order.after(i, behind) for order, behind in zip(self.orders, place, strict=True)])
