@@ -266,7 +266,7 @@ def test_the_report_holds_the_figures(data, tmp_path):
     path = tmp_path / "out/runs.jsonl"
     head = {"options": {}, "model": {"name": "table", "parameters": 16}, "dtype": "float64", "device": "cpu"}
     head |= {"temperature": 1.0, "data": "data", "split": "test", "max_new_tokens": 4, "batch": 4}
-    head |= {"hmm": {"name": "hmm", "hidden": 4, "transition": "dense"}}
+    head |= {"hmm": {"name": "hmm", "hidden": 4, "transition": "dense"}, "w": 0.8}
     first, *rest = path.read_text().splitlines(keepends=True)
     path.write_text(json.dumps({**json.loads(first), **head}) + "\n" + "".join(rest))
 
@@ -280,6 +280,7 @@ def test_the_report_holds_the_figures(data, tmp_path):
         )
         for k in (1, 4)
     }
+    assert "HMM: hmm, H = 4, dense. P-GCD's w = 0.8." in text
     found = re.findall(r"([\d.]+) \(", rows["GCD"])
     assert found == [f"{100 * by_hand[k]:.1f}" for k in (1, 4)]
     assert rows["P-GCD"].count("(") == 2
