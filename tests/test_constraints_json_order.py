@@ -247,3 +247,33 @@ def test_one_of_many_alternatives_that_are_told_apart_by_names():
         {"or": [{}, {}]},
     ):
         assert constraint.accepts(json.dumps(value)) == validator.is_valid(value), value
+
+
+def test_several_members_that_must_exist():
+    """Names that a pattern or an enum lists are taken one by one; of others one member does for all that must exist."""
+    values = [[n, v] for n in ("1", "2", "3", "7") for v in (1, "s")]
+    every = [dict(pairs) for k in range(3) for pairs in itertools.combinations(values, k)]
+    listed = {
+        "type": "object",
+        "patternProperties": {"^[0-9]$": {"type": "integer"}},
+        "additionalProperties": False,
+        "not": {
+            "anyOf": [
+                {"patternProperties": {"^(1|3)$": False}},
+                {"propertyNames": {"not": {"enum": ["2", "3"]}}},
+            ]
+        },
+    }
+    alike = {"type": "object", "allOf": [{"not": {"propertyNames": {"enum": [n, "1"]}}} for n in ("2", "3")]}
+    single = {
+        "type": "object",
+        "allOf": [{"not": {"patternProperties": {p: {"type": "string"}}}} for p in ("[27]", "[37]")],
+        "maxProperties": 1,
+    }
+    for schema in (listed, alike, single):
+        constraint, validator = json_schema(schema, order="any"), jsonschema.Draft202012Validator(schema)
+        for value in every:
+            assert constraint.accepts(json.dumps(value)) == validator.is_valid(value), (schema, value)
+    both = json_schema({**single, "maxProperties": 2})
+    assert both.accepts('{"7": 1}')
+    assert not both.accepts('{"2": 1, "7": "s"}')

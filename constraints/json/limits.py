@@ -25,6 +25,7 @@ class Limits(NamedTuple):
 WHOLE = 32_768
 LEAST = Limits(0, 0, 40)
 GENEROUS = (
+    (Limits(16, 7, WHOLE), 4_000),
     (Limits(7, 7, WHOLE), 6_000),
     (Limits(5, 5, WHOLE), 8_000),
     (Limits(4, 4, WHOLE), 10_000),

@@ -102,7 +102,7 @@ class Needs:
         if key not in self.parts:
             value, where = self.value(need), self.where(need)
             found = [arrays.settle(shape, self.empty, where) for shape in value.array]
-            names = objects.declared_names(value.object)
+            names = objects.declared_names(value.object, self.names)
             with at(where):
                 records = [
                     r for shape in value.object for r in objects.records(shape, names, self.names, where)

@@ -74,24 +74,29 @@ def need_of(shape: Objects, name: str, namer: Namer) -> Need:
     return found if fits(shape.naming, name, namer) else NEVER
 
 
-def declared_names(shapes: Sequence[Objects]) -> tuple[str, ...]:
-    """The names that any of the shapes declares, in the order in which they do."""
+def declared_names(shapes: Sequence[Objects], namer: Namer) -> tuple[str, ...]:
+    """The names that any of the shapes declares, in the order in which they do; and where several members must exist,
+    the few names that they may, or may not, have."""
     names = dict.fromkeys(name for shape in shapes for name, _ in shape.names)
-    return tuple(names | dict.fromkeys(name for shape in shapes for name in shape.required))
+    names |= dict.fromkeys(name for shape in shapes for name in shape.required)
+    for finder, naming, _ in dict.fromkeys(
+        some for shape in shapes if len(shape.some) > 1 for some in shape.some
+    ):
+        for found in finder_names(finder, naming, namer):
+            names |= dict.fromkeys(strings.few(found) or sorted(found.but)[: strings.FEW])
+    return tuple(names)
 
 
 def records(shape: Objects, declared: tuple[str, ...], namer: Namer, where: str) -> list[Record]:
     """The records that make up a shape; the declared names are those of all shapes that it stands beside. Raises
     ``UnsupportedConstraint``."""
     if not shape.some:
-        found = record(shape, declared, namer, None, where)
+        found = record(shape, declared, namer, (), where)
         return [found] if found else []
     result = []
     for narrowed, witness in narrowings(replace(shape, some=()), shape.some, declared, namer):
-        if (found := record(narrowed, declared, namer, list(witness) or None, where)) is None:
+        if (found := record(narrowed, declared, namer, witness, where)) is None:
             continue
-        if len(witness) > 1 and found.last != ():
-            raise UnsupportedConstraint("several undeclared members that must exist", path=where)
         result.append(found)
     return result
 
@@ -134,10 +139,11 @@ def record(
     shape: Objects,
     declared: tuple[str, ...],
     namer: Namer,
-    witness: list[Some] | None,
+    witness: Sequence[Some],
     where: str,
 ) -> Record | None:
-    """The record of a shape, ``None`` if no object has it."""
+    """The record of a shape, ``None`` if no object has it. ``witness``: undeclared members that must exist; one does for all
+    of them, since of two that differ it could not be said whether their names do."""
     spend(4 * len(declared))
     members = tuple((name, need_of(shape, name, namer)) for name in declared)
     required = frozenset(shape.required)
@@ -145,31 +151,14 @@ def record(
         return None
     members = tuple((name, need) for name, need in members if need != NEVER)
     others = kinds(shape, frozenset(declared), namer)
-    last: Kinds | None = None
-    if witness:
-        found = others
-        for finder, naming, need in witness:
-            atoms = [("pattern", finder, True)] if isinstance(finder, str) else []
-            if isinstance(finder, Others):
-                atoms = [("pattern", p, False) for p in finder.patterns]
-            but = finder.names if isinstance(finder, Others) else frozenset()
-            limits = [Strings(atoms=frozenset(atoms), but=but)]
-            if naming:
-                limits = [s for limit in limits for n in namer(naming) if (s := limit.meet(n))]
-            found = tuple(
-                (name, joined)
-                for kind, value in found
-                for limit in limits
-                if (name := kind.meet(limit))
-                and (joined := both(value, need)) != NEVER
-                and not strings.empty(name)
-            )
-        if not found:
-            return None
-        last = found
+    last = witnesses(others, witness, namer) if witness else None
+    if last == ():
+        return None
     sure = len(required) + (last is not None)
     if shape.most is not None and sure > shape.most:
         return None
+    if shape.most == sure:  # there is no place for more
+        members, others = tuple(m for m in members if m[0] in required), ()
     least = shape.least if shape.least > sure else 0
     if least and not others and least > len(members):
         return None
@@ -183,6 +172,31 @@ def record(
         most = None
     order = orders([n for n, _ in members], shape)
     return Record(members, required, others, least, most, last, order, declared)
+
+
+def witnesses(others: Kinds, witness: Sequence[Some], namer: Namer) -> Kinds:
+    """The undeclared members that do for all that must exist."""
+    found = others
+    for finder, naming, need in witness:
+        found = tuple(
+            (name, joined)
+            for kind, value in found
+            for limit in finder_names(finder, naming, namer)
+            if (name := kind.meet(limit))
+            and (joined := both(value, need)) != NEVER
+            and not strings.empty(name)
+        )
+    return found
+
+
+def finder_names(finder: Others | str, naming: Need, namer: Namer) -> list[Strings]:
+    """The names of a member that must exist."""
+    if isinstance(finder, str):
+        limit = Strings(atoms=frozenset([("pattern", finder, True)]))
+    else:
+        atoms = frozenset(("pattern", p, False) for p in finder.patterns)
+        limit = Strings(atoms=atoms, but=finder.names)
+    return [s for n in namer(naming) if (s := limit.meet(n))] if naming else [limit]
 
 
 def orders(names: list[str], shape: Objects) -> tuple[tuple[int, ...], ...]:

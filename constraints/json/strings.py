@@ -20,6 +20,9 @@ from .text import ways
 MAX_STRING = 30_000
 """States of an automaton of strings, before characters are counted."""
 
+FEW = 16
+"""Strings that are listed one by one where a pattern says them."""
+
 Atom = tuple[str, str, bool]
 """A property of strings: "pattern" or "format", which, and whether they have or lack it."""
 
@@ -111,6 +114,34 @@ def member(shape: Strings, text: str) -> bool:
         and (shape.most is None or size <= shape.most)
         and has(text, shape.atoms)
     )
+
+
+def few(shape: Strings) -> list[str]:
+    """The strings of a shape where there are few; otherwise none."""
+    if shape.among is not None:
+        return sorted(shape.among) if len(shape.among) <= FEW else []
+    if not shape.atoms or shape.least or shape.most is not None:
+        return []
+    found = every(shape.atoms, shape.but)
+    rows: dict[int, list[tuple[int, int, int]]] = {}
+    for source, low, high, target in found.edges.tolist():
+        rows.setdefault(source, []).append((low, high, target))
+    ends, texts = set(found.accept.tolist()), set()
+    stack = [(state, b"") for state in found.start.tolist()]
+    while stack:
+        state, text = stack.pop()
+        spend(1)
+        if state in ends:
+            texts.add(json.loads(b'"' + text + b'"'))
+        onward = [
+            (target, text + bytes([b]))
+            for low, high, target in rows.get(state, ())
+            for b in range(low, high + 1)
+        ]
+        stack += onward
+        if len(texts) > FEW or len(stack) > 256 or len(text) > 64:
+            return []
+    return sorted(texts)
 
 
 def words(texts: Iterable[str]) -> Nfa:
