@@ -128,7 +128,7 @@ def intersect(a: Nfa, b: Nfa, limit: int = MAX_STATES) -> Nfa:
     if not a.num_states or not b.num_states:
         return trim(Nfa(0, a.edges[:0], a.skips, a.start[:0], a.accept[:0]))
     left = a.edges
-    right = b.edges[np.argsort(b.edges[:, 0] * 256 + b.edges[:, 1])]
+    right = b.edges[np.argsort(b.edges[:, 0] * 256 + b.edges[:, 1], kind="stable")]
     by_left, _ = group_by(left[:, 0], a.num_states)
     bottom = right[:, 0] * 256 + right[:, 1]
     top = np.maximum.accumulate(right[:, 0] * 256 + right[:, 2])  # of the edges of a state so far

@@ -80,15 +80,16 @@ class Nfa:
         klass = spans(low, count)
         source, target = np.repeat(self.edges[:, 0], count), np.repeat(self.edges[:, 3], count)
         key = (source * 256 + klass) * self.num_states + target
-        return np.column_stack([source, klass, target])[np.argsort(key)]
+        return np.column_stack([source, klass, target])[np.argsort(key, kind="stable")]
 
     @cached_property
     def is_deterministic(self) -> bool:
         """At most one start, and at most one target for each state and byte. For plain automata."""
-        source, low, high, _ = self.edges[np.argsort(self.edges[:, 0] * 256 + self.edges[:, 1])].T
-        apart = 512 * source
-        overlap = low[1:] + apart[1:] <= np.maximum.accumulate(high + apart)[:-1]
-        return len(self.start) < 2 and not bool(overlap.any())
+        if len(self.start) > 1:
+            return False
+        order = np.argsort(self.edges[:, 0] * 256 + self.edges[:, 1], kind="stable")  # nearly sorted
+        begin, end = (self.edges[:, 0] * 512 + self.edges[:, column] for column in (1, 2))
+        return bool((begin[order][1:] > end[order][:-1]).all())
 
     @cached_property
     def _steps(self) -> dict[int, list[list[int]]]:

@@ -74,7 +74,7 @@ def remove_skips(nfa: Nfa) -> Nfa:
 def trim(nfa: Nfa) -> Nfa:
     """Without the states that no accepted word visits. The automaton must have no skips."""
     spend(150 + len(nfa.edges) / 3)
-    pairs = unique_rows(nfa.edges[:, [0, 3]])
+    pairs = nfa.edges[:, [0, 3]]
     keep = reachable(pairs, nfa.start, nfa.num_states) & reachable(pairs[:, ::-1], nfa.accept, nfa.num_states)
     number = np.cumsum(keep) - 1
     edges = nfa.edges[keep[nfa.edges[:, 0]] & keep[nfa.edges[:, 3]]]
@@ -95,9 +95,13 @@ def merge_ranges(edges: Int[ndarray, "edge 4"]) -> Int[ndarray, "edge2 4"]:
     """Sorted edges in which the ranges of one (source, target) neither touch nor overlap."""
     if not len(edges):
         return edges
-    key = edges[:, 0] * (int(edges[:, 3].max()) + 1) + edges[:, 3]
-    order = np.argsort(key * 256 + edges[:, 1])
-    edges, key = edges[order], key[order]
+    key = (edges[:, 0] * (int(edges[:, 3].max()) + 1) + edges[:, 3]) * 256 + edges[:, 1]
+    if not (key[1:] >= key[:-1]).all():
+        order = np.argsort(key, kind="stable")  # the quickest where little is out of order
+        edges, key = edges[order], key[order]
+    key >>= 8
+    if not ((key[1:] == key[:-1]) & (edges[1:, 1] <= edges[:-1, 2] + 1)).any():
+        return edges
     pair = np.cumsum(np.concatenate([[False], key[1:] != key[:-1]]))
     # The running maximum of `high` within a pair; adding 512 * pair keeps pairs apart.
     end = np.maximum.accumulate(edges[:, 2] + 512 * pair)

@@ -149,10 +149,13 @@ class Writer:
         """Within a name of which some alternatives are left."""
         if marks := self.names.marks[node] & allowed:
             self.member(here, self.group(marks, hub))
+        reach, edges, states = self.names.reach, self.sketch.edges, self.states
         for low, high, target in self.names.edges[node]:
-            if left := allowed & self.names.reach[target]:
-                state = self.state(1, target, left, self.alike(left, hub))
-                self.sketch.edges.append((here, low, high, state))
+            if left := allowed & reach[target]:
+                like = self.first.get((left, hub))
+                key = (1, target, left, self.alike(left, hub) if like is None else like)
+                state = states.get(key)
+                edges.append((here, low, high, self.state(*key) if state is None else state))
 
     def member(self, here: int, group: int) -> None:
         """After a name: the colon and the value, which is written once for all names that lead there."""
