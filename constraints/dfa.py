@@ -191,7 +191,7 @@ def minimize(nfa: Nfa, limit: int = DFA_LIMIT) -> Nfa:
     guards against two different sums that happen to be equal.
     """
     dfa = determinize(nfa, limit)
-    spend(150 + dfa.num_rows / 6)
+    spend(200 + dfa.num_rows / 4)
     n, rows = dfa.num_states, dfa.transitions
     if n < 2:
         return dfa

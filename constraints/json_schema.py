@@ -18,9 +18,9 @@ from .json.document import Document, Schema, read_schema
 from .json.pieces import plain
 from .json.text import STYLES
 from .nfa import trim
-from .work import MAX_SIMPLIFYING, MAX_WORK, limited, spend
+from .work import limited, spend
 
-MAX_SCHEMA = MAX_WORK + MAX_SIMPLIFYING  # units of work: the automaton is nearly minimal as it is made
+MAX_SCHEMA = 1_550_000  # units of work: the automaton is nearly minimal as it is made
 MOST_DEPTH = 1_000
 LARGE = 10_000  # states, beyond which no automaton is determinised
 

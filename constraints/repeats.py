@@ -19,14 +19,32 @@ from . import dfa
 from .arrays import MAX_EDGES, check_limit
 from .nfa import Nfa, empty, literal
 from .skips import NO_SKIPS, merge_ranges, ranged, trim
-from .work import spend
+from .work import metered, spend
 
 MOST_WORK = 100_000_000
 """Comparisons of two states on a class of bytes; beyond, a state is compared with itself alone."""
+SMALL = (
+    3_000  # edges in all copies, up to which repeats are kept: an address, say, repeats one digit many times
+)
 
 
 def counted(nfa: Nfa, low: int, high: int) -> Nfa:
     """Between ``low`` and ``high`` words, ``high`` at least 2. Raises :class:`TooManyStates`."""
+    if high * (len(nfa.edges) + len(nfa.skips)) > SMALL:
+        return copied(nfa, low, high)
+    arrays = nfa.edges, nfa.skips, nfa.start, nfa.accept
+    return known(nfa.num_states, tuple(np.asarray(array, np.int64).tobytes() for array in arrays), low, high)
+
+
+@metered(maxsize=512)
+def known(num_states: int, arrays: tuple[bytes, ...], low: int, high: int) -> Nfa:
+    """The same of an automaton that is written down as bytes."""
+    edges, skips, start, accept = (np.frombuffer(array, np.int64) for array in arrays)
+    return copied(Nfa(num_states, edges.reshape(-1, 4), skips.reshape(-1, 2), start, accept), low, high)
+
+
+def copied(nfa: Nfa, low: int, high: int) -> Nfa:
+    """The same, anew."""
     one = smaller(nfa.plain)
     if np.isin(one.start, one.accept).any():  # fewer words do as well, so none needs to be empty
         low = 0

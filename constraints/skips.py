@@ -63,7 +63,7 @@ def remove_skips(nfa: Nfa) -> Nfa:
     pointer, order = group_by(edges[:, 0], n)
     count = pointer[state + 1] - pointer[state]
     check_limit(int(count.sum()), MAX_EDGES)
-    spend(100 + int(count.sum()) / 20)
+    spend(200 + int(count.sum()) / 5)
     taken = edges[order[spans(pointer[state], count)]]
     taken[:, 0] = np.repeat(origin, count)
     accept = np.unique(np.concatenate([nfa.accept, origin[accepting[state]]]))
@@ -73,7 +73,7 @@ def remove_skips(nfa: Nfa) -> Nfa:
 
 def trim(nfa: Nfa) -> Nfa:
     """Without the states that no accepted word visits. The automaton must have no skips."""
-    spend(150 + len(nfa.edges) / 3)
+    spend(150 + len(nfa.edges) / 4)
     pairs = nfa.edges[:, [0, 3]]
     keep = reachable(pairs, nfa.start, nfa.num_states) & reachable(pairs[:, ::-1], nfa.accept, nfa.num_states)
     number = np.cumsum(keep) - 1

@@ -16,7 +16,7 @@ from typing import ParamSpec, TypeVar
 
 from ..errors import TooManyStates
 
-MAX_WORK = 1_250_000
+MAX_WORK = 1_100_000
 """Units of work to make one constraint; a unit is about a microsecond. With ``MAX_SIMPLIFYING``, less than two seconds."""
 MAX_SIMPLIFYING = 650_000
 """Units of work to make an automaton smaller, beyond which it stays as it is."""

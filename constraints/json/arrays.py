@@ -117,7 +117,7 @@ def grow(
         if shape.most is not None and position >= shape.most:
             continue
         found = choices(position, state)
-        spend(20 + 15 * len(found))
+        spend(20 + 25 * len(found))
         if position and found:
             here = sketch.read(here, style.comma)
             if style.blank:

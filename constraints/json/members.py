@@ -53,7 +53,7 @@ class Writer:
     def state(self, *key: int) -> int:
         """The state of a key; a new one is put in the queue."""
         if key not in self.states:
-            spend(20)
+            spend(10)
             self.states[key] = self.sketch.state()
             self.queue.append(key)
         return self.states[key]
@@ -85,7 +85,7 @@ class Writer:
         for r, place, count in states:
             run, marks = self.runs[r], self.marks[r]
             alternatives, over = run.next(place, count)
-            spend(50 + len(alternatives) * (2 + len(run.alternatives) / 1_000))
+            spend(20 + len(alternatives) * (2 + len(run.alternatives) / 1_000))
             done |= over
             onward = min(count + 1, run.cap)
             for i in alternatives:
@@ -96,7 +96,7 @@ class Writer:
     def group(self, marks: int, hub: int) -> int:
         """What the values of members with these marks need, and where each leads: a number for them."""
         if (marks, hub) not in self.known:
-            spend(5)
+            spend(9)
             found: dict[Need, set[State]] = {}
             for mark in bits(marks):
                 for need, state in self.tables[hub][0].get(mark, ()):

@@ -82,7 +82,7 @@ def same(value: Decimal) -> Nfa:
 @metered(maxsize=256)
 def at_least(value: Decimal, strict: bool) -> Nfa:
     """The decimals not below ``value`` (above it if ``strict``)."""
-    spend(700)
+    spend(1_500)
     if value > 0 or (value == 0 and strict):
         return minimize(unsigned_at_least(value, strict))
     below = difference(UNSIGNED, unsigned_at_least(-value, not strict))

@@ -73,7 +73,7 @@ class Sketch:
         own = np.array(self.edges, np.int64).reshape(-1, 4)
         own[own[:, 3] < 0, 3] = total - 1
         edges, size = [own], self.size
-        spend(100 + len(own) / 8)
+        spend(250 + len(own) / 4)
         onward: dict[int, Int[ndarray, "edge 4"]] = {}
         for (part, target), sources in placed.items():
             number = np.arange(part.size) + size - 1
@@ -88,7 +88,7 @@ class Sketch:
                     onward[target] = own[own[:, 0] == target]
                 spend(len(onward[target]) * len(part.open) / 2)
                 copies.append(repeated(onward[target], number[part.open]))
-            spend(sum(map(len, copies)) / 8)
+            spend(sum(map(len, copies)) / 14)
             edges += copies
             size += part.size - 1 - part.has_sink
         found = Piece(total, np.concatenate(edges), True, np.empty(0, np.int64))

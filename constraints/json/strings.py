@@ -93,7 +93,7 @@ def empty(shape: Strings) -> bool:
     if not shape.atoms and (shape.most is None or not shape.but):
         return False
     found = every(shape.atoms, shape.but)
-    spend(100)
+    spend(300)
     if found.is_empty:
         return True
     if not shape.least and shape.most is None:

@@ -82,7 +82,7 @@ def objects(k: Keywords, node: Node, sign: bool, tracked: bool) -> Value:
     names, patterns = schema.get("properties", {}), schema.get("patternProperties", {})
     extra = schema.get("additionalProperties", k.open_objects or not sign)
     others = Others(frozenset(names), frozenset(patterns))
-    spend(100 * len(names))
+    spend(40 * len(names))
     for pattern in patterns:
         readable(pattern, sign, f"{node.path}/patternProperties/{pointer(pattern)}")
     if sign:

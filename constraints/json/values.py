@@ -59,7 +59,7 @@ def meet_shapes(a: Sequence[Any], b: Sequence[Any]) -> Any:
         return a
     if a == EVERYTHING.shapes[FIELD[type(a[0])]]:
         return b
-    spend(20 * len(a) * len(b))
+    spend(40 * len(a) * len(b))
     found = dict.fromkeys(shape for x in a for y in b if (shape := x.meet(y)) is not None)
     return limited(widest(tuple(found)))
 
