@@ -15,6 +15,7 @@ import numpy as np
 from jaxtyping import Int
 from numpy import ndarray
 
+from ..arrays import group_by
 from ..dfa import simplify
 from ..nfa import Nfa, check_limit, trim
 
@@ -140,6 +141,7 @@ def _with_quotes(body: Nfa) -> tuple[int, ndarray, ndarray, ndarray, ndarray]:
 
 def plain(automaton: Nfa) -> Nfa:
     """The automaton, which has no skips and no useless states, as its own plain form."""
-    found = replace(automaton, edges=automaton.edges[np.argsort(automaton.edges[:, 0], kind="stable")])
+    _, order = group_by(automaton.edges[:, 0], automaton.num_states)
+    found = replace(automaton, edges=automaton.edges[order])
     object.__setattr__(found, "trimmed", True)
     return found

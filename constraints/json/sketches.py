@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from functools import cached_property
+from itertools import chain
 
 import numpy as np
 from jaxtyping import Int
@@ -70,7 +71,8 @@ class Sketch:
         placed = {key: sources for key, sources in placed.items() if key[0].size}
         total = self.size + sum(p.size - 1 - p.has_sink for p, _ in placed) + 1
         check_limit(total)
-        own = np.array(self.edges, np.int64).reshape(-1, 4)
+        flat = chain.from_iterable(self.edges)
+        own = np.fromiter(flat, np.int64, 4 * len(self.edges)).reshape(-1, 4)
         own[own[:, 3] < 0, 3] = total - 1
         edges, size = [own], self.size
         spend(250 + len(own) / 4)
