@@ -67,7 +67,7 @@ def reachable(
     stack = start.tolist()
     found = set(stack)
     while stack:
-        fresh = [target for target in onward[stack.pop()] if target not in found]
+        fresh = set(onward[stack.pop()]) - found  # each once, however many pairs lead there
         found.update(fresh)
         stack += fresh
     seen[list(found)] = True
