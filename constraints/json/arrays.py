@@ -16,6 +16,7 @@ from .sketches import Sketch
 from .text import Style
 
 MAX_COUNTS = 50_000
+MAX_SETS = 5_000
 
 
 def settle(shape: Arrays, empty: Callable[[Need], bool], where: str) -> Arrays | None:
@@ -141,7 +142,8 @@ def copies(shape: Arrays) -> int:
 
 
 def distinct(shape: Arrays, style: Style, values: Callable[[Need], dict[str, Piece] | None]) -> Sketch | None:
-    """Arrays of distinct items, each of a finite set of values (``None``: not finite). Raises ``TooManyStates``."""
+    """Arrays of distinct items, each of a finite set of values (``None``: not finite): of so many items at most that there are
+    not too many sets of them. Raises ``TooManyStates``."""
     tables = [values(need) for need in (*shape.prefix, shape.rest)]
     if shape.contains or any(table is None for table in tables):
         return None
@@ -150,8 +152,11 @@ def distinct(shape: Arrays, style: Style, values: Callable[[Need], dict[str, Pie
     count = 1
     for size in range(1, most + 1):
         count = count * (len(known) - size + 1) // size
-        if count > MAX_COUNTS // 10:
-            raise TooManyStates("uniqueItems of too many values", limit=MAX_COUNTS // 10)
+        if count > MAX_SETS and size > shape.least:
+            most = size - 1
+            break
+        if count > MAX_SETS:
+            raise TooManyStates("uniqueItems of too many values", limit=MAX_SETS)
 
     def choices(position: int, used: frozenset[str]) -> list[tuple[Piece, frozenset[str]]]:
         table = tables[min(position, len(tables) - 1)] or {}

@@ -14,24 +14,27 @@ from typing import Any
 
 from ...errors import TooManyStates, UnsupportedConstraint
 from ..dfa import minimize
-from ..nfa import Nfa, literal
+from ..nfa import Nfa
 from ..work import at, attempt, metered, spend
-from . import arrays, members, numbers, objects, pieces, strings
+from . import arrays, members, numbers, objects, pieces, strings, unique
 from .document import Document
 from .limits import LEAST, Limits, choose
 from .needs import Needs
-from .pieces import Piece, beside, either, piece, quoted
+from .pieces import Piece, beside, either, piece, quoted, unquoted
 from .runs import ANY_ORDER, DECLARED, WAYS, Sizes, Way
-from .shapes import ANY, NEVER, Arrays, Need, Numbers, Strings
+from .scalars import scalars, word
+from .shapes import ANY, NEVER, Arrays, Need, Strings
 from .sketches import Sketch
 from .text import STYLES
-from .values import EVERYTHING, Value
+from .values import EVERYTHING
 
 MAX_FREE = {"auto": (80_000, 1.5), "declared": (0, 1.2), "any": (0, 1)}
 """States up to which members may stand more freely, by the order that is asked for; and how many times those of the least
 freedom."""
 FREE = 32_000, 16_000, 8_000, 4_000, 2_000, 1_000, 300
 """States by which freedom may make each object larger, tried in turn."""
+MAX_OPENING = 4_000
+"""States by which the object that is the whole text may grow so that undeclared members may come first: ``$schema``, say."""
 LARGE = 100_000
 """States from which on no member stands more freely."""
 MAX_FREE_WORK = 600_000
@@ -52,6 +55,7 @@ class Compiler(Needs):
         asserts_format: bool,
     ) -> None:
         super().__init__(document, order, open_objects, asserts_format)
+        self.root = self.keywords.root()
         self.whitespace = whitespace
         self.common = False  # whether all alternatives of an object keep to one order
         self.free = -1  # states by which each object may grow so that its members stand more freely
@@ -123,17 +127,18 @@ class Compiler(Needs):
         """Set by how many states each object may grow."""
         self.free, self.sizes, self.ways, self.memo = states, {}, {}, {}
 
-    def way(self, records: list[objects.Record], size: Callable[[Need], int]) -> tuple[Way, int]:
-        """How freely the members of some records may stand, and about how many more states that takes."""
-        if self.free < 0 or not records:
-            return self.plainest, 0
-        sizes = [(record, Sizes.of(record, size)) for record in records]
+    def way(self, need: Need, size: Callable[[Need], int]) -> tuple[Way, int]:
+        """How freely the members of a need's objects may stand, and about how many more states that takes."""
+        _, records = self.settled(need)
+        opening = MAX_OPENING if need == self.root else 0
+        sizes = [(record, Sizes.of(record, size)) for record in records if self.free >= 0 or opening]
         declared = sum(DECLARED.states(*each) for each in sizes)
-        for way in WAYS[self.order]:
+        for way in WAYS[self.order] if sizes else ():
             if not any(len(r.members) + bool(r.others) > 1 and (way.free or r.others) for r in records):
                 continue  # nothing would be freer
             more = sum(way.states(*each) for each in sizes) - declared
-            if more <= (self.free if way.free else self.free // 8):
+            most = self.free if way.free else max(self.free // 8, opening * (way.others == "ends"))
+            if more <= most:
                 return way, more
         return self.plainest, 0
 
@@ -177,8 +182,9 @@ class Compiler(Needs):
             total: int = 30 * len(value.number)
             with at(self.where(need)):
                 total += sum(strings.size(self.cut(string)) for string in value.string)
-            shapes, records = self.settled(need)
+            shapes, _ = self.settled(need)
             for shape in shapes:
+                total += 2_000 if shape.unique else 0
                 found = [
                     sum(self.size_below(need, n, left) for n in inner) for inner in self.items(need, shape)
                 ]
@@ -191,7 +197,7 @@ class Compiler(Needs):
 
             with at(self.where(need)):
                 total += sum(sketch.states(inner_size) for sketch in self.objects(need, self.plainest))
-            self.ways[key], more = self.way(records, inner_size)
+            self.ways[key], more = self.way(need, inner_size)
             self.sizes[key] = total + more
         return self.sizes[key]
 
@@ -238,9 +244,17 @@ class Compiler(Needs):
         """The texts of an array shape; items that must differ are finitely many, or differ anyway."""
         if shape.unique is None or (shape.unique and arrays.apart(shape, self.empty)):
             return arrays.write(self.cut_items(shape), self.style, where).finish(inner)
-        found = arrays.distinct(shape, self.style, self.finite) if shape.unique else None
+        found = None
+        if shape.unique:
+            found = arrays.distinct(shape, self.style, self.finite)
+            if found is None:
+                kinds = tuple(map(self.cut, self.value(shape.rest).string))
+                found = unique.write(shape, self.style, kinds, unquoted(inner(shape.rest)), where)
         if found is None:
-            raise UnsupportedConstraint("uniqueItems of values that are not few", path=f"{where}/uniqueItems")
+            raise UnsupportedConstraint(
+                "uniqueItems of values that are not few, of which there must be several",
+                path=f"{where}/uniqueItems",
+            )
         return found.finish(inner)
 
     def finite(self, need: Need) -> dict[str, Piece] | None:
@@ -261,27 +275,6 @@ class Compiler(Needs):
             listed_words = (s for s in sorted(string.among) if strings.has(s, string.atoms))
             found |= {f'"{s}': quoted(strings.words((s,))) for s in listed_words}
         return found
-
-
-@metered(maxsize=8)
-def word(text: str) -> Piece:
-    """One text."""
-    return piece(literal(text.encode()))
-
-
-@metered(maxsize=512)
-def number_piece(shape: Numbers, plain: bool) -> Piece:
-    """The texts of a shape of numbers."""
-    return piece(numbers.number(shape, plain))
-
-
-def scalars(value: Value, plain: bool) -> list[Piece]:
-    """The texts of the values that hold no others."""
-    parts = [word("null")] if value.null else []
-    parts += [word(str(b).lower()) for b in sorted(value.boolean)]
-    parts.append(either(number_piece(shape, plain) for shape in value.number))
-    parts.append(either(quoted(strings.body(shape)) for shape in value.string))
-    return parts
 
 
 @metered(maxsize=32)

@@ -52,7 +52,7 @@ class Sizes(NamedTuple):
 DECLARED = Way(False, "last")
 ANY_ORDER = Way(True, "anywhere")
 OPEN = Way(False, "anywhere"), Way(False, "ends")
-WAYS = {"declared": OPEN, "auto": (ANY_ORDER, Way(True, "ends"), Way(True, "last"), *OPEN), "any": ()}
+WAYS = {"declared": OPEN, "auto": (ANY_ORDER, Way(True, "ends"), *OPEN), "any": ()}
 """The ways that are freer than the declared order, the freest first, by the order that is asked for."""
 
 
