@@ -81,7 +81,7 @@ class Liveness:
                 if not done:
                     return None
             elif below:
-                shared = dfa.common(state, trie.children(node))
+                shared = dfa.below(state, trie, node)
                 if below > MANY and len(shared) > 3 and self._guess(state, shared):
                     stack.append((state, node))
                     del found.tokens[len(found.tokens) - ends :]

@@ -10,6 +10,9 @@ from jaxtyping import Int
 from numpy import ndarray
 
 from .nfa import Nfa
+from .trie import Trie
+
+FEW = 4  # edges that are looked at one by one
 
 
 class Dfa:
@@ -75,6 +78,24 @@ class Dfa:
         if len(moves) < len(children):
             return [(moves[b], children[b]) for b in moves if b in children]
         return [(moves[b], child) for b, child in children.items() if b in moves]
+
+    def below(self, state: int, trie: Trie, node: int) -> list[tuple[int, int]]:
+        """(state after a byte, child of the node by that byte) for the bytes that have both."""
+        pointer, low, high, target = self._views
+        edge, end = pointer[state], pointer[state + 1]
+        if end - edge > FEW:
+            return self.common(state, trie.children(node))
+        first, find = trie.views.first, trie.letters.find
+        begin, stop = first[node], first[node + 1]
+        found = []
+        while edge < end:
+            byte = low[edge]
+            if byte != high[edge]:
+                return self.common(state, trie.children(node))
+            if (child := find(byte, begin, stop)) >= 0:
+                found.append((target[edge], child))
+            edge += 1
+        return found
 
     def run(self, state: int, word: bytes) -> int:
         """The state after a word, −1 if there is none."""

@@ -75,7 +75,7 @@ class Trie:
         )
 
     def __getstate__(self) -> dict[str, object]:
-        return {k: v for k, v in self.__dict__.items() if k not in ("views", "_children")}
+        return {k: v for k, v in self.__dict__.items() if k not in ("views", "letters", "_children")}
 
     def arrays(self) -> dict[str, Int[ndarray, " n"]]:
         """What the tree is made of and what is always asked of it, for :meth:`from_arrays`."""
@@ -153,6 +153,11 @@ class Trie:
         """The arrays as they are quick to read one entry at a time."""
         arrays = (self.first, self.own, self.low, self.high, self.order)
         return Views(*(np.ascontiguousarray(a, np.int64).data for a in arrays))
+
+    @cached_property
+    def letters(self) -> bytes:
+        """``byte`` as it is quick to search."""
+        return self.byte.tobytes()
 
     @property
     def num_bytes(self) -> int:

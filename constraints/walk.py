@@ -57,10 +57,9 @@ class Walk:
             if known >= 0 and high[node] - low[node] > MANY:
                 self._letters(row, self.embedding.cells[known], state, node, stack)
                 continue
-            children = trie.children(node)
-            if not children:
+            shared = dfa.below(state, trie, node)
+            if not shared:
                 continue
-            shared = dfa.common(state, children)
             tokens = [high[child] - low[child] for _, child in shared]
             if sum(tokens) <= MANY or (len(shared) <= MAX_NODES and not self._wide(state, shared, tokens)):
                 stack += shared
