@@ -52,8 +52,8 @@ def json_schema(
     default all follow the size of the automaton: depths of 3, up to 7 where that is small, down to 0 where it is large; no
     bound on lengths, or 1,000, 700, 250, 160, 60, in the end 40 characters.
 
-    Two more languages are cut since none is regular: an array of distinct items of many possible values has one item at most,
-    or two strings that a checksum tells apart; of several undeclared members that must exist, one does for all.
+    Two more languages are cut since none is regular: an array of distinct strings that are not few has at most two, which a
+    checksum tells apart; of several undeclared members that must exist, one does for all.
 
     Raises ``UnsupportedConstraint`` with the path of what is not supported, ``FormatError`` for what is not JSON,
     ``TooManyStates``.

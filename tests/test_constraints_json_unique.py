@@ -23,12 +23,9 @@ def checksum(text: str) -> int:
     "items",
     [
         {"type": "string"},
-        {"type": ["string", "integer"]},
-        {"type": "object"},
         {"type": "string", "pattern": "^b"},
         {"type": "string", "maxLength": 20},
-        {},
-        {"anyOf": [{"type": "string", "pattern": "^a"}, {"enum": ["b-1", None]}]},
+        {"anyOf": [{"type": "string", "pattern": "^a"}, {"enum": ["b-1", "é"]}]},
     ],
     ids=str,
 )
@@ -37,10 +34,6 @@ def test_what_is_accepted_is_exactly_what_the_module_says(items, least):
     """All arrays of up to three of the values."""
     schema = {"type": "array", "uniqueItems": True, "items": items, "minItems": least}
     validator, of_item = jsonschema.Draft202012Validator(schema), jsonschema.Draft202012Validator(items)
-    if items == {"type": "object"} and least == 2:
-        with pytest.raises(tt.UnsupportedConstraint):
-            json_schema(schema)
-        return
     constraint = json_schema(schema)
     rng = random.Random(0)
     triples = [[rng.choice(VALUES) for _ in range(3)] for _ in range(100)]
@@ -57,9 +50,9 @@ def test_what_is_accepted_is_exactly_what_the_module_says(items, least):
 @pytest.mark.parametrize("whitespace", ["none", "flexible"])
 def test_pairs_in_other_styles(whitespace):
     """White space is no part of what is told apart, and escapes hide nothing."""
-    schema = {"type": "array", "uniqueItems": True, "items": {"type": ["string", "null"]}}
+    schema = {"type": "array", "uniqueItems": True, "items": {"type": "string"}}
     constraint = json_schema(schema, whitespace=whitespace)
-    assert all(constraint.accepts(text) for text in ("[]", '["a","b"]', "[null]"))
+    assert all(constraint.accepts(text) for text in ("[]", '["a","b"]', '["a"]'))
     assert constraint.accepts('[ "a" , "b"\n]') == (whitespace == "flexible")
     assert not any(constraint.accepts(text) for text in ('["a","a"]', '[ "a","a" ]', '["é","\\u00e9"]'))
 
@@ -88,3 +81,12 @@ def test_inside_objects_and_recursion():
     with pytest.raises(tt.UnsupportedConstraint) as error:
         json_schema(refused)
     assert error.value.path == "/properties/tags/uniqueItems"
+
+
+@pytest.mark.parametrize(
+    "items", [{}, {"type": ["string", "null"]}, {"type": "object"}, {"type": "integer"}], ids=str
+)
+def test_other_values_are_refused(items):
+    """What can be written in several ways is not told apart."""
+    with pytest.raises(tt.UnsupportedConstraint, match="not few"):
+        json_schema({"type": "array", "uniqueItems": True, "items": items})

@@ -20,13 +20,13 @@ from . import arrays, members, numbers, objects, pieces, strings, unique
 from .document import Document
 from .limits import LEAST, Limits, choose
 from .needs import Needs
-from .pieces import Piece, beside, either, piece, quoted, unquoted
+from .pieces import Piece, beside, either, piece, quoted
 from .runs import ANY_ORDER, DECLARED, WAYS, Sizes, Way
 from .scalars import scalars, word
 from .shapes import ANY, NEVER, Arrays, Need, Strings
 from .sketches import Sketch
 from .text import STYLES
-from .values import EVERYTHING
+from .values import EVERYTHING, NOTHING
 
 MAX_FREE = {"auto": (80_000, 1.5), "declared": (0, 1.2), "any": (0, 1)}
 """States up to which members may stand more freely, by the order that is asked for; and how many times those of the least
@@ -248,13 +248,11 @@ class Compiler(Needs):
         if shape.unique:
             found = arrays.distinct(shape, self.style, self.finite)
             if found is None:
-                kinds = tuple(map(self.cut, self.value(shape.rest).string))
-                found = unique.write(shape, self.style, kinds, unquoted(inner(shape.rest)), where)
+                value = self.value(shape.rest)
+                if value._replace(string=()) == NOTHING:
+                    found = unique.write(shape, self.style, tuple(map(self.cut, value.string)))
         if found is None:
-            raise UnsupportedConstraint(
-                "uniqueItems of values that are not few, of which there must be several",
-                path=f"{where}/uniqueItems",
-            )
+            raise UnsupportedConstraint("uniqueItems of values that are not few", path=f"{where}/uniqueItems")
         return found.finish(inner)
 
     def finite(self, need: Need) -> dict[str, Piece] | None:

@@ -131,13 +131,6 @@ def quoted(body: Nfa) -> Piece:
     return Piece(n + 2, edges, True, np.empty(0, np.int64))
 
 
-def unquoted(part: Piece) -> Piece:
-    """The values that are no strings."""
-    edges = part.edges
-    strings = (edges[:, 0] == 0) & (edges[:, 1] == ord('"'))
-    return piece(trim(Piece(part.size, edges[~strings], part.has_sink, part.open).nfa))
-
-
 def _with_quotes(body: Nfa) -> tuple[int, ndarray, ndarray, ndarray, ndarray]:
     """The same for an automaton with several starts."""
     n = body.num_states

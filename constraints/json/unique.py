@@ -1,5 +1,5 @@
-"""Arrays of distinct items that are not few. They are no regular language, but some of them are one: those of at most two
-strings, told apart by a checksum of their text, or of one item of any other kind.
+"""Arrays of distinct strings that are not few. They are no regular language, but some of them are one: those of at most two
+strings, told apart by a checksum of their text.
 
 The second string starts from what is missing to the checksum of the first, and must not end at zero:
 
@@ -14,8 +14,8 @@ from dataclasses import replace
 from .. import dfa, nfa
 from ..nfa import Nfa, trim
 from ..work import spend
-from . import arrays, strings
-from .pieces import Piece, plain
+from . import strings
+from .pieces import plain
 from .shapes import Arrays, Strings
 from .sketches import Sketch
 from .text import Style
@@ -26,29 +26,24 @@ MAX_STATES = 8_000
 """States up to which two strings are told apart."""
 
 
-def write(shape: Arrays, style: Style, shapes: Sequence[Strings], others: Piece, where: str) -> Sketch | None:
-    """Such arrays, of strings of some shapes or other values; ``None`` if there must be more items than can be told apart.
-    Raises ``TooManyStates``."""
-    if shape.least > 2:
+def write(shape: Arrays, style: Style, shapes: Sequence[Strings]) -> Sketch | None:
+    """Such arrays, of strings of some shapes; ``None`` where they cannot be told apart. Raises ``TooManyStates``."""
+    if shape.least > 2 or shape.prefix or shape.contains:
         return None
     body = spelled_once(shapes)
     checksums = next((n for n in CHECKSUMS if n * body.num_states <= MAX_STATES), 0)
-    if checksums and body.num_states and shape.most != 1 and not shape.prefix and not shape.contains:
-        return pairs(shape.least, style, body, others, checksums)
-    return arrays.write(replace(shape, most=1, unique=None), style, where) if shape.least < 2 else None
+    return pairs(shape.least, style, body, checksums) if checksums and body.num_states else None
 
 
 def spelled_once(shapes: Sequence[Strings]) -> Nfa:
     """The insides of strings without any escape, so that strings are equal only if their texts are."""
-    if not shapes:
-        return nfa.empty()
     body = dfa.minimize(nfa.union([strings.body(shape) for shape in shapes]))
     raw = (body.edges[:, 1] > ord("\\")) | (body.edges[:, 2] < ord("\\"))
     return trim(plain(replace(body, edges=body.edges[raw])))
 
 
-def pairs(least: int, style: Style, body: Nfa, others: Piece, checksums: int) -> Sketch:
-    """The arrays of two strings, of one item, of none."""
+def pairs(least: int, style: Style, body: Nfa, checksums: int) -> Sketch:
+    """The arrays of two strings, of one, of none."""
     sketch = Sketch()
     start = sketch.read(0, b"[")
     end = sketch.state()
@@ -58,8 +53,6 @@ def pairs(least: int, style: Style, body: Nfa, others: Piece, checksums: int) ->
     sketch.read(end, b"]", -1)
     if least == 0:
         sketch.read(start, b"]", -1)
-    if least < 2:
-        sketch.place(start, others, end)
     string(sketch, body, {start: 0}, dict(enumerate(ends)), checksums)
     between = {}
     for checksum, state in enumerate(ends):
