@@ -14,8 +14,7 @@ import numpy as np
 
 from ...errors import TooManyStates
 from ..dfa import complement, difference, intersect, minimize
-from ..nfa import Nfa, byte_ranges, concat, literal, optional, plus, repeat, star, union
-from ..utf8 import digit_ranges
+from ..nfa import Nfa, byte_ranges, concat, literal, optional, plus, star, union
 from ..work import metered, spend
 from .shapes import Numbers, inside
 
@@ -82,7 +81,7 @@ def same(value: Decimal) -> Nfa:
 @metered(maxsize=256)
 def at_least(value: Decimal, strict: bool) -> Nfa:
     """The decimals not below ``value`` (above it if ``strict``)."""
-    spend(1_500)
+    spend(500)
     if value > 0 or (value == 0 and strict):
         return minimize(unsigned_at_least(value, strict))
     below = difference(UNSIGNED, unsigned_at_least(-value, not strict))
@@ -94,22 +93,33 @@ def unsigned_at_least(value: Decimal, strict: bool) -> Nfa:
     whole, _, tail = f"{value:f}".partition(".")
     tail = tail.rstrip("0")
     # Digits after the point that make more than `tail`: equal up to some place and larger there, or longer.
-    more = [concat([literal(tail.encode()), POSITIVE if strict else ANY])]
-    for i, digit in enumerate(tail):
-        if digit != "9":
-            more.append(concat([literal(tail[:i].encode()), digits(int(digit) + 1), ANY]))
-    fraction = concat([literal(b"."), union(more)]) if tail or strict else FRACTION
+    larger = len(tail) + 1
+    rows = [(i, 48 + int(digit), 48 + int(digit), i + 1) for i, digit in enumerate(tail)]
+    rows += [(i, 49 + int(digit), 57, larger) for i, digit in enumerate(tail) if digit != "9"]
+    more = automaton([*rows, (larger, 48, 57, larger)], [larger])
+    fraction = union([more, concat([literal(tail.encode()), POSITIVE if strict else ANY])])
+    fraction = concat([literal(b"."), fraction]) if tail or strict else FRACTION
     return union([concat([literal(whole.encode()), fraction]), concat([naturals(int(whole) + 1), FRACTION])])
 
 
 def naturals(low: int) -> Nfa:
-    """Whole numbers not below ``low >= 1``, without leading zeros."""
-    first = [int(d) for d in str(low)]
-    same_length = digit_ranges(first, [9] * len(first), 0, 9)
-    longer = concat([digits(1), repeat(digits(0), len(first), None)])
-    return union(
-        [*(byte_ranges(*([(48 + a, 48 + b)] for a, b in sequence)) for sequence in same_length), longer]
-    )
+    """Whole numbers not below ``low >= 1``, without leading zeros. After i digits: equal so far 3i, less 3i + 1, more
+    3i + 2."""
+    first = str(low).encode()
+    n, rows = len(first), []
+    for i, digit in enumerate(first):
+        least = 49 if i == 0 else 48
+        ways = [(3 * i, least, digit - 1, 1), (3 * i, digit, digit, 0), (3 * i, digit + 1, 57, 2)]
+        ways += [(3 * i + 1, 48, 57, 1), (3 * i + 2, 48, 57, 2)] if i else []
+        rows += [(source, a, b, 3 * i + 3 + to) for source, a, b, to in ways if a <= b]
+    rows += [(3 * n + now, 48, 57, 3 * n + 3) for now in range(4)]  # the last is any longer number
+    return automaton(rows, [3 * n, 3 * n + 2, 3 * n + 3])
+
+
+def automaton(rows: list[tuple[int, int, int, int]], accept: list[int]) -> Nfa:
+    """The automaton of these edges, whose start is 0 and whose last state is the last accepting one."""
+    spend(len(rows) / 2)
+    return Nfa(accept[-1] + 1, np.array(rows), np.empty((0, 2), np.int64), np.array([0]), np.array(accept))
 
 
 @metered(maxsize=256)
