@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tractile as tt
-from tractile.constraints import ambiguity, dfa, nfa, reduction, regex
+from tractile.constraints import ambiguity, dfa, nfa, reduction, regex, skips
 from tractile.constraints.arrays import reachable
 from tractile.constraints.nfa import Nfa
 
@@ -319,3 +319,30 @@ def test_reachable_by_levels_of_any_width(width):
         for s, t in pairs.tolist():  # which go from level to level
             found |= {t} if s in found else set()
         assert set(np.flatnonzero(reachable(pairs, start, 2 * n)).tolist()) == found
+
+
+EDGES = st.lists(
+    st.tuples(st.integers(0, 3), st.integers(0, 9), st.integers(0, 9), st.integers(0, 3)), max_size=12
+).map(lambda rows: [(s, min(a, b), max(a, b), t) for s, a, b, t in rows])
+
+
+@given(EDGES, st.booleans())
+def test_edges_are_merged_and_kept_apart(rows, in_order):
+    edges = np.array(sorted(rows, key=lambda r: (r[0], r[3], r[1])) if in_order else rows, np.int64)
+    merged = skips.merge_ranges(edges.reshape(-1, 4)).tolist()
+    reads = {(s, byte, t) for s, low, high, t in rows for byte in range(low, high + 1)}
+    assert {(s, byte, t) for s, low, high, t in merged for byte in range(low, high + 1)} == reads
+    assert merged == sorted(merged, key=lambda r: (r[0], r[3], r[1]))
+    for s, low, _, t in merged:  # ranges of two states neither touch nor overlap
+        assert (s, low - 1, t) not in reads
+    assert len(merged) == len({(s, low, t) for s, low, _, t in merged})
+
+
+@given(EDGES, st.lists(st.integers(0, 3), min_size=1, max_size=2, unique=True))
+def test_deterministic_is_one_way_to_go_on(rows, start):
+    automaton = nfa.Nfa(
+        4, np.array(rows, np.int64).reshape(-1, 4), skips.NO_SKIPS, np.array(start), np.array([0])
+    )
+    plain = automaton.plain
+    ways = [(s, byte) for s, low, high, _ in plain.edges.tolist() for byte in range(low, high + 1)]
+    assert plain.is_deterministic == (len(plain.start) < 2 and len(ways) == len(set(ways)))
