@@ -20,6 +20,7 @@ from pathlib import Path
 from ..constraints import Constraint, any_of, regex
 from ..errors import ExecutionNotAllowed, FormatError, TractileError
 from ..inference.smc import FunctionPotential, every_statement
+from ..inference.smc.boundaries import Boundary
 from .base import Example, Task
 from .files import find, read_jsonl
 from .sandbox import Limits, Outcome, run
@@ -115,6 +116,10 @@ class DataScience(Task):
             batched=True,
             name=f"data-science {example.id}",
         )
+
+    def align(self, example: Example) -> Boundary:
+        """After each whole statement, as the paper's particles do (§2)."""
+        return every_statement
 
     def _on_each(self, function: Callable[[str], float]) -> Callable[[list[str]], list[float]]:
         def batched(texts: list[str]) -> list[float]:

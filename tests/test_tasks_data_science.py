@@ -412,9 +412,10 @@ PROBABILITIES = [0.15, 0.35, 0.2, 0.2, 0.1]
 BUDGET = 3
 
 
-def test_smc_prefers_code_that_runs(task, problems):
+@pytest.mark.parametrize("waiting", [False, True])
+def test_smc_prefers_code_that_runs(task, problems, waiting):
     """Snippets drawn one by one: of the model's answers most raise; of the posterior's none does, and it is the model's own
-    distribution on those that run, as enumerated."""
+    distribution on those that run, as enumerated; also where particles wait for each other after each statement."""
     example, eos = problems[0], len(SNIPPETS)
     vocab = tt.Vocabulary([*(snippet.encode() for snippet in SNIPPETS), None], eos_token_id=eos)
     lm = tt.TableLM({(): torch.tensor(PROBABILITIES, dtype=torch.float64).log()}, eos, vocab)
@@ -427,7 +428,7 @@ def test_smc_prefers_code_that_runs(task, problems):
     total = sum(exact.values())
     posterior = tt.smc(
         lm, "", task.constraint(example).compile(vocab), "gcd", particles=256, max_new_tokens=BUDGET, seed=1,
-        potential=task.potential(example),
+        potential=task.potential(example), align=task.align(example) if waiting else None,
     )  # fmt: skip
     found = posterior.group_by(lambda particle: particle.text)
     assert all(exact[text] > 0 for text, weight in found.items() if weight > 0)
