@@ -278,3 +278,14 @@ def test_several_members_that_must_exist():
     both = json_schema({**single, "maxProperties": 2})
     assert both.accepts('{"7": 1}')
     assert not both.accepts('{"2": 1, "7": "s"}')
+
+
+@pytest.mark.parametrize("order", ["declared", "auto", "any"])
+def test_members_that_must_exist_fill_the_object(order):
+    """Where there is place for no more than must exist, there are no more of their kind either."""
+    kind = {"additionalProperties": {"type": "integer"}}
+    schema = {"type": "object", "properties": {"a": {}}, "required": ["a"], "maxProperties": 2, "not": kind}
+    constraint = json_schema({"allOf": [schema, {"not": {"properties": {"a": {}}, **kind}}]}, order=order)
+    assert constraint.accepts('{"a": 1, "x": "s"}')
+    assert not constraint.accepts('{"a": 1, "x": "s", "y": "s"}')
+    assert not constraint.accepts('{"x": "s", "y": "s"}')

@@ -168,7 +168,7 @@ def record(
             path=where,
         )
     most = shape.most
-    if most is not None and not others and most >= len(members):
+    if most is not None and not others and not last and most >= len(members):
         most = None
     order = orders([n for n, _ in members], shape)
     return Record(members, required, others, least, most, last, order, declared)
