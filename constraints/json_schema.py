@@ -18,11 +18,12 @@ from .json.document import Document, Schema, read_schema
 from .json.pieces import plain
 from .json.text import STYLES
 from .nfa import trim
+from .overlaps import resolved
 from .work import limited, spend
 
 MAX_SCHEMA = 1_550_000  # units of work: the automaton is nearly minimal as it is made
 MOST_DEPTH = 1_000
-LARGE = 10_000  # states, beyond which no automaton is determinised
+LARGE = 10_000  # states, beyond which an automaton is determinised only where few states overlap
 
 
 def json_schema(
@@ -86,6 +87,8 @@ def build(root: Schema, strict: bool, options: tuple[Any, ...]) -> Constraint:
     pairs, n = automaton.edges[:, [0, 3]], automaton.num_states
     if not (reachable(pairs, automaton.start, n) & reachable(pairs[:, ::-1], automaton.accept, n)).all():
         automaton = plain(trim(automaton))  # members that nothing can follow, say
+    if automaton.num_states > LARGE and not automaton.is_deterministic:
+        automaton = resolved(automaton)
     constraint = Constraint(automaton)
     # Deterministic by construction, mostly, and nearly minimal: minimising would take most of the time.
     if automaton.is_deterministic or automaton.num_states > LARGE:

@@ -64,7 +64,7 @@ def fits(need: Need, name: str, namer: Namer) -> bool:
 
 def need_of(shape: Objects, name: str, namer: Namer) -> Need:
     """What the member of a name needs."""
-    found = dict(shape.names).get(name, ANY)
+    found = shape.by_name.get(name, ANY)
     for pattern, need in shape.patterns:
         if matches(pattern, name):
             found = both(found, need)

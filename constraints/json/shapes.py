@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
+from functools import cached_property
 from typing import Any, NamedTuple, TypeVar
 
 Need = frozenset[tuple[int, bool]]
@@ -192,6 +193,11 @@ class Objects:
     some: tuple[tuple[Others | str, Need, Need], ...] = ()
     seen: Others | None = Others()  # noqa: RUF009
     early: tuple[str, ...] | None = field(default=None, compare=False)
+
+    @cached_property
+    def by_name(self) -> dict[str, Need]:
+        """What the member of each declared name needs."""
+        return dict(self.names)
 
     def meet(self, other: Objects) -> Objects | None:
         """Objects of both shapes, ``None`` if there are certainly none."""

@@ -1,0 +1,39 @@
+"""Overlaps of single states are resolved: the language stays, and where sets take too much, so does the automaton."""
+
+import itertools
+import random
+
+import numpy as np
+
+from tractile.constraints import overlaps
+from tractile.constraints.nfa import Nfa, trim
+
+
+def drawn(dice):
+    n = dice.randint(1, 6)
+    ranges = [sorted((dice.randint(97, 100), dice.randint(97, 100))) for _ in range(dice.randint(1, 10))]
+    edges = np.array(sorted({(dice.randrange(n), *ends, dice.randrange(n)) for ends in ranges}))
+    accept = np.array(sorted({dice.randrange(n) for _ in range(2)}))
+    return trim(Nfa(n, edges, np.empty((0, 2), np.int64), np.array([0]), accept))
+
+
+def test_the_language_stays():
+    dice, changed = random.Random(0), 0
+    for _ in range(150):
+        nfa = drawn(dice)
+        if nfa.num_states:
+            found = overlaps.resolved(nfa)
+            changed += found is not nfa
+            assert found.is_deterministic
+            for length in range(5):
+                for word in map(bytes, itertools.product(b"abcd", repeat=length)):
+                    assert nfa.accepts(word) == found.accepts(word)
+    assert changed > 30
+
+
+def test_an_automaton_whose_sets_take_too_much_stays(monkeypatch):
+    monkeypatch.setattr(overlaps, "MOST_WORK", 1)
+    dice = random.Random(0)
+    kept = [nfa for nfa in (drawn(dice) for _ in range(50)) if nfa.num_states and not nfa.is_deterministic]
+    assert kept
+    assert all(overlaps.resolved(nfa) is nfa for nfa in kept)
