@@ -171,7 +171,7 @@ class Result:
 
 def reason(error: Exception) -> str:
     """Why a schema was refused: the error and the keyword."""
-    keyword = getattr(error, "path", "").rpartition("/")[2]
+    keyword = (getattr(error, "path", None) or "").rpartition("/")[2]
     return f"{type(error).__name__} {keyword}".strip()
 
 
