@@ -11,9 +11,10 @@ mask, look up the token's bit, advance. An instance is accepted if all its bits 
 
 Times are CPU times on one thread. Each engine has a process of its own, which is started again where a schema and its
 instances take more than 6 s of it, or all memory: such a schema counts as not compiled. Tractile's masks know of a budget of
-16,384 tokens.
+16,384 tokens. Without the sample beside the repository (``TRACTILE_SHARED``, else ``../shared``), and with ``--smoke``, the
+schemas are the few that are written in ``schemas.py``.
 
-    python benchmarks/masks_sample.py [--size N] [--minutes M] [--engines NAME …]
+    python benchmarks/masks_sample.py [--smoke] [--size N] [--minutes M] [--engines NAME …]
 """
 
 import argparse
@@ -22,7 +23,6 @@ import gzip
 import hashlib
 import importlib.metadata
 import json
-import os
 import resource
 import statistics
 import sys
@@ -31,12 +31,12 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 from masks import ENGINES, Engine, Tokens, Walker, allowed, tekken
+from schemas import SAMPLE, SMOKE
 
 LIMIT_S = 6  # CPU seconds for a schema and its instances
 MEMORY = 10 << 30  # bytes of address space
@@ -53,12 +53,12 @@ class Outcome:
     accepted: list[bool] = field(default_factory=list)  # of each instance
 
 
-def rows(size: int) -> list[tuple[str, dict[str, Any], list[Instance]]]:
+def rows(size: int, smoke: bool) -> list[tuple[str, dict[str, Any], list[Instance]]]:
     """(name, schema, instances): the first in the order of a hash."""
-    shared = Path(os.environ.get("TRACTILE_SHARED", Path(__file__).resolve().parents[2] / "shared"))
-    path = shared / "data" / "jsonschemabench" / "jsonschemabench_dev.jsonl.gz"
-    with gzip.open(path, "rt", encoding="utf-8") as file:
-        found = [json.loads(line) for line in file]
+    found = SMOKE
+    if SAMPLE.exists() and not smoke:
+        with gzip.open(SAMPLE, "rt", encoding="utf-8") as file:
+            found = [json.loads(line) for line in file]
     found = sorted((r for r in found if r["tests"]), key=lambda r: hashlib.sha256(r["id"].encode()).digest())
     return [(r["id"], r["schema"], [(t["data"], t["valid"]) for t in r["tests"]]) for r in found[:size]]
 
@@ -194,12 +194,14 @@ def main(given: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
+    parser.add_argument("--smoke", action="store_true", help="a few schemas, on Tractile alone")
     parser.add_argument("--size", type=int, default=333, help="so many schemas")
     parser.add_argument("--minutes", type=float, default=0.0, help="no new schema after so many (0: all)")
     parser.add_argument("--engines", nargs="*", default=list(ENGINES), choices=list(ENGINES))
     arguments = parser.parse_args(given)
+    engines = arguments.engines[:1] if arguments.smoke else arguments.engines
     versions: dict[str, str] = {}
-    for name in arguments.engines:
+    for name in engines:
         try:
             versions[name] = importlib.metadata.version(ENGINES[name][0])
         except importlib.metadata.PackageNotFoundError:
@@ -208,7 +210,7 @@ def main(given: list[str] | None = None) -> None:
     processes = {name: Process(name) for name in names}
     outcomes: dict[str, list[Outcome]] = {name: [] for name in names}
     instances: list[list[Instance]] = []
-    for _, schema, tests in rows(arguments.size):
+    for _, schema, tests in rows(arguments.size, arguments.smoke):
         if arguments.minutes and time.monotonic() - begin > 60 * arguments.minutes:
             break
         instances.append(tests)
