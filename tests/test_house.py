@@ -33,3 +33,10 @@ def test_weights_are_safe_files():
     """Parameters are safetensors and JSON, never pickles."""
     kinds = {path.suffix for path in (ROOT / "embedded").rglob("*") if path.is_file()}
     assert kinds <= {".py", ".md", ".json", ".safetensors", ".pyc"}
+
+
+def test_every_benchmark_has_a_smoke():
+    """`make smoke` runs each of them with --smoke."""
+    for script in (ROOT / "benchmarks").glob("*.py"):
+        text = script.read_text()
+        assert "--smoke" in text or "ArgumentParser" not in text, script.name
