@@ -23,9 +23,8 @@ from .work import metered, spend
 
 MOST_WORK = 100_000_000
 """Comparisons of two states on a class of bytes; beyond, a state is compared with itself alone."""
-SMALL = (
-    3_000  # edges in all copies, up to which repeats are kept: an address, say, repeats one digit many times
-)
+SMALL = 3_000
+"""Edges in all copies, up to which repeats are kept: an address, say, repeats one digit many times."""
 
 
 def counted(nfa: Nfa, low: int, high: int) -> Nfa:

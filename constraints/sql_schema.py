@@ -18,10 +18,10 @@ from .work import spend
 
 Key = tuple[str, str, str, str]  # table, column, the table and the column it refers to
 Link = tuple[str, str, tuple[tuple[str, str], ...]]  # two tables, and the pairs of columns that join them
-MOST_STEPS, MOST_BYTES = (
-    1_000_000,
-    1_000_000,
-)  # of SQLite's machine, for all CREATE TABLE statements; of one value or text
+MOST_STEPS = 1_000_000
+"""Steps of SQLite's machine for all CREATE TABLE statements."""
+MOST_BYTES = 1_000_000
+"""Of one value or text there."""
 
 
 @dataclass(frozen=True)
