@@ -60,7 +60,7 @@ class Keywords:
 
     def need_of(self, node: Node, sign: bool = True) -> Need:
         """The same, of a node; one that is only a reference stands for what it refers to."""
-        met = []
+        met = set()
         while "$ref" in node.schema:
             asserting = [
                 key for key in node.schema if key in KEYWORDS and self.document.knows(*KEYWORDS[key][1:])
@@ -69,7 +69,7 @@ class Keywords:
                 break
             if node.number in met:
                 raise UnsupportedConstraint("the reference leads back to itself", path=node.path)
-            met.append(node.number)
+            met.add(node.number)
             schema, resource, path = self.document.resolve(node.schema["$ref"], node, "$ref")
             if isinstance(schema, bool):
                 return ANY if schema == sign else NEVER

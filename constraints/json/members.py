@@ -85,12 +85,11 @@ class Writer:
         for r, place, count in states:
             run, marks = self.runs[r], self.marks[r]
             alternatives, over = run.next(place, count)
-            spend(20 + len(alternatives) * (2 + len(run.alternatives) / 1_000))
+            spend(20 + len(alternatives) * (3 + len(run.alternatives) / 1_000))
             done |= over
             onward = min(count + 1, run.cap)
-            for i in alternatives:
-                after = r, run.after(i, place), onward
-                found.setdefault(marks[i], []).append((run.alternatives[i][1], after))
+            for i, after in zip(alternatives, run.afters(alternatives, place), strict=True):
+                found.setdefault(marks[i], []).append((run.alternatives[i][1], (r, after, onward)))
         return found, done
 
     def group(self, marks: int, hub: int) -> int:

@@ -110,6 +110,13 @@ class Run:
         """Whether others may stand at a place, and members after them."""
         return self.way.others == "anywhere" or (self.way.others == "ends" and place == self.start)
 
+    def afters(self, alternatives: list[int], place: Place) -> list[Place]:
+        """The places after alternatives that may come next."""
+        if len(self.orders) == 1 and place != LAST:  # most often, and then quick
+            places, size = self.orders[0].places, self.size
+            return [(places[i] + 1,) if i < size else self.after(i, place) for i in alternatives]
+        return [self.after(i, place) for i in alternatives]
+
     def after(self, i: int, place: Place) -> Place:
         """The place after an alternative."""
         if i in self.final:
