@@ -14,7 +14,8 @@ def drawn(dice):
     ranges = [sorted((dice.randint(97, 100), dice.randint(97, 100))) for _ in range(dice.randint(1, 10))]
     edges = np.array(sorted({(dice.randrange(n), *ends, dice.randrange(n)) for ends in ranges}))
     accept = np.array(sorted({dice.randrange(n) for _ in range(2)}))
-    return trim(Nfa(n, edges, np.empty((0, 2), np.int64), np.array([0]), accept))
+    start = np.array(sorted({dice.randrange(n) for _ in range(dice.randint(1, 2))}))
+    return trim(Nfa(n, edges, np.empty((0, 2), np.int64), start, accept))
 
 
 def test_the_language_stays():
