@@ -18,6 +18,7 @@ MAX_EDGES = 5_000_000
 
 
 FEW_STATES = 300
+FEW_PAIRS = 3_000
 """Up to here they are gone through one by one: a graph of scipy takes longer to make."""
 
 
@@ -58,7 +59,7 @@ def reachable(
 ) -> Bool[ndarray, " state"]:
     """The states reachable from ``start`` over ``pairs`` (source, target)."""
     seen = np.zeros(n, bool)
-    if n > FEW_STATES:
+    if n > FEW_STATES or len(pairs) > FEW_PAIRS:
         seen[breadth_first(pairs, start, n)[0]] = True
         return seen
     onward: list[list[int]] = [[] for _ in range(n)]

@@ -134,8 +134,12 @@ def first(builder: Builder, items: Sequence[Item], flags: int, mark: int) -> Nfa
         of_class.setdefault(int(byte_class[low]), []).append((low, high))
     is_mark = {int(byte_class[low]) for low, _ in ALL_MARKS}
     moves: list[dict[int, list[int]]] = [{} for _ in program.edges]
+    classes: dict[tuple[int, int], list[int]] = {}  # of a range of bytes
+    spend(len(rows))
     for source, low, high, node in rows:
-        for klass in np.unique(byte_class[low : high + 1]).tolist():
+        if (low, high) not in classes:
+            classes[low, high] = np.unique(byte_class[low : high + 1]).tolist()
+        for klass in classes[low, high]:
             moves[source].setdefault(klass, []).append(node)
 
     number: dict[tuple[bool, tuple[int, ...]], int] = {(True, ()): 0}  # whether ⊙ is read, and the ways

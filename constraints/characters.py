@@ -9,6 +9,8 @@ import re
 from functools import lru_cache
 from re import _compiler  # type: ignore[attr-defined]
 
+import numpy as np
+
 from . import utf8
 from .syntax import Item
 from .syntax import constants as constants
@@ -32,24 +34,42 @@ def characters(item: Item, flags: int) -> CodePoints:
         if len(listed) + negated == len(argument):  # characters and ranges alone need no asking
             return utf8.negate(utf8.normalize(listed)) if negated else utf8.normalize(listed)
     key = (operation, tuple(argument) if operation is constants.IN else argument)
-    return matched(key, flags)
+    return whatever_case(key, flags) if flags & re.IGNORECASE else matched(key, flags)
 
 
 @metered(maxsize=1024)
 def matched(item: Item, flags: int) -> CodePoints:
     """The same, by asking ``re``: the runs of matching characters in the text of all characters in order."""
+    spend(15_000)
+    found = asked(item, flags).finditer(all_characters())
+    return utf8.normalize((match.start(), match.end() - 1) for match in found)
+
+
+@metered(maxsize=1024)
+def whatever_case(item: Item, flags: int) -> CodePoints:
+    """The same where case is ignored, which matters to the characters of :func:`cases` alone."""
+    compiled = asked(item, flags)
+    spend(3_000)
+    alike = {c: compiled.fullmatch(chr(c)) is not None for c in cases()}
+    if item[0] is constants.LITERAL:
+        return utf8.normalize((c, c) for c, yes in alike.items() if yes)
+    inside = np.zeros(0x110001, bool)
+    for low, high in characters(item, flags & ~re.IGNORECASE):
+        inside[low : high + 1] = True
+    inside[list(alike)] = list(alike.values())
+    ends = np.flatnonzero(np.diff(inside, prepend=False)).tolist()
+    return utf8.normalize((low, after - 1) for low, after in zip(ends[::2], ends[1::2], strict=True))
+
+
+def asked(item: Item, flags: int) -> re.Pattern[str]:
+    """One or more characters that the item stands for, for ``re``."""
     operation, argument = item
     if operation is constants.IN:
         argument = list(argument)
     one = parser.SubPattern(parser.State(), [(operation, argument)])
     some = parser.SubPattern(parser.State(), [(constants.MAX_REPEAT, (1, constants.MAXREPEAT, one))])
-    flags = flags if flags & re.ASCII else flags | re.UNICODE
-    compiled = _compiler.compile(some, flags)
-    if operation is constants.LITERAL:
-        return utf8.normalize((c, c) for c in cases() if compiled.fullmatch(chr(c)))
-    spend(15_000)
-    found = compiled.finditer(all_characters())
-    return utf8.normalize((match.start(), match.end() - 1) for match in found)
+    compiled: re.Pattern[str] = _compiler.compile(some, flags if flags & re.ASCII else flags | re.UNICODE)
+    return compiled
 
 
 @metered(maxsize=1)

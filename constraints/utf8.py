@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 
 from .dfa import minimize
-from .nfa import Nfa, byte_ranges, concat, star, union
+from .nfa import Nfa, concat, sequences, star
 from .work import metered
 
 CodePoints = tuple[tuple[int, int], ...]
@@ -76,17 +76,15 @@ def digit_ranges(
 @metered(maxsize=512)
 def utf8(points: CodePoints) -> Nfa:
     """The UTF-8 encodings of the characters in the set: a minimal deterministic automaton."""
-    sequences = []
+    found = []
     for low, high in points:
         for end in (0x7F, 0x7FF, 0xFFFF, 0x10FFFF):
             if low > min(high, end):
                 continue
             first, last = chr(low).encode(), chr(min(high, end)).encode()
-            sequences += digit_ranges(list(first), list(last), 0x80, 0xBF)
+            found += digit_ranges(list(first), list(last), 0x80, 0xBF)
             low = end + 1
-    ascii_part = [sequence[0] for sequence in sequences if len(sequence) == 1]
-    rest = [byte_ranges(*([r] for r in sequence)) for sequence in sequences if len(sequence) > 1]
-    return minimize(union([byte_ranges(ascii_part), *rest]))
+    return minimize(sequences([[r] for r in option] for option in found))
 
 
 @lru_cache(maxsize=1)

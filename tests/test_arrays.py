@@ -30,14 +30,15 @@ def distances(n: int, pairs: list[tuple[int, int]], start: list[int]) -> list[in
     return [found.get(state, -1) for state in range(n)]
 
 
-@pytest.mark.parametrize("few", [0, 300])
+@pytest.mark.parametrize(("few", "pairs_at_most"), [(0, 3_000), (300, 3_000), (300, 2)])
 @given(GRAPHS)
-def test_reachable_and_shortest_ways(few, graph):
+def test_reachable_and_shortest_ways(few, pairs_at_most, graph):
     n, rows, start = graph
     expected = np.array(distances(n, rows, start))
     pairs = np.array(rows, np.int64).reshape(-1, 2)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(arrays, "FEW_STATES", few)
+        patch.setattr(arrays, "FEW_PAIRS", pairs_at_most)
         np.testing.assert_array_equal(arrays.reachable(pairs, np.array(start, np.int64), n), expected >= 0)
     reached, before = arrays.breadth_first(pairs, np.array(start, np.int64), n)
     assert sorted(reached.tolist()) == np.flatnonzero(expected >= 0).tolist()

@@ -346,3 +346,22 @@ def test_deterministic_is_one_way_to_go_on(rows, start):
     plain = automaton.plain
     ways = [(s, byte) for s, low, high, _ in plain.edges.tolist() for byte in range(low, high + 1)]
     assert plain.is_deterministic == (len(plain.start) < 2 and len(ways) == len(set(ways)))
+
+
+BYTES = st.tuples(st.integers(0, 3), st.integers(0, 3)).map(lambda ends: (97 + min(ends), 97 + max(ends)))
+
+
+@given(st.lists(st.lists(st.lists(BYTES, max_size=2), min_size=1, max_size=3), max_size=4))
+def test_sequences_of_ranges(options):
+    """Made at once they are what they are one by one."""
+    found = nfa.sequences(options)
+    for length in range(4):
+        for word in itertools.product(b"abcd", repeat=length):
+            expected = any(
+                length == len(option)
+                and all(
+                    any(a <= byte <= b for a, b in ranges) for byte, ranges in zip(word, option, strict=True)
+                )
+                for option in options
+            )
+            assert found.accepts(bytes(word)) == expected

@@ -12,8 +12,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import tractile as tt
-from tractile.constraints import any_of, literal, regex, utf8
+from tractile.constraints import any_of, characters, literal, regex, utf8
 from tractile.constraints.regex import compile_pattern
+from tractile.constraints.syntax import parser
 
 # Characters that classes, case folding, boundaries and encodings treat differently.
 LETTERS = "abA1_ -\n.éÉßſkK€٣ \U0001f642\U00010ffff\x00"
@@ -453,3 +454,27 @@ def test_any_of_and_literal():
         (literal("a") & literal("b")).shortest()
     with pytest.raises(tt.TractileError):
         literal("a").repeat(3, 2)
+
+
+@pytest.mark.parametrize("flags", [re.IGNORECASE, re.IGNORECASE | re.ASCII])
+def test_classes_that_ignore_case(flags):
+    """They stand for the characters that ``re`` takes, of all there are."""
+    dice = random.Random(0)
+    odd = sorted(characters.cases())
+    parts = [
+        r"\w",
+        r"\W",
+        r"\d",
+        r"\S",
+        "k-s",
+        "\\u0130",
+        "\\u212a",
+        "\\U00000200-\\U00000205",
+        "\\U00010400-\\U00010428",
+    ]
+    parts += [f"\\U{dice.choice(odd):08x}" for _ in range(5)]
+    for _ in range(12):
+        text = f"[{dice.choice(['', '^'])}{''.join(dice.sample(parts, 3))}]"
+        expected = [m.span() for m in re.compile(text + "+", flags).finditer(characters.all_characters())]
+        found = characters.characters(parser.parse(text, flags)[0], flags)
+        assert found == utf8.normalize((low, after - 1) for low, after in expected), text

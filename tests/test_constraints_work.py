@@ -166,7 +166,7 @@ CALLS = "".join(f"(?<g{i}>(?&g{i + 1})(?&g{i + 1}))" for i in range(30))
         (lambda: regex(r"(?>\w{1,20}\s?){1,20}(?>[a-z]{1,30}|\d+)+"), tt.TooManyStates),
         (lambda: regex("(?>(?:){4000000000}a)"), tt.TooManyStates),
         (lambda: regex(f"(?(DEFINE){CALLS}(?<g30>a))(?&g0)"), tt.TooManyStates),
-        (lambda: regex("(?i)" + "".join(f"[a-{chr(0x400 + i)}]" for i in range(30))), tt.TooManyStates),
+        (lambda: regex("(?i)" + "".join(f"[a-{chr(0x400 + i)}]" for i in range(120))), tt.TooManyStates),
         (lambda: keywords([[f"w{i}"] for i in range(40)], at_least=30), tt.TooManyStates),
     ],
     ids=["shared", "round", "deep", "looks", "repeat", "enum", "names", "looks*", "words", "atomic", "nothing", "calls",

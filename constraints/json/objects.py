@@ -144,7 +144,7 @@ def record(
 ) -> Record | None:
     """The record of a shape, ``None`` if no object has it. ``witness``: undeclared members that must exist; one does for all
     of them, since of two that differ it could not be said whether their names do."""
-    spend(3 * len(declared))
+    spend(60 + 3 * len(declared))
     members = tuple((name, need_of(shape, name, namer)) for name in declared)
     required = frozenset(shape.required)
     if any(need == NEVER and name in required for name, need in members):

@@ -11,6 +11,7 @@ import numpy as np
 from jaxtyping import Int
 from numpy import ndarray
 
+from ..arrays import group_by
 from ..nfa import check_limit, trim
 from ..work import spend
 from .pieces import Piece, piece, renumbered, repeated
@@ -76,6 +77,7 @@ class Sketch:
         own[own[:, 3] < 0, 3] = total - 1
         edges, size = [own], self.size
         spend(250 + len(own) / 4)
+        pointer, order = group_by(own[:, 0], size)
         onward: dict[int, Int[ndarray, "edge 4"]] = {}
         for (part, target), sources in placed.items():
             number = np.arange(part.size) + size - 1
@@ -87,10 +89,10 @@ class Sketch:
                 copies.append(repeated(copies[0][part.edges[:, 0] == 0], np.array(sources[1:])))
             if len(part.open):
                 if target not in onward:
-                    onward[target] = own[own[:, 0] == target]
+                    onward[target] = own[order[pointer[target] : pointer[target + 1]]]
                 spend(len(onward[target]) * len(part.open) / 2)
                 copies.append(repeated(onward[target], number[part.open]))
-            spend(sum(map(len, copies)) / 14)
+            spend(10 + sum(map(len, copies)) / 14)
             edges += copies
             size += part.size - 1 - part.has_sink
         found = Piece(total, np.concatenate(edges), True, np.empty(0, np.int64))

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from .. import utf8
 from ..dfa import minimize
-from ..nfa import Nfa, byte_ranges, concat, literal, union
+from ..nfa import Nfa, sequences, union
 from ..utf8 import CodePoints, digit_ranges, within
 from ..work import metered
 
@@ -34,6 +34,8 @@ STYLES = {
 # ---------------------------------------------------------------- strings
 
 SHORT = {ord(c): e for c, e in zip('"\\/\b\f\n\r\t', b'"\\/bfnrt', strict=True)}
+Ranges = list[tuple[int, int]]  # of bytes
+BACKSLASH: Ranges = [(92, 92)]
 
 
 @metered(maxsize=512)
@@ -41,14 +43,14 @@ def spelled(points: CodePoints) -> Nfa:
     """The ways to write a character of the set inside a JSON string."""
     raw = within(points, ((0x20, 0x21), (0x23, 0x5B), (0x5D, 0x10FFFF)))
     short = [(e, e) for code, e in SHORT.items() if within(points, ((code, code),))]
-    parts = [utf8.utf8(raw), concat([literal(b"\\"), byte_ranges(short)])]
+    escapes = [[BACKSLASH, short]]
     for low, high in within(points, ((0, 0x1F), (0x7F, 0xFFFF))):
-        parts.append(escape(low, high))
+        escapes += escape(low, high)
     for low, high in within(points, ((0x10000, 0x10FFFF),)):
         first, last = ([0xD800 + (c - 0x10000 >> 10), 0xDC00 + (c & 0x3FF)] for c in (low, high))
-        for pair in digit_ranges(first, last, 0xDC00, 0xDFFF):
-            parts.append(concat([escape(*half) for half in pair]))
-    return minimize(union(parts))
+        for one, other in digit_ranges(first, last, 0xDC00, 0xDFFF):
+            escapes += [[*a, *b] for a in escape(*one) for b in escape(*other)]
+    return minimize(union([utf8.utf8(raw), sequences(escapes)]))
 
 
 @lru_cache(maxsize=4096)
@@ -73,14 +75,13 @@ def choices(way: bytes, i: int) -> tuple[int, ...]:
     return (way[i], way[i] - 32) if is_digit else (way[i],)
 
 
-def escape(low: int, high: int) -> Nfa:
-    """``\\uXXXX`` for the code units of the range, in hexadecimal digits of either case."""
+def escape(low: int, high: int) -> list[list[Ranges]]:
+    """``\\uXXXX`` for the code units of the range, in hexadecimal digits of either case: for each way the ranges of bytes."""
     first, last = ([int(d, 16) for d in f"{n:04x}"] for n in (low, high))
-    sequences = digit_ranges(first, last, 0, 15)
-    return concat([literal(b"\\u"), union([byte_ranges(*(nibble(*d) for d in s)) for s in sequences])])
+    return [[BACKSLASH, [(117, 117)], *(nibble(*d) for d in s)] for s in digit_ranges(first, last, 0, 15)]
 
 
-def nibble(low: int, high: int) -> list[tuple[int, int]]:
+def nibble(low: int, high: int) -> Ranges:
     """The bytes of the hexadecimal digits ``low..high``."""
     letters = [(start + max(low, 10), start + high) for start in (55, 87)] if high > 9 else []
     return ([(48 + low, 48 + min(high, 9))] if low < 10 else []) + letters

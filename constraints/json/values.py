@@ -70,7 +70,7 @@ def widest(shapes: tuple[Any, ...]) -> tuple[Any, ...]:
         return shapes
     kept: list[Any] = []
     for shape in shapes:
-        spend((10 if isinstance(shape, Arrays) else 2) * len(kept))
+        spend((10 if isinstance(shape, Arrays) else 3) * len(kept))
         if not any(shape.within(other) for other in kept):
             kept = [other for other in kept if not other.within(shape)]
             kept.append(shape)
