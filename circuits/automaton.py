@@ -225,6 +225,10 @@ class Automaton(Chain):
         """The tokens that label an edge out of a state as bits: token v in bit v mod 32 of word v div 32."""
         return pack(self.tokens_from(state))
 
+    def mask_from(self, state: int) -> Int32[np.ndarray, " words"] | list[int]:
+        """The same, or where they are few perhaps the tokens themselves; not to be written to."""
+        return self.words_from(state)
+
     @cached_property
     def stays_accepted(self) -> bool:
         """Whether every accepting state can go on to an accepting one, so that what fits r tokens fits more."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
     from .automaton import Automaton
 
 NEVER = 1 << 60  # tokens
+BIT = [1 << i for i in range(31)] + [-1 << 31]  # of a word
 
 
 def distances(automaton: Automaton) -> Int[np.ndarray, " states"]:
@@ -83,3 +85,10 @@ def pack(allowed: Bool[np.ndarray, " vocab"]) -> Int32[np.ndarray, " words"]:
     bits = np.packbits(allowed, bitorder="little")
     packed[: len(bits)] = bits
     return packed.view("<i4")
+
+
+def put(words: Int32[np.ndarray, " words"], tokens: Iterable[int]) -> None:
+    """Set the bits of tokens, one by one."""
+    bits = words.data
+    for token in tokens:
+        bits[token >> 5] |= BIT[token & 31]

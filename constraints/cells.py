@@ -12,6 +12,7 @@ from __future__ import annotations
 import itertools
 from bisect import bisect_left, bisect_right
 from collections import OrderedDict
+from collections.abc import Hashable
 from functools import cached_property
 
 import numpy as np
@@ -22,6 +23,7 @@ from .arrays import spans
 from .trie import Trie
 
 MAX_CELLS = 64  # kept for a vocabulary
+MASK_BYTES = 1 << 25  # of masks kept for a vocabulary
 SMALL = 64  # tokens; sets of so few are not kept as bits
 NONE = np.empty(0, np.int64)
 
@@ -34,6 +36,7 @@ class Cell:
         self.size = len(table)
         self.begins: Bool[ndarray, " 256"] = table[0] >= 0
         self.first_bytes = frozenset(np.flatnonzero(self.begins).tolist())
+        self.first_below = [0, *np.cumsum(self.begins).tolist()]  # how many of them are below each byte
         self.single_bytes = frozenset(np.flatnonzero(table[0] == 0).tolist())
         self.weight = weight(np.flatnonzero(table[0] == 0))
         self.ranges: list[list[tuple[int, int, int]]] = []  # of each local state: (low, high, target)
@@ -224,6 +227,7 @@ class Suffixes:
         rank, letters = rank[order], letters[order]
         self._ranks = [rank[a:b] for a, b in itertools.pairwise(bounds)]
         self._letters = [letters[a:b].tolist() for a, b in itertools.pairwise(bounds)]
+        self.ends = [a < b for a, b in itertools.pairwise(bounds)]  # whether tokens end at each node
 
     def at(self, node: int, low: int, high: int) -> Int[ndarray, " token"]:
         """The ranks of the tokens that end at a node after ``low`` to ``high`` letters."""
@@ -237,11 +241,27 @@ class Suffixes:
         return slice(bisect_left(letters, low), bisect_right(letters, high))
 
 
+class Masks:
+    """Masks by what they are made of, for all automata on one vocabulary: most states are like one met before."""
+
+    def __init__(self, most: int) -> None:
+        self.most = most
+        self._kept: dict[Hashable, UInt8[ndarray, " bytes"]] = {}
+        self.get = self._kept.get
+
+    def put(self, key: Hashable, mask: UInt8[ndarray, " bytes"]) -> None:
+        """Keep a mask, from now on not to be written to; the one kept longest goes."""
+        if len(self._kept) >= self.most:
+            del self._kept[next(iter(self._kept))]
+        mask.flags.writeable = False
+        self._kept[key] = mask
+
+
 class Cells:
     """The cells met so far with one vocabulary."""
 
     def __init__(self, trie: Trie) -> None:
-        self.trie = trie
+        self.trie, self.masks = trie, Masks(max(1, MASK_BYTES // max(1, trie.num_bytes)))
         self._cells: OrderedDict[bytes, Cell] = OrderedDict()
 
     def cell(self, table: Int16[ndarray, "local 256"]) -> Cell:

@@ -55,6 +55,10 @@ class Embedding:
         """How many bytes do."""
         return self.dfa.most[1]
 
+    def wide(self, state: int, onward: int) -> bool:
+        """Whether so many bytes lead from a state to its most frequent target that letters are looked for."""
+        return bool(self.width[state] >= MIN_WIDTH or (onward == state and self.width[state] > 0))
+
     def of(self, state: int) -> Cell | None:
         """The cell that a state follows, if any."""
         if not self.cells and not self._plain:  # first the one with most letters, which others are like
@@ -63,8 +67,7 @@ class Embedding:
         found = int(self.cell[state])
         if found < 0 and state not in self._plain:
             onward = int(self.most_target[state])
-            wide = self.width[state] >= MIN_WIDTH or (onward == state and self.width[state] > 0)
-            if wide and len(self.cells) < MAX_CELLS:
+            if self.wide(state, onward) and len(self.cells) < MAX_CELLS:
                 for model in dict.fromkeys((onward, state)):
                     cell = self._guess(model)
                     if cell is not None and all(cell is not c for c in self.cells):

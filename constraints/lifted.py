@@ -16,6 +16,7 @@ from jaxtyping import Bool, Int, Int32
 from numpy import ndarray
 
 from ..circuits.automaton import Automaton, pack
+from ..circuits.reach import put
 from ..layers import Incidence
 from ..layers.operator import TensorMap
 from .distances import exact
@@ -175,14 +176,21 @@ class Lifted(Automaton):
         return bits[: self.vocab_size].view(bool)
 
     def words_from(self, state: int) -> Int32[ndarray, " words"]:
+        found = self.mask_from(state)
+        if isinstance(found, list):
+            out = np.zeros(-(-self.vocab_size // 32), WORD)
+            put(out, found)
+            return out
+        return found
+
+    def mask_from(self, state: int) -> Int32[ndarray, " words"] | list[int]:
         if self._first is not None and state == self.nfa.start[0]:
             return self._first
         eos = self.vocab.eos_token_id
-        out = None if self._explicit or state == self.sink else self.liveness.packed(state)
-        if out is not None:
-            if state in self._ends:
-                out[eos >> 3] |= 1 << (eos & 7)
-            return out.view(WORD)
+        if not self._explicit and state != self.sink:
+            found = self.liveness.mask(state, eos if state in self._ends else None)
+            if found is not None:
+                return found if isinstance(found, list) else found.view(WORD)
         row = Row([], [], []) if state == self.sink else self.row(state)
         if self._explicit:
             return pack(Automaton.tokens_from(self, state))

@@ -15,7 +15,7 @@ from jaxtyping import Int, UInt8
 from numpy import ndarray
 
 from .arrays import group_by, spans
-from .cells import NONE, Cell, View
+from .cells import NONE, Cell, Suffixes, View
 from .trie import Range, Ranges, Trie, put
 from .walk import MANY, Exits, Walk
 
@@ -23,27 +23,51 @@ FEW = 24  # tokens that are looked at one by one
 ONE_BY_ONE = 96  # tokens that are set one by one
 MAX_STEPS = 2000  # of a walk node by node
 Stack = list[tuple[int, int]]  # (state, node of the trie)
+Leaving = tuple[
+    Suffixes, int, int, tuple[int, ...]
+]  # (tree, least letters, most, nodes at which a token may end)
 
 
 class Found(NamedTuple):
-    """Tokens, ranks of tokens, and sets of tokens eight to a byte."""
+    """What may follow a state: tokens that end at nodes of the trie, those of a view within so many letters, and those
+    that leave letters, but for ranges of ranks. What it is made of names a mask, whichever automaton it comes from."""
 
-    tokens: list[int]
-    ranks: list[Int[ndarray, " token"]]
-    sets: list[UInt8[ndarray, " bytes"]]
+    nodes: list[int]
+    within: list[tuple[View, int]]
+    leaving: list[tuple[tuple[Leaving, ...], tuple[Range, ...]]]
+    swept: list[
+        Int[ndarray, " token"]
+    ]  # ranks of tokens that were found together; a mask of such is not kept
+
+    def tokens(self, trie: Trie) -> list[int]:
+        """Those that end at the nodes."""
+        (_, own, low, _, order), out = trie.views, list[int]()
+        for node in self.nodes:
+            if (count := own[node]) == 1:
+                out.append(order[low[node]])
+            else:
+                out.extend(order[low[node] : low[node] + count])
+        return out
 
     def packed(self, trie: Trie) -> UInt8[ndarray, " bytes"]:
-        """All of them."""
-        out = self.sets[0].copy() if self.sets else np.zeros(trie.num_bytes, np.uint8)
-        for more in self.sets[1:]:
+        """All of these tokens, eight to a byte."""
+        tokens, sets = self.tokens(trie), list[UInt8[ndarray, " bytes"]]()
+        for view, depth in self.within:
+            view.put(depth, tokens, sets)
+        out = sets[0].copy() if sets else np.zeros(trie.num_bytes, np.uint8)
+        for more in sets[1:]:
             np.bitwise_or(out, more, out=out)
-        for ranks in self.ranks:
+        for parts, apart in self.leaving:
+            pieces = [tree.at(node, least, most) for tree, least, most, nodes in parts for node in nodes]
+            ranks = np.concatenate([NONE, *pieces])
+            put(out, trie.order[Ranges(list(apart)).drop(ranks) if apart else ranks], True)
+        for ranks in self.swept:
             put(out, trie.order[ranks], True)
-        if len(self.tokens) > ONE_BY_ONE:
-            put(out, np.array(self.tokens), True)
+        if len(tokens) > ONE_BY_ONE:
+            put(out, np.array(tokens), True)
             return out
         bits = out.data
-        for token in self.tokens:
+        for token in tokens:
             bits[token >> 3] |= 1 << (token & 7)
         return out
 
@@ -61,40 +85,73 @@ class Liveness:
         self._free, self._local = self.free.data, self.local.data  # to read one by one
         self._exits: list[frozenset[int]] = []  # of each cell: the bytes that leave it at free states
         self._weight = np.empty(0, np.int64)  # of each cell
-        self._left: dict[tuple[View, Exits, int, int], Int[ndarray, " token"]] = {}
+        self._ends: dict[tuple[Suffixes, int], tuple[int, ...]] = {}
 
-    def packed(self, state: int) -> UInt8[ndarray, " bytes"] | None:
-        """The tokens that may follow, eight to a byte, in whole words; None where letters are counted unevenly."""
-        trie, dfa, found = self.trie, self.walk.dfa, Found([], [], [])
-        _, own, low, high, order = trie.views
+    def mask(self, state: int, more: int | None = None) -> UInt8[ndarray, " bytes"] | list[int] | None:
+        """The tokens that may follow, and one ``more`` where it is given: as they are where each was found by itself,
+        else eight to a byte, in whole words, not to be written to. None where letters are counted unevenly."""
+        found = self._find(state)
+        if found is None:
+            return None
+        if not (found.within or found.leaving or found.swept) and len(found.nodes) <= ONE_BY_ONE:
+            return found.tokens(self.trie) + ([] if more is None else [more])
+        known = self.walk.cells.masks
+        key = (more, tuple(found.nodes), tuple(found.within), tuple(found.leaving))
+        out = None if found.swept else known.get(key)
+        if out is None:
+            out = found.packed(self.trie)
+            if more is not None:
+                out[more >> 3] |= 1 << (more & 7)
+            if not found.swept:
+                known.put(key, out)
+        return out
+
+    def _find(self, state: int) -> Found | None:
+        """What may follow a state."""
+        found = Found([], [], [], [])
+        nodes, trie, dfa = found.nodes, self.trie, self.walk.dfa
+        (first, own, low, high, _), find = trie.views, trie.letters.find
+        pointer, least, most, targets = dfa.views
         self._update()
+        free, cells = self._free, self.embedding.views[0]
         stack = [(state, 0)]
         for _ in range(MAX_STEPS):
             if not stack:
-                return found.packed(trie)
+                return found
             state, node = stack.pop()
-            first, ends = low[node], own[node]
-            if ends:
-                found.tokens.extend(order[first : first + ends])
-            below = high[node] - first - ends
-            if below > FEW and (done := self._letters(found, state, node, stack)) is not None:
-                if not done:
-                    return None
-            elif below:
+            while True:  # along a path
+                if ends := own[node]:
+                    nodes.append(node)
+                begin, stop = first[node], first[node + 1]
+                if begin == stop:
+                    break
+                if (free[state] >= 0 or cells[state] >= 0) and high[node] - low[node] - ends > FEW:
+                    if not self._letters(found, state, node, stack):
+                        return None
+                    break
+                edge = pointer[state]
+                if pointer[state + 1] - edge == 1 and least[edge] == most[edge]:
+                    if (node := find(least[edge], begin, stop)) < 0:
+                        break
+                    state = targets[edge]
+                    continue
                 shared = dfa.below(state, trie, node)
-                if below > MANY and len(shared) > 3 and self._guess(state, shared):
+                many = len(shared) > 3 and high[node] - low[node] - ends > MANY
+                if many and self._guess(state, shared):
                     stack.append((state, node))
-                    del found.tokens[len(found.tokens) - ends :]
+                    if ends:
+                        nodes.pop()
                 else:
                     stack += shared
+                break
         self._sweep(found, *np.array(stack).reshape(-1, 2).T)
-        return found.packed(trie)
+        return found
 
     def _sweep(self, found: Found, state: Int[ndarray, " n"], node: Int[ndarray, " n"]) -> None:
         """All tokens at and below nodes that are reached in given states, all at the same time."""
         trie = self.trie
         while len(node):
-            found.ranks.append(spans(trie.low[node], trie.own[node]))
+            found.swept.append(spans(trie.low[node], trie.own[node]))
             count = trie.first[node + 1] - trie.first[node]
             node, state = spans(trie.first[node], count), np.repeat(state, count)
             state, _ = self.walk.dfa.step(state, trie.byte[node].astype(np.int64))
@@ -104,7 +161,10 @@ class Liveness:
         """Look for a cell that a state follows where most bytes lead to one other, with many tokens below them."""
         table, (_, _, low, high, _) = self.embedding, self.trie.views
         onward = int(table.most_target[state])
-        if sum([high[node] - low[node] for target, node in shared if target == onward]) <= MANY:
+        if (
+            not table.wide(state, onward)
+            or sum([high[node] - low[node] for target, node in shared if target == onward]) <= MANY
+        ):
             return False
         if table.cell[state] >= 0 or table.of(state) is None:
             return False
@@ -118,49 +178,53 @@ class Liveness:
 
     # ------------------------------------------------------------ letters
 
-    def _letters(self, found: Found, state: int, node: int, stack: Stack) -> bool | None:
-        """The tokens below a node from a state that reads letters; None if it reads none, False if they do not tell."""
+    def _letters(self, found: Found, state: int, node: int, stack: Stack) -> bool:
+        """The tokens below a node from a state that reads letters; False if these do not tell."""
         table, index = self.embedding, self._free[state]
         cells, locals_, _, depths, pures = table.views
-        free = index >= 0
-        if not free and (index := cells[state]) < 0:
-            return None
-        local = self._local[state] if free else locals_[state]
-        if not (free or local or pures[state]):
-            return False
+        if free := index >= 0:
+            local = self._local[state]
+        else:
+            index, local = cells[state], locals_[state]
+            if not (local or pures[state]):
+                return False
         cell, depth = table.cells[index], depths[state]
         view = self.walk.cells.view(cell, local, node)
-        even = cells[state] == index and (local or pures[state])
-        if free and not (even and depth >= view.most_leaving):
-            view.put(view.most, found.tokens, found.sets)
-            self._go_on(found, view, state, node, index, stack)
-            return True
-        if not free and depth < view.most:
-            beyond = self.walk.dfa.moves(self.walk.between(state, depth + 1))
-            if not cell.first_bytes.isdisjoint(beyond):
+        most = view.most
+        if free:
+            found.within.append((view, most))
+            if depth < view.most_leaving or cells[state] != index or not (local or pures[state]):
+                self._go_on(found, view, state, node, index, stack)
+                return True
+        else:
+            if depth < most and self.walk.reads(self.walk.between(state, depth + 1), cell):
                 return False
-        view.put(view.most if free else depth, found.tokens, found.sets)
+            found.within.append((view, min(depth, most)))
         if local == 0:
             children = self.trie.children(node)
             stack += [(target, children[b]) for b, target in self.walk.exits(state, cell) if b in children]
         for exits, begin, end in self.walk.leaving(view, state):
-            found.ranks.append(self._leave(view, exits, begin, end))
+            found.leaving.append((self._leave(view, exits, begin, end), ()))
         return True
 
-    def _leave(self, view: View, exits: Exits, low: int, high: int) -> Int[ndarray, " token"]:
-        """The ranks of the tokens that leave the letters after ``low`` to ``high`` of them."""
-        key = (view, exits, low, high)
-        if key not in self._left:
-            found = [NONE]
-            for byte, target in exits:
-                tree, stack = view.after(byte), [(target, 0)]
+    def _leave(self, view: View, exits: Exits, low: int, high: int) -> tuple[Leaving, ...]:
+        """The tokens that leave the letters after ``low`` to ``high`` of them."""
+        parts = list[Leaving]()
+        for byte, target in exits:
+            tree = view.after(byte)
+            ends = self._ends.get((tree, target))
+            if ends is None:
+                at, stack, common = list[int](), [(target, 0)], self.walk.dfa.common
+                ends_of, children_of = tree.ends, tree.children
                 while stack:
                     state, suffix = stack.pop()
-                    found.append(tree.at(suffix, low, high))
-                    if children := tree.children[suffix]:
-                        stack += self.walk.dfa.common(state, children)
-            self._left[key] = np.concatenate(found)
-        return self._left[key]
+                    if ends_of[suffix]:
+                        at.append(suffix)
+                    if children := children_of[suffix]:
+                        stack += common(state, children)
+                ends = self._ends[tree, target] = tuple(at)
+            parts.append((tree, low, high, ends))
+        return tuple(parts)
 
     def _go_on(self, found: Found, view: View, state: int, node: int, index: int, stack: Stack) -> None:
         """The tokens that leave the letters, below a node from a free state whose letters lead here and there.
@@ -171,28 +235,33 @@ class Liveness:
         children, points = view.paths_out(self._exits[index])
         onward, apart = table.views[2][state], list[Range]()
         loop = self._follows(state, index, onward) and self._follows(onward, index, onward)
-        loop = loop and bool(table.pure[onward])
+        loop = loop and bool(table.views[4][onward])
         todo = [(state, node)] if loop else []
         rest = [] if loop else [(state, node)]
+        low, high = self.trie.views.low, self.trie.views.high
         while todo:
             state, node = todo.pop()
-            below = children.get(node, {})
+            below = children.get(node)
+            if below is None:
+                continue
             for byte in {*table.exceptions[state], *table.exceptions[onward]}:
                 if (child := below.get(byte)) is not None:
                     target = after(state, byte)
                     if target >= 0 and byte in letter and self._follows(target, index, onward):
                         todo.append((target, child))
                         continue
-                    apart.append((self.trie.views.low[child], self.trie.views.high[child]))
+                    apart.append((low[child], high[child]))
                     if target >= 0:
                         (stack if child in points else rest).append((target, child))
+        common = self.walk.dfa.common
         while rest:
             state, node = rest.pop()
-            for target, child in self.walk.dfa.common(state, children.get(node, {})):
-                (stack if child in points else rest).append((target, child))
+            if below := children.get(node):
+                for there in common(state, below):
+                    (stack if there[1] in points else rest).append(there)
         if loop:
             exits = self._leave(view, self.walk.exits(onward, view.cell), 1, view.most_leaving)
-            found.ranks.append(Ranges(apart).drop(exits))
+            found.leaving.append((exits, tuple(apart)))
 
     def _follows(self, state: int, index: int, onward: int) -> bool:
         """Whether a state follows a cell, but for exceptions, and leads to the given next one."""

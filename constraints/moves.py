@@ -29,7 +29,7 @@ class Dfa:
         self.source, self.low, self.high, self.target = (np.ascontiguousarray(c) for c in edges.T)
         self.pointer = np.searchsorted(self.source, np.arange(self.num_states + 1))
         self._moves: dict[int, dict[int, int]] = {}
-        self._views = tuple(
+        self.views = tuple(
             x.data for x in (self.pointer, self.low, self.high, self.target)
         )  # to read one by one
 
@@ -43,7 +43,7 @@ class Dfa:
         found = self._moves.get(state)
         if found is None:
             found = {}
-            pointer, low, high, target = self._views
+            pointer, low, high, target = self.views
             for edge in range(pointer[state], pointer[state + 1]):
                 first, last = low[edge], high[edge]
                 if first == last:
@@ -58,7 +58,7 @@ class Dfa:
         found = self._moves.get(state)
         if found is not None:
             return found.get(byte, -1)
-        pointer, low, high, target = self._views
+        pointer, low, high, target = self.views
         a = pointer[state]
         edge = bisect_right(low, byte, a, pointer[state + 1]) - 1
         return target[edge] if edge >= a and high[edge] >= byte else -1
@@ -67,7 +67,7 @@ class Dfa:
         """(state after a byte, child by that byte) for the bytes that have both."""
         moves = self._moves.get(state)
         if moves is None:
-            pointer, low, high, target = self._views
+            pointer, low, high, target = self.views
             edge = pointer[state]
             if pointer[state + 1] - edge == 1 and (byte := low[edge]) == high[edge]:
                 return [(target[edge], children[byte])] if byte in children else []
@@ -81,7 +81,7 @@ class Dfa:
 
     def below(self, state: int, trie: Trie, node: int) -> list[tuple[int, int]]:
         """(state after a byte, child of the node by that byte) for the bytes that have both."""
-        pointer, low, high, target = self._views
+        pointer, low, high, target = self.views
         edge, end = pointer[state], pointer[state + 1]
         if end - edge > FEW:
             return self.common(state, trie.children(node))

@@ -91,7 +91,7 @@ class Walk:
         # bytes of letters at the first state between two letters that does not follow the cell
         if depth < view.most:
             here = self.between(state, depth + 1)
-            if not cell.first_bytes.isdisjoint(dfa.moves(here)):
+            if self.reads(here, cell):
                 nodes = view.between[view.between[:, 1] == depth + 1, 0]
                 nodes = nodes[without.outside(trie.low[nodes])]
                 count = trie.first[nodes + 1] - trie.first[nodes]
@@ -151,20 +151,30 @@ class Walk:
 
     def between(self, state: int, letters: int) -> int:
         """The state after some letters, at least one."""
+        onwards = self.embedding.views[2]
         for _ in range(letters):
-            onward = int(self.embedding.next[state])
+            onward = onwards[state]
             if onward == state:
                 break
             state = onward
         return state
 
+    def reads(self, state: int, cell: Cell) -> bool:
+        """Whether a byte that begins a letter of a cell takes a state anywhere."""
+        (pointer, low, high, _), count = self.dfa.views, cell.first_below
+        return any(
+            count[high[edge] + 1] > count[low[edge]] for edge in range(pointer[state], pointer[state + 1])
+        )
+
     def exits(self, state: int, cell: Cell) -> Exits:
         """(byte, target) for the bytes of a state that begin no letter."""
         found = self._exits.get((state, cell))
         if found is None:
-            if self.embedding.pure[state] and self.embedding.cells[self.embedding.cell[state]] is cell:
-                after = [(b, self.dfa.after(state, b)) for b in self.embedding.exceptions[state]]
-                found = tuple((b, target) for b, target in after if target >= 0)
+            table, after = self.embedding, self.dfa.after
+            cells, _, _, _, pures = table.views
+            if pures[state] and table.cells[cells[state]] is cell:
+                there = [(b, after(state, b)) for b in table.exceptions[state]]
+                found = tuple([x for x in there if x[1] >= 0])
             else:
                 moves = self.dfa.moves(state)
                 found = tuple((b, moves[b]) for b in sorted(moves.keys() - cell.first_bytes))

@@ -20,6 +20,7 @@ from numpy import ndarray
 from torch import Tensor
 
 from ..circuits.automaton import NEVER, Automaton, pack
+from ..circuits.reach import put
 from ..errors import ShapeError, VocabularyMismatch
 from .evidence import Evidence
 from .messages import backward
@@ -28,6 +29,7 @@ from .semiring import Boolean
 
 MASK_CACHE_BYTES = 1 << 27
 Words = Int32[ndarray, " words"]
+Mask = Words | list[int]  # bits, or the tokens where they are few
 
 
 class MaskQuery(NextToken):
@@ -37,7 +39,7 @@ class MaskQuery(NextToken):
         self.automaton = automaton
         self._width = -(-automaton.vocab_size // 32)
         self._from: dict[int, _Edges] = {}  # by state
-        self._kept: dict[int | tuple[int, int | bytes], Words] = {}
+        self._kept: dict[int | tuple[int, int | bytes], Mask] = {}
         self._states: list[tuple[int, ...]] = []  # alive in each row
         self._budget: list[int] = []
         self._by_distance = horizon is None or automaton.stays_accepted
@@ -144,26 +146,34 @@ class MaskQuery(NextToken):
                 f"the buffer must be int32 of shape ({len(self._states)}, {self._width}), not {out.dtype} of {out.shape}"
             )
         for row, (states, budget) in enumerate(zip(self._states, self._budget, strict=True)):
-            if budget and len(states) == 1:
-                out[row] = self._words(states[0], budget - 1)
-                continue
-            out[row] = 0
+            line, empty = out[row], True
             for state in states if budget else ():
-                out[row] |= self._words(state, budget - 1)
+                mask = self._words(state, budget - 1)
+                if isinstance(mask, list):
+                    if empty:
+                        line.fill(0)
+                    put(line, mask)
+                elif empty:
+                    line[:] = mask
+                else:
+                    line |= mask
+                empty = False
+            if empty:
+                line.fill(0)
         return out
 
-    def _words(self, state: int, left: int) -> Words:
+    def _words(self, state: int, left: int) -> Mask:
         """The tokens out of a state into states that can be accepted within ``left`` more tokens, as bits."""
         if left >= self._ample:
             words = self._kept.get(state)
-            return self._keep(state, self.automaton.words_from(state)) if words is None else words
+            return self._keep(state, self.automaton.mask_from(state)) if words is None else words
         fa = self.automaton
         if self._betas is None and left >= fa.largest_bound:
             self._ample = fa.largest_bound
             return self._words(state, left)
         if self._betas is None and left >= fa.bounds_after[state]:
             words = self._kept.get(state)
-            return self._keep(state, fa.words_from(state)) if words is None else words
+            return self._keep(state, fa.mask_from(state)) if words is None else words
         edges = self._from.get(state)
         if edges is None:
             edges = self._from[state] = _Edges(fa, state)
@@ -174,16 +184,16 @@ class MaskQuery(NextToken):
         words = self._kept.get(key)
         if words is not None:
             return words
-        return self._keep(key, fa.words_from(state) if key == state else pack(edges.first(count)))
+        return self._keep(key, fa.mask_from(state) if key == state else pack(edges.first(count)))
 
-    def _read_off(self, edges: _Edges, column: int) -> Words:
+    def _read_off(self, edges: _Edges, column: int) -> Mask:
         assert self._betas is not None
         alive = self._betas[edges.targets(), column]
         key = (edges.state, alive.tobytes())
         words = self._kept.get(key)
         return self._keep(key, pack(edges.chosen(alive))) if words is None else words
 
-    def _keep(self, key: int | tuple[int, int | bytes], words: Words) -> Words:
+    def _keep(self, key: int | tuple[int, int | bytes], words: Mask) -> Mask:
         if len(self._kept) > max(1, MASK_CACHE_BYTES // (4 * self._width)):
             self._kept.clear()
         self._kept[key] = words

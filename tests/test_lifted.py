@@ -326,3 +326,41 @@ def test_json_schemas_have_the_same_distances_either_way(at_once, monkeypatch):
         }
         fewest.update({s: steps for s in before if s not in fewest})
     assert automaton.distances[automaton.start_states].min() == fewest[int(reference.start[0])]
+
+
+@pytest.mark.parametrize("most", [2, 1000])
+def test_masks_are_shared_by_all_automata_on_a_vocabulary(most):
+    """Each state of every automaton, twice over: the second time from what the first has left, or has lost again."""
+    vocab, held, shared = vocabulary(9), {}, 0
+    vocab.cells.masks.most = most
+    for again, pattern in itertools.product((False, True), PATTERNS):
+        automaton = regex(pattern).compile(vocab)
+        for state in range(min(automaton.num_states, 40)):
+            mask = automaton.mask_from(state)
+            expected = sorted(brute_force(automaton.nfa, vocab, state))
+            bits = np.unpackbits(automaton.words_from(state).view(np.uint8), bitorder="little")
+            assert np.flatnonzero(bits).tolist() == expected
+            if isinstance(mask, list):
+                assert sorted(set(mask)) == expected
+                continue
+            assert state == automaton.sink or not mask.flags.writeable
+            before = held.setdefault((pattern, state), mask)
+            shared += again and mask.base is before.base
+    assert len(held) > 50
+    assert most == 2 or 2 * shared > len(held)
+
+
+def test_a_query_writes_bits_and_single_tokens_into_one_buffer():
+    """Rows of many tokens and of few, over what was there before: each what the bytes say."""
+    vocab = vocabulary(9)
+    automaton = regex('[^"]*"b1,"').compile(vocab)
+    query = tt.gcd(automaton, 40)
+    many, few, done = automaton.nfa.start[0], int(automaton.nfa.edges[-1, 0]), automaton.sink
+    assert isinstance(automaton.mask_from(few), list)
+    assert not isinstance(automaton.mask_from(many), list)
+    query.start(batch=4, budgets=[40, 30, 40, 40])
+    query._states = [(few,), (many,), (), (done,)]
+    out = query.words(np.full((4, -(-len(vocab) // 32)), -1, np.int32))
+    for words, state in zip(out, (few, many, None, done), strict=True):
+        bits = np.flatnonzero(np.unpackbits(words.view(np.uint8), bitorder="little")).tolist()
+        assert bits == ([] if state is None else sorted(brute_force(automaton.nfa, vocab, int(state))))
