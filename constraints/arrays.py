@@ -39,6 +39,14 @@ def group_by(key: Int[ndarray, " n"], size: int) -> tuple[Int[ndarray, " size+1"
     return pointer, np.argsort(short, kind="stable")
 
 
+def distinct(values: Int[ndarray, " n"]) -> Int[ndarray, " m"]:
+    """The distinct values, ascending: quicker than ``np.unique``, which hashes, where most of them are."""
+    values = np.sort(values)
+    keep = np.ones(len(values), bool)
+    np.not_equal(values[1:], values[:-1], out=keep[1:])
+    return np.asarray(values[keep])
+
+
 def unique_rows(rows: Int[ndarray, "n k"]) -> Int[ndarray, "m k"]:
     """The distinct rows in lexicographic order (much faster than ``np.unique(axis=0)``). Entries are not negative."""
     if len(rows) < 2:

@@ -22,8 +22,13 @@ from . import dfa, given, nfa, reduction, store, utf8
 from .lift import TokenTransitions, lift
 from .lifted import AT_ONCE, Lifted, all_reachable
 from .nfa import Nfa
+from .overlaps import LAST_WORK, resolved
 from .tokenizers import Vocabulary
 from .work import MAX_SIMPLIFYING, limited_to
+
+MOST_LIFTED = (
+    50_000  # states of an automaton that is not deterministic, all of whose token transitions are written out
+)
 
 
 class Constraint:
@@ -128,6 +133,8 @@ class Constraint:
             from .canonical import canonical_automaton
 
             return canonical_automaton(automaton, vocab, require_eos)
+        if automaton.num_states > MOST_LIFTED and not automaton.is_deterministic:
+            automaton = resolved(automaton, LAST_WORK)
         if automaton.is_deterministic and automaton.num_states and all_reachable(automaton, vocab):
             return Lifted(automaton, vocab, require_eos)
         arrays = self.lift(vocab, require_eos)

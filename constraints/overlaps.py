@@ -14,18 +14,19 @@ from jaxtyping import Int, UInt64
 from numpy import ndarray
 
 from ..errors import TooManyStates
-from .arrays import group_by, spans
+from .arrays import distinct, group_by, spans
 from .nfa import Nfa, trim
 from .work import attempt, spend
 
 MOST_WORK = 700_000  # units
+LAST_WORK = 2_500_000  # where the alternative is to write out all transitions of tokens, which takes more
 WIDTH = 257  # byte ends of a state: 0 to 256
 
 
-def resolved(nfa: Nfa) -> Nfa:
-    """The same language by a deterministic automaton, or the automaton itself where that takes much. It must have
-    no skips."""
-    with suppress(TooManyStates), attempt(MOST_WORK):
+def resolved(nfa: Nfa, units: float = MOST_WORK) -> Nfa:
+    """The same language by a deterministic automaton, or the automaton itself where that takes more than so many units of
+    work. It must have no skips."""
+    with suppress(TooManyStates), attempt(units):
         return followed(nfa)
     return nfa
 
@@ -36,7 +37,7 @@ def followed(nfa: Nfa) -> Nfa:
     spend(len(edges) / 10)
     edges = edges[np.argsort(edges[:, 0] * 256 + edges[:, 1], kind="stable")]
     again = (edges[1:, 0] == edges[:-1, 0]) & (edges[1:, 1] <= edges[:-1, 2])
-    overlapping = np.unique(edges[1:][again, 0])
+    overlapping = distinct(edges[1:][again, 0])
     if len(nfa.start) < 2 and not len(overlapping):
         return nfa
     sets = Sets(n, overlapping, nfa.accept)
@@ -74,11 +75,11 @@ class Sets:
                 continue
             owner = np.repeat(owner, count) * WIDTH
             low, high = owner + found[:, 1], owner + found[:, 2] + 1
-            cuts = np.unique(np.concatenate([low, high]))
+            cuts = distinct(np.concatenate([low, high]))
             first = np.searchsorted(cuts, low)
             count = np.searchsorted(cuts, high) - first
             spend(200 + int(count.sum()) / 4)
-            pairs = np.unique(spans(first, count) * self.n + np.repeat(found[:, 3], count))
+            pairs = distinct(spans(first, count) * self.n + np.repeat(found[:, 3], count))
             piece, target = np.divmod(pairs, self.n)
             head = np.flatnonzero(np.diff(piece, prepend=-1))
             piece, to = piece[head], self.number(head, target)
@@ -118,6 +119,6 @@ class Sets:
             new = many[index[fresh]]
             members = member[spans(head[new], size[new])]
             owner = np.repeat(to[new], size[new])
-            self.accept.append(np.unique(owner[self.accepting[members]]))
+            self.accept.append(distinct(owner[self.accepting[members]]))
             self.queue.append((owner, members))
         return to

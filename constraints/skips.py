@@ -12,7 +12,7 @@ import numpy as np
 from jaxtyping import Int
 from numpy import ndarray
 
-from .arrays import MAX_EDGES, check_limit, group_by, reachable, spans, unique_rows
+from .arrays import MAX_EDGES, check_limit, distinct, group_by, reachable, spans, unique_rows
 from .work import spend
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ def remove_skips(nfa: Nfa) -> Nfa:
 
     pointer, order = group_by(skips[:, 0], n)
     onward, bounds = skips[order, 1].tolist(), pointer.tolist()
-    anchors = np.unique(np.concatenate([start, edges[:, 3]]))
+    anchors = distinct(np.concatenate([start, edges[:, 3]]))
     origins: list[int] = []
     states: list[int] = []
     for anchor in anchors[pointer[anchors + 1] > pointer[anchors]].tolist():
@@ -66,7 +66,7 @@ def remove_skips(nfa: Nfa) -> Nfa:
     spend(200 + int(count.sum()) / 5)
     taken = edges[order[spans(pointer[state], count)]]
     taken[:, 0] = np.repeat(origin, count)
-    accept = np.unique(np.concatenate([nfa.accept, origin[accepting[state]]]))
+    accept = distinct(np.concatenate([nfa.accept, origin[accepting[state]]]))
     edges = np.concatenate([edges, taken])
     return replace(nfa, edges=edges, skips=NO_SKIPS, start=start, accept=accept)
 
@@ -80,8 +80,8 @@ def trim(nfa: Nfa) -> Nfa:
     edges = nfa.edges[keep[nfa.edges[:, 0]] & keep[nfa.edges[:, 3]]]
     edges[:, 0], edges[:, 3] = number[edges[:, 0]], number[edges[:, 3]]
     start, accept = (
-        np.unique(number[nfa.start[keep[nfa.start]]]),
-        np.unique(number[nfa.accept[keep[nfa.accept]]]),
+        distinct(number[nfa.start[keep[nfa.start]]]),
+        distinct(number[nfa.accept[keep[nfa.accept]]]),
     )
     size = int(keep.sum())
     small = replace(
