@@ -13,7 +13,7 @@ from typing import Any
 
 from ...errors import TooManyStates
 from ..work import spend
-from .names import tell
+from .names import Others, tell
 from .objects import Record
 from .runs import DECLARED, Run, State, Way
 from .shapes import Need
@@ -48,6 +48,8 @@ class Writer:
         self.known: dict[tuple[int, int], int] = {}
         self.first: dict[tuple[int, Any], int] = {}
         self.values: dict[int, int] = {}
+        self.others: dict[int, int] = {}  # by hub: the first state within names that are not listed
+        self.copies: list[tuple[int, int, int]] = []  # of edges into such states
         self.futures: dict[object, State] = {}
 
     def state(self, *key: int) -> int:
@@ -126,6 +128,8 @@ class Writer:
         rules: list[Callable[..., None]] = [self.between, self.spell]
         for kind, *key in self.queue:
             rules[kind](self.states[kind, *key], *key)
+        if self.names.others is not None:
+            self.sketch.copied = self.names.others.copies(self.copies)
         return self.sketch
 
     def between(self, here: int, hub: int, first: bool = False) -> None:
@@ -155,6 +159,20 @@ class Writer:
                 key = (1, target, left, self.alike(left, hub) if like is None else like)
                 state = states.get(key)
                 edges.append((here, low, high, self.state(*key) if state is None else state))
+        others = self.names.others
+        if others is not None and allowed & others.mark:
+            like = self.alike(others.mark, hub)
+            if like not in self.others:
+                self.other(like, others)
+            self.copies.append((node, here, self.others[like]))
+
+    def other(self, hub: int, others: Others) -> None:
+        """All states within names that are not listed, which lead where they do from a hub."""
+        spend(10 * others.size)
+        first = self.others[hub] = self.sketch.size
+        self.sketch.size += others.size
+        self.copies += [(others.begin + i, first + i, first) for i in range(others.size - 1)]
+        self.member(first + others.size - 1, self.group(others.mark, hub))
 
     def member(self, here: int, group: int) -> None:
         """After a name: the colon and the value, which is written once for all names that lead there."""

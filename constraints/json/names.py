@@ -6,7 +6,12 @@ from collections.abc import Collection
 from functools import lru_cache
 from typing import NamedTuple
 
+import numpy as np
+from jaxtyping import Int
+from numpy import ndarray
+
 from .. import nfa
+from ..arrays import spans
 from ..dfa import minimize
 from ..work import metered, spend
 from . import strings
@@ -17,13 +22,34 @@ QUOTE = 34
 Range = tuple[int, int, int]
 
 
+class Others(NamedTuple):
+    """The states in which a name is none of those listed, which is one class of names: they come after all other states, the
+    one after the closing quote last, and are entered by ``edges``, rows (source, low, high, target), by source."""
+
+    begin: int
+    size: int
+    mark: int
+    edges: Int[ndarray, "edge 4"]
+
+    def copies(self, asked: list[tuple[int, int, int]]) -> Int[ndarray, "edge 4"]:
+        """For each (state, its number, number of the first of these states) the edges into them."""
+        state, number, first = np.array(asked, np.int64).reshape(-1, 3).T
+        begin, end = (np.searchsorted(self.edges[:, 0], state, side=side) for side in ("left", "right"))
+        out: Int[ndarray, "edge 4"] = self.edges[spans(begin, end - begin)]
+        out[:, 0] = np.repeat(number, end - begin)
+        out[:, 3] += np.repeat(first - self.begin, end - begin)
+        return out
+
+
 class Names(NamedTuple):
     """From state 0, after the opening quote: the edges (low, high, target) of each state, the members that the state after
-    a closing quote stands for, and those that may still come of a state (bits)."""
+    a closing quote stands for, and those that may still come of a state (bits). Where all names that are not listed are
+    one class, the states and edges for these are told apart."""
 
     edges: list[list[Range]]
     marks: list[int]
     reach: list[int]
+    others: Others | None = None
 
 
 @metered(maxsize=512)
@@ -31,14 +57,16 @@ def tell(names: tuple[str, ...], classes: tuple[Strings, ...]) -> Names:
     """The automaton of the names (members 0, 1, …) and then of classes of names."""
     every = Strings(but=frozenset(names))
     if all(map(strings.is_simple, names)) and classes in ((), (every,)):
-        edges, marks = trie(names, bool(classes))
+        found = trie(names, bool(classes))
     else:
         edges, marks = general(names, classes)
-    spend(len(edges) * (2 + len(names) / 1_000))
-    return Names(edges, marks, reached(edges, marks))
+        found = Names(edges, marks, reached(edges, marks))
+    size = len(found.edges) + (found.others.size if found.others else 0)
+    spend(size * (2 + len(names) / 1_000))
+    return found
 
 
-def trie(names: tuple[str, ...], others: bool) -> tuple[list[list[Range]], list[int]]:
+def trie(names: tuple[str, ...], others: bool) -> Names:
     """Names that are written in one way each, and perhaps all other strings."""
     children: list[dict[int, int]] = [{}]
     ends: dict[int, int] = {}
@@ -52,25 +80,26 @@ def trie(names: tuple[str, ...], others: bool) -> tuple[list[list[Range]], list[
         ends[node] = i
     edges: list[list[Range]] = [[(b, b, t) for b, t in node.items()] for node in children]
     marks = [0] * len(edges)
-
-    def close(mark: int) -> int:
-        edges.append([])
-        marks.append(mark)
-        return len(edges) - 1
-
-    if others:
-        body, base = letters(), len(edges)
-        edges += [[(low, high, base + t) for low, high, t in rows] for rows in body]
-        marks += [0] * len(body)
-        other = close(1 << len(names))
-        edges[base].append((QUOTE, QUOTE, other))
-        for node, inner in enumerate(children):
-            edges[node] += [(low, high, base + t) for low, high, t in without(body[0], inner.keys())]
-            if node not in ends:
-                edges[node].append((QUOTE, QUOTE, other))
     for node, i in ends.items():
-        edges[node].append((QUOTE, QUOTE, close(1 << i)))
-    return edges, marks
+        edges[node].append((QUOTE, QUOTE, len(edges)))
+        edges.append([])
+        marks.append(1 << i)
+    reach = reached(edges, marks)
+    if not others:
+        return Names(edges, marks, reach)
+    body, base, mark = letters(), len(edges), 1 << len(names)
+    end = base + len(body)
+    rows = list[tuple[int, int, int, int]]()
+    for node, inner in enumerate(children):
+        reach[node] |= mark
+        rows += [(node, low, high, base + t) for low, high, t in without(body[0], inner.keys())]
+        if node not in ends:
+            rows.append((node, QUOTE, QUOTE, end))
+    for state, ranges in enumerate(body, base):
+        rows += [(state, low, high, base + t) for low, high, t in ranges]
+        if state == base:
+            rows.append((state, QUOTE, QUOTE, end))
+    return Names(edges, marks, reach, Others(base, len(body) + 1, mark, np.array(rows)))
 
 
 def without(rows: list[Range], some: Collection[int]) -> list[Range]:

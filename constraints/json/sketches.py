@@ -14,7 +14,7 @@ from numpy import ndarray
 from ..arrays import group_by
 from ..nfa import check_limit, trim
 from ..work import spend
-from .pieces import Piece, piece, renumbered, repeated
+from .pieces import NO_EDGES, Piece, piece, renumbered, repeated
 from .shapes import Need
 
 
@@ -25,6 +25,7 @@ class Sketch:
     def __init__(self) -> None:
         self.size = 1
         self.edges: list[tuple[int, int, int, int]] = []
+        self.copied: Int[ndarray, "edge 4"] = NO_EDGES  # further ones, of which none enters the sink
         self.placed: dict[
             tuple[Piece | Need, int], list[int]
         ] = {}  # where a value ends, and where it may start
@@ -75,6 +76,7 @@ class Sketch:
         flat = chain.from_iterable(self.edges)
         own = np.fromiter(flat, np.int64, 4 * len(self.edges)).reshape(-1, 4)
         own[own[:, 3] < 0, 3] = total - 1
+        own = np.concatenate([own, self.copied])
         edges, size = [own], self.size
         spend(250 + len(own) / 4)
         pointer, order = group_by(own[:, 0], size)
