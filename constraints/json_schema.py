@@ -21,7 +21,7 @@ from .nfa import trim
 from .overlaps import resolved
 from .work import limited, spend
 
-MAX_SCHEMA = 1_550_000  # units of work: the automaton is nearly minimal as it is made
+MAX_SCHEMA = 1_350_000  # units of work: the automaton is nearly minimal as it is made
 MOST_DEPTH = 1_000
 LARGE = 10_000  # states, beyond which an automaton is determinised only where few states overlap
 

@@ -18,7 +18,7 @@ from .arrays import distinct, group_by, spans
 from .nfa import Nfa, trim
 from .work import attempt, spend
 
-MOST_WORK = 700_000  # units
+MOST_WORK = 800_000  # units
 LAST_WORK = 2_500_000  # where the alternative is to write out all transitions of tokens, which takes more
 WIDTH = 257  # byte ends of a state: 0 to 256
 
@@ -78,7 +78,7 @@ class Sets:
             cuts = distinct(np.concatenate([low, high]))
             first = np.searchsorted(cuts, low)
             count = np.searchsorted(cuts, high) - first
-            spend(200 + int(count.sum()) / 4)
+            spend(200 + int(count.sum()) / 3)
             pairs = distinct(spans(first, count) * self.n + np.repeat(found[:, 3], count))
             piece, target = np.divmod(pairs, self.n)
             head = np.flatnonzero(np.diff(piece, prepend=-1))
