@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-from jaxtyping import Int, Int16
+from jaxtyping import Bool, Int, Int16
 from numpy import ndarray
 
 from .arrays import spans
@@ -42,7 +42,8 @@ class Embedding:
             Int[ndarray, "local between"]
         ] = []  # of each cell: local states after each state ...
         self.place = np.zeros(n, np.int64)  # ... between two letters, which has this place
-        self.exceptions: dict[int, list[int]] = {}
+        self._from, self._to = np.zeros(n, np.int64), np.zeros(n, np.int64)  # where its exceptions are in ...
+        self._differing: list[Int[ndarray, " byte"]] = []  # ... those of all states of its cell
         self._plain: set[int] = set()
 
     @property
@@ -58,6 +59,11 @@ class Embedding:
     def wide(self, state: int, onward: int) -> bool:
         """Whether so many bytes lead from a state to its most frequent target that letters are looked for."""
         return bool(self.width[state] >= MIN_WIDTH or (onward == state and self.width[state] > 0))
+
+    def exceptions(self, state: int) -> list[int]:
+        """The bytes by which a state between two letters differs from its cell, in order."""
+        differing: list[int] = self._differing[self.cell[state]][self._from[state] : self._to[state]].tolist()
+        return differing
 
     def of(self, state: int) -> Cell | None:
         """The cell that a state follows, if any."""
@@ -150,13 +156,13 @@ class Embedding:
         near = (2 * self.width >= cell.weight) & (self.width <= cell.weight)  # wider ones have more letters
         state = np.flatnonzero(near & (self.width > 0) & (self.cell < 0))
         onward = self.most_target[state]
-        after = self._table(state)
+        cut = Cut(dfa, state, cell)
         # the inner states of each letter, and whether their edges are the cell's
         inner: list[Int[ndarray, " n"] | None] = [None] * cell.size
         valid = [np.ones(len(state), bool) for _ in range(cell.size)]
-        for byte, _, target in cell.ranges[0]:
+        for place, (_, _, target) in enumerate(cell.ranges[0]):
             if target and inner[target] is None:
-                inner[target] = after[:, byte]
+                inner[target] = cut.after(place)
         degree = np.diff(dfa.pointer)
         for q in range(1, cell.size):
             here = inner[q]
@@ -176,26 +182,20 @@ class Embedding:
             for q in range(1, cell.size):
                 for _, _, target in cell.ranges[q]:
                     valid[q] &= valid[target]
-        expected = np.full((len(state), 256), -1, np.int32)
-        for low, high, target in cell.ranges[0]:
-            there = onward if target == 0 else np.where(valid[target], inner[target], -2)  # type: ignore[arg-type]
-            expected[:, low : high + 1] = there[:, None]
-        differs = after != expected
-        right = (~differs[:, cell.begins]).sum(1)
+        goal = [onward] + [np.where(v, i, -2) for v, i in zip(valid[1:], inner[1:], strict=True)]  # type: ignore[arg-type]
+        right, unlike = cut.compare(goal)
         good = 2 * right >= cell.begins.sum()
         # one that is not pure is left to a cell of its own, unless the next one is
         pure = np.zeros(dfa.num_states, bool)
-        pure[state] = good & ~differs[:, cell.begins].any(1)
+        pure[state] = good & ~unlike
         good &= pure[state] | pure[onward]
         self._record(index, state[good], onward[good], 0)
         self.place[state[good]] = np.arange(int(good.sum()))
         self.inner.append(np.full((cell.size, int(good.sum())), -1))
         self.pure |= pure
-        exceptions: dict[int, list[int]] = {s: [] for s in state[good].tolist()}
-        at, byte_ = np.nonzero(differs[good])
-        for s, b in zip(state[good][at].tolist(), byte_.tolist(), strict=True):
-            exceptions[s].append(b)
-        self.exceptions.update(exceptions)
+        pointer, differing = cut.differing(good)
+        self._differing.append(differing)
+        self._from[state[good]], self._to[state[good]] = pointer[:-1], pointer[1:]
         for q in range(1, cell.size):
             inside = inner[q]
             assert inside is not None
@@ -204,16 +204,6 @@ class Embedding:
             keep[keep] &= self.cell[inside[keep]] < 0
             self._record(index, inside[keep], onward[keep], q)
         self._count(index)
-
-    def _table(self, state: Int[ndarray, " n"]) -> Int[ndarray, "n 256"]:
-        """The state after each byte, −1 for none."""
-        dfa = self.dfa
-        count = dfa.pointer[state + 1] - dfa.pointer[state]
-        edge, row = spans(dfa.pointer[state], count), np.repeat(np.arange(len(state)), count)
-        width = dfa.high[edge] - dfa.low[edge] + 1
-        table = np.full((len(state), 256), -1, np.int32)
-        table[np.repeat(row, width), spans(dfa.low[edge], width)] = np.repeat(dfa.target[edge], width)
-        return table
 
     def _record(self, index: int, state: Int[ndarray, " n"], onward: Int[ndarray, " n"], local: int) -> None:
         self.cell[state], self.local[state], self.next[state] = index, local, onward
@@ -230,3 +220,77 @@ class Embedding:
         for _ in range(len(self.known.trie.bounds).bit_length()):
             depth, jump = depth + depth[jump], jump[jump]
         self.depth[members] = depth
+
+
+class Cut:
+    """The edges of states, cut where the ranges of a cell's first bytes begin and end: a row for each piece."""
+
+    def __init__(self, dfa: Dfa, state: Int[ndarray, " n"], cell: Cell) -> None:
+        self.size, self.cell = len(state), cell
+        lows, locals_ = (
+            [0],
+            [-1],
+        )  # of all ranges of bytes; the local state after them, -1 where no letter begins
+        self.places = list[int]()  # of the cell's own ranges
+        for low, high, target in cell.ranges[0]:
+            lows.append(low)
+            locals_.append(target)
+            self.places.append(len(lows) - 1)
+            lows.append(high + 1)
+            locals_.append(-1)
+        bottom = np.array(lows)
+        top = np.append(bottom[1:], 256) - 1
+        of_byte = np.searchsorted(bottom, np.arange(256), side="right") - 1
+        count = dfa.pointer[state + 1] - dfa.pointer[state]
+        edge, row = spans(dfa.pointer[state], count), np.repeat(np.arange(self.size), count)
+        low, high, target = dfa.low[edge], dfa.high[edge], dfa.target[edge]
+        first = of_byte[low]
+        pieces = of_byte[high] - first + 1
+        self.place, self.row, self.target = (
+            spans(first, pieces),
+            np.repeat(row, pieces),
+            np.repeat(target, pieces),
+        )
+        self.low = np.maximum(np.repeat(low, pieces), bottom[self.place])
+        self.high = np.minimum(np.repeat(high, pieces), top[self.place])
+        self.whole = self.low == bottom[self.place]  # whether it has the first byte of its range
+        self.local = np.array(locals_)[self.place]
+
+    def after(self, index: int) -> Int[ndarray, " n"]:
+        """The state after the first byte of one of the cell's ranges, -1 for none."""
+        out, rows = np.full(self.size, -1), (self.place == self.places[index]) & self.whole
+        out[self.row[rows]] = self.target[rows]
+        return out
+
+    def compare(self, goal: list[Int[ndarray, " n"]]) -> tuple[Int[ndarray, " n"], Bool[ndarray, " n"]]:
+        """How many first bytes of letters lead each state where they should, by the local state after them; and whether
+        any do not."""
+        begins, width = self.local >= 0, self.high - self.low + 1
+        wanted = np.stack([*goal, np.full(self.size, -3)])
+        self.alike = wanted[self.local, self.row] == self.target
+        right = np.bincount(self.row[self.alike], width[self.alike], self.size).astype(np.int64)
+        covered = np.bincount(self.row[begins], width[begins], self.size)
+        self.lacking = covered < self.cell.begins.sum()
+        return right, right < self.cell.begins.sum()
+
+    def differing(
+        self, chosen: Bool[ndarray, " n"]
+    ) -> tuple[Int[ndarray, " chosen+1"], Int[ndarray, " byte"]]:
+        """(pointer, bytes): those by which each of the chosen states differs from the cell, in order."""
+        number = np.cumsum(chosen) - 1
+        rows = ~self.alike & chosen[self.row]
+        width = self.high[rows] - self.low[rows] + 1
+        row, byte = np.repeat(number[self.row[rows]], width), spans(self.low[rows], width)
+        less = np.flatnonzero(self.lacking & chosen)
+        if len(less):
+            place = np.full(self.size, -1)
+            place[less] = np.arange(len(less))
+            rows = place[self.row] >= 0
+            change = np.zeros((len(less), 257), np.int8)
+            np.add.at(change, (place[self.row[rows]], self.low[rows]), 1)
+            np.add.at(change, (place[self.row[rows]], self.high[rows] + 1), -1)
+            at, lost = np.nonzero((np.cumsum(change[:, :256], axis=1) == 0) & self.cell.begins)
+            row, byte = np.append(row, number[less[at]]), np.append(byte, lost)
+            order = np.argsort(row * 256 + byte, kind="stable")
+            row, byte = row[order], byte[order]
+        return np.searchsorted(row, np.arange(int(chosen.sum()) + 1)), byte

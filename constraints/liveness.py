@@ -244,7 +244,7 @@ class Liveness:
             below = children.get(node)
             if below is None:
                 continue
-            for byte in {*table.exceptions[state], *table.exceptions[onward]}:
+            for byte in {*table.exceptions(state), *table.exceptions(onward)}:
                 if (child := below.get(byte)) is not None:
                     target = after(state, byte)
                     if target >= 0 and byte in letter and self._follows(target, index, onward):

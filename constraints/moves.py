@@ -27,7 +27,7 @@ class Dfa:
         self.num_states = nfa.num_states
         self._nfa = nfa
         self.source, self.low, self.high, self.target = (np.ascontiguousarray(c) for c in edges.T)
-        self.pointer = np.searchsorted(self.source, np.arange(self.num_states + 1))
+        self.pointer = np.concatenate([[0], np.cumsum(np.bincount(self.source, minlength=self.num_states))])
         self._moves: dict[int, dict[int, int]] = {}
         self.views = tuple(
             x.data for x in (self.pointer, self.low, self.high, self.target)
@@ -126,7 +126,9 @@ def most(nfa: Nfa) -> tuple[Int[ndarray, " state"], Int[ndarray, " state"]]:
         pair, low, high = pair[order], low[order], high[order]
     count = np.maximum(np.minimum(high, 0x7F) - low + 1, 0) + np.maximum(high - np.maximum(low, 0xC0) + 1, 0)
     head = np.flatnonzero(np.concatenate([[True], pair[1:] != pair[:-1]]))
-    total, (state, there) = np.add.reduceat(count, head), np.divmod(pair[head], nfa.num_states)
+    total = np.add.reduceat(count, head)
+    state = pair[head] // nfa.num_states
+    there = pair[head] - state * nfa.num_states
     first = np.concatenate([[True], state[1:] != state[:-1]])
     largest = np.maximum.reduceat(total, np.flatnonzero(first))[np.cumsum(first) - 1]
     best = np.flatnonzero(total == largest)[::-1]  # the first one is written last

@@ -122,9 +122,9 @@ class Walk:
         while todo:
             here, at = todo.pop()
             children = trie.children(at)
-            known = found.exceptions[here]
+            known = found.exceptions(here)
             if here != state or at != node:
-                known = [*known, *(b for b in found.exceptions[onward] if b not in known)]
+                known = [*known, *(b for b in found.exceptions(onward) if b not in known)]
             for byte in known:
                 child = children.get(byte)
                 if child is None:
@@ -173,7 +173,7 @@ class Walk:
             table, after = self.embedding, self.dfa.after
             cells, _, _, _, pures = table.views
             if pures[state] and table.cells[cells[state]] is cell:
-                there = [(b, after(state, b)) for b in table.exceptions[state]]
+                there = [(b, after(state, b)) for b in table.exceptions(state)]
                 found = tuple([x for x in there if x[1] >= 0])
             else:
                 moves = self.dfa.moves(state)
