@@ -314,6 +314,7 @@ def test_references():
     def nested(levels: int) -> str:
         return json.dumps({"v": 1, "kids": [json.loads(nested(levels - 1))]} if levels else {"v": 0})
 
+    assert json_schema({"type": "object"}).accepts('{"a": ' * 7 + "[1]" + "}" * 7)  # it says little
     c = json_schema(tree, max_depth=2)
     assert [c.accepts(nested(n)) for n in range(5)] == [True, True, True, False, False]
     assert json_schema({"$defs": {"a/b~c": {"const": 1}}, "$ref": "#/$defs/a~1b~0c"}).accepts("1")

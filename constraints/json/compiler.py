@@ -174,7 +174,7 @@ class Compiler(Needs):
         if need == NEVER or left < 0:
             return 0
         if not need:
-            return (114 << self.limits.free) - 72
+            return (115 << self.limits.free) - 73
         key = (need, left)
         if key not in self.sizes:
             spend(20)
@@ -279,10 +279,9 @@ class Compiler(Needs):
 def anything(whitespace: str, depth: int) -> Piece:
     """Any value whose arrays and objects nest at most ``depth`` deep."""
     style = STYLES[whitespace]
-    parts = scalars(EVERYTHING, False)
-    if depth:
-        inner = anything(whitespace, depth - 1)
-        parts.append(arrays.write(Arrays(), style, "").finish(lambda need: inner))
-        every = objects.Record((), frozenset(), ((Strings(), ANY),))
-        parts += [sketch.finish(lambda need: inner) for sketch in members.write([every], style, DECLARED)]
-    return piece(minimize(beside(parts).nfa))
+    if not depth:
+        return piece(minimize(beside(scalars(EVERYTHING, False)).nfa))
+    inner, every = anything(whitespace, depth - 1), objects.Record((), frozenset(), ((Strings(), ANY),))
+    sketches = [arrays.write(Arrays(), style, ""), *members.write([every], style, DECLARED)]
+    parts = [anything(whitespace, 0), *(sketch.finish(lambda need: inner) for sketch in sketches)]
+    return beside(parts)

@@ -24,6 +24,10 @@ class Limits(NamedTuple):
 
 WHOLE = 32_768
 LEAST = Limits(0, 0, 40)
+LITTLE = 200
+"""States within the least limits, up to which a schema says so little that values without a schema are most of it."""
+FREE = Limits(16, 7, WHOLE), 32_000
+"""Limits that are taken for such a schema where its automaton stays so small."""
 GENEROUS = (
     (Limits(16, 7, WHOLE), 4_000),
     (Limits(7, 7, WHOLE), 6_000),
@@ -59,7 +63,8 @@ def choose(size: Callable[[Limits, bool], int], wanted: Callable[[Limits], Limit
         except TooManyStates:
             return False
 
-    for limits, most in GENEROUS:
+    little = fits(wanted(LEAST), LITTLE)
+    for limits, most in (FREE, *GENEROUS) if little else GENEROUS:
         if fits(wanted(limits), most, freely=True):
             return wanted(limits), most
     found, full = wanted(LEAST), set()
