@@ -11,14 +11,12 @@ from typing import Any, Literal
 
 from ..errors import UnsupportedConstraint
 from . import given
-from .arrays import reachable
 from .constraint import Constraint, kept
 from .json.compiler import Compiler
 from .json.document import Document, Schema, read_schema
-from .json.pieces import plain
 from .json.text import STYLES
-from .nfa import trim
 from .overlaps import resolved
+from .skips import only, plain, useful
 from .work import limited, spend
 
 MAX_SCHEMA = 1_350_000  # units of work: the automaton is nearly minimal as it is made
@@ -84,9 +82,8 @@ def build(root: Schema, strict: bool, options: tuple[Any, ...]) -> Constraint:
             spend(len(automaton.edges) / 8)  # for what follows
     except RecursionError:
         raise UnsupportedConstraint("the schema nests too deep", path="/") from None
-    pairs, n = automaton.edges[:, [0, 3]], automaton.num_states
-    if not (reachable(pairs, automaton.start, n) & reachable(pairs[:, ::-1], automaton.accept, n)).all():
-        automaton = plain(trim(automaton))  # members that nothing can follow, say
+    if not (some := useful(automaton)).all():
+        automaton = plain(only(automaton, some))  # members that nothing can follow, say
     if automaton.num_states > LARGE and not automaton.is_deterministic:
         automaton = resolved(automaton)
     constraint = Constraint(automaton)

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
-from jaxtyping import Int
+from jaxtyping import Bool, Int
 from numpy import ndarray
 
 from .arrays import MAX_EDGES, check_limit, distinct, group_by, reachable, spans, unique_rows
@@ -74,21 +74,30 @@ def remove_skips(nfa: Nfa) -> Nfa:
 def trim(nfa: Nfa) -> Nfa:
     """Without the states that no accepted word visits. The automaton must have no skips."""
     spend(150 + len(nfa.edges) / 4)
-    pairs = nfa.edges[:, [0, 3]]
-    keep = reachable(pairs, nfa.start, nfa.num_states) & reachable(pairs[:, ::-1], nfa.accept, nfa.num_states)
+    small = only(nfa, useful(nfa))
+    return plain(replace(small, edges=merge_ranges(small.edges)))
+
+
+def useful(nfa: Nfa) -> Bool[ndarray, " state"]:
+    """The states that some accepted word visits, where there are no skips."""
+    pairs, n = nfa.edges[:, [0, 3]], nfa.num_states
+    return reachable(pairs, nfa.start, n) & reachable(pairs[:, ::-1], nfa.accept, n)
+
+
+def only(nfa: Nfa, keep: Bool[ndarray, " state"]) -> Nfa:
+    """Without the other states, edges in their order. The automaton must have no skips."""
     number = np.cumsum(keep) - 1
-    edges = nfa.edges[keep[nfa.edges[:, 0]] & keep[nfa.edges[:, 3]]]
+    rows = keep[nfa.edges[:, 0]] & keep[nfa.edges[:, 3]]
+    edges = nfa.edges[rows]
     edges[:, 0], edges[:, 3] = number[edges[:, 0]], number[edges[:, 3]]
-    start, accept = (
-        distinct(number[nfa.start[keep[nfa.start]]]),
-        distinct(number[nfa.accept[keep[nfa.accept]]]),
-    )
-    size = int(keep.sum())
-    small = replace(
-        nfa, num_states=size, edges=merge_ranges(edges), skips=NO_SKIPS, start=start, accept=accept
-    )
-    object.__setattr__(small, "trimmed", True)
-    return small
+    start, accept = (np.unique(number[some[keep[some]]]) for some in (nfa.start, nfa.accept))
+    return replace(nfa, num_states=int(keep.sum()), edges=edges, skips=NO_SKIPS, start=start, accept=accept)
+
+
+def plain(nfa: Nfa) -> Nfa:
+    """The automaton, which has no skips and no useless states, as its own plain form."""
+    object.__setattr__(nfa, "trimmed", True)
+    return nfa
 
 
 def merge_ranges(edges: Int[ndarray, "edge 4"]) -> Int[ndarray, "edge2 4"]:
