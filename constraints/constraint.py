@@ -66,11 +66,13 @@ class Constraint:
     def bytes_automaton(self) -> Nfa:
         """The byte-level automaton that is compiled: the minimal deterministic one where that is not much larger than
         the one written down, otherwise that one, reduced where it is small (it may be ambiguous)."""
-        plain = self.nfa.plain
-        with limited_to(MAX_SIMPLIFYING):
-            small = dfa.simplify(plain)
-        many = small.num_states > reduction.MOST_STATES
-        return small if many or small.is_deterministic else reduction.reduce(small)
+        small = self.nfa.plain
+        if small.num_states <= dfa.MANY_STATES:
+            with limited_to(MAX_SIMPLIFYING):
+                small = dfa.simplify(small)
+            if small.num_states <= reduction.MOST_STATES and not small.is_deterministic:
+                return reduction.reduce(small)
+        return small if small.is_deterministic else resolved(small)
 
     def accepts(self, text: str | bytes) -> bool:
         """Whether the text (or its UTF-8 bytes) satisfies the constraint."""

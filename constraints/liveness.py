@@ -17,11 +17,12 @@ from numpy import ndarray
 from .arrays import group_by, spans
 from .cells import NONE, Cell, Suffixes, View
 from .trie import Range, Ranges, Trie, put
-from .walk import MANY, Exits, Walk
+from .walk import MANY, Exits, ManySuffixes, Walk
 
 FEW = 24  # tokens that are looked at one by one
 ONE_BY_ONE = 96  # tokens that are set one by one
 MAX_STEPS = 2000  # of a walk node by node
+MAX_SUFFIXES = 2000  # looked at for one state where tokens leave letters
 Stack = list[tuple[int, int]]  # (state, node of the trie)
 Leaving = tuple[
     Suffixes, int, int, tuple[int, ...]
@@ -86,11 +87,17 @@ class Liveness:
         self._exits: list[frozenset[int]] = []  # of each cell: the bytes that leave it at free states
         self._weight = np.empty(0, np.int64)  # of each cell
         self._ends: dict[tuple[Suffixes, int], tuple[int, ...]] = {}
+        self._suffixes = 0  # that may still be looked at for a state
 
     def mask(self, state: int, more: int | None = None) -> UInt8[ndarray, " bytes"] | list[int] | None:
         """The tokens that may follow, and one ``more`` where it is given: as they are where each was found by itself,
         else eight to a byte, in whole words, not to be written to. None where letters are counted unevenly."""
-        found = self._find(state)
+        self._suffixes = MAX_SUFFIXES
+        try:
+            found = self._find(state)
+        except ManySuffixes:
+            found = Found([], [], [], [])
+            self._sweep(found, np.array([state]), np.array([0]))
         if found is None:
             return None
         if not (found.within or found.leaving or found.swept) and len(found.nodes) <= ONE_BY_ONE:
@@ -208,7 +215,7 @@ class Liveness:
         return True
 
     def _leave(self, view: View, exits: Exits, low: int, high: int) -> tuple[Leaving, ...]:
-        """The tokens that leave the letters after ``low`` to ``high`` of them."""
+        """The tokens that leave the letters after ``low`` to ``high`` of them. Raises ``ManySuffixes``."""
         parts = list[Leaving]()
         for byte, target in exits:
             tree = view.after(byte)
@@ -217,6 +224,9 @@ class Liveness:
                 at, stack, common = list[int](), [(target, 0)], self.walk.dfa.common
                 ends_of, children_of = tree.ends, tree.children
                 while stack:
+                    self._suffixes -= 1
+                    if self._suffixes < 0:
+                        raise ManySuffixes
                     state, suffix = stack.pop()
                     if ends_of[suffix]:
                         at.append(suffix)

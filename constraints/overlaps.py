@@ -14,12 +14,13 @@ from jaxtyping import Int, UInt64
 from numpy import ndarray
 
 from ..errors import TooManyStates
-from .arrays import distinct, group_by, spans
+from .arrays import check_limit, distinct, group_by, spans
 from .nfa import Nfa, trim
 from .work import attempt, spend
 
 MOST_WORK = 800_000  # units
 LAST_WORK = 2_500_000  # where the alternative is to write out all transitions of tokens, which takes more
+MOST_TIMES = 4  # as many states as before
 WIDTH = 257  # byte ends of a state: 0 to 256
 
 
@@ -110,6 +111,7 @@ class Sets:
                 self.size += 1
                 fresh.append(i)
             numbers.append(number)
+        check_limit(self.size, MOST_TIMES * self.n + 2_000)
         self.checks = np.concatenate([self.checks, sums[1, index[fresh]]])
         names = np.array(numbers)[inverse]
         if (self.checks[names - self.n] != sums[1]).any():  # two sets with the same sum

@@ -22,11 +22,15 @@ from .rows import Letters, Row
 from .trie import Range, Ranges
 
 NO_LIMIT = 1 << 60
-MAX_SUFFIXES = 20_000  # of a walk with a limit
+MAX_SUFFIXES = 20_000  # looked at for one state where tokens leave letters
 MAX_NODES = 64  # children of a node of the trie that are looked at one by one
 MANY = 128  # tokens that are looked at one by one
 
 Exits = tuple[tuple[int, int], ...]  # (byte, target)
+
+
+class ManySuffixes(Exception):
+    """Tokens leave the letters of a state in too many ways to look at each."""
 
 
 class Walk:
@@ -37,11 +41,23 @@ class Walk:
         self.dfa = Dfa(nfa)
         self.embedding = Embedding(self.dfa, cells)
         self._swept = self._limited = False
+        self._suffixes = 0  # that may still be looked at for a state
         self._left: dict[tuple[View, Exits, int, int], list[tuple[int, Int[ndarray, " token"]]]] = {}
         self._exits: dict[tuple[int, Cell], Exits] = {}
 
     def row(self, state: int, limit: int = NO_LIMIT) -> Row | None:
         """Everything that may follow a state; None where that takes more than ``limit`` steps."""
+        self._suffixes = MAX_SUFFIXES
+        try:
+            return self._row(state, limit)
+        except ManySuffixes:
+            if self._limited:
+                return None
+        row = Row([], [], [])
+        self._sweep(row, np.array([0]), np.array([state]))
+        return row
+
+    def _row(self, state: int, limit: int) -> Row | None:
         trie, dfa, row = self.trie, self.dfa, Row([], [], [])
         cell_of, (_, own, low, high, _) = self.embedding.cell.data, trie.views
         stack = [(state, 0)]
@@ -214,11 +230,11 @@ class Walk:
             found = []
             for byte, target in exits:
                 tree = view.after(byte)
-                if self._limited and len(tree.children) > MAX_SUFFIXES:
-                    self._swept = True
-                    return
                 stack = [(target, 0)]
                 while stack:
+                    self._suffixes -= 1
+                    if self._suffixes < 0:
+                        raise ManySuffixes
                     state, suffix = stack.pop()
                     ranks = tree.at(suffix, low, high)
                     if len(ranks):

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import tractile as tt
 from tractile.circuits import reach
 from tractile.circuits.automaton import NEVER
-from tractile.constraints import Constraint, Vocabulary, dfa, distances, lifted, nfa, regex
+from tractile.constraints import Constraint, Vocabulary, dfa, distances, lifted, liveness, nfa, regex, walk
 from tractile.constraints.lift import lift
 from tractile.constraints.lifted import Lifted, all_reachable
 from tractile.inference import Boolean, NextToken
@@ -62,11 +62,14 @@ def brute_force(automaton: nfa.Nfa, vocab: Vocabulary, state: int) -> dict[int, 
 
 
 def check(automaton: Lifted) -> None:
-    """The same, however many states are written out at once and however long a walk may be."""
-    for at_once, steps in ((0, 0), (1000, 3000), (1000, 5)):
+    """The same, however many states are written out at once, however long a walk may be, and however many suffixes of
+    letters are looked at."""
+    for at_once, steps, suffixes in ((0, 0, 20_000), (0, 0, 0), (1000, 3000, 20_000), (1000, 5, 3)):
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(lifted, "AT_ONCE", at_once)
             patch.setattr(lifted, "MAX_STEPS", steps)
+            patch.setattr(walk, "MAX_SUFFIXES", suffixes)
+            patch.setattr(liveness, "MAX_SUFFIXES", suffixes)
             check_views(Lifted(automaton.nfa, automaton.vocab, automaton.require_eos))
 
 
