@@ -112,19 +112,8 @@ class View:
         """The ranks of the tokens within letters, ``depth`` of which may be followed by further bytes."""
         if depth >= self.most:
             return self.rank
-        whole, end, last = self._cut(depth)
-        return np.concatenate([self.rank[:whole], self.rank[whole:end][last]])
-
-    def beyond(self, depth: int) -> Int[ndarray, " beyond"]:
-        """The ranks of the tokens within more letters than that."""
-        if depth >= self.most:
-            return self.rank[:0]
-        whole, end, last = self._cut(depth)
-        return np.concatenate([self.rank[whole:end][~last], self.rank[end:]])
-
-    def _cut(self, depth: int) -> tuple[int, int, Bool[ndarray, " n"]]:
         whole, end = np.searchsorted(self.letters, [depth, depth + 1], side="right").tolist()
-        return whole, end, self.local[whole:end] == 0
+        return np.concatenate([self.rank[:whole], self.rank[whole:end][self.local[whole:end] == 0]])
 
     @cached_property
     def groups(self) -> list[tuple[int, int, int, int]]:
@@ -187,15 +176,17 @@ class View:
         """These tokens, eight to a byte, the lowest bit first."""
         depth = min(depth, self.most)
         if depth not in self._packed:
-            few = self.inside(depth)
-            if 2 * len(few) > len(self.rank) > len(few):
-                allowed = np.unpackbits(self.packed(self.most), bitorder="little")
-                allowed[self.trie.order[self.beyond(depth)]] = 0
-            else:
-                allowed = np.zeros(8 * self.trie.num_bytes, np.uint8)
-                allowed[self.trie.order[few]] = 1
-            self._packed[depth] = np.packbits(allowed, bitorder="little")
+            self._packed[depth] = np.packbits(self._needed <= depth, bitorder="little")
         return self._packed[depth]
+
+    @cached_property
+    def _needed(self) -> UInt8[ndarray, " bit"] | Int16[ndarray, " bit"]:
+        """For each token how many letters must be followed by further bytes, so that it may be read; else the most there is."""
+        kind = np.uint8 if self.most < 255 else np.int16
+        needed: UInt8[ndarray, " bit"] | Int16[ndarray, " bit"]
+        needed = np.full(8 * self.trie.num_bytes, np.iinfo(kind).max, kind)
+        needed[self.trie.order[self.rank]] = self.letters - (self.local == 0)
+        return needed
 
 
 class Suffixes:

@@ -74,7 +74,7 @@ class Lifted(Automaton):
         self.nfa, self.vocab, self.require_eos, self._first = nfa, vocab, require_eos, first
         self.eos_token_id: int | None = vocab.eos_token_id
         self._moves = None
-        self._steps: dict[tuple[int, int], tuple[int, ...]] = {}
+        self._after: dict[int, int] = {}  # the state after a token, by both
         self._rows: dict[int, Row] = {}
         self._ends = frozenset(nfa.accept.tolist())
         self._explicit = False  # whether masks are read off what is written out
@@ -140,21 +140,20 @@ class Lifted(Automaton):
         return True
 
     def step(self, state: int, token: int) -> tuple[int, ...]:
-        after = self._steps.get((state, token))
+        key = state * self.vocab_size + token
+        after = self._after.get(key)
         if after is None:
-            if len(self._steps) >= MAX_STEPS_KEPT:
-                self._steps.clear()
-            after = self._steps[state, token] = self._step(state, token)
-        return after
+            if len(self._after) >= MAX_STEPS_KEPT:
+                self._after.clear()
+            after = self._after[key] = self._step(state, token)
+        return () if after < 0 else (after,)
 
-    def _step(self, state: int, token: int) -> tuple[int, ...]:
+    def _step(self, state: int, token: int) -> int:
+        """The state after a token, −1 for none."""
         if token == self.eos_token_id:
-            return (self.sink,) if state in self._ends or state == self.sink else ()
+            return self.sink if state in self._ends or state == self.sink else -1
         word = self.vocab.token_bytes[token]
-        if word is None or state == self.sink:
-            return ()
-        after = self.walk.dfa.run(state, word)
-        return (after,) if after >= 0 else ()
+        return -1 if word is None or state == self.sink else self.walk.dfa.run(state, word)
 
     def row(self, state: int) -> Row:
         """What follows a state of the byte automaton."""

@@ -81,7 +81,7 @@ def trim(nfa: Nfa) -> Nfa:
 def useful(nfa: Nfa) -> Bool[ndarray, " state"]:
     """The states that some accepted word visits, where there are no skips."""
     pairs, n = nfa.edges[:, [0, 3]], nfa.num_states
-    return reachable(pairs, nfa.start, n) & reachable(pairs[:, ::-1], nfa.accept, n)
+    return np.asarray(reachable(pairs, nfa.start, n) & reachable(pairs[:, ::-1], nfa.accept, n))
 
 
 def only(nfa: Nfa, keep: Bool[ndarray, " state"]) -> Nfa:
