@@ -71,7 +71,8 @@ class Constraint:
             with limited_to(MAX_SIMPLIFYING):
                 small = dfa.simplify(small)
             if small.num_states <= reduction.MOST_STATES and not small.is_deterministic:
-                return reduction.reduce(small)
+                with limited_to(MAX_SIMPLIFYING / 2):
+                    return reduction.reduce(small)
         return small if small.is_deterministic else resolved(small)
 
     def accepts(self, text: str | bytes) -> bool:

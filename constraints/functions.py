@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 import keyword
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Literal
 
 from ..errors import UnsupportedConstraint
@@ -24,6 +25,7 @@ from .python_rows import STYLES, Style, brackets, in_any_order, in_order, row
 from .tools import Schema, Tool, read_tools
 from .work import limited
 
+MORE = 10_000  # units of work, for each tool
 Write = Callable[[str, Any, str], Nfa]  # a name, its schema, its path -> the ways to write the argument
 
 
@@ -62,17 +64,18 @@ def function_calls(
         raise UnsupportedConstraint(f"keys are two names, not {given.short(keys)}", path="keys")
     keys = given.text(keys[0], "keys[0]"), given.text(keys[1], "keys[1]")
     style = STYLES[whitespace]
-    calls = []
-    for index, tool in enumerate(read_tools(tools, tuples=syntax == "python")):
-        if references is not None:
-            tool = with_references(tool, references)
-        path = f"tools[{index}].parameters"
-        with limited(MAX_SCHEMA):
+    json_text_of = partial(json_value, {}, whitespace, max_depth)
+    calls, read = list[Nfa](), read_tools(tools, tuples=syntax == "python")
+    with limited(MAX_SCHEMA + MORE * len(read)):
+        for index, tool in enumerate(read):
+            if references is not None:
+                tool = with_references(tool, references)
+            path = f"tools[{index}].parameters"
             if syntax == "json":
-                calls.append(json_call(tool, style, whitespace, order, keys, max_depth, path))
+                calls.append(json_call(tool, style, json_text_of, order, keys, path))
             else:
                 calls.append(python_call(tool, style, order, max_depth, path))
-    call = union(calls)
+        call = union(calls)
     if parallel is False:
         return Constraint(call)
     if parallel is not True and not (isinstance(parallel, tuple | list) and len(parallel) == 2):
@@ -82,34 +85,39 @@ def function_calls(
     low, high = (1, None) if parallel is True else parallel
     low = given.count(low, "parallel[0]")
     high = None if high is None else given.count(high, "parallel[1]", max(low, 1))
-    check_limit(high or low)
+    check_limit((high or low) * max(1, call.num_states))
     body = row(style, [call] * (high or 0), low, call if high is None else None)
     return Constraint(brackets(b"[", body, b"]", style))
 
 
+def json_value(known: dict[str, Nfa], whitespace: Any, max_depth: int, schema: Any, path: str) -> Nfa:
+    """The JSON texts of a schema, of which those of many arguments are alike: each is made once."""
+    text = json.dumps(schema)
+    if text not in known:
+        try:
+            known[text] = json_schema(schema, whitespace=whitespace, max_depth=max_depth).nfa
+        except UnsupportedConstraint as error:
+            message = str(error).removesuffix(f" (at {error.path})")
+            raise UnsupportedConstraint(message, path=f"{path} {error.path}".strip()) from None
+    return known[text]
+
+
 def json_call(
-    tool: Tool, style: Style, whitespace: Any, order: str, keys: tuple[str, str], max_depth: int, path: str
+    tool: Tool, style: Style, value: Callable[[Any, str], Nfa], order: str, keys: tuple[str, str], path: str
 ) -> Nfa:
     """``{"name": …, "arguments": {…}}``."""
 
     def write(name: str, schema: Any, path: str) -> Nfa:
         definitions = tool.definitions if isinstance(schema, dict) else {}
-        value = compiled({**definitions, **schema} if definitions else schema, path)
-        return concat([json_text(name), style.colon, value])
-
-    def compiled(schema: Any, path: str) -> Nfa:
-        try:
-            return json_schema(schema, whitespace=whitespace, max_depth=max_depth).nfa
-        except UnsupportedConstraint as error:
-            message = str(error).removesuffix(f" (at {error.path})")
-            raise UnsupportedConstraint(message, path=f"{path} {error.path}".strip()) from None
+        found = value({**definitions, **schema} if definitions else schema, path)
+        return concat([json_text(name), style.colon, found])
 
     if tool.rest:
         if order == "any":
             raise UnsupportedConstraint(
                 f"{sorted(tool.rest)} with the arguments in any order is not supported", path=path
             )
-        arguments = compiled(tool.schema(), path)
+        arguments = value(tool.schema(), path)
     else:
         arguments = brackets(b"{", listed(tool, write, style, order, path), b"}", style)
     members = [

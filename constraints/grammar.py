@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 from typing import Literal
 
@@ -14,6 +15,7 @@ from .grammar_rules import compile_rules
 from .work import limited, spend
 
 SYNTAXES = ("lark", "gbnf", "ebnf")
+WORDS = re.compile(r"""\w+|"[^"\n]*"|'[^'\n]*'|[^\s\w"']+|["']""")
 
 
 def grammar(
@@ -52,7 +54,7 @@ def grammar(
     given.text(text, "text")
     try:
         with limited():
-            spend(8 * len(text))
+            spend(2 * len(text) + 25 * sum(1 for _ in WORDS.finditer(text)))  # for reading it
             if syntax == "lark":
                 rules = read_lark(text, start or "start")
                 first = "" if "" in rules.rules else start or "start"

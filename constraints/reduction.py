@@ -20,6 +20,7 @@ from ..errors import TooManyStates
 from .arrays import check_limit, unique_rows
 from .dfa import from_classes
 from .nfa import Nfa, trim
+from .work import spend
 
 MOST_STATES = 4_000
 """Simulation keeps a bit for every pair of states."""
@@ -37,21 +38,24 @@ def simulation(nfa: Nfa) -> Bool[ndarray, "state state"]:
     accepting = np.zeros(n, bool)
     accepting[nfa.accept] = True
     below = ~accepting[:, None] | accepting[None, :]
-    if not len(rows):
-        return np.asarray(below)
     work = 0
     while True:
         before = below.copy()
-        for klass in range(int(rows[:, 1].max()) + 1):
+        for klass in range(int(rows[:, 1].max(initial=-1)) + 1):
             source, _, target = rows[rows[:, 1] == klass].T  # sorted by source
             if not len(source):
                 continue
-            work += len(source) * (n + len(source))
-            check_limit(work, MOST_WORK)
             states, first = np.unique(source, return_index=True)
-            met = np.zeros((len(source), n), bool)  # whether q has a transition that meets this one
-            met[:, states] = np.logical_or.reduceat(below[np.ix_(target, target)], first, axis=1)
-            below[states] &= np.logical_and.reduceat(met, first, axis=0)
+            work += len(source) * n + len(states) * n
+            check_limit(work, MOST_WORK)
+            spend(100 + (len(source) + 4 * len(states)) * n / 2_000)
+            above = np.packbits(below.T[target], axis=1)  # what each target simulates, eight to a byte
+            met = np.unpackbits(np.bitwise_or.reduceat(above, first, axis=0), axis=1, count=n)
+            by = np.packbits(met.T[target], axis=1)  # by which states each transition is met
+            found = np.unpackbits(np.bitwise_and.reduceat(by, first, axis=0), axis=1, count=len(states))
+            kept = np.zeros((len(states), n), bool)
+            kept[:, states] = found.view(bool)
+            below[states] &= kept
         if np.array_equal(below, before):
             return np.asarray(below)
 

@@ -102,11 +102,13 @@ def read_tools(tools: Any, *, tuples: bool) -> list[Tool]:
     Raises ``FormatError`` for what is not a list of tools, ``UnsupportedConstraint`` with the place for a tool without
     a name, a name that occurs twice, an unknown type; ``EmptyLanguage`` for no tools.
     """
-    found = []
+    found: list[Tool] = []
+    names: set[str] = set()
     for index, tool in enumerate(load(tools)):
         found.append(read_tool(tool, f"tools[{index}]", tuples))
-        if found[-1].name in [earlier.name for earlier in found[:-1]]:
+        if found[-1].name in names:
             raise UnsupportedConstraint(f"two tools are named {found[-1].name!r}", path=f"tools[{index}]")
+        names.add(found[-1].name)
     if not found:
         raise EmptyLanguage("no tools, so nothing can be called; give at least one")
     return found

@@ -55,6 +55,7 @@ class Names(NamedTuple):
 @metered(maxsize=512)
 def tell(names: tuple[str, ...], classes: tuple[Strings, ...]) -> Names:
     """The automaton of the names (members 0, 1, …) and then of classes of names."""
+    spend(sum(map(len, names)))
     every = Strings(but=frozenset(names))
     if all(map(strings.is_simple, names)) and classes in ((), (every,)):
         found = trie(names, bool(classes))
