@@ -18,7 +18,7 @@ from .arrays import check_limit, distinct, group_by, spans
 from .nfa import Nfa, trim
 from .work import attempt, spend
 
-MOST_WORK = 500_000  # units
+MOST_WORK = 800_000  # units
 LAST_WORK = 2_500_000  # where the alternative is to write out all transitions of tokens, which takes more
 MOST_TIMES = 4  # as many states as before
 WIDTH = 257  # byte ends of a state: 0 to 256
@@ -102,6 +102,7 @@ class Sets:
         many = np.flatnonzero(size > 1)
         if not len(many):
             return to
+        spend(3 * len(many))
         sums: UInt64[ndarray, "2 set"] = np.add.reduceat(self.weight[:, member], head, axis=1)[:, many]
         _, index, inverse = np.unique(sums[0], return_index=True, return_inverse=True)
         fresh, numbers = list[int](), list[int]()
