@@ -218,8 +218,7 @@ class Lifted(Automaton):
 
     @cached_property
     def _shortest(self) -> Texts:
-        ends, single = np.array(sorted(self._ends), np.int64), single_bytes(self.vocab)
-        return shortest_texts(self.walk.dfa, single, ends, int(self.require_eos))
+        return shortest_texts(self.walk.dfa, single_bytes(self.vocab), int(self.require_eos))
 
     @cached_property
     def distance_bounds(self) -> Int[ndarray, " states"]:

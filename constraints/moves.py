@@ -19,14 +19,11 @@ class Dfa:
     """A deterministic automaton with its edges by source and lowest byte."""
 
     def __init__(self, nfa: Nfa) -> None:
-        edges = nfa.edges
-        self.key = edges[:, 0] * 256 + edges[:, 1]
-        if len(edges) and not bool((self.key[1:] > self.key[:-1]).all()):
-            order = np.argsort(self.key, kind="stable")  # mostly in order
-            edges, self.key = edges[order], self.key[order]
+        edges = nfa.edges if nfa.by_byte is None else nfa.edges[nfa.by_byte]
         self.num_states = nfa.num_states
-        self._nfa = nfa
+        self.nfa = nfa
         self.source, self.low, self.high, self.target = (np.ascontiguousarray(c) for c in edges.T)
+        self.key = self.source * 256 + self.low
         self.pointer = np.concatenate([[0], np.cumsum(np.bincount(self.source, minlength=self.num_states))])
         self._moves: dict[int, dict[int, int]] = {}
         self.views = tuple(
@@ -36,7 +33,7 @@ class Dfa:
     @cached_property
     def most(self) -> tuple[Int[ndarray, " state"], Int[ndarray, " state"]]:
         """For each state, the target that takes most bytes, and how many: continuation bytes not counted."""
-        return most(self._nfa)
+        return most(self.nfa)
 
     def moves(self, state: int) -> dict[int, int]:
         """The state after each byte."""

@@ -18,8 +18,8 @@ import numpy as np
 from jaxtyping import Int
 from numpy import ndarray
 
+from .arrays import breadth_first, spans
 from .arrays import check_limit as check_limit
-from .arrays import spans
 from .skips import NO_SKIPS, remove_skips
 from .skips import trim as trim
 from .work import spend
@@ -87,9 +87,22 @@ class Nfa:
         """At most one start, and at most one target for each state and byte. For plain automata."""
         if len(self.start) > 1:
             return False
-        order = np.argsort(self.edges[:, 0] * 256 + self.edges[:, 1], kind="stable")  # nearly sorted
-        begin, end = (self.edges[:, 0] * 512 + self.edges[:, column] for column in (1, 2))
-        return bool((begin[order][1:] > end[order][:-1]).all())
+        source, low, high = (self.edges[:, column] for column in range(3))
+        if self.by_byte is not None:
+            source, low, high = source[self.by_byte], low[self.by_byte], high[self.by_byte]
+        return bool(((source[1:] != source[:-1]) | (low[1:] > high[:-1])).all())
+
+    @cached_property
+    def by_byte(self) -> Int[ndarray, " edge"] | None:
+        """The edges in the order of their sources and lowest bytes, None if they are in it already."""
+        key = self.edges[:, 0] * 256 + self.edges[:, 1]
+        return None if (key[1:] >= key[:-1]).all() else np.argsort(key, kind="stable")  # nearly sorted
+
+    @cached_property
+    def to_accept(self) -> tuple[Int[ndarray, " reached"], Int[ndarray, " state"]]:
+        """(states from which acceptance can be reached, nearest first; the next state on a shortest way there: the number of
+        states where it is reached, negative where it is not). For automata without skips."""
+        return breadth_first(self.edges[:, [3, 0]], self.accept, self.num_states)
 
     @cached_property
     def _steps(self) -> dict[int, list[list[int]]]:

@@ -9,7 +9,6 @@ from jaxtyping import Bool, Int
 from numpy import ndarray
 
 from ..circuits.automaton import NEVER
-from .arrays import breadth_first
 from .moves import Dfa
 from .trie import Trie
 
@@ -22,11 +21,11 @@ class Texts(NamedTuple):
     onward: Int[ndarray, " states"]
 
 
-def shortest_texts(dfa: Dfa, single: Bool[ndarray, " 256"], ends: Int[ndarray, " end"], eos: int) -> Texts:
+def shortest_texts(dfa: Dfa, single: Bool[ndarray, " 256"], eos: int) -> Texts:
     """Texts of bytes that are tokens by themselves. The last state, after the others, is the sink; ``eos``: 1 to get there."""
     n = dfa.num_states
     least = np.minimum.accumulate(np.where(single, np.arange(256), 256)[::-1])[::-1]  # from each byte on
-    reached, onward = breadth_first(np.column_stack([dfa.target, dfa.source]), ends, n)
+    reached, onward = dfa.nfa.to_accept
     place = np.zeros(n + 1, np.int64)  # in the order of distance, the sink first
     place[reached] = np.arange(1, len(reached) + 1)
     before = place[onward[reached]]

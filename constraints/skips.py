@@ -12,7 +12,7 @@ import numpy as np
 from jaxtyping import Bool, Int
 from numpy import ndarray
 
-from .arrays import MAX_EDGES, check_limit, distinct, group_by, reachable, spans, unique_rows
+from .arrays import FEW_STATES, MAX_EDGES, check_limit, distinct, group_by, reachable, spans, unique_rows
 from .work import spend
 
 if TYPE_CHECKING:
@@ -80,8 +80,10 @@ def trim(nfa: Nfa) -> Nfa:
 
 def useful(nfa: Nfa) -> Bool[ndarray, " state"]:
     """The states that some accepted word visits, where there are no skips."""
-    pairs, n = nfa.edges[:, [0, 3]], nfa.num_states
-    return np.asarray(reachable(pairs, nfa.start, n) & reachable(pairs[:, ::-1], nfa.accept, n))
+    found = reachable(nfa.edges[:, [0, 3]], nfa.start, nfa.num_states)
+    if nfa.num_states <= FEW_STATES:
+        return np.asarray(found & reachable(nfa.edges[:, [3, 0]], nfa.accept, nfa.num_states))
+    return np.asarray(found & (nfa.to_accept[1] >= 0))
 
 
 def only(nfa: Nfa, keep: Bool[ndarray, " state"]) -> Nfa:
@@ -91,7 +93,11 @@ def only(nfa: Nfa, keep: Bool[ndarray, " state"]) -> Nfa:
     edges = nfa.edges[rows]
     edges[:, 0], edges[:, 3] = number[edges[:, 0]], number[edges[:, 3]]
     start, accept = (np.unique(number[some[keep[some]]]) for some in (nfa.start, nfa.accept))
-    return replace(nfa, num_states=int(keep.sum()), edges=edges, skips=NO_SKIPS, start=start, accept=accept)
+    small = replace(nfa, num_states=int(keep.sum()), edges=edges, skips=NO_SKIPS, start=start, accept=accept)
+    if "to_accept" in vars(nfa):  # which is the same for those that are left
+        (reached, after), number = nfa.to_accept, np.append(number, small.num_states)
+        vars(small)["to_accept"] = number[reached[keep[reached]]], number[after[keep]]
+    return small
 
 
 def plain(nfa: Nfa) -> Nfa:

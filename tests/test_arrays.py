@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tractile.circuits.automaton import NEVER
-from tractile.constraints import arrays, regex
+from tractile.constraints import arrays, nfa, regex, skips
 from tractile.constraints.moves import Dfa
 from tractile.constraints.shortest import shortest_texts
 
@@ -66,7 +66,7 @@ def test_groups(keys, size):
 def test_shortest_texts_are_read_and_shortest(pattern, eos):
     automaton = regex(pattern).bytes_automaton
     dfa, n, single = Dfa(automaton), automaton.num_states, np.ones(256, bool)
-    length, byte, onward = shortest_texts(dfa, single, automaton.accept, eos)
+    length, byte, onward = shortest_texts(dfa, single, eos)
     assert length[n] == 0
     backward = [(int(t), int(s)) for s, _, _, t in automaton.edges]
     expected = distances(n, backward, automaton.accept.tolist())
@@ -74,3 +74,27 @@ def test_shortest_texts_are_read_and_shortest(pattern, eos):
     for state in set(range(n)) - set(automaton.accept.tolist()):
         assert length[onward[state]] == length[state] - 1
         assert dfa.after(state, int(byte[state])) == onward[state]
+
+
+@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("few", [0, 300])
+def test_states_left_out_change_no_way_to_acceptance(seed, few, monkeypatch):
+    """The states that some word visits, and the next one on a shortest way from each that is left."""
+    monkeypatch.setattr(skips, "FEW_STATES", few)
+    rng, n = np.random.default_rng(seed), 40
+    source, byte, target = rng.integers([[n], [256], [n]], size=(3, 55))
+    edges = np.column_stack([source, byte, byte, target])[np.argsort(source, kind="stable")]
+    automaton = nfa.Nfa(n, edges, skips.NO_SKIPS, rng.integers(n, size=2), np.unique(rng.integers(n, size=4)))
+    keep = skips.useful(automaton)
+    pairs = edges[:, [0, 3]].tolist()
+    there = distances(n, pairs, automaton.start.tolist())
+    left = distances(n, [(t, s) for s, t in pairs], automaton.accept.tolist())
+    assert keep.tolist() == [a >= 0 and b >= 0 for a, b in zip(there, left, strict=True)]
+    small = skips.only(automaton, keep)
+    wanted = [d for d, k in zip(left, keep, strict=True) if k]
+    reached, onward = small.to_accept
+    assert sorted(reached.tolist()) == list(range(small.num_states))
+    assert [wanted[s] for s in reached] == sorted(wanted)
+    for state, after in enumerate(onward.tolist()):
+        assert (after == small.num_states) == (state in small.accept)
+        assert after == small.num_states or wanted[after] == wanted[state] - 1

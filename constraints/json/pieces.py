@@ -15,7 +15,6 @@ import numpy as np
 from jaxtyping import Int
 from numpy import ndarray
 
-from ..arrays import group_by
 from ..dfa import simplify
 from ..nfa import Nfa, check_limit, trim
 
@@ -141,7 +140,7 @@ def _with_quotes(body: Nfa) -> tuple[int, ndarray, ndarray, ndarray, ndarray]:
 
 def plain(automaton: Nfa) -> Nfa:
     """The automaton, which has no skips and no useless states, as its own plain form."""
-    _, order = group_by(automaton.edges[:, 0], automaton.num_states)
-    found = replace(automaton, edges=automaton.edges[order])
+    order = automaton.by_byte
+    found = automaton if order is None else replace(automaton, edges=automaton.edges[order])
     object.__setattr__(found, "trimmed", True)
     return found
