@@ -16,7 +16,7 @@ import time
 from typing import Any
 
 from hostile_schemas import schemas
-from hostile_texts import WORDS, Make, grammars, patterns
+from hostile_texts import WORDS, Make, calls, grammars, patterns
 
 import tractile as tt
 
@@ -50,7 +50,7 @@ def inputs() -> dict[str, Make]:
         "keywords: a very long one": lambda: tt.constraints.keywords([["x y " * 20_000], ["z"]]),
         "keywords: in each other": lambda: tt.constraints.keywords([["ab" * i] for i in range(1, 10)], word_boundaries=False),
     }  # fmt: skip
-    return found | grammars()
+    return found | grammars() | calls()
 
 
 def attempt(make: Make, answers: Any) -> None:

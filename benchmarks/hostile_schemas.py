@@ -197,6 +197,7 @@ def schemas() -> dict[str, Any]:
         },
         "names beyond ASCII": {"properties": {"\u00e9\u4e2d\U0001f600" * (i + 1): {"type": "integer"} for i in range(300)}},
         "names of five thousand letters": {"properties": {"n" * 5_000 + str(i): {"type": "integer"} for i in range(60)}},
+        "a name of two million letters": {"properties": {"k" * 2_000_000: {"type": "integer"}}},
         "a value of five thousand objects": {"const": [{"a": [i, None, True, "x" * 20]} for i in range(5_000)]},
         "a value of odd letters": {"const": "\u00e9\u4e2d\"\\" * 100_000},
         "a value of large numbers": {"enum": [1e300, 1e-300, 10**300, -1e308]},

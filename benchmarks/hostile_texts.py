@@ -1,9 +1,10 @@
-"""Regular expressions and grammars made to exhaust the compiler, for ``hostile.py``."""
+"""Regular expressions, grammars, tools and databases made to exhaust the compiler, for ``hostile.py``."""
 
 from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from typing import Any
 
 import tractile as tt
 
@@ -71,6 +72,9 @@ def patterns() -> dict[str, str]:
         "words of words": r"^(?:\b\w{1,30}\b[ ,;]{0,3}){1,300}$",
         "back-references under a repeat": r"(?:([ab])([cd])\1\2){1,200}",
         "a class of many under a repeat": "[" + "".join(map(chr, range(0x4E00, 0x9000, 3))) + "]{1,500}",
+        "long texts, each after anything": "(?:" + "|".join(".*" + "".join(dice.choices("ab", k=40)) for _ in range(60)) + ").*",
+        "lazy and greedy in each other": "(?:(?:a+?b*?)+?c{2,50}?)+?" * 6 + "(?:(a|b)*c){1,60}",
+        "letters at counted distances": "^.{0,60}a.{0,60}b.{0,60}c.{0,60}d.{0,60}$",
         "ends of many lengths": "^(?:" + "|".join(f".*{c}.{{{i}}}" for i, c in enumerate(LOWER)) + ")$",
     }  # fmt: skip
 
@@ -125,8 +129,32 @@ def grammars() -> dict[str, Make]:
         "templates": "start: " + " ".join(f"sep{{a{i}}}" for i in range(20)) + '\nsep{x}: x ("," x)*\n'
         + "\n".join(f'a{i}: "{c}" | "(" start ")"' for i, c in enumerate(LOWER[:20])),
         "templates that double": f'start: t0{{"x"}}\n{doubled}a{{x}}: x "a"\nb{{x}}: x "b"',
+        "twenty thousand that may be absent": "start: " + '"a"? ' * 20_000,
         "templates without end": 'start: a{"x"}\na{x}: "y" | x a{b{x, x}}\nb{x, y}: x y',
     }  # fmt: skip
     return found | {
         f"a grammar in Lark's format: {name}": lambda t=text: tt.grammar(t) for name, text in larks.items()
     }
+
+
+def calls() -> dict[str, Make]:
+    """Tools, and databases to query."""
+
+    def tool(i: int, arguments: dict[str, Any]) -> dict[str, Any]:
+        return {"name": f"f{i}", "parameters": {"type": "object", "properties": arguments}}
+
+    kinds = ("string", "integer", "array", "object")
+    many = [tool(i, {f"a{j}": {"type": kinds[j % 4]} for j in range(40)}) for i in range(300)]
+    hard = [
+        tool(i, {"p": {"type": "string", "pattern": f"(?=.*a{{{i % 7 + 3}}})(?=.*b.{{9}}c).*{i}"}})
+        for i in range(30)
+    ]
+    keys = ", ".join(f"f{i} INTEGER REFERENCES t{i}(id)" for i in range(20))
+    joined = "\n".join(f"CREATE TABLE t{i} (id INTEGER PRIMARY KEY, {keys});" for i in range(20))
+    return {
+        "tools: three hundred of forty arguments": lambda: tt.function_calls(many),
+        "tools: thirty of hard patterns": lambda: tt.function_calls(hard),
+        "tools: five thousand names": lambda: tt.function_calls([tool(i, {}) for i in range(5_000)], parallel=(1, 64)),
+        "sql: three hundred tables": lambda: tt.sql({f"t{i}": [f"c{i}_{j}" for j in range(40)] for i in range(300)}),
+        "sql: joins of many keys": lambda: tt.sql(joined, columns="tables", max_tables=6),
+    }  # fmt: skip
