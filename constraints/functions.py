@@ -25,7 +25,7 @@ from .python_rows import STYLES, Style, brackets, in_any_order, in_order, row
 from .tools import Schema, Tool, read_tools
 from .work import limited
 
-MORE = 10_000  # units of work, for each tool
+MORE = 2_000  # units of work, for each tool
 Write = Callable[[str, Any, str], Nfa]  # a name, its schema, its path -> the ways to write the argument
 
 

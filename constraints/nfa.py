@@ -163,23 +163,40 @@ def network(hubs: int, arcs: Iterable[tuple[int, Nfa | None, int]], start: int, 
 
     An arc ``(i, None, j)`` reads nothing. Raises :class:`TooManyStates`.
     """
-    edges, skips, states = [np.empty((0, 4), np.int64)], [np.empty((0, 2), np.int64)], hubs
+    parts, ends, states = list[Nfa](), list[tuple[int, int, int]](), hubs
     free: list[tuple[int, int]] = []
     spend(20)
     for source, nfa, target in arcs:
+        spend(20 if nfa is None else 25 + (len(nfa.edges) + len(nfa.skips)) / 20)
         if nfa is None:
-            spend(20)
             free.append((source, target))
             continue
-        spend(25 + (len(nfa.edges) + len(nfa.skips)) / 20)
-        edges.append(nfa.edges + np.array([states, 0, 0, states]))
-        skips.append(nfa.skips + states)
-        skips.append(np.column_stack([np.full(len(nfa.start), source), nfa.start + states]))
-        skips.append(np.column_stack([nfa.accept + states, np.full(len(nfa.accept), target)]))
+        parts.append(nfa)
+        ends.append((states, source, target))
         states += nfa.num_states
         check_limit(states)
-    skips.append(np.array(free, np.int64).reshape(-1, 2))
-    return Nfa(states, np.concatenate(edges), np.concatenate(skips), np.array([start]), np.array([accept]))
+    skips = np.array(free, np.int64).reshape(-1, 2)
+    if not parts:
+        return Nfa(states, np.empty((0, 4), np.int64), skips, np.array([start]), np.array([accept]))
+    first, source, target = np.array(ends).T
+
+    def moved(rows: Sequence[Int[ndarray, "..."]]) -> tuple[Int[ndarray, "..."], Int[ndarray, " row"]]:
+        """The rows of all parts, and the part of each."""
+        return np.concatenate(rows), np.repeat(np.arange(len(parts)), [len(some) for some in rows])
+
+    edges, part = moved([nfa.edges for nfa in parts])
+    edges[:, 0] += first[part]
+    edges[:, 3] += first[part]
+    inner, part = moved([nfa.skips for nfa in parts])
+    begin, by = moved([nfa.start for nfa in parts])
+    end, to = moved([nfa.accept for nfa in parts])
+    skips = np.concatenate([
+        inner + first[part, None],
+        np.column_stack([source[by], begin + first[by]]),
+        np.column_stack([end + first[to], target[to]]),
+        skips,
+    ])  # fmt: skip
+    return Nfa(states, edges, skips, np.array([start]), np.array([accept]))
 
 
 def literal(word: bytes) -> Nfa:
