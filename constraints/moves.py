@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from functools import cached_property
 
 import numpy as np
@@ -12,7 +12,7 @@ from numpy import ndarray
 from .nfa import Nfa
 from .trie import Trie
 
-FEW = 4  # edges that are looked at one by one
+FEW = 16  # edges that are looked at one by one
 
 
 class Dfa:
@@ -82,15 +82,19 @@ class Dfa:
         edge, end = pointer[state], pointer[state + 1]
         if end - edge > FEW:
             return self.common(state, trie.children(node))
-        first, find = trie.views.first, trie.letters.find
-        begin, stop = first[node], first[node + 1]
+        first, letters = trie.views.first, trie.letters
+        begin, stop, find = first[node], first[node + 1], letters.find
         found = []
         while edge < end:
-            byte = low[edge]
-            if byte != high[edge]:
-                return self.common(state, trie.children(node))
-            if (child := find(byte, begin, stop)) >= 0:
-                found.append((target[edge], child))
+            byte, last, there = low[edge], high[edge], target[edge]
+            if byte == last:
+                if (child := find(byte, begin, stop)) >= 0:
+                    found.append((there, child))
+            else:  # children are in the order of their bytes
+                child = bisect_left(letters, byte, begin, stop)
+                while child < stop and letters[child] <= last:
+                    found.append((there, child))
+                    child += 1
             edge += 1
         return found
 
