@@ -43,9 +43,15 @@ def remove_skips(nfa: Nfa) -> Nfa:
     pointer, order = group_by(skips[:, 0], n)
     onward, bounds = skips[order, 1].tolist(), pointer.tolist()
     anchors = distinct(np.concatenate([start, edges[:, 3]]))
-    origins: list[int] = []
-    states: list[int] = []
-    for anchor in anchors[pointer[anchors + 1] > pointer[anchors]].tolist():
+    anchors = anchors[pointer[anchors + 1] > pointer[anchors]]
+    far = np.zeros(n, bool)  # whether a state skips to one that skips
+    far[skips[pointer[skips[:, 1] + 1] > pointer[skips[:, 1]], 0]] = True
+    near = anchors[~far[anchors]]
+    count = pointer[near + 1] - pointer[near]
+    total = int(count.sum())
+    spend(len(near) + total / 4)
+    origins, states = [np.repeat(near, count)], [skips[order[spans(pointer[near], count)], 1]]
+    for anchor in anchors[far[anchors]].tolist():
         closure = {anchor}
         stack = [anchor]
         while stack:
@@ -55,11 +61,12 @@ def remove_skips(nfa: Nfa) -> Nfa:
                     closure.add(there)
                     stack.append(there)
         closure.discard(anchor)
-        states.extend(closure)
-        origins.extend([anchor] * len(closure))
-        check_limit(len(states), MAX_EDGES)
-        spend(2 + len(closure) / 4)
-    origin, state = np.array(origins, np.int64), np.array(states, np.int64)
+        states.append(np.fromiter(closure, np.int64, len(closure)))
+        origins.append(np.full(len(closure), anchor))
+        total += len(closure)
+        check_limit(total, MAX_EDGES)
+        spend(3 + len(closure) / 4)
+    origin, state = np.concatenate(origins), np.concatenate(states)
     pointer, order = group_by(edges[:, 0], n)
     count = pointer[state + 1] - pointer[state]
     check_limit(int(count.sum()), MAX_EDGES)
