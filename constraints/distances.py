@@ -17,8 +17,10 @@ from jaxtyping import Bool, Int, Int32
 from numpy import ndarray
 
 from ..circuits.automaton import NEVER
-from .arrays import spans
+from .arrays import distinct, spans
 from .moves import Dfa
+from .nfa import Nfa
+from .skips import NO_SKIPS
 from .trie import Trie
 
 FAR = 32  # bytes; heights from here on are not told apart
@@ -35,6 +37,8 @@ def exact(
     if not len(dfa.source):
         return bounds
     fewest, leave = bounds.copy(), delimiters(dfa, length)
+    if dfa.num_states > AT_ONCE:
+        dfa, trie, leave = by_class(dfa, trie, leave)
     heights = Heights(trie, leave)
     changed = np.ones(len(fewest), bool)
     while changed.any():
@@ -48,6 +52,30 @@ def exact(
         relax(fewest, known)
         changed = fewest < before
     return fewest
+
+
+def by_class(dfa: Dfa, trie: Trie, some: Bool[ndarray, " 256"]) -> tuple[Dfa, Trie, Bool[ndarray, " 256"]]:
+    """The automaton, the tree of tokens and some bytes with one byte for all that no edge tells apart: tokens that the
+    automaton reads alike are one."""
+    cut = np.zeros(257, bool)
+    cut[dfa.low] = cut[dfa.high + 1] = True
+    klass = np.cumsum(cut[:256]) - cut[0]
+    node, parents, letters = np.zeros(len(trie.parent), np.int64), [trie.parent[:1]], [trie.byte[:1]]
+    bounds = [0, 1]
+    for low, high in itertools.pairwise(trie.bounds[1:]):
+        key = node[trie.parent[low:high]] * 256 + klass[trie.byte[low:high]]
+        found, place = np.unique(key, return_inverse=True)
+        node[low:high] = bounds[-1] + place
+        parents.append(found >> 8)
+        letters.append((found & 255).astype(np.uint8))
+        bounds.append(bounds[-1] + len(found))
+    ends = distinct(node[trie.own > 0])
+    tree = Trie(np.concatenate(parents), np.concatenate(letters), bounds, ends, np.arange(len(ends)))
+    edges = np.column_stack([dfa.source, klass[dfa.low], klass[dfa.high], dfa.target])
+    none = np.empty(0, np.int64)
+    kept = np.zeros(256, bool)
+    kept[klass[some]] = True
+    return Dfa(Nfa(dfa.num_states, edges, NO_SKIPS, none, none)), tree, kept
 
 
 def relax(fewest: Int[ndarray, " states"], known: Pairs) -> None:
@@ -114,7 +142,7 @@ def improvements(
     near: tuple[Int32[ndarray, "height states"], ...],
     fewest: Int[ndarray, " states"],
 ) -> Iterator[Pairs]:
-    """Lower the bounds, in place, by single tokens; (source, target) of those that do."""
+    """Lower the bounds, in place, by single tokens; (source, target) of those that attain them."""
     width = np.bincount(dfa.source, dfa.high - dfa.low + 1, minlength=dfa.num_states).astype(np.int64)
     least = int(near[1][FAR].min())
 
@@ -133,14 +161,18 @@ def improvements(
     for at in range(0, len(begin), AT_ONCE):
         source = begin[at : at + AT_ONCE]
         here, node = source, np.zeros(len(source), np.int64)
+        steps: list[Pairs] = []
         while len(source):
             source, here, node = onward(dfa, trie, width, source, here, node)
             keep = helps(source, here, node)
             source, here, node = source[keep], here[keep], node[keep]
             ends = np.flatnonzero((trie.own[node] > 0) & (fewest[here] + 1 < fewest[source]))
             if len(ends):
-                yield source[ends], here[ends]
+                steps.append((source[ends], here[ends]))
                 np.minimum.at(fewest, source[ends], fewest[here[ends]] + 1)
+        for begins, there in steps:
+            attained = fewest[there] + 1 <= fewest[begins]
+            yield begins[attained], there[attained]
 
 
 def onward(
