@@ -170,8 +170,9 @@ class Embedding:
             ok = (here >= 0) & (degree[here] == len(cell.ranges[q]))
             edge = np.where(ok, dfa.pointer[here], 0)  # sorted by their bytes, as the cell's are
             for low, high, target in cell.ranges[q]:
-                ok &= (dfa.low[edge] == low) & (dfa.high[edge] == high)
-                known, there = onward if target == 0 else inner[target], dfa.target[edge]
+                _, first, last, there = dfa.edges[edge].T
+                ok &= (first == low) & (last == high)
+                known = onward if target == 0 else inner[target]
                 if known is None:
                     inner[target] = np.where(ok, there, -1)
                 else:

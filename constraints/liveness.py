@@ -298,8 +298,8 @@ class Liveness:
         inside = mine[there] & (table.local[there] == place)
         onward = np.where(place == 0, there, np.where(inside, table.next[there], -1))
         free |= maybe
-        pointer, order = group_by(onward + 1, dfa.num_states + 1)
-        lost = np.concatenate([np.flatnonzero(~free), np.unique(source[onward < 0])])
+        lost = np.unique(source[(onward < 0) | ~free[onward]])
+        pointer, order = group_by(onward + 1, dfa.num_states + 1) if len(lost) else (lost, lost)
         while len(lost):
             free[lost] = False
             before = source[order[spans(pointer[lost + 1], pointer[lost + 2] - pointer[lost + 1])]]

@@ -20,7 +20,7 @@ class Dfa:
 
     def __init__(self, nfa: Nfa) -> None:
         edges = nfa.edges if nfa.by_byte is None else nfa.edges[nfa.by_byte]
-        self.num_states = nfa.num_states
+        self.num_states, self.edges = nfa.num_states, edges
         self.nfa = nfa
         self.source, self.low, self.high, self.target = (np.ascontiguousarray(c) for c in edges.T)
         self.key = self.source * 256 + self.low
@@ -125,7 +125,9 @@ def most(nfa: Nfa) -> tuple[Int[ndarray, " state"], Int[ndarray, " state"]]:
     if not bool((pair[1:] >= pair[:-1]).all()):
         order = np.argsort(pair, kind="stable")
         pair, low, high = pair[order], low[order], high[order]
-    count = np.maximum(np.minimum(high, 0x7F) - low + 1, 0) + np.maximum(high - np.maximum(low, 0xC0) + 1, 0)
+    byte = np.arange(256)
+    below = np.concatenate([[0], np.cumsum((byte < 0x80) | (byte >= 0xC0))])
+    count = below[high + 1] - below[low]
     head = np.flatnonzero(np.concatenate([[True], pair[1:] != pair[:-1]]))
     total = np.add.reduceat(count, head)
     state = pair[head] // nfa.num_states
