@@ -9,7 +9,7 @@ import pytest
 from jsonschema import Draft202012Validator
 
 import tractile as tt
-from tractile.constraints import dfa, json_schema, keywords, regex, work
+from tractile.constraints import dfa, json_schema, keywords, reduction, regex, work
 from tractile.constraints.json import strings, text
 from tractile.constraints.work import MAX_WORK, attempt, limited, limited_to, metered, spend
 
@@ -148,6 +148,13 @@ for _ in range(200):
     SHARED = {"allOf": [SHARED, SHARED]}
 ROUND = {"type": "array"}
 ROUND["items"] = ROUND
+TOOLS = [
+    {
+        "name": f"f{i}",
+        "parameters": {"type": "object", "properties": {"p": {"type": "string", "pattern": f"a.{{{i}}}b"}}},
+    }
+    for i in range(1, 25)
+]
 CALLS = "".join(f"(?<g{i}>(?&g{i + 1})(?&g{i + 1}))" for i in range(30))
 
 
@@ -168,9 +175,12 @@ CALLS = "".join(f"(?<g{i}>(?&g{i + 1})(?&g{i + 1}))" for i in range(30))
         (lambda: regex(f"(?(DEFINE){CALLS}(?<g30>a))(?&g0)"), tt.TooManyStates),
         (lambda: regex("(?i)" + "".join(f"[a-{chr(0x400 + i)}]" for i in range(120))), tt.TooManyStates),
         (lambda: keywords([[f"w{i}"] for i in range(40)], at_least=30), tt.TooManyStates),
+        (lambda: tt.function_calls(TOOLS), tt.TooManyStates),
+        (lambda: json_schema({"properties": {"k" * 1_000_000: {}}}), tt.TooManyStates),
+        (lambda: tt.grammar("start: " + '"a"? ' * 5_000), tt.TooManyStates),
     ],
     ids=["shared", "round", "deep", "looks", "repeat", "enum", "names", "looks*", "words", "atomic", "nothing", "calls",
-         "classes", "keywords"],
+         "classes", "keywords", "tools", "name", "grammar"],
 )  # fmt: skip
 def test_what_takes_too_much_is_refused_by_its_work(make, error, monkeypatch):
     """With a fifth of the units; no step spends much more than all of them."""
@@ -184,7 +194,8 @@ def test_what_takes_too_much_is_refused_by_its_work(make, error, monkeypatch):
 
     monkeypatch.setattr(work, "Account", Watched)
     monkeypatch.setattr(work, "MAX_WORK", MAX_WORK // 5)
-    monkeypatch.setattr(sys.modules["tractile.constraints.json_schema"], "MAX_SCHEMA", MAX_WORK // 5)
+    for module in ("json_schema", "functions"):
+        monkeypatch.setattr(sys.modules[f"tractile.constraints.{module}"], "MAX_SCHEMA", MAX_WORK // 5)
     with pytest.raises(error):
         make()
     assert most[0] < 2 * MAX_WORK
@@ -212,3 +223,16 @@ def test_enums_of_any_characters_are_small_and_exact():
     assert constraint.accepts(f'"\\u{ord(enum[0][0]):04X}{enum[0][1:]}"')
     assert not constraint.accepts(f'"{enum[0][:-1]}"')
     assert not constraint.accepts('"x"')
+
+
+def test_reducing_an_automaton_is_work():
+    """What does not suffice for simulation leaves the automaton larger, with the same language."""
+    automaton = regex("(?:(?:a+?b*?)+?c{2,50}?)+?" * 3).nfa.plain
+    with limited_to(math.inf) as account:
+        small = reduction.reduce(automaton)
+    assert account.spent > 10_000
+    with limited_to(1_000):
+        larger = reduction.reduce(automaton)
+    assert small.num_states < larger.num_states <= automaton.num_states
+    for word in (b"acc" * 3, b"abaccabbccaacc", b"accacc", b"ac" * 3, b"acc" * 4 + b"a"):
+        assert small.accepts(word) == larger.accepts(word) == automaton.accepts(word)
