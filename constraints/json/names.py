@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -88,47 +87,41 @@ def trie(names: tuple[str, ...], others: bool) -> Names:
     reach = reached(edges, marks)
     if not others:
         return Names(edges, marks, reach)
-    body, base, mark = letters(), len(edges), 1 << len(names)
-    end = base + len(body)
-    rows = list[tuple[int, int, int, int]]()
-    for node, inner in enumerate(children):
-        reach[node] |= mark
-        rows += [(node, low, high, base + t) for low, high, t in without(body[0], inner.keys())]
-        if node not in ends:
-            rows.append((node, QUOTE, QUOTE, end))
-    for state, ranges in enumerate(body, base):
-        rows += [(state, low, high, base + t) for low, high, t in ranges]
-        if state == base:
-            rows.append((state, QUOTE, QUOTE, end))
-    return Names(edges, marks, reach, Others(base, len(body) + 1, mark, np.array(rows)))
+    nodes, body, mark = len(children), letters(), 1 << len(names)
+    table = np.concatenate([np.repeat(body[:1], nodes, axis=0), body])  # the states of names, then these
+    table[
+        [n for n, inner in enumerate(children) for _ in inner], [b for inner in children for b in inner]
+    ] = -1
+    table[[n for n in range(nodes + 1) if n not in ends], QUOTE] = len(body)
+    state, low, high, there = runs(table)
+    base = len(edges)
+    state[state >= nodes] += base - nodes
+    rows = np.column_stack([state, low, high, base + there])
+    reach[:nodes] = [r | mark for r in reach[:nodes]]
+    return Names(edges, marks, reach, Others(base, len(body) + 1, mark, rows))
 
 
-def without(rows: list[Range], some: Collection[int]) -> list[Range]:
-    """The edges less those of some bytes."""
-    gone = sorted(some)
-    result = []
-    for low, high, target in rows:
-        for byte in gone:
-            if low <= byte <= high:
-                if low < byte:
-                    result.append((low, byte - 1, target))
-                low = byte + 1
-        if low <= high:
-            result.append((low, high, target))
-    return result
+def runs(table: Int[ndarray, "state 256"]) -> Int[ndarray, "4 run"]:
+    """The runs of bytes that lead a state to the same one, −1 for none: (state, low, high, target) in order."""
+    new = np.ones(table.shape, bool)
+    new[:, 1:] = table[:, 1:] != table[:, :-1]
+    state, low = np.nonzero(new)
+    high = np.append(low[1:], 256) - 1
+    high[high < 0] = 255  # the next run is of another state
+    found = np.stack([state, low, high, table[state, low]])
+    return np.asarray(found[:, found[3] >= 0])
 
 
 @lru_cache(maxsize=1)
-def letters() -> list[list[Range]]:
-    """The edges of the insides of all strings; state 0 is between two letters."""
+def letters() -> Int[ndarray, "state 256"]:
+    """The state after each byte, inside of all strings, −1 for none; state 0 is between two letters."""
     body = BODY.plain
-    start = int(body.start[0])
-    order = [start, *(s for s in range(body.num_states) if s != start)]
-    number = {s: i for i, s in enumerate(order)}
-    rows: list[list[Range]] = [[] for _ in order]
+    number, start = np.arange(body.num_states), int(body.start[0])
+    number[[0, start]] = start, 0
+    table = np.full((body.num_states, 256), -1)
     for source, low, high, target in body.edges.tolist():
-        rows[number[source]].append((low, high, number[target]))
-    return rows
+        table[number[source], low : high + 1] = number[target]
+    return table
 
 
 def general(names: tuple[str, ...], classes: tuple[Strings, ...]) -> tuple[list[list[Range]], list[int]]:
