@@ -22,7 +22,7 @@ from . import dfa, given, nfa, reduction, store, utf8
 from .lift import TokenTransitions, lift
 from .lifted import AT_ONCE, Lifted, all_reachable
 from .nfa import Nfa
-from .overlaps import LAST_WORK, resolved
+from .subsets import LAST_WORK, resolved
 from .tokenizers import Vocabulary
 from .work import MAX_SIMPLIFYING, limited_to
 

@@ -1,6 +1,6 @@
-"""Subset construction, products and minimisation of byte-level automata, level by level as array operations.
+"""Products and minimisation of byte-level automata, level by level as array operations.
 
-    determinize:  {q} --k--> { r : q --k--> r }        intersect:  (a, b) --k--> (a', b')
+    intersect:  (a, b) --k--> (a', b')
 
 Byte classes ``k`` take the place of bytes throughout. The automata that come in may have skips; those that come out are
 plain (no skips, no useless states). Only :func:`determinize` can be exponential, and it has a limit.
@@ -11,97 +11,17 @@ from __future__ import annotations
 import itertools
 
 import numpy as np
-from jaxtyping import Bool, Int, UInt64
+from jaxtyping import Int, UInt64
 from numpy import ndarray
 
 from ..errors import TooManyStates
 from .arrays import MAX_EDGES, MAX_STATES, check_limit, group_by, reachable, spans, unique_rows
 from .nfa import Nfa, trim
 from .skips import NO_SKIPS, ranged
+from .subsets import DFA_LIMIT, determinize
 from .work import spend
 
-DFA_LIMIT = 100_000
 MANY_STATES = 10_000
-
-
-def determinize(nfa: Nfa, limit: int = DFA_LIMIT) -> Nfa:
-    """The deterministic automaton of the same language. Raises :class:`TooManyStates` beyond ``limit`` subsets of more
-    than one state, or about a hundred times as much work.
-
-    A subset of one state is that state, so the parts that are deterministic already cost nothing: first, only the larger
-    subsets are explored, from every state. Where that is too much, all subsets are, but only those that a word reaches.
-    """
-    nfa = nfa.plain
-    if nfa.is_deterministic:
-        return nfa
-    try:
-        return subsets(nfa, limit, np.ones(nfa.num_states, bool))
-    except TooManyStates:
-        return subsets(nfa, limit, np.zeros(nfa.num_states, bool))
-
-
-def subsets(nfa: Nfa, limit: int, explored: Bool[ndarray, " state"]) -> Nfa:
-    """The subset construction; ``explored`` are the single states whose transitions are taken for granted at first."""
-    spend(200 + nfa.num_rows / 6)
-    n, rows, classes = nfa.num_states, nfa.transitions, int(nfa.byte_class.max()) + 1
-    pointer, _ = group_by(rows[:, 0], n)
-    weight = np.random.default_rng(1).integers(1, 2**63, size=(2, n), dtype=np.uint64)
-    accepting = np.zeros(n, bool)
-    accepting[nfa.accept] = True
-    known: dict[tuple[int, int], int] = {}
-    accept, done = [nfa.accept], [rows[:0]]
-
-    def number(group: Int[ndarray, " member"], member: Int[ndarray, " member"]) -> Int[ndarray, " group"]:
-        """The state of each group of members (groups 0, 1, ... in order); new subsets are put in the frontier."""
-        bounds = np.concatenate([np.searchsorted(group, np.arange(group[-1] + 1)), [len(group)]])
-        size = np.diff(bounds)
-        state: Int[ndarray, " group"] = member[bounds[:-1]].copy()
-        one = np.unique(state[(size == 1) & ~explored[state]])
-        explored[one] = True
-        frontier.append(np.column_stack([one, one]))
-        many = np.flatnonzero(size > 1)
-        first = (np.add.reduceat(weight[0][member], bounds[:-1])[many]).tolist()
-        second = (np.add.reduceat(weight[1][member], bounds[:-1])[many]).tolist()
-        fresh = []
-        for index, key in zip(many.tolist(), zip(first, second, strict=True), strict=True):
-            if key not in known:
-                known[key] = n + len(known)
-                fresh.append(index)
-            state[index] = known[key]
-        check_limit(len(known), limit)
-        if fresh:
-            new = np.array(fresh)
-            members = member[spans(bounds[new], size[new])]
-            owner = np.repeat(state[new], size[new])
-            accept.append(np.unique(owner[accepting[members]]))
-            frontier.append(np.column_stack([owner, members]))
-        return state
-
-    def settle(triples: Int[ndarray, "row 3"]) -> None:
-        """Turn rows (state, class, member), sorted, into one transition for each (state, class)."""
-        if not len(triples):
-            frontier.append(triples[:, :2])
-            return
-        head = np.concatenate([[True], np.any(triples[1:, :2] != triples[:-1, :2], axis=1)])
-        target = number(np.cumsum(head) - 1, triples[:, 2])
-        done.append(np.column_stack([triples[head][:, :2], target]))
-
-    steps = 0
-    frontier: list[Int[ndarray, "pair 2"]] = []
-    settle(rows[explored[rows[:, 0]]])
-    start = number(np.zeros(len(nfa.start), np.int64), nfa.start)
-    while len(pairs := np.concatenate(frontier)):
-        frontier.clear()
-        count = pointer[pairs[:, 1] + 1] - pointer[pairs[:, 1]]
-        steps += int(count.sum()) + 1_000  # the price of a round
-        if steps > 100 * (limit + 10_000) + len(rows):
-            raise TooManyStates(limit=limit)
-        spend(150 + int(count.sum()) / 5)
-        onward = rows[spans(pointer[pairs[:, 1]], count), 1:]
-        settle(unique_rows(np.column_stack([np.repeat(pairs[:, 0], count), onward])))
-    return from_classes(
-        np.concatenate(done), nfa.byte_class, n + len(known), start, np.concatenate(accept), classes
-    )
 
 
 def from_classes(

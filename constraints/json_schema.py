@@ -15,8 +15,8 @@ from .constraint import Constraint, kept
 from .json.compiler import Compiler
 from .json.document import Document, Schema, read_schema
 from .json.text import STYLES
-from .overlaps import resolved
 from .skips import only, plain, useful
+from .subsets import resolved
 from .work import limited, spend
 
 MAX_SCHEMA = 1_350_000  # units of work: the automaton is nearly minimal as it is made

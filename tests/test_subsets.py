@@ -1,11 +1,11 @@
-"""Overlaps of single states are resolved: the language stays, and where sets take too much, so does the automaton."""
+"""Sets of states are followed where edges overlap: the language stays, and where sets take too much, so does the automaton."""
 
 import itertools
 import random
 
 import numpy as np
 
-from tractile.constraints import overlaps
+from tractile.constraints import subsets
 from tractile.constraints.nfa import Nfa, trim
 
 
@@ -23,12 +23,15 @@ def test_the_language_stays():
     for _ in range(150):
         nfa = drawn(dice)
         if nfa.num_states:
-            found = overlaps.resolved(nfa)
+            found = subsets.resolved(nfa)
             changed += found is not nfa
+            reached = subsets.followed(nfa, 1_000, np.zeros(nfa.num_states, bool))
             assert found.is_deterministic
+            assert reached.is_deterministic
+            assert reached.num_states <= found.num_states
             for length in range(5):
                 for word in map(bytes, itertools.product(b"abcd", repeat=length)):
-                    assert nfa.accepts(word) == found.accepts(word)
+                    assert nfa.accepts(word) == found.accepts(word) == reached.accepts(word)
     assert changed > 30
 
 
@@ -36,4 +39,4 @@ def test_an_automaton_whose_sets_take_too_much_stays():
     dice = random.Random(0)
     kept = [nfa for nfa in (drawn(dice) for _ in range(50)) if nfa.num_states and not nfa.is_deterministic]
     assert kept
-    assert all(overlaps.resolved(nfa, 1) is nfa for nfa in kept)
+    assert all(subsets.resolved(nfa, 1) is nfa for nfa in kept)
