@@ -21,7 +21,7 @@ from .nfa import Nfa, trim
 from .work import attempt, spend
 
 DFA_LIMIT = 100_000
-MOST_WORK = 800_000  # units
+MOST_WORK = 500_000  # units
 LAST_WORK = 2_500_000  # where the alternative is to write out all transitions of tokens, which takes more
 MOST_TIMES = 3  # as many sets as states
 WIDTH = 257  # byte ends of a state: 0 to 256
@@ -105,7 +105,7 @@ class Sets:
             self.left -= steps + 1_000  # the price of a round
             if self.left < 0:
                 raise TooManyStates(limit=self.limit)
-            spend(200 + steps / 3)
+            spend(200 + steps / 4)
             pairs = distinct(spans(first, count) * self.n + np.repeat(found[:, 3], count))
             piece, target = np.divmod(pairs, self.n)
             head = np.flatnonzero(np.diff(piece, prepend=-1))
@@ -129,7 +129,7 @@ class Sets:
         many = np.flatnonzero(size > 1)
         if not len(many):
             return to
-        spend(3 * len(many))
+        spend(1.5 * len(many))
         member, size = member[np.repeat(size > 1, size)], size[many]
         head = np.cumsum(size) - size
         sums: UInt64[ndarray, "2 set"] = np.add.reduceat(self.weight[:, member], head, axis=1)
