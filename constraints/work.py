@@ -6,6 +6,7 @@ cost what they cost the first time (:func:`metered`), so what was compiled befor
 
 from __future__ import annotations
 
+import gc
 import math
 from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
@@ -50,9 +51,22 @@ def limited(units: float | None = None) -> Iterator[None]:
     that it is a part of."""
     if _account.get() is not None:
         yield
-    else:
-        with limited_to(MAX_WORK if units is None else units):
-            yield
+        return
+    with limited_to(MAX_WORK if units is None else units), uncollected():
+        yield
+
+
+@contextmanager
+def uncollected() -> Iterator[None]:
+    """Let the collector of cyclic garbage wait: hardly any is made, and it would go again and again through all that is kept,
+    for a third of the time."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
 
 
 @contextmanager

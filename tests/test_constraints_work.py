@@ -1,9 +1,11 @@
 """Work is counted: input without end is refused by what it would take, whatever was compiled before."""
 
+import gc
 import json
 import math
 import random
 import sys
+from contextlib import suppress
 
 import pytest
 from jsonschema import Draft202012Validator
@@ -236,3 +238,16 @@ def test_reducing_an_automaton_is_work():
     assert small.num_states < larger.num_states <= automaton.num_states
     for word in (b"acc" * 3, b"abaccabbccaacc", b"accacc", b"ac" * 3, b"acc" * 4 + b"a"):
         assert small.accepts(word) == larger.accepts(word) == automaton.accepts(word)
+
+
+def test_the_collector_of_garbage_is_on_again():
+    for pattern in ("a+", "(a{1,1000}){1,1000}"):
+        with suppress(tt.TooManyStates):
+            regex(pattern)
+        assert gc.isenabled()
+    gc.disable()
+    try:
+        regex("b+")
+        assert not gc.isenabled()
+    finally:
+        gc.enable()
