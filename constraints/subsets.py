@@ -93,6 +93,8 @@ class Sets:
             owner, member = (np.concatenate(part) for part in zip(*self.queue, strict=True))
             self.queue.clear()
             count = pointer[member + 1] - pointer[member]
+            if int(count.sum()) > self.left:  # before they are copied
+                raise TooManyStates(limit=self.limit)
             found = edges[spans(pointer[member], count)]
             if not len(found):
                 continue
