@@ -93,8 +93,10 @@ class Sets:
             owner, member = (np.concatenate(part) for part in zip(*self.queue, strict=True))
             self.queue.clear()
             count = pointer[member + 1] - pointer[member]
-            if int(count.sum()) > self.left:  # before they are copied
+            copied = int(count.sum())
+            if copied > self.left:
                 raise TooManyStates(limit=self.limit)
+            spend(200 + copied / 4)
             found = edges[spans(pointer[member], count)]
             if not len(found):
                 continue
@@ -107,7 +109,7 @@ class Sets:
             self.left -= steps + 1_000  # the price of a round
             if self.left < 0:
                 raise TooManyStates(limit=self.limit)
-            spend(200 + steps / 4)
+            spend((steps - copied) / 4)
             pairs = distinct(spans(first, count) * self.n + np.repeat(found[:, 3], count))
             piece, target = np.divmod(pairs, self.n)
             head = np.flatnonzero(np.diff(piece, prepend=-1))
