@@ -115,9 +115,9 @@ class Sets:
             head = np.flatnonzero(np.diff(piece, prepend=-1))
             piece, to = piece[head], self.number(head, target)
             owner, low = np.divmod(cuts[piece], WIDTH)
-            # neighbours that lead to the same state are one edge
+            # neighbours that lead to the same state are one edge; pieces of two sets are no neighbours
             new = np.ones(len(piece), bool)
-            new[1:] = (piece[1:] > piece[:-1] + 1) | (to[1:] != to[:-1]) | (owner[1:] != owner[:-1])
+            new[1:] = (piece[1:] > piece[:-1] + 1) | (to[1:] != to[:-1])
             begin = np.flatnonzero(new)
             end = np.append(begin[1:], len(piece)) - 1
             yield np.column_stack([owner[begin], low[begin], cuts[piece[end] + 1] % WIDTH - 1, to[begin]])

@@ -5,7 +5,8 @@ import random
 
 import numpy as np
 
-from tractile.constraints import subsets
+from tractile.constraints import Constraint, Vocabulary, constraint, regex, subsets
+from tractile.constraints.lifted import Lifted
 from tractile.constraints.nfa import Nfa, trim
 
 
@@ -40,3 +41,18 @@ def test_an_automaton_whose_sets_take_too_much_stays():
     kept = [nfa for nfa in (drawn(dice) for _ in range(50)) if nfa.num_states and not nfa.is_deterministic]
     assert kept
     assert all(subsets.resolved(nfa, 1) is nfa for nfa in kept)
+
+
+def test_a_large_automaton_is_made_deterministic_before_its_tokens_are_written_out(monkeypatch):
+    vocab = Vocabulary([b"a", b"b", b"ab", b"ba", None], eos_token_id=4)
+    nfa, found = regex("(a|b)*a(a|b){3}").nfa.plain, []
+    for most in (0, 50_000):
+        monkeypatch.setattr(constraint, "MOST_LIFTED", most)
+        one = Constraint(nfa)
+        vars(one)["bytes_automaton"] = nfa
+        found.append(one.compile(vocab))
+    assert isinstance(found[0], Lifted)
+    assert not isinstance(found[1], Lifted)
+    for length in range(1, 6):
+        for ids in itertools.product(range(5), repeat=length):
+            assert found[0].accepts(ids) == found[1].accepts(ids)
