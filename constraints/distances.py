@@ -11,13 +11,14 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
+from heapq import heappop, heappush
 
 import numpy as np
 from jaxtyping import Bool, Int, Int32
 from numpy import ndarray
 
 from ..circuits.automaton import NEVER
-from .arrays import distinct, spans
+from .arrays import distinct, group_by, spans
 from .moves import Dfa
 from .nfa import Nfa
 from .skips import NO_SKIPS
@@ -79,13 +80,27 @@ def by_class(dfa: Dfa, trie: Trie, some: Bool[ndarray, " 256"]) -> tuple[Dfa, Tr
 
 
 def relax(fewest: Int[ndarray, " states"], known: Pairs) -> None:
-    """Lower the bounds, in place, until the given steps improve none."""
+    """Lower the bounds, in place, until the given steps improve none. Every step is looked at once, from its target, the
+    targets in the order of their distance."""
     source, target = known
-    while True:
-        better = fewest[target] + 1 < fewest[source]
-        if not better.any():
-            return
-        np.minimum.at(fewest, source[better], fewest[target[better]] + 1)
+    if not (fewest[target] + 1 < fewest[source]).any():
+        return
+    pointer, order = group_by(target, len(fewest))
+    states = np.argsort(fewest, kind="stable")
+    value, begin = np.unique(fewest[states], return_index=True)
+    levels = value.tolist()
+    waiting = dict(zip(levels, np.split(states, begin[1:]), strict=True))
+    while levels and (distance := heappop(levels)) < NEVER:
+        here = waiting.pop(distance)
+        here = here[fewest[here] == distance]
+        count = pointer[here + 1] - pointer[here]
+        before = source[order[spans(pointer[here], count)]]
+        before = distinct(before[fewest[before] > distance + 1])
+        if len(before):
+            fewest[before] = distance + 1
+            if distance + 1 not in waiting:
+                heappush(levels, distance + 1)
+            waiting[distance + 1] = np.concatenate([before, waiting.get(distance + 1, before[:0])])
 
 
 def delimiters(dfa: Dfa, length: Int[ndarray, " states"]) -> Bool[ndarray, " 256"]:

@@ -367,3 +367,19 @@ def test_a_query_writes_bits_and_single_tokens_into_one_buffer():
     for words, state in zip(out, (few, many, None, done), strict=True):
         bits = np.flatnonzero(np.unpackbits(words.view(np.uint8), bitorder="little")).tolist()
         assert bits == ([] if state is None else sorted(brute_force(automaton.nfa, vocab, int(state))))
+
+
+@settings(max_examples=50)
+@given(st.data())
+def test_steps_lower_bounds_as_far_as_they_go(data):
+    size = data.draw(st.integers(1, 12))
+    state = st.integers(0, size - 1)
+    bound = st.integers(0, 20) | st.just(NEVER)
+    found = np.array(data.draw(st.lists(bound, min_size=size, max_size=size)))
+    steps = np.array(data.draw(st.lists(st.tuples(state, state), max_size=30)), np.int64).reshape(-1, 2)
+    expected = found.copy()
+    for _ in range(size):
+        for source, target in steps.tolist():
+            expected[source] = min(expected[source], expected[target] + 1)
+    distances.relax(found, (steps[:, 0], steps[:, 1]))
+    assert np.array_equal(found, expected)
