@@ -22,7 +22,7 @@ from .work import attempt, spend
 
 DFA_LIMIT = 100_000
 MOST_WORK = 500_000  # units
-LAST_WORK = 2_500_000  # where the alternative is to write out all transitions of tokens, which takes more
+LAST_WORK = 6_000_000  # where the alternative is to write out all transitions of tokens, which takes more
 MOST_TIMES = 3  # as many sets as states
 WIDTH = 257  # byte ends of a state: 0 to 256
 
