@@ -26,9 +26,8 @@ from .subsets import LAST_WORK, resolved
 from .tokenizers import Vocabulary
 from .work import MAX_SIMPLIFYING, limited_to
 
-MOST_LIFTED = (
-    50_000  # states of an automaton that is not deterministic, all of whose token transitions are written out
-)
+MOST_LIFTED = 50_000
+"""States of an automaton that is not deterministic, up to which all transitions of tokens are written out at once."""
 
 
 class Constraint:
@@ -64,8 +63,8 @@ class Constraint:
 
     @cached_property
     def bytes_automaton(self) -> Nfa:
-        """The byte-level automaton that is compiled: the minimal deterministic one where that is not much larger than
-        the one written down, otherwise that one, reduced where it is small (it may be ambiguous)."""
+        """The byte-level automaton that is compiled: a deterministic one, minimal unless it is large, where that is not much
+        larger than the one written down; otherwise that one, reduced where it is small (it may be ambiguous)."""
         small = self.nfa.plain
         if small.num_states <= dfa.MANY_STATES:
             with limited_to(MAX_SIMPLIFYING):

@@ -228,10 +228,7 @@ class Cut:
 
     def __init__(self, dfa: Dfa, state: Int[ndarray, " n"], cell: Cell) -> None:
         self.size, self.cell = len(state), cell
-        lows, locals_ = (
-            [0],
-            [-1],
-        )  # of all ranges of bytes; the local state after them, -1 where no letter begins
+        lows, locals_ = [0], [-1]  # of all ranges of bytes; the local state after, -1 where no letter begins
         self.places = list[int]()  # of the cell's own ranges
         for low, high, target in cell.ranges[0]:
             lows.append(low)

@@ -16,12 +16,10 @@ from .json.compiler import Compiler
 from .json.document import Document, Schema, read_schema
 from .json.text import STYLES
 from .skips import only, plain, useful
-from .subsets import resolved
 from .work import limited, spend
 
 MAX_SCHEMA = 1_350_000  # units of work: the automaton is nearly minimal as it is made
 MOST_DEPTH = 1_000
-LARGE = 10_000  # states, beyond which an automaton is determinised only where few states overlap
 
 
 def json_schema(
@@ -48,7 +46,7 @@ def json_schema(
     ``max_depth`` bounds what no regular language can: how often, on the way down, a schema may lie within itself, and how
     deep arrays and objects nest in values without a schema. ``max_length`` bounds what an automaton has to count: a
     ``maxLength`` beyond it is read as that many characters, a ``maxItems`` beyond a tenth of it as that many items. By
-    default all follow the size of the automaton: depths of 3, up to 7 where that is small, down to 0 where it is large; no
+    default all follow the size of the automaton: depths of 3, up to 16 and 7 where that is small, down to 0 where it is large; no
     bound on lengths, or 1,000, 700, 250, 160, 60, in the end 40 characters.
 
     Two more languages are cut since none is regular: an array of distinct strings that are not few has at most two, which a
@@ -84,10 +82,8 @@ def build(root: Schema, strict: bool, options: tuple[Any, ...]) -> Constraint:
         raise UnsupportedConstraint("the schema nests too deep", path="/") from None
     if not (some := useful(automaton)).all():
         automaton = plain(only(automaton, some))  # members that nothing can follow, say
-    if automaton.num_states > LARGE and not automaton.is_deterministic:
-        automaton = resolved(automaton)
     constraint = Constraint(automaton)
     # Deterministic by construction, mostly, and nearly minimal: minimising would take most of the time.
-    if automaton.is_deterministic or automaton.num_states > LARGE:
+    if automaton.is_deterministic:
         vars(constraint)["bytes_automaton"] = automaton
     return constraint

@@ -26,8 +26,8 @@ WHOLE = 32_768
 LEAST = Limits(0, 0, 40)
 LITTLE = 200
 """States within the least limits, up to which a schema says so little that values without a schema are most of it."""
-FREE = Limits(16, 7, WHOLE), 32_000
-"""Limits that are taken for such a schema where its automaton stays so small."""
+MOST_LITTLE = 32_000
+"""States up to which such a schema has the first of the generous limits."""
 GENEROUS = (
     (Limits(16, 7, WHOLE), 4_000),
     (Limits(7, 7, WHOLE), 6_000),
@@ -64,7 +64,7 @@ def choose(size: Callable[[Limits, bool], int], wanted: Callable[[Limits], Limit
             return False
 
     little = fits(wanted(LEAST), LITTLE)
-    for limits, most in (FREE, *GENEROUS) if little else GENEROUS:
+    for limits, most in ((GENEROUS[0][0], MOST_LITTLE), *GENEROUS) if little else GENEROUS:
         if fits(wanted(limits), most, freely=True):
             return wanted(limits), most
     found, full = wanted(LEAST), set()

@@ -15,6 +15,7 @@ import numpy as np
 from jaxtyping import Int
 from numpy import ndarray
 
+from .. import skips
 from ..dfa import simplify
 from ..nfa import Nfa, check_limit, trim
 
@@ -139,8 +140,6 @@ def _with_quotes(body: Nfa) -> tuple[int, ndarray, ndarray, ndarray, ndarray]:
 
 
 def plain(automaton: Nfa) -> Nfa:
-    """The automaton, which has no skips and no useless states, as its own plain form."""
+    """The same as ``skips.plain``, its edges in order."""
     order = automaton.by_byte
-    found = automaton if order is None else replace(automaton, edges=automaton.edges[order])
-    object.__setattr__(found, "trimmed", True)
-    return found
+    return skips.plain(automaton if order is None else replace(automaton, edges=automaton.edges[order]))
