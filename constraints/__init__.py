@@ -9,12 +9,14 @@ from .grammar import grammar
 from .json_schema import json_schema
 from .keywords import forbidden_words, keywords
 from .lengths import ends_as_sentence, text_length
+from .narrowing import Narrowing
 from .regex import regex
 from .sql import sql
 from .tokenizers import Vocabulary
 
 __all__ = [
     "Constraint",
+    "Narrowing",
     "Vocabulary",
     "any_of",
     "ends_as_sentence",

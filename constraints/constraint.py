@@ -21,6 +21,7 @@ from ..errors import EmptyLanguage, UnsupportedConstraint
 from . import dfa, given, nfa, reduction, store, utf8
 from .lift import TokenTransitions, lift
 from .lifted import AT_ONCE, Lifted, all_reachable
+from .narrowing import Narrowing, merged
 from .nfa import Nfa
 from .subsets import LAST_WORK, resolved
 from .tokenizers import Vocabulary
@@ -33,7 +34,8 @@ MOST_LIFTED = 50_000
 class Constraint:
     """A regular language of texts. Made by ``regex``, ``json_schema``, ``keywords``, ``literal``, ``any_of``, and by
 
-    ``a & b`` both; ``a | b`` either; ``~a`` every text not in ``a``; ``a + b`` one after the other;
+    ``a & b`` both; ``a | b`` either; ``~a`` every text not in ``a``; ``a - b`` in ``a`` and not in ``b``;
+    ``a + b`` one after the other;
     ``a.repeat(low, high)`` between ``low`` and ``high`` times (``high=None``: no upper bound).
 
     Composition and compilation raise ``TooManyStates`` where the automaton would grow beyond reason.
@@ -41,25 +43,45 @@ class Constraint:
 
     source: str | None = None  # a name for what it was made from, if that names it: see :func:`kept`
 
-    def __init__(self, automaton: Nfa) -> None:
-        self.nfa = automaton
+    def __init__(self, automaton: Nfa, narrowed: tuple[Narrowing, ...] = ()) -> None:
+        self.nfa, self._narrowed = automaton, narrowed
+
+    @property
+    def narrowed(self) -> tuple[Narrowing, ...]:
+        """Where fewer texts are accepted than were asked for; empty if the language is exactly what was written.
+
+        Kept by ``&``, ``|``, ``+`` and ``repeat``. The complement of a narrowed constraint would accept texts that it must
+        not, so ``~`` and ``-`` refuse one.
+        """
+        return self._narrowed
 
     def __and__(self, other: Constraint) -> Constraint:
-        return Constraint(dfa.intersect(self.bytes_automaton, checked(other).bytes_automaton))
+        both = dfa.intersect(self.bytes_automaton, checked(other).bytes_automaton)
+        return Constraint(both, merged(self.narrowed, other.narrowed))
 
     def __or__(self, other: Constraint) -> Constraint:
-        return Constraint(nfa.union([self.nfa, checked(other).nfa]))
+        return Constraint(nfa.union([self.nfa, checked(other).nfa]), merged(self.narrowed, other.narrowed))
 
     def __add__(self, other: Constraint) -> Constraint:
-        return Constraint(nfa.concat([self.nfa, checked(other).nfa]))
+        return Constraint(nfa.concat([self.nfa, checked(other).nfa]), merged(self.narrowed, other.narrowed))
+
+    def __sub__(self, other: Constraint) -> Constraint:
+        return self & ~checked(other)
 
     def __invert__(self) -> Constraint:
+        if self.narrowed:
+            raise UnsupportedConstraint(
+                "the complement of a narrowed constraint would accept texts that it must not: "
+                f"{self.narrowed[0]}; write the constraint so that `narrowed` is empty",
+                path=self.narrowed[0].path,
+            )
         return Constraint(dfa.difference(utf8.text(), self.nfa))
 
     def repeat(self, low: int, high: int | None = None) -> Constraint:
         """Between ``low`` and ``high`` of these texts in a row; no upper bound if ``high`` is ``None``."""
         low = given.count(low, "low")
-        return Constraint(nfa.repeat(self.nfa, low, None if high is None else given.count(high, "high", low)))
+        high = None if high is None else given.count(high, "high", low)
+        return Constraint(nfa.repeat(self.nfa, low, high), self.narrowed)
 
     @cached_property
     def bytes_automaton(self) -> Nfa:
@@ -175,6 +197,10 @@ class Deferred(Constraint):
     def nfa(self) -> Nfa:  # type: ignore[override]
         return self._built.nfa
 
+    @property
+    def narrowed(self) -> tuple[Narrowing, ...]:
+        return self._built.narrowed
+
     @cached_property
     def bytes_automaton(self) -> Nfa:
         return self._built.bytes_automaton
@@ -247,4 +273,4 @@ def any_of(*options: str | Constraint) -> Constraint:
     parts = [option if isinstance(option, Constraint) else literal(option) for option in options]
     if not parts:
         raise EmptyLanguage("any_of was given no options; give at least one text or constraint")
-    return Constraint(nfa.union([part.nfa for part in parts]))
+    return Constraint(nfa.union([part.nfa for part in parts]), merged(*(part.narrowed for part in parts)))

@@ -12,7 +12,6 @@ from math import inf, prod
 from typing import Any
 
 import opt_einsum
-import torch
 
 Labels = tuple[int, ...]
 Term = tuple[Labels, tuple[int, ...], bool]  # labels, sizes, structured
@@ -65,10 +64,13 @@ class StructuredPath(opt_einsum.paths.PathOptimizer):  # type: ignore[misc]
         return best[1]
 
 
-@torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
 def plan(terms: tuple[Term, ...], out: Labels) -> Path:
     """Positions to contract pairwise, each result appended last (opt_einsum's path format)."""
     return _plan(terms, out)
+
+
+# What `torch.compiler.assume_constant_result` sets; calling it imports `torch._dynamo`, which takes three seconds.
+vars(plan)["_dynamo_marked_constant"] = True
 
 
 @lru_cache(maxsize=4096)

@@ -1,6 +1,17 @@
-"""Shared fixtures: one torch thread, reproducible property tests, and data that a checkout may not have."""
+"""Shared fixtures: one torch thread, seeded property tests, and data that a checkout may not have.
+
+Property tests draw the same cases every time; the profile ``nightly`` draws others:
+
+    pytest --hypothesis-profile=nightly [--hypothesis-seed=N]
+
+The tests in ``tests/fuzz`` compare with slow, independent oracles on cases that Hypothesis draws, and shrinks where they fail:
+
+    pytest tests/fuzz                                    a seeded 300 cases of each kind, the same every time
+    pytest tests/fuzz --cases 50000 --fuzz-seed 7        any number, from another seed ("random": printed at the top)
+"""
 
 import os
+import random
 from pathlib import Path
 
 import hypothesis
@@ -9,11 +20,12 @@ import torch
 
 torch.set_num_threads(1)
 
-hypothesis.settings.register_profile("default", deadline=None)
-hypothesis.settings.register_profile("ci", deadline=None, derandomize=True)
-hypothesis.settings.load_profile("ci" if os.environ.get("CI") else "default")
+hypothesis.settings.register_profile("seeded", deadline=None, derandomize=True)
+hypothesis.settings.register_profile("nightly", deadline=None)
+hypothesis.settings.load_profile("seeded")
 
 REPOSITORY = Path(__file__).resolve().parent.parent
+FUZZ_CASES = 300
 
 
 @pytest.fixture(scope="session")
@@ -23,3 +35,34 @@ def shared_dir() -> Path:
     if not path.is_dir():
         pytest.skip(f"no shared data at {path}: set TRACTILE_SHARED to its folder")
     return path
+
+
+def pytest_addoption(parser):
+    group = parser.getgroup("fuzz")
+    group.addoption("--cases", type=int, default=FUZZ_CASES, help="cases of each kind in tests/fuzz")
+    group.addoption("--fuzz-seed", default="0", help="of tests/fuzz: a whole number, or 'random'")
+
+
+def pytest_configure(config):
+    seed = config.getoption("--fuzz-seed")
+    config.fuzz_seed = random.SystemRandom().randrange(1 << 32) if seed == "random" else int(seed)
+
+
+def pytest_report_header(config):
+    return f"fuzz: {config.getoption('--cases')} cases of each kind, --fuzz-seed {config.fuzz_seed}"
+
+
+def pytest_collection_modifyitems(config, items):
+    """Seed the property tests of tests/fuzz and set their number of cases."""
+    for item in items:
+        test = getattr(item, "obj", None)
+        if item.path.parent.name != "fuzz" or not hypothesis.is_hypothesis_test(test):
+            continue
+        hypothesis.settings(
+            max_examples=config.getoption("--cases"),
+            deadline=None,
+            database=None,
+            derandomize=False,
+            suppress_health_check=list(hypothesis.HealthCheck),
+        )(test)
+        hypothesis.seed(config.fuzz_seed)(test)

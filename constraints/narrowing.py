@@ -1,0 +1,65 @@
+"""What a language lacks of what was asked for: a constraint says it, so that none is smaller than asked without a word."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+from typing import Any, Literal, NamedTuple
+
+from ..errors import UnsupportedConstraint
+
+logger = logging.getLogger("tractile.constraints")
+
+OnNarrowed = Literal["warn", "error", "ignore"]
+CHOICES = ("warn", "error", "ignore")
+
+
+class Narrowing(NamedTuple):
+    """One place where a constraint accepts less than what was written.
+
+    ``path``: the place (a JSON pointer into a schema, a grammar's rule, a position in a pattern, an argument's name);
+    ``keyword``: what is cut there (``maxLength``, ``max_depth``, …); ``asked`` and ``given``: what was written and what the
+    constraint has instead; ``why``: the reason, and what to do where something can be done.
+    """
+
+    path: str
+    keyword: str
+    asked: Any
+    given: Any
+    why: str
+
+    def __str__(self) -> str:
+        return f"{self.path or '/'}: {self.keyword}: {self.given} instead of {self.asked} ({self.why})"
+
+
+def merged(*parts: Iterable[Narrowing]) -> tuple[Narrowing, ...]:
+    """All narrowings of several parts, each once, in order."""
+    found: dict[tuple[str, ...], Narrowing] = {}
+    for part in parts:
+        for each in part:
+            found.setdefault((each.path, each.keyword, repr(each.asked), repr(each.given)), each)
+    return tuple(found.values())
+
+
+def check_choice(on_narrowed: Any) -> None:
+    """Raise ``UnsupportedConstraint`` unless ``on_narrowed`` is "warn", "error" or "ignore"."""
+    if on_narrowed not in CHOICES:
+        raise UnsupportedConstraint(
+            f"on_narrowed is one of {list(CHOICES)}, not {on_narrowed!r}", path="on_narrowed"
+        )
+
+
+def report(narrowed: tuple[Narrowing, ...], on_narrowed: OnNarrowed) -> None:
+    """Log one warning for the whole constraint, raise, or do nothing.
+
+    Raises ``UnsupportedConstraint`` at the first narrowing with ``on_narrowed="error"``.
+    """
+    if not narrowed or on_narrowed == "ignore":
+        return
+    if on_narrowed == "error":
+        first = narrowed[0]
+        raise UnsupportedConstraint(f"the language would be narrowed: {first}", path=first.path)
+    more = f", and {len(narrowed) - 1} more" if len(narrowed) > 1 else ""
+    logger.warning(
+        "a constraint accepts less than was asked: %s%s; see Constraint.narrowed", narrowed[0], more
+    )
