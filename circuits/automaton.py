@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 
 Edge = tuple[int, int | Sequence[int], int]
 
+STEP_CACHE_ENTRIES = 1 << 18  # (state, token) → states
+
 
 class Automaton(Chain):
     """A non-deterministic finite automaton over token ids; deterministic where its transitions are.
@@ -166,6 +168,8 @@ class Automaton(Chain):
         """The states after one token."""
         key = (state, token)
         if key not in self._steps:
+            if len(self._steps) >= STEP_CACHE_ENTRIES:
+                self._steps.clear()
             first, classes = self.labels.by_token(torch.device("cpu"))
             moves = self.moves()[state]
             here = classes[int(first[token]) : int(first[token + 1])].tolist()
