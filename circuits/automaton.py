@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import networkx as nx
 import numpy as np
@@ -249,9 +249,8 @@ class Automaton(Chain):
         """Only the states that lie on a path from start to acceptance (at least one start state is kept)."""
         return trimmed(self)
 
-    def map(self, fn: TensorMap) -> Automaton:
-        out = object.__new__(Automaton)
-        out.__dict__.update(self.__dict__)
+    def map(self, fn: TensorMap) -> Self:
+        out = self._copy()
         out.initial, out.final = tuple(map(fn, self.initial)), tuple(map(fn, self.final))
         return out
 

@@ -14,7 +14,6 @@ unit is worth (ones for an HMM, whose last transition leads nowhere; Dang et al.
 
 from __future__ import annotations
 
-from copy import copy
 from typing import Self
 
 import torch
@@ -82,9 +81,15 @@ class Chain(Described):
 
     def map(self, fn: TensorMap) -> Self:
         """The same chain, of the same class, with ``fn`` applied to every parameter tensor (move, cast, …)."""
-        out = copy(self)
-        out.initial, out.final = tuple(map(fn, self.initial)), tuple(map(fn, self.final))
+        out = self._copy()
+        out.initial = tuple(map(fn, self.initial))
         out.left, out.inputs, out.right = self.left.map(fn), self.inputs.map(fn), self.right.map(fn)
+        out.final = tuple(map(fn, self.final))
+        return out
+
+    def _copy(self) -> Self:
+        out = object.__new__(type(self))
+        out.__dict__.update(self.__dict__)
         return out
 
     @property

@@ -82,9 +82,9 @@ def _pair(
             return op.apply(semiring, x, labels.index(col)), tuple(row if i == col else i for i in labels)
         if row in labels and col not in labels and row not in kept:
             return op.T.apply(semiring, x, labels.index(row)), tuple(col if i == row else i for i in labels)
-    devices = [semiring.device(v) for v, _ in (a, b) if not isinstance(v, Structured)]
+    device = next((semiring.device(v) for v, _ in (a, b) if not isinstance(v, Structured)), None)
     (x, x_labels), (y, y_labels) = (
-        (semiring.lift(v.matrix().to(*devices[:1])) if isinstance(v, Structured) else v, i) for v, i in (a, b)
+        (semiring.lift(v.matrix().to(device)) if isinstance(v, Structured) else v, i) for v, i in (a, b)
     )
     out = tuple(i for i in dict.fromkeys((*x_labels, *y_labels)) if i in kept)
     return semiring.einsum(x, list(x_labels), y, list(y_labels), list(out)), out
@@ -203,12 +203,19 @@ def weigh(semiring: Semiring[Any], layer: InputLayer, weights: Float[Tensor, "vo
     units, token, batch, fresh = _labels(layer)
     operands = [
         *_lifted(semiring, layer.factors(units, token, fresh)),
-        (semiring.lift(weights, batched=True), (token, batch)),
+        (semiring.lift(in_precision(weights, layer), batched=True), (token, batch)),
     ]
     return contract(semiring, operands, (*units, batch))
 
 
-def total(semiring: Semiring[Any], layer: InputLayer, device: torch.device) -> Any:
+def in_precision(weights: Tensor, layer: InputLayer) -> Tensor:
+    """Weights at least as precise as the layer's parameters; float64 for a layer that has none."""
+    parameters = layer.parameters()
+    dtype = parameters[0].dtype if parameters else torch.float64
+    return weights.to(torch.promote_types(weights.dtype, dtype))
+
+
+def total(semiring: Semiring[Any], layer: InputLayer, device: torch.device | None = None) -> Any:
     """Σ_v B[:, v]: (*unit_dims, 1); a layer without parameters is summed on ``device``."""
     if isinstance(layer, Continuous):
         return semiring.integral(layer.log_mass()[..., None], layer.log_peak()[..., None])

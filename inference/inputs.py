@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from ..layers import Categorical, Constant, Continuous, InputLayer, Table
-from .contract import absorb, contract, emit, total, weigh
+from .contract import absorb, contract, emit, in_precision, total, weigh
 from .evidence import Evidence
 from .semiring import Semiring
 
@@ -138,7 +138,7 @@ def _weights(semiring: SR, layers: Sequence[Categorical | Table], weights: Tenso
     """Σ_v B_f[:, v] w_f(v) for each entry f of the fold; ``weights`` (vocab, fold, batch)."""
     table = _stacked(layers)
     _, fold, batch = weights.shape
-    w = semiring.lift(weights.flatten(1), batched=True)
+    w = semiring.lift(in_precision(weights.flatten(1), layers[0]), batched=True)
     w = semiring.split(w, 1, (fold, batch))
     units = tuple(range(2, 2 + len(layers[0].unit_dims)))
     token = units[-1] + 1

@@ -310,7 +310,7 @@ def _of_circuit(circuit: Circuit, semiring: Semiring[Any], evidence: Evidence) -
     return [
         (torch.stack(tables).logsumexp(0) if len(tables) > 1 else tables[0])
         + log_weights(evidence, v, tables[0].shape[1])
-        for v, tables in sorted(terms.items())
+        for v, tables in ((v, terms[v]) for v in sorted(terms))
     ]
 
 

@@ -101,4 +101,5 @@ def _even(weight: Tensor) -> Tensor:
 
 def _log_any(rows: Bool[Tensor, "rows hidden"]) -> Float[Tensor, " rows"]:
     """0 for a row with a true entry, −inf for one without."""
-    return rows.any(1).double().log()
+    any_: Tensor = rows.any(1)
+    return any_.double().log()
