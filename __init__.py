@@ -23,6 +23,7 @@ from .circuits import (
 )
 from .constraints import Constraint, Vocabulary, function_calls, grammar, sql
 from .errors import (
+    BudgetTooLarge,
     BudgetTooSmall,
     CircuitError,
     ContextTooLong,
@@ -121,6 +122,7 @@ __all__ = [
     "AdaptiveProposal",
     "Automaton",
     "Beam",
+    "BudgetTooLarge",
     "BudgetTooSmall",
     "Chain",
     "Chains",

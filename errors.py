@@ -60,6 +60,19 @@ class BudgetTooSmall(TractileError, ValueError):
         self.given = given
 
 
+class BudgetTooLarge(TractileError, ValueError):
+    """A token budget lies beyond the horizon that the query was made for: make the query with a larger ``horizon``.
+
+    ``given`` is the budget, ``horizon`` the largest that the query takes.
+    """
+
+    def __init__(self, *, given: int, horizon: int) -> None:
+        super().__init__(
+            f"a budget of {given} tokens lies beyond the query's horizon of {horizon}; make it with horizon={given}"
+        )
+        self.given, self.horizon = given, horizon
+
+
 class VocabularyMismatch(TractileError, ValueError):
     """Two parts (language model, HMM, automaton) were made for different vocabularies."""
 

@@ -14,6 +14,8 @@ unit is worth (ones for an HMM, whose last transition leads nowhere; Dang et al.
 
 from __future__ import annotations
 
+from typing import Self
+
 import torch
 from jaxtyping import Float
 from torch import Tensor
@@ -77,22 +79,25 @@ class Chain(Described):
         circuit.sum(Sum(_columns(self.initial).T), node)
         return circuit
 
-    def map(self, fn: TensorMap) -> Chain:
-        """The same chain with ``fn`` applied to every parameter tensor (move, cast, …)."""
-        return Chain(
-            tuple(map(fn, self.initial)),
-            self.left.map(fn),
-            self.inputs.map(fn),
-            self.right.map(fn),
-            tuple(map(fn, self.final)),
-        )
+    def map(self, fn: TensorMap) -> Self:
+        """The same chain, of the same class, with ``fn`` applied to every parameter tensor (move, cast, …)."""
+        out = self._copy()
+        out.initial = tuple(map(fn, self.initial))
+        out.left, out.inputs, out.right = self.left.map(fn), self.inputs.map(fn), self.right.map(fn)
+        out.final = tuple(map(fn, self.final))
+        return out
+
+    def _copy(self) -> Self:
+        out = object.__new__(type(self))
+        out.__dict__.update(self.__dict__)
+        return out
 
     @property
     def device(self) -> torch.device:
         """Where its parameters are."""
         return self.initial[0].device
 
-    def to(self, device: torch.device | str | None = None) -> Chain:
+    def to(self, device: torch.device | str | None = None) -> Self:
         """The same chain with its parameters on another device."""
         return self.map(lambda t: t.to(device=device))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import torch
 from jaxtyping import Float, Int
@@ -48,15 +48,10 @@ class HMM(Chain):
                 f"HMM: initial (H,), transition (H, H) and emission (H, V) must agree, not {tuple(initial.shape)}, "
                 f"{operator.shape} and {tuple(emission.shape)}"
             )
-        for what, weight in (
-            ("initial", initial),
-            *(("transition", w) for w in operator.parameters()),
-            ("emission", emission),
-        ):
-            _check_distribution(what, weight)
         super().__init__(
             (initial,), Identity(hidden), Categorical(emission), operator, (torch.ones_like(initial),)
         )
+        self._check_distributions()
 
     @classmethod
     def random(
@@ -83,6 +78,12 @@ class HMM(Chain):
             dims = (small, hidden // small)
             operator = Monarch([rows(*dims, dims[1]), rows(*dims, dims[0])])
         return cls(rows(hidden), operator, rows(hidden, vocab_size))
+
+    def _check_distributions(self) -> None:
+        _check_distribution("initial", self.initial_probs)
+        for weight in self.transition.parameters():
+            _check_distribution("transition", weight)
+        _check_distribution("emission", self.emission_probs)
 
     @property
     def hidden(self) -> int:
@@ -112,15 +113,28 @@ class HMM(Chain):
 
         return log_marginal(self, tokens, lengths=lengths)
 
-    def map(self, fn: TensorMap) -> HMM:
-        return HMM(fn(self.initial_probs), self.transition.map(fn), fn(self.emission_probs))
+    def map(self, fn: TensorMap) -> Self:
+        """The same HMM, of the same class, with ``fn`` applied to π, A and B.
 
-    def to(self, device: torch.device | str | None = None, dtype: torch.dtype | None = None) -> HMM:
-        """The same HMM on another device or in another precision (float32 or float64; rows renormalised)."""
-        return self.map(lambda t: _renormalise(t.to(device=device, dtype=dtype or t.dtype)))
+        Raises :class:`ShapeError` where rows are then no distributions.
+        """
+        out = super().map(fn)
+        out.final = (torch.ones_like(out.initial_probs),)
+        out._check_distributions()
+        return out
 
-    def save_pretrained(self, directory: str | Path, dtype: torch.dtype = torch.float32) -> None:
-        """Write ``config.json`` and ``model.safetensors`` into a directory, each atomically; ``dtype`` is that of the file."""
+    def to(self, device: torch.device | str | None = None, dtype: torch.dtype | None = None) -> Self:
+        """The same HMM on another device or in another precision (float32 or float64).
+
+        The probabilities keep their bits, except that rows are normalised again where ``dtype`` changes them.
+        """
+        return self.map(lambda t: _cast(t, dtype or t.dtype).to(device=device))
+
+    def save_pretrained(self, directory: str | Path, dtype: torch.dtype | None = None) -> None:
+        """Write ``config.json`` and ``model.safetensors`` into a directory, each atomically.
+
+        ``dtype``: the precision of the file, by default that of each tensor, so that it loads to the same bits.
+        """
         path = Path(directory)
         path.mkdir(parents=True, exist_ok=True)
         tensors = {"initial": self.initial_probs, "emission": self.emission_probs}
@@ -139,7 +153,7 @@ class HMM(Chain):
                 f"HMM.save_pretrained: the format has no transition of type {type(self.transition).__name__}; use tt.save"
             )
         part = path / f".model.{os.getpid()}.part"
-        save_file({k: v.detach().to(dtype).contiguous().cpu() for k, v in tensors.items()}, part)
+        save_file({k: v.detach().to(dtype or v.dtype).contiguous().cpu() for k, v in tensors.items()}, part)
         os.replace(part, path / "model.safetensors")
         part.write_text(json.dumps(config, indent=1) + "\n")
         os.replace(part, path / "config.json")
@@ -155,13 +169,14 @@ class HMM(Chain):
         return Hub(self, card).push_to_hub(repo_id, **options)
 
     @classmethod
-    def from_pretrained(
-        cls, directory: str | Path, dtype: torch.dtype = torch.float32, **options: Any
-    ) -> HMM:
+    def from_pretrained(cls, directory: str | Path, dtype: torch.dtype | None = None, **options: Any) -> Self:
         """Read what :meth:`save_pretrained` wrote, or a dense or Monarch HMM of the Ctrl-G family (:mod:`.checkpoints`).
 
         ``directory`` may also be the name of a repository of the Hugging Face Hub, ``"owner/name"``; ``options`` are then
         those of ``huggingface_hub.snapshot_download``: revision, token, local_files_only ….
+
+        ``dtype``: the precision of the probabilities, by default the one in which each is stored, at least float32; rows are
+        normalised again where that changes them, and keep their bits otherwise.
 
         Raises :class:`FormatError` if there is nothing there or something else.
         """
@@ -173,12 +188,14 @@ class HMM(Chain):
         config, tensors = read_directory(path)
         try:
             if is_ctrlg(config, tensors):
-                return cls(*ctrlg_parameters(path, config, tensors, dtype))
+                return cls(*ctrlg_parameters(path, config, tensors, dtype or torch.float32))
             if config.get("format") != FORMAT:
                 raise FormatError(
                     f"{path}/config.json: expected format {FORMAT!r}, found {config.get('format')!r}"
                 )
-            tensors = {k: _renormalise(v.to(dtype)) for k, v in tensors.items()}
+            tensors = {
+                k: _cast(v, dtype or torch.promote_types(v.dtype, torch.float32)) for k, v in tensors.items()
+            }
             weights = [tensors[k] for k in sorted(k for k in tensors if k.startswith("transition."))]
             operator: Operator = (
                 Monarch(weights, config["axes"]) if config["transition"] == "monarch" else Dense(weights[0])
@@ -188,8 +205,11 @@ class HMM(Chain):
             raise FormatError(f"{path} does not hold the parts of an HMM: {error}") from error
 
 
-def _renormalise(weight: Tensor) -> Tensor:
-    """Rows that sum to one again after a change of precision."""
+def _cast(weight: Tensor, dtype: torch.dtype) -> Tensor:
+    """Rows in another precision, which sum to one again; in the precision that they have, the very bits."""
+    if weight.dtype == dtype:
+        return weight
+    weight = weight.to(dtype)
     return weight / weight.sum(-1, keepdim=True)
 
 

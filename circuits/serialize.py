@@ -132,7 +132,7 @@ def save(model: Circuit | Chain, directory: str | Path) -> None:
     path = Path(directory)
     path.mkdir(parents=True, exist_ok=True)
     if isinstance(model, HMM) and isinstance(model.transition, layers.Dense | layers.Monarch):
-        model.save_pretrained(path, dtype=model.initial_probs.dtype)
+        model.save_pretrained(path)
         return
     tensors = _Tensors()
     if isinstance(model, Circuit):
@@ -195,7 +195,7 @@ def load(directory: str | Path) -> Circuit | Chain:
         )
         tensors = load_tensors(data)
         if config["format"] == HMM_FORMAT:
-            return HMM.from_pretrained(path, torch.promote_types(tensors["initial"].dtype, torch.float32))
+            return HMM.from_pretrained(path)
     except (OSError, ValueError, TypeError, KeyError, SafetensorError) as error:
         raise FormatError(f"{path} is not a saved circuit: {error!r}") from error
     if config["format"] != FORMAT:

@@ -8,7 +8,7 @@ visits; counting, probabilities and drawing need all transitions, which are made
 from __future__ import annotations
 
 from functools import cached_property
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import torch
@@ -268,6 +268,6 @@ class Lifted(Automaton):
         rows = np.column_stack([table.source, table.klass, table.target])
         Automaton.__init__(self, rows, tokens, starts, accepts, self.num_states, eos, trusted=True)
 
-    def map(self, fn: TensorMap) -> Automaton:
+    def map(self, fn: TensorMap) -> Self:
         self.labels  # noqa: B018  written out
         return super().map(fn)

@@ -11,7 +11,14 @@ from hypothesis import strategies as st
 from oracle import assert_log_close, log
 
 import tractile as tt
-from tractile.errors import BudgetTooSmall, CircuitError, EvidenceError, TooManyStates, VocabularyMismatch
+from tractile.errors import (
+    BudgetTooLarge,
+    BudgetTooSmall,
+    CircuitError,
+    EvidenceError,
+    TooManyStates,
+    VocabularyMismatch,
+)
 from tractile.inference import (
     Boolean,
     Counting,
@@ -434,9 +441,9 @@ def test_budget_too_small_exactly_where_enumeration_says_so(data):
 def test_a_budget_beyond_the_horizon_is_refused():
     fsa = oracle.OracleFSA([(0, 0, 0)], [0], [0], 2)
     for query in queries(fsa, oracle.random_hmm(np.random.default_rng(0), 2, 2), 3).values():
-        with pytest.raises(BudgetTooSmall, match="horizon") as caught:
+        with pytest.raises(BudgetTooLarge, match="horizon of 3") as caught:
             query.start(2, torch.tensor([1, 4]))
-        assert caught.value.given == 4
+        assert (caught.value.given, caught.value.horizon) == (4, 3)
     with pytest.raises(BudgetTooSmall):
         tt.gcd(fsa.build(), 0)
 

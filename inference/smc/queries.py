@@ -7,6 +7,7 @@ from copy import copy
 
 from ...circuits.automaton import Automaton
 from ...circuits.hmm import HMM
+from ...layers.visible import version
 from ..guided import ProductQuery, pgcd
 from ..masks import MaskQuery, gcd, lcd
 
@@ -17,7 +18,10 @@ def guided(hmm: HMM, fa: Automaton, horizon: int) -> ProductQuery:
     Every call gives an object of its own, to be started; they share tables.
     """
     parameters = [hmm.initial_probs, *hmm.transition.parameters(), hmm.emission_probs]
-    key = (horizon, *((id(tensor), tensor._version) for tensor in parameters))
+    versions = [version(tensor) for tensor in parameters]
+    if None in versions:  # nothing says whether such parameters are untouched
+        return pgcd(hmm, fa, horizon)
+    key = (horizon, *zip(map(id, parameters), versions, strict=True))
     kept = vars(fa).get("_guided")
     if kept is None or kept[0] != key:
         # The tensors are held too, so that no other takes their identity.
