@@ -30,14 +30,20 @@ from safetensors.torch import save
 from torch import Tensor
 
 from ..errors import FormatError, ShapeError, VocabularyMismatch
-from .progress import write_atomically
+from ..fingerprints import check_same
+from ..storage import write_atomically
+from ..token_bytes import tokenizer_fingerprint
 
 FORMAT = "tractile-corpus-2"
 
 
 @dataclass(frozen=True)
 class Manifest:
-    """How a corpus was drawn. ``tokenizer`` is the hash of :func:`tokenizer_hash`, empty if there was none."""
+    """How a corpus was drawn.
+
+    ``vocabulary_fingerprint`` is that of the tokenizer's vocabulary, and ``tokenizer`` the hash of :func:`tokenizer_hash`, which
+    is all that corpora of former versions have; each is empty where it is not known.
+    """
 
     vocab_size: int
     eos_token_id: int
@@ -49,6 +55,7 @@ class Manifest:
     model: str = ""
     tokenizer: str = ""
     format: str = FORMAT
+    vocabulary_fingerprint: str = ""
 
     @property
     def num_shards(self) -> int:
@@ -60,8 +67,11 @@ class Manifest:
         return min(self.shard_size, self.num_sequences - shard * self.shard_size)
 
     def to_json(self) -> bytes:
-        """The content of ``manifest.json``."""
-        return json.dumps(asdict(self), indent=1).encode()
+        """The content of ``manifest.json``; without a fingerprint it is that of former versions, so that its digest is too."""
+        fields = asdict(self)
+        if not self.vocabulary_fingerprint:
+            del fields["vocabulary_fingerprint"]
+        return json.dumps(fields, indent=1).encode()
 
     @property
     def digest(self) -> str:
@@ -93,6 +103,11 @@ class Corpus:
     def prompt(self) -> Int[Tensor, " sequences"]:
         """Which of the manifest's prompts each sequence continues."""
         return self._gather("prompt", self.rows).long()
+
+    @property
+    def vocabulary_fingerprint(self) -> str | None:
+        """The fingerprint of the vocabulary that its tokens are of; None if it is not known."""
+        return self.manifest.vocabulary_fingerprint or None
 
     @property
     def token_log_probs(self) -> Float[Tensor, "sequences length"] | None:
@@ -162,7 +177,14 @@ class Corpus:
         return cls(shards, torch.arange(manifest.num_sequences), manifest)
 
     def check_tokenizer(self, tokenizer: Any) -> None:
-        """Raises :class:`VocabularyMismatch` if the corpus was made with another tokenizer."""
+        """Raises :class:`VocabularyMismatch` if the corpus was made with another tokenizer, or another end token."""
+        manifest = self.manifest
+        cure = f"give the model that the corpus was drawn from{manifest.model and f', {manifest.model}'}"
+        if manifest.vocabulary_fingerprint:
+            found = tokenizer_fingerprint(tokenizer, manifest.eos_token_id, manifest.vocab_size)
+            if found is not None:
+                check_same("the corpus", manifest.vocabulary_fingerprint, "this tokenizer", found, cure)
+                return
         if self.manifest.tokenizer and tokenizer_hash(tokenizer) != self.manifest.tokenizer:
             model = self.manifest.model or "another model"
             raise VocabularyMismatch(

@@ -14,6 +14,9 @@ import torch
 from torch import Tensor
 
 from ..errors import ShapeError
+from ..fingerprints import check_same
+from ..inference.smc.lm import fingerprint_of
+from ..token_bytes import tokenizer_fingerprint
 from .corpus import Corpus, Manifest, begin, shard_file, tokenizer_hash, write_shard
 from .distributed import ranks
 from .progress import progress
@@ -39,7 +42,8 @@ def sample(
     """Draw a corpus from a language model (or a :class:`~tractile.distill.VLLM`) into a directory, or finish one begun there.
 
     Each sequence continues a prompt chosen uniformly from ``prompts`` (texts or token ids; repeat one to weight it).
-    The name of the ``model`` and a hash of its ``tokenizer`` are kept in the manifest.
+    The name of the ``model`` and the fingerprint of the vocabulary, the language model's own or that of ``tokenizer``, are kept
+    in the manifest.
 
     Raises :class:`ShapeError` for empty arguments, :class:`FormatError` if ``out`` holds another corpus or is damaged,
     :class:`StorageError` if it cannot be written.
@@ -52,6 +56,11 @@ def sample(
         raise ShapeError("sample: all sizes must be positive and there must be a prompt")
     texts = [prompt if isinstance(prompt, str) else [int(token) for token in prompt] for prompt in prompts]
     hashed = "" if tokenizer is None else tokenizer_hash(tokenizer)
+    made_for = lm.vocabulary_fingerprint if isinstance(lm, VLLM) else fingerprint_of(lm)
+    if tokenizer is not None:
+        given = tokenizer_fingerprint(tokenizer, lm.eos_token_id, lm.vocab_size)
+        check_same("sample: the language model", made_for, "the tokenizer", given)
+        made_for = made_for or given
     manifest = Manifest(
         lm.vocab_size,
         lm.eos_token_id,
@@ -62,6 +71,7 @@ def sample(
         texts,
         str(model),
         hashed,
+        vocabulary_fingerprint=made_for or "",
     )
     path = Path(out)
     with ranks() as team:
@@ -113,6 +123,7 @@ def from_text(
         [""],
         str(model),
         hashed,
+        vocabulary_fingerprint=tokenizer_fingerprint(tokenizer) or "",
     )
     path = Path(out)
     begin(path, manifest)

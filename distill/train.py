@@ -25,6 +25,7 @@ from torch import Tensor
 from ..circuits.hmm import HMM
 from ..errors import FormatError, ShapeError
 from ..layers import Dense, Monarch
+from ..storage import write_atomically
 from .card import model_card
 from .corpus import Corpus
 from .distributed import Ranks, ranks
@@ -32,7 +33,7 @@ from .em import Counts, expected_counts, log_likelihood
 from .evaluate import check, nats_per_token
 from .latent import has_end_state, random_start
 from .part import Part
-from .progress import Log, draw_curve, progress, read_log, write_atomically
+from .progress import Log, draw_curve, progress, read_log
 
 CHECKPOINT = "checkpoint.safetensors"
 

@@ -6,12 +6,14 @@ vLLM is not needed to import this, and is an extra: ``pip install 'tractile[vllm
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from ..errors import ShapeError
+from ..token_bytes import tokenizer_fingerprint
 
 
 class VLLM:
@@ -23,9 +25,16 @@ class VLLM:
 
     def __init__(self, llm: Any, eos_token_id: int | None = None) -> None:
         tokenizer = llm.get_tokenizer()
-        self.llm = llm
+        self.llm, self.tokenizer = llm, tokenizer
         self.vocab_size = len(tokenizer)
         self.eos_token_id: int | None = tokenizer.eos_token_id if eos_token_id is None else eos_token_id
+
+    @cached_property
+    def vocabulary_fingerprint(self) -> str | None:
+        """The fingerprint of the tokenizer's vocabulary with this end token; None if the tokenizer cannot be read."""
+        if self.eos_token_id is None:
+            return None
+        return tokenizer_fingerprint(self.tokenizer, self.eos_token_id, self.vocab_size)
 
     def continuations(
         self, prompts: Sequence[str | list[int]], max_new_tokens: int, seeds: Sequence[int]
