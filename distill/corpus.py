@@ -31,8 +31,9 @@ from torch import Tensor
 
 from ..errors import FormatError, ShapeError, VocabularyMismatch
 from ..fingerprints import check_same
-from ..storage import write_atomically
+from ..storage import make_directory, write_atomically
 from ..token_bytes import tokenizer_fingerprint
+from .run_folder import differences
 
 FORMAT = "tractile-corpus-2"
 
@@ -86,9 +87,18 @@ class Corpus:
     shards: Sequence[Mapping[str, Tensor]]
     rows: Int[Tensor, " sequences"]
     manifest: Manifest
+    checksums: Sequence[int] = ()  # of the shards, where they are known already
 
     def __len__(self) -> int:
         return len(self.rows)
+
+    @cached_property
+    def digest(self) -> str:
+        """A hash of its content: the manifest, the shards and which rows of them it has."""
+        sums = self.checksums or [_checksum(shard) for shard in self.shards]
+        out = hashlib.sha256(f"{self.manifest.digest} {list(sums)} ".encode())
+        out.update(self.rows.numpy().tobytes())
+        return out.hexdigest()[:16]
 
     def take(self, rows: Int[Tensor, " batch"]) -> Int[Tensor, "batch length"]:
         """The tokens of some sequences."""
@@ -148,8 +158,11 @@ class Corpus:
         vocab_size: int,
         eos_token_id: int,
         prompts: Sequence[str | list[int]] | None = None,
+        vocabulary_fingerprint: str | None = None,
     ) -> Corpus:
         """A corpus in memory, of sequences that are there already, each with its prompt if there are ``prompts``.
+
+        ``vocabulary_fingerprint`` is that of the vocabulary of the tokens, if it is known.
 
         Raises :class:`ShapeError`, :class:`VocabularyMismatch` for what is no token.
         """
@@ -158,7 +171,10 @@ class Corpus:
         if prompts is not None and len(prompts) != count:
             raise ShapeError(f"a corpus of {count} sequences needs as many prompts, not {len(prompts)}")
         asked = [[]] if prompts is None else list(prompts)
-        manifest = Manifest(vocab_size, eos_token_id, length, count, count, 0, asked)
+        known = vocabulary_fingerprint or ""
+        manifest = Manifest(
+            vocab_size, eos_token_id, length, count, count, 0, asked, vocabulary_fingerprint=known
+        )
         prompt = torch.arange(count, dtype=torch.int32) % len(asked)
         return cls([{"tokens": tokens.int(), "prompt": prompt}], torch.arange(count), manifest)
 
@@ -173,8 +189,9 @@ class Corpus:
                 f"{path} is not a complete corpus: {len(missing)} of {manifest.num_shards} shards are missing, "
                 f"{shard_file(path, missing[0]).name} first; run the same sampling again"
             )
-        shards = [read_shard(path, i, manifest) for i in range(manifest.num_shards)]
-        return cls(shards, torch.arange(manifest.num_sequences), manifest)
+        read = [_read_shard(path, i, manifest) for i in range(manifest.num_shards)]
+        shards, sums = [shard for shard, _ in read], [checksum for _, checksum in read]
+        return cls(shards, torch.arange(manifest.num_sequences), manifest, sums)
 
     def check_tokenizer(self, tokenizer: Any) -> None:
         """Raises :class:`VocabularyMismatch` if the corpus was made with another tokenizer, or another end token."""
@@ -217,10 +234,14 @@ def shard_file(path: Path, index: int) -> Path:
 
 def begin(path: Path, manifest: Manifest) -> None:
     """Make the directory of a corpus; raises :class:`FormatError` if another corpus is there."""
-    path.mkdir(parents=True, exist_ok=True)
+    make_directory(path)
     if (path / "manifest.json").exists():
-        if read_manifest(path) != manifest:
-            raise FormatError(f"{path} holds a corpus made with other settings; choose another directory")
+        there = read_manifest(path)
+        if there != manifest:
+            found = differences(asdict(there), asdict(manifest))
+            raise FormatError(
+                f"{path} holds a corpus made with other settings: {found}; choose another directory"
+            )
     else:
         write_atomically(path / "manifest.json", manifest.to_json())
 
@@ -248,6 +269,11 @@ def write_shard(path: Path, index: int, manifest: Manifest, tensors: dict[str, T
 
 def read_shard(path: Path, index: int, manifest: Manifest) -> dict[str, Tensor]:
     """One shard, mapped into memory; raises :class:`FormatError` if it is damaged or not of this corpus."""
+    return _read_shard(path, index, manifest)[0]
+
+
+def _read_shard(path: Path, index: int, manifest: Manifest) -> tuple[dict[str, Tensor], int]:
+    """A shard and its checksum."""
     file = shard_file(path, index)
     cure = f"delete {file.name} and run the same sampling again: only this shard is drawn anew"
     try:
@@ -260,9 +286,10 @@ def read_shard(path: Path, index: int, manifest: Manifest) -> dict[str, Tensor]:
     if digest != manifest.digest:
         raise FormatError(f"{file} is not a shard of this corpus; {cure}")
     shape = (manifest.sequences_in(index), manifest.max_new_tokens)
-    if checksum != str(_checksum(tensors)) or tensors["tokens"].shape != shape:
+    found = _checksum(tensors)
+    if checksum != str(found) or tensors["tokens"].shape != shape:
         raise FormatError(f"{file} is damaged (its checksum is wrong); {cure}")
-    return tensors
+    return tensors, found
 
 
 def _checksum(tensors: Mapping[str, Tensor]) -> int:

@@ -207,7 +207,7 @@ def _rows(
 ) -> Float[ndarray, "contexts symbols"]:
     """p(symbol | context), where ``count`` is what each longer gram counts and ``lower`` p without the first symbol."""
     once, twice = (count == 1).sum(), (count == 2).sum()
-    place = np.full(int(longer.prefix.max()) + 1, -1)
+    place = np.full(int(longer.prefix.max(initial=-1)) + 1, -1)
     there = contexts < len(place)
     place[contexts[there]] = np.flatnonzero(there)
     row, width = place[longer.prefix], lower.shape[1]

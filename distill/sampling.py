@@ -7,6 +7,7 @@ moment goes on where it stopped and ends in the same corpus; under ``torchrun`` 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +21,7 @@ from ..token_bytes import tokenizer_fingerprint
 from .corpus import Corpus, Manifest, begin, shard_file, tokenizer_hash, write_shard
 from .distributed import ranks
 from .progress import progress
+from .run_folder import locked
 from .vllm import VLLM
 
 if TYPE_CHECKING:
@@ -46,7 +48,7 @@ def sample(
     in the manifest.
 
     Raises :class:`ShapeError` for empty arguments, :class:`FormatError` if ``out`` holds another corpus or is damaged,
-    :class:`StorageError` if it cannot be written.
+    :class:`FolderInUse` if another process writes there, :class:`StorageError` if it cannot be written.
     """
     if lm.eos_token_id is None:
         raise ShapeError(
@@ -74,8 +76,10 @@ def sample(
         vocabulary_fingerprint=made_for or "",
     )
     path = Path(out)
-    with ranks() as team:
+    with ExitStack() as stack:
+        team = stack.enter_context(ranks())
         if team.rank == 0:
+            stack.enter_context(locked(path))
             begin(path, manifest)
         team.wait()
         mine = range(team.rank, manifest.num_shards, team.size)
@@ -126,10 +130,11 @@ def from_text(
         vocabulary_fingerprint=tokenizer_fingerprint(tokenizer) or "",
     )
     path = Path(out)
-    begin(path, manifest)
-    for shard, part in enumerate(torch.split(tokens, shard_size)):
-        prompt = torch.zeros(len(part), dtype=torch.int32)
-        write_shard(path, shard, manifest, {"tokens": part.contiguous(), "prompt": prompt})
+    with locked(path):
+        begin(path, manifest)
+        for shard, part in enumerate(torch.split(tokens, shard_size)):
+            prompt = torch.zeros(len(part), dtype=torch.int32)
+            write_shard(path, shard, manifest, {"tokens": part.contiguous(), "prompt": prompt})
     return Corpus.load(path)
 
 
