@@ -1,9 +1,12 @@
-"""Checkpoints of a training: one file with the parameters to the bit, the step and the settings, under one checksum."""
+"""Checkpoints of a training: one file with the parameters to the bit, the step and the settings, under one checksum.
+
+What a folder has of a training is found by :func:`resume`: the finished HMM, the last checkpoint, or nothing yet.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +17,7 @@ from ..circuits.hmm import HMM
 from ..errors import FormatError, ShapeError
 from ..layers import Dense, Monarch, Operator
 from ..storage import write_atomically
-from .run_folder import differences, digest
+from .run_folder import RECORD, differences, digest, read_record
 
 FILE = "checkpoint.safetensors"
 
@@ -65,3 +68,36 @@ def load(path: Path, settings: Mapping[str, Any]) -> tuple[HMM, int] | None:
 def discard(path: Path) -> None:
     """Remove the checkpoint in a folder, if there is one."""
     (path / FILE).unlink(missing_ok=True)
+
+
+def start_name(initial: HMM | Callable[[], HMM] | None, name: str) -> str:
+    """What EM starts from, as the settings of a run have it."""
+    if initial is None:
+        return "random"
+    if not isinstance(initial, HMM):
+        return name
+    weights = [initial.initial_probs, *initial.transition.parameters(), initial.emission_probs]
+    return f"HMM {digest({str(i): weight for i, weight in enumerate(weights)})[:16]}"
+
+
+def resume(path: Path, settings: Mapping[str, Any], overwrite: bool) -> tuple[HMM, int | None] | None:
+    """The HMM that a folder has of a run, and its step, None if it is finished; None if there is nothing of it.
+
+    Raises :class:`FormatError` if there is another run or an HMM from elsewhere, unless it may be overwritten.
+    """
+    record, there = read_record(path), (path / "config.json").exists()
+    cure = "choose another directory, or say overwrite=True (--overwrite)"
+    if record is not None and record.settings == settings:
+        if record.finished and there:
+            return HMM.from_pretrained(path), None
+        return load(path, settings)
+    if overwrite:
+        discard(path)
+        return None
+    if record is not None:
+        raise FormatError(
+            f"{path} belongs to a run with other settings: {differences(record.settings, settings)}; {cure}"
+        )
+    if there:
+        raise FormatError(f"{path} holds an HMM already, and {RECORD} does not say how it was made; {cure}")
+    return load(path, settings)

@@ -21,7 +21,7 @@ import torch
 from torch import Tensor
 
 from ..circuits.hmm import HMM
-from ..errors import FormatError, ShapeError
+from ..errors import ShapeError
 from ..storage import write_atomically
 from . import checkpoint
 from .card import model_card
@@ -32,7 +32,7 @@ from .evaluate import check, nats_per_token
 from .latent import has_end_state, random_start
 from .part import Part
 from .progress import Log, draw_curve, progress, read_log
-from .run_folder import RECORD, differences, digest, locked, read_record, write_record
+from .run_folder import locked, write_record
 
 
 def train(
@@ -104,12 +104,12 @@ def train(
         "step_size": step_size, "shard": shard, "messages": messages and str(messages).removeprefix("torch."),
         "floor": floor, "dtype": str(dtype).removeprefix("torch."),
         "sequences": len(data), "tokens": data.num_tokens, "corpus": data.digest,
-        "start": _start_name(initial, initial_name),
+        "start": checkpoint.start_name(initial, initial_name),
     }  # fmt: skip
 
     def begin() -> tuple[HMM, int | None]:
         """What the folder has of this run, with its step, None if it is finished; or what EM starts from and 0."""
-        saved = None if out is None else _resumed(Path(out), settings, overwrite)
+        saved = None if out is None else checkpoint.resume(Path(out), settings, overwrite)
         if saved is not None:
             return saved
         if initial is None:
@@ -138,39 +138,6 @@ def train(
             checkpoint.discard(Path(out))
         team.wait()
     return hmm
-
-
-def _start_name(initial: HMM | Callable[[], HMM] | None, name: str) -> str:
-    """What EM starts from, as the settings of a run have it."""
-    if initial is None:
-        return "random"
-    if not isinstance(initial, HMM):
-        return name
-    weights = [initial.initial_probs, *initial.transition.parameters(), initial.emission_probs]
-    return f"HMM {digest({str(i): weight for i, weight in enumerate(weights)})[:16]}"
-
-
-def _resumed(path: Path, settings: dict[str, Any], overwrite: bool) -> tuple[HMM, int | None] | None:
-    """The HMM that a folder has of a run, and its step, None if it is finished; None if there is nothing of it.
-
-    Raises :class:`FormatError` if there is another run or an HMM from elsewhere, unless it may be overwritten.
-    """
-    record, there = read_record(path), (path / "config.json").exists()
-    cure = "choose another directory, or say overwrite=True (--overwrite)"
-    if record is not None and record.settings == settings:
-        if record.finished and there:
-            return HMM.from_pretrained(path), None
-        return checkpoint.load(path, settings)
-    if overwrite:
-        checkpoint.discard(path)
-        return None
-    if record is not None:
-        raise FormatError(
-            f"{path} belongs to a run with other settings: {differences(record.settings, settings)}; {cure}"
-        )
-    if there:
-        raise FormatError(f"{path} holds an HMM already, and {RECORD} does not say how it was made; {cure}")
-    return checkpoint.load(path, settings)
 
 
 def _run(
