@@ -30,6 +30,10 @@ class StorageError(TractileError, OSError):
     """A file could not be written (no room, no permission); what was whole before still is."""
 
 
+class FolderInUse(StorageError):
+    """Another process writes in the same folder; the message names it and its lock."""
+
+
 class UnsupportedConstraint(TractileError, ValueError):
     """A constraint uses something that is not supported; ``path`` says where (schema path, regex position)."""
 

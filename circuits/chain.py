@@ -30,7 +30,13 @@ Vectors = tuple[Float[Tensor, " units"], ...]
 
 
 class Chain(Described):
-    """initialᵀ · Π_t L diag(B[:, x_t]) R · final, of any length."""
+    """initialᵀ · Π_t L diag(B[:, x_t]) R · final, of any length.
+
+    ``vocabulary_fingerprint`` says which vocabulary its tokens are of (``Vocabulary.fingerprint``), None if that is not known:
+    chains of different vocabularies are not multiplied, nor used with another tokenizer's language model.
+    """
+
+    vocabulary_fingerprint: str | None = None
 
     def __init__(
         self, initial: Vectors, left: Operator, inputs: InputLayer, right: Operator, final: Vectors
@@ -91,6 +97,11 @@ class Chain(Described):
         out = object.__new__(type(self))
         out.__dict__.update(self.__dict__)
         return out
+
+    def for_vocabulary(self, fingerprint: str | None) -> Self:
+        """This chain itself, with ``vocabulary_fingerprint`` set: to mark one that has just been made."""
+        self.vocabulary_fingerprint = fingerprint
+        return self
 
     @property
     def device(self) -> torch.device:

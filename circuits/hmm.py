@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
-import os
+import logging
 from pathlib import Path
 from typing import Any, Self
 
 import torch
 from jaxtyping import Float, Int
-from safetensors.torch import save_file
+from safetensors.torch import save
 from torch import Tensor
 
 from ..errors import FormatError, ShapeError
 from ..layers import Categorical, Dense, Identity, Monarch, Operator
 from ..layers.operator import TensorMap
 from ..layers.visible import certain
+from ..storage import make_directory, write_atomically
 from .chain import Chain
 from .checkpoints import ctrlg_parameters, is_ctrlg, read_directory
 
 FORMAT = "tractile-hmm-1"
+VOCABULARY = "vocabulary_fingerprint"  # in config.json
+_log = logging.getLogger(__name__)
+_warned: set[Path] = set()  # folders without a fingerprint
 
 
 class HMM(Chain):
@@ -28,7 +33,12 @@ class HMM(Chain):
     ``initial`` (H,), ``transition`` (H, H) or an :class:`~tractile.layers.Operator` such as ``Monarch``, ``emission``
     (H, V): probabilities, each row summing to one. Raises :class:`ShapeError` where shapes differ or a row is not a
     distribution.
+
+    ``vocabulary_fingerprint`` says which tokenizer's tokens it emits (None: not known; :meth:`for_vocabulary` sets it), and
+    ``source`` is the folder that :meth:`from_pretrained` read it from.
     """
+
+    source: Path | None = None
 
     def __init__(
         self,
@@ -133,10 +143,11 @@ class HMM(Chain):
     def save_pretrained(self, directory: str | Path, dtype: torch.dtype | None = None) -> None:
         """Write ``config.json`` and ``model.safetensors`` into a directory, each atomically.
 
-        ``dtype``: the precision of the file, by default that of each tensor, so that it loads to the same bits.
+        ``dtype``: the precision of the file, by default that of each tensor, so that it loads to the same bits. The
+        configuration holds the vocabulary's fingerprint and a checksum of the tensors. Raises :class:`StorageError` where the
+        directory cannot be written.
         """
-        path = Path(directory)
-        path.mkdir(parents=True, exist_ok=True)
+        path = make_directory(directory)
         tensors = {"initial": self.initial_probs, "emission": self.emission_probs}
         tensors |= {f"transition.{i}": w for i, w in enumerate(self.transition.parameters())}
         monarch = isinstance(self.transition, Monarch)
@@ -152,11 +163,13 @@ class HMM(Chain):
             raise FormatError(
                 f"HMM.save_pretrained: the format has no transition of type {type(self.transition).__name__}; use tt.save"
             )
-        part = path / f".model.{os.getpid()}.part"
-        save_file({k: v.detach().to(dtype or v.dtype).contiguous().cpu() for k, v in tensors.items()}, part)
-        os.replace(part, path / "model.safetensors")
-        part.write_text(json.dumps(config, indent=1) + "\n")
-        os.replace(part, path / "config.json")
+        data = save({k: v.detach().to(dtype or v.dtype).contiguous().cpu() for k, v in tensors.items()})
+        config |= {
+            VOCABULARY: self.vocabulary_fingerprint,
+            "tensors_sha256": hashlib.sha256(data).hexdigest(),
+        }
+        write_atomically(path / "model.safetensors", data)
+        write_atomically(path / "config.json", (json.dumps(config, indent=1) + "\n").encode())
 
     def push_to_hub(self, repo_id: str, card: str | None = None, **options: Any) -> str:
         """Upload to a repository of the Hugging Face Hub, made if it is not there; the URL of the commit.
@@ -178,7 +191,9 @@ class HMM(Chain):
         ``dtype``: the precision of the probabilities, by default the one in which each is stored, at least float32; rows are
         normalised again where that changes them, and keep their bits otherwise.
 
-        Raises :class:`FormatError` if there is nothing there or something else.
+        A folder that does not say which vocabulary it was made for is read all the same, with one warning in the log.
+
+        Raises :class:`FormatError` if there is nothing there, something else, or if the tensors are damaged.
         """
         path = Path(directory)
         if isinstance(directory, str) and not path.exists() and directory.count("/") == 1:
@@ -186,6 +201,23 @@ class HMM(Chain):
 
             path = download(directory, **options)
         config, tensors = read_directory(path)
+        hmm = cls._from_tensors(path, config, tensors, dtype).for_vocabulary(config.get(VOCABULARY))
+        hmm.source = path
+        if hmm.vocabulary_fingerprint is None and path not in _warned:
+            _warned.add(path)
+            _log.warning(
+                "the HMM in %s does not say which vocabulary it was made for, so that nothing keeps it from being used with "
+                'another tokenizer; add "%s": "…" to its config.json, the text of '
+                "tt.Vocabulary.from_tokenizer(tokenizer).fingerprint",
+                path,
+                VOCABULARY,
+            )
+        return hmm
+
+    @classmethod
+    def _from_tensors(
+        cls, path: Path, config: dict[str, Any], tensors: dict[str, Tensor], dtype: torch.dtype | None
+    ) -> Self:
         try:
             if is_ctrlg(config, tensors):
                 return cls(*ctrlg_parameters(path, config, tensors, dtype or torch.float32))

@@ -27,7 +27,7 @@ from ..tasks.report import report
 from ..tasks.results import Results
 from ..tasks.run import Bench, Settings, choose, fingerprint
 from ..tasks.together import write_together
-from .common import Device, Hmm, Model, complain, console, device_named, load
+from .common import Device, Hmm, Model, check_guide, complain, console, device_named, load
 
 bench_app = typer.Typer(help="The papers' tasks: run them with any model, and report the results.")
 
@@ -121,6 +121,9 @@ def bench(
         w=w,
     )
     guide = _guide(hmm, device, name, options) if any(METHODS[method].guided for method in chosen) else None
+    lm = TransformersLM(network, tokenizer, temperature, keep_prompts=batch)
+    if guide is not None:
+        check_guide(guide, hmm, model, lm)
     context = ContextHead.from_pretrained(hmm) if hmm is not None and ContextHead.is_in(hmm) else None
     copied = None if guide is None or not copying else _copying(hmm, guide, name, options)
 
@@ -134,7 +137,7 @@ def bench(
     shown = (lambda example: chat_prompt(tokenizer, example.prompt)) if chat else (lambda e: e.prompt)
     runner = Bench(
         task,
-        TransformersLM(network, tokenizer, temperature, keep_prompts=batch),
+        lm,
         Vocabulary.from_tokenizer(tokenizer),
         settings,
         guide if guide is None or (context is None and copied is None and not boost) else guide_of,

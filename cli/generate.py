@@ -14,7 +14,7 @@ from ..constraints import Constraint, Vocabulary
 from ..distill import ContextHead, Copying
 from ..embedded import load_hmm
 from ..inference.smc import Posterior, TransformersLM, smc
-from .common import AsJson, Hmm, MaxNewTokens, Model, Seed, console, language_model
+from .common import AsJson, Hmm, MaxNewTokens, Model, Seed, check_guide, console, language_model
 from .constraint_options import Canonical, takes_constraint
 
 
@@ -42,15 +42,16 @@ def generate(
 ) -> None:
     """Draw weighted samples from a language model given a constraint and a token budget."""
     network, tokenizer = language_model(model)
-    guide = None
+    lm, guide = TransformersLM(network, tokenizer), None
     if proposal is Proposal.pgcd:
         guide = load_hmm() if hmm is None else HMM.from_pretrained(hmm)
+        check_guide(guide, hmm, model, lm)
         if hmm is not None and ContextHead.is_in(hmm):  # what the model knows of the prompt
             guide = ContextHead.from_pretrained(hmm).begin(guide, network, tokenizer, prompt)
         if hmm is not None and Copying.is_in(hmm):
             guide = replace(Copying.from_pretrained(hmm), hmm=guide).read(prompt, tokenizer)
     posterior = smc(
-        TransformersLM(network, tokenizer),
+        lm,
         prompt,
         constraint.compile(Vocabulary.from_tokenizer(tokenizer), canonical=canonical),
         proposal=proposal.value,

@@ -137,7 +137,7 @@ class Constraint:
         if self.source is None:
             parts = [self.nfa.edges, self.nfa.skips, self.nfa.start, self.nfa.accept]
         parts += [
-            vocab.digest.encode(),
+            vocab.cache_name.encode(),
             b"%d" % require_eos,
             *([vocab.segmentation.name] if canonical else []),
         ]
@@ -156,7 +156,7 @@ class Constraint:
         if canonical:
             from .canonical import canonical_automaton
 
-            return canonical_automaton(automaton, vocab, require_eos)
+            return canonical_automaton(automaton, vocab, require_eos).for_vocabulary(vocab.fingerprint)
         if automaton.num_states > MOST_LIFTED and not automaton.is_deterministic:
             automaton = resolved(automaton, LAST_WORK)
         if automaton.is_deterministic and automaton.num_states and all_reachable(automaton, vocab):
@@ -171,7 +171,7 @@ class Constraint:
             accept=arrays.accept.tolist(),
             num_states=arrays.num_states,
             eos_token_id=vocab.eos_token_id,
-        )
+        ).for_vocabulary(vocab.fingerprint)
 
 
 def checked(other: Any) -> Constraint:
@@ -258,6 +258,7 @@ def from_arrays(arrays: dict[str, Int[ndarray, "..."]], vocab: Vocabulary, requi
     else:
         rows, classes, eos = arrays["transitions"], arrays["token_class"], vocab.eos_token_id
         automaton = Automaton(rows, classes, arrays["start"].tolist(), arrays["accept"].tolist(), states, eos)
+        automaton.for_vocabulary(vocab.fingerprint)
     if "distances" in arrays:
         automaton.__dict__["distances"] = arrays["distances"]
     return automaton

@@ -73,6 +73,7 @@ class Lifted(Automaton):
     ) -> None:
         self.nfa, self.vocab, self.require_eos, self._first = nfa, vocab, require_eos, first
         self.eos_token_id: int | None = vocab.eos_token_id
+        self.vocabulary_fingerprint: str | None = vocab.fingerprint
         self._moves = None
         self._after: dict[int, int] = {}  # the state after a token, by both
         self._rows: dict[int, Row] = {}

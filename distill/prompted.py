@@ -31,4 +31,5 @@ def boosted(hmm: HMM, prompt: Iterable[int], boost: float = 100.0) -> HMM:
     factor = torch.ones_like(emission[0])
     factor[tokens] += boost
     raised = emission * factor
-    return HMM(hmm.initial_probs, hmm.transition, raised / raised.sum(1, keepdim=True))
+    found = HMM(hmm.initial_probs, hmm.transition, raised / raised.sum(1, keepdim=True))
+    return found.for_vocabulary(hmm.vocabulary_fingerprint)

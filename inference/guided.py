@@ -22,6 +22,7 @@ from torch import Tensor
 from ..circuits.automaton import Automaton
 from ..circuits.hmm import HMM
 from ..errors import ShapeError, TooManyStates, VocabularyMismatch
+from ..fingerprints import check_same
 from .future import Backward, Future, cleared, normalised, times
 from .masks import MaskQuery
 from .next_token import NextToken, Tokens
@@ -52,6 +53,11 @@ class ProductQuery(MaskQuery):
             raise VocabularyMismatch(
                 f"the HMM has {hmm.vocab_size} tokens, the automaton {automaton.vocab_size}"
             )
+        known = hmm.vocabulary_fingerprint, automaton.vocabulary_fingerprint
+        check_same(
+            "the HMM", known[0], "the automaton", known[1],
+            "compile the constraint with the tokenizer that the HMM was distilled for, or distil an HMM for this one",
+        )  # fmt: skip
         if dtype is not None and (not dtype.is_floating_point or torch.finfo(dtype).tiny > 1e-37):
             raise ShapeError(
                 f"pgcd: tables of {dtype} have too small a range for probabilities; give bfloat16, float32 or float64"

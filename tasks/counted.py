@@ -9,7 +9,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from ..inference.smc import LanguageModel
-from ..inference.smc.lm import Prompt
+from ..inference.smc.lm import Prompt, fingerprint_of
 
 
 @final
@@ -19,6 +19,7 @@ class CountedLM:
     def __init__(self, lm: LanguageModel) -> None:
         self._lm = lm
         self.vocab_size, self.eos_token_id = lm.vocab_size, lm.eos_token_id
+        self.vocabulary_fingerprint = fingerprint_of(lm)
         self.reset()
 
     def reset(self) -> None:

@@ -11,8 +11,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ..distill.progress import write_atomically
 from ..errors import FormatError, StorageError
+from ..storage import write_atomically
 
 FORMAT = 1
 

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from statistics import fmean
 
-from ..distill.progress import write_atomically
 from ..errors import FormatError
+from ..storage import write_atomically
 from .base import Example, Task
 from .results import read
 

@@ -134,7 +134,7 @@ def test_ranks_sample_the_same_corpus(corpus: Path, tmp_path: Path) -> None:
 def test_training_that_is_killed_ends_in_the_same_bits(corpus: Path, hmm: Path, tmp_path: Path) -> None:
     assert kill_often(fit, corpus, tmp_path, kills=8, longest=0.2, seed=2) > 1
     assert sorted(p.name for p in tmp_path.iterdir()) == [
-        "README.md", "config.json", "learning-curve.png", "log.jsonl", "model.safetensors",
+        "README.md", "config.json", "learning-curve.png", "log.jsonl", "model.safetensors", "training.json",
     ]  # fmt: skip
     assert (tmp_path / "model.safetensors").read_bytes() == (hmm / "model.safetensors").read_bytes()
     assert (tmp_path / "learning-curve.png").read_bytes()[:4] == b"\x89PNG"

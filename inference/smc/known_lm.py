@@ -28,6 +28,7 @@ class CircuitLM:
     ) -> None:
         self.vocab_size: int = hmm.vocab_size
         self.eos_token_id = _checked_eos(eos_token_id, self.vocab_size)
+        self.vocabulary_fingerprint = hmm.vocabulary_fingerprint
         self._vocabulary = vocabulary
         self._initial = hmm.initial_probs.detach().double()
         self._transition = hmm.transition.dense().detach().double()

@@ -55,6 +55,20 @@ class Hidden(LanguageModel, Protocol):
         """The state from which the next token's probabilities are computed."""
 
 
+@runtime_checkable
+class Identified(LanguageModel, Protocol):
+    """A language model that knows which vocabulary its tokens are of."""
+
+    @property
+    def vocabulary_fingerprint(self) -> str | None:
+        """The fingerprint of the vocabulary (:mod:`tractile.fingerprints`); None if it is not known."""
+
+
+def fingerprint_of(lm: LanguageModel) -> str | None:
+    """The fingerprint of a language model's vocabulary; None where it does not tell."""
+    return lm.vocabulary_fingerprint if isinstance(lm, Identified) else None
+
+
 class TokenBytes(Protocol):
     """The part of a vocabulary that decoding needs: the bytes of each token, None for special tokens."""
 

@@ -10,7 +10,7 @@ looked up among the rows of the call before, plus one token, so that beams may b
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import final
+from typing import Any, final
 
 import torch
 from jaxtyping import Float, Int
@@ -19,6 +19,8 @@ from torch import Tensor
 from ...circuits.automaton import Automaton
 from ...circuits.hmm import HMM
 from ...errors import EvidenceError
+from ...fingerprints import check_same
+from ...token_bytes import tokenizer_fingerprint
 from ..guided import pgcd
 from ..masks import gcd
 from .constrained_rows import ConstrainedRows, check_weights
@@ -38,7 +40,8 @@ class ConstraintLogitsProcessor:
 
     The first call raises :class:`BudgetTooSmall` if nothing fits, :class:`EvidenceError` if a prefix begins no text of the
     constraint, and :class:`VocabularyMismatch` if the model has fewer tokens than the automaton (tokens beyond the
-    automaton's are never offered).
+    automaton's are never offered). ``generate`` does not show its tokenizer: give it as ``tokenizer``, and what was made for
+    another one is refused at once, with :class:`VocabularyMismatch`.
     """
 
     def __init__(
@@ -50,11 +53,14 @@ class ConstraintLogitsProcessor:
         strength: float = 1.0,
         mixture: float | None = None,
         prefix: int | Sequence[int] = 0,
+        tokenizer: Any = None,
     ) -> None:
         if fa.eos_token_id is None:
             raise EvidenceError(
                 "ConstraintLogitsProcessor: the automaton has no end-of-sequence token to stop generate with"
             )
+        if tokenizer is not None:
+            check_tokenizer(tokenizer, fa, hmm)
         check_weights(strength, mixture)
         self._budgets, self._prefixes = _numbers(max_new_tokens), _numbers(prefix)
         if min(self._prefixes) < 0:
@@ -101,6 +107,17 @@ class ConstraintLogitsProcessor:
         ends = prompts[:, self._prompt_length - longest :]
         outside = torch.arange(longest) < longest - lengths[:, None]
         self._rows.begin(ends.masked_fill(outside, -1), budgets)
+
+
+def check_tokenizer(tokenizer: Any, fa: Automaton, hmm: HMM | None) -> None:
+    """Raise :class:`VocabularyMismatch` if an automaton or an HMM was made for another tokenizer."""
+    own = tokenizer_fingerprint(tokenizer, fa.eos_token_id)
+    compile_ = "compile the constraint with Vocabulary.from_tokenizer(tokenizer)"
+    check_same("the automaton", fa.vocabulary_fingerprint, "the tokenizer", own, compile_)
+    if hmm is not None:
+        check_same(
+            "the HMM", hmm.vocabulary_fingerprint, "the tokenizer", own, "give an HMM distilled for it"
+        )
 
 
 def _numbers(given: int | Sequence[int]) -> list[int]:

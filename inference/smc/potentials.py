@@ -20,10 +20,11 @@ from torch import Tensor
 
 from ...circuits.automaton import Automaton
 from ...errors import EvidenceError, PotentialError, VocabularyMismatch
+from ...fingerprints import check_same
 from ..masks import MaskQuery, gcd, lcd
 from ..query import support
 from .boundaries import Boundary, at_end
-from .lm import LanguageModel, Prompt
+from .lm import LanguageModel, Prompt, fingerprint_of
 from .step import Extended, Knowledge
 
 
@@ -139,6 +140,12 @@ class LMPotential(Potential):
                 raise VocabularyMismatch(
                     f"LMPotential: the other model has {self._source.vocab_size} tokens, the sampler's {lm.vocab_size}"
                 )
+            check_same(
+                "LMPotential: the other model",
+                fingerprint_of(self._source),
+                "the sampler's",
+                fingerprint_of(lm),
+            )
             self._source.start(prompts if self._prompt is None else [self._prompt] * len(prompts))
         self._total = torch.zeros(len(prompts), dtype=torch.float64)
 
@@ -182,6 +189,14 @@ class ConstraintPotential(Potential):
         if self.fa.vocab_size != lm.vocab_size:
             raise VocabularyMismatch(
                 f"ConstraintPotential: the automaton has {self.fa.vocab_size} tokens, the language model {lm.vocab_size}"
+            )
+        if self.fa.vocabulary_fingerprint is not None:
+            check_same(
+                "ConstraintPotential: the automaton",
+                self.fa.vocabulary_fingerprint,
+                "the language model",
+                fingerprint_of(lm),
+                "compile the constraint with the vocabulary of the language model's tokenizer",
             )
         if self._query is None or self._query.horizon not in (None, max(budgets)):
             self._query = gcd(self.fa, max(budgets)) if self.budgeted else lcd(self.fa)

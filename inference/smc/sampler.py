@@ -19,10 +19,11 @@ from torch import Generator, Tensor
 from ...circuits.automaton import Automaton
 from ...circuits.hmm import HMM
 from ...errors import EvidenceError, VocabularyMismatch
+from ...fingerprints import check_same
 from ..masks import MaskQuery
 from ..query import support
 from .boundaries import Boundary
-from .lm import LanguageModel, Prompt
+from .lm import LanguageModel, Prompt, fingerprint_of
 from .loop import Run, run_together
 from .posterior import Posterior
 from .potentials import LookaheadPotential, Potential, PrefixPotential
@@ -252,6 +253,7 @@ class Sampler:
             raise VocabularyMismatch(
                 f"the language model ends a sequence with token {lm.eos_token_id}, the automaton with {fa.eos_token_id}"
             )
+        _check_vocabularies(lm, fa, self.hmm)
         if self.max_new_tokens < 1:
             raise EvidenceError(f"smc: max_new_tokens must be positive, it is {self.max_new_tokens}")
         if self.beam_factor < 1:
@@ -287,6 +289,19 @@ class Sampler:
         run = Run(self, prompt, count, generator)
         run_together([run])
         return run.posterior()
+
+
+def _check_vocabularies(lm: LanguageModel, fa: Automaton, hmm: HMM | None) -> None:
+    """Raise :class:`VocabularyMismatch` unless all are of one tokenizer, as far as that is known of them."""
+    made_for = None if hmm is None else hmm.vocabulary_fingerprint
+    if fa.vocabulary_fingerprint is None and made_for is None:
+        return  # the language model's tokenizer need not be read
+    own, name = fingerprint_of(lm), "the language model"
+    compile_ = "compile the constraint with the vocabulary of the language model's tokenizer"
+    check_same("the automaton", fa.vocabulary_fingerprint, name, own, compile_)
+    distil = "give an HMM distilled from this language model, or one whose tokenizer is the same"
+    check_same("the HMM", made_for, name, own, distil)
+    check_same("the HMM", made_for, "the automaton", fa.vocabulary_fingerprint, distil)
 
 
 def _each(given: T | Sequence[T], count: int, what: str) -> list[T]:

@@ -6,6 +6,7 @@ import inspect
 from collections.abc import Sequence
 from contextlib import nullcontext
 from copy import copy, deepcopy
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple, final
 
 import torch
@@ -83,6 +84,15 @@ class TransformersLM:
         self._configs = list(
             {id(m.config): m.config for m in model.modules() if hasattr(m, "config")}.values()
         )
+
+    @cached_property
+    def vocabulary_fingerprint(self) -> str | None:
+        """The fingerprint of the tokenizer's vocabulary with this end token; None without a tokenizer that can be read."""
+        if self._tokenizer is None or self.eos_token_id is None:
+            return None
+        from ...token_bytes import tokenizer_fingerprint
+
+        return tokenizer_fingerprint(self._tokenizer, self.eos_token_id, self.vocab_size)
 
     def start(self, prompts: Sequence[Prompt]) -> None:
         rows = [self._encode(prompt) for prompt in prompts]
