@@ -12,6 +12,7 @@ scale. Equal, by test, to ``NextToken(hmm * automaton, horizon, Real())``.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Self
 
 import torch
@@ -22,6 +23,7 @@ from ..circuits.automaton import Automaton
 from ..circuits.hmm import HMM
 from ..errors import ShapeError, TooManyStates, VocabularyMismatch
 from .future import Future, cleared, normalised, times
+from .given import an_automaton, an_hmm, whole
 from .masks import MaskQuery
 from .next_token import Budgets, NextToken
 from .scores import Columns, EmissionTable, Scores, in_pairs, row_logsumexp, score, tokens_by_edge
@@ -244,7 +246,7 @@ class ProductQuery(MaskQuery):
 
 
 def pgcd(
-    hmm: HMM,
+    hmm: HMM | str | Path,
     automaton: Automaton,
     horizon: int,
     dtype: torch.dtype | None = None,
@@ -252,8 +254,9 @@ def pgcd(
 ) -> ProductQuery:
     """Probabilistic GCD: p_hmm(next token | prefix, constraint within the budget) (Dang et al. 2026, Algorithm 1).
 
-    ``dtype`` is the precision in which the emission and the backward messages are kept (default: the HMM's). bfloat16 takes
-    half the memory and is faster where a processor multiplies it; its scores are right to about one part in a hundred.
+    ``hmm`` may be the folder of one. ``dtype`` is the precision in which the emission and the backward messages are kept
+    (default: the HMM's). bfloat16 takes half the memory and is faster where a processor multiplies it; its scores are right
+    to about one part in a hundred.
 
     ``memory`` is how many bytes the backward messages may take, the work space of their sweep included (default: as
     many as they need, horizon × hidden states × automaton states numbers). Where they do not fit they are computed again
@@ -267,7 +270,8 @@ def pgcd(
     :class:`TooManyStates` where an ambiguous automaton has no deterministic one of reasonable size,
     :class:`MemoryTooSmall` where not even one message fits.
     """
-    if not automaton.is_deterministic:
+    hmm, horizon = an_hmm(hmm, "pgcd: hmm"), whole(horizon, "pgcd: horizon", None)
+    if not an_automaton(automaton, "pgcd: automaton").is_deterministic:
         try:
             automaton = automaton.determinize(limit=4 * automaton.num_states + 64)
         except TooManyStates:

@@ -23,6 +23,7 @@ from ..circuits.chain import Chain
 from ..errors import BudgetTooSmall, CircuitError, EvidenceError, VocabularyMismatch
 from .contract import apply, emit, outer
 from .evidence import Evidence
+from .given import each_whole, whole
 from .messages import Emission, backward, dot, open_step
 from .semiring import Boolean, Semiring
 
@@ -69,13 +70,14 @@ class NextToken:
 
         Raises :class:`BudgetTooSmall` if a budget is beyond the horizon or no accepted sequence has that length.
         """
+        batch = whole(batch, "start: batch", 0)
         self._begin(batch)
         if self.horizon is None:
             self.remaining = torch.full((batch,), 2**31, device=self.device)
             given = torch.zeros(batch, dtype=torch.long)
         else:
-            left = torch.as_tensor(self.horizon if budgets is None else budgets, device=self.device)
-            self.remaining = left.expand(batch).clone().long()
+            left = each_whole(self.horizon if budgets is None else budgets, batch, "start: budgets")
+            self.remaining = left.to(self.device)
             given = self.remaining
             outside = given[(given < 0) | (given > self.horizon)]
             if len(outside):

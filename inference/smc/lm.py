@@ -8,7 +8,7 @@ model caches follows.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import torch
 from jaxtyping import Float, Int
@@ -53,6 +53,14 @@ class Hidden(LanguageModel, Protocol):
 
     def hidden(self) -> Float[Tensor, "batch dim"]:
         """The state from which the next token's probabilities are computed."""
+
+
+class Tokenized(LanguageModel, Protocol):
+    """A language model that knows what its tokens spell, so that constraints need not be compiled before."""
+
+    @property
+    def tokenizer(self) -> Any:
+        """A tokenizer or vocabulary, None if there is none."""
 
 
 class TokenBytes(Protocol):

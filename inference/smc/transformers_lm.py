@@ -230,6 +230,11 @@ class TransformersLM:
         if self._mask is not None:
             self._mask = self._mask[indices]
 
+    @property
+    def tokenizer(self) -> Any:
+        """The tokenizer given."""
+        return self._tokenizer
+
     def decode(self, token_ids: Sequence[int]) -> str:
         # Decoders drop a leading space: read the text behind a token, and cut that token's text off.
         return self._text([*self._anchor, *token_ids])[len(self._anchor_text) :]
