@@ -47,9 +47,7 @@ def of_patterns() -> Iterator[Source]:
     file = SHARED / "regex_patterns" / "patterns.half.jsonl"
     for line in file.read_text(encoding="utf-8").splitlines() if file.is_file() else []:
         row = json.loads(line)
-        yield Source(
-            f"pattern {row['row']}", lambda pattern=row["regex"]: tt.constraints.regex(pattern), []
-        )
+        yield Source(f"pattern {row['row']}", lambda pattern=row["regex"]: tt.constraints.regex(pattern), [])
 
 
 def of_tools(syntax: str) -> Iterator[Source]:

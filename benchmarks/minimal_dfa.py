@@ -123,9 +123,7 @@ def steps(
     return found
 
 
-def spelled(
-    came: dict[tuple[int, int], tuple[tuple[int, int], int] | None], pair: tuple[int, int]
-) -> bytes:
+def spelled(came: dict[tuple[int, int], tuple[tuple[int, int], int] | None], pair: tuple[int, int]) -> bytes:
     """The string that leads to a pair of states."""
     word = bytearray()
     while (step := came[pair]) is not None:

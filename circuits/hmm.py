@@ -5,11 +5,14 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
+from functools import reduce
 from pathlib import Path
 from typing import Any, Self
 
+import numpy as np
 import torch
 from jaxtyping import Float, Int
+from numpy.typing import ArrayLike
 from safetensors.torch import save
 from torch import Tensor
 
@@ -31,8 +34,8 @@ class HMM(Chain):
     """A hidden Markov model: a chain with L = identity, B = emission, R = transition, final = ones.
 
     ``initial`` (H,), ``transition`` (H, H) or an :class:`~tractile.layers.Operator` such as ``Monarch``, ``emission``
-    (H, V): probabilities, each row summing to one. Raises :class:`ShapeError` where shapes differ or a row is not a
-    distribution.
+    (H, V): probabilities, each row summing to one; tensors, NumPy arrays or lists of numbers. Raises :class:`ShapeError`
+    where shapes differ or a row is not a distribution.
 
     ``vocabulary_fingerprint`` says which tokenizer's tokens it emits (None: not known; :meth:`for_vocabulary` sets it), and
     ``source`` is the folder that :meth:`from_pretrained` read it from.
@@ -42,12 +45,17 @@ class HMM(Chain):
 
     def __init__(
         self,
-        initial: Float[Tensor, " hidden"],
-        transition: Float[Tensor, "hidden hidden"] | Operator,
-        emission: Float[Tensor, "hidden vocab"],
+        initial: Float[Tensor, " hidden"] | ArrayLike,
+        transition: Float[Tensor, "hidden hidden"] | Operator | ArrayLike,
+        emission: Float[Tensor, "hidden vocab"] | ArrayLike,
     ) -> None:
+        initial, emission = _numbers(initial, "initial"), _numbers(emission, "emission")
+        if not isinstance(transition, Operator):
+            transition = _numbers(transition, "transition")
+            dtype = reduce(torch.promote_types, (t.dtype for t in (initial, transition, emission)))
+            initial, transition, emission = (t.to(dtype) for t in (initial, transition, emission))
         operator = transition if isinstance(transition, Operator) else Dense(transition)
-        hidden = len(initial)
+        hidden = initial.numel()
         if (
             initial.ndim != 1
             or emission.ndim != 2
@@ -118,9 +126,19 @@ class HMM(Chain):
     def log_prob(
         self, tokens: Int[Tensor, "batch length"], lengths: Int[Tensor, " batch"] | None = None
     ) -> Float[Tensor, " batch"]:
-        """log p(x_1 … x_n) in nats; −1 marginalises a position; ``lengths`` cuts each row."""
+        """log p(x_1 … x_n) in nats; −1 marginalises a position; ``lengths`` cuts each row.
+
+        Tokens may also be an array or a list of rows of equal length. Raises :class:`ShapeError` for other lists.
+        """
         from ..inference.query import log_marginal
 
+        if isinstance(tokens, list | tuple | np.ndarray):  # a list within is a row here, not a set of tokens
+            try:
+                tokens = torch.tensor(np.array(tokens))
+            except (TypeError, ValueError) as error:
+                raise ShapeError(
+                    f"HMM.log_prob: tokens are rows of equal length, not ragged: {error}"
+                ) from None
         return log_marginal(self, tokens, lengths=lengths)
 
     def map(self, fn: TensorMap) -> Self:
@@ -235,6 +253,19 @@ class HMM(Chain):
             return cls(tensors["initial"], operator, tensors["emission"])
         except (KeyError, IndexError, ShapeError) as error:
             raise FormatError(f"{path} does not hold the parts of an HMM: {error}") from error
+
+
+def _numbers(given: Any, name: str) -> Tensor:
+    """A tensor of floating-point numbers: itself if it is one, or a copy of an array or list."""
+    try:
+        tensor = given if isinstance(given, Tensor) else torch.as_tensor(np.array(given))
+        if not isinstance(given, Tensor | np.ndarray) or not tensor.is_floating_point():
+            tensor = tensor.to(torch.get_default_dtype())
+    except (TypeError, ValueError) as error:
+        raise ShapeError(
+            f"HMM: {name} must be a tensor, an array or a list of numbers, not a {type(given).__name__} ({error})"
+        ) from None
+    return tensor
 
 
 def _cast(weight: Tensor, dtype: torch.dtype) -> Tensor:

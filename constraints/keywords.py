@@ -20,6 +20,7 @@ from ..errors import TractileError, UnsupportedConstraint
 from . import anchors, dfa, given, nfa, utf8
 from .characters import characters, constants
 from .constraint import Constraint
+from .inflections import as_written_without_dictionary
 from .nfa import Nfa, check_limit
 from .work import limited
 
@@ -33,11 +34,12 @@ MOST_STATES = 200_000
 """All of n keywords take about 2^(n − 2) times the states of one each: more than this many are not even tried."""
 
 
+@as_written_without_dictionary
 @limited()
 def keywords(
     words: Sequence[str | Iterable[str]],
     *,
-    inflections: bool = True,
+    inflections: bool | None = None,
     order: Literal["any", "given"] = "any",
     word_boundaries: bool = True,
     at_least: int | None = None,
@@ -48,12 +50,16 @@ def keywords(
     A keyword is a word, of which any inflected form will do (``inflections=False``: only the word itself), or a list of
     forms, taken as they are. ``order="given"``: one after the other, without overlap. ``word_boundaries=False``: inside
     longer words too. Forms are matched as they are spelled, or with ``ignore_case`` as ``re.IGNORECASE`` does.
-    Inflections need the extra ``tractile[inflections]``. Raises ``UnsupportedConstraint`` for keywords without forms and
-    counts that do not fit, ``TooManyStates`` for more than about eleven keywords of which several are needed.
+    ``inflections`` need the extra ``tractile[inflections]``: ``True`` without it is an error, and ``None`` takes the
+    words as they are written then, which ``narrowed`` and a warning say. Raises ``UnsupportedConstraint`` for no
+    keywords, keywords without forms and counts that do not fit, ``TooManyStates`` for more than about eleven keywords of
+    which several are needed.
     """
     if order not in ("any", "given"):
         raise UnsupportedConstraint(f'the order of keywords is "any" or "given", not {order!r}', path="order")
-    choices = [as_forms(word, inflections, index) for index, word in enumerate(listed(words))]
+    choices = [as_forms(word, inflections is not False, index) for index, word in enumerate(listed(words))]
+    if not choices:
+        raise UnsupportedConstraint("no keywords, so every text would do; give at least one", path="words")
     needed = len(choices) if at_least is None else given.count(at_least, "at_least", 0, len(choices))
     if order == "given" and needed < len(choices):
         raise UnsupportedConstraint('at_least goes with order="any" only', path="at_least")
@@ -82,7 +88,11 @@ def forbidden_words(
     word_boundaries: bool = True,
     ignore_case: bool = False,
 ) -> Constraint:
-    """Texts that contain none of the words, in no inflected form; the options are those of :func:`keywords`."""
+    """Texts that contain none of the words, in no inflected form; the options are those of :func:`keywords`.
+
+    Without the extra ``tractile[inflections]`` this is an error where words have forms that would be let through: pass
+    ``inflections=False`` to forbid the words as they are written.
+    """
     words = listed(words)
     if not words:
         return Constraint(utf8.text())

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
+from numbers import Integral
 from typing import TYPE_CHECKING, Any
 
 from .. import token_bytes
@@ -33,18 +34,31 @@ KEPT_FROM = 10_000  # tokens
 class Vocabulary:
     """The bytes of each token by id, and which token ends the text.
 
-    ``token_bytes[i]`` is ``None`` for a special token. Tokens of no bytes at all are treated as special: they would let
-    a text of any length go on for ever without a letter. Raises ``ShapeError`` if ``eos_token_id`` is not an id.
+    ``token_bytes[i]`` is ``None`` for a special token. Tokens of no bytes at all are treated as special: they would let a text
+    of any length go on for ever without a letter. Raises ``ShapeError`` if ``eos_token_id`` is not an id and
+    ``FormatError`` for tokens that are no bytes: what a text among them spells would be a guess.
     """
 
     def __init__(self, token_bytes: Sequence[bytes | None], eos_token_id: int) -> None:
-        if not 0 <= eos_token_id < len(token_bytes):
+        if isinstance(token_bytes, str | bytes) or not isinstance(token_bytes, Sequence):
+            raise FormatError(
+                f"Vocabulary: token_bytes is a {type(token_bytes).__name__}; give the list of the bytes of each token, or "
+                "Vocabulary.from_tokenizer(tokenizer)"
+            )
+        for index, token in enumerate(token_bytes):
+            if token is not None and not isinstance(token, bytes):
+                raise FormatError(
+                    f"Vocabulary: token {index} is {token!r:.40}, a {type(token).__name__}; give bytes: token.encode() if it "
+                    "is what the token spells; the entries of a tokenizer spell bytes in their own way, so use "
+                    "Vocabulary.from_tokenizer(tokenizer) for those"
+                )
+        if not isinstance(eos_token_id, Integral) or not 0 <= eos_token_id < len(token_bytes):
             raise ShapeError(
-                f"eos_token_id is {eos_token_id}, but the ids run from 0 to {len(token_bytes) - 1}"
+                f"eos_token_id is {eos_token_id!r}, but the ids run from 0 to {len(token_bytes) - 1}"
             )
         self.token_bytes: list[bytes | None] = [b or None for b in token_bytes]
         self.token_bytes[eos_token_id] = None
-        self.eos_token_id = eos_token_id
+        self.eos_token_id: int = int(eos_token_id)
         self.tokenizer: Any = None  # what it was read from: a Tokenizer, an Encoding or a Tekkenizer
 
     def __len__(self) -> int:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import reduce
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import torch
@@ -24,6 +25,7 @@ from ..circuits.hmm import HMM
 from ..errors import ShapeError, TooManyStates, VocabularyMismatch
 from ..fingerprints import check_same
 from .future import Backward, Future, cleared, normalised, times
+from .given import an_automaton, an_hmm, whole
 from .masks import MaskQuery
 from .next_token import NextToken, Tokens
 from .record import Record, row_indices
@@ -341,7 +343,7 @@ def _one_dtype(hmm: HMM) -> HMM:
 
 
 def pgcd(
-    hmm: HMM,
+    hmm: HMM | str | Path,
     automaton: Automaton,
     horizon: int,
     dtype: torch.dtype | None = None,
@@ -349,8 +351,9 @@ def pgcd(
 ) -> ProductQuery:
     """Probabilistic GCD: p_hmm(next token | prefix, constraint within the budget) (Dang et al. 2026, Algorithm 1).
 
-    ``dtype`` is the precision in which the emission and the backward messages are kept (default: the HMM's). bfloat16 takes
-    half the memory and is faster where a processor multiplies it; its scores are right to about one part in a hundred.
+    ``hmm`` may be the folder of one. ``dtype`` is the precision in which the emission and the backward messages are kept
+    (default: the HMM's). bfloat16 takes half the memory and is faster where a processor multiplies it; its scores are right
+    to about one part in a hundred.
 
     ``memory`` is how many bytes the backward messages may take, the work space of their sweep included (default: as
     many as they need, horizon × hidden states × automaton states numbers). Where they do not fit they are computed again
@@ -364,7 +367,8 @@ def pgcd(
     :class:`TooManyStates` where an ambiguous automaton has no deterministic one of reasonable size,
     :class:`MemoryTooSmall` where not even one message fits.
     """
-    if not automaton.is_deterministic:
+    hmm, horizon = an_hmm(hmm, "pgcd: hmm"), whole(horizon, "pgcd: horizon", None)
+    if not an_automaton(automaton, "pgcd: automaton").is_deterministic:
         try:
             automaton = automaton.determinize(limit=4 * automaton.num_states + 64)
         except TooManyStates:

@@ -24,6 +24,7 @@ from ..circuits.automaton import NEVER, Automaton, pack
 from ..circuits.reach import put
 from ..errors import ShapeError, VocabularyMismatch
 from .evidence import Evidence
+from .given import an_automaton, whole
 from .messages import backward
 from .next_token import NextToken, Tokens
 from .record import row_indices
@@ -277,7 +278,12 @@ class _Edges:
 
 
 def gcd(automaton: Automaton, horizon: int) -> MaskQuery:
-    """Globally constrained decoding: the tokens that can still be completed within the budget (Dang et al. 2026, Eq. 2)."""
+    """Globally constrained decoding: the tokens that can still be completed within the budget (Dang et al. 2026, Eq. 2).
+
+    Raises :class:`EvidenceError` for a constraint that has not been compiled, and where the horizon is no number of tokens.
+    """
+    an_automaton(automaton, "gcd: automaton")
+    horizon = whole(horizon, "gcd: horizon", None)
     return MaskQuery(automaton, horizon)
 
 
@@ -286,4 +292,5 @@ def lcd(automaton: Automaton) -> MaskQuery:
 
     ``start(budgets=…)`` only says after how many tokens a row ends: the masks do not depend on it.
     """
+    an_automaton(automaton, "lcd: automaton")
     return MaskQuery(automaton, None)

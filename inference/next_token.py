@@ -27,11 +27,11 @@ from ..errors import (
     BudgetTooSmall,
     CircuitError,
     EvidenceError,
-    ShapeError,
     VocabularyMismatch,
 )
 from .contract import apply, emit, outer
 from .evidence import Evidence
+from .given import each_whole, whole
 from .messages import Emission, backward, dot, open_step
 from .real import Real
 from .record import Record, row_indices
@@ -98,6 +98,7 @@ class NextToken:
         them, and by default no row ends. Raises :class:`BudgetTooSmall` if no accepted sequence has a budget's length,
         :class:`BudgetTooLarge` for a budget beyond the horizon, :class:`ShapeError` for budgets that do not fit the batch.
         """
+        batch = whole(batch, "start: batch", 0)
         left = self._budgets_of(batch, budgets)
         if len(left) and int(left.min()) < 0:
             raise BudgetTooSmall("budgets must not be negative", needed=None, given=int(left.min()))
@@ -125,13 +126,7 @@ class NextToken:
     def _budgets_of(self, batch: int, budgets: Budgets) -> Int[Tensor, " batch"]:
         if budgets is None:
             budgets = UNLIMITED if self.horizon is None else self.horizon
-        left = torch.as_tensor(budgets, device=self.device)
-        if left.is_floating_point() or left.dtype == torch.bool or left.shape not in ((), (1,), (batch,)):
-            raise ShapeError(
-                f"budgets must be a whole number or one for each of {batch} rows, "
-                f"not {left.dtype} of shape {tuple(left.shape)}"
-            )
-        return left.long().expand(batch).clone()
+        return each_whole(budgets, batch, "start: budgets").to(self.device)
 
     def _infeasible(self, given: Int[Tensor, " batch"]) -> int | None:
         """The smallest of these lengths that no accepted sequence has."""

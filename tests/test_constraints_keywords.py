@@ -1,5 +1,6 @@
 """Keywords against a search in the text, on texts that come close."""
 
+import operator
 import random
 import re
 import sys
@@ -89,13 +90,6 @@ def test_inflections():
     assert keywords([["puppy", "kitten"]]).accepts("a kitten")
 
 
-def test_without_lemminflect_the_message_names_the_extra(monkeypatch):
-    monkeypatch.setitem(sys.modules, "lemminflect", None)
-    with pytest.raises(tt.TractileError, match=r"tractile\[inflections\]"):
-        keywords(["dog"])
-    assert keywords(["dog"], inflections=False).accepts("dog")
-
-
 def test_five_keywords_stay_small():
     """2^k times little more than the letters of the forms."""
     rng = random.Random(0)
@@ -113,7 +107,6 @@ def test_bad_input():
             keywords(wrong, inflections=False)
     with pytest.raises(tt.UnsupportedConstraint):
         keywords(["a"], order="some")
-    assert keywords([]).accepts("anything")
 
 
 # ---------------------------------------------------------------- so many of them, none of them, any case
@@ -213,3 +206,39 @@ def test_bad_lengths_and_counts():
         keywords([f"word{i}" for i in range(30)], inflections=False)
     many = keywords([f"word{i}" for i in range(30)], inflections=False, at_least=1)
     assert many.accepts("a word7.")
+
+
+@pytest.fixture
+def no_dictionary(monkeypatch):
+    """A plain installation: no ``lemminflect``."""
+    monkeypatch.setattr("tractile.constraints.inflections.find_spec", lambda name: None)
+    monkeypatch.setitem(sys.modules, "lemminflect", None)
+
+
+def test_keywords_after_a_plain_installation(no_dictionary, caplog):
+    """The words as they are written, and said so; never a complement that lets inflected forms through."""
+    c = keywords(["dog", ["park", "parks"]])
+    assert c.accepts("the dog in the parks")
+    assert not c.accepts("the dogs in the park")
+    assert any("pip install" in cut.why and cut.keyword == "inflections" for cut in c.narrowed)
+    assert "the words as they are written" in caplog.text
+    with pytest.raises(tt.UnsupportedConstraint, match="complement of a narrowed constraint"):
+        operator.invert(c)
+    for asked in (lambda: keywords(["dog"], inflections=True), lambda: forbidden_words(["dog"])):
+        with pytest.raises(tt.TractileError, match=r'pip install "tractile\[inflections\]"'):
+            asked()
+    assert not forbidden_words(["dog"], inflections=False).accepts("a dog")
+
+
+def test_nothing_is_said_where_nothing_is_cut(no_dictionary, caplog):
+    for c in (keywords([["dog", "dogs"]]), keywords(["dog"], inflections=False)):
+        assert not any(cut.keyword == "inflections" for cut in c.narrowed)
+    assert "as they are written" not in caplog.text
+
+
+def test_no_keywords_are_an_error():
+    with pytest.raises(tt.UnsupportedConstraint, match="no keywords, so every text would do"):
+        keywords([])
+    assert forbidden_words([]).accepts("anything")
+    with pytest.raises(tt.UnsupportedConstraint, match="inflections is True, False or None, not 'no'"):
+        keywords(["dog"], inflections="no")

@@ -21,6 +21,7 @@ from torch import Tensor
 from ...circuits.automaton import Automaton
 from ...errors import EvidenceError, PotentialError, VocabularyMismatch
 from ...fingerprints import check_same
+from ..given import an_automaton
 from ..masks import MaskQuery, gcd, lcd
 from ..query import support
 from .boundaries import Boundary, at_end
@@ -182,7 +183,7 @@ class ConstraintPotential(Potential):
     steers = False
 
     def __init__(self, fa: Automaton, *, budgeted: bool = False) -> None:
-        self.fa, self.budgeted = fa, budgeted
+        self.fa, self.budgeted = an_automaton(fa, "ConstraintPotential: fa"), budgeted
         self._query: MaskQuery | None = None
 
     def start(self, lm: LanguageModel, prompts: Sequence[Prompt], budgets: Sequence[int]) -> None:

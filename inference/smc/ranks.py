@@ -9,17 +9,17 @@ from typing import Any
 
 import torch.distributed as dist
 
-from ...circuits.automaton import Automaton
 from ...errors import TractileError
+from .arguments import Language
 from .lm import LanguageModel, Prompt
 from .posterior import Posterior
 from .sampler import _each, smc
 
 
 def smc_on_ranks(
-    lm: LanguageModel,
+    lm: LanguageModel | Any,
     prompts: Sequence[Prompt],
-    fa: Automaton | Sequence[Automaton | None] | None,
+    fa: Language | Sequence[Language | None] | None,
     *,
     max_new_tokens: int | Sequence[int] = 64,
     seed: int = 0,

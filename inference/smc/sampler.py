@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TypeVar, overload
+from pathlib import Path
+from typing import Any, TypeVar, overload
 
 import torch
 from jaxtyping import Bool, Int
@@ -20,8 +21,10 @@ from ...circuits.automaton import Automaton
 from ...circuits.hmm import HMM
 from ...errors import EvidenceError, VocabularyMismatch
 from ...fingerprints import check_same
+from ..given import not_negative, short, whole
 from ..masks import MaskQuery
 from ..query import support
+from .arguments import Language, Worth, a_potential, check_proposal, check_seed, read
 from .boundaries import Boundary
 from .lm import LanguageModel, Prompt, fingerprint_of
 from .loop import Run, run_together
@@ -53,16 +56,17 @@ PROPOSALS: dict[str, type[Proposal]] = {
 
 @overload
 def smc(
-    lm: LanguageModel,
+    lm: LanguageModel | Any,
     prompt: Prompt,
-    fa: Automaton | None,
+    fa: Language | None,
     proposal: str | Proposal = "pgcd",
-    hmm: HMM | None = None,
+    hmm: HMM | str | Path | None = None,
     particles: int = 16,
     max_new_tokens: int = 64,
     seed: int = 0,
     *,
-    potential: Potential | None = None,
+    potential: Worth | None = None,
+    tokenizer: Any = None,
     resampling: str | Resampling = "systematic",
     ess_threshold: float = 0.5,
     beam_factor: int = 1,
@@ -74,16 +78,17 @@ def smc(
 
 @overload
 def smc(
-    lm: LanguageModel,
+    lm: LanguageModel | Any,
     *,
     prompts: Sequence[Prompt],
-    fa: Automaton | Sequence[Automaton | None] | None,
+    fa: Language | Sequence[Language | None] | None,
     proposal: str | Proposal = "pgcd",
-    hmm: HMM | None = None,
+    hmm: HMM | str | Path | None = None,
     particles: int = 16,
     max_new_tokens: int | Sequence[int] = 64,
     seed: int | Sequence[int] = 0,
-    potential: Potential | None = None,
+    potential: Worth | None = None,
+    tokenizer: Any = None,
     resampling: str | Resampling = "systematic",
     ess_threshold: float = 0.5,
     beam_factor: int = 1,
@@ -94,17 +99,18 @@ def smc(
 
 
 def smc(
-    lm: LanguageModel,
+    lm: LanguageModel | Any,
     prompt: Prompt | None = None,
-    fa: Automaton | Sequence[Automaton | None] | None = None,
+    fa: Language | Sequence[Language | None] | None = None,
     proposal: str | Proposal = "pgcd",
-    hmm: HMM | None = None,
+    hmm: HMM | str | Path | None = None,
     particles: int = 16,
     max_new_tokens: int | Sequence[int] = 64,
     seed: int | Sequence[int] = 0,
     *,
     prompts: Sequence[Prompt] | None = None,
-    potential: Potential | None = None,
+    potential: Worth | None = None,
+    tokenizer: Any = None,
     resampling: str | Resampling = "systematic",
     ess_threshold: float = 0.5,
     beam_factor: int = 1,
@@ -123,6 +129,10 @@ def smc(
     then resampled among themselves, never against texts that have ended. With ``trace`` the posterior keeps what happened
     at each step, for ``to_html``; ``progress`` shows a bar.
 
+    ``fa`` may be a constraint: it is compiled, once, for the language model's tokenizer. ``lm`` may be a model of
+    transformers with its ``tokenizer``, ``hmm`` the folder of one, and ``potential`` a Python function of the text, which is
+    asked about complete texts only (:class:`FunctionPotential` lets it steer unfinished ones).
+
     An automaton without an end-of-sequence token is asked about exactly ``max_new_tokens`` tokens; None for no
     constraint at all: then a text may also stop where the budget does.
 
@@ -133,23 +143,23 @@ def smc(
 
     Same seed, same result. Raises :class:`BudgetTooSmall` before the language model is called if nothing fits the
     budget, :class:`VocabularyMismatch`, :class:`PotentialError` if a potential fails, and :class:`EvidenceError` if an
-    HMM is missing or rules out possible tokens.
+    HMM is missing or rules out possible tokens, or an argument is not what it should be.
     """
-    if (prompt is None) == (prompts is None):
-        raise EvidenceError("smc: give one prompt, or prompts=[…]")
-    proposal, scheme, potential = settled(proposal, resampling, potential)
-    if particles < 1:
-        raise EvidenceError(f"smc: the number of particles must be positive, it is {particles}")
-    asked: list[Prompt] = [prompt] if prompt is not None else list(prompts or [])
-    budgets = _each(max_new_tokens, len(asked), "max_new_tokens")
-    given = _each(fa, len(asked), "fa")
+    lm, asked, automata, guide, worth = read("smc", lm, tokenizer, prompt, prompts, fa, hmm, potential)
+    proposal, scheme, worth = settled(proposal, resampling, worth)
+    particles = whole(particles, "smc: particles")
+    ess_threshold = not_negative(ess_threshold, "smc: ess_threshold")
+    budgets = [whole(n, "smc: max_new_tokens") for n in _each(max_new_tokens, len(asked), "max_new_tokens")]
+    given = _each(automata, len(asked), "fa")
     if None in given:
         free = unconstrained(lm)
     fas = [free if one is None else one for one in given]
     horizons: dict[int, int] = {}
     for one, budget in zip(fas, budgets, strict=True):
         horizons[id(one)] = max(budget, horizons.get(id(one), 1))
-    _each(seed, len(asked), "seed")
+    seeds = [check_seed(one, "smc: seed") for one in _each(seed, len(asked), "seed")]
+    if not isinstance(seed, Sequence):
+        seeds = [first + i for i, first in enumerate(seeds)]
     samplers: dict[tuple[int, int], Sampler] = {}
     runs = []
     for i, (text, one, budget) in enumerate(zip(asked, fas, budgets, strict=True)):
@@ -158,9 +168,9 @@ def smc(
             samplers[key] = Sampler(
                 lm,
                 one,
-                hmm,
+                guide,
                 proposal,
-                potential,
+                worth,
                 scheme,
                 ess_threshold,
                 budget,
@@ -168,7 +178,7 @@ def smc(
                 align,
                 horizons[id(one)],
             )
-        stream = torch.Generator().manual_seed(seed[i] if isinstance(seed, Sequence) else seed + i)
+        stream = torch.Generator().manual_seed(seeds[i])
         runs.append(Run(samplers[key], text, particles, stream))
         if trace:
             shown = text if isinstance(text, str) else lm.decode(text)
@@ -182,6 +192,9 @@ def settled(
     proposal: str | Proposal, resampling: str | Resampling, potential: Potential | None
 ) -> tuple[Proposal, Resampling, Potential]:
     """What names stand for, and the potential that goes with the proposal, as :func:`smc` says."""
+    check_proposal(proposal, "proposal")
+    if not isinstance(resampling, str) and not callable(resampling):
+        raise EvidenceError(f"resampling must be one of {', '.join(SCHEMES)}, not {short(resampling)}")
     proposal = _named(proposal, PROPOSALS, "proposal")() if isinstance(proposal, str) else proposal
     scheme = _named(resampling, SCHEMES, "resampling") if isinstance(resampling, str) else resampling
     if proposal.needs is Knowledge.HMM and (potential is None or not potential.steers):
@@ -191,16 +204,17 @@ def settled(
 
 
 def importance_sampling(
-    lm: LanguageModel,
+    lm: LanguageModel | Any,
     prompt: Prompt,
-    fa: Automaton | None,
+    fa: Language | None,
     proposal: str | Proposal = "pgcd",
-    hmm: HMM | None = None,
+    hmm: HMM | str | Path | None = None,
     particles: int = 16,
     max_new_tokens: int = 64,
     seed: int = 0,
     *,
-    potential: Potential | None = None,
+    potential: Worth | None = None,
+    tokenizer: Any = None,
 ) -> Posterior:
     """Independent weighted samples: :func:`smc` that never resamples, so only a potential's final value matters."""
     return smc(
@@ -212,7 +226,10 @@ def importance_sampling(
         particles,
         max_new_tokens,
         seed,
-        potential=PrefixPotential() if potential is None else PrefixPotential() * potential,
+        potential=PrefixPotential()
+        if potential is None
+        else PrefixPotential() * a_potential(potential, "importance_sampling: potential"),
+        tokenizer=tokenizer,
         ess_threshold=0.0,
     )
 
@@ -254,10 +271,8 @@ class Sampler:
                 f"the language model ends a sequence with token {lm.eos_token_id}, the automaton with {fa.eos_token_id}"
             )
         _check_vocabularies(lm, fa, self.hmm)
-        if self.max_new_tokens < 1:
-            raise EvidenceError(f"smc: max_new_tokens must be positive, it is {self.max_new_tokens}")
-        if self.beam_factor < 1:
-            raise EvidenceError(f"smc: beam_factor must be positive, it is {self.beam_factor}")
+        self.max_new_tokens = whole(self.max_new_tokens, "max_new_tokens")
+        self.beam_factor = whole(self.beam_factor, "smc: beam_factor")
         if self.beam_factor > 1 and self.align is not None:
             raise EvidenceError(
                 "smc: particles that are split after every token cannot wait; leave beam_factor or align out"
