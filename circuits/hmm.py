@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import torch
 from jaxtyping import Float, Int
@@ -27,8 +27,10 @@ class HMM(Chain):
 
     ``initial`` (H,), ``transition`` (H, H) or an :class:`~tractile.layers.Operator` such as ``Monarch``, ``emission``
     (H, V): probabilities, each row summing to one. Raises :class:`ShapeError` where shapes differ or a row is not a
-    distribution.
+    distribution. ``folder`` is the directory that the HMM was read from, None for one that was made otherwise.
     """
+
+    folder: Path | None = None
 
     def __init__(
         self,
@@ -113,7 +115,9 @@ class HMM(Chain):
         return log_marginal(self, tokens, lengths=lengths)
 
     def map(self, fn: TensorMap) -> HMM:
-        return HMM(fn(self.initial_probs), self.transition.map(fn), fn(self.emission_probs))
+        mapped = HMM(fn(self.initial_probs), self.transition.map(fn), fn(self.emission_probs))
+        mapped.folder = self.folder
+        return mapped
 
     def to(self, device: torch.device | str | None = None, dtype: torch.dtype | None = None) -> HMM:
         """The same HMM on another device or in another precision (float32 or float64; rows renormalised)."""
@@ -173,7 +177,7 @@ class HMM(Chain):
         config, tensors = read_directory(path)
         try:
             if is_ctrlg(config, tensors):
-                return cls(*ctrlg_parameters(path, config, tensors, dtype))
+                return cls(*ctrlg_parameters(path, config, tensors, dtype))._read_from(path)
             if config.get("format") != FORMAT:
                 raise FormatError(
                     f"{path}/config.json: expected format {FORMAT!r}, found {config.get('format')!r}"
@@ -183,9 +187,13 @@ class HMM(Chain):
             operator: Operator = (
                 Monarch(weights, config["axes"]) if config["transition"] == "monarch" else Dense(weights[0])
             )
-            return cls(tensors["initial"], operator, tensors["emission"])
+            return cls(tensors["initial"], operator, tensors["emission"])._read_from(path)
         except (KeyError, IndexError, ShapeError) as error:
             raise FormatError(f"{path} does not hold the parts of an HMM: {error}") from error
+
+    def _read_from(self, folder: Path) -> Self:
+        self.folder = folder
+        return self
 
 
 def _renormalise(weight: Tensor) -> Tensor:

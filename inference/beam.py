@@ -22,6 +22,7 @@ from ..circuits.hmm import HMM
 from ..errors import EvidenceError, NoParticleSurvived
 from .smc.lm import LanguageModel, Prompt
 from .smc.potentials import PrefixPotential
+from .smc.prompted import prompted
 from .smc.proposals import GCDProposal, LookaheadProposal
 from .smc.resampling import systematic
 from .smc.sampler import Sampler, unconstrained
@@ -53,6 +54,7 @@ def beam_search(
     """
     if beams < 1:
         raise EvidenceError(f"beam_search: the number of beams must be positive, it is {beams}")
+    hmm = None if hmm is None else prompted(hmm, lm, prompt)
     fa = unconstrained(lm) if fa is None else fa
     proposal = GCDProposal() if hmm is None else LookaheadProposal()
     settings = Sampler(lm, fa, hmm, proposal, PrefixPotential(), systematic, 0.0, max_new_tokens)

@@ -25,6 +25,7 @@ from ...circuits.hmm import HMM
 from ...errors import EvidenceError, NoParticleSurvived
 from .lm import LanguageModel, Prompt
 from .potentials import Potential, PrefixPotential, check_values
+from .prompted import prompted
 from .proposals import Proposal, draw_tokens
 from .resampling import systematic
 from .sampler import PROPOSALS, Sampler, _named, unconstrained
@@ -94,8 +95,7 @@ class Walk:
         tokens, log_weight = known.tokens[rows, t].clone(), known.log_weight[rows, t].clone()
         free = (keep[rows] <= t).nonzero()[:, 0]
         if len(free):
-            drawn, weight = sampler.proposal.draw(step.take(free), generator)
-            tokens[free], log_weight[free] = drawn.cpu(), weight.cpu()
+            tokens[free], log_weight[free] = sampler.proposal.draw_checked(step.take(free), generator)
         out.tokens[rows, t], out.length[rows] = tokens, t + 1
         ended = step.ends(tokens)
         if last and self._query.horizon is None:  # a proposal that does not know the budget
@@ -264,6 +264,7 @@ def mcmc(
         raise EvidenceError("mcmc: samples, chains and thin must be positive and burn_in not negative")
     proposal = _named(proposal, PROPOSALS, "proposal")() if isinstance(proposal, str) else proposal
     potential = PrefixPotential() if potential is None else potential
+    hmm = None if hmm is None else prompted(hmm, lm, prompt)
     fa = unconstrained(lm) if fa is None else fa
     settings = Sampler(lm, fa, hmm, proposal, potential, systematic, 0.0, max_new_tokens)
     copy(settings.referee).start(1, max_new_tokens)  # raises BudgetTooSmall

@@ -23,6 +23,7 @@ from .lm import LanguageModel, Prompt
 from .mcmc import Cut, Kernel, Paths, Walk
 from .posterior import Posterior
 from .potentials import Potential
+from .prompted import prompted
 from .proposals import Proposal
 from .resampling import Resampling, effective_sample_size
 from .sampler import Sampler, settled, unconstrained
@@ -52,6 +53,7 @@ def resample_move(
     if particles < 1 or moves < 0:
         raise EvidenceError("resample_move: particles must be positive and moves not negative")
     proposal, scheme, potential = settled(proposal, resampling, potential)
+    hmm = None if hmm is None else prompted(hmm, lm, prompt)
     fa = unconstrained(lm) if fa is None else fa
     settings = Sampler(lm, fa, hmm, proposal, potential, scheme, ess_threshold, max_new_tokens)
     copy(settings.referee).start(1, max_new_tokens)  # raises BudgetTooSmall

@@ -84,6 +84,16 @@ class TransformersLM:
             {id(m.config): m.config for m in model.modules() if hasattr(m, "config")}.values()
         )
 
+    @property
+    def model(self) -> Any:
+        """The model given."""
+        return self._model
+
+    @property
+    def tokenizer(self) -> Any:
+        """The tokenizer given."""
+        return self._tokenizer
+
     def start(self, prompts: Sequence[Prompt]) -> None:
         rows = [self._encode(prompt) for prompt in prompts]
         self._begin(rows)
