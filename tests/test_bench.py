@@ -19,7 +19,7 @@ from tractile.tasks.chat import chat_prompt
 from tractile.tasks.intervals import bootstrap, correlation, total_variation
 from tractile.tasks.methods import METHODS
 from tractile.tasks.report import report
-from tractile.tasks.results import Results, read, read_times
+from tractile.tasks.results import FORMAT, Results, read, read_times
 from tractile.tasks.run import Bench, Settings, choose
 from tractile.tasks.summary import Summary
 
@@ -139,7 +139,7 @@ def test_other_settings_are_refused_and_named(data, tmp_path):
         read(tmp_path / "out")
     with pytest.raises(FormatError, match="holds no results"):
         read(tmp_path)
-    (tmp_path / "out/runs.jsonl").write_text('{"format": 1}\n{"example": \n')
+    (tmp_path / "out/runs.jsonl").write_text('{"format": 2}\n{"example": \n')
     with pytest.raises(FormatError, match="line 2: not JSON"):
         read(tmp_path / "out")
 
@@ -242,7 +242,7 @@ def test_runs_without_an_hmm_go_with_those_that_use_one(tmp_path):
     line = {"example": "a", "method": "gcd", "k": 1, "seed": 0, "log_z": -0.1}
     Results(tmp_path, plain).add([line])
     assert len(Results(tmp_path, guided).done) == 1
-    assert read(tmp_path) == ({"format": 1, **guided}, [line])
+    assert read(tmp_path) == ({"format": FORMAT, **guided}, [line])
     assert len(Results(tmp_path, plain).done) == 1
     with pytest.raises(FormatError, match="another run"):
         Results(tmp_path, {**guided, "hmm": {"name": "hmm", "hidden": 8}})
@@ -322,7 +322,7 @@ def test_two_hmms_are_one_section(data, tmp_path):
         path.write_text(json.dumps({**json.loads(first), **head, **hmm}) + "\n" + "".join(rest))
     report([tmp_path / "16", tmp_path / "2"], tmp_path / "report.md")
     text = (tmp_path / "report.md").read_text()
-    assert text.index("φ-P-GCD (H = 2, dense)") < text.index("φ-P-GCD (H = 16, dense)")
+    assert text.index("P-GCD (H = 2, dense)") < text.index("P-GCD (H = 16, dense)")
     assert text.count("| LCD |") == 1 + 2 * 4  # once where HMMs are compared
 
 
