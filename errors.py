@@ -119,5 +119,20 @@ class PotentialError(TractileError, RuntimeError):
         self.name, self.text = name, text
 
 
+class ProposalError(TractileError, RuntimeError):
+    """A proposal drew or weighed a token in a way that cannot be right (NaN, a forbidden token); ``name`` says which one.
+
+    ``text`` is the text drawn so far, None if the message is about no single row.
+    """
+
+    def __init__(self, proposal: object, what: str, text: str | None = None) -> None:
+        self.name, self.text = type(proposal).__name__, text
+        where = "" if text is None else f" after {text!r}"
+        super().__init__(
+            f"the proposal {self.name!r} {what}{where}; its tokens and log-weights must be properly weighted for "
+            "p_lm · 1[allowed], with -inf where no token is"
+        )
+
+
 class ExecutionNotAllowed(TractileError, PermissionError):
     """Code that a model writes would be run, and nobody has said that it may be."""

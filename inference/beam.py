@@ -24,6 +24,7 @@ from .given import whole
 from .smc.arguments import Language, read
 from .smc.lm import LanguageModel, Prompt
 from .smc.potentials import PrefixPotential
+from .smc.prompted import prompted
 from .smc.proposals import GCDProposal, LookaheadProposal
 from .smc.resampling import systematic
 from .smc.sampler import Sampler, unconstrained
@@ -57,6 +58,7 @@ def beam_search(
     """
     given = read("beam_search", lm, tokenizer, prompt, None, fa, hmm)
     lm, automaton, guide = given.lm, given.fa or unconstrained(given.lm), given.hmm
+    guide = None if guide is None else prompted(guide, lm, given.prompts[0])
     beams = whole(beams, "beam_search: beams")
     proposal = GCDProposal() if guide is None else LookaheadProposal()
     settings = Sampler(lm, automaton, guide, proposal, PrefixPotential(), systematic, 0.0, max_new_tokens)

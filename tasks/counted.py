@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from typing import final
 
@@ -14,7 +15,8 @@ from ..inference.smc.lm import Prompt, fingerprint_of
 
 @final
 class CountedLM:
-    """``lm``, with the number of its ``calls`` and of their ``rows``, since :meth:`reset`."""
+    """``lm``, with the number of its ``calls`` and of their ``rows``, and the time at which it was first ``started`` (of
+    ``time.perf_counter``, None if it was not), since :meth:`reset`."""
 
     def __init__(self, lm: LanguageModel) -> None:
         self._lm = lm
@@ -25,8 +27,10 @@ class CountedLM:
     def reset(self) -> None:
         """Count from zero."""
         self.calls = self.rows = 0
+        self.started: float | None = None
 
     def start(self, prompts: Sequence[Prompt]) -> None:
+        self.started = time.perf_counter() if self.started is None else self.started
         self._count(len(prompts))
         self._lm.start(prompts)
 

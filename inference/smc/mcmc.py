@@ -27,6 +27,7 @@ from ..given import whole
 from .arguments import Language, Worth, check_proposal, check_seed, read
 from .lm import LanguageModel, Prompt
 from .potentials import PrefixPotential, check_values
+from .prompted import prompted
 from .proposals import Proposal, draw_tokens
 from .resampling import systematic
 from .sampler import PROPOSALS, Sampler, _named, unconstrained
@@ -96,8 +97,7 @@ class Walk:
         tokens, log_weight = known.tokens[rows, t].clone(), known.log_weight[rows, t].clone()
         free = (keep[rows] <= t).nonzero()[:, 0]
         if len(free):
-            drawn, weight = sampler.proposal.draw(step.take(free), generator)
-            tokens[free], log_weight[free] = drawn.cpu(), weight.cpu()
+            tokens[free], log_weight[free] = sampler.proposal.draw_checked(step.take(free), generator)
         out.tokens[rows, t], out.length[rows] = tokens, t + 1
         ended = step.ends(tokens)
         if last and self._query.horizon is None:  # a proposal that does not know the budget
@@ -270,6 +270,7 @@ def mcmc(
     burn_in, seed = whole(burn_in, "mcmc: burn_in", 0), check_seed(seed, "mcmc: seed")
     check_proposal(proposal, "mcmc: proposal")
     proposal = _named(proposal, PROPOSALS, "proposal")() if isinstance(proposal, str) else proposal
+    guide = None if guide is None else prompted(guide, lm, prompt)
     worth = PrefixPotential() if worth is None else worth
     automaton = automaton or unconstrained(lm)
     settings = Sampler(lm, automaton, guide, proposal, worth, systematic, 0.0, max_new_tokens)

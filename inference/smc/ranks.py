@@ -37,6 +37,10 @@ def smc_on_ranks(
     rank, size = (dist.get_rank(), dist.get_world_size()) if joined else (0, 1)
     mine = range(rank, len(prompts), size)
     fas, budgets = _each(fa, len(prompts), "fa"), _each(max_new_tokens, len(prompts), "max_new_tokens")
+    for name in ("hmm", "potential", "align"):
+        if isinstance(settings.get(name), Sequence):
+            each = _each(settings[name], len(prompts), name)
+            settings[name] = [each[i] for i in mine]
     found: list[Posterior] | str
     failure = None
     try:

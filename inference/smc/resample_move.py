@@ -24,6 +24,7 @@ from .arguments import Language, Worth, check_seed, read
 from .lm import LanguageModel, Prompt
 from .mcmc import Cut, Kernel, Paths, Walk
 from .posterior import Posterior
+from .prompted import prompted
 from .proposals import Proposal
 from .resampling import Resampling, effective_sample_size
 from .sampler import Sampler, settled, unconstrained
@@ -57,6 +58,7 @@ def resample_move(
     seed = check_seed(seed, f"{who}: seed")
     ess_threshold = not_negative(ess_threshold, f"{who}: ess_threshold")
     proposal, scheme, worth = settled(proposal, resampling, worth)
+    guide = None if guide is None else prompted(guide, lm, prompt)
     automaton = automaton or unconstrained(lm)
     settings = Sampler(lm, automaton, guide, proposal, worth, scheme, ess_threshold, max_new_tokens)
     copy(settings.referee).start(1, max_new_tokens)  # raises BudgetTooSmall

@@ -99,6 +99,16 @@ class TransformersLM:
 
         return tokenizer_fingerprint(self._tokenizer, self.eos_token_id, self.vocab_size)
 
+    @property
+    def model(self) -> Any:
+        """The model given."""
+        return self._model
+
+    @property
+    def tokenizer(self) -> Any:
+        """The tokenizer given."""
+        return self._tokenizer
+
     def start(self, prompts: Sequence[Prompt]) -> None:
         rows = [self._encode(prompt) for prompt in prompts]
         self._begin(rows)
@@ -246,11 +256,6 @@ class TransformersLM:
             self._hidden = self._hidden[indices]
         if self._mask is not None:
             self._mask = self._mask[indices]
-
-    @property
-    def tokenizer(self) -> Any:
-        """The tokenizer given."""
-        return self._tokenizer
 
     def decode(self, token_ids: Sequence[int]) -> str:
         # Decoders drop a leading space: read the text behind a token, and cut that token's text off.
