@@ -27,7 +27,7 @@ from .constraint import Constraint
 from .dialects import rewritten
 from .lookaround import Commit, Look
 from .nfa import Nfa
-from .syntax import ATOMIC, CHARACTER, LOOK, REPEAT, Item, atomic_items, constants, parser
+from .syntax import ATOMIC, CHARACTER, LOOK, REPEAT, Item, atomic_items, constants, parser, scoped
 from .utf8 import Alphabet
 from .work import limited, spend
 
@@ -142,7 +142,7 @@ class Builder(NamedTuple):
             )
         elif operation is constants.SUBPATTERN:
             _, added, removed, inner = argument
-            rest = self.sequence(list(inner), (flags | added) & ~removed, rest)
+            rest = self.sequence(list(inner), scoped(flags, added, removed), rest)
         elif operation is constants.BRANCH:
             rest = nfa.union([self.sequence(list(branch), flags, rest) for branch in argument[1]])
         else:
@@ -205,7 +205,7 @@ class Builder(NamedTuple):
                 parts.append(nfa.repeat(nfa.concat(self.plain(list(inner), flags)), int(low), bound))
             elif operation is constants.SUBPATTERN:
                 _, added, removed, inner = argument
-                parts.extend(self.plain(list(inner), (flags | added) & ~removed))
+                parts.extend(self.plain(list(inner), scoped(flags, added, removed)))
             elif operation is constants.BRANCH:
                 parts.append(nfa.union([nfa.concat(self.plain(list(b), flags)) for b in argument[1]]))
             elif operation is constants.AT:

@@ -157,6 +157,16 @@ def test_every_single_character(category):
             assert constraint.accepts(chr(c)) == inside[c], hex(c)
 
 
+@pytest.mark.parametrize(
+    "pattern",
+    [r"(?u:\w)\w", r"(?u:\w\b).", r"(?u:(?a:\w)\w)", r"(?i:k)(?u:(?i:k))", r"(?>(?u:\w))\w", r"((?ui:k))\1"],
+)
+def test_of_the_flags_a_and_u_the_last_one_holds(pattern):
+    constraint, compiled = regex(pattern, re.ASCII), re.compile(pattern, re.ASCII)
+    for text in map("".join, itertools.product("ké!\u212a", repeat=2)):
+        assert constraint.accepts(text) == (compiled.fullmatch(text) is not None), text
+
+
 def test_surrogates_and_broken_utf8_are_no_text():
     assert not regex("(?s).*").accepts("\ud800")
     assert not (~literal("x")).accepts(b"\xff")
