@@ -45,7 +45,8 @@ def regex(pattern: str, flags: int = 0) -> Constraint:
     that are look-behind or under a repeat are refused: ``UnsupportedConstraint`` with the position, as for what is not
     a pattern at all. Beyond ``re``, as the ``regex`` package reads them: properties ``\\p{…}``, set operations in
     classes that use them or that ``re`` refuses (``[\\w--[\\d_]]``), ``(?<name>…)``, calls of groups that are not
-    recursive but at their end, ``(?(?=…)…|…)``, ``(?(DEFINE)…)``, ``(?|…)``. Raises ``TooManyStates`` for patterns
+    recursive but at their end, ``(?(?=…)…|…)``, ``(?(DEFINE)…)``, ``(?|…)``; and the escapes ``\\u{1F600}``, ``\\x{41}``,
+    ``\\cJ``, ``\\e``, which ``regex`` does not read either. Raises ``TooManyStates`` for patterns
     beyond reason.
     """
     if not isinstance(pattern, str):

@@ -372,6 +372,21 @@ def test_patterns_with_properties(parts, texts):
         assert constraint.accepts(text) == bool(other.fullmatch(text)), (pattern, text)
 
 
+@pytest.mark.parametrize(
+    ("pattern", "text"),
+    [
+        (r"\cJ\e", "\n\x1b"), (r"[\cJ\e]{2}", "\x1b\n"), (r"\u{1F600}[\u{1F600}-\x{1F602}]", "😀😁"), (r"[\p{L}\u{2d}\cM]{3}", "é-\r"),
+        (r"[\cA-\cZ--[\cJ]]", "\r"),
+        (r"\p{L}[\\e]", "ée"), (r"\p{L}\\e", "é\\e"),
+    ],
+)  # fmt: skip
+def test_escapes_that_name_a_character(pattern, text):
+    constraint = regex(pattern)
+    assert constraint.accepts(text)
+    assert not any(constraint.accepts(text[:i] + "#" + text[i + 1 :]) for i in range(len(text)))
+    assert not regex(r"[\cA-\cZ--[\cJ]]").accepts("\n")
+
+
 def test_a_pattern_that_re_reads_keeps_its_meaning():
     with pytest.warns(FutureWarning, match="set intersection"):
         compiled = re.compile("[a-z&&[^b]+")
