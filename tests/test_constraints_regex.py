@@ -375,7 +375,8 @@ def test_patterns_with_properties(parts, texts):
 @pytest.mark.parametrize(
     ("pattern", "text"),
     [
-        (r"\cJ\e", "\n\x1b"), (r"[\cJ\e]{2}", "\x1b\n"), (r"\u{1F600}[\u{1F600}-\x{1F602}]", "😀😁"), (r"[\p{L}\u{2d}\cM]{3}", "é-\r"),
+        (r"\cJ\e", "\n\x1b"), (r"[\cJ\e]{2}", "\x1b\n"), (r"\u{1F600}[\u{1F600}-\x{1F602}]", "😀😁"),
+        (r"[\p{L}\u{2d}\cM]{3}", "é-\r"),
         (r"[\cA-\cZ--[\cJ]]", "\r"),
         (r"\p{L}[\\e]", "ée"), (r"\p{L}\\e", "é\\e"),
     ],
