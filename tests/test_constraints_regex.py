@@ -159,6 +159,20 @@ def test_every_single_character(category):
 
 @pytest.mark.parametrize(
     "pattern",
+    [
+        r"(?=\b.(.{1,3}a))", r"(?=\b.(.{1,3}a)).*", r"(?!\b.(.{1,3}a)).*", r"a(?=\b.{1,3}a\b.\B).*", r".*(?<=\ba).*(?!\Ba)",
+        r"(?:a|(?=\b.{2}a).) ?(?:.(?!\b)|a.*)",
+    ],
+)  # fmt: skip
+def test_look_arounds_with_boundaries(pattern):
+    """One that no text meets twice takes little more work than what it looks for."""
+    constraint, compiled = regex(pattern), re.compile(pattern)
+    for text in map("".join, itertools.chain(*(itertools.product("aé ", repeat=n) for n in range(6)))):
+        assert constraint.accepts(text) == (compiled.fullmatch(text) is not None), text
+
+
+@pytest.mark.parametrize(
+    "pattern",
     [r"(?u:\w)\w", r"(?u:\w\b).", r"(?u:(?a:\w)\w)", r"(?i:k)(?u:(?i:k))", r"(?>(?u:\w))\w", r"((?ui:k))\1"],
 )
 def test_of_the_flags_a_and_u_the_last_one_holds(pattern):
