@@ -7,11 +7,12 @@ import re
 from pathlib import Path
 from typing import Literal
 
-from ..errors import FormatError, UnsupportedConstraint
+from ..errors import EmptyLanguage, FormatError, UnsupportedConstraint
 from . import given, narrowing
 from .constraint import Constraint
 from .grammar_readers import read_bnf, read_lark
 from .grammar_rules import compile_rules
+from .grammar_terminals import Places
 from .narrowing import Narrowing, OnNarrowed
 from .work import limited, spend
 
@@ -64,12 +65,15 @@ def grammar(
         with limited():
             spend(2 * len(text) + 25 * sum(1 for _ in WORDS.finditer(text)))  # for reading it
             if syntax == "lark":
-                rules = read_lark(text, start or "start")
+                rules, places = read_lark(text, start or "start")
                 first = "" if "" in rules.rules else start or "start"
             else:
-                rules = read_bnf(text, syntax)
+                rules, places = read_bnf(text, syntax), Places()
                 first = start or ("root" if syntax == "gbnf" else next(iter(rules.rules)))
             compiled = compile_rules(rules, first, max_depth)
+            found = places.resolve(compiled.automaton)
+            if found.is_empty:
+                raise EmptyLanguage("the grammar has no text: its terminals never stand where they may")
     except RecursionError:
         raise UnsupportedConstraint("the grammar nests too deep to be read") from None
     why = "an automaton follows rules that call themselves with text on both sides to a depth only"
@@ -78,4 +82,4 @@ def grammar(
         for rule in compiled.cut
     )
     narrowing.report(narrowed, on_narrowed)
-    return Constraint(compiled.automaton, narrowed)
+    return Constraint(found, narrowed)

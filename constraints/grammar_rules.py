@@ -33,9 +33,10 @@ DEPTH = 3
 
 @dataclass(frozen=True, eq=False)
 class Text:
-    """The words of an automaton."""
+    """The words of an automaton; ``name`` is that of its terminal, if it has one."""
 
     words: Nfa
+    name: str = ""
 
 
 @dataclass(frozen=True, eq=False)
@@ -174,14 +175,28 @@ def check(grammar: Rules, start: str) -> None:
         if rule not in ends and can_end(grammar.rules[rule], ends):
             ends.add(rule)
             waiting += callers[rule]
-    for rule in grammar.rules:
-        if rule in reached - ends:
-            message = (
-                f"the rule {rule!r} never ends: each of its alternatives needs a rule that needs it again"
-            )
-            if start not in ends:
-                raise EmptyLanguage(f"the grammar has no text: {message} (at {grammar.where(rule)})")
-            raise UnsupportedConstraint(message, path=grammar.where(rule))
+    barren = [rule for rule in grammar.rules if rule in reached - ends]
+    if barren:
+        rule = next((r for r in barren if not can_end(grammar.rules[r], reached)), barren[0])
+        message = f"the rule {rule!r} never ends: each of its alternatives needs a rule that needs it again"
+        if not can_end(grammar.rules[rule], reached):
+            empty = next((t.name for t in texts(grammar.rules[rule]) if t.name and t.words.is_empty), "")
+            what = f"the terminal {empty}" if empty else "part of it"
+            message = f"the rule {rule!r} matches nothing: {what} matches no text"
+        if start not in ends:
+            raise EmptyLanguage(f"the grammar has no text: {message} (at {grammar.where(rule)})")
+        raise UnsupportedConstraint(message, path=grammar.where(rule))
+
+
+def texts(expression: Expression) -> Iterator[Text]:
+    """The texts in an expression, at any depth."""
+    if isinstance(expression, Text):
+        yield expression
+    elif isinstance(expression, Series | Choice):
+        for part in expression.parts:
+            yield from texts(part)
+    elif isinstance(expression, Repeat | Without):
+        yield from texts(expression.part)
 
 
 def can_end(expression: Expression, ends: set[str]) -> bool:

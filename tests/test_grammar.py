@@ -197,6 +197,11 @@ def test_gbnf():
         assert c.accepts(word) == valid, word
 
 
+def test_gbnf_names_begin_with_anything():
+    c = tt.grammar('root ::= -kv ("," -kv)*\n-kv ::= 2nd "=" 2nd\n2nd ::= [a-z]', syntax="gbnf")
+    assert [c.accepts(t) for t in ("a=b", "a=b,c=d", "a=b,")] == [True, True, False]
+
+
 def test_ebnf_exceptions_ranges_and_counts():
     c = tt.grammar(
         """
@@ -294,6 +299,18 @@ def test_calls_say_on_which_side_they_are():
         ),
         (r'root ::= "\q"', {"syntax": "gbnf"}, tt.UnsupportedConstraint, "unknown escape"),
         ("root ::= [z-a]", {"syntax": "gbnf"}, tt.UnsupportedConstraint, "no range"),
+        (
+            "root ::= !<[1]>",
+            {"syntax": "gbnf"},
+            tt.UnsupportedConstraint,
+            r"!<\[1\]> asks for a token of the model.*line 1",
+        ),
+        (
+            "start: x\nx: A\nA: /a(?!a)a/",
+            {},
+            tt.EmptyLanguage,
+            "'x' matches nothing: the terminal A matches no text.*line 2",
+        ),
         ("root ::= <[1]>", {"syntax": "gbnf"}, tt.UnsupportedConstraint, "token of the model"),
         ('main ::= "a"', {"syntax": "gbnf"}, tt.UnsupportedConstraint, "start rule 'root'"),
         ("a = ? anything ? ;", {"syntax": "ebnf"}, tt.UnsupportedConstraint, "line 1"),
