@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple
+from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 
@@ -21,7 +22,7 @@ from .nfa import Nfa
 from .regex import Builder
 from .skips import NO_SKIPS
 from .syntax import LOOK, Item, constants
-from .work import spend
+from .work import metered, spend
 
 BEGIN, END = 0xFE, 0xFF
 """Bytes that UTF-8 does not have: ``⟨`` and ``⟩``."""
@@ -55,7 +56,7 @@ class Program(atomic.Program):
                     f"more than {MOST_TESTS} look-arounds and anchors in a terminal", ""
                 )
             self._known[key] = len(self.assertions)
-            self.assertions.append(places(self.builder, item, flags))
+            self.assertions.append(places(Assertion(key, self.builder, item, flags)))
         return self._known[key]
 
     def open(self, nodes: Iterable[int], passed: Sequence[bool]) -> tuple[int, ...]:
@@ -75,10 +76,21 @@ class Program(atomic.Program):
         return tuple(found)
 
 
-def places(builder: Builder, item: Item, flags: int) -> Nfa:
+@dataclass(frozen=True)
+class Assertion:
+    """An item that reads nothing, known by its text."""
+
+    key: str
+    builder: Builder = field(compare=False)
+    item: Item = field(compare=False)
+    flags: int = field(compare=False)
+
+
+@metered(maxsize=64)
+def places(assertion: Assertion) -> Nfa:
     """The texts with ``⟨`` at a place where the assertion holds, as a minimal deterministic automaton."""
-    within = builder._replace(marked=[], level=0, numbers=itertools.count(1))
-    here = nfa.concat(within.plain([item], flags))
+    within = assertion.builder._replace(marked=[], level=0, numbers=itertools.count(1))
+    here = nfa.concat(within.plain([assertion.item], assertion.flags))
     where = nfa.literal(
         lookaround.mark(1, 1)
     )  # a mark that is no letter of the text to anchors and look-arounds
@@ -98,33 +110,33 @@ def places(builder: Builder, item: Item, flags: int) -> Nfa:
 
 
 class Table(NamedTuple):
-    """A deterministic automaton as a list of rows by byte class, −1 nowhere; ``sure`` are the states from which every rest of
-    a text is accepted."""
+    """A deterministic automaton: for each state the target of each byte (−1: none) and the bytes at which targets change.
+    ``cut`` is the target of ``⟨``; ``sure`` are the states after it from which every rest of a text is accepted."""
 
     rows: list[list[int]]
+    changes: list[list[int]]
     start: int
     accept: frozenset[int]
     sure: frozenset[int]
     cut: list[int]
 
 
-def table(automaton: Nfa, firsts: Sequence[int]) -> Table:
-    """The table of a deterministic automaton; ``firsts`` are a byte of each class."""
+def table(automaton: Nfa) -> Table:
+    """The table of a deterministic automaton."""
     states = automaton.num_states
     full = np.full((states, 256), -1)
     for source, low, high, target in automaton.edges.tolist():
         full[source, low : high + 1] = target
-    after = sorted({int(t) for t in full[:, BEGIN] if t >= 0})
-    text, sure = utf8.text(), list[int]()
-    for state in after:
+    sure = list[int]()
+    for state in sorted({int(t) for t in full[:, BEGIN] if t >= 0}):
         rest = Nfa(states, automaton.edges, NO_SKIPS, np.array([state]), automaton.accept)
-        if dfa.difference(text, rest).is_empty:
+        if dfa.difference(utf8.text(), rest).is_empty:
             sure.append(state)
     all_sure = np.flatnonzero(reachable(automaton.edges[:, [0, 3]], np.array(sure, np.int64), states))
-    start = int(automaton.start[0]) if states else -1
     return Table(
-        full[:, list(firsts)].tolist(),
-        start,
+        full.tolist(),
+        [(np.flatnonzero(np.diff(row)) + 1).tolist() for row in full],
+        int(automaton.start[0]) if states else -1,
         frozenset(automaton.accept.tolist()),
         frozenset(all_sure.tolist()),
         full[:, BEGIN].tolist(),
@@ -143,24 +155,8 @@ class First:
 
     def __init__(self, program: Program) -> None:
         self.program = program
-        text = utf8.text()
-        rows = [[0, low, high, 0] for edges in program.edges for low, high, _ in edges]
-        parts = [text.edges, *(a.edges for a in program.assertions), np.array(rows, np.int64).reshape(-1, 4)]
-        edges = np.concatenate(parts)
-        edges = edges[edges[:, 2] < BEGIN]
-        everything = Nfa(1, edges, NO_SKIPS, np.array([0]), np.array([0]))
-        self.byte_class = everything.byte_class
-        _, firsts = np.unique(self.byte_class, return_index=True)
-        self.firsts = firsts.tolist()
-        self.text = table(text, self.firsts)
-        self.tables = [table(a, self.firsts) for a in program.assertions]
-        self.moves: list[dict[int, list[int]]] = []
-        for edges_of in program.edges:
-            moves: dict[int, list[int]] = {}
-            for low, high, node in edges_of:
-                for klass in np.unique(self.byte_class[low : high + 1]).tolist():
-                    moves.setdefault(klass, []).append(node)
-            self.moves.append(moves)
+        self.text = table(utf8.text())
+        self.tables = [table(a) for a in program.assertions]
 
     def relation(self, beside: bool) -> Nfa:
         """``first``; without ``beside`` for texts that begin with the match, without ``⟨``."""
@@ -169,6 +165,7 @@ class First:
         starts = [fresh] if beside else self.begin(fresh)
         number = {state: i for i, state in enumerate(dict.fromkeys(starts))}
         queue, edges, accept = list(number), list[tuple[int, int, int, int]](), list[int]()
+        over: dict[frozenset[Duty], list[int]] = {}  # where the match is decided but for duties
 
         def at(state: State) -> int:
             if state not in number:
@@ -177,10 +174,8 @@ class First:
                 check_limit(len(number), MOST_STATES)
             return number[state]
 
-        runs = byte_runs(self.byte_class)
         for state in queue:
             source, (phase, ways, within, _, duties) = number[state], state
-            spend(len(self.firsts) * (4 + len(ways) + len(duties)))
             whole = within in self.text.accept
             if whole and phase == "before":
                 edges += [(source, BEGIN, BEGIN, at(then)) for then in self.begin(state)]
@@ -193,12 +188,23 @@ class First:
                 and all((q in self.tables[k].accept) == sign for k, q, sign in duties)
             ):
                 accept.append(source)
-            for klass in range(len(self.firsts)):
-                for then in self.step(state, klass):
-                    edges += [(source, low, high, at(then)) for low, high in runs[klass]]
+            for low, high in self.ranges(state):
+                edges += [(source, low, high, at(then)) for then in self.step(state, low)]
         rows = np.array(edges, np.int64).reshape(-1, 4)
         begins = np.arange(len(dict.fromkeys(starts)))
-        return Nfa(len(number), rows, NO_SKIPS, begins, np.array(accept, np.int64)).plain
+        found = Nfa(len(number), rows, NO_SKIPS, begins, np.array(accept, np.int64))
+        for duties, sources in over.items():
+            found = go_on(found, sources, self.rest(duties))
+        return found.plain
+
+    def rest(self, duties: frozenset[Duty]) -> Nfa:
+        """The rests of a text in which the assertions turn out as they were guessed."""
+        found = utf8.text()
+        for k, q, sign in sorted(duties):
+            automaton = self.program.assertions[k]
+            after = Nfa(automaton.num_states, automaton.edges, NO_SKIPS, np.array([q]), automaton.accept)
+            found = dfa.intersect(found, after) if sign else dfa.difference(found, after)
+        return found
 
     def begin(self, state: State) -> list[State]:
         """The states in which a match begins here."""
@@ -209,7 +215,11 @@ class First:
     ) -> list[State]:
         """The states between two characters, for each way in which the assertions may turn out."""
         options: list[list[tuple[bool, frozenset[Duty]]]] = []
+        met = {self.program.tests[node] for node in self.program.reach(nodes) if node in self.program.tests}
         for k, t in enumerate(self.tables):
+            if k not in met:
+                options.append([(False, frozenset())])
+                continue
             place = t.cut[read[k]] if read[k] >= 0 else -1
             if place < 0 or place in t.sure:
                 options.append([(place >= 0, frozenset())])
@@ -226,16 +236,27 @@ class First:
                 found[phase, ways, within, read, duties.union(*(more for _, more in chosen))] = None
         return list(found)
 
-    def step(self, state: State, klass: int) -> list[State]:
-        """The states after a byte of the class."""
+    def ranges(self, state: State) -> list[tuple[int, int]]:
+        """The ranges of bytes that may come next, in each of which all bytes do the same."""
+        _, ways, within, read, duties = state
+        cuts = {0, 256, *self.text.changes[within]}
+        cuts.update(*(t.changes[q] for t, q in zip(self.tables, read, strict=True) if q >= 0))
+        cuts.update(*(self.tables[k].changes[q] for k, q, _ in duties))
+        cuts.update(
+            edge for way in ways for low, high, _ in self.program.edges[way] for edge in (low, high + 1)
+        )
+        found = [(a, b - 1) for a, b in itertools.pairwise(sorted(cuts)) if self.text.rows[within][a] >= 0]
+        spend(5 + len(found) * (4 + len(ways) + len(duties)))
+        return found
+
+    def step(self, state: State, byte: int) -> list[State]:
+        """The states after a byte."""
         phase, ways, within, read, duties = state
-        within = self.text.rows[within][klass]
-        if within < 0:
-            return []
-        read = tuple(t.rows[q][klass] if q >= 0 else -1 for t, q in zip(self.tables, read, strict=True))
+        within = self.text.rows[within][byte]
+        read = tuple(t.rows[q][byte] if q >= 0 else -1 for t, q in zip(self.tables, read, strict=True))
         onward = set[Duty]()
         for k, q, sign in duties:
-            q = self.tables[k].rows[q][klass]
+            q = self.tables[k].rows[q][byte]
             if q >= 0 and q not in self.tables[k].sure:
                 onward.add((k, q, sign))
             elif (q >= 0) != sign:
@@ -243,17 +264,21 @@ class First:
         if phase == "before":
             return [(phase, (), within, read, frozenset(onward))]
         kept = ways[: ways.index(atomic.END)] if atomic.END in ways else ways
-        nodes = tuple(dict.fromkeys(n for way in kept for n in self.moves[way].get(klass, ())))
+        onto = (node for way in kept for low, high, node in self.program.edges[way] if low <= byte <= high)
+        nodes = tuple(dict.fromkeys(onto))
         if within not in self.text.accept:
             return [(phase, nodes, within, read, frozenset(onward))] if nodes or phase == "after" else []
         return self.opened(phase, nodes, within, read, frozenset(onward))
 
 
-def byte_runs(byte_class: Any) -> list[list[tuple[int, int]]]:
-    """The runs of bytes of each class."""
-    begins = np.concatenate([[0], np.flatnonzero(np.diff(byte_class)) + 1])
-    ends = [*(begins[1:] - 1).tolist(), 255]
-    runs: list[list[tuple[int, int]]] = [[] for _ in range(int(byte_class.max()) + 1)]
-    for low, high in zip(begins.tolist(), ends, strict=True):
-        runs[int(byte_class[low])].append((low, high))
-    return runs
+def go_on(automaton: Nfa, states: Sequence[int], rest: Nfa) -> Nfa:
+    """The automaton with ``rest`` after these states."""
+    first = automaton.num_states
+    skips = [(state, begin + first) for state in states for begin in rest.start.tolist()]
+    return Nfa(
+        first + rest.num_states,
+        np.concatenate([automaton.edges, rest.edges + np.array([first, 0, 0, first])]),
+        np.concatenate([automaton.skips, np.array(skips, np.int64).reshape(-1, 2)]),
+        automaton.start,
+        np.concatenate([automaton.accept, rest.accept + first]),
+    )

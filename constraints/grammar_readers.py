@@ -210,18 +210,12 @@ def read_lark(text: str, start: str) -> tuple[Rules, Places]:
     terminals |= {
         t.name: terminal(t.pattern, t.name, text) for t in definitions if t.name in called & passed.keys()
     }
-    places = Places()
+    known = list({id(found): found for found in [*terminals.values(), *passed.values()]}.values())
+    free = [one for one in passed.values() if never_beside(one, (o for o in known if o is not one))]
+    places = Places(one for one in known if one not in free)
     words = {name: places.words(found) for name, found in terminals.items()}
-    others = {id(found): found for found in [*terminals.values(), *passed.values()]}
     between = nfa.star(
-        nfa.union(
-            [
-                one.texts
-                if never_beside(one, (o for o in others.values() if o is not one))
-                else places.words(one)
-                for one in passed.values()
-            ]
-        )
+        nfa.union([one.texts if one in free else places.words(one) for one in passed.values()])
     )
     rules: dict[str, list[Expression]] = {}
     lines: dict[str, int] = {}
@@ -233,8 +227,7 @@ def read_lark(text: str, start: str) -> tuple[Rules, Places]:
             if not symbol.is_term:
                 parts.append(Call(str(symbol.name), lines[name]))
             elif symbol.name in words:
-                known = str(symbol.name)
-                parts.append(Text(nfa.concat([between, words[known]]), known))
+                parts.append(Text(nfa.concat([between, words[symbol.name]]), str(symbol.name)))
             else:
                 raise UnsupportedConstraint(
                     f"the terminal {symbol.name!r} has no pattern", path=f"line {lines[name]}"

@@ -65,11 +65,13 @@ def read_terminal(pattern: str, ignored: bool) -> Terminal:
         if looks(items) or not dfa.intersect(texts, longer(texts)).is_empty:
             raise
         return Terminal(dfa.minimize(texts))
-    alone = first.relation(beside=False)
+    taken = first.relation(beside=True) if first.tables else nfa.empty()
+    alone = at_the_beginning(taken) if first.tables else first.relation(beside=False)
     own = dfa.minimize(between(dfa.intersect(alone, nfa.concat([EVERY, CLOSE]))))
     if not first.tables and not ignored:
         return Terminal(own)
-    taken = first.relation(beside=True) if first.tables else nfa.concat([EVERY, OPEN, alone])
+    if not first.tables:
+        taken = nfa.concat([EVERY, OPEN, alone])
     if not ignored:
         taken = nfa.union([taken, shorter(alone, taken)])
     taken = dfa.minimize(taken)
@@ -116,6 +118,15 @@ def anywhere(texts: Nfa) -> Nfa:
 def is_mark(automaton: Nfa, byte: int) -> np.ndarray:
     """Which edges read this mark."""
     return np.asarray(automaton.edges[:, 1] == byte)
+
+
+def at_the_beginning(marked: Nfa) -> Nfa:
+    """What goes on after a text that begins with ``⟨``."""
+    plain = marked.plain
+    begins = is_mark(plain, BEGIN) & np.isin(plain.edges[:, 0], plain.start)
+    return Nfa(
+        plain.num_states, plain.edges, plain.skips, np.unique(plain.edges[begins, 3]), plain.accept
+    ).plain
 
 
 def between(marked: Nfa) -> Nfa:
@@ -167,36 +178,48 @@ def byte_set(automaton: Nfa, states: np.ndarray) -> set[int]:
 
 
 class Places:
-    """The marks of terminals that may not stand anywhere."""
+    """The marks of terminals that may not stand anywhere. Terminals with no text in common share them."""
 
-    def __init__(self) -> None:
-        self.marked: list[tuple[Terminal, bytes, bytes]] = []
+    def __init__(self, terminals: Iterable[Terminal] = ()) -> None:
+        self.groups: list[list[Terminal]] = []
+        for terminal in terminals:
+            if terminal.context is None or any(terminal in group for group in self.groups):
+                continue
+            for group in self.groups:
+                known = nfa.union([other.texts for other in group])
+                if dfa.intersect(known, terminal.texts).is_empty:
+                    group.append(terminal)
+                    break
+            else:
+                self.groups.append([terminal])
+        if 2 * len(self.groups) > lookaround.MOST_MARKS:
+            raise UnsupportedConstraint(
+                "too many terminals with texts in common depend on what stands beside"
+            )
 
     def words(self, terminal: Terminal) -> Nfa:
-        """The texts of a terminal, between marks of its own. Raises ``UnsupportedConstraint`` for too many of them."""
-        if terminal.context is None:
-            return terminal.texts
-        known = next((m for m in self.marked if m[0] is terminal), None)
-        if known is None:
-            number = 2 * len(self.marked) + 1
-            if number >= lookaround.MOST_MARKS:
-                raise UnsupportedConstraint(
-                    f"more than {lookaround.MOST_MARKS // 2} terminals depend on what stands beside them"
-                )
-            known = terminal, lookaround.mark(number, 0), lookaround.mark(number + 1, 0)
-            self.marked.append(known)
-        _, begin, end = known
-        return nfa.concat([nfa.literal(begin), terminal.texts, nfa.literal(end)])
+        """The texts of a terminal, between its marks."""
+        for i, group in enumerate(self.groups):
+            if terminal in group:
+                begin, end = marks_of(i)
+                return nfa.concat([nfa.literal(begin), terminal.texts, nfa.literal(end)])
+        return terminal.texts
 
     def resolve(self, automaton: Nfa) -> Nfa:
         """The texts of the words in which every marked terminal stands where it may."""
-        for terminal, begin, end in self.marked:
-            assert terminal.context is not None
-            wrong = dfa.difference(anywhere(terminal.texts), terminal.context)
-            automaton = dfa.difference(automaton, spelled(wrong, begin, end))
-        for byte in lookaround.LEVELS[0] if self.marked else ():
+        for i, group in enumerate(self.groups):
+            context = nfa.union([terminal.context for terminal in group if terminal.context is not None])
+            texts = nfa.union([terminal.texts for terminal in group])
+            wrong = dfa.minimize(dfa.difference(anywhere(texts), context))
+            automaton = dfa.difference(automaton, spelled(wrong, *marks_of(i)))
+        for byte in lookaround.LEVELS[0] if self.groups else ():
             automaton = erase(automaton, byte)
         return automaton
+
+
+def marks_of(group: int) -> tuple[bytes, bytes]:
+    """The marks before and after a terminal of a group."""
+    return lookaround.mark(2 * group + 1, 0), lookaround.mark(2 * group + 2, 0)
 
 
 def spelled(wrong: Nfa, begin: bytes, end: bytes) -> Nfa:
