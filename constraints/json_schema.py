@@ -14,6 +14,7 @@ from . import given
 from .constraint import Constraint, kept
 from .json.compiler import Compiler
 from .json.document import Document, Schema, read_schema
+from .json.pieces import surrounded
 from .json.text import STYLES
 from .skips import only, plain, useful
 from .work import limited, spend
@@ -71,12 +72,15 @@ def json_schema(
     )
 
 
-def build(root: Schema, strict: bool, options: tuple[Any, ...]) -> Constraint:
-    """The constraint of a schema, with the options of a :class:`Compiler`."""
+def build(root: Schema, strict: bool, options: tuple[Any, ...], inner: bool = False) -> Constraint:
+    """The constraint of a schema, with the options of a :class:`Compiler`. ``inner``: of a value within a larger text, around
+    which no white space stands."""
     try:
         compiler = Compiler(Document(root, strict), *options)
         with limited(MAX_SCHEMA):
             automaton = compiler.automaton(compiler.keywords.root())
+            if compiler.style.blank and not inner:
+                automaton = surrounded(automaton)
             spend(len(automaton.edges) / 8)  # for what follows
     except RecursionError:
         raise UnsupportedConstraint("the schema nests too deep", path="/") from None

@@ -9,8 +9,12 @@ from .objects import Record
 from .shapes import Need
 
 Place = tuple[int, ...]
-State = tuple[int, Place, int]
-"""A run, its place, and how many members there are, up to a cap."""
+Count = tuple[int, int, bool]
+"""How many members there are, up to the most; how many of them surely differ in name, up to the least; whether one of
+these is undeclared (the names of two such may be equal, and then the members are one)."""
+State = tuple[int, Place, Count]
+"""A run, its place, and how many members there are."""
+NO_MEMBERS: Count = (0, 0, False)
 CLOSING: Place = (-2,)
 LAST: Place = (-3,)
 
@@ -64,7 +68,6 @@ class Run:
     def __init__(self, record: Record, way: Way, number: Callable[[object], int]) -> None:
         self.record, self.way = record, way
         self.size = len(record.members)
-        self.cap = record.most if record.most is not None else max(1, record.least)
         witnesses = record.last or ()
         self.alternatives: tuple[tuple[Any, Need], ...] = (*record.members, *record.others, *witnesses)
         self.needed = [name in record.required for name, _ in record.members]
@@ -83,10 +86,20 @@ class Run:
         told = (record.members, *self.needed) if way.free else ()
         self.kind = number((record.others, record.last, told))
 
-    def next(self, place: Place, count: int) -> tuple[list[int], bool]:
+    def counted(self, i: int, count: Count) -> Count:
+        """The count after an alternative."""
+        members, differ, undeclared = count
+        if self.record.most is not None:
+            members = min(members + 1, self.record.most)
+        if differ < self.record.least:
+            differ += i < self.size or not undeclared
+            undeclared = differ < self.record.least and (undeclared or i >= self.size)
+        return members, differ, undeclared
+
+    def next(self, place: Place, count: Count) -> tuple[list[int], bool]:
         """The alternatives that may come next, and whether the object may end."""
         if place == CLOSING:
-            return [], True
+            return [], count[1] >= self.record.least
         done, witnessed, allowed = place == LAST, False, set[int]()
         if self.way.free and not done:
             done, witnessed = place[0] & self.must == self.must, bool(place[0] & self.witness)
@@ -100,11 +113,11 @@ class Run:
             allowed.update(self.apart if witnessed else self.others)
         if done or self.witness:
             allowed.update(self.final)
-        if self.record.most is not None and count >= self.cap:
+        if self.record.most is not None and count[0] >= self.record.most:
             allowed = set()
-        return sorted(allowed), done and (
-            self.record.last is None or witnessed
-        ) and count >= self.record.least
+        return sorted(allowed), done and (self.record.last is None or witnessed) and count[
+            1
+        ] >= self.record.least
 
     def is_open(self, place: Place) -> bool:
         """Whether others may stand at a place, and members after them."""
@@ -129,16 +142,16 @@ class Run:
             return (place[0] | 1 << i,)
         return tuple([order.after(i, behind) for order, behind in zip(self.orders, place, strict=True)])
 
-    def future(self, place: Place, count: int) -> object:
+    def future(self, place: Place, count: Count) -> object:
         """What may still come: the same for runs that need not be told apart."""
         if place == CLOSING:
-            return CLOSING
+            return CLOSING, count[1] >= self.record.least
         rest: Any = place
         if not self.way.free and place != LAST:
             ways = zip(self.orders, place, strict=True)
             rest = frozenset(order.rests[behind] for order, behind in ways if behind >= 0)
-        left = None if self.record.most is None else self.record.most - count
-        return rest, self.kind, left, max(0, self.record.least - count)
+        left = None if self.record.most is None else self.record.most - count[0]
+        return rest, self.kind, left, self.record.least - count[1], count[2]
 
 
 class Order:
