@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Literal, NamedTuple
 
 from .objects import Record
@@ -53,11 +53,27 @@ class Sizes(NamedTuple):
         )
 
 
+def states_of_all(way: Way, records: Sequence[Record], size: Callable[[Need], int]) -> int:
+    """About how many states the records of one place take, of which those in any order share what is written so far."""
+    apart = sum(way.states(record, Sizes.of(record, size)) for record in records)
+    if not way.free or len(records) < 2:
+        return apart
+    members = {member for record in records for member in record.members}
+    others = {other for record in records for other in (*record.others, *(record.last or ()))}
+    places = 1 << len({name for name, _ in members})
+    shared = places // 2 * sum(size(need) + len(name) + 10 for name, need in members)
+    shared += {"last": 1, "ends": 2, "anywhere": places}[way.others] * sum(
+        size(need) + 10 for _, need in others
+    )
+    return min(apart, shared * max(r.most if r.most is not None else max(1, r.least) for r in records))
+
+
 DECLARED = Way(False, "last")
 ANY_ORDER = Way(True, "anywhere")
 OPEN = Way(False, "anywhere"), Way(False, "ends")
-WAYS = {"declared": OPEN, "auto": (ANY_ORDER, Way(True, "ends"), *OPEN), "any": ()}
-"""The ways that are freer than the declared order, the freest first, by the order that is asked for."""
+"""The ways with undeclared members also before or between the others, the freest first."""
+FREE = ANY_ORDER, Way(True, "ends"), Way(True, "last")
+"""The ways with declared members in any order, the freest first."""
 
 
 class Run:
