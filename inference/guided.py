@@ -24,7 +24,7 @@ from ..circuits.hmm import HMM
 from ..errors import ShapeError, TooManyStates, VocabularyMismatch
 from .future import Backward, Future, cleared, normalised, times
 from .masks import MaskQuery
-from .next_token import NextToken, Tokens
+from .next_token import NextToken, Tokens, as_tokens
 from .record import Record, row_indices
 from .scores import Columns, EmissionTable, Scores, in_pairs, row_logsumexp, score, tokens_by_edge
 from .semiring import Log
@@ -270,7 +270,7 @@ class ProductQuery(MaskQuery):
         self._live = torch.tensor(live, dtype=torch.long).to(self.device)
 
     def advance(self, tokens: Tokens) -> None:
-        tokens = torch.as_tensor(tokens)
+        tokens = as_tokens(tokens)
         done, before = self.remaining == 0, list(self._states)
         super().advance(tokens)
         self._record.append(tokens.cpu().masked_fill(done, -1))
