@@ -1,7 +1,7 @@
 """Random HMM × automaton in every implementation of the next-token query, against enumeration.
 
-The HMMs have zeros and probabilities down to 10⁻³⁵, so that tokens cannot be emitted, beliefs are lost to the range of
-float32, and rows have to be recovered.
+The HMMs have zeros, tokens that cannot be emitted, and probabilities so small that beliefs are lost to the range of the
+precision and rows have to be recovered; not so small that what is lost could later outweigh what is left.
 """
 
 from functools import reduce
@@ -21,7 +21,7 @@ SHAPES = [(2, 4), (3, 3), (2, 3), (3, 2), (1, 2), (4, 2)]  # (vocabulary, horizo
 
 
 @st.composite
-def hmms(draw, vocab_size):
+def hmms(draw, vocab_size, decades):
     """With zeros, tiny probabilities, tokens that no state emits, or a Monarch transition."""
     rng = np.random.default_rng(draw(st.integers(0, 2**31)))
     kind = draw(st.sampled_from(["plain", "zeros", "tiny", "unheard", "monarch"]))
@@ -37,7 +37,7 @@ def hmms(draw, vocab_size):
             rows = table.reshape(-1, table.shape[-1])
             for row in rows:
                 if rng.random() < 0.7:
-                    row[rng.integers(len(row))] = 10.0 ** -rng.integers(20, 36)
+                    row[rng.integers(len(row))] = 10.0 ** -rng.integers(*decades)
                     row[np.argmax(row)] += 1 - row.sum() if row.max() > 1e-6 else 1.0
                     row /= row.sum()
     return hmm
@@ -46,12 +46,9 @@ def hmms(draw, vocab_size):
 @st.composite
 def problems(draw, deterministic=None):
     vocab_size, horizon = draw(st.sampled_from(SHAPES))
-    problem = games.Problem(
-        draw(hmms(vocab_size)),
-        draw(oracle.fsas(vocab_size, deterministic)),
-        horizon,
-        draw(st.sampled_from([torch.float64, torch.float32])),
-    )
+    dtype = draw(st.sampled_from([torch.float64, torch.float32]))
+    hmm = draw(hmms(vocab_size, (20, 61) if dtype == torch.float64 else (3, 8)))
+    problem = games.Problem(hmm, draw(oracle.fsas(vocab_size, deterministic)), horizon, dtype)
     if problem.dtype == torch.float32:  # the oracle has the very numbers of the model
         hmm = problem.parts[0].to(dtype=torch.float64)
         problem.hmm.initial, problem.hmm.emission = hmm.initial_probs.numpy(), hmm.emission_probs.numpy()
