@@ -27,7 +27,7 @@ from ..fingerprints import check_same
 from .future import Backward, Future, cleared, normalised, times
 from .given import an_automaton, an_hmm, whole
 from .masks import MaskQuery
-from .next_token import NextToken, Tokens
+from .next_token import NextToken, Tokens, as_tokens
 from .record import Record, row_indices
 from .scores import Columns, EmissionTable, Scores, in_pairs, row_logsumexp, score, tokens_by_edge
 from .semiring import Log
@@ -278,7 +278,7 @@ class ProductQuery(MaskQuery):
         self._live = torch.tensor(live, dtype=torch.long).to(self.device)
 
     def advance(self, tokens: Tokens) -> None:
-        tokens = torch.as_tensor(tokens)
+        tokens = as_tokens(tokens)
         done, before = self.remaining == 0, list(self._states)
         super().advance(tokens)
         self._record.append(tokens.cpu().masked_fill(done, -1))

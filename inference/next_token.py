@@ -209,7 +209,7 @@ class NextToken:
 
         Raises :class:`VocabularyMismatch` where there is not one token of the vocabulary for each row.
         """
-        tokens = torch.as_tensor(tokens)
+        tokens = as_tokens(tokens)
         self._check_tokens(tokens)
         sr, tokens = self.semiring, tokens.to(self.device)
         after = apply(
@@ -260,6 +260,14 @@ class NextToken:
             )
         if len(tokens) and (int(tokens.min()) < 0 or int(tokens.max()) >= self.vocab_size):
             raise VocabularyMismatch(f"advance: a token lies outside the vocabulary of {self.vocab_size}")
+
+
+def as_tokens(tokens: Tokens) -> Int[Tensor, " batch"]:
+    """Token ids as a tensor; :class:`VocabularyMismatch` for what is not whole."""
+    found = torch.as_tensor(tokens)
+    if found.is_floating_point() and found.numel():
+        raise VocabularyMismatch(f"advance: token ids are whole numbers, not {found.dtype}")
+    return found.long()
 
 
 def pack_bits(mask: Bool[Tensor, "batch vocab"]) -> Int[Tensor, "batch words"]:

@@ -224,7 +224,7 @@ def _exact(tables: Callable[[Semiring[Any]], list[Tensor]]) -> list[Tensor]:
         return found
     possible = tables(Boolean())
     if any(certain(t.isneginf() & (p == 0)) for t, p in zip(found, possible, strict=True)):
-        return tables(Log())
+        return [t.to(old.dtype) for t, old in zip(tables(Log()), found, strict=True)]
     return found
 
 
@@ -288,12 +288,11 @@ def _of_chain(chain: Chain, semiring: Semiring[Any], evidence: Evidence, n: int)
     betas = list(messages.backward(chain, semiring, evidence, n))[::-1]
     found: list[Tensor] = []
     width = max(1, MARGINAL_ELEMENTS // max(1, chain.vocab_size * evidence.batch))
-    for first in range(0, n, width):
-        block = range(first, min(first + width, n))
+    blocks = [range(t, min(t + width, n - 1)) for t in range(0, n - 1, width)]
+    for block in [*blocks, range(n - 1, n)] if n else []:
         alpha, beta = (semiring.cat([x[t + k] for t in block]) for k, x in enumerate((alphas, betas)))
-        last = torch.arange(len(block) * evidence.batch, device=evidence.device) // max(1, evidence.batch)
-        opened = messages.open_step(chain, semiring, alpha, beta, last == n - 1 - first)
-        found += semiring.log(opened).T.reshape(len(block), evidence.batch, -1).unbind(0)
+        opened = messages.open_step(chain, semiring, alpha, beta, block[-1] == n - 1)
+        found += semiring.log(opened).T.reshape(len(block), evidence.batch, chain.vocab_size).unbind(0)
     return [table + log_weights(evidence, v, table.shape[1]) for v, table in enumerate(found)]
 
 

@@ -20,7 +20,7 @@ from ..circuits.hmm import HMM
 from ..errors import CircuitError, VocabularyMismatch
 from .future import Future, cleared, normalised
 from .guided import ProductQuery
-from .next_token import Tokens
+from .next_token import Tokens, as_tokens
 from .record import row_indices
 from .scores import Scores
 from .tables import Spread, Tables
@@ -119,7 +119,7 @@ class StaticQuery(ProductQuery):
         return self._now
 
     def advance(self, tokens: Tokens) -> None:
-        tokens = torch.as_tensor(tokens)
+        tokens = as_tokens(tokens)
         if tokens.device.type == "cpu" or tokens.shape != self._rows.left.shape:
             self._check_tokens(tokens)
         tokens = tokens.to(self.device)
@@ -164,7 +164,7 @@ class StaticQuery(ProductQuery):
         top = torch.maximum(shift.amax(1), gathered.amax(1))
         base = torch.where(top.isfinite(), top, 0)[:, None]
         label = self._tables.wide.label.take(entry)
-        member = self._tables.member.index_select(0, label.flatten()).view(batch, edge.shape[1], -1)
+        member = self._tables.member.index_select(0, label.flatten()).view(*edge.shape, self.vocab_size)
         member = member & there[..., None]
         out = found[batch:].view(member.shape) + (shift - base).to(found.dtype)[..., None]
         out = torch.where(member, out, -torch.inf).amax(1)
@@ -179,7 +179,7 @@ class StaticQuery(ProductQuery):
         left = (now.left - 1).clamp(min=0)[:, None].expand(entry.shape)
         edge = spread.edge.take(entry)
         at = (left * len(self._final) + self._target.take(edge)).flatten()
-        ahead = self._ahead.index_select(0, at).view(*entry.shape, -1)
+        ahead = self._ahead.index_select(0, at).view(*entry.shape, self.hmm.hidden)
         there = there & (now.left > 0)[:, None] & self._alive(edge.flatten(), left.flatten()).view(edge.shape)
         return edge, entry, there, ahead, self._ahead_scale.index_select(0, at).view(entry.shape)
 
@@ -187,11 +187,11 @@ class StaticQuery(ProductQuery):
         """The tokens of narrow labels, their log-scores, and which can be taken."""
         width = max(1, CHUNK_ELEMENTS // (self._tables.narrow.most * now.prior.shape[1]))
         parts = []
-        for b in range(0, len(now.state), width):
+        for b in range(0, max(1, len(now.state)), width):
             rows = Now(*(x[b : b + width] for x in now))
             _, entry, there, ahead, shift = self._columns_of(self._tables.narrow, rows)
             token = self._tables.narrow.token.take(entry)
-            emitted = self._table.columns(token.flatten()).view(*entry.shape, -1)
+            emitted = self._table.columns(token.flatten()).view(*entry.shape, self.hmm.hidden)
             value = (rows.prior[:, None] * ahead.double() * emitted.double()).sum(2)
             value = (value.log() + rows.scale[:, None] + shift).masked_fill(~there, -torch.inf)
             parts.append((token, value, there))

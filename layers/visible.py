@@ -17,13 +17,18 @@ def hidden(x: Tensor) -> bool:
 
     There nothing may depend on them: evidence is not checked, and no row is computed a second time.
     """
-    if torch.compiler.is_compiling() or x.is_meta or isinstance(x, FakeTensor):
+    if torch.compiler.is_compiling() or shape_only(x):
         return True
     while transformed(x):
         if torch._C._functorch.is_batchedtensor(x):
             return True
         x = torch._C._functorch.get_unwrapped(x)
     return False
+
+
+def shape_only(x: Tensor) -> bool:
+    """Whether x has a shape and no values: on the meta device, or a stand-in for a tensor on another device."""
+    return x.is_meta or isinstance(x, FakeTensor)
 
 
 def certain(condition: Tensor) -> bool:
