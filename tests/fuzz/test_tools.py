@@ -291,11 +291,10 @@ def values(draw, schema, root):
         return text if "pattern" in schema else (text + "abc"[: max(0, low - len(text))])[:high]
     if kind in ("integer", "number"):
         low, high = schema.get("minimum", -1000), schema.get("maximum", 1000)
-        return draw(
-            st.sampled_from(
-                [n for n in NUMBERS if low <= n <= high and (kind == "number" or isinstance(n, int))]
-            )
-        )
+        fits = [
+            n for n in (low, high, *NUMBERS) if low <= n <= high and (kind == "number" or isinstance(n, int))
+        ]
+        return draw(st.sampled_from(fits))
     if kind == "boolean":
         return draw(st.booleans())
     if kind == "null":
