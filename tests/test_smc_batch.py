@@ -22,6 +22,7 @@ from smc_reference import (
     against_enumeration,
     as_automaton,
     enumerate_target,
+    phi,
     random_table,
 )
 
@@ -45,10 +46,6 @@ from tractile.inference.smc.texts import BLOCK, Texts
 PROMPTS = [(0, 1), (), (1, 1, 0), (0, 1)]
 BUDGETS = [N, 3, 6, 7]
 AUTOMATA = [as_automaton(ENDED), as_automaton(ENDED), None, as_automaton(ENDED)]
-
-
-def phi(text):
-    return 1.0 + (2.7 * len(text) + 3 * text.count("b\n") ** 2) % 2.3
 
 
 def shorter(text):
