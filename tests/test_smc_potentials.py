@@ -448,8 +448,8 @@ def test_a_function_at_a_boundary_is_the_function_with_that_boundary(boundary):
                       potential=make(lambda text, texts=texts: texts.add(text) or phi(text)))  # fmt: skip
         seen[name] = texts, post.token_ids, post.log_weights.tolist()
     assert len({str((sorted(texts), rest)) for texts, *rest in seen.values()}) == 1
-    unfinished = {text for text in seen["at"][0] if len(text) and boundary(text) != len(text)}
-    assert unfinished <= {lm.decode(ids) for ids in seen["at"][1]}
+    if boundary is every_clause:  # the token "a, " goes on behind the boundary
+        assert "a," in seen["at"][0]
 
 
 def test_boundaries_can_be_nested():

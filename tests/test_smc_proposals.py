@@ -20,6 +20,8 @@ from tractile.inference.smc import (
     Step,
 )
 from tractile.inference.smc.proposals import Knowledge, Tabular, draw_tokens
+from tractile.inference.smc.sampler import PROPOSALS as NAMES
+from tractile.tasks import methods
 
 V, HORIZON = 4, 5
 # Ends in 2, or has 1 before 3; token 3 is a dead end after 0 at the start. Nondeterministic.
