@@ -200,7 +200,7 @@ EXACT = Fsa(
     [3],
     V,
 )
-RUNS = 80
+RUNS = 40
 LIMIT = 4.42  # two-sided error probability 1e-5 for each z-score of RUNS independent runs
 # The HMM is a poor model of the language model: weights must do the work.
 HMM = tt.HMM.random(3, V, seed=7, dtype=torch.float64)
