@@ -19,7 +19,7 @@ from ..circuits.hmm import HMM
 from ..errors import ShapeError
 from ..inference.smc.lm import LanguageModel, Prompt
 from .context import ContextHead
-from .copying import Copying
+from .copying import NAMES, Copying
 
 logger = logging.getLogger(__name__)
 
@@ -68,8 +68,9 @@ def with_copying(hmm: HMM, folder: Path, lm: LanguageModel, prompt: Prompt) -> H
             type(lm).__name__,
         )
         return hmm
-    copying = Copying.from_pretrained(folder).to(hmm.emission_probs.device)
-    return replace(copying, hmm=hmm).read(_given(prompt), tokenizer)
+    copying = Copying.from_pretrained(folder)
+    alike = {name: getattr(copying, name).to(hmm.emission_probs) for name in NAMES}
+    return replace(copying, hmm=hmm, **alike).read(_given(prompt), tokenizer)
 
 
 def _given(prompt: Prompt) -> str | list[int]:

@@ -22,6 +22,7 @@ from tractile.tasks.report import report
 from tractile.tasks.results import FORMAT, Results, read, read_times
 from tractile.tasks.run import Bench, Settings, choose
 from tractile.tasks.summary import Summary
+from tractile.tasks.together import read_together
 
 PIECES = [b"a", b"b", b"c", None]
 VOCAB = tt.Vocabulary(PIECES, eos_token_id=3)
@@ -235,6 +236,23 @@ def test_total_variation():
 
 
 # ------------------------------------------------------------ report
+
+
+def test_results_of_former_names_are_read_by_the_new_ones(tmp_path):
+    """Format 1 had "pgcd" for the mixture with p_lm, and "phi-pgcd" for what is "pgcd" now."""
+    lines = [{"example": "a", "method": name, "k": 1, "seed": 0} for name in ("gcd", "pgcd", "phi-pgcd")]
+    (tmp_path / "runs.jsonl").write_text(
+        "".join(json.dumps(one) + "\n" for one in [{"format": 1, "task": "words"}, *lines])
+    )
+    times = [{"example": "a", "method": "phi-pgcd", "setup": 1.0}, {"example": "a", "compile": 1.0}]
+    (tmp_path / "times.jsonl").write_text("".join(json.dumps(one) + "\n" for one in times))
+    scores = {"examples": 1, "runs": [{"method": "pgcd", "k": 1, "scores": {"bleu": 0.5}}]}
+    (tmp_path / "together.json").write_text(json.dumps(scores))
+    assert [line["method"] for line in read(tmp_path)[1]] == ["gcd", "pgcd-mixture-prefix", "pgcd"]
+    assert [line.get("method") for line in read_times(tmp_path)] == ["pgcd", None]
+    assert read_together(tmp_path)[1] == {"bleu": {("pgcd-mixture-prefix", 1): 0.5}}
+    with pytest.raises(FormatError, match="format 1, now 2"):
+        Results(tmp_path, {"task": "words"})
 
 
 def test_runs_without_an_hmm_go_with_those_that_use_one(tmp_path):

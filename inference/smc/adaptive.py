@@ -130,7 +130,9 @@ class AdaptiveProposal(Tabular):
                     "make a new one for each"
                 )
             return
-        if len(self._tree) >= self.max_prefixes or (prefix and prefix[:-1] not in self._tree):
+        parent = self._tree.get(prefix[:-1])
+        met = not prefix or (parent is not None and prefix[-1] in parent.children)
+        if len(self._tree) >= self.max_prefixes or not met:  # another proposal may have drawn the token
             return
         self._tree[prefix] = _Node(mass, top, mass)
         self._tell(prefix, mass)

@@ -82,7 +82,7 @@ class FunctionPotential(Potential):
         chosen = copy(self)
         if boundary is at_end or own is every_token:
             chosen._boundary = boundary
-        elif own is not at_end and boundary is not every_token:
+        elif own is not at_end and boundary not in (own, every_token):
             chosen._boundary = lambda text: own(text[: boundary(text)])
         return chosen
 

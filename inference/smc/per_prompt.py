@@ -28,7 +28,7 @@ class PerPromptPotential(Potential):
         self._distinct = list({id(one): one for one in self.potentials}.values())
         places = {id(one): place for place, one in enumerate(self._distinct)}
         self._of_prompt = torch.tensor([places[id(one)] for one in self.potentials])
-        self.needs: Knowledge = max(one.needs for one in self.potentials)
+        self.needs = max((one.needs for one in self.potentials), default=Knowledge.LOCAL)
         self.steers = any(one.steers for one in self.potentials)
 
     def at(self, boundary: Boundary) -> Potential:

@@ -15,7 +15,7 @@ from typing import Any
 from ...circuits.hmm import HMM
 from ...errors import EvidenceError
 from .arguments import Language, Worth, a_potential
-from .boundaries import at_end
+from .boundaries import Boundary, at_end
 from .lm import LanguageModel, Prompt
 from .posterior import Posterior
 from .potentials import PrefixPotential
@@ -49,10 +49,12 @@ class Preset:
         particles: int = 10,
         max_new_tokens: int = 64,
         seed: int = 0,
+        align: Boundary | None = None,
         *,
         tokenizer: Any = None,
     ) -> Posterior:
-        """One run, as :func:`.sampler.smc`; what the preset does not use (constraint, potential) is left out.
+        """One run, as :func:`.sampler.smc`; what the preset does not use (constraint, potential, ``align``) is left out.
+        Particles wait at ``align`` where they are resampled and not split.
 
         Raises :class:`EvidenceError` if it uses a potential and none is given.
         """
@@ -80,6 +82,7 @@ class Preset:
             resampling=self.resampling,
             ess_threshold=self.ess_threshold,
             beam_factor=self.beam_factor,
+            align=align if self.ess_threshold and self.beam_factor == 1 else None,
         )
 
 
