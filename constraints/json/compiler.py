@@ -7,16 +7,18 @@ at most ``max_depth`` times again.
 
 from __future__ import annotations
 
+import json
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
+from decimal import Decimal
 from typing import Any
 
 from ...errors import TooManyStates, UnsupportedConstraint
 from ..dfa import minimize
 from ..nfa import Nfa
 from ..work import at, attempt, metered, spend
-from . import arrays, members, numbers, objects, pieces, strings, unique
+from . import arrays, listed, members, numbers, objects, pieces, strings, unique
 from .document import Document
 from .limits import LEAST, Choice, Freedom, Limits, choose
 from .needs import Needs
@@ -45,6 +47,8 @@ LARGE = 100_000
 """States from which on no member stands more freely."""
 MAX_MIX_WORK = 50_000
 """Units of work to find out which members may stand in any order."""
+ROOM, ROOM_BY_LENGTH = 60_000, 40
+"""States that arrays of distinct listed items may take, or as many for each character of the longest bound on a length."""
 MAX_FREE_WORK = 600_000
 """Units of work that members in any order may take before they stand as declared."""
 
@@ -234,7 +238,9 @@ class Compiler(Needs):
                 total += sum(strings.size(self.cut(string)) for string in value.string)
             shapes, _ = self.settled(need)
             for shape in shapes:
-                total += 2_000 if shape.unique else 0
+                if shape.unique:
+                    tables = listed.tables(shape, self.finite)
+                    total += listed.room(shape, tables, self.room).states if tables else 2_000
                 found = [
                     sum(self.size_below(need, n, left) for n in inner) for inner in self.items(need, shape)
                 ]
@@ -296,14 +302,20 @@ class Compiler(Needs):
             return arrays.write(self.cut_items(shape), self.style, where).finish(inner)
         found = None
         if shape.unique:
-            found = arrays.distinct(shape, self.style, self.finite)
-            if found is None:
+            if tables := listed.tables(shape, self.finite):
+                found = listed.write(shape, self.style, tables, listed.room(shape, tables, self.room))
+            else:
                 value = self.value(shape.rest)
                 if value._replace(string=()) == NOTHING:
                     found = unique.write(shape, self.style, tuple(map(self.cut, value.string)))
         if found is None:
             raise UnsupportedConstraint("uniqueItems of values that are not few", path=f"{where}/uniqueItems")
         return found.finish(inner)
+
+    @property
+    def room(self) -> int:
+        """How many states arrays of distinct listed items may take."""
+        return ROOM if self.asked[1] is not None else min(ROOM, ROOM_BY_LENGTH * self.limits.length)
 
     def finite(self, need: Need) -> dict[str, Piece] | None:
         """The values of a need by their texts, if they are listed."""
@@ -313,18 +325,32 @@ class Compiler(Needs):
         found = {"null": word("null")} if value.null else {}
         found |= {str(b).lower(): word(str(b).lower()) for b in sorted(value.boolean)}
         for shape in value.number:
-            listed = numbers.listed(shape)
-            if listed is None:
+            among = numbers.listed(shape)
+            if among is None:
                 return None
             found |= {
-                str(v): piece(numbers.number(Numbers(among=frozenset([v])), self.notation)) for v in listed
+                str(v): piece(numbers.number(Numbers(among=frozenset([v])), self.notation)) for v in among
             }
         for string in value.string:
             if string.among is None:
                 return None
-            listed_words = (s for s in sorted(string.among) if strings.has(s, string.atoms))
-            found |= {f'"{s}': quoted(strings.words((s,))) for s in listed_words}
-        return found
+            words = (s for s in sorted(string.among) if strings.has(s, string.atoms))
+            found |= {f'"{s}': quoted(strings.words((s,))) for s in words}
+        order = [text for number, sign in sorted(need) if sign for text in self.enumerated(number)]
+        place = {text: i for i, text in reversed(list(enumerate(order)))}
+        return dict(sorted(found.items(), key=lambda item: place.get(item[0], len(place))))
+
+    def enumerated(self, number: int) -> Iterator[str]:
+        """The texts of the values that the ``enum`` of a node lists, as :meth:`finite` names them, in its order."""
+        for value in self.document.nodes[number].schema.get("enum", ()):
+            if isinstance(value, str):
+                yield f'"{value}'
+            elif not isinstance(value, dict | list):
+                yield (
+                    json.dumps(value)
+                    if value is None or isinstance(value, bool)
+                    else str(Decimal(repr(value)))
+                )
 
 
 @metered(maxsize=32)
