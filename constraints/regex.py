@@ -34,6 +34,7 @@ from .work import limited, spend
 BEGINNINGS = (constants.AT, constants.AT_BEGINNING), (constants.AT, constants.AT_BEGINNING_STRING)
 ENDS = (constants.AT, constants.AT_END), (constants.AT, constants.AT_END_STRING)
 """What is true where a match of the whole text begins and ends: there is no need to ask."""
+FLAGS = re.ASCII | re.IGNORECASE | re.MULTILINE | re.DOTALL | re.UNICODE | re.VERBOSE
 SET_FLAGS = re.IGNORECASE | re.ASCII | re.DOTALL
 
 
@@ -51,7 +52,12 @@ def regex(pattern: str, flags: int = 0) -> Constraint:
     """
     if not isinstance(pattern, str):
         raise UnsupportedConstraint(f"a pattern is a text, not {given.short(pattern)}", path="pattern")
-    return Constraint(compile_pattern(pattern, given.count(flags, "flags"), utf8.utf8))
+    flags = given.count(flags, "flags")
+    if flags & ~FLAGS:
+        raise UnsupportedConstraint(
+            f"flags are A, I, M, S, U and X of re, not {flags & ~FLAGS:#x}", path="flags"
+        )
+    return Constraint(compile_pattern(pattern, flags, utf8.utf8))
 
 
 @limited()
@@ -98,6 +104,8 @@ def parse(pattern: str, flags: int) -> tuple[list[Item], int]:
             raise too_deep(pattern) from None
         except OverflowError as error:
             raise UnsupportedConstraint(f"{pattern!r}: {error}", path="position 0") from None
+        except ValueError as error:  # flags that exclude each other
+            raise UnsupportedConstraint(f"{pattern!r}: {error}", path="flags") from None
         text = rewritten(pattern, bool(flags & re.VERBOSE))
         with suppress(re.error):
             tree = parser.parse(text, flags)

@@ -290,6 +290,16 @@ def test_what_is_not_supported_is_refused_with_its_position(pattern, position):
 
 
 @pytest.mark.parametrize(
+    ("pattern", "flags"),
+    [("a", re.LOCALE), ("a", re.DEBUG), ("a", re.A | re.U), ("(?u)a", re.A), ("a", 1 << 20)],
+)
+def test_flags_that_do_not_fit_are_refused(pattern, flags):
+    with pytest.raises(tt.UnsupportedConstraint) as error:
+        regex(pattern, flags)
+    assert error.value.path == "flags"
+
+
+@pytest.mark.parametrize(
     ("pattern", "most_states"),
     [
         (r"(?=.*\d)(?=.*[a-z])(?=.*[A-Z])(?=.*[^\w]).{8,64}", 160_000),
