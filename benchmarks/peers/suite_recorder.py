@@ -13,6 +13,7 @@ also note what they are given and what they answer. A line of JSON for each ques
 says). ``text`` is null where the peer refuses the specification itself.
 """
 
+import contextlib
 import functools
 import importlib
 import json
@@ -248,10 +249,8 @@ def record_genlm() -> None:
         async def ask(self: Any, context: Any) -> Any:
             weight = await asked(self, context)
             if id(self) in MADE:
-                try:
+                with contextlib.suppress(TypeError, ValueError):
                     note(self, bytes(context).decode(), await complete(self, context) == 0)
-                except (TypeError, ValueError):
-                    pass
             return weight
 
         setattr(product, name, ask)
@@ -282,10 +281,9 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     """Forget what the last test asked; follow the helpers that stand in the test module itself."""
     NOTED.clear()
     module = getattr(item, "module", None)
-    if os.environ["PEER_PACKAGE"] == "llguidance" and hasattr(module, "check_one_grammar"):
-        if not hasattr(module, "followed"):
-            follow_llguidance(module)
-            module.followed = True  # type: ignore[union-attr]
+    if hasattr(module, "check_one_grammar") and not hasattr(module, "followed"):
+        follow_llguidance(module)
+        module.followed = True
 
 
 @pytest.hookimpl(hookwrapper=True)
