@@ -18,7 +18,7 @@ from typing import Any, Literal
 from ..errors import UnsupportedConstraint
 from . import given
 from .constraint import Constraint
-from .json_schema import MAX_SCHEMA, json_schema
+from .json_schema import MAX_SCHEMA, inner_texts
 from .nfa import Nfa, check_limit, concat, literal, union
 from .python_literals import Literals
 from .python_rows import STYLES, Style, brackets, in_any_order, in_order, row
@@ -95,7 +95,7 @@ def json_value(known: dict[str, Nfa], whitespace: Any, max_depth: int, schema: A
     text = json.dumps(schema)
     if text not in known:
         try:
-            known[text] = json_schema(schema, whitespace=whitespace, max_depth=max_depth).nfa
+            known[text] = inner_texts(schema, whitespace, max_depth)
         except UnsupportedConstraint as error:
             message = str(error).removesuffix(f" (at {error.path})")
             raise UnsupportedConstraint(message, path=f"{path} {error.path}".strip()) from None

@@ -7,11 +7,13 @@ import re
 from pathlib import Path
 from typing import Literal
 
-from ..errors import FormatError, UnsupportedConstraint
-from . import given
+from ..errors import EmptyLanguage, FormatError, UnsupportedConstraint
+from . import given, narrowing
 from .constraint import Constraint
 from .grammar_readers import read_bnf, read_lark
 from .grammar_rules import compile_rules
+from .grammar_terminals import Places
+from .narrowing import Narrowing, OnNarrowed
 from .work import limited, spend
 
 SYNTAXES = ("lark", "gbnf", "ebnf")
@@ -23,9 +25,14 @@ def grammar(
     *,
     syntax: Literal["lark", "gbnf", "ebnf"] = "lark",
     start: str | None = None,
-    max_depth: int = 3,
+    max_depth: int | None = None,
+    on_narrowed: OnNarrowed = "warn",
 ) -> Constraint:
     """The texts of a context-free grammar, with rules within themselves at most ``max_depth`` deep.
+
+    ``max_depth=None`` takes the largest depth up to 3 that fits the limits. Where a depth leaves texts out, ``narrowed`` of
+    the constraint names the rules; ``on_narrowed``: "warn" logs that once, "error" raises ``UnsupportedConstraint``,
+    "ignore" says nothing.
 
     ``text`` is the grammar, or the path of its file. ``start`` is the rule to begin with (default: ``start`` in Lark,
     ``root`` in GBNF, the first rule in EBNF). Rules that call themselves only at their right end, or only at their left, are
@@ -40,7 +47,9 @@ def grammar(
     """
     if syntax not in SYNTAXES:
         raise UnsupportedConstraint(f"the syntax is one of {list(SYNTAXES)}, not {syntax!r}", path="syntax")
-    max_depth = given.count(max_depth, "max_depth", 0, given.MOST_DEPTH)
+    narrowing.check_choice(on_narrowed)
+    if max_depth is not None:
+        max_depth = given.count(max_depth, "max_depth", 0, given.MOST_DEPTH)
     start = start and given.text(start, "start")
     if isinstance(text, os.PathLike) or (
         isinstance(text, str) and text.endswith((".lark", ".gbnf", ".ebnf"))
@@ -56,11 +65,21 @@ def grammar(
         with limited():
             spend(2 * len(text) + 25 * sum(1 for _ in WORDS.finditer(text)))  # for reading it
             if syntax == "lark":
-                rules = read_lark(text, start or "start")
+                rules, places = read_lark(text, start or "start")
                 first = "" if "" in rules.rules else start or "start"
             else:
-                rules = read_bnf(text, syntax)
+                rules, places = read_bnf(text, syntax), Places()
                 first = start or ("root" if syntax == "gbnf" else next(iter(rules.rules)))
-            return Constraint(compile_rules(rules, first, max_depth))
+            compiled = compile_rules(rules, first, max_depth)
+            found = places.resolve(compiled.automaton)
+            if found.is_empty:
+                raise EmptyLanguage("the grammar has no text: its terminals never stand where they may")
     except RecursionError:
         raise UnsupportedConstraint("the grammar nests too deep to be read") from None
+    why = "an automaton follows rules that call themselves with text on both sides to a depth only"
+    narrowed = tuple(
+        Narrowing(path=rule, keyword="max_depth", asked="any depth", given=compiled.depth, why=why)
+        for rule in compiled.cut
+    )
+    narrowing.report(narrowed, on_narrowed)
+    return Constraint(found, narrowed)

@@ -14,11 +14,11 @@ from urllib.parse import unquote
 
 from ..errors import UnsupportedConstraint
 from .dfa import difference, intersect, simplify
+from .json.patterns import matching
 from .json_schema import json_schema
 from .nfa import Nfa, byte_ranges, check_limit, concat, empty, literal, star, union
 from .python_rows import Style, brackets, in_order, row, tuples
 from .python_strings import any_string, exactly, formatted, string_of_length, strings
-from .regex import compile_pattern
 
 NUMERIC = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf")
 KEYWORDS = {
@@ -132,7 +132,7 @@ class Literals:
             found = string_of_length(schema.get("minLength", 0), schema.get("maxLength"))
         if "pattern" in schema:
             pattern: str = schema["pattern"]
-            found = intersect(found, strings(lambda a: compile_pattern(pattern, 0, a, ecma_search=True)))
+            found = intersect(found, strings(lambda alphabet: matching(pattern, True, alphabet)))
         return intersect(found, formatted(schema["format"])) if "format" in schema else found
 
     def array(self, kind: str, schema: Mapping[str, Any], path: str) -> Nfa:

@@ -27,7 +27,7 @@ from .constraint import Constraint
 from .dialects import rewritten
 from .lookaround import Commit, Look
 from .nfa import Nfa
-from .syntax import ATOMIC, CHARACTER, LOOK, REPEAT, Item, atomic_items, constants, parser
+from .syntax import ATOMIC, CHARACTER, LOOK, REPEAT, Item, atomic_items, constants, parser, scoped
 from .utf8 import Alphabet
 from .work import limited, spend
 
@@ -45,7 +45,8 @@ def regex(pattern: str, flags: int = 0) -> Constraint:
     that are look-behind or under a repeat are refused: ``UnsupportedConstraint`` with the position, as for what is not
     a pattern at all. Beyond ``re``, as the ``regex`` package reads them: properties ``\\p{…}``, set operations in
     classes that use them or that ``re`` refuses (``[\\w--[\\d_]]``), ``(?<name>…)``, calls of groups that are not
-    recursive but at their end, ``(?(?=…)…|…)``, ``(?(DEFINE)…)``, ``(?|…)``. Raises ``TooManyStates`` for patterns
+    recursive but at their end, ``(?(?=…)…|…)``, ``(?(DEFINE)…)``, ``(?|…)``; and the escapes ``\\u{1F600}``, ``\\x{41}``,
+    ``\\cJ``, ``\\e``, which ``regex`` does not read either. Raises ``TooManyStates`` for patterns
     beyond reason.
     """
     if not isinstance(pattern, str):
@@ -142,7 +143,7 @@ class Builder(NamedTuple):
             )
         elif operation is constants.SUBPATTERN:
             _, added, removed, inner = argument
-            rest = self.sequence(list(inner), (flags | added) & ~removed, rest)
+            rest = self.sequence(list(inner), scoped(flags, added, removed), rest)
         elif operation is constants.BRANCH:
             rest = nfa.union([self.sequence(list(branch), flags, rest) for branch in argument[1]])
         else:
@@ -205,7 +206,7 @@ class Builder(NamedTuple):
                 parts.append(nfa.repeat(nfa.concat(self.plain(list(inner), flags)), int(low), bound))
             elif operation is constants.SUBPATTERN:
                 _, added, removed, inner = argument
-                parts.extend(self.plain(list(inner), (flags | added) & ~removed))
+                parts.extend(self.plain(list(inner), scoped(flags, added, removed)))
             elif operation is constants.BRANCH:
                 parts.append(nfa.union([nfa.concat(self.plain(list(b), flags)) for b in argument[1]]))
             elif operation is constants.AT:

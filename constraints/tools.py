@@ -23,6 +23,7 @@ from typing import Any
 
 from ..errors import EmptyLanguage, FormatError, UnsupportedConstraint
 from .given import short
+from .json.closing import close_schema, close_types
 from .json.vocabulary import FORMS, KEYWORDS
 
 Schema = dict[str, Any] | bool
@@ -70,8 +71,6 @@ OTHER_FORMS = {
     **dict.fromkeys(("exclusiveMinimum", "exclusiveMaximum"), ("number", "boolean")),
 }  # fmt: skip
 """The forms of values that JSON Schema's keywords have here, where they are others than ``FORMS`` has."""
-PARTIAL = frozenset(["allOf", "not", "if", "then", "else", "dependentSchemas"])
-"""Places where a schema speaks of only a part of an object, which must not be closed there."""
 
 
 @dataclass(frozen=True)
@@ -90,8 +89,9 @@ class Tool:
     def schema(self) -> dict[str, Any]:
         """One JSON Schema of all arguments."""
         required = [name for name in self.arguments if name in self.required]
+        closed = {} if "unevaluatedProperties" in self.rest else {"additionalProperties": False}
         return {
-            "type": "object", "properties": self.arguments, "required": required, "additionalProperties": False,
+            "type": "object", "properties": self.arguments, "required": required, **closed,
             **self.definitions, **self.rest,
         }  # fmt: skip
 
@@ -149,6 +149,7 @@ def read_tool(tool: Any, path: str, tuples: bool) -> Tool:
         schema = normal(parameters, path, tuples)
     else:
         schema = normal(from_arguments(parameters, path), path, tuples)
+    schema = close_types(schema) if tuples else close_schema(schema)  # Python's have no combinations
     if not isinstance(schema, dict) or schema.pop("type", "object") != "object":
         raise UnsupportedConstraint("the parameters of a tool are an object", path=path)
     arguments, required = schema.pop("properties", {}), schema.pop("required", [])
@@ -190,8 +191,8 @@ def from_arguments(parameters: Mapping[str, Any], path: str) -> dict[str, Any]:
 # ---------------------------------------------------------------- schemas in JSON Schema's own words
 
 
-def normal(schema: Any, path: str, tuples: bool, partial: bool = False) -> Schema:
-    """The schema with types by their JSON Schema names, annotations removed, and its objects closed."""
+def normal(schema: Any, path: str, tuples: bool) -> Schema:
+    """The schema with types by their JSON Schema names and annotations removed."""
     if isinstance(schema, bool):
         return schema
     if not isinstance(schema, Mapping):
@@ -205,21 +206,18 @@ def normal(schema: Any, path: str, tuples: bool, partial: bool = False) -> Schem
             result[key] = int(value)  # 2.0 is 2
     for key in ONE:
         if isinstance(result.get(key), Mapping):
-            result[key] = normal(result[key], f"{path}.{key}", tuples, partial or key in PARTIAL)
+            result[key] = normal(result[key], f"{path}.{key}", tuples)
     if isinstance(items := result.get("items"), list):
         result["prefixItems"] = items
         del result["items"]
     elif items is not None:
-        result["items"] = normal(items, f"{path}.items", tuples, partial)
+        result["items"] = normal(items, f"{path}.items", tuples)
     for key in SEVERAL:
         if isinstance(result.get(key), list):
-            result[key] = [
-                normal(s, f"{path}.{key}[{i}]", tuples, partial or key in PARTIAL)
-                for i, s in enumerate(result[key])
-            ]
+            result[key] = [normal(s, f"{path}.{key}[{i}]", tuples) for i, s in enumerate(result[key])]
     for key in NAMED:
         if isinstance(result.get(key), Mapping):
-            inner = {n: normal(s, f"{path}.{key}.{n}", tuples, partial) for n, s in result[key].items()}
+            inner = {n: normal(s, f"{path}.{key}.{n}", tuples) for n, s in result[key].items()}
             result[key] = inner
     if isinstance(result.get("required"), bool):
         del result["required"]  # said of the property itself; see from_arguments
@@ -227,8 +225,6 @@ def normal(schema: Any, path: str, tuples: bool, partial: bool = False) -> Schem
         result["type"] = [result["type"], "null"]
     if "type" in result:
         result.update(of_types(result.pop("type"), path, tuples))
-    if result.get("properties") and not partial:
-        result.setdefault("additionalProperties", False)
     choices = result.get("enum")
     if result.get("type") in ("array", "tuple") and choices and not any(isinstance(c, list) for c in choices):
         # Said of the array, meant of its items: no array is among these values.

@@ -115,7 +115,7 @@ class AdaptiveProposal(Tabular):
         return value
 
     def _guess(self, step: Step, tokens: Int[Tensor, " rows"]) -> Float[Tensor, " rows"]:
-        if isinstance(self.base, GCDProposal):
+        if isinstance(self.base, GCDProposal) or not self.base.strength:
             return torch.zeros(len(tokens), dtype=torch.float64)
         table = step.lookahead
         return self.base.strength * table.gather(1, tokens[:, None].to(table.device))[:, 0].cpu().double()
