@@ -44,8 +44,8 @@ class SupportQuery(ProductQuery):
 
     def ends(self) -> Bool[Tensor, " batch"]:
         """Whether the prefix has positive probability and is accepted as it is."""
-        ending = ((self._alpha > 0).any(1) & (self._final[self._live] > 0)).to(torch.uint8)
-        counts = torch.zeros(len(self._prior), dtype=torch.uint8, device=self.device)
+        ending = ((self._alpha > 0).any(1) & (self._final[self._live] > 0)).long()
+        counts = torch.zeros(len(self._prior), dtype=torch.long, device=self.device)
         return counts.index_add(0, self._row, ending) > 0
 
     def _score(self) -> Scores:
