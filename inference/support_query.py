@@ -44,8 +44,9 @@ class SupportQuery(ProductQuery):
 
     def ends(self) -> Bool[Tensor, " batch"]:
         """Whether the prefix has positive probability and is accepted as it is."""
-        ending = ((self._alpha > 0).any(1) & (self._final[self._live] > 0)).to(torch.uint8)
-        return ending.new_zeros(len(self._prior)).index_add(0, self._row, ending) > 0
+        ending = ((self._alpha > 0).any(1) & (self._final[self._live] > 0)).long()
+        counts = torch.zeros(len(self._prior), dtype=torch.long, device=self.device)
+        return counts.index_add(0, self._row, ending) > 0
 
     def _score(self) -> Scores:
         if self._scored is None:
@@ -101,5 +102,4 @@ def _even(weight: Tensor) -> Tensor:
 
 def _log_any(rows: Bool[Tensor, "rows hidden"]) -> Float[Tensor, " rows"]:
     """0 for a row with a true entry, −inf for one without."""
-    any_: Tensor = rows.any(1)
-    return any_.double().log()
+    return rows.any(1).double().log()

@@ -2,6 +2,7 @@
 
 import itertools
 
+import games
 import numpy as np
 import oracle
 import pytest
@@ -14,7 +15,6 @@ import tractile as tt
 from tractile.errors import (
     BudgetTooSmall,
     CircuitError,
-    EvidenceError,
     TooManyStates,
     VocabularyMismatch,
 )
@@ -29,85 +29,13 @@ from tractile.inference import (
     masks,
 )
 
-FEW = settings(max_examples=30, deadline=None)
+FEW = settings(max_examples=15, deadline=None)
 SHAPES = [(2, 5), (3, 4), (4, 3), (2, 1), (1, 3)]  # (vocabulary, horizon)
-
-
-class Rows:
-    """What the rows of a query stand for: their prefixes and the tokens left."""
-
-    def __init__(self, budgets):
-        self.prefixes, self.left = [() for _ in budgets], list(budgets)
-
-    def advance(self, tokens):
-        for i, v in enumerate(tokens):
-            if self.left[i]:
-                self.prefixes[i] = (*self.prefixes[i], v)
-                self.left[i] -= 1
-
-    def select(self, indices):
-        self.prefixes, self.left = [self.prefixes[i] for i in indices], [self.left[i] for i in indices]
-
-    def __iter__(self):
-        return zip(self.prefixes, self.left, strict=True)
+GCD, LCD = games.MASKS
 
 
 def feasible_budgets(model, horizon):
     return [n for n in range(horizon + 1) if model.total(n).sum() > 0]
-
-
-def play(data, query, model, fsa, horizon, check):
-    """Random games: unequal budgets, mostly feasible tokens, resampling now and then; ``check`` after every move."""
-    budgets = feasible_budgets(fsa, horizon)
-    assume(budgets)
-    rng = np.random.default_rng(data.draw(st.integers(0, 2**31)))
-    given = rng.choice(budgets, 4).tolist()
-    if query.horizon is None:
-        query.start(4)
-    else:
-        query.start(4, torch.tensor(given))
-    rows = Rows(given if query.horizon is not None else [10**9] * 4)
-    check(rows)
-    for _ in range(horizon + 1):
-        if rng.random() < 0.4:
-            indices = rng.integers(0, len(rows.left), rng.integers(1, 6)).tolist()
-            query.select(torch.tensor(indices))
-            rows.select(indices)
-            check(rows)
-        tokens = []
-        for prefix, left in rows:
-            feasible = np.flatnonzero(
-                oracle.feasible_tokens(fsa, prefix, None if query.horizon is None else max(left - 1, 0))
-            )
-            wild = rng.random() < 0.1 or not len(feasible)
-            tokens.append(int(rng.integers(model.vocab_size)) if wild else int(rng.choice(feasible)))
-        query.advance(torch.tensor(tokens))
-        rows.advance(tokens)
-        check(rows)
-
-
-def check_mask(query, rows, fsa):
-    """mask, bitmask, scores and log_weights of a Boolean query."""
-    expected = np.array(
-        [
-            oracle.feasible_tokens(fsa, prefix, None if query.horizon is None else left - 1)
-            if left
-            else [False] * fsa.vocab_size
-            for prefix, left in rows
-        ]
-    )
-    if query.horizon is not None:
-        assert query.remaining.tolist() == rows.left
-    assert query.mask().tolist() == expected.tolist()
-    assert query.bitmask().dtype == torch.int32
-    assert query.bitmask().tolist() == oracle.bits(expected).tolist()
-    assert_log_close(query.log_weights(), log(expected * 1.0))
-    dead = [left > 0 and not row.any() for (_, left), row in zip(rows, expected, strict=True)]
-    if any(dead):
-        with pytest.raises(EvidenceError, match="no probability"):
-            query.scores()
-    else:
-        assert_log_close(query.scores(), log(expected * 1.0))
 
 
 @pytest.mark.parametrize("kind", ["gcd", "lcd", "pgcd"])
@@ -133,10 +61,10 @@ def test_a_token_that_no_edge_takes_ends_everything(kind):
 def test_gcd_with_a_cache_of_one_mask(monkeypatch):
     monkeypatch.setattr(masks, "MASK_CACHE_BYTES", 1)
     fsa = oracle.random_fsa(np.random.default_rng(5), 4, 3, False)
-    query = tt.gcd(fsa.build(), 5).start(1)
-    rows = Rows([5])
+    one = games.Problem(None, fsa, 5)
+    query, rows = tt.gcd(fsa.build(), 5).start(1), games.Rows([5])
     for v in (0, 1, 2, 1, 0):
-        check_mask(query, rows, fsa)
+        games.check(GCD, one, query, rows)
         query.advance(torch.tensor([v]))
         rows.advance([v])
 
@@ -153,41 +81,6 @@ def test_bits_of_a_vocabulary_of_many_words():
 
 
 # ------------------------------------------------------------------------------------------------------------ P-GCD
-
-
-def check_product(query, rows, hmm, fsa, once, tolerance=1e-9):
-    """mask, scores, log_weights, lookahead and log_lookahead; ``once``: an accepted sequence counts once, not by its paths."""
-    weights, heads, totals, feasible = [], [], [], []
-    for prefix, left in rows:
-        n = len(prefix) + left
-        table = hmm.total(n) * (fsa.best(n) if once else fsa.total(n))
-        totals.append(
-            table[prefix].sum() / hmm.total(len(prefix))[prefix] if hmm.total(len(prefix))[prefix] else 0
-        )
-        none = np.zeros(hmm.vocab_size)
-        weights.append(oracle.next_token(table, prefix) if left else none)
-        heads.append(hmm.total(len(prefix) + 1)[prefix])
-        feasible.append(oracle.feasible_tokens(fsa, prefix, left - 1) if left else none > 0)
-    weights, heads, feasible = np.array(weights), np.array(heads), np.array(feasible)
-    assert query.remaining.tolist() == rows.left
-    assert query.mask().tolist() == feasible.tolist()
-    assert query.bitmask().tolist() == oracle.bits(feasible).tolist()
-    assert_log_close(query.log_weights(), log(weights), tolerance)
-    with np.errstate(invalid="ignore"):
-        assert_log_close(query.lookahead(), log(np.where(weights > 0, weights / heads, 0)), tolerance)
-    assert_log_close(query.log_lookahead(), log(np.array(totals)), tolerance)
-    if once:
-        assert float(query.lookahead().max()) <= tolerance
-        assert float(query.log_lookahead().max()) <= tolerance
-    mass, left = weights.sum(1), np.array(rows.left)
-    if ((mass == 0) & (left > 0)).any():
-        with pytest.raises(EvidenceError, match="no probability"):
-            query.scores()
-    else:
-        with np.errstate(invalid="ignore"):
-            expected = np.where(mass[:, None] > 0, weights / mass[:, None], 0)
-        assert_log_close(query.scores(), log(expected), tolerance)
-        assert query.scores()[left > 0].exp().sum(1).tolist() == pytest.approx([1] * int((left > 0).sum()))
 
 
 def nth_from_the_end(k, first):
@@ -232,7 +125,7 @@ SEMIRINGS = {
 
 @pytest.mark.parametrize("name", SEMIRINGS)
 @given(data=st.data())
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=8, deadline=None)
 def test_generic_query_in_every_semiring_at_every_prefix(name, data):
     """All prefixes of all lengths as one batch, for the largest budget with an accepted sequence."""
     semiring, kind, add = SEMIRINGS[name]
@@ -297,10 +190,10 @@ def test_lcd_of_a_product_of_automata(data):
         with pytest.raises(BudgetTooSmall):
             query.start(1)
         return
-    query.start(1)
-    rows = Rows([10**9])
+    query.start(1, 9)
+    rows = games.Rows([9])
     for v in (0, 1, 1):
-        check_mask(query, rows, both)
+        games.check(LCD, games.Problem(None, both, 9), query, rows)
         query.advance(torch.tensor([v]))
         rows.advance([v])
 

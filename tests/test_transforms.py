@@ -55,7 +55,13 @@ def test_vmap_over_evidence(model, query):
 
 @pytest.mark.parametrize(
     ("model", "query"),
-    [*((m, "log_marginal") for m in MODELS), ("hmm", "conditional"), ("tucker", "marginals")],
+    [
+        ("hmm x automaton", "log_marginal"),
+        ("tree", "log_marginal"),
+        ("hmm", "conditional"),
+        ("hmm", "marginals"),
+        ("tucker", "marginals"),
+    ],
 )
 def test_compiled_without_a_break(model, query):
     m, ask = MODELS[model](), QUERIES[query]
