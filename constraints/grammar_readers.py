@@ -8,9 +8,9 @@ from typing import Any
 
 from ..errors import TooManyStates, TractileError, UnsupportedConstraint
 from . import nfa, utf8
-from .grammar_rules import Call, Choice, Expression, Repeat, Rules, Series, Text, Without
 from .grammar_sizes import count_rules, count_terminals
 from .grammar_terminals import Places, Terminal, never_beside, read_terminal
+from .grammar_tree import Call, Choice, Expression, Repeat, Rules, Series, Text, Without
 from .regex import regex
 
 GBNF = r"""

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import tractile as tt
 from tractile.constraints import grammar_sizes
-from tractile.constraints.grammar_rules import Call, Choice, Repeat, Series, Text, calls
+from tractile.constraints.grammar_tree import Call, Choice, Repeat, Series, Text, calls
 from tractile.constraints.nfa import literal
 
 TEXTS = ["".join(letters) for n in range(6) for letters in itertools.product("ab", repeat=n)]
