@@ -8,9 +8,9 @@ from typing import Any
 
 from ..errors import TooManyStates, TractileError, UnsupportedConstraint
 from . import nfa, utf8
-from .grammar_rules import Call, Choice, Expression, Repeat, Rules, Series, Text, Without
 from .grammar_sizes import count_rules, count_terminals
 from .grammar_terminals import Places, Terminal, never_beside, read_terminal
+from .grammar_tree import Call, Choice, Expression, Repeat, Rules, Series, Text, Without
 from .regex import regex
 
 GBNF = r"""
@@ -246,9 +246,11 @@ def terminal(pattern: Any, name: str, text: str, ignored: bool = False) -> Termi
             return Terminal(nfa.literal(pattern.value.encode()))
         return read_terminal(pattern.to_regexp(), ignored)
     except UnsupportedConstraint as error:
-        raise UnsupportedConstraint(
-            f"the terminal {name}: {error}", path=f"line {line_of(text, name)}"
-        ) from None
+        line, shown = line_of(text, name), name
+        if name.startswith("__") and pattern.raw:  # written within a rule
+            lines = (i for i, each in enumerate(text.splitlines(), 1) if pattern.raw in each)
+            line, shown = next(lines, line), pattern.raw
+        raise UnsupportedConstraint(f"the terminal {shown}: {error}", path=f"line {line}") from None
 
 
 def place(text: str, message: str) -> str:

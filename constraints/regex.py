@@ -34,7 +34,7 @@ from .work import limited, spend
 BEGINNINGS = (constants.AT, constants.AT_BEGINNING), (constants.AT, constants.AT_BEGINNING_STRING)
 ENDS = (constants.AT, constants.AT_END), (constants.AT, constants.AT_END_STRING)
 """What is true where a match of the whole text begins and ends: there is no need to ask."""
-FLAGS = re.ASCII | re.IGNORECASE | re.MULTILINE | re.DOTALL | re.UNICODE | re.VERBOSE
+FLAGS = int(re.ASCII | re.IGNORECASE | re.MULTILINE | re.DOTALL | re.UNICODE | re.VERBOSE)
 SET_FLAGS = re.IGNORECASE | re.ASCII | re.DOTALL
 
 

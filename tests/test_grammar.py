@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import tractile as tt
 from tractile.constraints import grammar_sizes
-from tractile.constraints.grammar_rules import Call, Choice, Repeat, Series, Text, calls
+from tractile.constraints.grammar_tree import Call, Choice, Repeat, Series, Text, calls
 from tractile.constraints.nfa import literal
 
 TEXTS = ["".join(letters) for n in range(6) for letters in itertools.product("ab", repeat=n)]
@@ -181,6 +181,40 @@ def test_lark_terminals_templates_and_flags():
         assert c.accepts(word) == valid, word
 
 
+@pytest.mark.parametrize(
+    ("text", "letters", "length"),
+    [
+        ('start: "x" "=" "1"\n%import common.CPP_COMMENT\n%ignore CPP_COMMENT', "x=1/\n", 5),
+        ('start: IF N\nIF: /if(?!\\w)/\nN: /[a-z]+/\n%ignore " "', "ifx ", 4),
+        ('start: A "b"\nA: /a(?=b)/', "ab", 4),
+        ("start: A+\nA: /a|ab/", "ab", 6),
+        ("start: (A|B)+\nA: /a+?b?/\nB: /ba?/", "ab", 6),
+        ('start: A+ "b"?\nA: /\\ba/\n%ignore " "', "ab ", 5),
+        ('start: (/a/|"b")+\n%ignore /b+/', "ab", 6),
+        ('start: ("a"|"b"|"\\n")+\n%ignore /#[^\\n]*/\n%ignore /[ ]+/', "ab\n# ", 4),
+        ('start: "a" X*\nX: /b/\n%ignore /a(?=b)/', "ab", 6),
+        ('%import common.ESCAPED_STRING\nstart: ESCAPED_STRING+\n%ignore " "', 'a"\\ ', 5),
+        ('%import common.WS\n%import common.C_COMMENT\nstart: ("a"|"*")+\n%ignore WS\n%ignore C_COMMENT', "a*/ ", 6),
+        ('start: /(?!if\\b)[a-z]+/ "("?\n%ignore " "', "ifx (", 4),
+        ('start: A B?\nA: /a$/m\nB: /\\nb/', "ab\n", 4),
+        ("start: /\\p{L}+/ | /(?<n>a)+/", "aé", 4),
+    ],
+)  # fmt: skip
+def test_terminals_are_lexed_as_lark_lexes_them(text, letters, length):
+    """Each the preferred match beside what stands there, or that of a prefix; what is ignored the preferred match alone."""
+    parser = lark.Lark(text, parser="earley", lexer="dynamic_complete", regex=True, ambiguity="forest")
+    constraint = tt.grammar(text)
+    for word in map(
+        "".join, itertools.chain(*(itertools.product(letters, repeat=n) for n in range(length + 1)))
+    ):
+        try:
+            parser.parse(word)
+            expected = True
+        except lark.exceptions.LarkError:
+            expected = False
+        assert constraint.accepts(word) == expected, word
+
+
 def test_gbnf():
     c = tt.grammar(
         r"""
@@ -311,6 +345,16 @@ def test_calls_say_on_which_side_they_are():
             tt.EmptyLanguage,
             "'x' matches nothing: the terminal A matches no text.*line 2",
         ),
+        ('start: /\\ba\\b/ "b"', {}, tt.EmptyLanguage, "never stand where they may"),
+        ('start: /^a$/ "b"', {}, tt.EmptyLanguage, "never stand where they may"),
+        (
+            'start: "x" | y\ny: /a*/ "b"',
+            {},
+            tt.UnsupportedConstraint,
+            "terminal /a\\*/.*may match the empty text.*line 2",
+        ),
+        ('start: "" "b"', {}, tt.UnsupportedConstraint, "Empty terminals are not allowed"),
+        ("start: /(?>(?:a?)*|ab)c/", {}, tt.UnsupportedConstraint, "atomic"),
         ("root ::= <[1]>", {"syntax": "gbnf"}, tt.UnsupportedConstraint, "token of the model"),
         ('main ::= "a"', {"syntax": "gbnf"}, tt.UnsupportedConstraint, "start rule 'root'"),
         ("a = ? anything ? ;", {"syntax": "ebnf"}, tt.UnsupportedConstraint, "line 1"),
