@@ -35,11 +35,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from jsonschema.validators import Draft202012Validator, validator_for
+from extras import needed
 from masks import Tokens, tekken
 from schemas import SECONDS, TooSlow, arguments_and_rows
 
 import tractile as tt
+
+validators = needed("jsonschema.validators", "bench")
 
 BUDGETS = (8, 16, 32, 64, 128, 256)  # tokens
 MOST_STEPS = 12  # of the search of its own
@@ -147,7 +149,7 @@ def of_schema(
         if (found := fewest_tokens(constraint, vocab)) != fewest:
             wrong.append(f"the minimum is {fewest}, by search {found}")
             counts["minimum, checked"]["wrong"] += 1
-    checker = validator_for(row["schema"], default=Draft202012Validator)
+    checker = validators.validator_for(row["schema"], default=validators.Draft202012Validator)
     validator = checker(row["schema"], format_checker=checker.FORMAT_CHECKER)
     track: list[int] | None = None
     for test in row["tests"]:

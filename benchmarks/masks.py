@@ -32,10 +32,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-import mistral_common
 import numpy as np
 import torch
-from mistral_common.tokens.tokenizers.tekken import Tekkenizer
+from extras import needed
 
 import tractile as tt
 from tractile.inference import MaskQuery
@@ -130,10 +129,10 @@ class Tokens:
 
 def tekken() -> Tokens:
     """The 131,072 tokens that come inside mistral-common."""
-    path = Path(mistral_common.__file__).parent / "data" / "tekken_240911.json"
+    path = Path(needed("mistral_common", "peers").__file__).parent / "data" / "tekken_240911.json"
     data = json.loads(path.read_text(encoding="utf-8"))
     special, size = data["config"]["default_num_special_tokens"], data["config"]["default_vocab_size"]
-    tokenizer = Tekkenizer.from_file(str(path))
+    tokenizer = needed("mistral_common.tokens.tokenizers.tekken", "peers").Tekkenizer.from_file(str(path))
     pieces = [b""] * special + [b64decode(entry["token_bytes"]) for entry in data["vocab"][: size - special]]
     return Tokens(
         pieces, tokenizer.eos_id, special, lambda text: tokenizer.encode(text, bos=False, eos=False)

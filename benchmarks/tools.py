@@ -27,10 +27,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import jsonschema
+from extras import needed
 
 import tractile as tt
 from tractile.constraints.tools import read_tools
+
+jsonschema = needed("jsonschema", "bench")
 
 Call = tuple[dict[str, Any], dict[str, Any] | str]  # a tool, and the gold arguments (or why there are none)
 

@@ -1,9 +1,12 @@
+import importlib.util
 import pkgutil
 import subprocess
 import sys
 import tomllib
 from importlib.resources import files
 from pathlib import Path
+
+import pytest
 
 import tractile
 
@@ -40,3 +43,12 @@ def test_every_benchmark_has_a_smoke():
     for script in (ROOT / "benchmarks").glob("*.py"):
         text = script.read_text()
         assert "--smoke" in text or "ArgumentParser" not in text, script.name
+
+
+def test_a_benchmark_says_which_extra_it_needs():
+    spec = importlib.util.spec_from_file_location("extras", ROOT / "benchmarks" / "extras.py")
+    extras = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(extras)
+    assert extras.needed("json", "bench").dumps({}) == "{}"
+    with pytest.raises(SystemExit, match=r'needs the package no_such: pip install -e "\.\[bench\]"'):
+        extras.needed("no_such", "bench")
