@@ -229,6 +229,11 @@ CASES = {
 }
 
 
+COMPILED = {
+    case: as_automaton(fsa) for case, (_, fsa) in CASES.items()
+}  # which keep their queries from run to run
+
+
 class ForgetsItsWeight(Tabular):
     """A planted bias: locally constrained sampling presented as if it were the target."""
 

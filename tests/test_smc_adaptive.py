@@ -7,6 +7,7 @@ import pytest
 import torch
 from smc_reference import (
     CASES,
+    COMPILED,
     EOS,
     HMM,
     LIMIT,
@@ -14,7 +15,6 @@ from smc_reference import (
     N,
     V,
     against_enumeration,
-    as_automaton,
     enumerate_target,
     padded,
     random_table,
@@ -27,8 +27,7 @@ BASES = {"gcd": tt.GCDProposal, "lookahead": tt.LookaheadProposal}
 
 
 def run(case, proposal, seed, particles=4, **options):
-    lm, fsa = CASES[case]
-    return tt.smc(lm, [], as_automaton(fsa), proposal, HMM, particles, N, seed, **options)
+    return tt.smc(CASES[case][0], [], COMPILED[case], proposal, HMM, particles, N, seed, **options)
 
 
 @pytest.mark.parametrize("potential", ["its own", "prefix"])

@@ -4,6 +4,7 @@ import pytest
 import torch
 from smc_reference import (
     CASES,
+    COMPILED,
     HMM,
     LIMIT,
     N,
@@ -51,7 +52,7 @@ def test_unbiased(case, name):
 
     def run(seed):
         options_here = {"particles": 4, "max_new_tokens": N, "seed": seed, "moves": 2, "ess_threshold": 1.1}
-        return tt.resample_move(lm, [], as_automaton(fsa), hmm=HMM, **options, **options_here)
+        return tt.resample_move(lm, [], COMPILED[case], hmm=HMM, **options, **options_here)
 
     z = against_enumeration(run, target, runs=25)
     assert bool((z.abs() < LIMIT).all()), z
@@ -66,7 +67,7 @@ def test_a_wrong_acceptance_is_caught(monkeypatch):
 
     def run(seed):
         return tt.resample_move(
-            lm, [], as_automaton(fsa), tt.GCDProposal(3.0), None, 8, N, seed, moves=3, ess_threshold=1.1
+            lm, [], COMPILED["ended"], tt.GCDProposal(3.0), None, 8, N, seed, moves=3, ess_threshold=1.1
         )
 
     z = against_enumeration(run, enumerate_target(lm, fsa, N), runs=80)
