@@ -69,6 +69,7 @@ SMOKE = [
 ]
 RUST = "#[rstest]\n#[case(4, true)]\n#[case(7, false)]\nfn even(#[case] n: i32, #[case] ok: bool) {\n"
 RUST += '    let schema = json!({"multipleOf": 2});\n    json_schema_check(&schema, &json!(n), ok);\n}\n'
+CPP = 'test_grammar("own", R"""(root ::= "a" [0-9]{2})""",\n{ "a12", "a" "07" }, // these\n{ "a1" });\n'
 
 
 def recorded(suite: str, folder: Path, python: str, file: Path) -> None:
@@ -136,7 +137,7 @@ def table(count: Counter[tuple[str, str, str]]) -> str:
 
 
 def smoke() -> None:
-    """A few cases of each form, and a test in Rust of our own read as a suite's is."""
+    """A few cases of each form, and tests in Rust and C++ of our own, read as a suite's are."""
     own = [
         {"suite": "smoke", "kind": kind, "spec": spec, "options": options, "text": text, "accepts": accepts}
         for kind, spec, options, text, accepts in SMOKE
@@ -146,9 +147,13 @@ def smoke() -> None:
         tests.mkdir(parents=True)
         (tests / "test_own.rs").write_text(RUST, encoding="utf-8")
         own += SOURCES["llguidance"](Path(folder))
+        tests = Path(folder) / "tests"
+        tests.mkdir()
+        (tests / "test-grammar-integration.cpp").write_text(CPP, encoding="utf-8")
+        own += SOURCES["llama.cpp"](Path(folder))
     count = judged(own, 20.0, True)
     print(table(count))
-    if any(verdict != "right" for _, _, verdict in count) or count.total() != len(SMOKE) + 2:
+    if any(verdict != "right" for _, _, verdict in count) or count.total() != len(SMOKE) + 5:
         raise SystemExit("the smoke's own cases are not all right")
 
 

@@ -73,10 +73,11 @@ def llama_cases(folder: Path) -> Iterator[Case]:
     for path in sorted((folder / "grammars").glob("*.gbnf")):
         case = {"suite": "llama.cpp", "kind": "gbnf", "spec": path.read_text(encoding="utf-8"), "options": {}}
         yield {**case, "test": path.name, "text": "", "accepts": None}
-    for name, status in (("test-json-schema-to-grammar.cpp", 2), ("test-grammar-parser.cpp", 0)):
-        source = tokens((folder / "tests" / name).read_text(encoding="utf-8"))
+    for name in ("test-json-schema-to-grammar.cpp", "test-grammar-parser.cpp"):
+        path = folder / "tests" / name
+        source = tokens(path.read_text(encoding="utf-8")) if path.exists() else []
         for at, (_, token) in enumerate(source):
-            if status and token == "test" and source[at + 1 : at + 3] == [("mark", "("), ("mark", "{")]:
+            if token == "test" and source[at + 1 : at + 3] == [("mark", "("), ("mark", "{")]:
                 strings = [value for kind, value in source[at : at + 12] if kind == "string"]
                 if len(strings) < 3:
                     continue
@@ -86,16 +87,10 @@ def llama_cases(folder: Path) -> Iterator[Case]:
                     continue
                 yield {**case, "kind": "json_schema", "spec": strings[1], "accepts": None}
                 yield {**case, "kind": "gbnf", "spec": strings[2], "accepts": None}
-            elif (
-                not status and token in ("verify_parsing", "verify_failure") and source[at + 2][0] == "string"
-            ):
+            elif token in ("verify_parsing", "verify_failure") and source[at + 2][0] == "string":
+                read = token == "verify_parsing"
                 case = {"suite": "llama.cpp", "kind": "gbnf", "spec": source[at + 2][1], "options": {}}
-                yield {
-                    **case,
-                    "test": name,
-                    "text": None,
-                    "accepts": None if token == "verify_parsing" else False,
-                }
+                yield {**case, "test": name, "text": "" if read else None, "accepts": None if read else False}
 
 
 class Body:
