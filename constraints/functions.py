@@ -43,11 +43,11 @@ def function_calls(
     """The texts that call one of the tools, or with ``parallel`` a list of calls (``True``: one or more; or from, to).
 
     ``tools`` are dicts in the spelling of OpenAI, BFCL or xLAM (see ``constraints/tools.py``), JSON text, or the path of a
-    JSON or JSON Lines file. ``order`` is that of the arguments within a call. ``whitespace`` is what stands between tokens:
-    after each comma and colon a space, or nothing, or anything. ``references`` is a pattern for strings that may stand in
-    place of any value, such as ``r"\\$var\\d+\\$"`` for the results of earlier calls. ``keys`` name the two members of
-    a call in JSON syntax. ``max_depth`` bounds how deep values without a type nest, and how often a ``$ref`` lies within
-    itself.
+    JSON or JSON Lines file. ``order`` is that of the arguments within a call. ``whitespace`` is what stands between
+    tokens: after each comma and colon a space, or nothing, or anything. ``references`` is a pattern for strings that may
+    stand in place of every argument, item and property, such as ``r"\\$var\\d+\\$"`` for the results of earlier calls.
+    ``keys`` name the two members of a call in JSON syntax. ``max_depth`` bounds how deep values without a type nest, and
+    how often a ``$ref`` lies within itself.
 
     Raises ``FormatError`` for what cannot be read, ``UnsupportedConstraint`` with the place of what is not supported (an
     unknown type, a name twice, a name that is not Python's), ``EmptyLanguage`` for no tools, ``TooManyStates``.
