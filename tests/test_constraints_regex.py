@@ -376,7 +376,8 @@ def test_what_the_parser_cannot_read_is_refused(pattern):
 
 SETS = [
     r"\P{L}", r"\pN", r"\p{Script=Greek}", r"\p{IsCyrillic}", r"[^\p{Lu}\p{Zs}x]",
-    r"[\w--[\d_]]", r"[[a-z]&&[^a]]|\pN", r"[\p{L}&&[^aeiou]]", r"[\p{L}--[\p{ASCII}--\p{Lu}]]", r"[\p{Greek}||[0-9]]", r"\p{Emoji}",
+    r"[\w--[\d_]]", r"[[a-z]&&[^a]]|\pN",
+    r"[\p{L}&&[^aeiou]]", r"[\p{L}--[\p{ASCII}--\p{Lu}]]", r"[\p{Greek}||[0-9]]", r"\p{Emoji}",
 ]  # fmt: skip
 
 
