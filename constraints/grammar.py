@@ -11,9 +11,12 @@ from ..errors import FormatError, UnsupportedConstraint
 from . import given
 from .constraint import Constraint
 from .grammar_readers import read_bnf, read_lark
+from .grammar_depth import too_deep
 from .grammar_rules import compile_rules
+from .narrowing import OnNarrowed, check_choice, report
 from .work import limited, spend
 
+DEPTH = 3
 SYNTAXES = ("lark", "gbnf", "ebnf")
 WORDS = re.compile(r"""\w+|"[^"\n]*"|'[^'\n]*'|[^\s\w"']+|["']""")
 
@@ -23,14 +26,18 @@ def grammar(
     *,
     syntax: Literal["lark", "gbnf", "ebnf"] = "lark",
     start: str | None = None,
-    max_depth: int = 3,
+    max_depth: int | None = None,
+    on_narrowed: OnNarrowed = "warn",
 ) -> Constraint:
-    """The texts of a context-free grammar, with rules within themselves at most ``max_depth`` deep.
+    """The texts of a context-free grammar, with rules within themselves at most ``max_depth`` deep (default: 3).
 
     ``text`` is the grammar, or the path of its file. ``start`` is the rule to begin with (default: ``start`` in Lark,
     ``root`` in GBNF, the first rule in EBNF). Rules that call themselves only at their right end, or only at their left, are
     compiled exactly, without a bound; so are chains such as ``a + b + c``. Only calls with something on both sides count
     as depth.
+
+    Where the grammar has deeper texts, ``narrowed`` of the constraint names the rules. With ``on_narrowed="warn"`` a warning
+    is logged unless ``max_depth`` was given, "error" raises ``UnsupportedConstraint``, "ignore" does nothing.
 
     Lark: as its Earley parser with ``lexer="dynamic_complete"`` reads texts; what the grammar ignores may stand between
     terminals; terminals with lazy repeats end at their first match. Needs the extra ``tractile[grammars]``.
@@ -40,7 +47,9 @@ def grammar(
     """
     if syntax not in SYNTAXES:
         raise UnsupportedConstraint(f"the syntax is one of {list(SYNTAXES)}, not {syntax!r}", path="syntax")
-    max_depth = given.count(max_depth, "max_depth", 0, given.MOST_DEPTH)
+    check_choice(on_narrowed)
+    chosen = [] if max_depth is None else ["max_depth"]
+    max_depth = given.count(DEPTH if max_depth is None else max_depth, "max_depth", 0, given.MOST_DEPTH)
     start = start and given.text(start, "start")
     if isinstance(text, os.PathLike) or (
         isinstance(text, str) and text.endswith((".lark", ".gbnf", ".ebnf"))
@@ -61,6 +70,9 @@ def grammar(
             else:
                 rules = read_bnf(text, syntax)
                 first = start or ("root" if syntax == "gbnf" else next(iter(rules.rules)))
-            return Constraint(compile_rules(rules, first, max_depth))
+            compiler = compile_rules(rules, first, max_depth)
+            narrowed = too_deep(compiler)
     except RecursionError:
         raise UnsupportedConstraint("the grammar nests too deep to be read") from None
+    report(narrowed, on_narrowed, chosen)
+    return Constraint(compiler.found, narrowed)

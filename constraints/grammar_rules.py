@@ -88,8 +88,8 @@ class Rules:
         return f"line {self.lines[rule]}" if rule in self.lines else f"rule {rule}"
 
 
-def compile_rules(grammar: Rules, start: str, max_depth: int, keep_nfa: bool = False) -> Nfa:
-    """The automaton of the texts that ``start`` stands for, rules within themselves at most ``max_depth`` deep.
+def compile_rules(grammar: Rules, start: str, max_depth: int, keep_nfa: bool = False) -> Compiler:
+    """The automata of a grammar, that of ``start`` as ``found``, rules within themselves at most ``max_depth`` deep.
 
     Raises ``UnsupportedConstraint`` with the line for rules that are not defined or never end, ``EmptyLanguage``,
     ``TooManyStates``. With ``keep_nfa`` rules are not determinised on the way.
@@ -97,10 +97,11 @@ def compile_rules(grammar: Rules, start: str, max_depth: int, keep_nfa: bool = F
     if start not in grammar.rules:
         raise UnsupportedConstraint(f"the start rule {start!r} is not defined", path="start")
     check(grammar, start)
-    found = Compiler(grammar, max_depth, keep_nfa).rule(start, max_depth)
-    if found.is_empty:
+    compiler = Compiler(grammar, max_depth, keep_nfa)
+    compiler.found = compiler.rule(start, max_depth)
+    if compiler.found.is_empty:
         raise EmptyLanguage(f"the grammar has no text of depth {max_depth}; raise max_depth")
-    return found
+    return compiler
 
 
 def calls(expression: Expression, left: bool = True, right: bool = True) -> Iterator[tuple[Call, bool, bool]]:
@@ -175,6 +176,8 @@ class Compiler:
     def __init__(self, grammar: Rules, max_depth: int, keep_nfa: bool) -> None:
         self.rules, self.max_depth, self.keep_nfa = grammar.rules, max_depth, keep_nfa
         self.memo: dict[tuple[str, int], Nfa] = {}
+        self.ended: set[str] = set()  # rules that were called deeper than the automaton goes
+        self.found = nfa.empty()
         graph = nx.MultiDiGraph()
         graph.add_nodes_from(self.rules)
         for name, expression in self.rules.items():
@@ -204,6 +207,7 @@ class Compiler:
     def rule(self, name: str, depth: int) -> Nfa:
         """What a rule stands for, with calls one level deeper at most ``depth`` times."""
         if depth < 0:
+            self.ended.add(name)
             return nfa.empty()
         if (name, depth) not in self.memo:
             part = self.part[name]

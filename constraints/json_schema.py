@@ -14,7 +14,9 @@ from . import given
 from .constraint import Constraint, kept
 from .json.compiler import Compiler
 from .json.document import Document, Schema, read_schema
+from .json.narrowed import narrowings
 from .json.text import STYLES
+from .narrowing import OnNarrowed, check_choice, report
 from .skips import only, plain, useful
 from .work import limited, spend
 
@@ -32,6 +34,7 @@ def json_schema(
     strict: bool = False,
     max_depth: int | None = None,
     max_length: int | None = None,
+    on_narrowed: OnNarrowed = "warn",
 ) -> Constraint:
     """The JSON texts whose values the schema allows.
 
@@ -52,6 +55,11 @@ def json_schema(
     Two more languages are cut since none is regular: an array of distinct strings that are not few has at most two, which a
     checksum tells apart; of several undeclared members that must exist, one does for all.
 
+    ``narrowed`` of the constraint names each place where it accepts fewer values than the schema: by the path of the schema
+    and the keyword (``max_depth`` for what nests). It is empty where the values are exactly those of the schema. With
+    ``on_narrowed="warn"`` one warning is logged for the constraint, but for what ``max_depth`` and ``max_length`` cut where
+    they are given; "error" raises ``UnsupportedConstraint`` at the first such place; "ignore" does nothing.
+
     Raises ``UnsupportedConstraint`` with the path of what is not supported, ``FormatError`` for what is not JSON,
     ``TooManyStates``.
     """
@@ -62,13 +70,16 @@ def json_schema(
     ):
         if value not in allowed:
             raise UnsupportedConstraint(f"{name} is one of {allowed}, not {value!r}", path=name)
+    check_choice(on_narrowed)
+    chosen = ["max_depth"] * (max_depth is not None) + ["maxLength", "maxItems"] * (max_length is not None)
     max_depth = None if max_depth is None else given.count(max_depth, "max_depth", 0, MOST_DEPTH)
     max_length = None if max_length is None else given.count(max_length, "max_length")
     root = read_schema(schema)
     options = (whitespace, order, max_depth, max_length, open_objects, formats == "assert")
-    return kept(
-        (json.dumps(root).encode(), repr((strict, options)).encode()), partial(build, root, strict, options)
-    )
+    source = json.dumps(root).encode(), repr((strict, options)).encode()
+    constraint = kept(source, partial(build, root, strict, options))
+    report(constraint.narrowed, on_narrowed, chosen)
+    return constraint
 
 
 def build(root: Schema, strict: bool, options: tuple[Any, ...]) -> Constraint:
@@ -76,13 +87,14 @@ def build(root: Schema, strict: bool, options: tuple[Any, ...]) -> Constraint:
     try:
         compiler = Compiler(Document(root, strict), *options)
         with limited(MAX_SCHEMA):
-            automaton = compiler.automaton(compiler.keywords.root())
+            automaton = compiler.automaton(compiler.root)
             spend(len(automaton.edges) / 8)  # for what follows
+        narrowed = narrowings(compiler, compiler.root)
     except RecursionError:
         raise UnsupportedConstraint("the schema nests too deep", path="/") from None
     if not (some := useful(automaton)).all():
         automaton = plain(only(automaton, some))  # members that nothing can follow, say
-    constraint = Constraint(automaton)
+    constraint = Constraint(automaton, narrowed)
     # Deterministic by construction, mostly, and nearly minimal: minimising would take most of the time.
     if automaton.is_deterministic:
         vars(constraint)["bytes_automaton"] = automaton

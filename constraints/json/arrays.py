@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from ...errors import TooManyStates, UnsupportedConstraint
+from ..narrowing import Narrowing
 from ..nfa import check_limit
 from ..work import spend
 from .pieces import Piece
@@ -148,7 +149,7 @@ def distinct(shape: Arrays, style: Style, values: Callable[[Need], dict[str, Pie
     if shape.contains or any(table is None for table in tables):
         return None
     known = dict.fromkeys(key for table in tables if table for key in table)
-    most = len(known) if shape.most is None else min(shape.most, len(known))
+    most = asked = len(known) if shape.most is None else min(shape.most, len(known))
     count = 1
     for size in range(1, most + 1):
         count = count * (len(known) - size + 1) // size
@@ -162,7 +163,13 @@ def distinct(shape: Arrays, style: Style, values: Callable[[Need], dict[str, Pie
         table = tables[min(position, len(tables) - 1)] or {}
         return [(item, used | {key}) for key, item in table.items() if key not in used]
 
-    return grow(style, most, replace(shape, most=most), frozenset(), choices, lambda used: True)
+    found = grow(style, most, replace(shape, most=most), frozenset(), choices, lambda used: True)
+    if most < asked and tables[min(most, len(tables) - 1)]:
+        why = f"the automaton has a state for each set of items, {MAX_SETS:,} at most"
+        found.narrowed.append(
+            Narrowing("", "uniqueItems", f"up to {asked} distinct items", f"at most {most}", why)
+        )
+    return found
 
 
 def apart(shape: Arrays, empty: Callable[[Need], bool]) -> bool:

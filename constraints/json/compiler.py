@@ -14,6 +14,7 @@ from typing import Any
 
 from ...errors import TooManyStates, UnsupportedConstraint
 from ..dfa import minimize
+from ..narrowing import Narrowing
 from ..nfa import Nfa
 from ..work import at, attempt, metered, spend
 from . import arrays, members, numbers, objects, pieces, strings, unique
@@ -66,6 +67,7 @@ class Compiler(Needs):
         self.sketches: dict[tuple[Need, Way, bool], list[Sketch]] = {}
         self.sizes: dict[tuple[Need, int], int] = {}
         self.ways: dict[tuple[Need, int], Way] = {}
+        self.distinct: dict[tuple[str, Arrays], list[Narrowing]] = {}  # what arrays of distinct items lack
 
     def automaton(self, root: Need) -> Nfa:
         """The texts of the values that satisfy the root."""
@@ -125,7 +127,7 @@ class Compiler(Needs):
 
     def set_free(self, states: int) -> None:
         """Set by how many states each object may grow."""
-        self.free, self.sizes, self.ways, self.memo = states, {}, {}, {}
+        self.free, self.sizes, self.ways, self.memo, self.distinct = states, {}, {}, {}, {}
 
     def way(self, need: Need, size: Callable[[Need], int]) -> tuple[Way, int]:
         """How freely the members of a need's objects may stand, and about how many more states that takes."""
@@ -253,6 +255,7 @@ class Compiler(Needs):
                     found = unique.write(shape, self.style, tuple(map(self.cut, value.string)))
         if found is None:
             raise UnsupportedConstraint("uniqueItems of values that are not few", path=f"{where}/uniqueItems")
+        self.distinct[where, shape] = found.narrowed
         return found.finish(inner)
 
     def finite(self, need: Need) -> dict[str, Piece] | None:

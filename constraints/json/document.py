@@ -125,6 +125,7 @@ class Document:
         self.owner: dict[int, Resource] = {}
         self.kept: list[Any] = []
         self.resources: dict[str, Resource] = {}
+        self.equal: dict[str, dict[str, None]] = {}  # the path of a node: the paths of schemas of equal content
         self.root = Resource("", root, "")
         self.resources[""] = self.root
         self.scan(root, self.root, "")
@@ -169,7 +170,21 @@ class Document:
             self.numbers[key] = len(self.nodes)
             self.check(schema, path)
             self.nodes.append(Node(schema, resource, path, len(self.nodes)))
-        return self.nodes[self.numbers[key]]
+        found = self.nodes[self.numbers[key]]
+        if found.path != path:
+            self.equal.setdefault(found.path, {})[path] = None
+        return found
+
+    def places(self, path: str, most: int) -> list[str]:
+        """A path into the document, and those of schemas of equal content: ``most`` at most."""
+        found = {path: None}
+        cuts = [i for i, character in enumerate(path) if character == "/"]
+        for cut in [len(path), *reversed(cuts)]:
+            for other in self.equal.get(path[:cut], ()):
+                found |= {other + p[cut:]: None for p in [*found] if p.startswith(path[:cut])}
+                if len(found) > most:
+                    return [*found][:most]
+        return [*found]
 
     def fingerprint(self, schema: Any) -> int:
         """A number that schemas share that say the same in the same words (the order of members counts)."""

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from ...errors import TooManyStates, UnsupportedConstraint
+from ..narrowing import Narrowing
 from ..work import spend
 from . import strings
 from .shapes import ANY, NEVER, Need, Objects, Others, Strings, both
@@ -28,7 +29,8 @@ Some = tuple[Others | str, Need, Need]
 @dataclass(frozen=True)
 class Record:
     """Members by name, the orders in which they may stand, those that must be there, the classes of others, how many
-    members there are; ``last``: a member of one of these classes stands last; all names that have a place."""
+    members there are; ``last``: a member of one of these classes stands last; all names that have a place; ``shared``:
+    whether that member does for several that must exist; ``narrowed``: what else it lacks of its shape."""
 
     members: tuple[tuple[str, Need], ...]
     required: frozenset[str]
@@ -38,6 +40,8 @@ class Record:
     last: Kinds | None = None
     orders: tuple[tuple[int, ...], ...] = ()
     declared: tuple[str, ...] = ()
+    shared: bool = False
+    narrowed: tuple[Narrowing, ...] = ()
 
     @property
     def needs(self) -> list[Need]:
@@ -171,7 +175,7 @@ def record(
     if most is not None and not others and not last and most >= len(members):
         most = None
     order = orders([n for n, _ in members], shape)
-    return Record(members, required, others, least, most, last, order, declared)
+    return Record(members, required, others, least, most, last, order, declared, len(witness) > 1)
 
 
 def witnesses(others: Kinds, witness: Sequence[Some], namer: Namer) -> Kinds:

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from .. import dfa, nfa
+from ..narrowing import Narrowing
 from ..nfa import Nfa, trim
 from ..work import spend
 from . import strings
@@ -32,7 +33,13 @@ def write(shape: Arrays, style: Style, shapes: Sequence[Strings]) -> Sketch | No
         return None
     body = spelled_once(shapes)
     checksums = next((n for n in CHECKSUMS if n * body.num_states <= MAX_STATES), 0)
-    return pairs(shape.least, style, body, checksums) if checksums and body.num_states else None
+    if not checksums or not body.num_states:
+        return None
+    found = pairs(shape.least, style, body, checksums)
+    asked = "distinct strings" if shape.most is None else f"at most {shape.most} distinct strings"
+    given = f"at most 2 without escapes, the sums of whose bytes differ modulo {checksums}"
+    found.narrowed.append(Narrowing("", "uniqueItems", asked, given, "distinct strings are no regular language"))
+    return found
 
 
 def spelled_once(shapes: Sequence[Strings]) -> Nfa:
