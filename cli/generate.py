@@ -14,8 +14,8 @@ from ..constraints import Constraint, Vocabulary
 from ..distill import ContextHead, Copying
 from ..embedded import load_hmm
 from ..inference.smc import Posterior, TransformersLM, smc
-from .common import AsJson, Hmm, MaxNewTokens, Model, Seed, console, language_model
-from .constraint_options import Canonical, takes_constraint
+from .common import AsJson, Hmm, MaxNewTokens, Model, Seed, console, language_model, print_narrowings
+from .constraint_options import Canonical, Choice, OnNarrowed, narrowings, takes_constraint
 
 
 class Proposal(StrEnum):
@@ -32,6 +32,7 @@ def generate(
     prompt: Annotated[str, typer.Option(help="The text to continue.")],
     constraint: Constraint,
     canonical: Canonical = False,
+    on_narrowed: OnNarrowed = Choice.warn,
     max_new_tokens: MaxNewTokens = 64,
     particles: Annotated[int, typer.Option(min=1, help="Number of weighted samples.")] = 16,
     proposal: Annotated[Proposal, typer.Option(help="Proposal distribution.")] = Proposal.pgcd,
@@ -41,6 +42,7 @@ def generate(
     as_json: AsJson = False,
 ) -> None:
     """Draw weighted samples from a language model given a constraint and a token budget."""
+    cuts = narrowings(constraint, on_narrowed)
     network, tokenizer = language_model(model)
     guide = None
     if proposal is Proposal.pgcd:
@@ -59,11 +61,12 @@ def generate(
         max_new_tokens=max_new_tokens,
         seed=seed,
     )
-    _print_posterior(prompt, posterior, as_json)
+    _print_posterior(prompt, replace(posterior, narrowed=tuple(cuts)), as_json)
 
 
 def _print_posterior(prompt: str, posterior: Posterior, as_json: bool) -> None:
-    """The distinct texts with their weights, log Z and ESS; raises if no particle satisfies the constraint."""
+    """The distinct texts with their weights, log Z and ESS, and where the constraint accepts less than was asked; raises if no
+    particle satisfies it."""
     texts = posterior.group_by(lambda particle: particle.text)
     if as_json:
         print(
@@ -79,3 +82,4 @@ def _print_posterior(prompt: str, posterior: Posterior, as_json: bool) -> None:
     console.print(
         f"log Z = {posterior.log_evidence:.3f} nats, ESS = {posterior.ess:.1f} of {len(posterior.texts)} particles"
     )
+    print_narrowings(posterior.narrowed)

@@ -34,7 +34,8 @@ class Narrowing(NamedTuple):
     why: str
 
     def __str__(self) -> str:
-        return f"{self.path or '/'}: {self.keyword}: {self.given} instead of {self.asked} ({self.why})"
+        place = self.path or "/" if self.path != self.keyword else ""
+        return f"{place and f'{place}: '}{self.keyword}: {self.given} instead of {self.asked} ({self.why})"
 
 
 def merged(*parts: Iterable[Narrowing]) -> tuple[Narrowing, ...]:

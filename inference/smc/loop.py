@@ -167,6 +167,7 @@ class Run:
             tuple(self.ess_trace),
             tuple(self.resampled),
             trace,
+            self.sampler.fa.narrowed,
         )
 
 

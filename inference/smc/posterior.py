@@ -49,7 +49,8 @@ class Posterior:
     """Weighted particles, an approximation of p_lm(x | constraint).
 
     ``ess_trace`` has the effective sample size after each step, before any resampling; ``resampled`` the steps
-    (from 0) after which particles were resampled; ``trace``, if it was asked for, every particle at every step.
+    (from 0) after which particles were resampled; ``trace``, if it was asked for, every particle at every step;
+    ``narrowed`` where the constraint accepts less than was asked for (``Constraint.narrowed``).
     """
 
     token_ids: Sequence[tuple[int, ...]]
@@ -59,6 +60,7 @@ class Posterior:
     ess_trace: Sequence[float] = field(default=())
     resampled: Sequence[int] = field(default=())
     trace: Trace | None = None
+    narrowed: tuple[Any, ...] = ()
 
     @property
     def failed(self) -> bool:
@@ -147,6 +149,7 @@ class Posterior:
             "ess": self.ess,
             "ess_trace": list(self.ess_trace),
             "resampled": list(self.resampled),
+            "narrowed": [each._asdict() for each in self.narrowed],
             "particles": [
                 {
                     "text": p.text,
