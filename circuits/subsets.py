@@ -27,7 +27,8 @@ def determinize(automaton: Automaton, limit: int = 100_000) -> Automaton:
             if key not in number:
                 if len(number) >= limit:
                     raise TooManyStates(
-                        f"the deterministic automaton has more than {limit:,} states; pass a larger limit", limit=limit
+                        f"the deterministic automaton has more than {limit:,} states; pass a larger limit",
+                        limit=limit,
                     )
                 number[key] = len(number)
                 queue.append(key)

@@ -61,7 +61,8 @@ class Choice(StrEnum):
 
 
 OnNarrowed = Annotated[
-    Choice, typer.Option(help="Where the constraint accepts less than was asked: say so, refuse it, or neither.")
+    Choice,
+    typer.Option(help="Where the constraint accepts less than was asked: say so, refuse it, or neither."),
 ]
 
 

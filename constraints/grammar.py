@@ -10,8 +10,8 @@ from typing import Literal
 from ..errors import FormatError, UnsupportedConstraint
 from . import given
 from .constraint import Constraint
-from .grammar_readers import read_bnf, read_lark
 from .grammar_depth import too_deep
+from .grammar_readers import read_bnf, read_lark
 from .grammar_rules import compile_rules
 from .narrowing import OnNarrowed, check_choice, report
 from .work import limited, spend

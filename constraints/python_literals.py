@@ -115,7 +115,9 @@ class Literals:
         free = replace(self, narrowed=[], any_order=True)
         found = free.value(schema, path)
         if cut := next((each for each in free.narrowed if each.keyword != "type"), None):
-            raise UnsupportedConstraint(f"oneOf with an alternative of which texts are missing: {cut}", path=path)
+            raise UnsupportedConstraint(
+                f"oneOf with an alternative of which texts are missing: {cut}", path=path
+            )
         return found
 
     def reference(self, pointer: Any, path: str) -> Nfa:

@@ -88,7 +88,9 @@ def formatted(name: str) -> tuple[Nfa, tuple[Narrowing, ...]]:
     constraint = json_schema({"type": "string", "format": name}, on_narrowed="ignore")
     narrowed = constraint.narrowed
     if name in KNOWN - ONE_WAY:
-        narrowed += (Narrowing("", "format", name, f"{name} without escapes and quotes", "one way to write each"),)
+        narrowed += (
+            Narrowing("", "format", name, f"{name} without escapes and quotes", "one way to write each"),
+        )
     quoted = constraint.bytes_automaton
     bare = star(utf8.utf8(utf8.negate(utf8.normalize((ord(c), ord(c)) for c in "\\\"'\0\n\r"))))
     double = intersect(quoted, concat([literal(b'"'), bare, literal(b'"')]))

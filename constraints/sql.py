@@ -82,7 +82,9 @@ def sql(
     with limited():
         scopes = list(tables_in_use(known, size) if strict else [everything(known, size)])
         automaton = Queries(scopes, constants(values), strict).query(depth).plain
-        narrowed = [Narrowing("max_depth", "max_depth", "queries within queries at any depth", f"{depth} deep", WHY)]
+        narrowed = [
+            Narrowing("max_depth", "max_depth", "queries within queries at any depth", f"{depth} deep", WHY)
+        ]
         if not strict or any(True for _ in known.chains(size + 1)):
             joined = Narrowing("max_tables", "max_tables", "any number of tables joined", size, WHY)
             narrowed.append(joined)

@@ -125,7 +125,9 @@ class Document:
         self.owner: dict[int, Resource] = {}
         self.kept: list[Any] = []
         self.resources: dict[str, Resource] = {}
-        self.equal: dict[str, dict[str, None]] = {}  # the path of a node: the paths of schemas of equal content
+        self.equal: dict[
+            str, dict[str, None]
+        ] = {}  # the path of a node: the paths of schemas of equal content
         self.root = Resource("", root, "")
         self.resources[""] = self.root
         self.scan(root, self.root, "")
@@ -177,14 +179,15 @@ class Document:
 
     def places(self, path: str, most: int) -> list[str]:
         """A path into the document, and those of schemas of equal content: ``most`` at most."""
-        found = {path: None}
-        cuts = [i for i, character in enumerate(path) if character == "/"]
-        for cut in [len(path), *reversed(cuts)]:
-            for other in self.equal.get(path[:cut], ()):
-                found |= {other + p[cut:]: None for p in [*found] if p.startswith(path[:cut])}
-                if len(found) > most:
-                    return [*found][:most]
-        return [*found]
+        found = {path}
+        for each in (queue := [path]):
+            cuts = [i for i, character in enumerate(each) if character == "/"][1:]
+            for cut in (*cuts, len(each)):
+                for other in self.equal.get(each[:cut], ()):
+                    if (there := other + each[cut:]) not in found and len(queue) < most:
+                        found.add(there)
+                        queue.append(there)
+        return queue
 
     def fingerprint(self, schema: Any) -> int:
         """A number that schemas share that say the same in the same words (the order of members counts)."""

@@ -93,7 +93,9 @@ PATTERNS: dict[str, str] = {
     "relative-json-pointer": rf"(?:0|[1-9]\d*)(?:#|{_POINTER})",
 }
 _LEAP_CLOCK = _CLOCK.replace(":[0-5]\\d(?:", ":(?:[0-5]\\d|60)(?:")
-_WIDER_URI, _WIDER_REFERENCE = _uri(r"\xa0-\ud7ff\uf900-\ufdcf\ufdf0-\uffef\U00010000-\U000efffd", r"\ue000-\uf8ff")
+_WIDER_URI, _WIDER_REFERENCE = _uri(
+    r"\xa0-\ud7ff\uf900-\ufdcf\ufdf0-\uffef\U00010000-\U000efffd", r"\ue000-\uf8ff"
+)
 LOOSE = {
     "email": r"(?s:.*@.*)",
     "idn-email": r"(?s:.*@.*)",

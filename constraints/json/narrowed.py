@@ -19,7 +19,7 @@ from .formats import LEFT_OUT
 from .objects import Record
 from .patterns import is_as_written
 from .runs import ANY_ORDER
-from .shapes import ANY, NEVER, Arrays, Need, Strings
+from .shapes import ANY, NEVER, Need, Strings
 from .text import ways
 from .vocabulary import pointer
 
@@ -33,6 +33,7 @@ MOST_PLACES = 100
 ANY_VALUE = "any value"
 LENGTH = "an automaton of all of it would be large; max_length sets the bound"
 DEPTH = "no regular language nests without a bound; max_depth sets it"
+AGREED = "strings about which all readings agree"
 READINGS = "ECMA-262 and Python's re read the pattern differently; strings that only one of them matches are left out"
 
 
@@ -49,9 +50,15 @@ def narrowings(compiler: Compiler, root: Need) -> tuple[Narrowing, ...]:
     found = [cut_cycles(compiler, need, left, some, lowest) for need, left in lowest.items()]
     for need, left in lowest.items():
         if need in some:
-            found += [cut_strings(compiler, need), cut_arrays(compiler, need), cut_objects(compiler, need, left)]
+            found += [
+                cut_strings(compiler, need),
+                cut_arrays(compiler, need),
+                cut_objects(compiler, need, left),
+            ]
     places = compiler.document.places
-    cuts = sorted(merged(*found), key=lambda each: each.asked == ANY_VALUE)  # what the schema says comes first
+    cuts = sorted(
+        merged(*found), key=lambda each: each.asked == ANY_VALUE
+    )  # what the schema says comes first
     return merged(each._replace(path=path) for each in cuts for path in places(each.path, MOST_PLACES))
 
 
@@ -91,9 +98,13 @@ def cut_strings(compiler: Compiler, need: Need) -> Iterator[Narrowing]:
 def cut_string(compiler: Compiler, need: Need, shape: Strings) -> Iterator[Narrowing]:
     """A bound on the length that was lowered, and listed strings with half of a surrogate pair."""
     most = compiler.cut(shape).most
-    if most is not None and most != shape.most and may_be(lambda: not strings.empty(replace(shape, least=most + 1))):
-        path = place(compiler, need, "maxLength", shape.most)
-        yield Narrowing(path, "maxLength", shape.most, most, LENGTH)
+    if (
+        most is not None
+        and shape.most not in (most, None)
+        and may_be(lambda: not strings.empty(replace(shape, least=most + 1)))
+    ):
+        path, keyword = bound(compiler, need, "Length", shape.most)
+        yield Narrowing(path, keyword, shape.most, most, LENGTH)
     for text in sorted(shape.among or ()):
         if not all(map(ways, text)):
             path = place(compiler, need, "enum", None)
@@ -103,17 +114,18 @@ def cut_string(compiler: Compiler, need: Need, shape: Strings) -> Iterator[Narro
 def readings(compiler: Compiler, need: Need, shape: Strings, of_names: bool = False) -> Iterator[Narrowing]:
     """Patterns and formats of strings (or of names) that are taken more strictly than they are meant."""
     for kind, which, sign in sorted(shape.atoms):
-        strict = which in LEFT_OUT if kind == "format" else not is_as_written(which, sign)
-        if not strict or (shape.among is not None and not any(ambiguous(kind, which, text) for text in shape.among)):
+        if which not in LEFT_OUT if kind == "format" else is_as_written(which, sign):
             continue
-        keyword = kind if not of_names else "patternProperties" if said(compiler, need, "patternProperties", which) is not None else "propertyNames"
-        yield Narrowing(
-            place(compiler, need, keyword, which),
-            keyword,
-            which if sign else f"not {which}",
-            "strings about which all readings agree",
-            READINGS if kind == "pattern" else f"left out are {LEFT_OUT[which]}",
-        )
+        if shape.among is not None and not any(ambiguous(kind, which, text) for text in shape.among):
+            continue
+        keyword = kind
+        if of_names:
+            found = said(compiler, need, "patternProperties", which)
+            keyword = "propertyNames" if found is None else "patternProperties"
+        asked, why = which if sign else f"not {which}", READINGS
+        if kind == "format":
+            why = f"left out are {LEFT_OUT[which]}"
+        yield Narrowing(place(compiler, need, keyword, which), keyword, asked, AGREED, why)
 
 
 def ambiguous(kind: str, which: str, text: str) -> bool:
@@ -136,9 +148,9 @@ def cut_arrays(compiler: Compiler, need: Need) -> Iterator[Narrowing]:
                 yield from readings(compiler, shape.rest, string)
             continue
         most = compiler.cut_items(shape).most
-        if most is not None and most != shape.most and not compiler.empty(shape.at(most)):
-            path = place(compiler, need, "maxItems", shape.most)
-            yield Narrowing(path, "maxItems", shape.most, most, f"{LENGTH}, of items to a tenth of it")
+        if most is not None and shape.most not in (most, None) and not compiler.empty(shape.at(most)):
+            path, keyword = bound(compiler, need, "Items", shape.most)
+            yield Narrowing(path, keyword, shape.most, most, f"{LENGTH}, of items to a tenth of it")
         for position, kinds in enumerate(compiler.items(need, shape)):
             if ANY in kinds:
                 step = f"prefixItems/{position}" if position < len(shape.prefix) else "items"
@@ -173,16 +185,11 @@ def cut_objects(compiler: Compiler, need: Need, left: int) -> Iterator[Narrowing
             "several orders would make the automaton large; write all alternatives in one order",
         )
     several = [r for r in records if len(r.members) + bool(r.others) > 1 and r.most != 1]
-    if compiler.order != "declared" and several and not (way.free and not any(r.others for r in several)):
-        if way != ANY_ORDER:
-            given = "undeclared members before or after the others" if way.free else "the declared order"
-            yield Narrowing(
-                where,
-                "properties",
-                "members in any order",
-                given,
-                'the automaton remembers each set of members; order="declared" asks for no more',
-            )
+    exact = way == ANY_ORDER or (way.free and not any(r.others for r in several))
+    if compiler.order != "declared" and several and not exact:
+        given = "undeclared members before or after the others" if way.free else "the declared order"
+        why = 'the automaton remembers each set of members; order="declared" asks for no more'
+        yield Narrowing(where, "properties", "members in any order", given, why)
     for record in records:
         yield from cut_witness(compiler, where, record, way == ANY_ORDER)
 
@@ -222,6 +229,16 @@ def may_be(test: Callable[[], bool]) -> bool:
         return True
 
 
+def bound(compiler: Compiler, need: Need, what: str, most: int | None) -> tuple[str, str]:
+    """The path and the keyword of an upper bound: ``max…``, or ``min…`` where that must not hold."""
+    found = said(compiler, need, f"max{what}", most)
+    if found is None and most is not None:
+        found = said(compiler, need, f"min{what}", most + 1)
+        if found is not None:
+            return found, f"min{what}"
+    return compiler.where(need) if found is None else found, f"max{what}"
+
+
 def place(compiler: Compiler, need: Need, keyword: str, value: Any) -> str:
     """The path of the schema that says something, or else that of the need."""
     found = said(compiler, need, keyword, value)
@@ -235,7 +252,9 @@ def said(compiler: Compiler, need: Need, keyword: str, value: Any) -> str | None
     queue = [compiler.document.nodes[number] for number, _ in sorted(need)]
     for node in queue:
         said = node.schema.get(keyword, ())
-        if keyword in node.schema and (said == value or value is None or (isinstance(said, dict) and value in said)):
+        if keyword in node.schema and (
+            said == value or value is None or (isinstance(said, dict) and value in said)
+        ):
             return node.path
         if len(queue) < MOST_SEARCHED:
             queue += [n for n in in_place(compiler, node) if n not in queue]
@@ -246,7 +265,9 @@ def in_place(compiler: Compiler, node: Node) -> Iterator[Node]:
     """The schemas that a schema combines at its own place."""
     document, schema = compiler.document, node.schema
     steps = [(key, schema.get(key)) for key in ("not", "if", "then", "else")]
-    steps += [(f"{key}/{i}", s) for key in ("allOf", "anyOf", "oneOf") for i, s in enumerate(schema.get(key, ()))]
+    steps += [
+        (f"{key}/{i}", s) for key in ("allOf", "anyOf", "oneOf") for i, s in enumerate(schema.get(key, ()))
+    ]
     for key in ("dependentSchemas", "dependencies"):
         steps += [(f"{key}/{pointer(name)}", s) for name, s in schema.get(key, {}).items()]
     with suppress(UnsupportedConstraint):

@@ -52,11 +52,15 @@ def readable(pattern: str, sign: bool, path: str) -> None:
 
 
 def is_as_written(pattern: str, sign: bool) -> bool:
-    """Whether :func:`matching` is exactly what ECMA-262, which the specification names, makes of the pattern: no string is
-    left out that Python would read otherwise. May say no where only the text of the pattern shows a difference."""
+    """Whether :func:`matching` is exactly what ECMA-262 makes of the pattern, which the specification names, and ``re`` but for
+    the ends of lines (``.``, ``$``). May say no where only the text of the pattern shows a difference."""
     if re.search(r"(?<!\\)(?:\\\\)*\\[bB]", pattern):
         return False
-    return translate(pattern, over=not sign) == translate(pattern, over=None)
+    under, over = (translate(pattern, over=reading) for reading in (False, True))
+    if (under if sign else over) != translate(pattern, over=None):
+        return False
+    dots = r"[^\n]", r"[^\n\r\u2028\u2029]"
+    return under.replace(*dots) == over.replace(r"\n?$", "$").replace(*dots)
 
 
 def translate(pattern: str, over: bool | None, boundary: str = "a") -> str:

@@ -30,7 +30,9 @@ class Sketch:
         self.placed: dict[
             tuple[Piece | Need, int], list[int]
         ] = {}  # where a value ends, and where it may start
-        self.narrowed: list[Narrowing] = []  # what the values lack of those asked for; their paths are set later
+        self.narrowed: list[
+            Narrowing
+        ] = []  # what the values lack of those asked for; their paths are set later
 
     def state(self) -> int:
         """A new state."""

@@ -38,7 +38,9 @@ def write(shape: Arrays, style: Style, shapes: Sequence[Strings]) -> Sketch | No
     found = pairs(shape.least, style, body, checksums)
     asked = "distinct strings" if shape.most is None else f"at most {shape.most} distinct strings"
     given = f"at most 2 without escapes, the sums of whose bytes differ modulo {checksums}"
-    found.narrowed.append(Narrowing("", "uniqueItems", asked, given, "distinct strings are no regular language"))
+    found.narrowed.append(
+        Narrowing("", "uniqueItems", asked, given, "distinct strings are no regular language")
+    )
     return found
 
 

@@ -114,7 +114,11 @@ def page(run: dict[str, Any]) -> str:
         f"{_escape(str(c['asked']))}</li>"
         for c in run["narrowed"]
     )
-    cuts = f"<details><summary>The constraint accepts less than was asked</summary><ul>{cuts}</ul></details>" if cuts else ""
+    cuts = (
+        f"<details><summary>The constraint accepts less than was asked</summary><ul>{cuts}</ul></details>"
+        if cuts
+        else ""
+    )
     data = json.dumps({"trace": run["trace"]}, ensure_ascii=False, allow_nan=False).replace("<", "\\u003c")
     return f"""<!DOCTYPE html>
 <html lang="en"><head><meta charset="utf-8"><title>Particles</title><style>{STYLE}</style></head><body>
