@@ -24,6 +24,7 @@ from ..errors import VocabularyMismatch
 from ..layers import Incidence, Labels
 from ..layers.operator import TensorMap
 from .chain import Chain
+from .narrowing import Narrowing
 from .reach import NEVER as NEVER
 from .reach import distances as distances
 from .reach import pack as pack
@@ -46,7 +47,7 @@ class Automaton(Chain):
     asked for (``Constraint.narrowed``). Raises :class:`ShapeError` where an index is out of range.
     """
 
-    narrowed: tuple[Any, ...] = ()
+    narrowed: tuple[Narrowing, ...] = ()
 
     def __init__(
         self,

@@ -5,37 +5,19 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Collection, Iterable
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import numpy as np
 from jaxtyping import UInt8
 from numpy import ndarray
 
+from ..circuits.narrowing import Narrowing as Narrowing
 from ..errors import UnsupportedConstraint
 
 logger = logging.getLogger("tractile.constraints")
 
 OnNarrowed = Literal["warn", "error", "ignore"]
 CHOICES = ("warn", "error", "ignore")
-
-
-class Narrowing(NamedTuple):
-    """One place where a constraint accepts less than what was written.
-
-    ``path``: the place (a JSON pointer into a schema, a grammar's rule, a position in a pattern, an argument's name);
-    ``keyword``: what is cut there (``maxLength``, ``max_depth``, …); ``asked`` and ``given``: what was written and what the
-    constraint has instead; ``why``: the reason, and what to do where something can be done.
-    """
-
-    path: str
-    keyword: str
-    asked: Any
-    given: Any
-    why: str
-
-    def __str__(self) -> str:
-        place = self.path or "/" if self.path != self.keyword else ""
-        return f"{place and f'{place}: '}{self.keyword}: {self.given} instead of {self.asked} ({self.why})"
 
 
 def merged(*parts: Iterable[Narrowing]) -> tuple[Narrowing, ...]:

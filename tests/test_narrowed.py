@@ -403,6 +403,15 @@ def test_constraints_that_are_read_from_disk_have_it_without_being_built(tmp_pat
         tt.constraints.json_schema({"type": "string", "maxLength": 7000}, max_length=20, on_narrowed="error")
 
 
+def test_saved_automata_keep_it(tmp_path):
+    automaton = schema({"enum": ["a", "\ud800"]}).compile(VOCAB)
+    tt.save(automaton.partitioned, tmp_path)
+    assert tt.load(tmp_path).narrowed == automaton.narrowed != ()
+    exact = tt.constraints.regex("a").compile(VOCAB).partitioned
+    tt.save(exact, tmp_path / "exact")
+    assert tt.load(tmp_path / "exact").narrowed == ()
+
+
 def test_posteriors_carry_it():
     lm = tt.CircuitLM(tt.HMM.random(2, len(VOCAB), seed=0))
     fa = schema({"enum": ["a", "\ud800"]}).compile(VOCAB)

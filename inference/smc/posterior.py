@@ -17,6 +17,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from ...circuits.narrowing import Narrowing
 from ...errors import EvidenceError, NoParticleSurvived
 from .page import page
 from .proposals import draw_tokens
@@ -60,7 +61,7 @@ class Posterior:
     ess_trace: Sequence[float] = field(default=())
     resampled: Sequence[int] = field(default=())
     trace: Trace | None = None
-    narrowed: tuple[Any, ...] = ()
+    narrowed: tuple[Narrowing, ...] = ()
 
     @property
     def failed(self) -> bool:
