@@ -30,6 +30,10 @@ class StorageError(TractileError, OSError):
     """A file could not be written (no room, no permission); what was whole before still is."""
 
 
+class FolderInUse(StorageError):
+    """Another process writes in the same folder; the message names it and its lock."""
+
+
 class UnsupportedConstraint(TractileError, ValueError):
     """A constraint uses something that is not supported; ``path`` says where (schema path, regex position)."""
 
@@ -58,6 +62,19 @@ class BudgetTooSmall(TractileError, ValueError):
         super().__init__(message)
         self.needed = needed
         self.given = given
+
+
+class BudgetTooLarge(TractileError, ValueError):
+    """A token budget lies beyond the horizon that the query was made for: make the query with a larger ``horizon``.
+
+    ``given`` is the budget, ``horizon`` the largest that the query takes.
+    """
+
+    def __init__(self, *, given: int, horizon: int) -> None:
+        super().__init__(
+            f"a budget of {given} tokens lies beyond the query's horizon of {horizon}; make it with horizon={given}"
+        )
+        self.given, self.horizon = given, horizon
 
 
 class VocabularyMismatch(TractileError, ValueError):
@@ -101,6 +118,21 @@ class PotentialError(TractileError, RuntimeError):
             f"the potential {name!r} {what} on {text!r}; mend it, or say zero_on_error=True to count this as zero"
         )
         self.name, self.text = name, text
+
+
+class ProposalError(TractileError, RuntimeError):
+    """A proposal drew or weighed a token in a way that cannot be right (NaN, a forbidden token); ``name`` says which one.
+
+    ``text`` is the text drawn so far, None if the message is about no single row.
+    """
+
+    def __init__(self, proposal: object, what: str, text: str | None = None) -> None:
+        self.name, self.text = type(proposal).__name__, text
+        where = "" if text is None else f" after {text!r}"
+        super().__init__(
+            f"the proposal {self.name!r} {what}{where}; its tokens and log-weights must be properly weighted for "
+            "p_lm · 1[allowed], with -inf where no token is"
+        )
 
 
 class ExecutionNotAllowed(TractileError, PermissionError):

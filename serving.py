@@ -41,6 +41,7 @@ from . import constraints
 from .circuits import HMM, Automaton
 from .constraints import Constraint, Vocabulary
 from .errors import EvidenceError, TractileError, UnsupportedConstraint, VocabularyMismatch
+from .fingerprints import check_same
 from .inference import MaskQuery, gcd, pgcd
 from .inference.smc.constrained_rows import ConstrainedRows, check_prefix, check_weights
 
@@ -147,6 +148,13 @@ class VLLMLogitsProcessor(_Base):  # type: ignore[misc]
                 raise VocabularyMismatch(
                     f"the HMM has {self._hmm.vocab_size} tokens, the tokenizer {len(self.vocabulary())}"
                 )
+            check_same(
+                "the HMM",
+                self._hmm.vocabulary_fingerprint,
+                "the tokenizer",
+                self.vocabulary().fingerprint,
+                "give an HMM distilled from this language model, or leave hmm out",
+            )
         self._slots: dict[int, Request] = {}
         self._groups: dict[tuple[Any, ...], list[Group]] = {}
         self._queries: OrderedDict[tuple[Any, ...], MaskQuery] = OrderedDict()

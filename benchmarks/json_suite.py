@@ -7,9 +7,10 @@
 The suite is not part of this repository: give the folder that holds its ``tests`` (with ``--smoke``, a few of the same form
 stand for it). Instances are texts as
 ``json.dumps(ensure_ascii=False)`` writes them. Members may stand in any order; ``--format`` adds the tests of formats, in
-which they assert (in the others they are annotations, as the suite has it).
+which they assert (in the others they are annotations, as the suite has it). With ``--default`` every schema is compiled with
+the default options instead, but that formats assert in the tests of formats.
 
-    python benchmarks/json_suite.py [--smoke] [--suite FOLDER] [--drafts draft2020-12,draft7] [--format] [--show]
+    python benchmarks/json_suite.py [--smoke] [--suite FOLDER] [--drafts draft2020-12,draft7] [--format] [--default] [--show]
 """
 
 from __future__ import annotations
@@ -48,13 +49,13 @@ SMOKE = [
 ]
 
 
-def judge(group: dict[str, Any], draft: str, order: Any, formats: Any) -> list[tuple[str, str]]:
-    """The verdict on each instance of a schema, with what it is about."""
+def judge(group: dict[str, Any], draft: str, options: dict[str, Any]) -> list[tuple[str, str]]:
+    """The verdict on each instance of a schema compiled with these options, with what it is about."""
     schema = group["schema"]
     if isinstance(schema, dict):
         schema = {"$schema": SPELLING[draft], **schema}
     try:
-        constraint = tt.constraints.json_schema(schema, order=order, formats=formats)
+        constraint = tt.constraints.json_schema(schema, **options)
     except tt.TractileError as error:
         return [("refused", str(error))] * len(group["tests"])
     verdicts = []
@@ -71,17 +72,16 @@ def main() -> None:
     parser.add_argument("--smoke", action="store_true", help="as little as shows that it works")
     parser.add_argument("--suite", type=Path, help="the folder that holds the suite's tests/")
     parser.add_argument("--drafts", default=",".join(SPELLING))
-    parser.add_argument("--order", default="any", choices=["declared", "any"])
+    parser.add_argument("--order", default="any", choices=["declared", "auto", "any"])
     parser.add_argument("--format", action="store_true", help="the tests of formats too")
+    parser.add_argument("--default", action="store_true", help="the default options")
     parser.add_argument("--show", action="store_true", help="what is wrong and what is refused")
     args = parser.parse_args()
     if args.suite is None and not args.smoke:
         print("no --suite given: nothing to measure")
         return
     if args.smoke:
-        count = Counter(
-            verdict for group in SMOKE for verdict, _ in judge(group, "draft2020-12", "any", "annotate")
-        )
+        count = Counter(verdict for group in SMOKE for verdict, _ in judge(group, "draft2020-12", {}))
         print(f"smoke: {dict(count)}")
         return
     for draft in args.drafts.split(","):
@@ -95,7 +95,10 @@ def main() -> None:
         begin = time.process_time()
         for path, formats in files:
             for group in json.loads(path.read_text(encoding="utf-8")):
-                verdicts = judge(group, draft, args.order, formats)
+                options = {"order": args.order, "formats": formats}
+                if args.default:
+                    options = {} if formats == "annotate" else {"formats": formats}
+                verdicts = judge(group, draft, options)
                 count.update(verdict for verdict, _ in verdicts)
                 for verdict, what in dict.fromkeys(verdicts) if args.show else ():
                     if verdict != "right":

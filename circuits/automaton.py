@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import networkx as nx
 import numpy as np
@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     from automata.fa.fa import FA
 
 Edge = tuple[int, int | Sequence[int], int]
+
+STEP_CACHE_ENTRIES = 1 << 18  # (state, token) → states
 
 
 class Automaton(Chain):
@@ -170,6 +172,8 @@ class Automaton(Chain):
         """The states after one token."""
         key = (state, token)
         if key not in self._steps:
+            if len(self._steps) >= STEP_CACHE_ENTRIES:
+                self._steps.clear()
             first, classes = self.labels.by_token(torch.device("cpu"))
             moves = self.moves()[state]
             here = classes[int(first[token]) : int(first[token + 1])].tolist()
@@ -254,9 +258,8 @@ class Automaton(Chain):
         self.narrowed = other.narrowed
         return self
 
-    def map(self, fn: TensorMap) -> Automaton:
-        out = object.__new__(Automaton)
-        out.__dict__.update(self.__dict__)
+    def map(self, fn: TensorMap) -> Self:
+        out = self._copy()
         out.initial, out.final = tuple(map(fn, self.initial)), tuple(map(fn, self.final))
         return out
 

@@ -14,6 +14,8 @@ unit is worth (ones for an HMM, whose last transition leads nowhere; Dang et al.
 
 from __future__ import annotations
 
+from typing import Self
+
 import torch
 from jaxtyping import Float
 from torch import Tensor
@@ -28,7 +30,13 @@ Vectors = tuple[Float[Tensor, " units"], ...]
 
 
 class Chain(Described):
-    """initialᵀ · Π_t L diag(B[:, x_t]) R · final, of any length."""
+    """initialᵀ · Π_t L diag(B[:, x_t]) R · final, of any length.
+
+    ``vocabulary_fingerprint`` says which vocabulary its tokens are of (``Vocabulary.fingerprint``), None if that is not known:
+    chains of different vocabularies are not multiplied, nor used with another tokenizer's language model.
+    """
+
+    vocabulary_fingerprint: str | None = None
 
     def __init__(
         self, initial: Vectors, left: Operator, inputs: InputLayer, right: Operator, final: Vectors
@@ -77,22 +85,30 @@ class Chain(Described):
         circuit.sum(Sum(_columns(self.initial).T), node)
         return circuit
 
-    def map(self, fn: TensorMap) -> Chain:
-        """The same chain with ``fn`` applied to every parameter tensor (move, cast, …)."""
-        return Chain(
-            tuple(map(fn, self.initial)),
-            self.left.map(fn),
-            self.inputs.map(fn),
-            self.right.map(fn),
-            tuple(map(fn, self.final)),
-        )
+    def map(self, fn: TensorMap) -> Self:
+        """The same chain, of the same class, with ``fn`` applied to every parameter tensor (move, cast, …)."""
+        out = self._copy()
+        out.initial = tuple(map(fn, self.initial))
+        out.left, out.inputs, out.right = self.left.map(fn), self.inputs.map(fn), self.right.map(fn)
+        out.final = tuple(map(fn, self.final))
+        return out
+
+    def _copy(self) -> Self:
+        out = object.__new__(type(self))
+        out.__dict__.update(self.__dict__)
+        return out
+
+    def for_vocabulary(self, fingerprint: str | None) -> Self:
+        """This chain itself, with ``vocabulary_fingerprint`` set: to mark one that has just been made."""
+        self.vocabulary_fingerprint = fingerprint
+        return self
 
     @property
     def device(self) -> torch.device:
         """Where its parameters are."""
         return self.initial[0].device
 
-    def to(self, device: torch.device | str | None = None) -> Chain:
+    def to(self, device: torch.device | str | None = None) -> Self:
         """The same chain with its parameters on another device."""
         return self.map(lambda t: t.to(device=device))
 

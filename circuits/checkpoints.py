@@ -16,6 +16,7 @@ within 1 % of one are divided by it, others refused.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import pickle
 from collections.abc import Mapping
@@ -46,13 +47,27 @@ def read_directory(directory: str | Path) -> tuple[dict[str, Any], dict[str, Ten
         if not isinstance(config, dict):
             raise ValueError("config.json holds no object")
         if (path / "model.safetensors").exists() or not (path / "pytorch_model.bin").exists():
+            _check_whole(path / "model.safetensors", config.get("tensors_sha256"))
             return config, load_file(path / "model.safetensors")
         tensors = torch.load(path / "pytorch_model.bin", map_location="cpu", weights_only=True)
+    except FormatError:
+        raise
     except (OSError, ValueError, SafetensorError, RuntimeError, pickle.UnpicklingError, EOFError) as error:
         raise FormatError(f"{path} is not a saved HMM: {error}") from error
     if not isinstance(tensors, Mapping) or not all(isinstance(v, Tensor) for v in tensors.values()):
         raise FormatError(f"{path}/pytorch_model.bin is not a saved HMM: it holds no dictionary of tensors")
     return config, dict(tensors)
+
+
+def _check_whole(file: Path, checksum: str | None) -> None:
+    """Raise :class:`FormatError` if the configuration has a checksum of the tensors and it is not theirs."""
+    if checksum is not None:
+        with file.open("rb") as content:
+            if hashlib.file_digest(content, "sha256").hexdigest() != checksum:
+                raise FormatError(
+                    f"{file} is damaged, or not the file that config.json was written with: its checksum is wrong; "
+                    "copy or distil it again"
+                )
 
 
 def is_ctrlg(config: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> bool:

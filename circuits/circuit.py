@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 
 import networkx as nx
+import torch
 from torch import Tensor
 
 from ..errors import CircuitError, ShapeError
@@ -125,6 +126,15 @@ class Circuit(Described):
             return known[id(tensor)]
 
         return self.map_layers(lambda layer: layer.map(once))
+
+    @property
+    def device(self) -> torch.device:
+        """Where its parameters are; the CPU for a circuit without any."""
+        return next((p.device for p in self.parameters()), torch.device("cpu"))
+
+    def to(self, device: torch.device | str | None = None, dtype: torch.dtype | None = None) -> Circuit:
+        """The same circuit with its parameters on another device or in another precision; tied tensors stay tied."""
+        return self.map(lambda t: t.to(device=device, dtype=dtype))
 
     def map_layers(self, fn: Callable[[InputLayer | InnerLayer], InputLayer | InnerLayer]) -> Circuit:
         """The same circuit with other layers of the same units; a layer shared by several nodes stays shared."""

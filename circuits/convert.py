@@ -49,7 +49,11 @@ def from_edges(
 
 def to_networkx(automaton: Automaton) -> nx.MultiDiGraph:
     """A MultiDiGraph with an edge for each pair of states; ``tokens`` on edges, ``start`` and ``accept`` on nodes."""
-    graph = nx.MultiDiGraph(vocab_size=automaton.vocab_size, eos_token_id=automaton.eos_token_id)
+    graph = nx.MultiDiGraph(
+        vocab_size=automaton.vocab_size,
+        eos_token_id=automaton.eos_token_id,
+        vocabulary_fingerprint=automaton.vocabulary_fingerprint,
+    )
     starts, accepts = set(automaton.start_states), set(automaton.accept_states)
     for s in range(automaton.num_states):
         graph.add_node(s, start=s in starts, accept=s in accepts)
@@ -70,7 +74,8 @@ def from_networkx(graph: nx.DiGraph, vocab_size: int | None = None) -> Automaton
         ) from error
     starts = [number[n] for n, data in graph.nodes(data=True) if data.get("start")]
     accepts = [number[n] for n, data in graph.nodes(data=True) if data.get("accept")]
-    return Automaton.from_edges(edges, starts, accepts, size, graph.graph.get("eos_token_id"))
+    made = Automaton.from_edges(edges, starts, accepts, size, graph.graph.get("eos_token_id"))
+    return made.for_vocabulary(graph.graph.get("vocabulary_fingerprint"))
 
 
 def to_automata(automaton: Automaton) -> FA:

@@ -2,42 +2,60 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
-import os
+import logging
+from functools import reduce
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
+import numpy as np
 import torch
 from jaxtyping import Float, Int
-from safetensors.torch import save_file
+from numpy.typing import ArrayLike
+from safetensors.torch import save
 from torch import Tensor
 
 from ..errors import FormatError, ShapeError
 from ..layers import Categorical, Dense, Identity, Monarch, Operator
 from ..layers.operator import TensorMap
 from ..layers.visible import certain
+from ..storage import make_directory, write_atomically
 from .chain import Chain
 from .checkpoints import ctrlg_parameters, is_ctrlg, read_directory
 
 FORMAT = "tractile-hmm-1"
+VOCABULARY = "vocabulary_fingerprint"  # in config.json
+_log = logging.getLogger(__name__)
+_warned: set[Path] = set()  # folders without a fingerprint
 
 
 class HMM(Chain):
     """A hidden Markov model: a chain with L = identity, B = emission, R = transition, final = ones.
 
     ``initial`` (H,), ``transition`` (H, H) or an :class:`~tractile.layers.Operator` such as ``Monarch``, ``emission``
-    (H, V): probabilities, each row summing to one. Raises :class:`ShapeError` where shapes differ or a row is not a
-    distribution.
+    (H, V): probabilities, each row summing to one; tensors, NumPy arrays or lists of numbers. Raises :class:`ShapeError`
+    where shapes differ or a row is not a distribution.
+
+    ``vocabulary_fingerprint`` says which tokenizer's tokens it emits (None: not known; :meth:`for_vocabulary` sets it), and
+    ``source`` is the folder that :meth:`from_pretrained` read it from.
     """
+
+    source: Path | None = None
 
     def __init__(
         self,
-        initial: Float[Tensor, " hidden"],
-        transition: Float[Tensor, "hidden hidden"] | Operator,
-        emission: Float[Tensor, "hidden vocab"],
+        initial: Float[Tensor, " hidden"] | ArrayLike,
+        transition: Float[Tensor, "hidden hidden"] | Operator | ArrayLike,
+        emission: Float[Tensor, "hidden vocab"] | ArrayLike,
     ) -> None:
+        initial, emission = _numbers(initial, "initial"), _numbers(emission, "emission")
+        if not isinstance(transition, Operator):
+            transition = _numbers(transition, "transition")
+            dtype = reduce(torch.promote_types, (t.dtype for t in (initial, transition, emission)))
+            initial, transition, emission = (t.to(dtype) for t in (initial, transition, emission))
         operator = transition if isinstance(transition, Operator) else Dense(transition)
-        hidden = len(initial)
+        hidden = initial.numel()
         if (
             initial.ndim != 1
             or emission.ndim != 2
@@ -48,15 +66,10 @@ class HMM(Chain):
                 f"HMM: initial (H,), transition (H, H) and emission (H, V) must agree, not {tuple(initial.shape)}, "
                 f"{operator.shape} and {tuple(emission.shape)}"
             )
-        for what, weight in (
-            ("initial", initial),
-            *(("transition", w) for w in operator.parameters()),
-            ("emission", emission),
-        ):
-            _check_distribution(what, weight)
         super().__init__(
             (initial,), Identity(hidden), Categorical(emission), operator, (torch.ones_like(initial),)
         )
+        self._check_distributions()
 
     @classmethod
     def random(
@@ -84,6 +97,12 @@ class HMM(Chain):
             operator = Monarch([rows(*dims, dims[1]), rows(*dims, dims[0])])
         return cls(rows(hidden), operator, rows(hidden, vocab_size))
 
+    def _check_distributions(self) -> None:
+        _check_distribution("initial", self.initial_probs)
+        for weight in self.transition.parameters():
+            _check_distribution("transition", weight)
+        _check_distribution("emission", self.emission_probs)
+
     @property
     def hidden(self) -> int:
         """H, the number of hidden states."""
@@ -107,22 +126,46 @@ class HMM(Chain):
     def log_prob(
         self, tokens: Int[Tensor, "batch length"], lengths: Int[Tensor, " batch"] | None = None
     ) -> Float[Tensor, " batch"]:
-        """log p(x_1 … x_n) in nats; −1 marginalises a position; ``lengths`` cuts each row."""
+        """log p(x_1 … x_n) in nats; −1 marginalises a position; ``lengths`` cuts each row.
+
+        Tokens may also be an array or a list of rows of equal length. Raises :class:`ShapeError` for other lists.
+        """
         from ..inference.query import log_marginal
 
+        if isinstance(tokens, list | tuple | np.ndarray):  # a list within is a row here, not a set of tokens
+            try:
+                tokens = torch.tensor(np.array(tokens))
+            except (TypeError, ValueError) as error:
+                raise ShapeError(
+                    f"HMM.log_prob: tokens are rows of equal length, not ragged: {error}"
+                ) from None
         return log_marginal(self, tokens, lengths=lengths)
 
-    def map(self, fn: TensorMap) -> HMM:
-        return HMM(fn(self.initial_probs), self.transition.map(fn), fn(self.emission_probs))
+    def map(self, fn: TensorMap) -> Self:
+        """The same HMM, of the same class, with ``fn`` applied to π, A and B.
 
-    def to(self, device: torch.device | str | None = None, dtype: torch.dtype | None = None) -> HMM:
-        """The same HMM on another device or in another precision (float32 or float64; rows renormalised)."""
-        return self.map(lambda t: _renormalise(t.to(device=device, dtype=dtype or t.dtype)))
+        Raises :class:`ShapeError` where rows are then no distributions.
+        """
+        out = super().map(fn)
+        out.final = (torch.ones_like(out.initial_probs),)
+        out._check_distributions()
+        return out
 
-    def save_pretrained(self, directory: str | Path, dtype: torch.dtype = torch.float32) -> None:
-        """Write ``config.json`` and ``model.safetensors`` into a directory, each atomically; ``dtype`` is that of the file."""
-        path = Path(directory)
-        path.mkdir(parents=True, exist_ok=True)
+    def to(self, device: torch.device | str | None = None, dtype: torch.dtype | None = None) -> Self:
+        """The same HMM on another device or in another precision (float32 or float64).
+
+        The probabilities keep their bits, except that rows are normalised again where ``dtype`` changes them.
+        """
+        return self.map(lambda t: _cast(t, dtype or t.dtype).to(device=device))
+
+    def save_pretrained(self, directory: str | Path, dtype: torch.dtype | None = None) -> None:
+        """Write ``config.json`` and ``model.safetensors`` into a directory, each atomically.
+
+        ``dtype``: the precision of the file, by default that of each tensor, so that it loads to the same bits. The
+        configuration holds the vocabulary's fingerprint and a checksum of the tensors. Raises :class:`StorageError` where the
+        directory cannot be written.
+        """
+        path = make_directory(directory)
         tensors = {"initial": self.initial_probs, "emission": self.emission_probs}
         tensors |= {f"transition.{i}": w for i, w in enumerate(self.transition.parameters())}
         monarch = isinstance(self.transition, Monarch)
@@ -138,11 +181,13 @@ class HMM(Chain):
             raise FormatError(
                 f"HMM.save_pretrained: the format has no transition of type {type(self.transition).__name__}; use tt.save"
             )
-        part = path / f".model.{os.getpid()}.part"
-        save_file({k: v.detach().to(dtype).contiguous().cpu() for k, v in tensors.items()}, part)
-        os.replace(part, path / "model.safetensors")
-        part.write_text(json.dumps(config, indent=1) + "\n")
-        os.replace(part, path / "config.json")
+        data = save({k: v.detach().to(dtype or v.dtype).contiguous().cpu() for k, v in tensors.items()})
+        config |= {
+            VOCABULARY: self.vocabulary_fingerprint,
+            "tensors_sha256": hashlib.sha256(data).hexdigest(),
+        }
+        write_atomically(path / "model.safetensors", data)
+        write_atomically(path / "config.json", (json.dumps(config, indent=1) + "\n").encode())
 
     def push_to_hub(self, repo_id: str, card: str | None = None, **options: Any) -> str:
         """Upload to a repository of the Hugging Face Hub, made if it is not there; the URL of the commit.
@@ -155,15 +200,18 @@ class HMM(Chain):
         return Hub(self, card).push_to_hub(repo_id, **options)
 
     @classmethod
-    def from_pretrained(
-        cls, directory: str | Path, dtype: torch.dtype = torch.float32, **options: Any
-    ) -> HMM:
+    def from_pretrained(cls, directory: str | Path, dtype: torch.dtype | None = None, **options: Any) -> Self:
         """Read what :meth:`save_pretrained` wrote, or a dense or Monarch HMM of the Ctrl-G family (:mod:`.checkpoints`).
 
         ``directory`` may also be the name of a repository of the Hugging Face Hub, ``"owner/name"``; ``options`` are then
         those of ``huggingface_hub.snapshot_download``: revision, token, local_files_only ….
 
-        Raises :class:`FormatError` if there is nothing there or something else.
+        ``dtype``: the precision of the probabilities, by default the one in which each is stored, at least float32; rows are
+        normalised again where that changes them, and keep their bits otherwise.
+
+        A folder that does not say which vocabulary it was made for is read all the same, with one warning in the log.
+
+        Raises :class:`FormatError` if there is nothing there, something else, or if the tensors are damaged.
         """
         path = Path(directory)
         if isinstance(directory, str) and not path.exists() and directory.count("/") == 1:
@@ -171,14 +219,33 @@ class HMM(Chain):
 
             path = download(directory, **options)
         config, tensors = read_directory(path)
+        hmm = cls._from_tensors(path, config, tensors, dtype).for_vocabulary(config.get(VOCABULARY))
+        hmm.source = path
+        if hmm.vocabulary_fingerprint is None and path not in _warned:
+            _warned.add(path)
+            _log.warning(
+                "the HMM in %s does not say which vocabulary it was made for, so that nothing keeps it from being used with "
+                'another tokenizer; add "%s": "…" to its config.json, the text of '
+                "tt.Vocabulary.from_tokenizer(tokenizer).fingerprint",
+                path,
+                VOCABULARY,
+            )
+        return hmm
+
+    @classmethod
+    def _from_tensors(
+        cls, path: Path, config: dict[str, Any], tensors: dict[str, Tensor], dtype: torch.dtype | None
+    ) -> Self:
         try:
             if is_ctrlg(config, tensors):
-                return cls(*ctrlg_parameters(path, config, tensors, dtype))
+                return cls(*ctrlg_parameters(path, config, tensors, dtype or torch.float32))
             if config.get("format") != FORMAT:
                 raise FormatError(
                     f"{path}/config.json: expected format {FORMAT!r}, found {config.get('format')!r}"
                 )
-            tensors = {k: _renormalise(v.to(dtype)) for k, v in tensors.items()}
+            tensors = {
+                k: _cast(v, dtype or torch.promote_types(v.dtype, torch.float32)) for k, v in tensors.items()
+            }
             weights = [tensors[k] for k in sorted(k for k in tensors if k.startswith("transition."))]
             operator: Operator = (
                 Monarch(weights, config["axes"]) if config["transition"] == "monarch" else Dense(weights[0])
@@ -188,8 +255,24 @@ class HMM(Chain):
             raise FormatError(f"{path} does not hold the parts of an HMM: {error}") from error
 
 
-def _renormalise(weight: Tensor) -> Tensor:
-    """Rows that sum to one again after a change of precision."""
+def _numbers(given: Any, name: str) -> Tensor:
+    """A tensor of floating-point numbers: itself if it is one, or a copy of an array or list."""
+    try:
+        tensor = given if isinstance(given, Tensor) else torch.as_tensor(np.array(given))
+        if not isinstance(given, Tensor | np.ndarray) or not tensor.is_floating_point():
+            tensor = tensor.to(torch.get_default_dtype())
+    except (TypeError, ValueError) as error:
+        raise ShapeError(
+            f"HMM: {name} must be a tensor, an array or a list of numbers, not a {type(given).__name__} ({error})"
+        ) from None
+    return tensor
+
+
+def _cast(weight: Tensor, dtype: torch.dtype) -> Tensor:
+    """Rows in another precision, which sum to one again; in the precision that they have, the very bits."""
+    if weight.dtype == dtype:
+        return weight
+    weight = weight.to(dtype)
     return weight / weight.sum(-1, keepdim=True)
 
 

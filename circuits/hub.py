@@ -17,7 +17,7 @@ from ..errors import FormatError
 if TYPE_CHECKING:
     from .hmm import HMM
 
-FILES = ["config.json", "model.safetensors", "pytorch_model.bin"]
+FILES = ["config.json", "*.safetensors", "pytorch_model.bin"]
 
 
 class Hub(ModelHubMixin, library_name="tractile", tags=["hidden-markov-model", "controlled-generation"]):

@@ -156,10 +156,12 @@ def condition(circuit: Circuit, evidence: EvidenceLike) -> Circuit:
     from ..inference.evidence import as_evidence
 
     _check_variables(circuit, frozenset(), "condition")
-    known = as_evidence(evidence, circuit.vocab_sizes())
+    known = as_evidence(evidence, circuit.vocab_sizes(), circuit.device)
     if known.batch > 1:
         raise EvidenceError(f"condition: evidence of one row, not of {known.batch}")
-    weighted: dict[int, InputLayer] = {}
+    weighted: dict[
+        tuple[int, int], InputLayer
+    ] = {}  # by layer and variable: nodes that share both go on sharing
 
     def change(node: int, out: Circuit, done: dict[int, int]) -> int | None:
         layer, (variable, *_) = circuit.layer(node), (*circuit.scope(node), -1)
@@ -172,8 +174,10 @@ def condition(circuit: Circuit, evidence: EvidenceLike) -> Circuit:
             onehot = torch.nn.functional.one_hot(known.tokens[variable][0], layer.vocab_size)
             return constant(out, _absorbed(layer, onehot.to(torch.get_default_dtype())))
         if variable in known.weights:
-            new = weighted.setdefault(id(layer), _weighted(layer, known.weights[variable][:, 0]))
-            return out.input(new, variable)
+            key = (id(layer), variable)
+            if key not in weighted:
+                weighted[key] = _weighted(layer, known.weights[variable][:, 0])
+            return out.input(weighted[key], variable)
         return None
 
     return rewrite(circuit, change)
@@ -200,8 +204,9 @@ def _absorbed(layer: InputLayer, weights: Float[Tensor, " vocab"] | None) -> Flo
         (x if isinstance(x, Tensor) else x.matrix(), own) for x, own in layer.factors(axes, token, token + 1)
     ]
     factors.append((torch.ones(layer.vocab_size) if weights is None else weights, (token,)))
-    like = layer.parameters()[0] if layer.parameters() else torch.ones(1, dtype=torch.float64)
-    operands = [item for x, own in factors for item in (x.to(like), list(own))]
+    like = layer.parameters()[0] if layer.parameters() else factors[-1][0].double()
+    dtype = torch.promote_types(like.dtype, factors[-1][0].dtype)
+    operands = [item for x, own in factors for item in (x.to(like.device, dtype), list(own))]
     result: Tensor = torch.einsum(*operands, axes)
     return result
 
@@ -211,7 +216,7 @@ def _weighted(layer: InputLayer, weights: Float[Tensor, " vocab"]) -> InputLayer
     if isinstance(layer, RowKron):
         return RowKron(_weighted(layer.a, weights), layer.b)
     b = table(layer, "condition")
-    return Categorical(b * weights.to(b))
+    return Categorical(b * weights)
 
 
 def differentiate(circuit: Circuit, node: int) -> Circuit:

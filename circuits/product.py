@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 import networkx as nx
 
 from ..errors import CircuitError, VocabularyMismatch
+from ..fingerprints import check_same
 from ..layers import Constant, Identity, InputLayer, Kron, Operator, Product, Sum
 from .chain import Chain
 from .circuit import Circuit, Scope
@@ -23,19 +24,24 @@ def multiply(a: Model, b: Model) -> Model:
     """The circuit x ↦ a(x)·b(x): a chain of two chains, a circuit of two compatible circuits.
 
     The variables are those of both; what only one of them has is kept. Raises :class:`VocabularyMismatch` if two chains
-    have different vocabularies, :class:`CircuitError` if two circuits are not compatible: their products must split the
-    variables that they share alike, up to nesting.
+    have different vocabularies (sizes, or fingerprints where both are known), :class:`CircuitError` if two circuits are not
+    compatible: their products must split the variables that they share alike, up to nesting.
     """
     if isinstance(a, Chain) and isinstance(b, Chain):
         if a.vocab_size != b.vocab_size:
             raise VocabularyMismatch(f"multiply: the chains have {a.vocab_size} and {b.vocab_size} tokens")
+        known = a.vocabulary_fingerprint, b.vocabulary_fingerprint
+        check_same(
+            f"multiply: the {type(a).__name__}", known[0], f"the {type(b).__name__}", known[1],
+            "compile the constraint with the vocabulary that the other was made for",
+        )  # fmt: skip
         return Chain(
             a.initial + b.initial,
             Kron(a.left, b.left),
             a.inputs.times(b.inputs),
             Kron(a.right, b.right),
             a.final + b.final,
-        )
+        ).for_vocabulary(known[0] or known[1])
     if isinstance(a, Circuit) and isinstance(b, Circuit):
         for circuit in (a, b):
             check_smooth(circuit)

@@ -59,7 +59,7 @@ def trimmed(automaton: Automaton) -> Automaton:
         int(alive.sum()),
         automaton.eos_token_id,
         trusted=True,
-    )
+    ).for_vocabulary(automaton.vocabulary_fingerprint)
 
 
 def closure(

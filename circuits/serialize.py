@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -25,11 +24,12 @@ from .. import layers
 from ..errors import FormatError, TractileError
 from ..layers.joint import Joint
 from ..layers.operator import TensorMap
+from ..storage import make_directory, write_atomically
 from .automaton import Automaton
 from .chain import Chain
 from .circuit import Circuit
 from .hmm import FORMAT as HMM_FORMAT
-from .hmm import HMM
+from .hmm import HMM, VOCABULARY
 from .narrowing import Narrowing
 
 FORMAT = "tractile-circuit-1"
@@ -136,12 +136,12 @@ def register(
 def save(model: Circuit | Chain, directory: str | Path) -> None:
     """Write a circuit, chain, automaton or HMM (a dense or Monarch one in its own format) into a directory, each file atomically.
 
-    Raises :class:`FormatError` for a layer whose class has no file format: :func:`register` it.
+    Raises :class:`FormatError` for a layer whose class has no file format (:func:`register` it), :class:`StorageError` where
+    the directory cannot be written.
     """
-    path = Path(directory)
-    path.mkdir(parents=True, exist_ok=True)
+    path = make_directory(directory)
     if isinstance(model, HMM) and isinstance(model.transition, layers.Dense | layers.Monarch):
-        model.save_pretrained(path, dtype=model.initial_probs.dtype)
+        model.save_pretrained(path)
         return
     tensors = _Tensors()
     if isinstance(model, Circuit):
@@ -157,13 +157,11 @@ def save(model: Circuit | Chain, directory: str | Path) -> None:
             nodes.append([layer_number[id(layer)], list(model.children(node)), variable])
         config: dict[str, Any] = {"layers": written, "nodes": nodes, "root": model.root}
     else:
-        config = {"chain": tensors.write(model)}
+        config = {"chain": tensors.write(model), VOCABULARY: model.vocabulary_fingerprint}
     data = save_tensors(tensors.contents)
     config = {"format": FORMAT, "tensors_sha256": hashlib.sha256(data).hexdigest(), **config}
-    for name, content in (("model.safetensors", data), ("config.json", json.dumps(config).encode())):
-        part = path / f".{name}.{os.getpid()}.part"
-        part.write_bytes(content)
-        os.replace(part, path / name)
+    write_atomically(path / "model.safetensors", data)
+    write_atomically(path / "config.json", json.dumps(config).encode())
 
 
 class _Tensors:
@@ -204,7 +202,7 @@ def load(directory: str | Path) -> Circuit | Chain:
         )
         tensors = load_tensors(data)
         if config["format"] == HMM_FORMAT:
-            return HMM.from_pretrained(path, torch.promote_types(tensors["initial"].dtype, torch.float32))
+            return HMM.from_pretrained(path)
     except (OSError, ValueError, TypeError, KeyError, SafetensorError) as error:
         raise FormatError(f"{path} is not a saved circuit: {error!r}") from error
     if config["format"] != FORMAT:
@@ -243,7 +241,7 @@ def _model(config: dict[str, Any], tensors: dict[str, Tensor]) -> Circuit | Chai
         chain = read(config["chain"])
         if not isinstance(chain, Chain):
             raise FormatError(f"expected a chain, found {chain!r}")
-        return chain
+        return chain.for_vocabulary(config.get(VOCABULARY))
     circuit, made = Circuit(), [read(layer) for layer in config["layers"]]
     for number, children, variable in config["nodes"]:
         layer = made[number]

@@ -36,7 +36,8 @@ def determinize(automaton: Automaton, limit: int = 100_000) -> Automaton:
     accept = set(automaton.accept_states)
     accepting = [i for key, i in number.items() if key & accept]
     token_class = automaton.labels.tokens
-    return Automaton(torch.tensor(rows), token_class, [0], accepting, len(number), automaton.eos_token_id)
+    made = Automaton(torch.tensor(rows), token_class, [0], accepting, len(number), automaton.eos_token_id)
+    return made.for_vocabulary(automaton.vocabulary_fingerprint)
 
 
 def minimize(automaton: Automaton, limit: int = 100_000) -> Automaton:
@@ -59,7 +60,7 @@ def minimize(automaton: Automaton, limit: int = 100_000) -> Automaton:
     start = [int(block[dfa.start_states[0]])]
     token_class = dfa.labels.tokens
     merged = Automaton(triples, token_class, start, accepting, int(block.max()) + 1, automaton.eos_token_id)
-    return merged.trim()
+    return merged.for_vocabulary(automaton.vocabulary_fingerprint).trim()
 
 
 def is_unambiguous(automaton: Automaton) -> bool:
@@ -116,4 +117,5 @@ def partition(automaton: Automaton) -> Automaton:
     at = np.repeat(begin[c] - (np.cumsum(count) - count), count) + np.arange(int(count.sum()))
     rows = np.stack([np.repeat(s, count), pairs[at, 1], np.repeat(d, count)], 1)
     starts, accepts = automaton.start_states, automaton.accept_states
-    return Automaton(rows, token_class, starts, accepts, automaton.num_states, automaton.eos_token_id)
+    made = Automaton(rows, token_class, starts, accepts, automaton.num_states, automaton.eos_token_id)
+    return made.for_vocabulary(automaton.vocabulary_fingerprint)

@@ -52,7 +52,7 @@ def normalise(circuit: Circuit) -> Circuit:
 
     check_circuit(circuit, "normalise")
     semiring: Any = Real()
-    values = sweeps.upward(circuit, semiring, Evidence(1))
+    values = sweeps.upward(circuit, semiring, Evidence(1, circuit.device))
     log_z = {n: semiring.log(v)[..., 0].expand(circuit.unit_dims(n)) for n, v in values.items()}
     if bool((log_z[circuit.root] == -torch.inf).any()):
         raise CircuitError("normalise: the circuit is zero everywhere, so there is no distribution")

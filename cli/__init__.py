@@ -6,8 +6,11 @@ line, and the exit status is not zero: 1 when the input is refused (a `TractileE
 not load), 2 when the command line is wrong.
 """
 
+from typing import Annotated
+
 import typer
 
+from .. import __version__
 from .bench import bench_app
 from .common import OneLineErrors
 from .compile import compile_
@@ -15,8 +18,26 @@ from .distill import distill_app
 from .generate import generate
 
 app = typer.Typer(
-    cls=OneLineErrors, add_completion=False, help="Constrained generation with tractable circuits."
+    cls=OneLineErrors, add_completion=False, context_settings={"help_option_names": ["-h", "--help"]}
 )
+
+
+def print_version(asked: bool) -> None:
+    """Print the version and end, where that was asked for."""
+    if asked:
+        print(f"tractile {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def tractile(
+    version: Annotated[
+        bool, typer.Option("--version", callback=print_version, is_eager=True, help="Show the version.")
+    ] = False,
+) -> None:
+    """Constrained generation with tractable circuits."""
+
+
 app.command()(generate)
 app.command(name="compile")(compile_)
 app.add_typer(distill_app, name="distill")

@@ -4,7 +4,6 @@ import functools
 import inspect
 import json
 from collections.abc import Callable
-from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any, get_type_hints
@@ -18,8 +17,10 @@ from .. import __version__, embedded, tasks
 from ..circuits.hmm import HMM
 from ..constraints import Vocabulary
 from ..distill import ContextHead, Copying, boosted
+from ..distill.copying import FILE as COPYING
 from ..inference.smc import TransformersLM
 from ..inference.smc.lm import Prompt
+from ..inference.smc.prompted import READERS, prompted
 from ..layers import Monarch
 from ..tasks.chat import chat_prompt
 from ..tasks.methods import METHODS, PAPERS, named
@@ -27,7 +28,7 @@ from ..tasks.report import report
 from ..tasks.results import Results
 from ..tasks.run import Bench, Settings, choose, fingerprint
 from ..tasks.together import write_together
-from .common import Device, Hmm, Model, complain, console, device_named, load
+from .common import Device, Hmm, Model, check_guide, complain, console, device_named, load
 
 bench_app = typer.Typer(help="The papers' tasks: run them with any model, and report the results.")
 
@@ -65,7 +66,7 @@ def bench(
     draws: Annotated[
         int, typer.Option(min=1, help="Draws of rejection sampling for an example, at most.")
     ] = 256,
-    w: Annotated[float, typer.Option(min=0, max=1, help="The model's share in pgcd's mixture.")] = 0.5,
+    w: Annotated[float, typer.Option(min=0, max=1, help="The model's share in pgcd-mixture.")] = 0.5,
     boost: Annotated[
         float,
         typer.Option(min=0, help="How much more readily the HMM is to emit the tokens of the prompt."),
@@ -121,23 +122,34 @@ def bench(
         w=w,
     )
     guide = _guide(hmm, device, name, options) if any(METHODS[method].guided for method in chosen) else None
-    context = ContextHead.from_pretrained(hmm) if hmm is not None and ContextHead.is_in(hmm) else None
-    copied = None if guide is None or not copying else _copying(hmm, guide, name, options)
+    folder = None if guide is None else guide.source
+    context = folder is not None and ContextHead.is_in(folder)
+    copied = (
+        Copying.from_pretrained(folder) if copying and folder is not None and Copying.is_in(folder) else None
+    )
+    lm = TransformersLM(network, tokenizer, temperature, keep_prompts=batch)
+    if guide is not None:
+        check_guide(guide, hmm, model, lm)
+    files = [name for name in READERS if copying or name != COPYING]
 
     def guide_of(prompt: Prompt) -> HMM:
         assert guide is not None
-        ids = tokenizer(prompt).input_ids if isinstance(prompt, str) else list(prompt)
-        begun = guide if context is None else context.begin(guide, network, tokenizer, ids)
-        begun = begun if copied is None else replace(copied, hmm=begun).read(ids, tokenizer)
-        return boosted(begun, set(ids) - set(tokenizer.all_special_ids), boost) if boost else begun
+        made = prompted(guide, lm, prompt, files)
+        if boost:
+            ids = tokenizer(prompt).input_ids if isinstance(prompt, str) else list(prompt)
+            made = boosted(made, set(ids) - set(tokenizer.all_special_ids), boost)
+        return made
 
+    by_prompt = context or copied is not None or boost
+    if guide is not None and not by_prompt:
+        guide.source = None
     shown = (lambda example: chat_prompt(tokenizer, example.prompt)) if chat else (lambda e: e.prompt)
     runner = Bench(
         task,
-        TransformersLM(network, tokenizer, temperature, keep_prompts=batch),
+        lm,
         Vocabulary.from_tokenizer(tokenizer),
         settings,
-        guide if guide is None or (context is None and copied is None and not boost) else guide_of,
+        guide_of if guide is not None and by_prompt else guide,
         shown,
     )
     head = {
@@ -149,7 +161,7 @@ def bench(
         "split": split,
         "dropped": dropped,
         "model": _described(model, network.parameters()),
-        "hmm": None if guide is None else _described_hmm(hmm, guide, context is not None, boost, copied),
+        "hmm": None if guide is None else _described_hmm(hmm, guide, context, boost, copied),
         "dtype": str(network.dtype).removeprefix("torch."),
         "device": torch.device(device).type,
         "temperature": temperature,
@@ -241,14 +253,6 @@ def _guide(path: Path | None, device: str, task: str, options: dict[str, Any]) -
         except ValueError as error:
             raise typer.BadParameter(f"{error}; or give --hmm") from error
     return hmm if device == "cpu" else hmm.to(device_named(device))
-
-
-def _copying(path: Path | None, guide: HMM, task: str, options: dict[str, Any]) -> Copying | None:
-    """How the HMM's texts copy from their prompts, where its folder says so; on the HMM's device."""
-    folder = path or embedded.small_hmm_path(task, options.get("syntax"))
-    if not Copying.is_in(folder):
-        return None
-    return replace(Copying.from_pretrained(folder).to(guide.emission_probs.device), hmm=guide)
 
 
 def _precision(dtype: DType | None, device: str) -> torch.dtype:

@@ -17,8 +17,11 @@ from transformers.utils.logging import disable_progress_bar
 from typer.core import TyperGroup
 from typer.exceptions import Abort, TyperException
 
+from ..circuits.hmm import HMM
 from ..embedded import load_lm
 from ..errors import FormatError, TractileError
+from ..fingerprints import check_same
+from ..inference.smc import TransformersLM
 
 
 class OneLineErrors(TyperGroup):
@@ -76,6 +79,16 @@ def language_model(path: Path | None, device: str = "cpu") -> tuple[Any, Any]:
     if device == "cpu":
         return model, tokenizer
     return model.to(device_named(device), torch.bfloat16), tokenizer
+
+
+def check_guide(guide: HMM, hmm: Path | None, model: Path | None, lm: TransformersLM) -> None:
+    """Raise :class:`VocabularyMismatch` if an HMM (``hmm``: its folder, None for an embedded one) is of another tokenizer."""
+    of, name = (
+        "the embedded HMM" if hmm is None else f"the HMM in {hmm}",
+        model or "the embedded language model",
+    )
+    cure = "distil one from this model (`tractile distill`) and give it as --hmm, or choose what needs none (gcd)"
+    check_same(of, guide.vocabulary_fingerprint, f"the tokenizer of {name}", lm.vocabulary_fingerprint, cure)
 
 
 def device_named(name: str) -> torch.device:

@@ -8,7 +8,7 @@ from transformers import AutoTokenizer
 
 from ..constraints import Constraint, Vocabulary, report
 from ..embedded import load_lm
-from .common import AsJson, Seed, load, print_facts, print_narrowings
+from .common import AsJson, Seed, console, load, print_facts, print_narrowings
 from .constraint_options import Canonical, Choice, OnNarrowed, narrowings, takes_constraint
 
 TEXT_BYTES = 64  # how long the texts are that are counted where there is no end of them
@@ -26,8 +26,8 @@ def compile_(
     seed: Seed = 0,
     as_json: AsJson = False,
 ) -> None:
-    """Compile a constraint to an automaton over tokens, and say what came out: its size, its texts, ten of them, and where
-    it accepts less than was asked."""
+    """Compile a constraint to an automaton over tokens, and say what came out: its size, its texts, up to ten of them, and
+    where it accepts less than was asked."""
     cuts = narrowings(constraint, on_narrowed)
     loaded = load_lm()[1] if tokenizer is None else load(AutoTokenizer, tokenizer)
     vocab = Vocabulary.from_tokenizer(loaded)
@@ -37,6 +37,7 @@ def compile_(
             raise typer.BadParameter(f"--draw writes .svg, .png or .pdf, not {draw.name!r}")
         names = ["<special>" if t is None else repr(t.decode(errors="replace")) for t in vocab.token_bytes]
         fa.draw(names).savefig(draw)
+        console.print(f"saved {draw}", markup=False)
     most = report.longest_in_tokens(fa)
     most_bytes = TEXT_BYTES if most is None else constraint.bytes_automaton.num_states
     facts = {

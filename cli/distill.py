@@ -3,7 +3,8 @@
 import dataclasses
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
@@ -14,6 +15,7 @@ import typer
 from .. import constraints, distill
 from ..circuits.hmm import HMM
 from ..constraints import Vocabulary
+from ..embedded import LM_PATH
 from ..errors import FormatError
 from ..inference.smc import TransformersLM
 from ..layers import Monarch
@@ -23,6 +25,7 @@ from .common import (
     MaxNewTokens,
     Model,
     Seed,
+    complain,
     console,
     device_named,
     language_model,
@@ -69,31 +72,48 @@ def distill_sample(
     temperature: Annotated[float, typer.Option(help="Temperature of the model.")] = 1.0,
     shard_size: Annotated[int, typer.Option(min=1, help="Sequences in a file.")] = 4096,
     batch_size: Annotated[int, typer.Option(min=1, help="Sequences drawn at once.")] = 512,
+    vllm: Annotated[
+        bool, typer.Option("--vllm", help="Draw with vLLM, which must be installed; it chooses its device.")
+    ] = False,
     device: Device = "cpu",
     model: Model = None,
 ) -> None:
     """Draw a corpus from a language model, or finish one that was begun. Under torchrun the ranks share the work."""
     if (text is None) == (num_sequences is None):
         raise typer.BadParameter("give --num-sequences to draw from the model, or --text for existing text")
-    network, tokenizer = language_model(model, device)
+    if vllm and (text is not None or temperature != 1):
+        raise typer.BadParameter(
+            "--vllm draws from the model at temperature 1: leave --text and --temperature out"
+        )
     name = "embedded" if model is None else model.name
+    lm: TransformersLM | distill.VLLM
+    if vllm:
+        lm = distill.VLLM.load(LM_PATH if model is None else model, seed)
+        tokenizer = lm.tokenizer
+    else:
+        network, tokenizer = language_model(model, device)
+        lm = TransformersLM(network, tokenizer, temperature)
     if text is not None:
         lines = text.read_text(encoding="utf-8").splitlines()
-        corpus = distill.from_text(lines, tokenizer, out, max_new_tokens, shard_size=shard_size, model=name)
+        with told_when_stopped(out):
+            corpus = distill.from_text(
+                lines, tokenizer, out, max_new_tokens, shard_size=shard_size, model=name
+            )
     else:
         assert num_sequences is not None
-        corpus = distill.sample(
-            TransformersLM(network, tokenizer, temperature),
-            out,
-            num_sequences,
-            max_new_tokens,
-            [""] if prompts is None else _prompts(prompts),
-            seed=seed,
-            shard_size=shard_size,
-            batch_size=batch_size,
-            model=name if temperature == 1 else f"{name} at temperature {temperature}",
-            tokenizer=tokenizer,
-        )
+        with told_when_stopped(out):
+            corpus = distill.sample(
+                lm,
+                out,
+                num_sequences,
+                max_new_tokens,
+                [""] if prompts is None else _prompts(prompts),
+                seed=seed,
+                shard_size=shard_size,
+                batch_size=batch_size,
+                model=name if temperature == 1 else f"{name} at temperature {temperature}",
+                tokenizer=tokenizer,
+            )
     _print_once(f"{len(corpus)} sequences, {corpus.num_tokens} tokens in {out}")
 
 
@@ -131,6 +151,9 @@ def distill_train(
     shard: Annotated[
         bool, typer.Option("--shard", help="Under torchrun, ranks deal out the hidden states, not the text.")
     ] = False,
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="Replace another run, or another HMM, that --out holds.")
+    ] = False,
     device: Device = "cpu",
     seed: Seed = 0,
 ) -> None:
@@ -151,25 +174,28 @@ def distill_train(
         initial = _grown([HMM.from_pretrained(path) for path in begin_from], hidden, transition, seed)
     elif init is Init.latent or (init is None and model is not None):
         initial = latent
-    hmm = distill.train(
-        data,
-        hidden,
-        transition.value,
-        epochs,
-        initial=initial,
-        step_size=step_size,
-        batch_size=batch_size,
-        chunk_size=chunk_size,
-        pseudocount=pseudocount,
-        token_dropout=token_dropout,
-        held_out=held_out,
-        checkpoint_minutes=checkpoint_minutes,
-        seed=seed,
-        out=out,
-        messages=torch.bfloat16 if half else None,
-        shard=shard,
-        device=device_named(device),
-    )
+    with told_when_stopped(out):
+        hmm = distill.train(
+            data,
+            hidden,
+            transition.value,
+            epochs,
+            initial=initial,
+            step_size=step_size,
+            batch_size=batch_size,
+            chunk_size=chunk_size,
+            pseudocount=pseudocount,
+            token_dropout=token_dropout,
+            held_out=held_out,
+            checkpoint_minutes=checkpoint_minutes,
+            seed=seed,
+            out=out,
+            messages=torch.bfloat16 if half else None,
+            shard=shard,
+            device=device_named(device),
+            initial_name=f"clusters of hidden states of {'the embedded model' if model is None else model.name}",
+            overwrite=overwrite,
+        )
     _print_once(f"HMM of {hmm.hidden} hidden states over {hmm.vocab_size} tokens in {out}")
 
 
@@ -246,6 +272,16 @@ def distill_eval(
                 f"log weights ± {found['deviation']:.2f} nats, effective sample size {found['effective']:.0%}"
             )
     print_facts(facts, as_json)
+
+
+@contextmanager
+def told_when_stopped(out: Path) -> Iterator[None]:
+    """On Ctrl-C one line says that the same command goes on, and the exit status is 130."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        text = f"stopped; what was done is in {out}, and the same command goes on from there"
+        raise typer.Exit(complain(text, 130) if os.environ.get("RANK", "0") == "0" else 130) from None
 
 
 def _print_once(text: str) -> None:

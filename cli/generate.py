@@ -1,7 +1,6 @@
 """`tractile generate`: weighted samples given a constraint."""
 
 import json
-from dataclasses import replace
 from enum import StrEnum
 from typing import Annotated
 
@@ -11,20 +10,33 @@ from rich.table import Table
 
 from ..circuits.hmm import HMM
 from ..constraints import Constraint, Vocabulary
-from ..distill import ContextHead, Copying
 from ..embedded import load_hmm
-from ..inference.smc import Posterior, TransformersLM, smc
-from .common import AsJson, Hmm, MaxNewTokens, Model, Seed, console, language_model, print_narrowings
+from ..inference.smc import Knowledge, Posterior, TransformersLM, smc
+from ..inference.smc.sampler import PROPOSALS
+from .common import (
+    AsJson,
+    Hmm,
+    MaxNewTokens,
+    Model,
+    Seed,
+    check_guide,
+    console,
+    language_model,
+    print_narrowings,
+)
 from .constraint_options import Canonical, Choice, OnNarrowed, narrowings, takes_constraint
 
 
 class Proposal(StrEnum):
-    """How the next token is proposed."""
+    """How the next token is proposed: the names of :func:`.smc`."""
 
     lm = "lm"
     lcd = "lcd"
     gcd = "gcd"
+    awrs = "awrs"
     pgcd = "pgcd"
+    pgcd_mixture = "pgcd-mixture"
+    pgcd_mixture_prefix = "pgcd-mixture-prefix"
 
 
 @takes_constraint
@@ -44,15 +56,12 @@ def generate(
     """Draw weighted samples from a language model given a constraint and a token budget."""
     cuts = narrowings(constraint, on_narrowed)
     network, tokenizer = language_model(model)
-    guide = None
-    if proposal is Proposal.pgcd:
+    lm, guide = TransformersLM(network, tokenizer), None
+    if PROPOSALS[proposal.value]().needs is Knowledge.HMM:
         guide = load_hmm() if hmm is None else HMM.from_pretrained(hmm)
-        if hmm is not None and ContextHead.is_in(hmm):  # what the model knows of the prompt
-            guide = ContextHead.from_pretrained(hmm).begin(guide, network, tokenizer, prompt)
-        if hmm is not None and Copying.is_in(hmm):
-            guide = replace(Copying.from_pretrained(hmm), hmm=guide).read(prompt, tokenizer)
+        check_guide(guide, hmm, model, lm)
     posterior = smc(
-        TransformersLM(network, tokenizer),
+        lm,
         prompt,
         constraint.compile(Vocabulary.from_tokenizer(tokenizer), canonical=canonical),
         proposal=proposal.value,
@@ -80,6 +89,7 @@ def _print_posterior(prompt: str, posterior: Posterior, as_json: bool) -> None:
         table.add_row(f"{weight:.3f}", escape(text))
     console.print(table)
     console.print(
-        f"log Z = {posterior.log_evidence:.3f} nats, ESS = {posterior.ess:.1f} of {len(posterior.texts)} particles"
+        f"log Z = {posterior.log_evidence:.3f} nats, ESS = {posterior.ess:.1f} of {len(posterior.texts)} particles, "
+        f"{posterior.distinct} distinct texts"
     )
     print_narrowings(posterior.narrowed)

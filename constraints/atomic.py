@@ -21,7 +21,7 @@ from .anchors import ALL_MARKS
 from .arrays import check_limit, reachable
 from .nfa import Nfa
 from .skips import NO_SKIPS, trim
-from .syntax import ATOMIC, CHARACTER, REPEAT, Item, atomic_items, constants
+from .syntax import ATOMIC, CHARACTER, REPEAT, Item, atomic_items, constants, scoped
 from .work import spend
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ class Program:
             return self.character(self.builder.character(item, flags), then)
         if operation is constants.SUBPATTERN:
             _, added, removed, body = argument
-            return self.sequence(body, (flags | added) & ~removed, then)
+            return self.sequence(body, scoped(flags, added, removed), then)
         if operation is constants.BRANCH:
             return self.node([self.sequence(branch, flags, then) for branch in argument[1]])
         if operation is constants.FAILURE:

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from .dialects import CALL, MOST_GROUPS
-from .syntax import Item, constants, inner, refused, walk
+from .syntax import Item, constants, inner, refused, scoped, walk
 from .work import spend
 
 Items = Sequence[Item]
@@ -37,7 +37,7 @@ def expanded(items: Items, pattern: str) -> list[Item]:
             more, less = added, removed
             if item[0] is constants.SUBPATTERN:
                 number, plus, minus, body = item[1]
-                more, less = (added | plus) & ~minus, (removed | minus) & ~plus
+                more, less = scoped(added, plus, minus), (removed | minus) & ~plus
                 if number is not None:
                     groups[number] = more, less, body
             for deeper in inner(item):

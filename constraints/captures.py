@@ -16,7 +16,7 @@ from . import dfa, nfa, utf8
 from .arrays import check_limit
 from .characters import same_in_lower_case
 from .nfa import Nfa
-from .syntax import ATOMIC, LOOK, REPEAT, Item, constants, walk
+from .syntax import ATOMIC, LOOK, REPEAT, Item, constants, scoped, walk
 
 if TYPE_CHECKING:
     from .regex import Builder
@@ -96,7 +96,7 @@ class Reader:
         number, added, removed, body = argument
         if number in references(body):
             raise builder.refused("a reference to a group from within", rf"{BACK_REFERENCE}|\(\?\(")
-        flags = (flags | added) & ~removed
+        flags = scoped(flags, added, removed)
         if not self.groups.get(number):
             found = self.sequence(builder, body, flags, memory, later)
             if number not in self.groups:

@@ -25,6 +25,7 @@ from .narrowing import Narrowing, from_array, merged, to_array
 from .nfa import Nfa
 from .subsets import LAST_WORK, resolved
 from .tokenizers import Vocabulary
+from .vocabulary_of import vocabulary_of
 from .work import MAX_SIMPLIFYING, limited_to
 
 MOST_LIFTED = 50_000
@@ -114,23 +115,33 @@ class Constraint:
 
     def lift(self, vocab: Vocabulary, require_eos: bool = True) -> TokenTransitions:
         """The token-level transitions of :meth:`compile` as plain arrays. Raises ``EmptyLanguage``."""
+        vocab = vocabulary_of(vocab)
         if self.bytes_automaton.is_empty:
             raise EmptyLanguage("no text satisfies the constraint")
         return lift(self.bytes_automaton, vocab, require_eos)
 
     def compile(
-        self, vocab: Vocabulary, require_eos: bool = True, *, cache: bool = False, canonical: bool = False
+        self,
+        vocab: Vocabulary | Any,
+        require_eos: bool = True,
+        *,
+        eos_token_id: int | None = None,
+        cache: bool = False,
+        canonical: bool = False,
     ) -> Automaton:
         """The token-level automaton: sequences of tokens whose bytes are an accepted text, then EOS, then only EOS.
 
-        With ``require_eos=False`` a sequence that ends in an accepted text without EOS counts as well. Special tokens
-        are never allowed; EOS only where the text is complete. With ``cache=True`` the result is kept on disk and read
-        from there the next time (``TRACTILE_CACHE`` names the directory), by another process too; one made by
-        ``json_schema`` is then not even built. With ``canonical=True`` each text is accepted only as the tokenizer itself
-        writes it (Berglund et al. 2024): this takes a vocabulary read from a byte-pair tokenizer, all transitions are
-        written out, and ``UnsupportedConstraint`` names what is not read of a tokenizer. Raises ``EmptyLanguage`` if no
-        text is accepted, or no accepted text can be written with this vocabulary, ``TooManyStates``.
+        ``vocab`` is a :class:`Vocabulary`, or a tokenizer that :meth:`Vocabulary.from_tokenizer` reads. ``eos_token_id`` is the
+        end token (EOS) where that is not the vocabulary's own. With ``require_eos=False`` a sequence that ends in an accepted
+        text without EOS counts as well. Special tokens are never allowed; EOS only where the text is complete. With
+        ``cache=True`` the result is kept on disk and read from there the next time (``TRACTILE_CACHE`` names the
+        directory), by another process too; one made by ``json_schema`` is then not even built. With ``canonical=True`` each
+        text is accepted only as the tokenizer itself writes it (Berglund et al. 2024): this takes a vocabulary read from a
+        byte-pair tokenizer, all transitions are written out, and ``UnsupportedConstraint`` names what is not read of a
+        tokenizer. Raises ``EmptyLanguage`` if no text is accepted, or no accepted text can be written with this vocabulary,
+        ``TooManyStates``, ``FormatError`` for a tokenizer that is not read.
         """
+        vocab = vocabulary_of(vocab, eos_token_id)
         automaton = (self._kept if cache else self._compile)(vocab, require_eos, canonical)
         automaton.narrowed = self.narrowed
         return automaton
@@ -141,7 +152,7 @@ class Constraint:
         if self.source is None:
             parts = [self.nfa.edges, self.nfa.skips, self.nfa.start, self.nfa.accept]
         parts += [
-            vocab.digest.encode(),
+            vocab.cache_name.encode(),
             b"%d" % require_eos,
             *([vocab.segmentation.name] if canonical else []),
         ]
@@ -155,12 +166,25 @@ class Constraint:
             store.write("source", self.source, {"narrowed": to_array(self.narrowed)})
         return automaton
 
+    def compiled_for(self, vocab: Vocabulary | Any, eos_token_id: int | None = None) -> Automaton:
+        """:meth:`compile`, once: the automaton is kept with the constraint, for the latest four vocabularies."""
+        vocab = vocabulary_of(vocab, eos_token_id)
+        automaton = self._compiled.pop(vocab.fingerprint, None)
+        self._compiled[vocab.fingerprint] = automaton = automaton or self.compile(vocab)
+        while len(self._compiled) > 4:
+            del self._compiled[next(iter(self._compiled))]
+        return automaton
+
+    @cached_property
+    def _compiled(self) -> dict[str, Automaton]:
+        return {}
+
     def _compile(self, vocab: Vocabulary, require_eos: bool, canonical: bool) -> Automaton:
         automaton = self.bytes_automaton
         if canonical:
             from .canonical import canonical_automaton
 
-            return canonical_automaton(automaton, vocab, require_eos)
+            return canonical_automaton(automaton, vocab, require_eos).for_vocabulary(vocab.fingerprint)
         if automaton.num_states > MOST_LIFTED and not automaton.is_deterministic:
             automaton = resolved(automaton, LAST_WORK)
         if automaton.is_deterministic and automaton.num_states and all_reachable(automaton, vocab):
@@ -175,7 +199,7 @@ class Constraint:
             accept=arrays.accept.tolist(),
             num_states=arrays.num_states,
             eos_token_id=vocab.eos_token_id,
-        )
+        ).for_vocabulary(vocab.fingerprint)
 
 
 def checked(other: Any) -> Constraint:
@@ -261,6 +285,7 @@ def from_arrays(arrays: dict[str, Int[ndarray, "..."]], vocab: Vocabulary, requi
     else:
         rows, classes, eos = arrays["transitions"], arrays["token_class"], vocab.eos_token_id
         automaton = Automaton(rows, classes, arrays["start"].tolist(), arrays["accept"].tolist(), states, eos)
+        automaton.for_vocabulary(vocab.fingerprint)
     if "distances" in arrays:
         automaton.__dict__["distances"] = arrays["distances"]
     return automaton

@@ -1,6 +1,7 @@
 """Syntax of other dialects that ``re`` does not read, rewritten to what it reads.
 
-    (?<name>…)   (?(?=A)B|C)  →  (?:(?=A)B|(?!A)C)   (?(DEFINE)…)  →  (?:…){0}   (?|…)   \\G   \\K   \\R   \\x{41}
+    (?<name>…)   (?(?=A)B|C)  →  (?:(?=A)B|(?!A)C)   (?(DEFINE)…)  →  (?:…){0}   (?|…)   \\G   \\K   \\R
+    \\x{41}   \\u{1F600}   \\cJ  →  \\x0a   \\e  →  \\x1b       (in classes too)
 
 A call of a group, ``(?&name)``, ``(?1)``, ``(?R)``, becomes a character that no text has (a surrogate), which ``calls.py``
 replaces in the tree. A pattern that ``re`` reads means what it means to ``re`` and does not come here. Where dialects
@@ -12,7 +13,7 @@ from __future__ import annotations
 import re
 
 from ..errors import UnsupportedConstraint
-from .properties import PROPERTY, class_at, spelled_out
+from .properties import CODE, PROPERTY, class_at, code_point, spelled_out
 
 CALL = 0xD800  # and the number of the group
 MOST_GROUPS = 0x7FF
@@ -24,7 +25,7 @@ OPENING = re.compile(
     re.VERBOSE,
 )
 ESCAPES = {r"\G": r"\A", r"\K": "", r"\z": r"\Z", r"\R": r"(?>\r\n|[\n-\r\x85\u2028\u2029])"}
-NUMBERED = re.compile(r"\\[gk]<(?P<to>\w+)>|\\[xu]\{(?P<code>[0-9a-fA-F]{1,6})\}")
+REFERENCE = re.compile(r"\\[gk]<(\w+)>")
 
 
 def rewritten(pattern: str, verbose: bool = False) -> str:
@@ -132,12 +133,13 @@ class Rewriter:
         if self.pattern[start] == "[":
             text, self.position = class_at(self.pattern, start)
             return text
-        if found := NUMBERED.match(self.pattern, start):
+        if found := CODE.match(self.pattern, start):
             self.position = found.end()
-            if found["code"]:
-                return f"\\U{int(found['code'], 16):08x}"
+            return code_point(found)
+        if found := REFERENCE.match(self.pattern, start):
+            self.position = found.end()
             self.references += 1
-            return f"(?:\\{found['to']})" if found["to"].isdigit() else f"(?P={found['to']})"
+            return f"(?:\\{found[1]})" if found[1].isdigit() else f"(?P={found[1]})"
         if self.verbose and (found := re.compile(r"#[^\n]*").match(self.pattern, start)):
             self.position = found.end()
             return found[0]

@@ -11,14 +11,14 @@ from __future__ import annotations
 
 import json
 import keyword
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Any, Literal
 
 from ..errors import UnsupportedConstraint
 from . import given
 from .constraint import Constraint
-from .json_schema import MAX_SCHEMA, json_schema
+from .json_schema import MAX_SCHEMA, inner_texts
 from .narrowing import Narrowing, OnNarrowed, check_choice, merged, report
 from .nfa import Nfa, check_limit, concat, literal, union
 from .python_literals import Literals
@@ -116,9 +116,7 @@ def json_value(
     text = json.dumps(schema)
     if text not in known:
         try:
-            known[text] = json_schema(
-                schema, whitespace=whitespace, max_depth=max_depth, on_narrowed="ignore"
-            )
+            known[text] = inner_texts(schema, whitespace, max_depth)
         except UnsupportedConstraint as error:
             message = str(error).removesuffix(f" (at {error.path})")
             raise UnsupportedConstraint(message, path=f"{path} {error.path}".strip()) from None
@@ -132,14 +130,14 @@ def json_call(
     """``{"name": …, "arguments": {…}}``."""
 
     def write(name: str, schema: Any, path: str) -> Nfa:
-        definitions = tool.definitions if isinstance(schema, dict) else {}
-        found = value({**definitions, **schema} if definitions else schema, path)
+        found = value(with_definitions(schema, tool.definitions), path)
         return concat([json_text(name), style.colon, found])
 
-    if tool.rest:
+    together = [*sorted(tool.rest), *(ref for ref in references_of(tool.arguments) if not_a_definition(ref))]
+    if together:
         if order == "any":
             raise UnsupportedConstraint(
-                f"{sorted(tool.rest)} with the arguments in any order is not supported", path=path
+                f"{together[0]!r} with the arguments in any order is not supported", path=path
             )
         arguments = value(tool.schema(), path)
     else:
@@ -179,6 +177,30 @@ def listed(tool: Tool, write: Write, style: Style, order: str, path: str) -> Nfa
 def json_text(text: str) -> Nfa:
     """A string as ``json.dumps`` writes it."""
     return literal(json.dumps(text, ensure_ascii=False).encode())
+
+
+def with_definitions(schema: Schema, definitions: dict[str, Any]) -> Schema:
+    """The schema of an argument as a document of its own, with what the tool defines."""
+    if isinstance(schema, bool) or not definitions:
+        return schema
+    return schema | {key: {**schema.get(key, {}), **inner} for key, inner in definitions.items()}
+
+
+def references_of(value: Any) -> Iterator[str]:
+    """The ``$ref`` of a schema and all within."""
+    if isinstance(value, Mapping):
+        if isinstance(value.get("$ref"), str):
+            yield value["$ref"]
+        for inner in value.values():
+            yield from references_of(inner)
+    elif isinstance(value, list):
+        for inner in value:
+            yield from references_of(inner)
+
+
+def not_a_definition(pointer: str) -> bool:
+    """Whether a ``$ref`` leads to arguments, which only a schema of them all has in its place."""
+    return not pointer.startswith(("#/$defs/", "#/definitions/"))
 
 
 def with_references(tool: Tool, pattern: str) -> Tool:

@@ -7,16 +7,15 @@ import re
 from pathlib import Path
 from typing import Literal
 
-from ..errors import FormatError, UnsupportedConstraint
-from . import given
+from ..errors import EmptyLanguage, FormatError, UnsupportedConstraint
+from . import given, narrowing
 from .constraint import Constraint
-from .grammar_depth import too_deep
 from .grammar_readers import read_bnf, read_lark
 from .grammar_rules import compile_rules
-from .narrowing import OnNarrowed, check_choice, report
+from .grammar_terminals import Places
+from .narrowing import Narrowing, OnNarrowed
 from .work import limited, spend
 
-DEPTH = 3
 SYNTAXES = ("lark", "gbnf", "ebnf")
 WORDS = re.compile(r"""\w+|"[^"\n]*"|'[^'\n]*'|[^\s\w"']+|["']""")
 
@@ -29,15 +28,16 @@ def grammar(
     max_depth: int | None = None,
     on_narrowed: OnNarrowed = "warn",
 ) -> Constraint:
-    """The texts of a context-free grammar, with rules within themselves at most ``max_depth`` deep (default: 3).
+    """The texts of a context-free grammar, with rules within themselves at most ``max_depth`` deep.
+
+    ``max_depth=None`` takes the largest depth up to 3 that fits the limits. Where a depth leaves texts out, ``narrowed`` of
+    the constraint names the rules; ``on_narrowed``: "warn" logs that once, unless ``max_depth`` is given, "error" raises ``UnsupportedConstraint``,
+    "ignore" says nothing.
 
     ``text`` is the grammar, or the path of its file. ``start`` is the rule to begin with (default: ``start`` in Lark,
     ``root`` in GBNF, the first rule in EBNF). Rules that call themselves only at their right end, or only at their left, are
     compiled exactly, without a bound; so are chains such as ``a + b + c``. Only calls with something on both sides count
     as depth.
-
-    Where the grammar has deeper texts, ``narrowed`` of the constraint names the rules. With ``on_narrowed="warn"`` a warning
-    is logged unless ``max_depth`` was given, "error" raises ``UnsupportedConstraint``, "ignore" does nothing.
 
     Lark: as its Earley parser with ``lexer="dynamic_complete"`` reads texts; what the grammar ignores may stand between
     terminals; terminals with lazy repeats end at their first match. Needs the extra ``tractile[grammars]``.
@@ -47,9 +47,10 @@ def grammar(
     """
     if syntax not in SYNTAXES:
         raise UnsupportedConstraint(f"the syntax is one of {list(SYNTAXES)}, not {syntax!r}", path="syntax")
-    check_choice(on_narrowed)
+    narrowing.check_choice(on_narrowed)
     chosen = [] if max_depth is None else ["max_depth"]
-    max_depth = given.count(DEPTH if max_depth is None else max_depth, "max_depth", 0, given.MOST_DEPTH)
+    if max_depth is not None:
+        max_depth = given.count(max_depth, "max_depth", 0, given.MOST_DEPTH)
     start = start and given.text(start, "start")
     if isinstance(text, os.PathLike) or (
         isinstance(text, str) and text.endswith((".lark", ".gbnf", ".ebnf"))
@@ -65,14 +66,21 @@ def grammar(
         with limited():
             spend(2 * len(text) + 25 * sum(1 for _ in WORDS.finditer(text)))  # for reading it
             if syntax == "lark":
-                rules = read_lark(text, start or "start")
+                rules, places = read_lark(text, start or "start")
                 first = "" if "" in rules.rules else start or "start"
             else:
-                rules = read_bnf(text, syntax)
+                rules, places = read_bnf(text, syntax), Places()
                 first = start or ("root" if syntax == "gbnf" else next(iter(rules.rules)))
-            compiler = compile_rules(rules, first, max_depth)
-            narrowed = too_deep(compiler)
+            compiled = compile_rules(rules, first, max_depth)
+            found = places.resolve(compiled.automaton)
+            if found.is_empty:
+                raise EmptyLanguage("the grammar has no text: its terminals never stand where they may")
     except RecursionError:
         raise UnsupportedConstraint("the grammar nests too deep to be read") from None
-    report(narrowed, on_narrowed, chosen)
-    return Constraint(compiler.found, narrowed)
+    why = "an automaton follows rules that call themselves with text on both sides to a depth only"
+    narrowed = tuple(
+        Narrowing(path=rule, keyword="max_depth", asked="any depth", given=compiled.depth, why=why)
+        for rule in compiled.cut
+    )
+    narrowing.report(narrowed, on_narrowed, chosen)
+    return Constraint(found, narrowed)

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 from functools import lru_cache
 from typing import Any
 
 from ..errors import TooManyStates, TractileError, UnsupportedConstraint
-from . import dfa, nfa, utf8
-from .characters import constants, parser
+from . import nfa, utf8
 from .grammar_rules import Call, Choice, Expression, Repeat, Rules, Series, Text, Without
 from .grammar_sizes import count_rules, count_terminals
-from .nfa import Nfa
-from .regex import compile_pattern, regex
+from .grammar_terminals import Places, Terminal, never_beside, read_terminal
+from .regex import regex
 
 GBNF = r"""
     start: rule+
@@ -22,8 +20,8 @@ GBNF = r"""
     series: item*
     item: atom TIMES?
     ?atom: STRING -> string | CLASS -> char_class | "." -> any_char | NAME -> call | "(" choice ")" | TOKEN -> token
-    HEAD.2: /[a-zA-Z][\w-]*\s*::=/
-    NAME: /[a-zA-Z][\w-]*/
+    HEAD.2: /[\w-]+\s*::=/
+    NAME: /[\w-]+/
     STRING: /"(\\.|[^"\\])*"/
     CLASS: /\[(\\.|[^\]\\])*\]/
     TIMES: /[*+?]|\{\s*\d*\s*(,\s*\d*\s*)?\}/
@@ -184,18 +182,16 @@ def char_class(token: Any) -> utf8.CodePoints:
 # ---------------------------------------------------------------- Lark
 
 
-def read_lark(text: str, start: str) -> Rules:
-    """The rules of a Lark grammar; what it ignores may stand before each terminal and at the end.
-
-    A terminal with lazy repeats ends at its first match, as in every lexer of Lark.
-    """
+def read_lark(text: str, start: str) -> tuple[Rules, Places]:
+    """The rules of a Lark grammar; what it ignores may stand before each terminal and at the end. Also the marks of terminals
+    that depend on what stands beside them."""
     lark = lark_package()
     try:
         count_terminals(text, lark.load_grammar)
         builder = lark.load_grammar.GrammarBuilder()
         builder.load_grammar(text, "<string>")
         count_rules(builder)
-        loaded = lark.Lark(builder.build(), start=start, parser="earley", lexer="dynamic_complete")
+        definitions, expansions, ignore = builder.build().compile([start], set())
     except TooManyStates:
         raise
     except lark.exceptions.UnexpectedInput as error:
@@ -206,58 +202,53 @@ def read_lark(text: str, start: str) -> Rules:
         raise UnsupportedConstraint(
             f"the grammar cannot be read: {short(error)}", path=place(text, str(error))
         ) from None
-    terminals = {t.name: terminal(t.pattern, t.name, text) for t in loaded.terminals}
-    between = nfa.star(nfa.union([terminals[name] for name in loaded.ignore_tokens]))
+    terminals = {t.name: terminal(t.pattern, t.name, text) for t in definitions if t.name not in ignore}
+    passed = {
+        t.name: terminal(t.pattern, t.name, text, ignored=True) for t in definitions if t.name in ignore
+    }
+    called = {s.name for rule in expansions for s in rule.expansion if s.is_term}
+    terminals |= {
+        t.name: terminal(t.pattern, t.name, text) for t in definitions if t.name in called & passed.keys()
+    }
+    known = list({id(found): found for found in [*terminals.values(), *passed.values()]}.values())
+    free = [one for one in passed.values() if never_beside(one, (o for o in known if o is not one))]
+    places = Places(one for one in known if one not in free)
+    words = {name: places.words(found) for name, found in terminals.items()}
+    between = nfa.star(
+        nfa.union([one.texts if one in free else places.words(one) for one in passed.values()])
+    )
     rules: dict[str, list[Expression]] = {}
     lines: dict[str, int] = {}
-    for rule in loaded.rules:
+    for rule in expansions:
         name = str(rule.origin.name)
         lines.setdefault(name, line_of(text, name))
         parts: list[Expression] = []
         for symbol in rule.expansion:
             if not symbol.is_term:
                 parts.append(Call(str(symbol.name), lines[name]))
-            elif symbol.name in terminals:
-                parts.append(Text(nfa.concat([between, terminals[symbol.name]])))
+            elif symbol.name in words:
+                parts.append(Text(nfa.concat([between, words[symbol.name]]), str(symbol.name)))
             else:
                 raise UnsupportedConstraint(
                     f"the terminal {symbol.name!r} has no pattern", path=f"line {lines[name]}"
                 )
         rules.setdefault(name, []).append(Series(parts))
     choices: dict[str, Expression] = {name: Choice(options) for name, options in rules.items()}
-    if loaded.ignore_tokens:
+    if ignore and start in choices:
         choices[""] = Series([Call(start), Text(between)])
-    return Rules(choices, lines)
+    return Rules(choices, lines), places
 
 
-def terminal(pattern: Any, name: str, text: str) -> Nfa:
-    """The texts of a terminal."""
-    source = pattern.to_regexp()
+def terminal(pattern: Any, name: str, text: str, ignored: bool = False) -> Terminal:
+    """What a terminal takes, or what is passed over where it is ignored. Raises ``UnsupportedConstraint`` with the line."""
     try:
-        found = compile_pattern(source, 0, utf8.utf8)
+        if pattern.type == "str" and not pattern.flags and pattern.value:
+            return Terminal(nfa.literal(pattern.value.encode()))
+        return read_terminal(pattern.to_regexp(), ignored)
     except UnsupportedConstraint as error:
         raise UnsupportedConstraint(
             f"the terminal {name}: {error}", path=f"line {line_of(text, name)}"
         ) from None
-    if any(is_lazy(item) for item in parser.parse(source)):
-        every = nfa.byte_ranges([(0, 255)])
-        found = dfa.difference(found, nfa.concat([found, nfa.plus(every)]))
-    return found
-
-
-def is_lazy(item: Any) -> bool:
-    """Whether a lazy repeat occurs in an item of the standard library's parser."""
-    operation, argument = item
-    if operation is constants.MIN_REPEAT:
-        return True
-    inner: Iterable[Any] = argument if isinstance(argument, tuple | list) else [argument]
-    for part in inner:
-        if isinstance(part, list):
-            if any(is_lazy(i) for branch in part for i in branch):
-                return True
-        elif isinstance(part, parser.SubPattern) and any(map(is_lazy, part)):
-            return True
-    return False
 
 
 def place(text: str, message: str) -> str:

@@ -15,22 +15,28 @@ sums are as long as you like, and only the parentheses count as depth.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import networkx as nx
 
-from ..errors import EmptyLanguage, UnsupportedConstraint
+from ..errors import EmptyLanguage, TooManyStates, UnsupportedConstraint
 from . import nfa
 from .dfa import difference, simplify
 from .nfa import Nfa
+from .work import MAX_SIMPLIFYING, MAX_WORK, attempt
+
+DEPTH = 3
+"""How deep rules lie within themselves where nothing else is asked."""
 
 
 @dataclass(frozen=True, eq=False)
 class Text:
-    """The words of an automaton."""
+    """The words of an automaton; ``name`` is that of its terminal, if it has one."""
 
     words: Nfa
+    name: str = ""
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,20 +94,36 @@ class Rules:
         return f"line {self.lines[rule]}" if rule in self.lines else f"rule {rule}"
 
 
-def compile_rules(grammar: Rules, start: str, max_depth: int, keep_nfa: bool = False) -> Compiler:
-    """The automata of a grammar, that of ``start`` as ``found``, rules within themselves at most ``max_depth`` deep.
+class Compiled(NamedTuple):
+    """The automaton of a grammar; ``depth`` is how deep rules lie within themselves, ``cut`` names the rules for which that
+    leaves texts out."""
 
-    Raises ``UnsupportedConstraint`` with the line for rules that are not defined or never end, ``EmptyLanguage``,
-    ``TooManyStates``. With ``keep_nfa`` rules are not determinised on the way.
+    automaton: Nfa
+    depth: int
+    cut: tuple[str, ...]
+
+
+def compile_rules(grammar: Rules, start: str, max_depth: int | None) -> Compiled:
+    """The texts that ``start`` stands for, rules within themselves at most ``max_depth`` deep.
+
+    ``max_depth=None``: the largest depth up to ``DEPTH`` that fits the limits. Raises ``UnsupportedConstraint`` with the line
+    for rules that are not defined or never end, ``EmptyLanguage``, ``TooManyStates``.
     """
     if start not in grammar.rules:
         raise UnsupportedConstraint(f"the start rule {start!r} is not defined", path="start")
     check(grammar, start)
-    compiler = Compiler(grammar, max_depth, keep_nfa)
-    compiler.found = compiler.rule(start, max_depth)
-    if compiler.found.is_empty:
-        raise EmptyLanguage(f"the grammar has no text of depth {max_depth}; raise max_depth")
-    return compiler
+    compiler, found = Compiler(grammar), nfa.empty()
+    if max_depth is not None:
+        depth, found = max_depth, compiler.compile(start, max_depth)
+    else:
+        depth, found = 0, compiler.compile(start, 0)
+        with suppress(TooManyStates):
+            while compiler.cut and depth < DEPTH:
+                with attempt(MAX_WORK, share=0.9):
+                    depth, found = depth + 1, compiler.compile(start, depth + 1)
+    if found.is_empty:
+        raise EmptyLanguage(f"the grammar has no text of depth {depth}; raise max_depth")
+    return Compiled(found, depth, compiler.left_out(start, depth))
 
 
 def calls(expression: Expression, left: bool = True, right: bool = True) -> Iterator[tuple[Call, bool, bool]]:
@@ -123,18 +145,25 @@ def calls(expression: Expression, left: bool = True, right: bool = True) -> Iter
         yield from calls(expression.minus, False, False)
 
 
-def check(grammar: Rules, start: str) -> None:
-    """That every rule that the start reaches is defined and ends."""
+def reachable_rules(rules: Mapping[str, Expression], start: str) -> set[str]:
+    """The defined rules that are called from the start rule on, itself among them."""
     reached, stack = {start}, [start]
     while stack:
-        for call, _, _ in calls(grammar.rules[stack.pop()]):
+        for call, _, _ in calls(rules[stack.pop()]):
+            if call.rule in rules and call.rule not in reached:
+                reached.add(call.rule)
+                stack.append(call.rule)
+    return reached
+
+
+def check(grammar: Rules, start: str) -> None:
+    """That every rule that the start reaches is defined and ends."""
+    for name in (reached := reachable_rules(grammar.rules, start)):
+        for call, _, _ in calls(grammar.rules[name]):
             if call.rule not in grammar.rules:
                 raise UnsupportedConstraint(
                     f"the rule {call.rule!r} is not defined", path=f"line {call.line}"
                 )
-            if call.rule not in reached:
-                reached.add(call.rule)
-                stack.append(call.rule)
     callers: dict[str, set[str]] = {rule: set() for rule in reached}
     for rule in reached:
         for call, _, _ in calls(grammar.rules[rule]):
@@ -146,14 +175,28 @@ def check(grammar: Rules, start: str) -> None:
         if rule not in ends and can_end(grammar.rules[rule], ends):
             ends.add(rule)
             waiting += callers[rule]
-    for rule in grammar.rules:
-        if rule in reached - ends:
-            message = (
-                f"the rule {rule!r} never ends: each of its alternatives needs a rule that needs it again"
-            )
-            if start not in ends:
-                raise EmptyLanguage(f"the grammar has no text: {message} (at {grammar.where(rule)})")
-            raise UnsupportedConstraint(message, path=grammar.where(rule))
+    barren = [rule for rule in grammar.rules if rule in reached - ends]
+    if barren:
+        rule = next((r for r in barren if not can_end(grammar.rules[r], reached)), barren[0])
+        message = f"the rule {rule!r} never ends: each of its alternatives needs a rule that needs it again"
+        if not can_end(grammar.rules[rule], reached):
+            empty = next((t.name for t in texts(grammar.rules[rule]) if t.name and t.words.is_empty), "")
+            what = f"the terminal {empty}" if empty else "part of it"
+            message = f"the rule {rule!r} matches nothing: {what} matches no text"
+        if start not in ends:
+            raise EmptyLanguage(f"the grammar has no text: {message} (at {grammar.where(rule)})")
+        raise UnsupportedConstraint(message, path=grammar.where(rule))
+
+
+def texts(expression: Expression) -> Iterator[Text]:
+    """The texts in an expression, at any depth."""
+    if isinstance(expression, Text):
+        yield expression
+    elif isinstance(expression, Series | Choice):
+        for part in expression.parts:
+            yield from texts(part)
+    elif isinstance(expression, Repeat | Without):
+        yield from texts(expression.part)
 
 
 def can_end(expression: Expression, ends: set[str]) -> bool:
@@ -173,11 +216,9 @@ def can_end(expression: Expression, ends: set[str]) -> bool:
 class Compiler:
     """The automata of rules, by rule and by the depth left."""
 
-    def __init__(self, grammar: Rules, max_depth: int, keep_nfa: bool) -> None:
-        self.rules, self.max_depth, self.keep_nfa = grammar.rules, max_depth, keep_nfa
-        self.memo: dict[tuple[str, int], Nfa] = {}
-        self.ended: set[str] = set()  # rules that were called deeper than the automaton goes
-        self.found = nfa.empty()
+    def __init__(self, grammar: Rules) -> None:
+        self.rules, self.max_depth = grammar.rules, 0
+        self.memo: dict[tuple[str, int, int], Nfa] = {}
         graph = nx.MultiDiGraph()
         graph.add_nodes_from(self.rules)
         for name, expression in self.rules.items():
@@ -191,6 +232,7 @@ class Compiler:
             if self.component[a] == self.component[b] and not (d["left"] or d["right"])
         ]
         self.cut = {graph.edges[edge]["call"] for edge in middle}
+        whole = graph.copy()
         graph.remove_edges_from(middle)
         # What is left of each SCC falls into parts; in each, all calls at one side are kept.
         self.part = number_components(graph)
@@ -203,20 +245,61 @@ class Compiler:
         for part, edges in within.items():
             if part not in self.rightward:
                 self.cut |= {d["call"] for d in edges if not d["left"]}
+        # Rules that reach other components that are cut: what they stand for depends on `max_depth` too.
+        cut_components: dict[int, str] = {self.component[call.rule]: call.rule for call in self.cut}
+        self.above = {
+            name
+            for component, rule in cut_components.items()
+            for name in nx.ancestors(whole, rule)
+            if self.component[name] != component
+        }
+
+    def compile(self, start: str, max_depth: int) -> Nfa:
+        """What the start rule stands for, each component of rules at most ``max_depth`` deep."""
+        self.max_depth = max_depth
+        return self.rule(start, max_depth)
 
     def rule(self, name: str, depth: int) -> Nfa:
         """What a rule stands for, with calls one level deeper at most ``depth`` times."""
         if depth < 0:
-            self.ended.add(name)
             return nfa.empty()
-        if (name, depth) not in self.memo:
+        key = name, depth, self.max_depth if name in self.above else -1
+        if key not in self.memo:
             part = self.part[name]
             if part in self.linear:
                 found = self.hubs(part, name, depth)
             else:
                 found = self.expression(self.rules[name], name, depth)
-            self.memo[name, depth] = found.plain if self.keep_nfa else simplify(found)
-        return self.memo[name, depth]
+            self.memo[key] = simplify(found)
+        return self.memo[key]
+
+    def left_out(self, start: str, max_depth: int) -> tuple[str, ...]:
+        """For each component of rules that is followed to the depth only, its first rule in the grammar.
+
+        A component whose rules accept no more at this depth than at the one before accepts no more at any depth.
+        """
+        self.max_depth = max_depth
+        reached = reachable_rules(self.rules, start)
+        cut: dict[int, list[str]] = {}
+        for name in reached:
+            for call, _, _ in calls(self.rules[name]):
+                if call in self.cut:
+                    cut.setdefault(self.component[name], []).append(call.rule)
+        order = [name for name in self.rules if name in reached]
+        return tuple(
+            next(name for name in order if self.component[name] == component)
+            for component, called in sorted(cut.items(), key=lambda item: order.index(item[1][0]))
+            if not all(self.settled(name) for name in dict.fromkeys(called))
+        )
+
+    def settled(self, name: str) -> bool:
+        """Whether a level more adds no text to the rule."""
+        last = max(self.max_depth - 1, min(self.max_depth, 1))  # the last level but one is compiled already
+        with suppress(TooManyStates), attempt(MAX_SIMPLIFYING / 10):
+            before, now = self.rule(name, last - 1), self.rule(name, last)
+            if before.is_deterministic and now.is_deterministic and before.num_states == now.num_states:
+                return difference(now, before).is_empty  # which accepts no less
+        return False
 
     def call(self, call: Call, caller: str, depth: int) -> Nfa:
         """What a call stands for."""

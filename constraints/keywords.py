@@ -11,68 +11,130 @@ come out right, because only the language is asked about.
 from __future__ import annotations
 
 import re
-import string
-from collections.abc import Iterable, Sequence
-from functools import reduce
+from collections.abc import Callable, Iterable, Sequence
+from functools import cache, partial, reduce
 from typing import Any, Literal
 
 from ..errors import TractileError, UnsupportedConstraint
 from . import anchors, dfa, given, nfa, utf8
-from .characters import characters, constants
+from .characters import characters, constants, matched
 from .constraint import Constraint
+from .inflections import as_written_without_dictionary
+from .narrowing import Narrowing
 from .nfa import Nfa, check_limit
+from .utf8 import CodePoints
 from .work import limited
 
-LETTERS = string.ascii_letters + string.digits + "_"
-WORD = utf8.normalize([*((ord(c), ord(c)) for c in LETTERS), (0x80, 0x1FFF), (0x2070, 0x10FFFF)])
-"""Characters of words: ASCII letters, digits and underscore, and all beyond ASCII but U+2000 to U+206F (dashes,
-typographic quotes, spaces). Simpler than Python's ``\\w``, whose exact set makes an automaton ten times as large."""
-
-
+NEIGHBOURS = utf8.normalize([(0, 0xBF), (0x2000, 0x206F), (0x3000, 0x303F), (0xFF00, 0xFF7F)])
+"""Blocks in which a character that is no letter, digit or underscore may stand beside a keyword: ASCII, Latin-1's signs,
+dashes and typographic quotes, East Asian punctuation, full-width forms."""
 MOST_STATES = 200_000
 """All of n keywords take about 2^(n − 2) times the states of one each: more than this many are not even tried."""
 
 
+class Keywords(Constraint):
+    """Texts with keywords in them; ``exact`` makes the constraint whose words are exactly those of ``\\b``."""
+
+    def __init__(self, automaton: Nfa, narrowed: tuple[Narrowing, ...], exact: Callable[[], Nfa]) -> None:
+        super().__init__(automaton, narrowed)
+        self._exact = exact
+
+    def __invert__(self) -> Constraint:
+        """The texts without them: the complement of the exact language, also where this one is narrowed."""
+        return ~Constraint(self._exact())
+
+
+@as_written_without_dictionary
 @limited()
 def keywords(
     words: Sequence[str | Iterable[str]],
     *,
-    inflections: bool = True,
+    inflections: bool | None = None,
     order: Literal["any", "given"] = "any",
-    word_boundaries: bool = True,
+    word_boundaries: bool | Literal["exact"] = True,
     at_least: int | None = None,
     ignore_case: bool = False,
 ) -> Constraint:
     """Texts that contain every keyword, or ``at_least`` so many of them (1: any of them).
 
     A keyword is a word, of which any inflected form will do (``inflections=False``: only the word itself), or a list of
-    forms, taken as they are. ``order="given"``: one after the other, without overlap. ``word_boundaries=False``: inside
-    longer words too. Forms are matched as they are spelled, or with ``ignore_case`` as ``re.IGNORECASE`` does.
-    Inflections need the extra ``tractile[inflections]``. Raises ``UnsupportedConstraint`` for keywords without forms and
-    counts that do not fit, ``TooManyStates`` for more than about eleven keywords of which several are needed.
+    forms, taken as they are. ``order="given"``: one after the other, without overlap. Forms are matched as they are
+    spelled, or with ``ignore_case`` as ``re.IGNORECASE`` does. ``inflections`` need the extra ``tractile[inflections]``:
+    ``True`` without it is an error, and ``None`` takes the words as they are written then, which ``narrowed`` and a warning
+    say.
+
+    ``word_boundaries``: whether forms are whole words, between edges as ``\\b`` of ``re`` has them. ``False``: inside longer
+    words too. ``"exact"``: exactly as ``re`` searches for ``\\bform\\b``; the automaton then has some thirty times the states,
+    since ``\\w`` has 734 ranges of characters. ``True``: every accepted text contains the words as ``\\b`` has them, but an
+    occurrence counts only where the characters beside it are ASCII, Latin-1 signs, typographic or East Asian punctuation,
+    or full-width forms (not, for example, beside an emoji); ``narrowed`` says so. The complement is exact in each case.
+
+    Raises ``UnsupportedConstraint`` for no keywords, keywords without forms and counts that do not fit, ``TooManyStates``
+    for more than about eleven keywords of which several are needed.
     """
     if order not in ("any", "given"):
         raise UnsupportedConstraint(f'the order of keywords is "any" or "given", not {order!r}', path="order")
-    choices = [as_forms(word, inflections, index) for index, word in enumerate(listed(words))]
+    if word_boundaries not in (True, False, "exact"):
+        raise UnsupportedConstraint(
+            f'word_boundaries is True, False or "exact", not {word_boundaries!r}', path="word_boundaries"
+        )
+    choices = [as_forms(word, inflections is not False, index) for index, word in enumerate(listed(words))]
+    if not choices:
+        raise UnsupportedConstraint("no keywords, so every text would do; give at least one", path="words")
     needed = len(choices) if at_least is None else given.count(at_least, "at_least", 0, len(choices))
     if order == "given" and needed < len(choices):
         raise UnsupportedConstraint('at_least goes with order="any" only', path="at_least")
-    edge = nfa.literal(bytes([anchors.ASCII_EDGE]) if word_boundaries else b"")
+    build = partial(texts_with, choices, needed, order == "given", ignore_case)
+    if word_boundaries is not True or not any(any(edges(form)) for forms in choices for form in forms):
+        return Constraint(build(word_characters() if word_boundaries else None))
+    narrowing = Narrowing(
+        path="word_boundaries",
+        keyword="word_boundaries",
+        asked=r"\b between any characters",
+        given="beside ASCII and common punctuation only",
+        why='all of Unicode takes some thirty times the states; pass word_boundaries="exact" for it',
+    )
+    return Keywords(build(common_words()), (narrowing,), partial(build, word_characters()))
+
+
+@cache
+def word_characters() -> CodePoints:
+    """The characters of words: what ``\\w`` matches."""
+    return matched((constants.IN, ((constants.CATEGORY, constants.CATEGORY_WORD),)), 0)
+
+
+@cache
+def common_words() -> CodePoints:
+    """The characters of words, and all outside of ``NEIGHBOURS``."""
+    return utf8.normalize([*word_characters(), *utf8.negate(NEIGHBOURS)])
+
+
+@limited()
+def texts_with(
+    choices: Sequence[Sequence[str]],
+    needed: int,
+    in_order: bool,
+    ignore_case: bool,
+    words: CodePoints | None,
+) -> Nfa:
+    """The texts that contain ``needed`` of the choices; ``words`` are the characters of words, None: no boundaries."""
     every = utf8.text()
-    found = [nfa.union([bounded(form, edge, ignore_case) for form in forms]) for forms in choices]
-    if order == "given":
-        return Constraint(
-            dfa.minimize(resolve(nfa.concat([every, *(part for f in found for part in (f, every))])))
-        )
+    found = [
+        nfa.union([bounded(form, words is not None, ignore_case) for form in forms]) for forms in choices
+    ]
+
+    def minimal(parts: Sequence[Nfa]) -> Nfa:
+        return dfa.minimize(anchors.resolve(nfa.concat(parts), utf8.utf8, words=words))
+
+    if in_order:
+        return minimal([every, *(part for f in found for part in (f, every))])
     if needed == 1:
-        return Constraint(dfa.minimize(resolve(nfa.concat([every, nfa.union(found), every]))))
-    contains = [dfa.minimize(resolve(nfa.concat([every, f, every]))) for f in found]
+        return minimal([every, nfa.union(found), every])
+    contains = [minimal([every, f, every]) for f in found]
     check_limit(sum(part.num_states for part in contains) << max(len(choices) - 2, 0), MOST_STATES)
     if needed == len(choices):
-        return Constraint(
-            reduce(dfa.intersect, contains, every)
-        )  # small already, where keywords do not overlap
-    return Constraint(threshold(contains, needed, every))
+        return reduce(dfa.intersect, contains, every)  # small already, where keywords do not overlap
+    return threshold(contains, needed, every)
 
 
 def forbidden_words(
@@ -82,14 +144,18 @@ def forbidden_words(
     word_boundaries: bool = True,
     ignore_case: bool = False,
 ) -> Constraint:
-    """Texts that contain none of the words, in no inflected form; the options are those of :func:`keywords`."""
+    """Texts that contain none of the words, in no inflected form, exactly as ``re`` searches for ``\\bform\\b``.
+
+    The options are those of :func:`keywords`. Without the extra ``tractile[inflections]`` this is an error where words have
+    forms that would be let through: pass ``inflections=False`` to forbid the words as they are written.
+    """
     words = listed(words)
     if not words:
         return Constraint(utf8.text())
     return ~keywords(
         words,
         inflections=inflections,
-        word_boundaries=word_boundaries,
+        word_boundaries="exact" if word_boundaries else False,
         at_least=1,
         ignore_case=ignore_case,
     )
@@ -124,19 +190,21 @@ def threshold(parts: Sequence[Nfa], needed: int, every: Nfa) -> Nfa:
     return counts[needed]
 
 
-def bounded(form: str, edge: Nfa, ignore_case: bool) -> Nfa:
-    """The form, with the edge mark on the sides where it begins or ends with a character of a word."""
-    inside = [any(low <= ord(c) <= high for low, high in WORD) for c in (form[0], form[-1])]
+def edges(form: str) -> tuple[bool, bool]:
+    """Whether the form begins, and ends, with a character of a word."""
+    first, last = (any(low <= ord(c) <= high for low, high in word_characters()) for c in (form[0], form[-1]))
+    return first, last
+
+
+def bounded(form: str, boundaries: bool, ignore_case: bool) -> Nfa:
+    """The form, with a mark for the edge of a word on the sides where it begins or ends with a character of a word."""
+    first, last = edges(form) if boundaries else (False, False)
+    edge = nfa.literal(bytes([anchors.ASCII_EDGE]))  # about the characters that `anchors.resolve` is given
     body = nfa.literal(form.encode())
     if ignore_case:
         literals = [characters((constants.LITERAL, ord(c)), re.IGNORECASE) for c in form]
         body = nfa.concat([utf8.utf8(points) for points in literals])
-    return nfa.concat([edge] * inside[0] + [body] + [edge] * inside[1])
-
-
-def resolve(marked: Nfa) -> Nfa:
-    """The texts in which the edge marks stand at edges of words."""
-    return anchors.resolve(marked, utf8.utf8, words=WORD)
+    return nfa.concat([edge] * first + [body] + [edge] * last)
 
 
 def inflected(word: str) -> list[str]:

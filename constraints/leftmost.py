@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 from ..errors import UnsupportedConstraint
 from .characters import characters
-from .syntax import CHARACTER, LOOK, REPEAT, Item, constants
+from .syntax import CHARACTER, LOOK, REPEAT, Item, constants, scoped
 from .utf8 import CodePoints
 
 END = -1  # instead of an atom
@@ -97,7 +97,7 @@ class Program:
                 self._repeat(operation, argument, flags)
             elif operation is constants.SUBPATTERN:
                 _, added, removed, inner = argument
-                self._sequence(inner, (flags | added) & ~removed)
+                self._sequence(inner, scoped(flags, added, removed))
             elif operation is constants.BRANCH:
                 self._branch(argument[1], flags)
             elif operation is constants.AT and argument in (constants.AT_END, constants.AT_END_STRING):
@@ -120,7 +120,7 @@ class Program:
         """The atoms of items that read one character."""
         operation, argument = items[0]
         if operation is constants.SUBPATTERN:
-            return self._points(argument[3], (flags | argument[1]) & ~argument[2])
+            return self._points(argument[3], scoped(flags, argument[1], argument[2]))
         return self.atoms_of(characters((operation, argument), flags & SET_FLAGS))
 
     def _branch(self, branches: Sequence[Any], flags: int) -> None:

@@ -8,7 +8,7 @@ visits; counting, probabilities and drawing need all transitions, which are made
 from __future__ import annotations
 
 from functools import cached_property
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import torch
@@ -73,6 +73,7 @@ class Lifted(Automaton):
     ) -> None:
         self.nfa, self.vocab, self.require_eos, self._first = nfa, vocab, require_eos, first
         self.eos_token_id: int | None = vocab.eos_token_id
+        self.vocabulary_fingerprint: str | None = vocab.fingerprint
         self._moves = None
         self._after: dict[int, int] = {}  # the state after a token, by both
         self._rows: dict[int, Row] = {}
@@ -268,6 +269,6 @@ class Lifted(Automaton):
         rows = np.column_stack([table.source, table.klass, table.target])
         Automaton.__init__(self, rows, tokens, starts, accepts, self.num_states, eos, trusted=True)
 
-    def map(self, fn: TensorMap) -> Automaton:
+    def map(self, fn: TensorMap) -> Self:
         self.labels  # noqa: B018  written out
         return super().map(fn)

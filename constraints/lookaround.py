@@ -9,7 +9,10 @@ With many marks (a repeat), a word is bad if any one of them stands badly, whate
 
     bad = (Σ* ⊙ Σ* − good, all marks let in anywhere)         kept = words − bad, marks erased
 
-and the other way round for ``(?!A)`` and ``(?<!A)``, where good and its opposite change places.
+and the other way round for ``(?!A)`` and ``(?<!A)``, where good and its opposite change places. A mark that no word has
+twice needs no second complement:
+
+    kept = words ∩ (words without ⊙ + good, other marks let in anywhere)
 """
 
 from __future__ import annotations
@@ -45,15 +48,20 @@ class Look:
     level: int
     within: list[Look | Commit] = field(default_factory=list)
 
-    def bad(self, alphabet: Alphabet) -> Nfa:
-        """The words in which the mark stands where it may not."""
+    def kept(self, words: Nfa, alphabet: Alphabet) -> Nfa:
+        """The words in which the mark stands where it may, wherever it stands."""
         every, byte = nfa.star(alphabet(utf8.EVERY)), LEVELS[self.level % 2][0]
         here = nfa.literal(bytes([byte]))
         middle = [here, self.inside] if self.ahead else [self.inside, here]
-        good = resolve(nfa.concat([every, *middle, every]), self.within, alphabet, self.level + 1)
-        good = anchors.resolve(good, alphabet, looks=True)
-        opposite = good if self.negative else dfa.difference(nfa.concat([every, here, every]), good)
-        return among_marks(opposite, byte, self.mark)
+        found = resolve(nfa.concat([every, *middle, every]), self.within, alphabet, self.level + 1)
+        found = anchors.resolve(found, alphabet, looks=True)
+        once = not occurs(words, self.mark, times=2)
+        if once == self.negative:
+            found = dfa.difference(nfa.concat([every, here, every]), found)
+        one = among_marks(found, byte, self.mark)
+        if not once:
+            return dfa.difference(words, one)
+        return dfa.intersect(words, nfa.union([dfa.complement(containing(self.mark)), one]))
 
 
 @dataclass
@@ -65,12 +73,24 @@ class Commit:
     first: Nfa
     mark: int
 
-    def bad(self, alphabet: Alphabet) -> Nfa:
-        """The words in which the marks stand around what is not the first match."""
+    def kept(self, words: Nfa, alphabet: Alphabet) -> Nfa:
+        """The words without those in which the marks stand around what is not the first match."""
         every, middle = nfa.star(alphabet(utf8.EVERY)), nfa.literal(bytes([self.mark]))
         wrong = dfa.difference(nfa.concat([every, middle, every]), self.first)
         tail = among_marks(wrong, self.mark, self.end, before=False)
-        return nfa.concat([anchors.transparent(every), nfa.literal(self.begin), tail])
+        bad = nfa.concat([anchors.transparent(every), nfa.literal(self.begin), tail])
+        return dfa.difference(words, bad)
+
+
+def containing(mark: bytes, times: int = 1) -> Nfa:
+    """The words over all bytes that contain the mark so many times."""
+    every = nfa.star(nfa.byte_ranges([(0, 255)]))
+    return nfa.concat([every, *[nfa.literal(mark), every] * times])
+
+
+def occurs(words: Nfa, mark: bytes, times: int) -> bool:
+    """Whether some word contains the mark so many times."""
+    return not dfa.intersect(words, containing(mark, times)).is_empty
 
 
 def among_marks(automaton: Nfa, byte: int, mark: bytes, before: bool = True) -> Nfa:
@@ -90,7 +110,7 @@ def among_marks(automaton: Nfa, byte: int, mark: bytes, before: bool = True) -> 
 def resolve(automaton: Nfa, marks: list[Look | Commit], alphabet: Alphabet, level: int = 0) -> Nfa:
     """The words whose marks stand where they may, with those marks erased."""
     for one in marks:
-        automaton = dfa.difference(automaton, one.bad(alphabet))
+        automaton = one.kept(automaton, alphabet)
     for byte in LEVELS[level % 2] if marks else ():
         automaton = erase(automaton, byte)
     return automaton

@@ -20,6 +20,7 @@ from .work import metered, spend
 
 PROPERTY = r"\\[pP](?:\{[^{}]*\}|[A-Za-z])"
 PLAIN_CLASS = re.compile(rf"\[\^?\]?(?:{PROPERTY}|\\.|[^\]\\])*\]", re.DOTALL)
+CODE = re.compile(r"\\(?:[xu]\{(?P<hex>[0-9a-fA-F]{1,6})\}|c(?P<control>[A-Za-z])|(?P<escape>e))")
 SET_SYNTAX = re.compile(rf"{PROPERTY}|&&|--|\|\||~~", re.DOTALL)
 
 
@@ -27,10 +28,20 @@ def class_at(pattern: str, start: int) -> tuple[str, int]:
     """The class that begins here, in the syntax of ``re``, and the place after it. Raises ``UnsupportedConstraint``."""
     plain = PLAIN_CLASS.match(pattern, start)
     text = plain[0] if plain else pattern[start:]
-    if not SET_SYNTAX.search(text):
-        return text, start + len(text)
-    text = nested_class(pattern, start)
-    return spelled_out(start, text), start + len(text)
+    sets = SET_SYNTAX.search(text) is not None
+    text = nested_class(pattern, start) if sets else text
+    end = start + len(text)
+    text = re.sub(rf"{CODE.pattern}|\\.", code_point, text, flags=re.DOTALL)
+    return spelled_out(start, text) if sets else text, end
+
+
+def code_point(found: re.Match[str]) -> str:
+    """An escape that names a character by its number, as ``re`` reads it; any other escape as it is."""
+    if found["hex"]:
+        return f"\\U{int(found['hex'], 16):08x}"
+    if found["control"]:
+        return f"\\x{ord(found['control']) % 32:02x}"
+    return r"\x1b" if found["escape"] else found[0]
 
 
 def nested_class(pattern: str, start: int) -> str:

@@ -14,12 +14,12 @@ from urllib.parse import unquote
 
 from ..errors import UnsupportedConstraint
 from .dfa import difference, intersect, simplify
+from .json.patterns import matching
 from .json_schema import json_schema
 from .narrowing import Narrowing
 from .nfa import Nfa, byte_ranges, check_limit, concat, empty, literal, star, union
 from .python_rows import Style, brackets, in_any_order, in_order, row, tuples
 from .python_strings import any_string, exactly, formatted, string_of_length, strings
-from .regex import compile_pattern
 
 NUMERIC = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf")
 KEYWORDS = {
@@ -165,7 +165,7 @@ class Literals:
             found = string_of_length(schema.get("minLength", 0), schema.get("maxLength"))
         if "pattern" in schema:
             pattern: str = schema["pattern"]
-            found = intersect(found, strings(lambda a: compile_pattern(pattern, 0, a, ecma_search=True)))
+            found = intersect(found, strings(lambda alphabet: matching(pattern, True, alphabet)))
         if "format" not in schema:
             return found
         strings_of_format, narrowed = formatted(schema["format"])

@@ -27,13 +27,14 @@ from .constraint import Constraint
 from .dialects import rewritten
 from .lookaround import Commit, Look
 from .nfa import Nfa
-from .syntax import ATOMIC, CHARACTER, LOOK, REPEAT, Item, atomic_items, constants, parser
+from .syntax import ATOMIC, CHARACTER, LOOK, REPEAT, Item, atomic_items, constants, parser, scoped
 from .utf8 import Alphabet
 from .work import limited, spend
 
 BEGINNINGS = (constants.AT, constants.AT_BEGINNING), (constants.AT, constants.AT_BEGINNING_STRING)
 ENDS = (constants.AT, constants.AT_END), (constants.AT, constants.AT_END_STRING)
 """What is true where a match of the whole text begins and ends: there is no need to ask."""
+FLAGS = re.ASCII | re.IGNORECASE | re.MULTILINE | re.DOTALL | re.UNICODE | re.VERBOSE
 SET_FLAGS = re.IGNORECASE | re.ASCII | re.DOTALL
 
 
@@ -45,12 +46,18 @@ def regex(pattern: str, flags: int = 0) -> Constraint:
     that are look-behind or under a repeat are refused: ``UnsupportedConstraint`` with the position, as for what is not
     a pattern at all. Beyond ``re``, as the ``regex`` package reads them: properties ``\\p{…}``, set operations in
     classes that use them or that ``re`` refuses (``[\\w--[\\d_]]``), ``(?<name>…)``, calls of groups that are not
-    recursive but at their end, ``(?(?=…)…|…)``, ``(?(DEFINE)…)``, ``(?|…)``. Raises ``TooManyStates`` for patterns
+    recursive but at their end, ``(?(?=…)…|…)``, ``(?(DEFINE)…)``, ``(?|…)``; and the escapes ``\\u{1F600}``, ``\\x{41}``,
+    ``\\cJ``, ``\\e``, which ``regex`` does not read either. Raises ``TooManyStates`` for patterns
     beyond reason.
     """
     if not isinstance(pattern, str):
         raise UnsupportedConstraint(f"a pattern is a text, not {given.short(pattern)}", path="pattern")
-    return Constraint(compile_pattern(pattern, given.count(flags, "flags"), utf8.utf8))
+    flags = given.count(flags, "flags")
+    if flags & ~FLAGS:
+        raise UnsupportedConstraint(
+            f"flags are A, I, M, S, U and X of re, not {flags & ~FLAGS:#x}", path="flags"
+        )
+    return Constraint(compile_pattern(pattern, flags, utf8.utf8))
 
 
 @limited()
@@ -97,6 +104,8 @@ def parse(pattern: str, flags: int) -> tuple[list[Item], int]:
             raise too_deep(pattern) from None
         except OverflowError as error:
             raise UnsupportedConstraint(f"{pattern!r}: {error}", path="position 0") from None
+        except ValueError as error:  # flags that exclude each other
+            raise UnsupportedConstraint(f"{pattern!r}: {error}", path="flags") from None
         text = rewritten(pattern, bool(flags & re.VERBOSE))
         with suppress(re.error):
             tree = parser.parse(text, flags)
@@ -142,7 +151,7 @@ class Builder(NamedTuple):
             )
         elif operation is constants.SUBPATTERN:
             _, added, removed, inner = argument
-            rest = self.sequence(list(inner), (flags | added) & ~removed, rest)
+            rest = self.sequence(list(inner), scoped(flags, added, removed), rest)
         elif operation is constants.BRANCH:
             rest = nfa.union([self.sequence(list(branch), flags, rest) for branch in argument[1]])
         else:
@@ -205,7 +214,7 @@ class Builder(NamedTuple):
                 parts.append(nfa.repeat(nfa.concat(self.plain(list(inner), flags)), int(low), bound))
             elif operation is constants.SUBPATTERN:
                 _, added, removed, inner = argument
-                parts.extend(self.plain(list(inner), (flags | added) & ~removed))
+                parts.extend(self.plain(list(inner), scoped(flags, added, removed)))
             elif operation is constants.BRANCH:
                 parts.append(nfa.union([nfa.concat(self.plain(list(b), flags)) for b in argument[1]]))
             elif operation is constants.AT:

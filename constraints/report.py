@@ -52,7 +52,8 @@ def number_of_texts(automaton: Nfa, most_bytes: int) -> int | None:
 
 
 def random_texts(automaton: Nfa, count: int, seed: int = 0, most_bytes: int = 80) -> list[str]:
-    """Accepted texts, drawn by walks that prefer printable ASCII and head for the end after ``most_bytes`` bytes."""
+    """Different accepted texts, at most ``count``, drawn by walks that prefer printable ASCII and head for the end after
+    ``most_bytes`` bytes. Fewer where there are fewer, or where ten times as many walks find no more."""
     rng = random.Random(seed)
     accept = set(automaton.accept.tolist())
     leaving: dict[int, list[list[int]]] = {}
@@ -67,8 +68,10 @@ def random_texts(automaton: Nfa, count: int, seed: int = 0, most_bytes: int = 80
             if before not in distance:
                 distance[before] = distance[state] + 1
                 frontier.append(before)
-    found = []
-    for _ in range(count):
+    found: dict[str, None] = {}
+    for _ in range(10 * count):
+        if len(found) == count:
+            break
         state, word = rng.choice(automaton.start.tolist()), bytearray()
         while state not in accept or (state in leaving and len(word) < most_bytes and rng.random() < 0.7):
             options = leaving[state]
@@ -77,5 +80,5 @@ def random_texts(automaton: Nfa, count: int, seed: int = 0, most_bytes: int = 80
             plain = [edge for edge in options if edge[1] < 0x7F and edge[2] >= 0x20]
             _, low, high, state = rng.choice(plain or options)
             word.append(rng.randint(max(low, 0x20), min(high, 0x7E)) if plain else rng.randint(low, high))
-        found.append(word.decode())
-    return found
+        found[word.decode()] = None
+    return list(found)

@@ -18,13 +18,14 @@ from jaxtyping import Bool
 from numpy import ndarray
 from tokenizers import Tokenizer
 
+from ..token_bytes import SAMPLES, backend_encode, read_tekken
 from . import utf8
 from .bpe import Followers, Pair
 from .marked import BYTE, LOW_LINE, MARK, SPACE, Spelling, marked_text
 from .moves import Dfa
 from .nfa import Nfa
 from .pretokens import Stage, bounds, by_tiktoken, refused, stages
-from .tokenizers import SAMPLES, Vocabulary, backend_encode, read_tekken
+from .tokenizers import Vocabulary
 from .utf8 import CodePoints
 
 NO_TEXT = {MARK, BYTE}

@@ -21,6 +21,9 @@ from numpy import ndarray
 from safetensors import SafetensorError
 from safetensors.numpy import load, save
 
+from ..errors import StorageError
+from ..storage import write_atomically
+
 VERSION = 3  # of the meaning of the arrays
 
 
@@ -76,12 +79,7 @@ def write(kind: str, name: str, arrays: Mapping[str, ndarray[Any, Any]]) -> None
     if path is None:
         return
     content = save({key: np.ascontiguousarray(value) for key, value in arrays.items()})
-    target = path / f"{kind}-{name}.safetensors"
-    part = path / f".{target.name}.{os.getpid()}.part"
-    try:
+    with suppress(OSError, StorageError):
         path.mkdir(parents=True, exist_ok=True)
-        part.write_bytes(hashlib.sha256(content).digest() + content)
-        os.replace(part, target)
-    except OSError:
-        with suppress(OSError):
-            part.unlink()
+        checked = hashlib.sha256(content).digest() + content
+        write_atomically(path / f"{kind}-{name}.safetensors", checked)

@@ -41,6 +41,11 @@ def atomic_items(item: Item) -> list[Item]:
     return list(argument) if operation is constants.ATOMIC_GROUP else [(constants.MAX_REPEAT, argument)]
 
 
+def scoped(flags: int, added: int, removed: int) -> int:
+    """The flags within ``(?flags:…)``: of ``a``, ``u`` and ``L`` the one that is set takes the place of the others."""
+    return (flags & ~(parser.TYPE_FLAGS if added & parser.TYPE_FLAGS else 0) | added) & ~removed
+
+
 def walk(items: Sequence[Item]) -> Iterator[Item]:
     """All items, at any depth."""
     for item in items:

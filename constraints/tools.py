@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import ast
 import json
+import math
 import os
 import re
 from collections.abc import Mapping
@@ -23,6 +24,7 @@ from typing import Any
 
 from ..errors import EmptyLanguage, FormatError, UnsupportedConstraint
 from .given import short
+from .json.closing import close_schema, close_types
 from .json.vocabulary import FORMS, KEYWORDS
 
 Schema = dict[str, Any] | bool
@@ -49,6 +51,11 @@ ANNOTATIONS = frozenset(
         "$schema",
         "$comment",
         "deprecated",
+        "readOnly",
+        "writeOnly",
+        "contentEncoding",
+        "contentMediaType",
+        "contentSchema",
         "unit",
     ]
 )
@@ -66,12 +73,14 @@ ONE = (
 SEVERAL = ("anyOf", "oneOf", "allOf", "prefixItems")
 NAMED = ("properties", "patternProperties", "dependentSchemas", "$defs", "definitions")
 OTHER_FORMS = {
-    "type": ("any",), "items": ("schema", "list"), "required": ("strings", "boolean"), **dict.fromkeys(SEVERAL, ("list",)),
+    "type": ("any",), "items": ("schema", "list"), "required": ("strings", "boolean"), "nullable": ("boolean",),
+    "$defs": ("map",), "definitions": ("map",),
+    **dict.fromkeys(SEVERAL, ("list",)),
     **dict.fromkeys(("exclusiveMinimum", "exclusiveMaximum"), ("number", "boolean")),
 }  # fmt: skip
 """The forms of values that JSON Schema's keywords have here, where they are others than ``FORMS`` has."""
-PARTIAL = frozenset(["allOf", "not", "if", "then", "else", "dependentSchemas"])
-"""Places where a schema speaks of only a part of an object, which must not be closed there."""
+OTHER_THAN_TYPE = frozenset(["enum", "const", "$ref", "anyOf", "oneOf", "allOf", "not", "if", "then", "else"])
+"""Keywords that say of null, too, whether it is allowed."""
 
 
 @dataclass(frozen=True)
@@ -90,8 +99,9 @@ class Tool:
     def schema(self) -> dict[str, Any]:
         """One JSON Schema of all arguments."""
         required = [name for name in self.arguments if name in self.required]
+        closed = {} if "unevaluatedProperties" in self.rest else {"additionalProperties": False}
         return {
-            "type": "object", "properties": self.arguments, "required": required, "additionalProperties": False,
+            "type": "object", "properties": self.arguments, "required": required, **closed,
             **self.definitions, **self.rest,
         }  # fmt: skip
 
@@ -145,10 +155,13 @@ def read_tool(tool: Any, path: str, tuples: bool) -> Tool:
     parameters, path = tool.get(key) or {}, f"{path}.{key}"
     if not isinstance(parameters, Mapping):
         raise FormatError(f"{path} of {name!r} is {parameters!r}; it should be an object")
+    if parameters.get("nullable") is True:
+        raise UnsupportedConstraint("the parameters of a tool are an object, not null", path=path)
     if is_schema(parameters):
         schema = normal(parameters, path, tuples)
     else:
         schema = normal(from_arguments(parameters, path), path, tuples)
+    schema = close_types(schema) if tuples else close_schema(schema)  # Python's have no combinations
     if not isinstance(schema, dict) or schema.pop("type", "object") != "object":
         raise UnsupportedConstraint("the parameters of a tool are an object", path=path)
     arguments, required = schema.pop("properties", {}), schema.pop("required", [])
@@ -190,8 +203,8 @@ def from_arguments(parameters: Mapping[str, Any], path: str) -> dict[str, Any]:
 # ---------------------------------------------------------------- schemas in JSON Schema's own words
 
 
-def normal(schema: Any, path: str, tuples: bool, partial: bool = False) -> Schema:
-    """The schema with types by their JSON Schema names, annotations removed, and its objects closed."""
+def normal(schema: Any, path: str, tuples: bool) -> Schema:
+    """The schema with types by their JSON Schema names and annotations removed."""
     if isinstance(schema, bool):
         return schema
     if not isinstance(schema, Mapping):
@@ -205,36 +218,59 @@ def normal(schema: Any, path: str, tuples: bool, partial: bool = False) -> Schem
             result[key] = int(value)  # 2.0 is 2
     for key in ONE:
         if isinstance(result.get(key), Mapping):
-            result[key] = normal(result[key], f"{path}.{key}", tuples, partial or key in PARTIAL)
+            result[key] = normal(result[key], f"{path}.{key}", tuples)
+    more = result.pop("additionalItems", None)  # beside a list of schemas, and without one of no effect
     if isinstance(items := result.get("items"), list):
         result["prefixItems"] = items
         del result["items"]
+        if more is not None:
+            result["items"] = normal(more, f"{path}.additionalItems", tuples)
     elif items is not None:
-        result["items"] = normal(items, f"{path}.items", tuples, partial)
+        result["items"] = normal(items, f"{path}.items", tuples)
     for key in SEVERAL:
         if isinstance(result.get(key), list):
-            result[key] = [
-                normal(s, f"{path}.{key}[{i}]", tuples, partial or key in PARTIAL)
-                for i, s in enumerate(result[key])
-            ]
+            result[key] = [normal(s, f"{path}.{key}[{i}]", tuples) for i, s in enumerate(result[key])]
     for key in NAMED:
         if isinstance(result.get(key), Mapping):
-            inner = {n: normal(s, f"{path}.{key}.{n}", tuples, partial) for n, s in result[key].items()}
+            inner = {n: normal(s, f"{path}.{key}.{n}", tuples) for n, s in result[key].items()}
             result[key] = inner
     if isinstance(result.get("required"), bool):
-        del result["required"]  # said of the property itself; see from_arguments
-    if result.pop("nullable", False) and isinstance(result.get("type"), str):
-        result["type"] = [result["type"], "null"]
+        del result["required"]  # said of the property itself: see with_required
+    with_required(result, schema)
+    if result.get("uniqueItems") is False:
+        del result["uniqueItems"]
+    nullable = result.pop("nullable", False)
     if "type" in result:
-        result.update(of_types(result.pop("type"), path, tuples))
-    if result.get("properties") and not partial:
-        result.setdefault("additionalProperties", False)
+        own = of_types(result.pop("type"), path, tuples)
+        if both := own.keys() & result.keys():  # List[int] beside items
+            result["allOf"] = [*result.get("allOf", []), {key: own.pop(key) for key in both}]
+        result.update(own)
     choices = result.get("enum")
     if result.get("type") in ("array", "tuple") and choices and not any(isinstance(c, list) for c in choices):
         # Said of the array, meant of its items: no array is among these values.
         items = result.get("items", {})
         result["items"] = {**(items if isinstance(items, dict) else {}), "enum": result.pop("enum")}
-    return result
+    return or_null(result) if nullable else result
+
+
+def with_required(result: dict[str, Any], schema: Mapping[str, Any]) -> None:
+    """Add the properties that say ``required: true`` themselves to those that the object requires."""
+    properties = schema.get("properties")
+    if not isinstance(properties, Mapping):
+        return
+    said = [n for n, s in properties.items() if isinstance(s, Mapping) and s.get("required") is True]
+    if said:
+        listed = result.get("required", [])
+        result["required"] = [*listed, *(name for name in said if name not in listed)]
+
+
+def or_null(schema: dict[str, Any]) -> dict[str, Any]:
+    """The schema of the same values, and null."""
+    types = schema.get("type")
+    if types is None or schema.keys() & OTHER_THAN_TYPE:
+        return {"anyOf": [schema, {"type": "null"}]}
+    types = [types] if isinstance(types, str) else types
+    return {**schema, "type": [*types, *(["null"] if "null" not in types else [])]}
 
 
 def of_types(types: Any, path: str, tuples: bool) -> dict[str, Any]:
@@ -273,20 +309,41 @@ def of_node(node: ast.expr, path: str, tuples: bool) -> dict[str, Any]:
             raise UnsupportedConstraint(f"unknown type {ast.unparse(node)!r}", path=path)
         return {"type": "array" if kind == "tuple" and not tuples else kind}
     parts = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
+    fits = {"optional": (1, 1), "array": (1, 1), "object": (1, 2), "tuple": (0, math.inf)}
+    least, most = fits.get(name if name in fits else kind or "", (1, math.inf))
+    if not least <= len(parts) <= most:
+        raise UnsupportedConstraint(f"{ast.unparse(node)!r} has {len(parts)} types within", path=path)
     if name == "union":
         return {"anyOf": [inner(part) for part in parts]}
     if name == "optional":
         return {"anyOf": [inner(parts[0]), {"type": "null"}]}
     if name == "literal":
-        return {"enum": [part.value for part in parts if isinstance(part, ast.Constant)]}
+        return {"enum": [constant(part, path) for part in parts]}
     if kind == "array":
         return {"type": "array", "items": inner(parts[0])}
     if kind == "object":
+        if len(parts) == 2 and inner(parts[0]) not in ({"type": "string"}, {}):
+            raise UnsupportedConstraint(
+                f"{ast.unparse(node)!r} has keys that are no strings, which JSON's are", path=path
+            )
         return {"type": "object", "additionalProperties": inner(parts[-1])}
     if kind == "tuple":
         own = {"type": "tuple" if tuples else "array"}
-        if isinstance(parts[-1], ast.Constant) and parts[-1].value is Ellipsis:
+        if len(parts) == 2 and isinstance(parts[1], ast.Constant) and parts[1].value is Ellipsis:
             return {**own, "items": inner(parts[0])}
+        if not parts:
+            return {**own, "maxItems": 0}
         size = len(parts)
         return {**own, "prefixItems": [inner(part) for part in parts], "minItems": size, "maxItems": size}
     raise UnsupportedConstraint(f"unknown type {ast.unparse(node)!r}", path=path)
+
+
+def constant(node: ast.expr, path: str) -> Any:
+    """A value of ``Literal[…]``. Raises ``UnsupportedConstraint`` for what JSON has not."""
+    try:
+        value = ast.literal_eval(node)
+    except ValueError:
+        value = ...
+    if isinstance(value, str | int | float) or value is None:
+        return value
+    raise UnsupportedConstraint(f"{ast.unparse(node)!r} is no value of JSON", path=path)

@@ -81,12 +81,12 @@ def limited_to(units: float, outer: Account | None = None) -> Iterator[Account]:
 
 
 @contextmanager
-def attempt(units: float) -> Iterator[None]:
-    """Let what is done inside spend so many units, or half of what is left where that is less. They count, but where they
-    do not suffice, the rest is left for another way. Raises ``TooManyStates``."""
+def attempt(units: float, share: float = 0.5) -> Iterator[None]:
+    """Let what is done inside spend so many units, or this share of what is left where that is less. They count, but where
+    they do not suffice, the rest is left for another way. Raises ``TooManyStates``."""
     outer = _account.get()
     left = math.inf if outer is None else outer.limit - outer.spent
-    with limited_to(min(units, left / 2), outer) as account:
+    with limited_to(min(units, share * left), outer) as account:
         try:
             yield
         finally:

@@ -15,17 +15,20 @@ from typing import Any
 
 import torch
 from jaxtyping import Float
-from safetensors import SafetensorError
-from safetensors.torch import load, save
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save
 from torch import Tensor
 
-from ..circuits.hmm import HMM
+from ..circuits.hmm import HMM, VOCABULARY
 from ..errors import FormatError, ShapeError
+from ..fingerprints import check_same
+from ..storage import write_atomically
+from .copying import check_tokenizer
 from .corpus import Corpus
 from .em import posteriors
 from .evaluate import check
 from .latent import hidden_states
-from .progress import progress, write_atomically
+from .progress import progress
 
 FILE = "context.safetensors"
 
@@ -36,6 +39,7 @@ class ContextHead:
 
     weight: Float[Tensor, "hidden width"]
     bias: Float[Tensor, " hidden"]
+    vocabulary_fingerprint: str | None = None  # of the tokenizer that it was trained with
 
     @classmethod
     def fit(
@@ -80,7 +84,8 @@ class ContextHead:
                     optimiser.step()
                     schedule.step()
                     advance(1, f"context head, {float(loss.detach()):.3f} nats")
-        return cls(weight.detach(), bias.detach())
+        made_for = hmm.vocabulary_fingerprint or corpus.vocabulary_fingerprint
+        return cls(weight.detach(), bias.detach(), made_for)
 
     def __call__(self, states: Float[Tensor, "... width"]) -> Float[Tensor, "... hidden"]:
         """The distribution over the HMM's states that each hidden state of the language model suggests."""
@@ -88,11 +93,18 @@ class ContextHead:
 
     @torch.no_grad()
     def begin(self, hmm: HMM, model: Any, tokenizer: Any, prompt: str | list[int]) -> HMM:
-        """The HMM after a prompt: as it was, but for where it begins; raises :class:`ShapeError` if it has other states."""
+        """The HMM after a prompt: as it was, but for where it begins.
+
+        Raises :class:`ShapeError` if it has other states, :class:`VocabularyMismatch` for another tokenizer's HMM.
+        """
         if hmm.hidden != len(self.bias):
             raise ShapeError(
                 f"ContextHead: made for {len(self.bias)} hidden states, the HMM has {hmm.hidden}"
             )
+        check_tokenizer("ContextHead: the HMM", hmm, tokenizer)
+        check_same(
+            "ContextHead: the head", self.vocabulary_fingerprint, "the HMM", hmm.vocabulary_fingerprint
+        )
         ids = tokenizer(prompt).input_ids if isinstance(prompt, str) else list(prompt)
         if not ids and tokenizer.bos_token_id is not None:
             ids = [tokenizer.bos_token_id]
@@ -102,11 +114,13 @@ class ContextHead:
             input_ids=torch.tensor([ids], device=model.device), output_hidden_states=True, use_cache=False
         )
         initial = self(read.hidden_states[-1][0, -1].cpu()).to(hmm.initial_probs)
-        return HMM(initial / initial.sum(), hmm.transition, hmm.emission_probs)
+        begun = HMM(initial / initial.sum(), hmm.transition, hmm.emission_probs)
+        return begun.for_vocabulary(hmm.vocabulary_fingerprint)
 
     def save_pretrained(self, directory: str | Path) -> None:
         """Write ``context.safetensors`` into the folder of the HMM; raises :class:`StorageError`."""
-        write_atomically(Path(directory) / FILE, save({"weight": self.weight, "bias": self.bias}))
+        made_for = None if self.vocabulary_fingerprint is None else {VOCABULARY: self.vocabulary_fingerprint}
+        write_atomically(Path(directory) / FILE, save({"weight": self.weight, "bias": self.bias}, made_for))
 
     @staticmethod
     def is_in(directory: str | Path) -> bool:
@@ -118,7 +132,8 @@ class ContextHead:
         """Read what :meth:`save_pretrained` wrote; raises :class:`FormatError`."""
         file = Path(directory) / FILE
         try:
-            tensors = load(file.read_bytes())
-            return cls(tensors["weight"], tensors["bias"])
+            with safe_open(file, "pt") as content:
+                made_for = (content.metadata() or {}).get(VOCABULARY)
+                return cls(content.get_tensor("weight"), content.get_tensor("bias"), made_for)
         except (OSError, KeyError, SafetensorError) as error:
             raise FormatError(f"{file} is no context head: {error}") from error

@@ -29,7 +29,9 @@ from torch import Tensor
 
 from ..circuits.hmm import HMM
 from ..errors import FormatError, ShapeError, VocabularyMismatch
-from .progress import write_atomically
+from ..fingerprints import check_same
+from ..storage import write_atomically
+from ..token_bytes import tokenizer_fingerprint
 
 FILE = "copying.safetensors"
 NAMES = ("begin", "enter", "stay", "start", "follow", "usage")  # of the tensors
@@ -80,9 +82,10 @@ class Copying:
         """The HMM of texts after a prompt, tokens or a text with its ``tokenizer``: the copying states first, then its own.
 
         Special tokens of the tokenizer are left out, and those that the HMM says in no state that is used, such as an end;
-        without any others it is the HMM as it was. Raises :class:`VocabularyMismatch` for tokens beyond the vocabulary,
-        :class:`ShapeError` for a text without a tokenizer.
+        without any others it is the HMM as it was. Raises :class:`VocabularyMismatch` for tokens beyond the vocabulary and for
+        another tokenizer than the HMM's, :class:`ShapeError` for a text without a tokenizer.
         """
+        check_tokenizer("Copying: the HMM", self.hmm, tokenizer)
         tokens = tokens_of(prompt, tokenizer)
         hmm, vocab = self.hmm, self.hmm.vocab_size
         if tokens and not 0 <= min(tokens) <= max(tokens) < vocab:
@@ -100,7 +103,8 @@ class Copying:
         )
         emission = torch.nn.functional.one_hot(places.tokens[0], vocab).to(hmm.emission_probs)
         transition = torch.cat([move.copied(own)[0], own[0]])
-        return HMM(_normal(initial[0]), _normal(transition), torch.cat([emission, hmm.emission_probs]))
+        joined_hmm = HMM(_normal(initial[0]), _normal(transition), torch.cat([emission, hmm.emission_probs]))
+        return joined_hmm.for_vocabulary(hmm.vocabulary_fingerprint)
 
     def to(self, device: torch.device | str) -> Copying:
         """The same on another device."""
@@ -142,6 +146,19 @@ class Move(NamedTuple):
         """The rows of the copying states, from those of the HMM's own."""
         stay = torch.nn.functional.pad(self.stay, (0, own.shape[2] - self.stay.shape[2]))
         return stay + self.leave @ own
+
+
+def check_tokenizer(name: str, hmm: HMM, tokenizer: Any) -> None:
+    """Raise :class:`VocabularyMismatch` if an HMM was made for another tokenizer, as far as that is known."""
+    if hmm.vocabulary_fingerprint is not None and tokenizer is not None:
+        last = hmm.emission_probs[-1]
+        end = (
+            int(last.argmax()) if float(last.max()) == 1 else None
+        )  # the token of its end state, if it has one
+        other = tokenizer_fingerprint(tokenizer, end, hmm.vocab_size)
+        check_same(
+            name, hmm.vocabulary_fingerprint, "the tokenizer", other, "give the tokenizer of its model"
+        )
 
 
 def tokens_of(prompt: str | Iterable[int], tokenizer: Any = None) -> list[int]:

@@ -92,7 +92,8 @@ def fit_copying(
     with torch.no_grad():
         copying, initial, transition = now()
         found = smooth(HMM(initial, transition, hmm.emission_probs), floor, eos)
-        return replace(copying, hmm=found)
+        made_for = hmm.vocabulary_fingerprint or corpus.vocabulary_fingerprint
+        return replace(copying, hmm=found.for_vocabulary(made_for))
 
 
 def prompts_of(copying: Copying, corpus: Corpus, tokenizer: Any = None) -> list[list[int]]:

@@ -30,14 +30,21 @@ from safetensors.torch import save
 from torch import Tensor
 
 from ..errors import FormatError, ShapeError, VocabularyMismatch
-from .progress import write_atomically
+from ..fingerprints import check_same
+from ..storage import make_directory, write_atomically
+from ..token_bytes import tokenizer_fingerprint
+from .run_folder import differences
 
 FORMAT = "tractile-corpus-2"
 
 
 @dataclass(frozen=True)
 class Manifest:
-    """How a corpus was drawn. ``tokenizer`` is the hash of :func:`tokenizer_hash`, empty if there was none."""
+    """How a corpus was drawn.
+
+    ``vocabulary_fingerprint`` is that of the tokenizer's vocabulary, and ``tokenizer`` the hash of :func:`tokenizer_hash`, which
+    is all that corpora of former versions have; each is empty where it is not known.
+    """
 
     vocab_size: int
     eos_token_id: int
@@ -49,6 +56,7 @@ class Manifest:
     model: str = ""
     tokenizer: str = ""
     format: str = FORMAT
+    vocabulary_fingerprint: str = ""
 
     @property
     def num_shards(self) -> int:
@@ -60,8 +68,11 @@ class Manifest:
         return min(self.shard_size, self.num_sequences - shard * self.shard_size)
 
     def to_json(self) -> bytes:
-        """The content of ``manifest.json``."""
-        return json.dumps(asdict(self), indent=1).encode()
+        """The content of ``manifest.json``; without a fingerprint it is that of former versions, so that its digest is too."""
+        fields = asdict(self)
+        if not self.vocabulary_fingerprint:
+            del fields["vocabulary_fingerprint"]
+        return json.dumps(fields, indent=1).encode()
 
     @property
     def digest(self) -> str:
@@ -76,9 +87,18 @@ class Corpus:
     shards: Sequence[Mapping[str, Tensor]]
     rows: Int[Tensor, " sequences"]
     manifest: Manifest
+    checksums: Sequence[int] = ()  # of the shards, where they are known already
 
     def __len__(self) -> int:
         return len(self.rows)
+
+    @cached_property
+    def digest(self) -> str:
+        """A hash of its content: the manifest, the shards and which rows of them it has."""
+        sums = self.checksums or [_checksum(shard) for shard in self.shards]
+        out = hashlib.sha256(f"{self.manifest.digest} {list(sums)} ".encode())
+        out.update(self.rows.numpy().tobytes())
+        return out.hexdigest()[:16]
 
     def take(self, rows: Int[Tensor, " batch"]) -> Int[Tensor, "batch length"]:
         """The tokens of some sequences."""
@@ -93,6 +113,11 @@ class Corpus:
     def prompt(self) -> Int[Tensor, " sequences"]:
         """Which of the manifest's prompts each sequence continues."""
         return self._gather("prompt", self.rows).long()
+
+    @property
+    def vocabulary_fingerprint(self) -> str | None:
+        """The fingerprint of the vocabulary that its tokens are of; None if it is not known."""
+        return self.manifest.vocabulary_fingerprint or None
 
     @property
     def token_log_probs(self) -> Float[Tensor, "sequences length"] | None:
@@ -133,8 +158,11 @@ class Corpus:
         vocab_size: int,
         eos_token_id: int,
         prompts: Sequence[str | list[int]] | None = None,
+        vocabulary_fingerprint: str | None = None,
     ) -> Corpus:
         """A corpus in memory, of sequences that are there already, each with its prompt if there are ``prompts``.
+
+        ``vocabulary_fingerprint`` is that of the vocabulary of the tokens, if it is known.
 
         Raises :class:`ShapeError`, :class:`VocabularyMismatch` for what is no token.
         """
@@ -143,7 +171,10 @@ class Corpus:
         if prompts is not None and len(prompts) != count:
             raise ShapeError(f"a corpus of {count} sequences needs as many prompts, not {len(prompts)}")
         asked = [[]] if prompts is None else list(prompts)
-        manifest = Manifest(vocab_size, eos_token_id, length, count, count, 0, asked)
+        known = vocabulary_fingerprint or ""
+        manifest = Manifest(
+            vocab_size, eos_token_id, length, count, count, 0, asked, vocabulary_fingerprint=known
+        )
         prompt = torch.arange(count, dtype=torch.int32) % len(asked)
         return cls([{"tokens": tokens.int(), "prompt": prompt}], torch.arange(count), manifest)
 
@@ -158,11 +189,19 @@ class Corpus:
                 f"{path} is not a complete corpus: {len(missing)} of {manifest.num_shards} shards are missing, "
                 f"{shard_file(path, missing[0]).name} first; run the same sampling again"
             )
-        shards = [read_shard(path, i, manifest) for i in range(manifest.num_shards)]
-        return cls(shards, torch.arange(manifest.num_sequences), manifest)
+        read = [_read_shard(path, i, manifest) for i in range(manifest.num_shards)]
+        shards, sums = [shard for shard, _ in read], [checksum for _, checksum in read]
+        return cls(shards, torch.arange(manifest.num_sequences), manifest, sums)
 
     def check_tokenizer(self, tokenizer: Any) -> None:
-        """Raises :class:`VocabularyMismatch` if the corpus was made with another tokenizer."""
+        """Raises :class:`VocabularyMismatch` if the corpus was made with another tokenizer, or another end token."""
+        manifest = self.manifest
+        cure = f"give the model that the corpus was drawn from{manifest.model and f', {manifest.model}'}"
+        if manifest.vocabulary_fingerprint:
+            found = tokenizer_fingerprint(tokenizer, manifest.eos_token_id, manifest.vocab_size)
+            if found is not None:
+                check_same("the corpus", manifest.vocabulary_fingerprint, "this tokenizer", found, cure)
+                return
         if self.manifest.tokenizer and tokenizer_hash(tokenizer) != self.manifest.tokenizer:
             model = self.manifest.model or "another model"
             raise VocabularyMismatch(
@@ -195,10 +234,14 @@ def shard_file(path: Path, index: int) -> Path:
 
 def begin(path: Path, manifest: Manifest) -> None:
     """Make the directory of a corpus; raises :class:`FormatError` if another corpus is there."""
-    path.mkdir(parents=True, exist_ok=True)
+    make_directory(path)
     if (path / "manifest.json").exists():
-        if read_manifest(path) != manifest:
-            raise FormatError(f"{path} holds a corpus made with other settings; choose another directory")
+        there = read_manifest(path)
+        if there != manifest:
+            found = differences(asdict(there), asdict(manifest))
+            raise FormatError(
+                f"{path} holds a corpus made with other settings: {found}; choose another directory"
+            )
     else:
         write_atomically(path / "manifest.json", manifest.to_json())
 
@@ -226,6 +269,11 @@ def write_shard(path: Path, index: int, manifest: Manifest, tensors: dict[str, T
 
 def read_shard(path: Path, index: int, manifest: Manifest) -> dict[str, Tensor]:
     """One shard, mapped into memory; raises :class:`FormatError` if it is damaged or not of this corpus."""
+    return _read_shard(path, index, manifest)[0]
+
+
+def _read_shard(path: Path, index: int, manifest: Manifest) -> tuple[dict[str, Tensor], int]:
+    """A shard and its checksum."""
     file = shard_file(path, index)
     cure = f"delete {file.name} and run the same sampling again: only this shard is drawn anew"
     try:
@@ -238,9 +286,10 @@ def read_shard(path: Path, index: int, manifest: Manifest) -> dict[str, Tensor]:
     if digest != manifest.digest:
         raise FormatError(f"{file} is not a shard of this corpus; {cure}")
     shape = (manifest.sequences_in(index), manifest.max_new_tokens)
-    if checksum != str(_checksum(tensors)) or tensors["tokens"].shape != shape:
+    found = _checksum(tensors)
+    if checksum != str(found) or tensors["tokens"].shape != shape:
         raise FormatError(f"{file} is damaged (its checksum is wrong); {cure}")
-    return tensors
+    return tensors, found
 
 
 def _checksum(tensors: Mapping[str, Tensor]) -> int:

@@ -202,12 +202,14 @@ def _forward_backward(
 
 def maximise(hmm: HMM, counts: Counts, pseudocount: float = 0.0) -> HMM:
     """Normalised counts. ``pseudocount`` is added wherever the parameter is not zero; rows never used stay as they are."""
-    return Part.of(hmm).maximise(counts.initial, counts.transition, counts.emission, pseudocount).whole()
+    new = Part.of(hmm).maximise(counts.initial, counts.transition, counts.emission, pseudocount)
+    return new.whole().for_vocabulary(hmm.vocabulary_fingerprint)
 
 
 def blend(old: HMM, new: HMM, step: float) -> HMM:
     """(1 − η) old + η new, for every parameter."""
-    return Part.of(old).blend(Part.of(new), step).whole()
+    blended = Part.of(old).blend(Part.of(new), step).whole()
+    return blended.for_vocabulary(old.vocabulary_fingerprint)
 
 
 @torch.no_grad()

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from ..circuits.hmm import HMM
 from ..errors import ShapeError, VocabularyMismatch
+from ..fingerprints import check_same
 from .corpus import Corpus
 from .distributed import Ranks
 from .em import state_marginals
@@ -132,5 +133,9 @@ def check(hmm: HMM, corpus: Corpus) -> None:
         raise VocabularyMismatch(
             f"the HMM has {hmm.vocab_size} tokens and the corpus {corpus.manifest.vocab_size}"
         )
+    check_same(
+        "the HMM", hmm.vocabulary_fingerprint, "the corpus", corpus.vocabulary_fingerprint,
+        "give the corpus of the language model that the HMM is for",
+    )  # fmt: skip
     if len(corpus) == 0:
         raise ShapeError("the corpus is empty: there is nothing to compare the HMM with")

@@ -17,6 +17,7 @@ from torch import Tensor
 
 from ..circuits.hmm import HMM
 from ..errors import CircuitError, ShapeError, VocabularyMismatch
+from ..fingerprints import check_same
 from ..layers import Dense, Monarch
 from .em import state_marginals
 from .latent import has_end_state
@@ -51,7 +52,8 @@ def split(hmm: HMM, hidden: int, seed: int = 0) -> HMM:
 
     transition = weight[old][:, old] * shares(hidden)
     initial = hmm.initial_probs[old] * shares(1)[0]
-    return HMM(_rows(initial), Dense(_rows(transition)), hmm.emission_probs[old])
+    grown = HMM(_rows(initial), Dense(_rows(transition)), hmm.emission_probs[old])
+    return grown.for_vocabulary(hmm.vocabulary_fingerprint)
 
 
 def kronecker(a: HMM, b: HMM) -> HMM:
@@ -62,6 +64,8 @@ def kronecker(a: HMM, b: HMM) -> HMM:
     """
     if a.vocab_size != b.vocab_size:
         raise VocabularyMismatch(f"kronecker: the HMMs have {a.vocab_size} and {b.vocab_size} tokens")
+    known = a.vocabulary_fingerprint, b.vocabulary_fingerprint
+    check_same("kronecker: the first HMM", known[0], "the second", known[1])
     left, right = _matrix(a), _matrix(b)
     sizes = (a.hidden, b.hidden)
     second = right.expand(a.hidden, -1, -1).clone()  # i, j → j'
@@ -85,7 +89,8 @@ def kronecker(a: HMM, b: HMM) -> HMM:
         initial[-1, :-1] = initial[:-1, -1] = 0
     operator = Monarch([_rows(second), _rows(first)], axes=(1, 0))
     assert operator.dims == sizes
-    return HMM(_rows(initial.flatten()), operator, _rows(emission.flatten(0, 1)))
+    hmm = HMM(_rows(initial.flatten()), operator, _rows(emission.flatten(0, 1)))
+    return hmm.for_vocabulary(known[0] or known[1])
 
 
 def occupancy(hmm: HMM) -> Tensor:
@@ -114,7 +119,8 @@ def _split_monarch(hmm: HMM, hidden: int, generator: torch.Generator) -> HMM:
     initial = shared(hmm.initial_probs.view(dims).movedim(0, -1)).movedim(-1, 0)
     emission = hmm.emission_probs.view(*dims, -1).repeat_interleave(copies, 0)
     operator = Monarch(weights, hmm.transition.axes)
-    return HMM(_rows(initial.flatten()), operator, emission.flatten(0, -2))
+    grown = HMM(_rows(initial.flatten()), operator, emission.flatten(0, -2))
+    return grown.for_vocabulary(hmm.vocabulary_fingerprint)
 
 
 def _matrix(hmm: HMM) -> Tensor:

@@ -34,7 +34,7 @@ def random_start(corpus: Corpus, hidden: int, transition: str = "dense", seed: i
     frequency = torch.bincount(corpus.tokens.flatten(), minlength=manifest.vocab_size) + 0.01
     emission = frequency * hmm.emission_probs
     hmm = HMM(hmm.initial_probs, hmm.transition, emission / emission.sum(1, keepdim=True))
-    return with_end_state(hmm, manifest.eos_token_id)
+    return with_end_state(hmm, manifest.eos_token_id).for_vocabulary(corpus.vocabulary_fingerprint)
 
 
 def with_end_state(hmm: HMM, eos_token_id: int) -> HMM:
@@ -48,7 +48,8 @@ def with_end_state(hmm: HMM, eos_token_id: int) -> HMM:
         # (i_1, …, i_k) all last: whichever axis the factor rewrites, the new index is the last one too
         last = weight[(-1,) * (weight.ndim - 1)]
         last.zero_()[-1] = 1
-    return HMM(hmm.initial_probs, transition, emission / emission.sum(1, keepdim=True))
+    ended = HMM(hmm.initial_probs, transition, emission / emission.sum(1, keepdim=True))
+    return ended.for_vocabulary(hmm.vocabulary_fingerprint)
 
 
 def has_end_state(hmm: HMM, eos_token_id: int) -> bool:
@@ -84,7 +85,8 @@ def initialise(
     states = torch.full_like(tokens, hidden - 1)
     states[text], owner = clones(points[text], tokens[text], hidden - 1, iterations, seed)
 
-    base = with_end_state(HMM.random(hidden, vocab, transition, seed), eos)
+    random = HMM.random(hidden, vocab, transition, seed).for_vocabulary(corpus.vocabulary_fingerprint)
+    base = with_end_state(random, eos)
     counts = _observed(base, states, tokens)
     if transition != "dense":
         return maximise(base, counts, pseudocount=0.01)
@@ -101,7 +103,8 @@ def initialise(
     emission = discounted(emitted, usual)
     own = owner >= 0
     emission[own] = torch.lerp(torch.nn.functional.one_hot(owner[own], vocab).to(usual), usual, OTHERS)
-    return with_end_state(HMM(_normal(counts.initial + UNSEEN), _normal(move), emission), eos)
+    hmm = with_end_state(HMM(_normal(counts.initial + UNSEEN), _normal(move), emission), eos)
+    return hmm.for_vocabulary(corpus.vocabulary_fingerprint)
 
 
 UNSEEN = 0.05  # what counts that nothing backs begin with

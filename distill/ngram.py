@@ -85,7 +85,8 @@ def ngram(corpus: Corpus, order: int = 3, states: int = 2048) -> HMM:
     transition.scatter_add_(1, torch.from_numpy(ahead), torch.from_numpy(probability).float())
     transition[-1] = 0
     transition[-1, -1] = 1
-    return HMM(_normal(torch.from_numpy(begin).float()), _normal(transition), _normal(emission)[last])
+    hmm = HMM(_normal(torch.from_numpy(begin).float()), _normal(transition), _normal(emission)[last])
+    return hmm.for_vocabulary(corpus.vocabulary_fingerprint)
 
 
 def ngram_guide(
@@ -206,7 +207,7 @@ def _rows(
 ) -> Float[ndarray, "contexts symbols"]:
     """p(symbol | context), where ``count`` is what each longer gram counts and ``lower`` p without the first symbol."""
     once, twice = (count == 1).sum(), (count == 2).sum()
-    place = np.full(int(longer.prefix.max()) + 1, -1)
+    place = np.full(int(longer.prefix.max(initial=-1)) + 1, -1)
     there = contexts < len(place)
     place[contexts[there]] = np.flatnonzero(there)
     row, width = place[longer.prefix], lower.shape[1]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -14,6 +13,7 @@ from rich.console import Console
 from rich.progress import Progress
 
 from ..errors import StorageError
+from ..storage import write_atomically
 
 
 @contextmanager
@@ -23,28 +23,6 @@ def progress(name: str, total: int, shown: bool = True) -> Iterator[Callable[[in
     with Progress(console=console, transient=True, disable=not (shown and console.is_terminal)) as bar:
         task = bar.add_task(name, total=total)
         yield lambda amount, text: bar.update(task, advance=amount, description=text)
-
-
-def write_atomically(path: Path, content: bytes) -> None:
-    """Write a file so that nobody sees a part of it, whatever stops the program; raises :class:`StorageError`.
-
-    Parts that killed programs left of the same file are removed.
-    """
-    part = path.with_name(f".{path.name}.{os.getpid()}.part")
-    try:
-        for old in path.parent.glob(f".{path.name}.*.part"):
-            old.unlink(missing_ok=True)
-        with part.open("wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(part, path)
-    except OSError as error:
-        part.unlink(missing_ok=True)
-        raise StorageError(
-            f"{path} ({len(content):,} bytes) could not be written: {error.strerror or error}; nothing before it is lost: "
-            "make room and run the same again"
-        ) from error
 
 
 class Log:

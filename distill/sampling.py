@@ -7,6 +7,7 @@ moment goes on where it stopped and ends in the same corpus; under ``torchrun`` 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,9 +15,13 @@ import torch
 from torch import Tensor
 
 from ..errors import ShapeError
+from ..fingerprints import check_same
+from ..inference.smc.lm import fingerprint_of
+from ..token_bytes import tokenizer_fingerprint
 from .corpus import Corpus, Manifest, begin, shard_file, tokenizer_hash, write_shard
 from .distributed import ranks
 from .progress import progress
+from .run_folder import locked
 from .vllm import VLLM
 
 if TYPE_CHECKING:
@@ -39,10 +44,11 @@ def sample(
     """Draw a corpus from a language model (or a :class:`~tractile.distill.VLLM`) into a directory, or finish one begun there.
 
     Each sequence continues a prompt chosen uniformly from ``prompts`` (texts or token ids; repeat one to weight it).
-    The name of the ``model`` and a hash of its ``tokenizer`` are kept in the manifest.
+    The name of the ``model`` and the fingerprint of the vocabulary, the language model's own or that of ``tokenizer``, are kept
+    in the manifest.
 
     Raises :class:`ShapeError` for empty arguments, :class:`FormatError` if ``out`` holds another corpus or is damaged,
-    :class:`StorageError` if it cannot be written.
+    :class:`FolderInUse` if another process writes there, :class:`StorageError` if it cannot be written.
     """
     if lm.eos_token_id is None:
         raise ShapeError(
@@ -52,6 +58,11 @@ def sample(
         raise ShapeError("sample: all sizes must be positive and there must be a prompt")
     texts = [prompt if isinstance(prompt, str) else [int(token) for token in prompt] for prompt in prompts]
     hashed = "" if tokenizer is None else tokenizer_hash(tokenizer)
+    made_for = lm.vocabulary_fingerprint if isinstance(lm, VLLM) else fingerprint_of(lm)
+    if tokenizer is not None:
+        given = tokenizer_fingerprint(tokenizer, lm.eos_token_id, lm.vocab_size)
+        check_same("sample: the language model", made_for, "the tokenizer", given)
+        made_for = made_for or given
     manifest = Manifest(
         lm.vocab_size,
         lm.eos_token_id,
@@ -62,10 +73,13 @@ def sample(
         texts,
         str(model),
         hashed,
+        vocabulary_fingerprint=made_for or "",
     )
     path = Path(out)
-    with ranks() as team:
+    with ExitStack() as stack:
+        team = stack.enter_context(ranks())
         if team.rank == 0:
+            stack.enter_context(locked(path))
             begin(path, manifest)
         team.wait()
         mine = range(team.rank, manifest.num_shards, team.size)
@@ -113,12 +127,14 @@ def from_text(
         [""],
         str(model),
         hashed,
+        vocabulary_fingerprint=tokenizer_fingerprint(tokenizer) or "",
     )
     path = Path(out)
-    begin(path, manifest)
-    for shard, part in enumerate(torch.split(tokens, shard_size)):
-        prompt = torch.zeros(len(part), dtype=torch.int32)
-        write_shard(path, shard, manifest, {"tokens": part.contiguous(), "prompt": prompt})
+    with locked(path):
+        begin(path, manifest)
+        for shard, part in enumerate(torch.split(tokens, shard_size)):
+            prompt = torch.zeros(len(part), dtype=torch.int32)
+            write_shard(path, shard, manifest, {"tokens": part.contiguous(), "prompt": prompt})
     return Corpus.load(path)
 
 

@@ -11,20 +11,19 @@ Under ``torchrun`` the chunks of a mini-batch are dealt out to the ranks and the
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import SafetensorError, safe_open
-from safetensors.torch import save
 from torch import Tensor
 
 from ..circuits.hmm import HMM
-from ..errors import FormatError, ShapeError
-from ..layers import Dense, Monarch
+from ..errors import ShapeError
+from ..storage import write_atomically
+from . import checkpoint
 from .card import model_card
 from .corpus import Corpus
 from .distributed import Ranks, ranks
@@ -32,9 +31,8 @@ from .em import Counts, expected_counts, log_likelihood
 from .evaluate import check, nats_per_token
 from .latent import has_end_state, random_start
 from .part import Part
-from .progress import Log, draw_curve, progress, read_log, write_atomically
-
-CHECKPOINT = "checkpoint.safetensors"
+from .progress import Log, draw_curve, progress, read_log
+from .run_folder import locked, write_record
 
 
 def train(
@@ -58,11 +56,14 @@ def train(
     messages: torch.dtype | None = None,
     shard: bool = False,
     device: torch.device | str = "cpu",
+    initial_name: str = "made by a function",
+    overwrite: bool = False,
 ) -> HMM:
     """Distil an HMM with ``hidden`` states and a "dense" or "monarch" transition from a corpus.
 
     ``initial`` is where EM starts (see :func:`tractile.distill.initialise`), or a function that makes it and is called
-    only if there is no checkpoint; a random HMM if absent. ``step_size`` is the first η: below one, EM does not forget
+    only if there is no checkpoint; a random HMM if absent. ``initial_name`` names what such a function makes, to tell runs
+    apart. ``step_size`` is the first η: below one, EM does not forget
     where it starts at once; with no epochs it stays there. ``token_dropout`` is the share of tokens that each step
     treats as not known. ``held_out`` is the share of sequences kept apart; their nats per token are logged after each
     epoch. ``messages`` is the type of the messages, as in :func:`expected_counts`: ``torch.bfloat16`` halves their memory
@@ -71,12 +72,16 @@ def train(
 
     With ``out`` the HMM is saved there as ``dtype``, with a model card, ``log.jsonl`` (a line for each step) and
     ``learning-curve.png``; until it is done a checkpoint is written there every ``checkpoint_minutes`` and after each
-    epoch, from which the same call goes on. Under ``torchrun`` all ranks do one training together and return the same: they
-    deal out the sequences among them or, with ``shard``, the hidden states with their parameters and messages, for an HMM
-    that is too large for one device.
+    epoch, from which the same call goes on. The folder belongs to one run and one process: ``training.json`` keeps the settings,
+    the corpus's digest and the start. Where it holds another run, or an HMM from elsewhere, it is refused unless
+    ``overwrite`` says to replace that; where this very run is finished, its HMM is read.
+
+    Under ``torchrun`` all ranks do one training together and return the same: they deal out the sequences among them or, with
+    ``shard``, the hidden states with their parameters and messages, for an HMM that is too large for one device.
 
     Raises :class:`VocabularyMismatch` if ``initial`` does not fit, :class:`ShapeError` for settings that make no sense,
-    :class:`FormatError` if ``out`` holds a checkpoint of another run, :class:`StorageError` if it cannot be written.
+    :class:`FormatError` if ``out`` holds another run or a damaged checkpoint, :class:`FolderInUse` if another process writes
+    there, :class:`StorageError` if it cannot be written.
     """
     if not (0 <= token_dropout < 1 and 0 <= held_out < 1 and 0 <= floor < 1 and pseudocount >= 0):
         raise ShapeError(
@@ -97,28 +102,40 @@ def train(
         "hidden": hidden, "transition": transition, "epochs": epochs, "batch_size": batch_size, "seed": seed,
         "chunk_size": chunk_size, "pseudocount": pseudocount, "token_dropout": token_dropout, "held_out": held_out,
         "step_size": step_size, "shard": shard, "messages": messages and str(messages).removeprefix("torch."),
-        "sequences": len(data), "tokens": data.num_tokens,
+        "floor": floor, "dtype": str(dtype).removeprefix("torch."),
+        "sequences": len(data), "tokens": data.num_tokens, "corpus": data.digest,
+        "start": checkpoint.start_name(initial, initial_name),
     }  # fmt: skip
 
-    def begin() -> tuple[HMM, int]:
-        """The last checkpoint and its step, or what EM starts from and 0."""
-        saved = None if out is None else _load(Path(out) / CHECKPOINT, settings)
+    def begin() -> tuple[HMM, int | None]:
+        """What the folder has of this run, with its step, None if it is finished; or what EM starts from and 0."""
+        saved = None if out is None else checkpoint.resume(Path(out), settings, overwrite)
         if saved is not None:
             return saved
         if initial is None:
             return random_start(data, hidden, transition, seed), 0
         return (initial if isinstance(initial, HMM) else initial()), 0
 
-    with ranks(torch.device(device)) as team:
+    with ExitStack() as stack:
+        team = stack.enter_context(ranks(torch.device(device)))
+        if out is not None and team.rank == 0:
+            stack.enter_context(locked(out))
         hmm, done = team.share(begin)
+        if done is None:
+            return hmm
         check(hmm, data)
+        made_for = hmm.vocabulary_fingerprint
+        if out is not None and team.rank == 0:
+            write_record(Path(out), settings)
         hmm = _run(hmm, done, fit, test, settings, checkpoint_minutes, out, team, torch.device(device))
-        hmm = smooth(hmm, floor, data.manifest.eos_token_id)
+        made_for = data.vocabulary_fingerprint or made_for
+        hmm = smooth(hmm, floor, data.manifest.eos_token_id).for_vocabulary(made_for)
         if out is not None and team.rank == 0:
             hmm.save_pretrained(out, dtype=dtype)
             card = model_card(hmm, data.manifest, settings, read_log(Path(out) / "log.jsonl"), floor)
             write_atomically(Path(out) / "README.md", card.encode())
-            (Path(out) / CHECKPOINT).unlink(missing_ok=True)
+            write_record(Path(out), settings, finished=True)
+            checkpoint.discard(Path(out))
         team.wait()
     return hmm
 
@@ -176,7 +193,7 @@ def _run(
                 if out is not None and (last or _due(part, saved_at, minutes)):
                     whole = part.whole() if part.team.size > 1 or path is not None else None
                     if path is not None and whole is not None:
-                        _save(path / CHECKPOINT, whole, settings, step)
+                        checkpoint.save(path, whole, settings, step)
                     saved_at = time.monotonic()
     if path is not None and log.lines:
         draw_curve(log.lines, path / "learning-curve.png")
@@ -216,7 +233,7 @@ def em_step(
     part, total = _step(
         Part.of(hmm), tokens, rate, pseudocount, chunk_size, eos_token_id, team or Ranks(), messages
     )
-    return part.whole(), total
+    return part.whole().for_vocabulary(hmm.vocabulary_fingerprint), total
 
 
 def _step(
@@ -283,32 +300,3 @@ def _chunks(tokens: Tensor, size: int, eos_token_id: int | None) -> Iterator[Ten
     order = lengths.argsort(stable=True)
     for rows in torch.split(order, size):
         yield tokens[rows, : int(lengths[rows[-1]])]
-
-
-def _save(path: Path, hmm: HMM, settings: dict[str, Any], step: int) -> None:
-    """One file, exact, so that it is there whole or as it was before."""
-    tensors = {"initial": hmm.initial_probs, "emission": hmm.emission_probs}
-    tensors |= {f"transition.{i}": weight for i, weight in enumerate(hmm.transition.parameters())}
-    axes = list(hmm.transition.axes) if isinstance(hmm.transition, Monarch) else None
-    header = {"run": json.dumps({"settings": settings, "step": step, "axes": axes})}
-    write_atomically(path, save({k: v.cpu().contiguous() for k, v in tensors.items()}, header))
-
-
-def _load(path: Path, settings: dict[str, Any]) -> tuple[HMM, int] | None:
-    """The parameters and the step of a checkpoint, if there is one."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    if not path.exists():
-        return None
-    try:
-        with safe_open(path, "pt") as file:
-            run = json.loads(file.metadata()["run"])
-            tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
-        if run["settings"] != settings:
-            raise FormatError(f"{path} belongs to a run with other settings; choose another directory")
-        weights = [tensors[f"transition.{i}"] for i in range(len(tensors) - 2)]
-        operator = Monarch(weights, run["axes"]) if run["axes"] is not None else Dense(weights[0])
-        return HMM(tensors["initial"], operator, tensors["emission"]), int(run["step"])
-    except (SafetensorError, KeyError, ShapeError, TypeError) as error:
-        raise FormatError(
-            f"{path} is no checkpoint of this run ({error}); remove it to begin again"
-        ) from error

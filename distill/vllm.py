@@ -6,12 +6,15 @@ vLLM is not needed to import this, and is an extra: ``pip install 'tractile[vllm
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from ..errors import ShapeError
+from ..errors import FormatError, ShapeError
+from ..token_bytes import tokenizer_fingerprint
 
 
 class VLLM:
@@ -23,9 +26,28 @@ class VLLM:
 
     def __init__(self, llm: Any, eos_token_id: int | None = None) -> None:
         tokenizer = llm.get_tokenizer()
-        self.llm = llm
+        self.llm, self.tokenizer = llm, tokenizer
         self.vocab_size = len(tokenizer)
         self.eos_token_id: int | None = tokenizer.eos_token_id if eos_token_id is None else eos_token_id
+
+    @classmethod
+    def load(cls, model: str | Path, seed: int = 0) -> VLLM:
+        """Start vLLM's engine for a model (its folder); raises :class:`FormatError` if vLLM is missing or does not start it."""
+        try:
+            from vllm import LLM
+
+            return cls(LLM(str(model), seed=seed))
+        except ImportError as error:
+            raise FormatError(f"vLLM cannot be imported ({error}); pip install 'tractile[vllm]'") from error
+        except (OSError, ValueError, RuntimeError) as error:
+            raise FormatError(f"vLLM does not start {model}: {error}") from error
+
+    @cached_property
+    def vocabulary_fingerprint(self) -> str | None:
+        """The fingerprint of the tokenizer's vocabulary with this end token; None if the tokenizer cannot be read."""
+        if self.eos_token_id is None:
+            return None
+        return tokenizer_fingerprint(self.tokenizer, self.eos_token_id, self.vocab_size)
 
     def continuations(
         self, prompts: Sequence[str | list[int]], max_new_tokens: int, seeds: Sequence[int]

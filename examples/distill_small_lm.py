@@ -99,8 +99,9 @@ def with_references(corpus: distill.Corpus, documents: Sequence[Document], seed:
     asked = [corpus.manifest.prompts[i] for i in corpus.prompt.tolist()]
     asked += [one.tokens[: one.start] for one in documents]
     order = torch.randperm(len(tokens), generator=torch.Generator().manual_seed(seed))
+    prompts = [asked[i] for i in order.tolist()]
     return distill.Corpus.of(
-        tokens[order], corpus.manifest.vocab_size, eos, [asked[i] for i in order.tolist()]
+        tokens[order], corpus.manifest.vocab_size, eos, prompts, corpus.vocabulary_fingerprint
     )
 
 

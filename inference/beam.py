@@ -11,17 +11,20 @@ instead of log p_lm(x_≤t) alone, which puts off what the constraint asks for u
 from __future__ import annotations
 
 import heapq
-from typing import NamedTuple
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from ..circuits.automaton import Automaton
 from ..circuits.hmm import HMM
-from ..errors import EvidenceError, NoParticleSurvived
+from ..errors import NoParticleSurvived
+from .given import whole
+from .smc.arguments import Language, read
 from .smc.lm import LanguageModel, Prompt
 from .smc.potentials import PrefixPotential
+from .smc.prompted import prompted
 from .smc.proposals import GCDProposal, LookaheadProposal
 from .smc.resampling import systematic
 from .smc.sampler import Sampler, unconstrained
@@ -37,34 +40,37 @@ class Beam(NamedTuple):
 
 
 def beam_search(
-    lm: LanguageModel,
+    lm: LanguageModel | Any,
     prompt: Prompt,
-    fa: Automaton | None,
+    fa: Language | None,
     max_new_tokens: int = 64,
     beams: int = 8,
-    hmm: HMM | None = None,
+    hmm: HMM | str | Path | None = None,
+    *,
+    tokenizer: Any = None,
 ) -> list[Beam]:
     """The ``beams`` most probable sequences found that satisfy ``fa`` within ``max_new_tokens`` tokens, best first.
 
-    One call of the language model for each token, with at most ``beams`` rows. Where fewer prefixes than ``beams`` are
-    possible at every length the result is exactly the top of p_lm(x | constraint). Fewer sequences come back only where no
-    more were found. ``fa``, budget and errors are those of :func:`.smc`; raises :class:`NoParticleSurvived` if the language
-    model gives probability zero to all that the beams could become.
+    One call of the language model for each token, with at most ``beams`` rows. Where fewer prefixes than ``beams`` are possible
+    at every length the result is exactly the top of p_lm(x | constraint). Fewer sequences come back only where no more were
+    found. ``lm``, ``fa``, ``hmm``, ``tokenizer``, budget and errors are those of :func:`.smc`; raises
+    :class:`NoParticleSurvived` if the language model gives probability zero to all that the beams could become.
     """
-    if beams < 1:
-        raise EvidenceError(f"beam_search: the number of beams must be positive, it is {beams}")
-    fa = unconstrained(lm) if fa is None else fa
-    proposal = GCDProposal() if hmm is None else LookaheadProposal()
-    settings = Sampler(lm, fa, hmm, proposal, PrefixPotential(), systematic, 0.0, max_new_tokens)
+    given = read("beam_search", lm, tokenizer, prompt, None, fa, hmm)
+    lm, automaton, guide = given.lm, given.fa or unconstrained(given.lm), given.hmm
+    guide = None if guide is None else prompted(guide, lm, given.prompts[0])
+    beams = whole(beams, "beam_search: beams")
+    proposal = GCDProposal() if guide is None else LookaheadProposal()
+    settings = Sampler(lm, automaton, guide, proposal, PrefixPotential(), systematic, 0.0, max_new_tokens)
     query, eos = settings.query.start(1), settings.eos
-    lm.start([prompt])
+    lm.start(given.prompts)
     prefixes, log_p = torch.zeros(1, 0, dtype=torch.long), torch.zeros(1, dtype=torch.float64)
     done: list[tuple[float, tuple[int, ...]]] = []  # a heap, the worst first
     for t in range(max_new_tokens):
         last = t + 1 == max_new_tokens
         step = Step(lm.log_probs(), query, prefixes, eos_token_id=eos, last=last)
         total = log_p[:, None] + step.log_probs.masked_fill(~step.mask, -torch.inf).double().cpu()
-        rank = total if hmm is None or last else total + step.lookahead.cpu()
+        rank = total if guide is None or last else total + step.lookahead.cpu()
         complete = torch.full_like(total, -torch.inf)
         if last:
             complete = total

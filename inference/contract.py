@@ -6,7 +6,7 @@ and are cached. The layer operations below are that one contraction with differe
 
     apply(M, x)          M · x                    a sum layer
     emit(B, x, tokens)   x ∘ B[:, tokens]         an input layer at observed tokens
-    weigh(B, w)          Σ_v B[:, v] w(v)         … under weights (soft, one of a set, marginalised)
+    weigh(B, w)          Σ_v B[:, v] w(v)         … under weights (soft, one of a set, marginalised), in their own precision
     total(B)             Σ_v B[:, v]
     absorb(B, x)         Bᵀ x                     … with its variable open: a score for each token
 """
@@ -43,7 +43,7 @@ def contract(semiring: Semiring[Any], operands: Sequence[tuple[Any, Labels]], ou
         live.append((x, labels))
     x, labels = live[0]
     if isinstance(x, Structured):
-        x = semiring.lift(x.matrix())
+        x = semiring.lift(x.matrix())  # a structured operator alone, nothing says where it should be
     gone = [i for i, label in enumerate(labels) if label not in out]
     x, labels = semiring.reduce(x, gone), tuple(label for label in labels if label in out)
     return x if labels == out else semiring.permute(x, [labels.index(label) for label in out])
@@ -82,8 +82,9 @@ def _pair(
             return op.apply(semiring, x, labels.index(col)), tuple(row if i == col else i for i in labels)
         if row in labels and col not in labels and row not in kept:
             return op.T.apply(semiring, x, labels.index(row)), tuple(col if i == row else i for i in labels)
+    device = next((semiring.device(v) for v, _ in (a, b) if not isinstance(v, Structured)), None)
     (x, x_labels), (y, y_labels) = (
-        (semiring.lift(v.matrix()) if isinstance(v, Structured) else v, i) for v, i in (a, b)
+        (semiring.lift(v.matrix().to(device)) if isinstance(v, Structured) else v, i) for v, i in (a, b)
     )
     out = tuple(i for i in dict.fromkeys((*x_labels, *y_labels)) if i in kept)
     return semiring.einsum(x, list(x_labels), y, list(y_labels), list(out)), out
@@ -186,7 +187,7 @@ def _density(semiring: Semiring[Any], layer: Continuous, values: Float[Tensor, "
     x = semiring.lift_log(layer.log_density(values.nan_to_num()))
     if not hidden(missing) and not bool(missing.any()):
         return x
-    both = semiring.cat([x, total(semiring, layer)])
+    both = semiring.cat([x, total(semiring, layer, values.device)])
     rows = torch.arange(len(values), device=values.device)
     return semiring.gather(both, torch.where(missing, len(values), rows), len(layer.unit_dims))
 
@@ -202,19 +203,28 @@ def weigh(semiring: Semiring[Any], layer: InputLayer, weights: Float[Tensor, "vo
     units, token, batch, fresh = _labels(layer)
     operands = [
         *_lifted(semiring, layer.factors(units, token, fresh)),
-        (semiring.lift(weights.to(_like(layer).dtype), batched=True), (token, batch)),
+        (semiring.lift(in_precision(weights, layer), batched=True), (token, batch)),
     ]
     return contract(semiring, operands, (*units, batch))
 
 
-def total(semiring: Semiring[Any], layer: InputLayer) -> Any:
-    """Σ_v B[:, v]: (*unit_dims, 1)."""
+def in_precision(weights: Tensor, layer: InputLayer) -> Tensor:
+    """Weights at least as precise as the layer's parameters; float64 for a layer that has none."""
+    parameters = layer.parameters()
+    dtype = parameters[0].dtype if parameters else torch.float64
+    return weights.to(torch.promote_types(weights.dtype, dtype))
+
+
+def total(semiring: Semiring[Any], layer: InputLayer, device: torch.device | None = None) -> Any:
+    """Σ_v B[:, v]: (*unit_dims, 1); a layer without parameters is summed on ``device``."""
     if isinstance(layer, Continuous):
         return semiring.integral(layer.log_mass()[..., None], layer.log_peak()[..., None])
     units, token, _, fresh = _labels(layer)
     operands = _lifted(semiring, layer.factors(units, token, fresh))
     if sum(token in labels for _, labels in operands) == 1:  # nothing else sums over the tokens
-        operands.append((semiring.lift(torch.ones(layer.vocab_size).to(_like(layer))), (token,)))
+        parameters = layer.parameters()
+        dtype, device = (parameters[0].dtype, parameters[0].device) if parameters else (torch.float64, device)
+        operands.append((semiring.lift(torch.ones(layer.vocab_size, dtype=dtype, device=device)), (token,)))
     x = contract(semiring, operands, units)
     last = len(units) - 1
     return semiring.split(x, last, (semiring.shape(x)[last], 1))
@@ -223,16 +233,11 @@ def total(semiring: Semiring[Any], layer: InputLayer) -> Any:
 def absorb(semiring: Semiring[Any], layer: InputLayer, x: Any) -> Any:
     """Bᵀ x for a message x of shape (*unit_dims, batch): (vocab, batch); for a continuous layer a score for each unit."""
     if isinstance(layer, Continuous):
-        return semiring.merge(semiring.mul(x, total(semiring, layer)), 0, len(layer.unit_dims))
+        mass = total(semiring, layer, semiring.device(x))
+        return semiring.merge(semiring.mul(x, mass), 0, len(layer.unit_dims))
     units, token, batch, fresh = _labels(layer)
     operands = [*_lifted(semiring, layer.factors(units, token, fresh)), (x, (*units, batch))]
     return contract(semiring, operands, (token, batch))
-
-
-def _like(layer: InputLayer) -> Tensor:
-    """A tensor in whose precision the layer sums over tokens: its parameters', float64 where it has none."""
-    parameters = layer.parameters()
-    return parameters[0] if parameters else torch.ones(1, dtype=torch.float64)
 
 
 def _labels(layer: InputLayer) -> tuple[Labels, int, int, int]:

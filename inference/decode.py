@@ -56,7 +56,7 @@ def sample(
     def place(layer: Continuous, unit: Tensor) -> Tensor:
         return layer.draw(unit, generator)
 
-    rows = torch.arange(known.batch).repeat(num_samples)
+    rows = torch.arange(known.batch, device=known.device).repeat(num_samples)
 
     def draw(semiring: Semiring[Any]) -> Tensor:
         if isinstance(model, Circuit):
@@ -95,7 +95,7 @@ def best(model: Model, evidence: Evidence, variables: list[int]) -> Decoded:
     def place(layer: Continuous, unit: Tensor) -> Tensor:
         return layer.mode(unit)
 
-    rows = torch.arange(evidence.batch)
+    rows = torch.arange(evidence.batch, device=evidence.device)
     if isinstance(model, Circuit):
         return _top_down(model, MaxProduct(), evidence, rows, choose, place)
     return _in_order(model, MaxProduct(), evidence, rows, variables, choose, place)
@@ -163,7 +163,7 @@ def _rows(op: Operator, unit: Int[Tensor, " rows"]) -> Float[Tensor, "rows cols"
     for leaf, index in zip(
         leaves, torch.unravel_index(unit, [leaf.shape[0] for leaf in leaves]), strict=True
     ):
-        out = (out[:, :, None] * leaf.matrix()[index].to(out)[:, None, :]).flatten(1)
+        out = (out[:, :, None] * leaf.matrix().to(out)[index][:, None, :]).flatten(1)
     return out
 
 
@@ -183,7 +183,7 @@ def _input_values(
         return _placed(layer, unit, seen, place)
     if seen is not None:
         return seen
-    weights = log_weights(evidence, variable, layer.vocab_size).to(unit.device)
+    weights = log_weights(evidence, variable, layer.vocab_size)
     return choose(_table_rows(layer, unit).log() + (weights[rows] if len(weights) > 1 else weights))
 
 
@@ -192,7 +192,7 @@ def _table_rows(layer: InputLayer, unit: Tensor) -> Float[Tensor, "rows vocab"]:
     if isinstance(layer, RowKron):
         size = layer.b.num_units
         return _table_rows(layer.a, unit // size) * _table_rows(layer.b, unit % size)
-    return table(layer, "decode").flatten(0, -2)[unit]
+    return table(layer, "decode").flatten(0, -2).to(unit.device)[unit]
 
 
 def _in_order(
@@ -220,7 +220,7 @@ def _in_order(
         logs = semiring.log(opened).T.expand(evidence.batch, -1)
         continuous = isinstance(layer, Continuous)
         weights = torch.zeros_like(logs) if continuous else log_weights(evidence, t, logs.shape[1])
-        weights = weights.to(logs.device).expand(evidence.batch, -1)
+        weights = weights.expand(evidence.batch, -1)
         value = choose(logs + weights)
         score = fixed + (logs + weights).gather(1, value[:, None])[:, 0]
         fixed = fixed + weights.gather(1, value[:, None])[:, 0]
@@ -230,6 +230,10 @@ def _in_order(
         alpha = apply(
             semiring, chain.right.T, emit(semiring, layer, apply(semiring, chain.left.T, alpha), value)
         )
+    if not chosen:  # the empty sequence
+        empty = semiring.log(messages.dot(semiring, alpha, outer(semiring, chain.final, evidence.batch)))
+        choose(empty[:, None])
+        return rows.new_zeros(len(rows), 0), empty.double()
     values = torch.stack(chosen, 1)
     if not chain.vocab_size:  # a value may have been observed, not chosen
         score = total(chain, semiring, prepare(chain, values, None)[0], n, None)

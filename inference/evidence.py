@@ -20,6 +20,7 @@ from torch import Tensor
 from ..errors import EvidenceError
 from ..layers.visible import certain, hidden
 
+CPU = torch.device("cpu")
 EvidenceLike = (
     Any  # None | Int[Tensor, "batch n"] | Float[Tensor, "batch n vocab"] | Sequence | Mapping[variable, …]
 )
@@ -28,11 +29,12 @@ EvidenceLike = (
 class Evidence:
     """Evidence for a batch: ``tokens[v]`` (batch,) or ``weights[v]`` (V, batch); a variable in neither is marginalised.
 
-    The tokens of a continuous variable are floats, nan in the rows where it is marginalised.
+    The tokens of a continuous variable are floats, nan in the rows where it is marginalised. ``device`` is where all of it is,
+    and where the values of layers without parameters are computed.
     """
 
-    def __init__(self, batch: int) -> None:
-        self.batch = batch
+    def __init__(self, batch: int, device: torch.device = CPU) -> None:
+        self.batch, self.device = batch, device
         self.tokens: dict[int, Int[Tensor, " batch"]] = {}
         self.weights: dict[int, Float[Tensor, "vocab batch"]] = {}
 
@@ -45,21 +47,55 @@ class Evidence:
 
     def repeat(self, index: Int[Tensor, " rows"]) -> Evidence:
         """The rows ``index``."""
-        out = Evidence(len(index))
+        out = Evidence(len(index), self.device)
         out.tokens = {v: t.index_select(0, index) for v, t in self.tokens.items()}
         out.weights = {v: w.index_select(1, index) for v, w in self.weights.items()}
         return out
 
+    def shift(self, first: int) -> Evidence:
+        """The evidence on the variables from ``first`` on, numbered from 0."""
+        out = Evidence(self.batch, self.device)
+        out.tokens = {v - first: t for v, t in self.tokens.items() if v >= first}
+        out.weights = {v - first: w for v, w in self.weights.items() if v >= first}
+        return out
+
+    def without(self, variable: int) -> Evidence:
+        """A copy in which a variable is marginalised."""
+        out = self._copy()
+        out.tokens.pop(variable, None)
+        out.weights.pop(variable, None)
+        return out
+
+    def to(self, device: torch.device) -> Evidence:
+        """The evidence on another device."""
+        if device == self.device:
+            return self
+        out = Evidence(self.batch, device)
+        out.tokens = {v: t.to(device) for v, t in self.tokens.items()}
+        out.weights = {v: w.to(device) for v, w in self.weights.items()}
+        return out
+
     def _copy(self) -> Evidence:
-        out = Evidence(self.batch)
+        out = Evidence(self.batch, self.device)
         out.tokens, out.weights = dict(self.tokens), dict(self.weights)
         return out
 
 
-def as_evidence(evidence: EvidenceLike, vocab_sizes: Mapping[int, int]) -> Evidence:
-    """Read evidence on the variables of ``vocab_sizes``; raises :class:`EvidenceError` where it does not fit."""
+def as_evidence(
+    evidence: EvidenceLike, vocab_sizes: Mapping[int, int], device: torch.device = CPU
+) -> Evidence:
+    """Read evidence on the variables of ``vocab_sizes``, for a model on ``device``.
+
+    Raises :class:`EvidenceError` where it does not fit.
+    """
     if isinstance(evidence, Evidence):
-        return evidence
+        return evidence.to(device)
+    if isinstance(evidence, Tensor):
+        return _read(evidence.to(device), vocab_sizes, device)
+    return _read(evidence, vocab_sizes, device)
+
+
+def _read(evidence: EvidenceLike, vocab_sizes: Mapping[int, int], device: torch.device) -> Evidence:
     items: dict[int, Any]
     if evidence is None:
         items = {}
@@ -72,7 +108,7 @@ def as_evidence(evidence: EvidenceLike, vocab_sizes: Mapping[int, int]) -> Evide
         items = dict(zip(vocab_sizes, _rows(evidence, 3, len(vocab_sizes)).unbind(1), strict=True))
     elif isinstance(evidence, Tensor):
         rows = _rows(evidence, 2, len(vocab_sizes))
-        observed = Evidence(len(rows))
+        observed = Evidence(len(rows), device)
         if not rows.numel():
             return observed
         seen = not hidden(rows)
@@ -94,14 +130,14 @@ def as_evidence(evidence: EvidenceLike, vocab_sizes: Mapping[int, int]) -> Evide
     if unknown:
         raise EvidenceError(f"evidence on variables {unknown}, which the circuit does not have")
     known = {
-        v: _one(item, v, vocab_sizes[v]) if vocab_sizes[v] else _real(item, v)
+        v: (_one(item, v, vocab_sizes[v]) if vocab_sizes[v] else _real(item, v)).to(device)
         for v, item in items.items()
         if item is not None
     }
     sizes = {t.shape[-1] for t in known.values()} - {1}
     if len(sizes) > 1:
         raise EvidenceError(f"evidence has rows for different batches: {sorted(sizes)}")
-    out = Evidence(sizes.pop() if sizes else 1)
+    out = Evidence(sizes.pop() if sizes else 1, device)
     for v, t in known.items():
         t = t.expand(*t.shape[:-1], out.batch)
         if not vocab_sizes[v]:

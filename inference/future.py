@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable
 from math import log
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import torch
 from jaxtyping import Float, Int
@@ -35,6 +35,15 @@ class Ahead(NamedTuple):
 
     columns: Float[Tensor, "states hidden"]
     scale: Float[Tensor, " states"]
+
+
+class Backward(Protocol):
+    """Columns of F_r by tokens left and state."""
+
+    def columns(
+        self, left: Int[Tensor, " queries"], state: Int[Tensor, " queries"]
+    ) -> tuple[Float[Tensor, "queries hidden"], Float[Tensor, " queries"]]:
+        """F_left[:, state] for each query, and the logarithms of their scales."""
 
 
 class Future:

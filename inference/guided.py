@@ -11,8 +11,10 @@ scale. Equal, by test, to ``NextToken(hmm * automaton, horizon, Real())``.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Self
+from collections.abc import Callable, Sequence
+from functools import reduce
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -21,11 +23,17 @@ from torch import Tensor
 from ..circuits.automaton import Automaton
 from ..circuits.hmm import HMM
 from ..errors import ShapeError, TooManyStates, VocabularyMismatch
-from .future import Future, cleared, normalised, times
+from ..fingerprints import check_same
+from .future import Backward, Future, cleared, normalised, times
+from .given import an_automaton, an_hmm, whole
 from .masks import MaskQuery
-from .next_token import Budgets, NextToken
+from .next_token import NextToken, Tokens, as_tokens
+from .record import Record, row_indices
 from .scores import Columns, EmissionTable, Scores, in_pairs, row_logsumexp, score, tokens_by_edge
-from .semiring import Boolean, Log
+from .semiring import Log
+
+if TYPE_CHECKING:
+    from .support_query import SupportQuery
 
 
 class ProductQuery(MaskQuery):
@@ -47,15 +55,23 @@ class ProductQuery(MaskQuery):
             raise VocabularyMismatch(
                 f"the HMM has {hmm.vocab_size} tokens, the automaton {automaton.vocab_size}"
             )
+        known = hmm.vocabulary_fingerprint, automaton.vocabulary_fingerprint
+        check_same(
+            "the HMM", known[0], "the automaton", known[1],
+            "compile the constraint with the tokenizer that the HMM was distilled for, or distil an HMM for this one",
+        )  # fmt: skip
         if dtype is not None and (not dtype.is_floating_point or torch.finfo(dtype).tiny > 1e-37):
             raise ShapeError(
                 f"pgcd: tables of {dtype} have too small a range for probabilities; give bfloat16, float32 or float64"
             )
         if automaton.device.type != "cpu":  # its structure is read here, and its tables are moved
             automaton = automaton.map(lambda t: t.cpu())
+        hmm = _one_dtype(hmm)
         super().__init__(automaton, horizon)
         emission = hmm.emission_probs
         self._dtype, self.device = emission.dtype, emission.device
+        self._kept_dtype, self._span, self._memory = dtype or self._dtype, horizon, memory
+        self._record: Record = Record()
         self.hmm, self._exclusive, self._times = hmm, automaton.is_deterministic, times(hmm.transition.T)
         self._first = torch.searchsorted(automaton.edge_source, torch.arange(automaton.num_states + 1))
         self._first = (self._first if automaton.num_edges else self._first * 0).to(self.device)
@@ -65,14 +81,12 @@ class ProductQuery(MaskQuery):
             self._distance = torch.from_numpy(automaton.distances).to(self.device)[self._target]
         else:
             self._within = torch.from_numpy(self._betas).to(self.device)
-        self._future = Future(hmm, automaton, horizon, dtype or self._dtype, memory)
-        self._table = EmissionTable(emission, tokens_by_edge(automaton), dtype or self._dtype)
+        self._future = self._backward()
+        self._table = EmissionTable(emission, tokens_by_edge(automaton), self._kept_dtype)
         self._scored: Scores | None = None
 
-    def start(self, batch: int = 1, budgets: Budgets = None) -> Self:
-        super().start(batch, budgets)
-        self._budgets = self.remaining.clone()
-        return self
+    def _backward(self) -> Backward:
+        return Future(self.hmm, self.automaton, self._span, self._kept_dtype, self._memory)
 
     def _begin(self, batch: int) -> None:
         super()._begin(batch)
@@ -82,7 +96,6 @@ class ProductQuery(MaskQuery):
         self._prior_scale = torch.zeros(batch, dtype=torch.float64, device=self.device)
         self._alpha = pi.repeat(len(self._row), 1)  # (pairs, H): p(prefix, path to the state, z_t = h)
         self._scale = torch.zeros(len(self._row), dtype=torch.float64, device=self.device)
-        self._history = torch.zeros(batch, 0, dtype=torch.long)
         self._scored = None
 
     def log_weights(self) -> Float[Tensor, "batch vocab"]:
@@ -110,12 +123,32 @@ class ProductQuery(MaskQuery):
         return torch.where(mass > -torch.inf, mass - self._log_prior(), -torch.inf)
 
     def _log_prior(self) -> Float[Tensor, " batch"]:
-        return self._prior.sum(1).log() + self._prior_scale
+        """log p(prefix) by the HMM alone."""
+        found = self._prior_found()
+        zero = found.isneginf()
+        if not bool(zero.any()):
+            return found
+        lost = zero & self._support().believes()
+        return self._exactly(found, lost, ProductQuery._log_prior, lambda: self._in_log_space()[1])
 
     def _ended(self) -> Float[Tensor, " batch"]:
-        """log p(prefix, accepted as it is)."""
-        ended = (self._alpha.sum(1) * self._final[self._live]).log() + self._scale
-        return row_logsumexp(ended, self._row, len(self._prior))
+        """log p(prefix, accepted as it is); asked of rows without tokens left."""
+        found, accepted = self._ended_found()
+        zero = found.isneginf() & accepted & (self.remaining.to(self.device) == 0)
+        if not bool(zero.any()):
+            return found
+        lost = zero & self._support().ends()
+        return self._exactly(found, lost, ProductQuery._ended, lambda: self._in_log_space()[0])
+
+    def _prior_found(self) -> Float[Tensor, " batch"]:
+        return self._prior.sum(1).log() + self._prior_scale
+
+    def _ended_found(self) -> tuple[Float[Tensor, " batch"], Bool[Tensor, " batch"]]:
+        """log p(prefix, accepted), and whether the automaton accepts the prefix."""
+        final = self._final[self._live]
+        accepted = final.new_zeros(len(self._prior)).index_add(0, self._row, final) > 0
+        ended = (self._alpha.sum(1) * final).log() + self._scale
+        return row_logsumexp(ended, self._row, len(self._prior)), accepted
 
     def _score(self) -> Scores:
         """The product's and the HMM's absolute next-token log-weights."""
@@ -127,33 +160,91 @@ class ProductQuery(MaskQuery):
         return self._scored
 
     def _lost(self, found: Scores) -> Int[Tensor, " rows"]:
-        """The rows in which a token that may be taken has no score."""
+        """The rows in which a token that the automaton allows has no score."""
+        return self._missing(found).any(1).nonzero().squeeze(1)
+
+    def _missing(self, found: Scores) -> Bool[Tensor, "batch vocab"]:
         none = found.product.isneginf() & self._table.log_top.isfinite()
-        return (self.mask().to(self.device) & none).any(1).nonzero().squeeze(1)
+        return self.mask().to(self.device) & none
+
+    # ------------------------------------------------------------ what arithmetic lost
 
     def _recover(self, found: Scores, rows: Tensor) -> None:
-        """Write rows in which scaled arithmetic lost a possible token, from their prefixes in log space."""
-        hmm = self.hmm if self.device.type == "cpu" else self.hmm.map(lambda t: t.cpu())
-        product = hmm * self.automaton
-        possible = self._replayed(NextToken(product, self.horizon, Boolean()), rows).mask().to(self.device)
-        # In the other rows the HMM itself says zero.
-        rows = rows[(possible & found.product[rows].isneginf()).any(1)]
+        """Write the rows in which a possible token has lost its score.
+
+        A token that the automaton allows has no score where the HMM cannot emit it from its present belief, or cannot
+        go on as the constraint asks, or where its score fell below the range of the precision. Support by Boolean
+        arithmetic (:class:`~tractile.inference.support_query.SupportQuery`) tells the last from the others exactly; only
+        then are rows computed again, in float64, and what float64 loses in log space.
+        """
+        missing = self._missing(found)[rows]
+        support = self._support()
+        rows = rows[(missing & support.emitted(rows)).any(1)]  # known without any sweep
+        if len(rows):
+            rows = rows[(self._missing(found)[rows] & support.possible(rows)).any(1)]
         if not len(rows):
             return
         top = self._table.log_top.double()
-        for log_space, out, scale in (
-            (NextToken(product, self.horizon, Log()), found.product, found.product_scale),
-            (NextToken(hmm, None, Log()), found.prior, found.prior_scale),
+        for exact, out, scale in zip(
+            self._absolute(rows),
+            (found.product, found.prior),
+            (found.product_scale, found.prior_scale),
+            strict=True,
         ):
-            exact = self._replayed(log_space, rows).log_weights().double().to(self.device)
             exact = torch.where(top.isfinite(), exact - top, -torch.inf)
-            scale[rows] = exact.amax(1)
+            most = exact.amax(1)
+            scale[rows] = torch.where(most.isfinite(), most, 0)
             out[rows] = (exact - scale[rows][:, None]).to(out.dtype)
 
-    def _replayed(self, query: NextToken, rows: Tensor) -> NextToken:
-        rows = rows.cpu()
-        query.resume(self._history.cpu()[rows], self._budgets.cpu()[rows])
-        return query
+    def _support(self) -> SupportQuery:
+        from .support_query import SupportQuery
+
+        return self._record.query("support", lambda: SupportQuery(self.hmm, self.automaton, self._span))
+
+    def _finer(self) -> ProductQuery | None:
+        """This query in float64; None if it is."""
+        if self._dtype == self._kept_dtype == torch.float64:
+            return None
+
+        def make() -> ProductQuery:
+            memory = None if self._memory is None else 2 * self._memory
+            return ProductQuery(
+                self.hmm.to(dtype=torch.float64), self.automaton, self._span, torch.float64, memory
+            )
+
+        return self._record.query("float64", make)
+
+    def _absolute(self, rows: Int[Tensor, " rows"]) -> tuple[Tensor, Tensor]:
+        """log p(prefix, v, accepted) and log p(prefix, v) of some rows, (rows, vocab), without loss."""
+        finer = self._finer()
+        if finer is not None:
+            found, top = finer._score(), finer._table.log_top
+            product = (found.product[rows] + top).add_(found.product_scale[rows, None])
+            return product, (found.prior[rows] + top).add_(found.prior_scale[rows, None])
+        product, prior = (query.log_weights()[rows.cpu()] for query in self._in_log_space())
+        return product.double().to(self.device), prior.double().to(self.device)
+
+    def _in_log_space(self) -> tuple[NextToken, NextToken]:
+        """The product's query and the HMM's own, on the CPU."""
+        hmm = self.hmm.to("cpu")
+        return (
+            self._record.query("log", lambda: NextToken(hmm * self.automaton, self._span, Log())),
+            self._record.query("log prior", lambda: NextToken(hmm, None, Log())),
+        )
+
+    def _exactly(
+        self,
+        found: Float[Tensor, " batch"],
+        lost: Bool[Tensor, " batch"],
+        ask: Callable[[ProductQuery], Tensor],
+        in_log_space: Callable[[], NextToken],
+    ) -> Float[Tensor, " batch"]:
+        """Logarithms of rows, those that were lost computed again."""
+        if not bool(lost.any()):
+            return found
+        finer = self._finer()
+        exact = in_log_space().ended() if finer is None else ask(finer)
+        return torch.where(lost, exact.double().to(found.device), found)
 
     def _product(self) -> Scores:
         prior = self._prior.to(self._dtype)
@@ -186,11 +277,11 @@ class ProductQuery(MaskQuery):
         live = [s for states in self._states for s in states]
         self._live = torch.tensor(live, dtype=torch.long).to(self.device)
 
-    def advance(self, tokens: Int[Tensor, " batch"] | Sequence[int]) -> None:
-        tokens = torch.as_tensor(tokens)
+    def advance(self, tokens: Tokens) -> None:
+        tokens = as_tokens(tokens)
         done, before = self.remaining == 0, list(self._states)
         super().advance(tokens)
-        self._history = torch.cat([self._history, tokens.cpu().masked_fill(done, -1)[:, None]], 1)
+        self._record.append(tokens.cpu().masked_fill(done, -1))
         emitted = self.hmm.emission_probs.index_select(1, tokens.to(self.device)).T.double()
         pairs = None if self._exclusive else self._moved_pairs(emitted, before, done, tokens.tolist())
         moved, scale = self._transition(self._prior * emitted, self._prior_scale)
@@ -229,12 +320,13 @@ class ProductQuery(MaskQuery):
         moved, more = self._times(alpha.to(self._dtype))
         return cleared(moved).double(), scale + more
 
-    def select(self, indices: Int[Tensor, " rows"]) -> None:
+    def select(self, indices: Tensor | Sequence[int]) -> None:
+        indices = row_indices(indices, len(self._states)).cpu()
         counts = torch.tensor([len(states) for states in self._states], dtype=torch.long)
-        line, place = in_pairs(counts[indices.cpu()])
-        keep = ((counts.cumsum(0) - counts)[indices.cpu()][line] + place).to(self.device)
+        line, place = in_pairs(counts[indices])
+        keep = ((counts.cumsum(0) - counts)[indices][line] + place).to(self.device)
         self._alpha, self._scale = self._alpha[keep], self._scale[keep]
-        self._history, self._budgets = self._history[indices.cpu()], self._budgets[indices.cpu()]
+        self._record.select(indices)
         super().select(indices)
         self._pair_up()
         indices = indices.to(self.device)
@@ -243,8 +335,15 @@ class ProductQuery(MaskQuery):
             self._scored = self._scored.select(indices)
 
 
+def _one_dtype(hmm: HMM) -> HMM:
+    """The HMM in the most precise of the dtypes of its parameters."""
+    dtypes = [t.dtype for t in (hmm.initial_probs, *hmm.transition.parameters(), hmm.emission_probs)]
+    dtype = reduce(torch.promote_types, dtypes)
+    return hmm if all(t == dtype for t in dtypes) else hmm.to(dtype=dtype)
+
+
 def pgcd(
-    hmm: HMM,
+    hmm: HMM | str | Path,
     automaton: Automaton,
     horizon: int,
     dtype: torch.dtype | None = None,
@@ -252,8 +351,9 @@ def pgcd(
 ) -> ProductQuery:
     """Probabilistic GCD: p_hmm(next token | prefix, constraint within the budget) (Dang et al. 2026, Algorithm 1).
 
-    ``dtype`` is the precision in which the emission and the backward messages are kept (default: the HMM's). bfloat16 takes
-    half the memory and is faster where a processor multiplies it; its scores are right to about one part in a hundred.
+    ``hmm`` may be the folder of one. ``dtype`` is the precision in which the emission and the backward messages are kept
+    (default: the HMM's). bfloat16 takes half the memory and is faster where a processor multiplies it; its scores are right
+    to about one part in a hundred.
 
     ``memory`` is how many bytes the backward messages may take, the work space of their sweep included (default: as
     many as they need, horizon × hidden states × automaton states numbers). Where they do not fit they are computed again
@@ -267,7 +367,8 @@ def pgcd(
     :class:`TooManyStates` where an ambiguous automaton has no deterministic one of reasonable size,
     :class:`MemoryTooSmall` where not even one message fits.
     """
-    if not automaton.is_deterministic:
+    hmm, horizon = an_hmm(hmm, "pgcd: hmm"), whole(horizon, "pgcd: horizon", None)
+    if not an_automaton(automaton, "pgcd: automaton").is_deterministic:
         try:
             automaton = automaton.determinize(limit=4 * automaton.num_states + 64)
         except TooManyStates:

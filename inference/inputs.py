@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from ..layers import Categorical, Constant, Continuous, InputLayer, Table
-from .contract import absorb, contract, emit, total, weigh
+from .contract import absorb, contract, emit, in_precision, total, weigh
 from .evidence import Evidence
 from .semiring import Semiring
 
@@ -33,11 +33,13 @@ def input_values(
         over = [variables[i] for i in rows]
         tied = all(layer is some[0] for layer in some)
         if isinstance(some[0], Constant):
-            x = emit(semiring, some[0], None, torch.zeros(1, dtype=torch.long))
+            x = emit(semiring, some[0], None, torch.zeros(1, dtype=torch.long, device=evidence.device))
             parts.append(_repeated(semiring, x, len(rows)))
         elif isinstance(some[0], Continuous):
             each = [
-                total(semiring, layer) if kind == "total" else emit(semiring, layer, None, evidence.tokens[v])
+                total(semiring, layer, evidence.device)
+                if kind == "total"
+                else emit(semiring, layer, None, evidence.tokens[v])
                 for layer, v in zip(some, over, strict=True)
             ]
             parts.append(join(semiring, [_repeated(semiring, x, 1) for x in each]))
@@ -48,7 +50,7 @@ def input_values(
             weights = torch.stack([evidence.weights[v] for v in over], 1)
             parts.append((_tied_weights if tied else _weights)(semiring, some, weights))
         elif tied:
-            parts.append(_repeated(semiring, total(semiring, some[0]), len(rows)))
+            parts.append(_repeated(semiring, total(semiring, some[0], evidence.device), len(rows)))
         else:
             parts.append(_totals(semiring, some))
     if len(parts) == 1:
@@ -136,7 +138,7 @@ def _weights(semiring: SR, layers: Sequence[Categorical | Table], weights: Tenso
     """Σ_v B_f[:, v] w_f(v) for each entry f of the fold; ``weights`` (vocab, fold, batch)."""
     table = _stacked(layers)
     _, fold, batch = weights.shape
-    w = semiring.lift(weights.flatten(1).to(table.dtype), batched=True)
+    w = semiring.lift(in_precision(weights.flatten(1), layers[0]), batched=True)
     w = semiring.split(w, 1, (fold, batch))
     units = tuple(range(2, 2 + len(layers[0].unit_dims)))
     token = units[-1] + 1

@@ -67,8 +67,18 @@ class Levels:
     layers: list[list[Any]]
     variables: list[list[int]]
     vocab_sizes: dict[int, int]
-    nodes: int
     root: int
+    device: torch.device  # where its parameters are
+    made_of: list[Any]  # the layer of every node of the graph when it was planned
+
+    def fits(self, circuit: Circuit) -> bool:
+        """Whether the circuit still has these nodes, layers and root."""
+        now = circuit.graph.nodes.values()
+        return (
+            self.root == circuit.root
+            and len(self.made_of) == len(now)
+            and all(layer is data["layer"] for layer, data in zip(self.made_of, now, strict=True))
+        )
 
 
 def levels(circuit: Circuit) -> Levels:
@@ -85,14 +95,15 @@ def levels(circuit: Circuit) -> Levels:
                 "torch.compile: ask the circuit a query once before compiling, so that it is planned"
             )
         return known
-    if known is None or (known.nodes, known.root) != (len(circuit.graph), circuit.root):
+    if known is None or not known.fits(circuit):
         check_smooth(circuit)
         check_decomposable(circuit)
         plan = _plan(_structure(circuit))
         layers: list[list[Any]] = [[circuit.layer(node) for node in group.nodes] for group in plan.groups]
         variables = [[min(circuit.scope(node), default=-1) for node in group.nodes] for group in plan.groups]
         sizes = circuit.vocab_sizes()
-        known = Levels(plan, layers, variables, sizes, len(circuit.graph), circuit.root)
+        made_of = [data["layer"] for data in circuit.graph.nodes.values()]
+        known = Levels(plan, layers, variables, sizes, circuit.root, circuit.device, made_of)
         circuit.__dict__["_levels"] = known
     return known
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Sequence
+from typing import Self
 
 import numpy as np
 import torch
@@ -23,8 +24,10 @@ from ..circuits.automaton import NEVER, Automaton, pack
 from ..circuits.reach import put
 from ..errors import ShapeError, VocabularyMismatch
 from .evidence import Evidence
+from .given import an_automaton, whole
 from .messages import backward
-from .next_token import NextToken
+from .next_token import NextToken, Tokens
+from .record import row_indices
 from .semiring import Boolean
 
 MASK_CACHE_BYTES = 1 << 27
@@ -48,6 +51,11 @@ class MaskQuery(NextToken):
             NEVER if self._betas is not None else automaton.most_tokens
         )  # tokens with which all may be taken
 
+    def __copy__(self) -> Self:
+        out = super().__copy__()
+        out._states, out._budget = list(self._states), list(self._budget)
+        return out
+
     @property
     def remaining(self) -> Int[Tensor, " batch"]:
         """The tokens left in each row."""
@@ -62,7 +70,7 @@ class MaskQuery(NextToken):
         if self._by_distance or self.horizon is None:
             return None
         columns: list[Tensor] = []
-        for beta in backward(self.automaton, self.semiring, Evidence(1), self.horizon):
+        for beta in backward(self.automaton, self.semiring, Evidence(1, self.automaton.device), self.horizon):
             columns.append(beta > 0)
             if len(columns) > 1 and torch.equal(columns[-1], columns[-2]):
                 break
@@ -147,8 +155,9 @@ class MaskQuery(NextToken):
             )
         for row, (states, budget) in enumerate(zip(self._states, self._budget, strict=True)):
             line, empty = out[row], True
+            left = NEVER - 1 if self.horizon is None else budget - 1
             for state in states if budget else ():
-                mask = self._words(state, budget - 1)
+                mask = self._words(state, left)
                 if isinstance(mask, list):
                     if empty:
                         line.fill(0)
@@ -201,7 +210,7 @@ class MaskQuery(NextToken):
 
     # ------------------------------------------------------------ moving on
 
-    def advance(self, tokens: Int[Tensor, " batch"] | Sequence[int]) -> None:
+    def advance(self, tokens: Tokens) -> None:
         chosen = tokens.tolist() if isinstance(tokens, Tensor) else tokens
         if len(chosen) != len(self._states) or (
             chosen and (min(chosen) < 0 or max(chosen) >= self.vocab_size)
@@ -218,8 +227,8 @@ class MaskQuery(NextToken):
             else:
                 self._states[row] = tuple(sorted({d for s in states for d in step(s, token)}))
 
-    def select(self, indices: Int[Tensor, " rows"]) -> None:
-        rows = indices.tolist()
+    def select(self, indices: Tensor | Sequence[int]) -> None:
+        rows = row_indices(indices, len(self._states)).tolist()
         self._states = [self._states[i] for i in rows]
         self._budget = [self._budget[i] for i in rows]
 
@@ -269,10 +278,19 @@ class _Edges:
 
 
 def gcd(automaton: Automaton, horizon: int) -> MaskQuery:
-    """Globally constrained decoding: the tokens that can still be completed within the budget (Dang et al. 2026, Eq. 2)."""
+    """Globally constrained decoding: the tokens that can still be completed within the budget (Dang et al. 2026, Eq. 2).
+
+    Raises :class:`EvidenceError` for a constraint that has not been compiled, and where the horizon is no number of tokens.
+    """
+    an_automaton(automaton, "gcd: automaton")
+    horizon = whole(horizon, "gcd: horizon", None)
     return MaskQuery(automaton, horizon)
 
 
 def lcd(automaton: Automaton) -> MaskQuery:
-    """Locally constrained decoding: the tokens that can be completed at some length (Dang et al. 2026, Eq. 1)."""
+    """Locally constrained decoding: the tokens that can be completed at some length (Dang et al. 2026, Eq. 1).
+
+    ``start(budgets=…)`` only says after how many tokens a row ends: the masks do not depend on it.
+    """
+    an_automaton(automaton, "lcd: automaton")
     return MaskQuery(automaton, None)

@@ -78,7 +78,7 @@ class Emission:
         if variable in self.evidence.weights:
             return weigh(self.semiring, layer, self.evidence.weights[variable])
         if id(layer) not in self._totals:
-            self._totals[id(layer)] = total(self.semiring, layer)
+            self._totals[id(layer)] = total(self.semiring, layer, self.evidence.device)
         return self._totals[id(layer)]
 
 

@@ -12,6 +12,8 @@ every prompt, row and budget up to the horizon.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from copy import copy
 from typing import Any, Self
 
 import numpy as np
@@ -20,13 +22,24 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from ..circuits.chain import Chain
-from ..errors import BudgetTooSmall, CircuitError, EvidenceError, VocabularyMismatch
+from ..errors import (
+    BudgetTooLarge,
+    BudgetTooSmall,
+    CircuitError,
+    EvidenceError,
+    VocabularyMismatch,
+)
 from .contract import apply, emit, outer
 from .evidence import Evidence
+from .given import each_whole, whole
 from .messages import Emission, backward, dot, open_step
-from .semiring import Boolean, Semiring
+from .real import Real
+from .record import Record, row_indices
+from .semiring import Boolean, Log, Semiring
 
-Budgets = int | Int[Tensor, " batch"] | None
+Budgets = int | Int[Tensor, " batch"] | Sequence[int] | None
+Tokens = Int[Tensor, " batch"] | Sequence[int]
+UNLIMITED = 2**31  # tokens left where no budget applies
 
 
 class NextToken:
@@ -34,21 +47,35 @@ class NextToken:
 
     ``horizon``: the largest budget in tokens; None where no budget applies: the Boolean query then asks for
     acceptance at any length, and another semiring must have ``final`` as its own backward message (an HMM: all ones).
+
+    In Real no possible token is lost to the dynamic range between hidden states: rows with one are computed again in
+    log space. Copies (``copy.copy``) share tables and go their own ways.
     """
 
     def __init__(self, chain: Chain, horizon: int | None, semiring: Semiring[Any]) -> None:
         if horizon is not None and horizon < 1:
-            raise BudgetTooSmall(needed=None, given=horizon)
+            raise BudgetTooSmall(
+                f"{type(self).__name__}: the horizon must be at least one token, not {horizon}",
+                needed=None,
+                given=horizon,
+            )
         self.chain, self.horizon, self.semiring = chain, horizon, semiring
         self.device = chain.device
         self.vocab_size = chain.vocab_size
         self.remaining: Int[Tensor, " batch"] = torch.zeros(0, dtype=torch.long)
         self._alpha: Any = None
         self._betas = self._sweep()
+        self._record = Record() if isinstance(semiring, Real) else None
+
+    def __copy__(self) -> Self:
+        out = object.__new__(type(self))
+        out.__dict__.update(self.__dict__)
+        out._record = copy(self._record)
+        return out
 
     def _sweep(self) -> Any:
         """β for 0, 1, … tokens left along the batch axis; a single column where there is no horizon."""
-        sr, everything = self.semiring, Evidence(1)
+        sr, everything = self.semiring, Evidence(1, self.device)
         if self.horizon is not None:
             return sr.cat(list(backward(self.chain, sr, everything, self.horizon)))
         first, second = backward(self.chain, sr, everything, 1)
@@ -67,35 +94,39 @@ class NextToken:
     def start(self, batch: int = 1, budgets: Budgets = None) -> Self:
         """Begin ``batch`` empty prefixes, with ``budgets`` tokens left each (default: the horizon).
 
-        Raises :class:`BudgetTooSmall` if a budget is beyond the horizon or no accepted sequence has that length.
+        Without a horizon the budgets only say after how many tokens a row ends; what may come next does not depend on
+        them, and by default no row ends. Raises :class:`BudgetTooSmall` if no accepted sequence has a budget's length,
+        :class:`BudgetTooLarge` for a budget beyond the horizon, :class:`ShapeError` for budgets that do not fit the batch.
         """
-        self._begin(batch)
-        if self.horizon is None:
-            self.remaining = torch.full((batch,), 2**31, device=self.device)
-            given = torch.zeros(batch, dtype=torch.long)
-        else:
-            left = torch.as_tensor(self.horizon if budgets is None else budgets, device=self.device)
-            self.remaining = left.expand(batch).clone().long()
-            given = self.remaining
-            outside = given[(given < 0) | (given > self.horizon)]
-            if len(outside):
-                raise BudgetTooSmall(
-                    f"budgets must lie in 0 … {self.horizon}, the horizon of the query",
-                    needed=None,
-                    given=int(outside[0]),
-                )
-        if (short := self._infeasible(given)) is not None:
+        batch = whole(batch, "start: batch", 0)
+        left = self._budgets_of(batch, budgets)
+        if len(left) and int(left.min()) < 0:
+            raise BudgetTooSmall("budgets must not be negative", needed=None, given=int(left.min()))
+        if self.horizon is not None and len(left) and int(left.max()) > self.horizon:
+            raise BudgetTooLarge(given=int(left.max()), horizon=self.horizon)
+        lengths = torch.zeros_like(left) if self.horizon is None else left
+        if (short := self._infeasible(lengths)) is not None:
             raise BudgetTooSmall(needed=self._needed(short), given=short)
+        self.take_up(left)
         return self
+
+    def take_up(self, budgets: Int[Tensor, " batch"]) -> None:
+        """Begin an empty prefix for each of these budgets, which are not checked."""
+        self._begin(len(budgets))
+        self.remaining = budgets.to(self.device)
+        if self._record is not None:
+            self._record.begin(self.remaining)
 
     def resume(self, prefixes: Int[Tensor, "batch length"], budgets: Budgets = None) -> None:
         """Take up prefixes, begun with these budgets; nothing is checked for feasibility. Token −1 is left out."""
-        self._begin(len(prefixes))
-        tokens_left = 2**31 if self.horizon is None else self.horizon if budgets is None else budgets
-        left = torch.as_tensor(tokens_left, device=self.device)
-        self.remaining = left.expand(len(prefixes)).clone().long()
+        self.take_up(self._budgets_of(len(prefixes), budgets))
         for tokens in prefixes.T:
             self.advance_some(tokens, tokens >= 0)
+
+    def _budgets_of(self, batch: int, budgets: Budgets) -> Int[Tensor, " batch"]:
+        if budgets is None:
+            budgets = UNLIMITED if self.horizon is None else self.horizon
+        return each_whole(budgets, batch, "start: budgets").to(self.device)
 
     def _infeasible(self, given: Int[Tensor, " batch"]) -> int | None:
         """The smallest of these lengths that no accepted sequence has."""
@@ -115,14 +146,39 @@ class NextToken:
         """Whether some sequence of exactly 0, 1, … horizon tokens is accepted (one entry, any length, without a horizon)."""
         count = self.semiring.shape(self._betas)[-1]
         initial = outer(self.semiring, self.chain.initial, count)
-        return self.semiring.log(dot(self.semiring, initial, self._betas)) > -torch.inf
+        feasible = self.semiring.log(dot(self.semiring, initial, self._betas)) > -torch.inf
+        if self._record is not None and not bool(feasible.all()):  # or only lost to the dynamic range
+            return self._record.made("possible", self._in_boolean).feasible_lengths()
+        return feasible
 
     def log_weights(self) -> Float[Tensor, "batch vocab"]:
         """m(v): the ⊕-total over accepted sequences with the prefix and then v, as a logarithm (nats), on an absolute scale."""
         beta = self.semiring.gather(self._betas, self._left(), self.semiring.ndim(self._betas) - 1)
-        last = self.remaining.eq(1)
+        last = False if self.horizon is None else self.remaining.eq(1)
         weights = self.semiring.log(open_step(self.chain, self.semiring, self._alpha, beta, last)).T
-        return weights.masked_fill(self.remaining.eq(0)[:, None], -torch.inf)
+        weights = weights.masked_fill(self.remaining.eq(0)[:, None], -torch.inf)
+        return weights if self._record is None else self._recovered(weights, self._record)
+
+    def _recovered(
+        self, weights: Float[Tensor, "batch vocab"], record: Record
+    ) -> Float[Tensor, "batch vocab"]:
+        """The weights, with rows in log space in which a possible token (by the Boolean query) was lost."""
+        zero = weights.isneginf() & self.remaining.ne(0)[:, None]
+        if not bool(zero.any()):
+            return weights
+        lost = (zero & record.query("possible", self._in_boolean).mask()).any(1)
+        if not bool(lost.any()):
+            return weights
+        exact = record.query("exact", lambda: NextToken(self.chain, self.horizon, Log())).log_weights()
+        return torch.where(lost[:, None], exact.to(weights.dtype), weights)
+
+    def _in_boolean(self) -> NextToken:
+        return NextToken(self.chain, self.horizon, Boolean())
+
+    def ended(self) -> Float[Tensor, " batch"]:
+        """The ⊕-total of the prefix itself, accepted as it is, as a logarithm (nats)."""
+        final = outer(self.semiring, self.chain.final, len(self.remaining))
+        return self.semiring.log(dot(self.semiring, self._alpha, final))
 
     def scores(self) -> Float[Tensor, "batch vocab"]:
         """m(v) over the ⊕-total of m (nats): log p(v | prefix, accepted) in Real, 0 or −inf in Boolean.
@@ -148,8 +204,12 @@ class NextToken:
         """The mask packed into 32-bit words, token v in bit v mod 32 of word v div 32 (the layout of xgrammar and vLLM)."""
         return pack_bits(self.mask())
 
-    def advance(self, tokens: Int[Tensor, " batch"]) -> None:
-        """Append one token to each prefix; rows with no tokens left stay as they are."""
+    def advance(self, tokens: Tokens) -> None:
+        """Append one token to each prefix; rows with no tokens left stay as they are.
+
+        Raises :class:`VocabularyMismatch` where there is not one token of the vocabulary for each row.
+        """
+        tokens = as_tokens(tokens)
         self._check_tokens(tokens)
         sr, tokens = self.semiring, tokens.to(self.device)
         after = apply(
@@ -162,6 +222,8 @@ class NextToken:
             row = torch.arange(len(tokens), device=self.device)
             after = sr.gather(both, torch.where(done, row + len(tokens), row), sr.ndim(both) - 1)
         self._alpha = after
+        if self._record is not None:
+            self._record.append(tokens.masked_fill(done, -1))
         self.remaining = (self.remaining - 1).clamp(min=0)
 
     def advance_some(self, tokens: Int[Tensor, " batch"], moving: Bool[Tensor, " batch"]) -> None:
@@ -172,9 +234,15 @@ class NextToken:
         self.advance(tokens.masked_fill(~moving, 0))
         self.remaining = torch.where(moving, self.remaining, left)
 
-    def select(self, indices: Int[Tensor, " rows"]) -> None:
-        """Keep the rows ``indices``, in that order, with repetitions (resampling, beam search)."""
-        indices = indices.to(self.device)
+    def select(self, indices: Tensor | Sequence[int]) -> None:
+        """Keep the rows ``indices``, in that order, with repetitions (resampling, beam search).
+
+        Read as PyTorch reads an index: positions, or a Boolean for each row (those marked are kept). Raises
+        :class:`ShapeError` for anything else.
+        """
+        indices = row_indices(indices, len(self.remaining)).to(self.device)
+        if self._record is not None:
+            self._record.select(indices)
         self._alpha = self.semiring.gather(self._alpha, indices, self.semiring.ndim(self._alpha) - 1)
         self.remaining = self.remaining[indices]
 
@@ -192,6 +260,14 @@ class NextToken:
             )
         if len(tokens) and (int(tokens.min()) < 0 or int(tokens.max()) >= self.vocab_size):
             raise VocabularyMismatch(f"advance: a token lies outside the vocabulary of {self.vocab_size}")
+
+
+def as_tokens(tokens: Tokens) -> Int[Tensor, " batch"]:
+    """Token ids as a tensor; :class:`VocabularyMismatch` for what is not whole."""
+    found = torch.as_tensor(tokens)
+    if found.is_floating_point() and found.numel():
+        raise VocabularyMismatch(f"advance: token ids are whole numbers, not {found.dtype}")
+    return found.long()
 
 
 def pack_bits(mask: Bool[Tensor, "batch vocab"]) -> Int[Tensor, "batch words"]:

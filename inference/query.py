@@ -14,7 +14,7 @@ batch first. Evidence is described in :mod:`tractile.inference.evidence`. What d
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -25,7 +25,7 @@ from ..circuits.automaton import Automaton
 from ..circuits.chain import Chain
 from ..circuits.circuit import Circuit
 from ..errors import CircuitError, EvidenceError
-from ..layers import Constant, Continuous, InputLayer
+from ..layers import Constant, InputLayer
 from ..layers.visible import certain
 from . import messages, sweeps
 from .axes import finite
@@ -37,13 +37,14 @@ from .semiring import Boolean, Counting, Log, Semiring
 
 Model = Chain | Circuit
 Lengths = Int[Tensor, " batch"] | None
+MARGINAL_ELEMENTS = 1 << 24  # of tables of log-weights computed together
 
 
 def prepare(model: Model, evidence: EvidenceLike, n: int | None) -> tuple[Evidence, list[int]]:
     """Evidence read against the model's variables, and those variables in order."""
     if isinstance(model, Circuit):
-        sizes = levels(model).vocab_sizes
-        return as_evidence(evidence, sizes), list(sizes)
+        known = levels(model)
+        return as_evidence(evidence, known.vocab_sizes, known.device), list(known.vocab_sizes)
     if n is None:
         if not isinstance(evidence, Tensor | Sequence) or (
             isinstance(evidence, Tensor) and not evidence.ndim
@@ -54,17 +55,7 @@ def prepare(model: Model, evidence: EvidenceLike, n: int | None) -> tuple[Eviden
         else:
             n = len(evidence)
     sizes = dict.fromkeys(range(n), model.vocab_size)
-    return as_evidence(evidence, sizes), list(sizes)
-
-
-def _unrolled(chain: Chain, n: int) -> Circuit:
-    """The chain as a circuit; the last one is kept with the chain, planned as it is."""
-    known: tuple[Chain, int, Circuit] | None = chain.__dict__.get("_unrolled")
-    if (
-        known is None or known[0] is not chain or known[1] != n
-    ):  # a copy takes over what is kept with the chain
-        known = chain.__dict__["_unrolled"] = chain, n, chain.unroll(n)
-    return known[2]
+    return as_evidence(evidence, sizes, model.device), list(sizes)
 
 
 def total(
@@ -76,10 +67,10 @@ def total(
     checkpoint: int | None = None,
 ) -> Tensor:
     """log of the root for each row (for Counting: of the count)."""
-    return semiring.log(_root(model, semiring, evidence, n, lengths, checkpoint)).expand(evidence.batch)
+    return semiring.log(root(model, semiring, evidence, n, lengths, checkpoint)).expand(evidence.batch)
 
 
-def _root(
+def root(
     model: Model,
     semiring: Semiring[Any],
     evidence: Evidence,
@@ -91,26 +82,29 @@ def _root(
     if isinstance(model, Circuit):
         if lengths is not None:
             raise EvidenceError("lengths are for chains; a circuit has a fixed set of variables")
-        root = sweeps.upward(model, semiring, evidence, checkpoint)[model.root]
+        value = sweeps.upward(model, semiring, evidence, checkpoint)[model.root]
         dims = levels(model).plan.groups[-1].dims
         if len(set(dims) - {1}):
             raise CircuitError(f"the root (node {model.root}) has units {dims}; a query needs one")
-        return semiring.merge(root, 0, semiring.ndim(root))
+        return semiring.merge(value, 0, semiring.ndim(value))
     if lengths is None:
-        ((_, root),) = messages.totals(model, semiring, evidence, [n], checkpoint)
-        return root
+        ((_, value),) = messages.totals(model, semiring, evidence, [n], checkpoint)
+        return value
+    lengths = lengths.to(evidence.device)
     _check_lengths(lengths, n, evidence.batch)
+    if not evidence.batch:
+        return semiring.lift(torch.ones(0, device=evidence.device), batched=True)
     rows = torch.arange(evidence.batch, device=lengths.device)
     roots: list[Any] = []
     position = torch.zeros_like(lengths)
-    for t, root in messages.totals(model, semiring, evidence, set(lengths.tolist()), checkpoint):
+    for t, value in messages.totals(model, semiring, evidence, set(lengths.tolist()), checkpoint):
         position[lengths == t] = len(roots)
-        roots.append(root)
+        roots.append(value)
     return semiring.gather(semiring.cat(roots), position * evidence.batch + rows, 0)
 
 
 def _check_lengths(lengths: Tensor, n: int, batch: int) -> None:
-    if lengths.shape != (batch,) or int(lengths.min()) < 0 or int(lengths.max()) > n:
+    if lengths.shape != (batch,) or certain((lengths < 0) | (lengths > n)):
         raise EvidenceError(f"lengths must be of shape ({batch},) with values in 0 … {n}")
 
 
@@ -189,7 +183,7 @@ def count(model: Model, evidence: EvidenceLike = None, *, n: int | None = None, 
         raise EvidenceError(f"count: evidence of one row, not of {evidence.batch}")
     if not all(_vocab_size(model, v) for v in variables):
         raise CircuitError("count: the model has continuous variables, whose values cannot be counted")
-    total = float(_root(model, Counting(), evidence, len(variables), None))
+    total = float(root(model, Counting(), evidence, len(variables), None))
     if total >= 2.0**53:
         raise CircuitError(
             f"count: about {total:.3g} sequences, too many to count exactly; use log_marginal for the logarithm"
@@ -214,12 +208,7 @@ def conditional(
         raise EvidenceError(
             f"conditional: among {asked} is a continuous variable, which has no table; sample it, or give it values"
         )
-    table = _joint(model, Real(), evidence, asked, len(variables))
-    lost = table.isneginf()  # to the dynamic range between hidden states, where it is possible
-    if certain(lost):
-        possible = _joint(model, Boolean(), evidence, asked, len(variables)) == 0
-        if bool((lost & possible).any()):
-            table = _joint(model, Log(), evidence, asked, len(variables))
+    (table,) = _exact(lambda semiring: [_joint(model, semiring, evidence, asked, len(variables))])
     total = table.flatten(1).logsumexp(1)
     if certain(total.isneginf()):
         raise EvidenceError(
@@ -228,37 +217,38 @@ def conditional(
     return table - finite(total).view(-1, *[1] * (table.ndim - 1))
 
 
+def _exact(tables: Callable[[Semiring[Any]], list[Tensor]]) -> list[Tensor]:
+    """Tables of log-weights by Real; by Log where an entry that Boolean says is possible was lost to the dynamic range."""
+    found = tables(Real())
+    if not any(certain(table.isneginf()) for table in found):
+        return found
+    possible = tables(Boolean())
+    if any(certain(t.isneginf() & (p == 0)) for t, p in zip(found, possible, strict=True)):
+        return [t.to(old.dtype) for t, old in zip(tables(Log()), found, strict=True)]
+    return found
+
+
 def _joint(
     model: Model, semiring: Semiring[Any], evidence: Evidence, asked: tuple[int, ...], n: int
 ) -> Tensor:
     """log p(x_asked, evidence): (batch, V_1, …)."""
     if len(asked) > 1:
-        rows = [
-            _joint(
-                model, semiring, evidence.observe(asked[0], torch.full((evidence.batch,), v)), asked[1:], n
-            )
-            for v in range(_vocab_size(model, asked[0]))
-        ]
+        values = torch.arange(_vocab_size(model, asked[0]), device=evidence.device)
+        seen = (evidence.observe(asked[0], v.expand(evidence.batch)) for v in values)
+        rows = [_joint(model, semiring, known, asked[1:], n) for known in seen]
         return torch.stack(rows, 1)
     if isinstance(model, Circuit):
         table = sweeps.open_variable(model, semiring, evidence, asked[0])
     else:
         t = asked[0]
         alphas = messages.forward(model, semiring, evidence, t)
-        betas = messages.backward(model, semiring, _shift(evidence, t + 1), n - t - 1)
+        betas = messages.backward(model, semiring, evidence.shift(t + 1), n - t - 1)
         table = messages.open_step(model, semiring, _last(alphas), _last(betas), t == n - 1)
     return semiring.log(table).T.expand(evidence.batch, -1)
 
 
 def _vocab_size(model: Model, variable: int) -> int:
     return levels(model).vocab_sizes[variable] if isinstance(model, Circuit) else model.vocab_size
-
-
-def _shift(evidence: Evidence, t: int) -> Evidence:
-    out = Evidence(evidence.batch)
-    out.tokens = {v - t: x for v, x in evidence.tokens.items() if v >= t}
-    out.weights = {v - t: x for v, x in evidence.weights.items() if v >= t}
-    return out
 
 
 def _last(values: Any) -> Any:
@@ -270,40 +260,57 @@ def _last(values: Any) -> Any:
 def marginals(
     model: Model, evidence: EvidenceLike = None, *, n: int | None = None
 ) -> dict[int, Float[Tensor, "batch vocab"]]:
-    """log p(x_v | evidence) for every variable v, (batch, V_v) in nats, from one sweep up and one down.
+    """log p(x_v | evidence) for every variable v, (batch, V_v) in nats: of a chain from one sweep forward and one backward,
+    of a circuit from one up and one down.
 
     Raises :class:`EvidenceError` where the evidence has probability zero, :class:`CircuitError` for a continuous variable.
     """
     known, variables = prepare(model, evidence, n)
-    circuit = model if isinstance(model, Circuit) else _unrolled(model, len(variables))
-    tables = _marginals(circuit, Real(), known)
-    if any(certain(table.logsumexp(1) == -torch.inf) for table in tables.values()):
-        tables = _marginals(circuit, Log(), known)
-    totals = {v: table.logsumexp(1, keepdim=True) for v, table in tables.items()}
-    if any(certain(z == -torch.inf) for z in totals.values()):
+    if not all(_vocab_size(model, v) for v in variables):
+        raise CircuitError("marginals: the model has a continuous variable, which has no table of values")
+
+    def tables(semiring: Semiring[Any]) -> list[Tensor]:
+        """log p(x_v, evidence) of each variable."""
+        if isinstance(model, Circuit):
+            return _of_circuit(model, semiring, known)
+        return _of_chain(model, semiring, known, len(variables))
+
+    found = _exact(tables)
+    totals = [table.logsumexp(1, keepdim=True) for table in found]
+    if any(certain(z == -torch.inf) for z in totals):
         raise EvidenceError("marginals: the evidence has probability zero, so there is no distribution")
-    return {v: tables[v] - finite(totals[v]) for v in variables}
+    return {v: table - finite(z) for v, table, z in zip(variables, found, totals, strict=True)}
 
 
-def _marginals(circuit: Circuit, semiring: Semiring[Any], evidence: Evidence) -> dict[int, Tensor]:
-    """log p(x_v, evidence)."""
+def _of_chain(chain: Chain, semiring: Semiring[Any], evidence: Evidence, n: int) -> list[Tensor]:
+    """For each position, Bᵀ(Lᵀ α ∘ R β) under the weights of its evidence: (batch, vocab), by blocks of positions."""
+    alphas = list(messages.forward(chain, semiring, evidence, n))
+    betas = list(messages.backward(chain, semiring, evidence, n))[::-1]
+    found: list[Tensor] = []
+    width = max(1, MARGINAL_ELEMENTS // max(1, chain.vocab_size * evidence.batch))
+    blocks = [range(t, min(t + width, n - 1)) for t in range(0, n - 1, width)]
+    for block in [*blocks, range(n - 1, n)] if n else []:
+        alpha, beta = (semiring.cat([x[t + k] for t in block]) for k, x in enumerate((alphas, betas)))
+        opened = messages.open_step(chain, semiring, alpha, beta, block[-1] == n - 1)
+        found += semiring.log(opened).T.reshape(len(block), evidence.batch, chain.vocab_size).unbind(0)
+    return [table + log_weights(evidence, v, table.shape[1]) for v, table in enumerate(found)]
+
+
+def _of_circuit(circuit: Circuit, semiring: Semiring[Any], evidence: Evidence) -> list[Tensor]:
+    """For each variable, Bᵀ of the derivative at its inputs under the weights of its evidence: (batch, vocab)."""
     derivatives = sweeps.downward(circuit, semiring, sweeps.upward(circuit, semiring, evidence))
     terms: dict[int, list[Tensor]] = {}
     known = levels(circuit)
     for g, (layers, x) in enumerate(zip(known.layers, derivatives.groups, strict=True)):
-        if isinstance(layers[0], Continuous):
-            raise CircuitError(
-                f"marginals: node {known.plan.groups[g].nodes[0]} ({layers[0]!r}) is over a continuous variable: it has no table"
-            )
         if isinstance(layers[0], InputLayer) and not isinstance(layers[0], Constant):
             tables = semiring.log(open_values(semiring, layers, x)).transpose(1, 2)
             for variable, table in zip(known.variables[g], tables, strict=True):
                 terms.setdefault(variable, []).append(table.expand(evidence.batch, -1))
-    return {
-        v: (torch.stack(tables).logsumexp(0) if len(tables) > 1 else tables[0])
+    return [
+        (torch.stack(tables).logsumexp(0) if len(tables) > 1 else tables[0])
         + log_weights(evidence, v, tables[0].shape[1])
-        for v, tables in terms.items()
-    }
+        for v, tables in ((v, terms[v]) for v in sorted(terms))
+    ]
 
 
 def log_weights(evidence: Evidence, variable: int, vocab_size: int) -> Float[Tensor, "batch vocab"]:
@@ -313,7 +320,7 @@ def log_weights(evidence: Evidence, variable: int, vocab_size: int) -> Float[Ten
     if variable in evidence.tokens:
         onehot = torch.nn.functional.one_hot(evidence.tokens[variable], vocab_size)
         return onehot.double().log()
-    return torch.zeros(1, vocab_size)
+    return torch.zeros(1, vocab_size, device=evidence.device)
 
 
 __all__ = ["conditional", "count", "log_marginal", "marginals", "partition", "support"]

@@ -44,7 +44,7 @@ def k_best(
     order = itertools.count()
 
     def push(boxes: list[tuple[int, list[Tensor]]]) -> None:
-        rows = Evidence(len(boxes))
+        rows = Evidence(len(boxes), known.device)
         rows.weights = {v: torch.stack([box[i] for _, box in boxes], 1) for i, v in enumerate(variables)}
         for (free, box), x, score in zip(
             boxes, *(t.tolist() for t in best(model, rows, variables)), strict=True
@@ -58,7 +58,7 @@ def k_best(
         found.append((x, -cost))
         boxes, fixed = [], list(box)
         for i in range(free, len(variables)):
-            only = torch.zeros_like(box[i]).index_fill(0, torch.tensor(x[i]), 1.0)
+            only = torch.zeros_like(box[i]).index_fill(0, torch.tensor(x[i], device=known.device), 1.0)
             boxes.append((i, [*fixed[:i], box[i] * (1 - only), *box[i + 1 :]]))
             fixed[i] = box[i] * only
         if boxes and len(found) < k:

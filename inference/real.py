@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from ..layers import Incidence
-from ..layers.visible import transformed
+from ..layers.visible import shape_only, transformed
 from .axes import Labels, along, applied, einsum, finite, kept, safe_log, segments, unflatten
 from .semiring import Semiring
 
@@ -161,7 +161,7 @@ class Real(Semiring[Scaled]):
         """As one sparse product where the axis has one exponent: nothing of size (ones × rest) is formed."""
         x = _freshened(x)
         m, e = x.mantissa, x.exponent
-        if e.shape[axis] != 1 or transformed(m):
+        if e.shape[axis] != 1 or transformed(m) or shape_only(m):
             return super().incidence(x, matrix, axis)
         front = m.movedim(axis, 0)
         product = torch.sparse.mm(matrix.sparse(m.dtype, m.device), front.reshape(front.shape[0], -1))

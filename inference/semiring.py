@@ -5,6 +5,7 @@
     Log          log w                  logsumexp  +     the same, slower, exact over any dynamic range: the reference
     Boolean      [w > 0]                or         and   support, reachability: GCD, LCD
     Counting     [w > 0]                +          ×     accepting paths
+    Residue      [w > 0]                + mod p    × mod p   whether two numbers of paths are equal, however large
     MaxProduct   log w                  max        +     most probable completion (Viterbi)
     MinPlus      −log w                 min        +     cheapest completion: with e⁻¹ for each token, fewest tokens
 
@@ -26,7 +27,7 @@ import torch
 from torch import Tensor
 
 from ..layers import Incidence
-from ..layers.visible import hidden, transformed
+from ..layers.visible import hidden, transformed, version
 from .axes import (
     Labels,
     align,
@@ -43,7 +44,13 @@ Value = TypeVar("Value")
 
 
 class Semiring(ABC, Generic[Value]):
-    """A commutative semiring on values with positional axes; the batch is the last axis of a message."""
+    """A commutative semiring on values with positional axes; the batch is the last axis of a message.
+
+    ``additive``: the value of a sum of weights is the ⊕ of their values, so that a matrix product may be taken factor by
+    factor. Not so for maxima and counts, which see the paths through the factors.
+    """
+
+    additive = True
 
     @abstractmethod
     def lift(self, weight: Tensor, *, batched: bool = False) -> Value:
@@ -139,9 +146,11 @@ class TensorSemiring(Semiring[Tensor]):
             return self._lift(weight)
         base = weight if weight._base is None else weight._base  # a transpose is a new view at each call
         key = (id(base), weight.storage_offset(), weight.shape, weight.stride())
-        known = self._lifted.get(key)
-        if known is None or known[1] != weight._version:
-            known = self._lifted[key] = (base, weight._version, self._lift(weight))
+        written, known = version(weight), self._lifted.get(key)
+        if written is None:
+            return self._lift(weight)
+        if known is None or known[1] != written:
+            known = self._lifted[key] = (base, written, self._lift(weight))
         return known[2]
 
     def gather(self, x: Tensor, index: Tensor, axis: int) -> Tensor:
@@ -207,6 +216,25 @@ class Sums(TensorSemiring):
 class Counting(Sums):
     """Numbers of accepting paths, in float64: exact below 2^53."""
 
+    additive = False
+
+
+class Residue(Sums):
+    """Numbers of accepting paths modulo ``modulus`` < 2²⁰, in int64: exact for sums of up to 2²³ products (on the CPU)."""
+
+    additive = False
+    dtype = torch.int64
+
+    def __init__(self, modulus: int) -> None:
+        super().__init__()
+        self.modulus = modulus
+
+    def mul(self, a: Tensor, b: Tensor) -> Tensor:
+        return self._clip(a * b)
+
+    def _clip(self, x: Tensor) -> Tensor:
+        return x % self.modulus
+
 
 class Boolean(Sums):
     """Reachability as 0.0 / 1.0; sums of non-negative numbers never cancel, so "or" is "the sum is positive"."""
@@ -267,6 +295,8 @@ def _rows(x: Tensor, start: int, count: int) -> Tensor:
 
 class MaxProduct(_LogDomain):
     """The best path: values are log weights, ⊕ is max."""
+
+    additive = False
 
     def integral(self, log_mass: Tensor, log_peak: Tensor) -> Tensor:
         return self.lift_log(log_peak)

@@ -12,15 +12,16 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple, Self
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from ..circuits.automaton import Automaton
 from ..circuits.hmm import HMM
 from ..errors import CircuitError, VocabularyMismatch
-from .future import cleared, normalised
+from .future import Future, cleared, normalised
 from .guided import ProductQuery
-from .next_token import Budgets
+from .next_token import Tokens, as_tokens
+from .record import row_indices
 from .scores import Scores
 from .tables import Spread, Tables
 
@@ -53,6 +54,7 @@ class StaticQuery(ProductQuery):
         self._graph: Any = None  # a CUDA graph, the tokens it is given, the scores it makes
         self._replay: Scores | None = None
         super().__init__(hmm, automaton, horizon, dtype)
+        assert isinstance(self._future, Future)
         assert self._future.table is not None
         columns, self._ahead_scale = self._future.table
         self._ahead = columns.flatten(0, 1)  # (horizon · S, H)
@@ -94,16 +96,21 @@ class StaticQuery(ProductQuery):
 
     # ------------------------------------------------------------ the step
 
-    def start(self, batch: int = 1, budgets: Budgets = None) -> Self:
-        self._graph = self._replay = None
-        return super().start(batch, budgets)
+    def __copy__(self) -> Self:
+        """A copy with rows of its own; a recorded graph stays with the original."""
+        out = super().__copy__()
+        out._wrong = self._wrong.clone()
+        if self._graph is not None:
+            out._graph = out._replay = None
+            out._now = Now(*(x.clone() for x in self._rows))
+        return out
 
     def _begin(self, batch: int) -> None:
+        self._graph = self._replay = None
         prior = self.hmm.initial_probs.double().repeat(batch, 1)
         state = torch.full((batch,), self.automaton.start_states[0], device=self.device)
         self._now = Now(state, torch.zeros_like(state), prior, prior.new_zeros(batch))
-        self._history = torch.zeros(batch, 0, dtype=torch.long, device=self.device)
-        self._wrong.zero_()
+        self._wrong = torch.zeros((), dtype=torch.bool, device=self.device)
         self._scored = None
 
     @property
@@ -111,13 +118,13 @@ class StaticQuery(ProductQuery):
         assert self._now is not None, "start() first"
         return self._now
 
-    def advance(self, tokens: Int[Tensor, " batch"] | Sequence[int]) -> None:
-        tokens = torch.as_tensor(tokens)
+    def advance(self, tokens: Tokens) -> None:
+        tokens = as_tokens(tokens)
         if tokens.device.type == "cpu" or tokens.shape != self._rows.left.shape:
             self._check_tokens(tokens)
         tokens = tokens.to(self.device)
         done = self._rows.left == 0
-        self._history = torch.cat([self._history, tokens.masked_fill(done, -1)[:, None]], 1)
+        self._record.append(tokens.masked_fill(done, -1))
         self._scored = None
         if self._graph is None:
             self._now = self._moved(self._rows, tokens)
@@ -157,7 +164,7 @@ class StaticQuery(ProductQuery):
         top = torch.maximum(shift.amax(1), gathered.amax(1))
         base = torch.where(top.isfinite(), top, 0)[:, None]
         label = self._tables.wide.label.take(entry)
-        member = self._tables.member.index_select(0, label.flatten()).view(batch, edge.shape[1], -1)
+        member = self._tables.member.index_select(0, label.flatten()).view(*edge.shape, self.vocab_size)
         member = member & there[..., None]
         out = found[batch:].view(member.shape) + (shift - base).to(found.dtype)[..., None]
         out = torch.where(member, out, -torch.inf).amax(1)
@@ -172,7 +179,7 @@ class StaticQuery(ProductQuery):
         left = (now.left - 1).clamp(min=0)[:, None].expand(entry.shape)
         edge = spread.edge.take(entry)
         at = (left * len(self._final) + self._target.take(edge)).flatten()
-        ahead = self._ahead.index_select(0, at).view(*entry.shape, -1)
+        ahead = self._ahead.index_select(0, at).view(*entry.shape, self.hmm.hidden)
         there = there & (now.left > 0)[:, None] & self._alive(edge.flatten(), left.flatten()).view(edge.shape)
         return edge, entry, there, ahead, self._ahead_scale.index_select(0, at).view(entry.shape)
 
@@ -180,11 +187,11 @@ class StaticQuery(ProductQuery):
         """The tokens of narrow labels, their log-scores, and which can be taken."""
         width = max(1, CHUNK_ELEMENTS // (self._tables.narrow.most * now.prior.shape[1]))
         parts = []
-        for b in range(0, len(now.state), width):
+        for b in range(0, max(1, len(now.state)), width):
             rows = Now(*(x[b : b + width] for x in now))
             _, entry, there, ahead, shift = self._columns_of(self._tables.narrow, rows)
             token = self._tables.narrow.token.take(entry)
-            emitted = self._table.columns(token.flatten()).view(*entry.shape, -1)
+            emitted = self._table.columns(token.flatten()).view(*entry.shape, self.hmm.hidden)
             value = (rows.prior[:, None] * ahead.double() * emitted.double()).sum(2)
             value = (value.log() + rows.scale[:, None] + shift).masked_fill(~there, -torch.inf)
             parts.append((token, value, there))
@@ -198,19 +205,18 @@ class StaticQuery(ProductQuery):
             raise VocabularyMismatch(f"advance: a token lay outside the vocabulary of {self.vocab_size}")
         return found.lost.nonzero().squeeze(1) if lost else torch.arange(0)
 
-    def _log_prior(self) -> Float[Tensor, " batch"]:
+    def _prior_found(self) -> Float[Tensor, " batch"]:
         return self._rows.prior.sum(1).log() + self._rows.scale
 
-    def _ended(self) -> Float[Tensor, " batch"]:
+    def _ended_found(self) -> tuple[Float[Tensor, " batch"], Bool[Tensor, " batch"]]:
         now = self._rows
         final = torch.cat([self._final, self._final.new_zeros(1)]).index_select(0, now.state)
-        return (now.prior.sum(1) * final).log() + now.scale
+        return (now.prior.sum(1) * final).log() + now.scale, final > 0
 
-    def select(self, indices: Int[Tensor, " rows"]) -> None:
-        indices = indices.to(self.device)
+    def select(self, indices: Tensor | Sequence[int]) -> None:
+        indices = row_indices(indices, len(self._rows.left)).to(self.device)
         chosen = Now(*(x.index_select(0, indices) for x in self._rows))
-        self._history = self._history.index_select(0, indices)
-        self._budgets = self._budgets.index_select(0, indices.to(self._budgets.device))
+        self._record.select(indices)
         if self._graph is None:
             self._now = chosen
             self._scored = self._scored.select(indices) if self._scored is not None else None

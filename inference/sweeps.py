@@ -108,7 +108,8 @@ def downward(circuit: Circuit, semiring: SR, values: Values) -> Values:
     """The derivative of the root by every node, each (*unit_dims, batch); ``values`` from :func:`upward`."""
     known, plan, derivatives = levels(circuit), values.plan, Values(semiring, values.plan)
     pieces: list[list[tuple[Sequence[int], Any]]] = [[] for _ in plan.groups]
-    seeds = tuple(torch.ones(d) for d in plan.groups[-1].dims)
+    device = semiring.device(values.groups[-1])
+    seeds = tuple(torch.ones(d, device=device) for d in plan.groups[-1].dims)
     top = outer(semiring, seeds, semiring.shape(values.groups[-1])[-1])
     pieces[-1].append(((0,), semiring.split(top, 0, (1, len(seeds[0])))))  # nothing is as deep as the root
     for g, group in reversed(list(enumerate(plan.groups))):
@@ -174,10 +175,7 @@ def open_inputs(
     """The root as a function of one variable, its evidence ignored: (vocab, batch), under an input layer over the variable;
     of a continuous variable (units, batch) for each of its layers.
     """
-    free = Evidence(evidence.batch)
-    free.tokens = {v: t for v, t in evidence.tokens.items() if v != variable}
-    free.weights = {v: w for v, w in evidence.weights.items() if v != variable}
-    values = upward(circuit, semiring, free)
+    values = upward(circuit, semiring, evidence.without(variable))
     derivatives = downward(circuit, semiring, values)
     known, terms = levels(circuit), []
     for group, layers, variables in zip(known.plan.groups, known.layers, known.variables, strict=True):

@@ -16,6 +16,9 @@ from torch import Tensor
 class Algebra(Protocol):
     """The operations of a semiring that layers use; implemented in :mod:`tractile.inference.semiring`."""
 
+    additive: bool
+    """Whether the value of a sum of weights is the ⊕ of their values."""
+
     def lift(self, weight: Tensor) -> Any:
         """Non-negative weights as a value."""
 

@@ -22,6 +22,7 @@ from torch.distributions.constraints import Constraint
 from ..errors import CircuitError, ShapeError
 from .input import InputLayer
 from .operator import Factor, Label, TensorMap
+from .visible import certain
 
 
 class Continuous(InputLayer):
@@ -93,7 +94,7 @@ class Gaussian(Continuous):
             raise ShapeError(
                 f"Gaussian: log_mass must have the shape {tuple(mean.shape)}, not {tuple(log_mass.shape)}"
             )
-        if not bool((variance > 0).all()):
+        if certain(~(variance > 0)):
             raise ShapeError("Gaussian: variances must be positive")
         self.mean, self.variance, self._log_mass, self.min_variance = mean, variance, log_mass, min_variance
         self.unit_dims = tuple(mean.shape)

@@ -88,7 +88,9 @@ class InputLayer(ABC):
 
     def dense(self) -> Float[Tensor, "units vocab"]:
         """B written out as (J, V). For tests and small layers only."""
-        columns = self.columns(torch.arange(self.vocab_size))
+        parameters = self.parameters()
+        device = parameters[0].device if parameters else None
+        columns = self.columns(torch.arange(self.vocab_size, device=device))
         out = columns[0].flatten(0, -2)
         for c in columns[1:]:
             out = (out[:, None, :] * c.flatten(0, -2)[None]).flatten(0, 1)
@@ -274,7 +276,7 @@ class Constant(InputLayer):
         return [(torch.ones(1), (u,)) for u in units]
 
     def columns(self, tokens: Int[Tensor, " batch"]) -> tuple[Float[Tensor, "*units batch"], ...]:
-        return tuple(torch.ones(1, 1) for _ in self.unit_dims)
+        return tuple(torch.ones(1, 1, device=tokens.device) for _ in self.unit_dims)
 
     def map(self, fn: TensorMap) -> Constant:
         return self

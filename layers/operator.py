@@ -68,9 +68,11 @@ class Operator(ABC):
 
     def dense(self) -> Float[Tensor, "rows cols"]:
         """The matrix written out. For tests and small operators only."""
-        result = torch.ones(1, 1, dtype=torch.float64)
+        parameters = self.parameters()
+        device = parameters[0].device if parameters else None
+        result = torch.ones(1, 1, dtype=torch.float64, device=device)
         for leaf in self.leaves():
-            matrix = leaf.matrix().to(result.dtype)
+            matrix = leaf.matrix().to(result)
             result = (
                 (result[:, None, :, None] * matrix[:, None]).flatten(2).flatten(0, 1)
             )  # torch.kron fails on some strides
@@ -106,7 +108,7 @@ class Leaf(Operator):
         """M·v in ordinary arithmetic."""
         matrix = self.matrix()
         dtype = torch.promote_types(matrix.dtype, vector.dtype)
-        return matrix.to(dtype) @ vector.to(dtype)
+        return matrix.to(vector.device, dtype) @ vector.to(dtype)
 
 
 class Structured(Leaf):

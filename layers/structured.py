@@ -85,7 +85,8 @@ class Incidence(Structured):
         return len(index) == size and bool((index == torch.arange(size, device=index.device)).all())
 
     def times(self, vector: Float[Tensor, " cols"]) -> Float[Tensor, " rows"]:
-        return vector.new_zeros(self.row_dims).index_add(0, self.row, vector[self.col])
+        row, col = self.row.to(vector.device), self.col.to(vector.device)
+        return vector.new_zeros(self.row_dims).index_add(0, row, vector[col])
 
     def map(self, fn: TensorMap) -> Incidence:
         return self
@@ -105,7 +106,9 @@ class Monarch(Structured):
     Index the axis by (i_1, …, i_k). Factor s rewrites index ``axes[s]`` given all the others, so it is a batch of small
     matrices: ``weights[s]`` has shape (d_1, …, d_k, d_axis), current indices first, the new value of the rewritten
     index last. For k = 2, M[(i_1,i_2),(j_1,j_2)] = weights[0][i_1,i_2,j_2] · weights[1][i_1,j_2,j_1], rows stochastic when
-    each factor is stochastic in its last axis. Cost H·Σd for one vector instead of H².
+    each factor is stochastic in its last axis. Cost H·Σd for one vector instead of H². An index that no factor rewrites
+    stays as it is. Where an index is rewritten twice, an entry of the matrix is a sum of products; semirings in which that
+    sum is not ⊕ (maxima, counts) then work on the matrix written out.
     """
 
     def __init__(
@@ -135,6 +138,10 @@ class Monarch(Structured):
         return Monarch(self.weights, self.axes, transposed=not self.transposed)
 
     def apply(self, algebra: Algebra, x: Any, axis: int) -> Any:
+        if not self.monomial and not algebra.additive:
+            labels = list(range(algebra.ndim(x)))
+            out = [len(labels) if i == axis else i for i in labels]
+            return algebra.einsum(algebra.lift(self.matrix()), [len(labels), axis], x, labels, out)
         k = len(self.dims)
         x = algebra.split(x, axis, self.dims)
         labels = list(range(algebra.ndim(x)))
@@ -171,10 +178,16 @@ class Monarch(Structured):
         return super().parameter_rows()
 
     def matrix(self) -> Float[Tensor, "size size"]:
-        k = len(self.dims)
-        out, labels, operands = list(range(k)), list(range(k)), []
-        for s, (weight, a) in enumerate(zip(self.weights, self.axes, strict=True)):
-            operands += [weight, [*out, k + s]]
-            out = [k + s if i == a else label for i, label in enumerate(out)]
+        k, label = len(self.dims), 0
+        labels: list[int] = list(range(k))
+        out, operands = list(labels), list[Any]()
+        kept = [a for a in range(k) if a not in self.axes]
+        identity = [(torch.eye(self.dims[a]).to(self.weights[0]), a) for a in kept]
+        for label, (weight, a) in enumerate(zip(self.weights, self.axes, strict=True), k):
+            operands += [weight, [*out, label]]
+            out[a] = label
+        for last, (eye, a) in enumerate(identity, label + 1):
+            operands += [eye, [out[a], last]]
+            out[a] = last
         full = torch.einsum(*operands, [*labels, *out]).reshape(self.shape)
         return full.T if self.transposed else full

@@ -23,6 +23,7 @@ from ..errors import CircuitError, ShapeError
 from .input import Categorical, InputLayer
 from .operator import Factor, Label, TensorMap
 from .structured import Incidence
+from .visible import certain
 
 
 class Table(InputLayer):
@@ -145,7 +146,7 @@ class Embedding(Table):
     @property
     def weight(self) -> Float[Tensor, "units vocab"]:
         weight: Tensor = self.transform(self.values)
-        if not bool((weight >= 0).all()):
+        if certain(~(weight >= 0)):
             raise CircuitError(
                 "Embedding: the transform must give weights ≥ 0; use torch.exp, torch.square or softplus"
             )
@@ -164,7 +165,7 @@ class Embedding(Table):
 def _probabilities(name: str, probs: Tensor) -> Tensor:
     if probs.ndim != 1 or not len(probs) or not probs.is_floating_point():
         raise ShapeError(f"{name}: the probabilities must be a non-empty vector, not {tuple(probs.shape)}")
-    if not bool(((probs >= 0) & (probs <= 1)).all()):
+    if certain(~((probs >= 0) & (probs <= 1))):
         raise ShapeError(f"{name}: the probabilities must lie in [0, 1]")
     return probs
 

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..inference.smc.loop import Run
+from ..inference.smc import Posterior
 from ..inference.smc.resampling import effective_sample_size
 from .methods import Method
 
@@ -45,9 +45,8 @@ class Answers:
         """The number of samples of rejection sampling."""
         return len(self.texts)
 
-    def with_draws(self, run: Run, wanted: int) -> Answers:
+    def with_draws(self, post: Posterior, wanted: int) -> Answers:
         """These and the accepted draws of one round more, until there are ``wanted``."""
-        post = run.posterior()
         texts, draws = list(self.texts), self.draws
         for text, weight in zip(post.texts, post.log_weights.tolist(), strict=True):
             draws += 1
@@ -60,7 +59,7 @@ class Answers:
         stopped = n == wanted and n > 1
         rate = (n - 1) / (draws - 1) if stopped else n / draws
         log_z = math.log(rate) if rate else None
-        tokens = self.tokens + int(run.particles.length.sum())
+        tokens = self.tokens + sum(map(len, post.token_ids))
         return replace(
             self,
             texts=texts,
@@ -105,21 +104,20 @@ class Answers:
         return facts | ({"draws": self.draws} if self.draws else {})
 
 
-def answers_of(run: Run, method: Method) -> Answers:
+def answers_of(post: Posterior, method: Method) -> Answers:
     """The particles at the end of a run, weighed as the method says."""
-    post = run.posterior()
-    proper, psi = post.log_weights, run.particles.log_psi
+    assert post.log_potentials is not None
+    proper = post.log_weights
     alive = ~proper.isneginf()
-    # As the posterior does: a particle that was split has its share of a weight.
-    cut = run.cut_off[: None if method.cut_off else 0] + math.log(len(run.particles) / run.count)
-    weights = proper if method.corrected else _where(psi, alive)
+    cut = post.cut_off[: None if method.cut_off else 0]
+    weights = proper if method.corrected else _where(post.log_potentials, alive)
     if not method.corrected:
         cut = torch.zeros_like(cut)
     everything = torch.cat([weights, cut])
     facts: dict[str, Any] = {
         "ess": effective_sample_size(everything),
         "alive": float(alive.double().mean()),
-        "tokens": int(run.particles.length.sum()),
+        "tokens": sum(map(len, post.token_ids)),
         "log_z": post.log_evidence if method.corrected and not post.failed else None,
         "quality": _quality(proper, weights) if method.constrained and not post.failed else None,
     }

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from copy import copy
 from dataclasses import dataclass, field
 
 from ..circuits.automaton import Automaton
@@ -81,21 +80,17 @@ class Asking:
 
 
 def parts(asked: Sequence[Asked], max_new_tokens: int) -> Iterator[list[Asked]]:
-    """Examples whose backward messages fit :data:`HMM_MEMORY` together; those of one automaton and HMM count once.
-
-    An automaton keeps one backward sweep, so examples of one automaton that have HMMs of their own get copies of it.
-    """
-    for one in asked:
-        if any(other.fa is one.fa and other.hmm is not one.hmm for other in asked):
-            one.fa = copy(one.fa)
+    """Examples whose backward messages fit :data:`HMM_MEMORY` together; those of one automaton and HMM count once."""
     part: list[Asked] = []
-    tables: dict[int, int] = {}
+    tables: dict[tuple[int, int], int] = {}
     for one in asked:
         if one.fa is not None and one.hmm is not None:
-            tables[id(one.fa)] = one.fa.num_states * one.hmm.hidden * max_new_tokens * 4
+            key = id(one.fa), id(one.hmm)
+            itemsize = one.hmm.emission_probs.element_size()
+            tables[key] = one.fa.num_states * one.hmm.hidden * max_new_tokens * itemsize
             if part and sum(tables.values()) > HMM_MEMORY:
                 yield part
-                part, tables = [], {id(one.fa): tables[id(one.fa)]}
+                part, tables = [], {key: tables[key]}
         part.append(one)
     if part:
         yield part

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from typing import final
 
@@ -9,23 +10,27 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from ..inference.smc import LanguageModel
-from ..inference.smc.lm import Prompt
+from ..inference.smc.lm import Prompt, fingerprint_of
 
 
 @final
 class CountedLM:
-    """``lm``, with the number of its ``calls`` and of their ``rows``, since :meth:`reset`."""
+    """``lm``, with the number of its ``calls`` and of their ``rows``, and the time at which it was first ``started`` (of
+    ``time.perf_counter``, None if it was not), since :meth:`reset`."""
 
     def __init__(self, lm: LanguageModel) -> None:
         self._lm = lm
         self.vocab_size, self.eos_token_id = lm.vocab_size, lm.eos_token_id
+        self.vocabulary_fingerprint = fingerprint_of(lm)
         self.reset()
 
     def reset(self) -> None:
         """Count from zero."""
         self.calls = self.rows = 0
+        self.started: float | None = None
 
     def start(self, prompts: Sequence[Prompt]) -> None:
+        self.started = time.perf_counter() if self.started is None else self.started
         self._count(len(prompts))
         self._lm.start(prompts)
 

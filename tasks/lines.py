@@ -12,7 +12,7 @@ from torch import Tensor
 from ..constraints import Vocabulary
 from ..errors import EvidenceError
 from ..inference.smc import LanguageModel
-from ..inference.smc.lm import Prompt
+from ..inference.smc.lm import Prompt, fingerprint_of
 
 
 @final
@@ -28,6 +28,7 @@ class LineLM:
             raise EvidenceError("a line's end cannot end a text: the language model has no end token")
         self._lm, self.vocab_size = lm, lm.vocab_size
         self.eos_token_id: int | None = lm.eos_token_id
+        self.vocabulary_fingerprint = fingerprint_of(lm)
         pieces = enumerate(vocab.token_bytes[: lm.vocab_size])
         self._ends = torch.tensor(
             [i for i, piece in pieces if piece and b"\n" in piece and not piece.strip()]

@@ -4,9 +4,9 @@
       rs          x ~ p_lm until x ∈ C                                     rejection sampling: the ground truth
       lcd         q ∝ p_lm · 1[allowed], potential p_lm                    LCD + SMC
       gcd         q ∝ p_lm · 1[allowed within the budget], p_lm            GCD, Eq. 1
-      pgcd        q ∝ p_lm^w · p_hmm(x_t | x_<t, C)^(1−w), p_lm            P-GCD as a proposal
-      phi-pgcd    q ∝ p_lm · p_hmm(C | x_≤t), φ_pgcd                       φ-GCD, with the proposal that fits it
-      phi-pgcd-mixture   the proposal of pgcd, φ_pgcd                      φ-GCD as in Figure 3
+      pgcd        q ∝ p_lm · p_hmm(C | x_≤t), φ_pgcd                       φ-GCD, with the proposal that fits it
+      pgcd-mixture         q ∝ p_lm^w · p_hmm(x_t | x_<t, C)^(1−w), φ_pgcd  φ-GCD as in Figure 3
+      pgcd-mixture-prefix  the same proposal, potential p_lm               P-GCD as a proposal
       awrs        p_lm, tokens rejected until C allows one                 Lipkin et al. 2025, at any length
 
     paper 2 (Loula et al. 2025), §3; N particles, Ψ the task's potential
@@ -19,8 +19,11 @@
       full-smc           the same, resampled                               7.
       smc-steering       resampled without replacement, beams of 3         Table 7 (Lew et al. 2023)
       full-gcd           gcd with the potential Ψ                          ours
-      full-phi-pgcd      phi-pgcd with the potential φ_pgcd · Ψ            ours
+      full-pgcd          pgcd with the potential φ_pgcd · Ψ                ours
       gcd-…              2. to 7. and steering with the proposal of gcd    ours: none is lost to the budget
+
+Names of proposals are those of :func:`tractile.smc`: a method without a preset is ``smc(proposal=name)``, the others are
+``tractile.PRESETS``.
 
 A text that the budget cuts off is an answer, and a wrong one, where the method itself would give it out: under lcd-unweighted,
 and under lcd and awrs, as Table 1 of the first paper counts. To the others it has weight zero.
@@ -31,36 +34,25 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from ..errors import EvidenceError
-from ..inference.smc import (
-    GCDProposal,
-    LCDProposal,
-    LMProposal,
-    LookaheadPotential,
-    LookaheadProposal,
-    MaskedAWRSProposal,
-    MixtureProposal,
-    Potential,
-    PrefixPotential,
-    Proposal,
-)
+from ..inference.smc import Knowledge, MixtureProposal, Potential, Proposal
 from ..inference.smc.boundaries import at_end
 from ..inference.smc.presets import PRESETS, Preset
+from ..inference.smc.sampler import PROPOSALS
 
 
 @dataclass(frozen=True)
 class Method:
     """A setting of the loop.
 
-    ``proposal`` is a key of :func:`proposal`; ``phi``: φ_pgcd steers; ``potential``: the task's potential Ψ is a factor of the
-    target; ``corrected``: the proposal's weights count; ``cut_off``: texts that the budget cuts off keep their weights;
-    ``aligned``: particles wait for each other where the task says, before they are resampled.
+    ``proposal`` is a name of :func:`.smc`'s, with the potential that goes with it; ``potential``: the task's potential Ψ is a
+    factor of the target; ``corrected``: the proposal's weights count; ``cut_off``: texts that the budget cuts off keep their
+    weights; ``aligned``: particles wait for each other where the task says, before they are resampled.
     """
 
     title: str
     proposal: str
     constrained: bool = True
     corrected: bool = True
-    phi: bool = False
     potential: bool = False
     ess_threshold: float = 0.5
     resampling: str = "systematic"
@@ -71,7 +63,7 @@ class Method:
     @property
     def guided(self) -> bool:
         """Whether it needs an HMM."""
-        return self.phi or self.proposal in ("mixture", "lookahead")
+        return PROPOSALS[self.proposal]().needs is Knowledge.HMM
 
 
 def _of_preset(title: str, name: str) -> Method:
@@ -95,9 +87,9 @@ METHODS: dict[str, Method] = {
     "rs": Method("RS", "lm", ess_threshold=0.0),
     "lcd": Method("LCD", "lcd", cut_off=True),
     "gcd": Method("GCD", "gcd"),
-    "pgcd": Method("P-GCD", "mixture"),
-    "phi-pgcd": Method("φ-P-GCD", "lookahead", phi=True),
-    "phi-pgcd-mixture": Method("φ-P-GCD, mixture", "mixture", phi=True),
+    "pgcd": Method("P-GCD", "pgcd"),
+    "pgcd-mixture": Method("P-GCD, mixture", "pgcd-mixture"),
+    "pgcd-mixture-prefix": Method("P-GCD, mixture without φ", "pgcd-mixture-prefix"),
     "awrs": Method("AWRS", "awrs", cut_off=True),
     "base-lm": _of_preset("Base LM", "base-lm"),
     "lcd-unweighted": _of_preset("Locally constrained decoding", "lcd"),
@@ -108,7 +100,7 @@ METHODS: dict[str, Method] = {
     "full-smc": _of_preset("Full SMC", "full-smc"),
     "smc-steering": _of_preset("SMC Steering", "smc-steering"),
     "full-gcd": Method("Full GCD", "gcd", potential=True, aligned=True),
-    "full-phi-pgcd": Method("Full φ-P-GCD", "lookahead", phi=True, potential=True, aligned=True),
+    "full-pgcd": Method("Full P-GCD", "pgcd", potential=True, aligned=True),
 }
 
 SECOND = (
@@ -127,7 +119,7 @@ METHODS |= {
 }
 
 PAPERS: dict[str, tuple[str, ...]] = {
-    "paper1": ("rs", "lcd", "gcd", "pgcd", "phi-pgcd", "awrs"),
+    "paper1": ("rs", "lcd", "gcd", "pgcd-mixture-prefix", "pgcd", "awrs"),
     "paper2": ("base-lm", *SECOND),
     "paper2-gcd": ("base-lm", *(WITH_GCD[name] for name in SECOND)),
 }
@@ -144,26 +136,18 @@ def named(names: str) -> tuple[str, ...]:
 
 
 def proposal(method: Method, w: float) -> Proposal:
-    """What draws the tokens; ``w`` is the language model's share in the mixture."""
-    if method.proposal == "mixture":
-        return MixtureProposal(w)
-    if method.proposal == "awrs":
-        return MaskedAWRSProposal()
-    kinds: dict[str, type[Proposal]] = {
-        "lm": LMProposal,
-        "lcd": LCDProposal,
-        "gcd": GCDProposal,
-        "lookahead": LookaheadProposal,
-    }
-    return kinds[method.proposal]()
+    """What draws the tokens; ``w`` is the language model's share in mixtures."""
+    made = PROPOSALS[method.proposal]()
+    if isinstance(made, MixtureProposal):
+        made = MixtureProposal(w, potential=made.potential)
+    return made
 
 
-def potential(method: Method, of_task: Potential | None) -> Potential:
-    """What steers the particles and weighs them at the end."""
-    steering: Potential = LookaheadPotential() if method.phi else PrefixPotential()
+def potential(method: Method, of_task: Potential | None) -> Potential | None:
+    """The task's potential as the method uses it, None if it does not."""
     if not method.potential:
-        return steering
+        return None
     if of_task is None:
         raise EvidenceError(f"{method.title} weighs texts by a potential, and the task has none")
     # What happens before the end has no effect where nothing is resampled: do not pay for it.
-    return steering * (of_task if method.ess_threshold else of_task.at(at_end))
+    return of_task if method.ess_threshold else of_task.at(at_end)

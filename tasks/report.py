@@ -132,7 +132,9 @@ def _facts(summary: Summary) -> str:
     guide = ""
     if hmm is not None:
         guide = f" HMM: {hmm['name']}, {tables.size(hmm)}."
-        if any(METHODS[name].proposal == "mixture" for name in summary.methods if name in METHODS):
+        if any(
+            METHODS[name].proposal.startswith("pgcd-mixture") for name in summary.methods if name in METHODS
+        ):
             guide += f" P-GCD's w = {head['w']:g}."
     left = f" {summary.left_out} more are left out, which are not run through." if summary.left_out else ""
     if dropped := head.get("dropped"):

@@ -10,7 +10,7 @@ from .methods import METHODS, PAPERS, WITH_GCD
 from .report_tables import decimal, markdown
 from .summary import Summary
 
-METHODS_SHOWN = (*PAPERS["paper2"], "smc-steering", "full-gcd", "full-phi-pgcd", *WITH_GCD.values())
+METHODS_SHOWN = (*PAPERS["paper2"], "smc-steering", "full-gcd", "full-pgcd", *WITH_GCD.values())
 """The paper's seven methods, SMC Steering, and ours."""
 
 

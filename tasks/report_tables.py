@@ -15,12 +15,12 @@ from .methods import METHODS, WITH_GCD
 from .summary import Summary
 
 CHAINS = (
+    ("pgcd-mixture-prefix", "gcd"),
     ("pgcd", "gcd"),
-    ("phi-pgcd", "gcd"),
-    ("phi-pgcd", "pgcd"),
+    ("pgcd", "pgcd-mixture-prefix"),
     ("gcd", "lcd"),
+    ("pgcd-mixture-prefix", "lcd"),
     ("pgcd", "lcd"),
-    ("phi-pgcd", "lcd"),
     ("awrs", "lcd"),
     *pairwise(("full-smc", "full-is", "sample-rerank", "lcd-unweighted", "base-lm")),
     ("grammar-only-is", "lcd-unweighted"),
@@ -29,8 +29,8 @@ CHAINS = (
     ("full-gcd", "full-smc"),
     ("full-gcd", "full-is"),
     ("full-gcd", "sample-rerank"),
-    ("full-phi-pgcd", "full-gcd"),
-    ("full-phi-pgcd", "full-smc"),
+    ("full-pgcd", "full-gcd"),
+    ("full-pgcd", "full-smc"),
     *pairwise(("gcd-full-smc", "gcd-full-is", "gcd-sample-rerank", "gcd-unweighted", "base-lm")),
     *((budgeted, name) for name, budgeted in WITH_GCD.items()),
 )

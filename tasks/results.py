@@ -11,10 +11,17 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ..distill.progress import write_atomically
 from ..errors import FormatError, StorageError
+from ..storage import write_atomically
 
-FORMAT = 1
+FORMAT = 2
+FORMER_NAMES = {
+    "pgcd": "pgcd-mixture-prefix",
+    "phi-pgcd": "pgcd",
+    "phi-pgcd-mixture": "pgcd-mixture",
+    "full-phi-pgcd": "full-pgcd",
+}
+"""Of methods in results of format 1: what they are called now."""
 
 
 class Key(NamedTuple):
@@ -76,24 +83,37 @@ def key(line: Mapping[str, Any]) -> Key:
 
 
 def read(folder: Path) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    """The head and the runs. Raises :class:`FormatError` for a folder that is none of results; a last line that is cut off
-    is passed over."""
+    """The head and the runs, methods of format 1 by the names that they have now. Raises :class:`FormatError` for a folder
+    that is none of results; a last line that is cut off is passed over."""
     path = folder / "runs.jsonl"
     if not path.is_file():
         raise FormatError(f"{folder} holds no results: there is no runs.jsonl in it")
     lines = list(_lines(path))
-    if not lines or lines[0].get("format") != FORMAT:
+    if not lines or lines[0].get("format") not in (1, FORMAT):
         raise FormatError(f"{path}, line 1: expected the head of results in format {FORMAT}")
     for number, line in enumerate(lines[1:], 2):
         if not {"example", "method", "k", "seed"} <= line.keys():
             raise FormatError(f"{path}, line {number}: not a run, it needs example, method, k and seed")
-    return lines[0], lines[1:]
+    names = FORMER_NAMES if lines[0]["format"] == 1 else {}
+    return lines[0], [{**line, "method": names.get(line["method"], line["method"])} for line in lines[1:]]
 
 
 def read_times(folder: Path) -> list[dict[str, Any]]:
     """What each batch took, the earliest first."""
     path = folder / "times.jsonl"
-    return list(_lines(path)) if path.is_file() else []
+    names = former_names(folder)
+    lines = list(_lines(path)) if path.is_file() else []
+    return [
+        {**line, "method": names.get(line["method"], line["method"])} if "method" in line else line
+        for line in lines
+    ]
+
+
+def former_names(folder: Path) -> dict[str, str]:
+    """:data:`FORMER_NAMES` if the results in the folder use them, else nothing."""
+    path = folder / "runs.jsonl"
+    head = next(_lines(path), {}) if path.is_file() else {}
+    return FORMER_NAMES if head.get("format") == 1 else {}
 
 
 def _lines(path: Path) -> Iterator[dict[str, Any]]:

@@ -13,27 +13,22 @@ import random
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import torch
 
-from ..circuits.automaton import Automaton
 from ..circuits.hmm import HMM
 from ..constraints import Vocabulary
 from ..errors import EvidenceError, TractileError
-from ..inference.smc import LanguageModel, PrefixPotential
+from ..inference.smc import LanguageModel, Posterior, smc
 from ..inference.smc.lm import Prompt
-from ..inference.smc.loop import Run, run_together
-from ..inference.smc.resampling import SCHEMES
-from ..inference.smc.sampler import Sampler, unconstrained
+from ..inference.smc.queries import forget, keeping
 from .answers import Answers, answers_of
-from .asked import Asked, Asking, parts
+from .asked import HMM_MEMORY, Asked, Asking, parts
 from .base import Example, Task
 from .counted import CountedLM
-from .each import EachPotential
 from .lines import LineLM
-from .methods import METHODS, Method, potential, proposal
+from .methods import METHODS, potential, proposal
 from .results import Key, Results
 
 DRAWS_AT_ONCE = 1024
@@ -89,10 +84,6 @@ class Bench:
     def _no_potential(self, name: str) -> EvidenceError:
         return EvidenceError(f"{name} weighs texts by a potential, and the task {self.task.name} has none")
 
-    @cached_property
-    def _free(self) -> Automaton:
-        return unconstrained(self.lm)
-
     def run(
         self, examples: Sequence[Example], results: Results, tick: Callable[[int], None] = lambda runs: None
     ) -> None:
@@ -131,10 +122,11 @@ class Bench:
         self._methods(plain, asked, results, tick)
         if guided:
             for part in parts(asked, self.settings.max_new_tokens):
-                self._methods(guided, part, results, tick)
+                with keeping(HMM_MEMORY):
+                    self._methods(guided, part, results, tick)
                 for one in part:
                     if one.fa is not None:
-                        vars(one.fa).pop("_guided", None)  # the sweep's tables are large
+                        forget(one.fa)
 
     def _methods(
         self, names: Sequence[str], asked: Sequence[Asked], results: Results, tick: Callable[[int], None]
@@ -189,58 +181,53 @@ class Bench:
     def _sample(
         self, name: str, k: int, seed: int, asked: Sequence[Asked], setup: list[float]
     ) -> list[Answers]:
-        """Particles of every example. Raises what any of them does."""
+        """Particles of every example; ``setup`` is told the seconds before the language model's first call. Raises what any
+        of them does."""
         if not asked:
             return []
-        begun = time.perf_counter()
-        method = METHODS[name]
-        each = EachPotential([potential(method, one.potential) for one in asked])
-        samplers = [self._sampler(method, one, each) for one in asked]
-        generators = [torch.Generator().manual_seed(_stream(seed, one.example.id, name)) for one in asked]
-        setup.append(time.perf_counter() - begun)
-        if name == "rs":
-            return self._rejection(samplers, asked, generators)
-        runs = [
-            Run(sampler, one.prompt, k, generator)
-            for sampler, one, generator in zip(samplers, asked, generators, strict=True)
-        ]
-        run_together(runs)
-        return [answers_of(run, method) for run in runs]
+        begun, self.lm.started = time.perf_counter(), None
+        try:
+            if name == "rs":
+                return self._rejection(asked, seed)
+            seeds = [_stream(seed, one.example.id, name) for one in asked]
+            return [answers_of(post, METHODS[name]) for post in self._posteriors(name, k, asked, seeds)]
+        finally:
+            setup.append((self.lm.started or time.perf_counter()) - begun)
 
-    def _sampler(self, method: Method, one: Asked, each: EachPotential) -> Sampler:
-        fa = one.fa if method.constrained else self._free
-        assert fa is not None
-        budget = self.settings.max_new_tokens
-        return Sampler(
+    def _posteriors(self, name: str, k: int, asked: Sequence[Asked], seeds: Sequence[int]) -> list[Posterior]:
+        method = METHODS[name]
+        return smc(
             self.lm,
-            fa,
-            one.hmm if method.guided else None,
-            proposal(method, self.settings.w),
-            each if method.potential or method.phi else PrefixPotential(),
-            SCHEMES[method.resampling],
-            method.ess_threshold,
-            budget,
-            method.beam_factor,
-            self.task.align(one.example) if method.aligned else None,
+            prompts=[one.prompt for one in asked],
+            fa=[one.fa if method.constrained else None for one in asked],
+            proposal=proposal(method, self.settings.w),
+            hmm=[one.hmm if method.guided else None for one in asked],
+            particles=k,
+            max_new_tokens=self.settings.max_new_tokens,
+            seed=seeds,
+            potential=[potential(method, one.potential) for one in asked],
+            resampling=method.resampling,
+            ess_threshold=method.ess_threshold,
+            beam_factor=method.beam_factor,
+            align=[self.task.align(one.example) if method.aligned else None for one in asked],
         )
 
-    def _rejection(
-        self, samplers: Sequence[Sampler], asked: Sequence[Asked], generators: Sequence[torch.Generator]
-    ) -> list[Answers]:
+    def _rejection(self, asked: Sequence[Asked], seed: int) -> list[Answers]:
         """Rounds of draws, of those examples that have not got enough."""
         found = [Answers.none() for _ in asked]
-        left, settings = list(range(len(asked))), self.settings
+        left, settings, number = list(range(len(asked))), self.settings, 0
         while left:
             size = min(64, settings.draws - found[left[0]].draws)
             width = max(1, DRAWS_AT_ONCE // size)
             for some in (left[i : i + width] for i in range(0, len(left), width)):
-                runs = [Run(samplers[i], asked[i].prompt, size, generators[i]) for i in some]
-                run_together(runs)
-                for i, run in zip(some, runs, strict=True):
-                    found[i] = found[i].with_draws(run, settings.wanted)
+                seeds = [_stream(seed, asked[i].example.id, "rs", number) for i in some]
+                posteriors = self._posteriors("rs", size, [asked[i] for i in some], seeds)
+                for i, post in zip(some, posteriors, strict=True):
+                    found[i] = found[i].with_draws(post, settings.wanted)
             left = [
                 i for i in left if found[i].accepted < settings.wanted and found[i].draws < settings.draws
             ]
+            number += 1
         return found
 
     def _line(self, one: Asked, answers: Answers | TractileError) -> dict[str, Any]:
@@ -261,9 +248,10 @@ class Bench:
         return line if meanings == list(answers.texts) else line | {"meanings": meanings}
 
 
-def _stream(seed: int, example: str, method: str) -> int:
-    """The seed of a run's random numbers: the same for all methods, but for the rejection sampling that judges them."""
-    apart = "rs" if method == "rs" else ""
+def _stream(seed: int, example: str, method: str, number: int = 0) -> int:
+    """The seed of a run's random numbers: the same for all methods, but for the rejection sampling that judges them, of which
+    each round has its own."""
+    apart = f"rs{number or ''}" if method == "rs" else ""
     return int.from_bytes(hashlib.sha256(f"{seed}|{example}|{apart}".encode()).digest()[:7])
 
 

@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from statistics import fmean
 
-from ..distill.progress import write_atomically
 from ..errors import FormatError
+from ..storage import write_atomically
 from .base import Example, Task
-from .results import read
+from .results import former_names, read
 
 FILE = "together.json"
 
@@ -44,10 +44,11 @@ def read_together(folder: Path) -> tuple[int, dict[str, dict[tuple[str, int], fl
         return 0, {}
     values: dict[str, dict[tuple[str, int], list[float]]] = defaultdict(lambda: defaultdict(list))
     try:
-        held = json.loads(path.read_text(encoding="utf-8"))
+        held, names = json.loads(path.read_text(encoding="utf-8")), former_names(folder)
         for run in held["runs"]:
+            method = names.get(run["method"], run["method"])
             for name, value in run["scores"].items():
-                values[name][run["method"], run["k"]].append(float(value))
+                values[name][method, run["k"]].append(float(value))
         return int(held["examples"]), {
             name: {cell: fmean(of_seeds) for cell, of_seeds in cells.items()}
             for name, cells in values.items()

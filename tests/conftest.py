@@ -14,6 +14,11 @@ import os
 import random
 from pathlib import Path
 
+for threads in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+    os.environ.setdefault(
+        threads, "1"
+    )  # before numpy and torch: waiting threads took as much CPU time as the tests
+
 import hypothesis
 import pytest
 import torch

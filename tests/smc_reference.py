@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 import torch
 
 import tractile as tt
+from tractile.inference.smc.proposals import Tabular
+from tractile.inference.smc.step import Knowledge
 
 
 @dataclass
@@ -198,7 +200,7 @@ EXACT = Fsa(
     [3],
     V,
 )
-RUNS = 80
+RUNS = 40
 LIMIT = 4.42  # two-sided error probability 1e-5 for each z-score of RUNS independent runs
 # The HMM is a poor model of the language model: weights must do the work.
 HMM = tt.HMM.random(3, V, seed=7, dtype=torch.float64)
@@ -210,10 +212,33 @@ class Letters:
     token_bytes = (b"a, ", b"b\n", b"c")
 
 
+def phi(text):
+    """A positive function of a text that is not a product over tokens."""
+    return 1.0 + (2.7 * len(text) + 3 * text.count("b\n") ** 2) % 2.3
+
+
+def spelled(x, case):
+    """The text of a padded sequence of a case."""
+    kept = [t for t in x if not (case == "ended" and t == EOS)]
+    return b"".join(Letters.token_bytes[t] for t in kept).decode()
+
+
 CASES = {
     "ended": (tt.TableLM(random_table(V, 2, seed=3), EOS, Letters()), ENDED),
     "exact": (tt.TableLM(random_table(V, 2, seed=5), None, Letters()), EXACT),
 }
+
+
+class ForgetsItsWeight(Tabular):
+    """A planted bias: locally constrained sampling presented as if it were the target."""
+
+    needs = Knowledge.BUDGET
+
+    def belief(self, step):
+        return tt.GCDProposal().belief(step)
+
+    def log_weight(self, step, log_q, tokens):
+        return torch.zeros(len(tokens), dtype=torch.float64)
 
 
 def moments(target):

@@ -19,9 +19,10 @@ from tractile.tasks.chat import chat_prompt
 from tractile.tasks.intervals import bootstrap, correlation, total_variation
 from tractile.tasks.methods import METHODS
 from tractile.tasks.report import report
-from tractile.tasks.results import Results, read, read_times
+from tractile.tasks.results import FORMAT, Results, read, read_times
 from tractile.tasks.run import Bench, Settings, choose
 from tractile.tasks.summary import Summary
+from tractile.tasks.together import read_together
 
 PIECES = [b"a", b"b", b"c", None]
 VOCAB = tt.Vocabulary(PIECES, eos_token_id=3)
@@ -81,7 +82,7 @@ def data(tmp_path):
     return tmp_path / "data"
 
 
-def run(data, out, methods=("rs", "lcd", "gcd", "phi-pgcd", "full-smc"), stop=None, **settings):
+def run(data, out, methods=("rs", "lcd", "gcd", "pgcd", "full-smc"), stop=None, **settings):
     """A whole run, or one that is stopped as Ctrl-C does after so many batches."""
     task, hmm = Words(data), tt.HMM.random(4, 4, seed=0, dtype=torch.float64)
     settings = {"particles": (1, 3), "batch": 4, "max_new_tokens": 4, "draws": 100, **settings}
@@ -139,7 +140,7 @@ def test_other_settings_are_refused_and_named(data, tmp_path):
         read(tmp_path / "out")
     with pytest.raises(FormatError, match="holds no results"):
         read(tmp_path)
-    (tmp_path / "out/runs.jsonl").write_text('{"format": 1}\n{"example": \n')
+    (tmp_path / "out/runs.jsonl").write_text('{"format": 2}\n{"example": \n')
     with pytest.raises(FormatError, match="line 2: not JSON"):
         read(tmp_path / "out")
 
@@ -152,12 +153,12 @@ def test_what_fails_is_counted_and_scores_nothing(data, tmp_path):
     ]
     with (data / "test.jsonl").open("a") as file:
         file.write("\n" + "\n".join(map(json.dumps, more)))
-    run(data, tmp_path / "out", methods=("gcd", "phi-pgcd", "rs"), batch=16)
+    run(data, tmp_path / "out", methods=("gcd", "pgcd", "rs"), batch=16)
     summary = Summary(tmp_path / "out")
     assert len(summary.examples) == 9
     expected = {"BudgetTooSmall": 2, "EmptyLanguage": 2, "UnsupportedConstraint": 2}
     assert summary.errors()["gcd"] == expected
-    assert summary.errors()["phi-pgcd"] == expected
+    assert summary.errors()["pgcd"] == expected
     scores = dict(zip(summary.examples, summary.scores("gcd", 3), strict=True))
     assert [scores[name] for name in ("long", "none", "wrong")] == [0, 0, 0]
     assert sum(scores.values()) > 1
@@ -237,12 +238,29 @@ def test_total_variation():
 # ------------------------------------------------------------ report
 
 
+def test_results_of_former_names_are_read_by_the_new_ones(tmp_path):
+    """Format 1 had "pgcd" for the mixture with p_lm, and "phi-pgcd" for what is "pgcd" now."""
+    lines = [{"example": "a", "method": name, "k": 1, "seed": 0} for name in ("gcd", "pgcd", "phi-pgcd")]
+    (tmp_path / "runs.jsonl").write_text(
+        "".join(json.dumps(one) + "\n" for one in [{"format": 1, "task": "words"}, *lines])
+    )
+    times = [{"example": "a", "method": "phi-pgcd", "setup": 1.0}, {"example": "a", "compile": 1.0}]
+    (tmp_path / "times.jsonl").write_text("".join(json.dumps(one) + "\n" for one in times))
+    scores = {"examples": 1, "runs": [{"method": "pgcd", "k": 1, "scores": {"bleu": 0.5}}]}
+    (tmp_path / "together.json").write_text(json.dumps(scores))
+    assert [line["method"] for line in read(tmp_path)[1]] == ["gcd", "pgcd-mixture-prefix", "pgcd"]
+    assert [line.get("method") for line in read_times(tmp_path)] == ["pgcd", None]
+    assert read_together(tmp_path)[1] == {"bleu": {("pgcd-mixture-prefix", 1): 0.5}}
+    with pytest.raises(FormatError, match="format 1, now 2"):
+        Results(tmp_path, {"task": "words"})
+
+
 def test_runs_without_an_hmm_go_with_those_that_use_one(tmp_path):
     plain, guided = {"task": "words", "hmm": None}, {"task": "words", "hmm": {"name": "hmm", "hidden": 4}}
     line = {"example": "a", "method": "gcd", "k": 1, "seed": 0, "log_z": -0.1}
     Results(tmp_path, plain).add([line])
     assert len(Results(tmp_path, guided).done) == 1
-    assert read(tmp_path) == ({"format": 1, **guided}, [line])
+    assert read(tmp_path) == ({"format": FORMAT, **guided}, [line])
     assert len(Results(tmp_path, plain).done) == 1
     with pytest.raises(FormatError, match="another run"):
         Results(tmp_path, {**guided, "hmm": {"name": "hmm", "hidden": 8}})
@@ -304,7 +322,7 @@ def test_the_report_holds_the_figures(data, tmp_path):
     assert "<h1>Letters &amp; words</h1>" in page
     # Exact draws are the nearest to exact draws, and the more particles the nearer.
     assert summary.distances("gcd", 4).mean() < summary.distances("gcd", 1).mean()
-    number, bounds = summary.divergences(["gcd", "phi-pgcd"])
+    number, bounds = summary.divergences(["gcd", "pgcd"])
     assert number == 6
     assert bounds["gcd", 4].mean() < bounds["gcd", 1].mean()
     with pytest.raises(tt.EvidenceError, match=r"FILE\.md"):
@@ -315,14 +333,14 @@ def test_two_hmms_are_one_section(data, tmp_path):
     head = {"options": {}, "model": {"name": "table", "parameters": 16}, "dtype": "float64", "device": "cpu"}
     head |= {"temperature": 1.0, "data": "data", "split": "test", "max_new_tokens": 4, "batch": 4}
     for hidden in (2, 16):
-        run(data, tmp_path / str(hidden), methods=("lcd", "phi-pgcd"))
+        run(data, tmp_path / str(hidden), methods=("lcd", "pgcd"))
         path = tmp_path / str(hidden) / "runs.jsonl"
         first, *rest = path.read_text().splitlines(keepends=True)
         hmm = {"hmm": {"name": "hmm", "hidden": hidden, "transition": "dense"}}
         path.write_text(json.dumps({**json.loads(first), **head, **hmm}) + "\n" + "".join(rest))
     report([tmp_path / "16", tmp_path / "2"], tmp_path / "report.md")
     text = (tmp_path / "report.md").read_text()
-    assert text.index("φ-P-GCD (H = 2, dense)") < text.index("φ-P-GCD (H = 16, dense)")
+    assert text.index("P-GCD (H = 2, dense)") < text.index("P-GCD (H = 16, dense)")
     assert text.count("| LCD |") == 1 + 2 * 4  # once where HMMs are compared
 
 
@@ -332,7 +350,7 @@ def test_folders_of_other_data_or_without_an_hmm_are_told_apart(data, tmp_path):
     hmm = {"name": "hmm", "hidden": 4, "transition": "dense"}
     for folder, of in (("a", {"data": "cats", "hmm": None}), ("b", {"data": "cats", "hmm": hmm}),
                        ("c", {"data": "dogs", "hmm": None})):  # fmt: skip
-        run(data, tmp_path / folder, methods=("lcd", "gcd") if of["hmm"] is None else ("lcd", "phi-pgcd"))
+        run(data, tmp_path / folder, methods=("lcd", "gcd") if of["hmm"] is None else ("lcd", "pgcd"))
         path = tmp_path / folder / "runs.jsonl"
         first, *rest = path.read_text().splitlines(keepends=True)
         path.write_text(json.dumps({**json.loads(first), **head, **of}) + "\n" + "".join(rest))
@@ -359,7 +377,7 @@ def test_one_sweep_for_each_prompt_whose_hmm_is_its_own(tmp_path, monkeypatch):
     )
     swept = []
     monkeypatch.setattr(queries, "pgcd", lambda *given: (swept.append(given), tt.pgcd(*given))[1])
-    settings = Settings(methods=("pgcd", "phi-pgcd"), particles=(1, 3), max_new_tokens=4)
+    settings = Settings(methods=("pgcd-mixture-prefix", "pgcd"), particles=(1, 3), max_new_tokens=4)
 
     def hmm(prompt):
         return tt.HMM.random(4, 4, seed=ord(prompt), dtype=torch.float64)
@@ -402,15 +420,15 @@ def test_the_command_runs_goes_on_and_reports(app, data, tmp_path):
         for i, p in enumerate((" (red|blue) dog", " cat"))
     ]
     (data / "test.jsonl").write_text("\n".join(map(json.dumps, [*lines, {"id": "s2"}, {"id": "s3"}])))
-    settings = ["words", "--data", data, "--out", tmp_path / "out", *models, "--methods", "rs,gcd,phi-pgcd"]
+    settings = ["words", "--data", data, "--out", tmp_path / "out", *models, "--methods", "rs,gcd,pgcd"]
     settings += ["--particles", "1,2", "--max-new-tokens", 6, "--draws", 8, "--mark", "blue"]
     result = call(app, *settings, "--limit", 1)
     assert result.exit_code == 0, result.output
     assert "5 runs in" in result.output
     assert "left out: no pattern [a]: 2" in result.output
     (together,) = {(run["method"], run["k"]) for run in json.loads((tmp_path / "out/together.json").read_text())["runs"]} ^ {
-        ("rs", 8), ("gcd", 1), ("gcd", 2), ("phi-pgcd", 1)}  # fmt: skip
-    assert together == ("phi-pgcd", 2)
+        ("rs", 8), ("gcd", 1), ("gcd", 2), ("pgcd", 1)}  # fmt: skip
+    assert together == ("pgcd", 2)
     result = call(app, *settings)
     assert "10 runs in" in result.output
     head, runs = read(tmp_path / "out")
@@ -418,12 +436,12 @@ def test_the_command_runs_goes_on_and_reports(app, data, tmp_path):
     assert head["dropped"] == {"no pattern [a]": 2}
     assert head["model"]["name"] == "lm"
     assert head["hmm"]["hidden"] == 512
-    assert {line["method"] for line in runs} == {"rs", "gcd", "phi-pgcd"}
+    assert {line["method"] for line in runs} == {"rs", "gcd", "pgcd"}
     assert all(line["satisfied"] == pytest.approx(1) for line in runs if line["method"] != "rs")
     assert {line["method"] for line in read_times(tmp_path / "out") if "method" in line} == {
         "rs",
         "gcd",
-        "phi-pgcd",
+        "pgcd",
     }
     with pytest.raises(FormatError, match=r"temperature 1\.0, now 0\.5"):
         call(app, *settings, "--temperature", 0.5)

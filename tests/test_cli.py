@@ -237,3 +237,15 @@ def test_distill_from_corpus_to_generation(tmp_path):
 
 def test_distill_refuses_what_is_no_corpus(tmp_path):
     assert_refused(run("distill", "eval", "--hmm", tmp_path, "--corpus", tmp_path), 1)
+
+
+def test_version_and_short_help():
+    assert run("--version").stdout == f"tractile {tt.__version__}\n"
+    for command in ([], ["compile"], ["distill", "train"]):
+        assert "Usage" in run(*command, "-h").stdout
+
+
+def test_samples_are_different_texts():
+    found = last_json(run("compile", "--regex", "(yes|no)", "--json"))
+    assert sorted(found["samples"]) == ["no", "yes"]
+    assert len(set(last_json(run("compile", "--regex", "[a-z]{9}", "--json"))["samples"])) == 10

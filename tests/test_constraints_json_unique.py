@@ -8,7 +8,7 @@ import jsonschema
 import pytest
 
 import tractile as tt
-from tractile.constraints.json.unique import CHECKSUMS
+from tractile.constraints.json.unique import CHECKSUMS, WEIGHTS
 
 json_schema = tt.constraints.json_schema
 WORDS = ["", "a", "b", "ab", "ba", "é", "~", "a\nb", '"', "a" * 61, "b-1", "b-2"]
@@ -16,7 +16,8 @@ VALUES = [*WORDS, 1, 1.0, True, None, [], ["a"], ["a", "a"], {}, {"a": 1}]
 
 
 def checksum(text: str) -> int:
-    return sum(byte for byte in text.encode() if byte < 128) % CHECKSUMS[0]
+    counts = [byte if byte < 192 else 0 for byte in text.encode()]
+    return sum(WEIGHTS[i % CHECKSUMS[0][1]] * count for i, count in enumerate(counts)) % CHECKSUMS[0][0]
 
 
 @pytest.mark.parametrize(
@@ -57,14 +58,61 @@ def test_pairs_in_other_styles(whitespace):
     assert not any(constraint.accepts(text) for text in ('["a","a"]', '[ "a","a" ]', '["é","\\u00e9"]'))
 
 
-def test_many_listed_values():
-    """Of listed values as many may stand in an array as there are not too many sets of them."""
-    schema = {"type": "array", "uniqueItems": True, "items": {"enum": list(range(40))}}
-    constraint = json_schema(schema)
-    for pair in itertools.product(range(40), repeat=2):
-        assert constraint.accepts(json.dumps(pair)) == (pair[0] != pair[1])
-    with pytest.raises(tt.TooManyStates):
-        json_schema({**schema, "minItems": 6}).accepts("[]")
+def test_letters_in_another_order_and_beyond_ascii():
+    constraint = json_schema({"type": "array", "uniqueItems": True, "items": {"type": "string"}})
+    for pair in (["ab", "ba"], ["listen", "silent"], ["中", "国"], ["é", "è"], ["а", "д"]):
+        assert constraint.accepts(json.dumps(pair, ensure_ascii=False)), pair
+
+
+def of_listed(values, **more):
+    return json_schema({"type": "array", "uniqueItems": True, "items": {"enum": values}, **more})
+
+
+def most(constraint, values):
+    """The most of the values in a row that the constraint accepts as an array."""
+    return max(k for k in range(len(values) + 1) if constraint.accepts(json.dumps(values[:k])))
+
+
+def test_listed_values_in_any_order_up_to_a_number_that_falls_with_the_length_of_the_list():
+    """Up to 11 values exact; of more, fewer and fewer in any order, but each set in the order of the list."""
+    found = []
+    for n in (1, 3, 10, 11, 12, 13, 14, 16, 18, 20, 40, 100, 200):
+        values = [f"v{i}" for i in range(n)]
+        random.Random(n).shuffle(values)
+        constraint = of_listed(values)
+        found.append(most(constraint, values[::-1]))
+        assert most(constraint, values) == n
+        rng = random.Random(0)
+        for _ in range(100):
+            chosen = rng.sample(values, rng.randint(0, min(n, found[-1])))
+            assert constraint.accepts(json.dumps(chosen)), chosen
+            assert not constraint.accepts(json.dumps([*chosen, rng.choice(chosen)] if chosen else [1]))
+    assert found[:4] == [1, 3, 10, 11]
+    assert found[4:] == sorted(found[4:], reverse=True)
+    assert min(found[4:]) >= 1 and found[4] >= 6
+
+
+@pytest.mark.parametrize(
+    "more", [{"minItems": 6}, {"maxItems": 5}, {"minItems": 10, "maxItems": 12}], ids=str
+)
+@pytest.mark.parametrize("n", [7, 11, 12, 40, 200])
+def test_bounds_on_the_number_of_listed_values(n, more):
+    values = list(range(n))
+    schema = {"type": "array", "uniqueItems": True, "items": {"enum": values}, **more}
+    validator, constraint = jsonschema.Draft202012Validator(schema), of_listed(values, **more)
+    rng = random.Random(0)
+    for _ in range(200):
+        chosen = sorted(rng.sample(values, rng.randint(0, min(n, 13))), reverse=rng.random() < 0.5)
+        chosen += [rng.choice(chosen)] if chosen and rng.random() < 0.3 else []
+        assert validator.is_valid(chosen) or not constraint.accepts(json.dumps(chosen)), chosen
+    assert constraint.is_empty() == (more.get("minItems", 0) > n)
+    if not constraint.is_empty():
+        assert validator.is_valid(json.loads(constraint.shortest()))
+
+
+def test_too_many_that_must_stand():
+    with pytest.raises(tt.TooManyStates, match="200 values, of which 30"):
+        of_listed(list(range(200)), minItems=30)
 
 
 def test_inside_objects_and_recursion():

@@ -1,5 +1,6 @@
 """Keywords against a search in the text, on texts that come close."""
 
+import operator
 import random
 import re
 import sys
@@ -10,16 +11,16 @@ from hypothesis import strategies as st
 
 import tractile as tt
 from tractile.constraints import ends_as_sentence, forbidden_words, keywords, regex, text_length
-from tractile.constraints.keywords import WORD
+from tractile.constraints.characters import all_characters
+from tractile.constraints.keywords import NEIGHBOURS
 
-IN_WORD = "[" + "".join(f"\\U{low:08x}-\\U{high:08x}" for low, high in WORD) + "]"
 FORMS = ["a", "ab", "aba", "ba", "b", "a b", "é", "ab.", "-a", "bab"]
 PIECES = ["a", "b", " ", ".", "-", "é", "—", "“", "\n", "ab", "aba"]
 
 
 def pattern_of(form: str, boundaries: bool) -> str:
-    before = f"(?<!{IN_WORD})" if boundaries and re.match(IN_WORD, form) else ""
-    after = f"(?!{IN_WORD})" if boundaries and re.match(IN_WORD, form[-1]) else ""
+    before = r"\b" if boundaries and re.match(r"\w", form) else ""
+    after = r"\b" if boundaries and re.match(r"\w", form[-1]) else ""
     return before + re.escape(form) + after
 
 
@@ -67,6 +68,7 @@ def test_overlaps():
 
 def test_words_of_any_language():
     c = keywords(["dog"], inflections=False)
+    assert all(c.accepts(t) for t in ("«dog»", "dog。", "（dog）", "dog\u00a0x", "¿dog?"))
     assert [c.accepts(t) for t in ("“dog”", "a—dog—b", "dogé", "édog", "dog's", "DOG", "dog2")] == [
         True,
         True,
@@ -78,6 +80,39 @@ def test_words_of_any_language():
     ]
 
 
+def characters_at_the_edges_of_words() -> list[str]:
+    """Those whose neighbour is of the other kind, and a sample of the rest."""
+    kind = [re.match(r"\w", c) is not None for c in all_characters()]
+    edges = {c + d for c in range(1, 0x110000) if kind[c] != kind[c - 1] for d in (-1, 0)}
+    found = sorted(edges | set(range(0x300)) | set(range(0, 0x110000, 997)))
+    return [chr(c) for c in found if not 0xD800 <= c < 0xE000]
+
+
+def test_edges_of_words_are_those_of_re():
+    """Beside every kind of character: forbidden words do not leak, and keywords are never found where `re` finds none."""
+    none, some = forbidden_words(["ab"], inflections=False), keywords(["ab"], inflections=False)
+    exact = keywords(["ab"], inflections=False, word_boundaries="exact")
+    for c in characters_at_the_edges_of_words():
+        near = any(low <= ord(c) <= high for low, high in NEIGHBOURS)
+        for text in (f"{c}ab", f"ab{c}", f"x ab{c}y"):
+            found = re.search(r"\bab\b", text) is not None
+            assert none.accepts(text) == (not found), text
+            assert exact.accepts(text) == found, text
+            assert some.accepts(text) == (found and near), text
+
+
+def test_where_keywords_are_found_in_fewer_places_they_say_so():
+    some = keywords(["ab"], inflections=False)
+    assert [n.keyword for n in some.narrowed] == ["word_boundaries"]
+    assert (~some).narrowed == ()
+    assert [(~some).accepts(t) for t in ("ab", "«ab»", "ab😀", "abc")] == [False, False, False, True]
+    for options in ({"word_boundaries": "exact"}, {"word_boundaries": False}):
+        assert keywords(["ab"], inflections=False, **options).narrowed == ()
+    assert keywords(["!"], inflections=False).narrowed == ()  # no character of a word at its ends
+    with pytest.raises(tt.UnsupportedConstraint, match="word_boundaries"):
+        keywords(["ab"], inflections=False, word_boundaries="ascii")
+
+
 def test_inflections():
     pytest.importorskip("lemminflect")
     c = keywords(["dog", "run", "throw"])
@@ -87,13 +122,6 @@ def test_inflections():
     assert keywords(["dogs"]).accepts("a dog")
     assert not keywords(["dogs"], inflections=False).accepts("a dog")
     assert keywords([["puppy", "kitten"]]).accepts("a kitten")
-
-
-def test_without_lemminflect_the_message_names_the_extra(monkeypatch):
-    monkeypatch.setitem(sys.modules, "lemminflect", None)
-    with pytest.raises(tt.TractileError, match=r"tractile\[inflections\]"):
-        keywords(["dog"])
-    assert keywords(["dog"], inflections=False).accepts("dog")
 
 
 def test_five_keywords_stay_small():
@@ -113,7 +141,6 @@ def test_bad_input():
             keywords(wrong, inflections=False)
     with pytest.raises(tt.UnsupportedConstraint):
         keywords(["a"], order="some")
-    assert keywords([]).accepts("anything")
 
 
 # ---------------------------------------------------------------- so many of them, none of them, any case
@@ -213,3 +240,39 @@ def test_bad_lengths_and_counts():
         keywords([f"word{i}" for i in range(30)], inflections=False)
     many = keywords([f"word{i}" for i in range(30)], inflections=False, at_least=1)
     assert many.accepts("a word7.")
+
+
+@pytest.fixture
+def no_dictionary(monkeypatch):
+    """A plain installation: no ``lemminflect``."""
+    monkeypatch.setattr("tractile.constraints.inflections.find_spec", lambda name: None)
+    monkeypatch.setitem(sys.modules, "lemminflect", None)
+
+
+def test_keywords_after_a_plain_installation(no_dictionary, caplog):
+    """The words as they are written, and said so; never a complement that lets inflected forms through."""
+    c = keywords(["dog", ["park", "parks"]])
+    assert c.accepts("the dog in the parks")
+    assert not c.accepts("the dogs in the park")
+    assert any("pip install" in cut.why and cut.keyword == "inflections" for cut in c.narrowed)
+    assert "the words as they are written" in caplog.text
+    with pytest.raises(tt.UnsupportedConstraint, match="complement of a narrowed constraint"):
+        operator.invert(c)
+    for asked in (lambda: keywords(["dog"], inflections=True), lambda: forbidden_words(["dog"])):
+        with pytest.raises(tt.TractileError, match=r'pip install "tractile\[inflections\]"'):
+            asked()
+    assert not forbidden_words(["dog"], inflections=False).accepts("a dog")
+
+
+def test_nothing_is_said_where_nothing_is_cut(no_dictionary, caplog):
+    for c in (keywords([["dog", "dogs"]]), keywords(["dog"], inflections=False)):
+        assert not any(cut.keyword == "inflections" for cut in c.narrowed)
+    assert "as they are written" not in caplog.text
+
+
+def test_no_keywords_are_an_error():
+    with pytest.raises(tt.UnsupportedConstraint, match="no keywords, so every text would do"):
+        keywords([])
+    assert forbidden_words([]).accepts("anything")
+    with pytest.raises(tt.UnsupportedConstraint, match="inflections is True, False or None, not 'no'"):
+        keywords(["dog"], inflections="no")

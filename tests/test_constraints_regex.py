@@ -157,6 +157,30 @@ def test_every_single_character(category):
             assert constraint.accepts(chr(c)) == inside[c], hex(c)
 
 
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        r"(?=\b.(.{1,3}a))", r"(?=\b.(.{1,3}a)).*", r"(?!\b.(.{1,3}a)).*", r"a(?=\b.{1,3}a\b.\B).*", r".*(?<=\ba).*(?!\Ba)",
+        r"(?:a|(?=\b.{2}a).) ?(?:.(?!\b)|a.*)",
+    ],
+)  # fmt: skip
+def test_look_arounds_with_boundaries(pattern):
+    """One that no text meets twice takes little more work than what it looks for."""
+    constraint, compiled = regex(pattern), re.compile(pattern)
+    for text in map("".join, itertools.chain(*(itertools.product("aé ", repeat=n) for n in range(6)))):
+        assert constraint.accepts(text) == (compiled.fullmatch(text) is not None), text
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    [r"(?u:\w)\w", r"(?u:\w\b).", r"(?u:(?a:\w)\w)", r"(?i:k)(?u:(?i:k))", r"(?>(?u:\w))\w", r"((?ui:k))\1"],
+)
+def test_of_the_flags_a_and_u_the_last_one_holds(pattern):
+    constraint, compiled = regex(pattern, re.ASCII), re.compile(pattern, re.ASCII)
+    for text in map("".join, itertools.product("ké!\u212a", repeat=2)):
+        assert constraint.accepts(text) == (compiled.fullmatch(text) is not None), text
+
+
 def test_surrogates_and_broken_utf8_are_no_text():
     assert not regex("(?s).*").accepts("\ud800")
     assert not (~literal("x")).accepts(b"\xff")
@@ -266,6 +290,16 @@ def test_what_is_not_supported_is_refused_with_its_position(pattern, position):
 
 
 @pytest.mark.parametrize(
+    ("pattern", "flags"),
+    [("a", re.LOCALE), ("a", re.DEBUG), ("a", re.A | re.U), ("(?u)a", re.A), ("a", 1 << 20)],
+)
+def test_flags_that_do_not_fit_are_refused(pattern, flags):
+    with pytest.raises(tt.UnsupportedConstraint) as error:
+        regex(pattern, flags)
+    assert error.value.path == "flags"
+
+
+@pytest.mark.parametrize(
     ("pattern", "most_states"),
     [
         (r"(?=.*\d)(?=.*[a-z])(?=.*[A-Z])(?=.*[^\w]).{8,64}", 160_000),
@@ -360,6 +394,22 @@ def test_patterns_with_properties(parts, texts):
     constraint, other = regex(pattern), unicode_regex.compile(pattern, unicode_regex.V1)
     for text in texts:
         assert constraint.accepts(text) == bool(other.fullmatch(text)), (pattern, text)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "text"),
+    [
+        (r"\cJ\e", "\n\x1b"), (r"[\cJ\e]{2}", "\x1b\n"), (r"\u{1F600}[\u{1F600}-\x{1F602}]", "😀😁"),
+        (r"[\p{L}\u{2d}\cM]{3}", "é-\r"),
+        (r"[\cA-\cZ--[\cJ]]", "\r"),
+        (r"\p{L}[\\e]", "ée"), (r"\p{L}\\e", "é\\e"),
+    ],
+)  # fmt: skip
+def test_escapes_that_name_a_character(pattern, text):
+    constraint = regex(pattern)
+    assert constraint.accepts(text)
+    assert not any(constraint.accepts(text[:i] + "#" + text[i + 1 :]) for i in range(len(text)))
+    assert not regex(r"[\cA-\cZ--[\cJ]]").accepts("\n")
 
 
 def test_a_pattern_that_re_reads_keeps_its_meaning():

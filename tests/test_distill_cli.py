@@ -49,7 +49,8 @@ def test_growing(corpus, tmp_path):
     assert run(*two, 9).exit_code == 0
     assert tt.HMM.from_pretrained(tmp_path / "large").transition.dims == (3, 3)
     assert "Monarch (3 × 3)" in (tmp_path / "large" / "README.md").read_text()
-    assert run(*one, "--hidden", 7).exit_code == 0
+    assert_refused(run(*one, "--hidden", 7), 1, "hidden was 9, is 7")
+    assert run(*one, "--hidden", 7, "--overwrite").exit_code == 0
     assert tt.HMM.from_pretrained(tmp_path / "large").hidden == 7
     assert_refused(run(*two, 8), 2, "9 states, monarch")
     assert_refused(run(*one, "--hidden", 7, "--init", "latent"), 2, "without --init")
@@ -85,6 +86,7 @@ def test_manifest_says_how_it_was_drawn(corpus):
     manifest = json.loads((corpus / "manifest.json").read_text())
     assert (manifest["model"], manifest["num_sequences"], manifest["seed"]) == ("embedded", 60, 0)
     assert len(manifest["tokenizer"]) == 16
+    assert manifest["vocabulary_fingerprint"] == tt.embedded.load_hmm().vocabulary_fingerprint
     assert len(list(corpus.glob("shard-*"))) == 3
 
 
@@ -120,7 +122,7 @@ def test_prompts_from_a_file_and_existing_text(tmp_path):
 
 
 def test_another_tokenizer_is_refused(corpus, tmp_path):
-    manifest = json.loads((corpus / "manifest.json").read_text()) | {"tokenizer": "0" * 16}
+    manifest = json.loads((corpus / "manifest.json").read_text()) | {"vocabulary_fingerprint": "0" * 64}
     other = distill.corpus.Manifest(**manifest)
     distill.corpus.begin(tmp_path, other)
     for i in range(3):

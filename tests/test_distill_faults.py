@@ -25,6 +25,7 @@ from tractile.errors import FormatError, ShapeError, StorageError, VocabularyMis
 from tractile.inference.smc.known_lm import CircuitLM
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+FEW_MESSAGES = {"batch_size": 150, "chunk_size": 75}  # ranks that share states talk at every token of a chunk
 FORK = multiprocessing.get_context("fork")
 
 
@@ -134,7 +135,7 @@ def test_ranks_sample_the_same_corpus(corpus: Path, tmp_path: Path) -> None:
 def test_training_that_is_killed_ends_in_the_same_bits(corpus: Path, hmm: Path, tmp_path: Path) -> None:
     assert kill_often(fit, corpus, tmp_path, kills=8, longest=0.2, seed=2) > 1
     assert sorted(p.name for p in tmp_path.iterdir()) == [
-        "README.md", "config.json", "learning-curve.png", "log.jsonl", "model.safetensors",
+        "README.md", "config.json", "learning-curve.png", "log.jsonl", "model.safetensors", "training.json",
     ]  # fmt: skip
     assert (tmp_path / "model.safetensors").read_bytes() == (hmm / "model.safetensors").read_bytes()
     assert (tmp_path / "learning-curve.png").read_bytes()[:4] == b"\x89PNG"
@@ -153,8 +154,9 @@ def test_training_that_is_killed_ends_in_the_same_bits(corpus: Path, hmm: Path, 
 @pytest.mark.parametrize("shard", [False, True])
 @pytest.mark.parametrize("transition", ["dense", "monarch"])
 def test_two_ranks_learn_what_one_does(corpus: Path, tmp_path: Path, transition: str, shard: bool) -> None:
-    fit(corpus, tmp_path / "one", transition)
-    job = partial(fit, shard=shard)
+    options = FEW_MESSAGES if shard else {}
+    fit(corpus, tmp_path / "one", transition, **options)
+    job = partial(fit, shard=shard, **options)
     assert finish(*together(job, corpus, tmp_path / "two", transition)) == [0, 0]
     held_out = [
         distill.progress.read_log(tmp_path / name / "log.jsonl")[-1]["held_out"] for name in ("one", "two")
@@ -171,14 +173,18 @@ def test_two_ranks_learn_what_one_does(corpus: Path, tmp_path: Path, transition:
 def test_a_rank_that_is_killed_stops_the_others_and_all_go_on(
     corpus: Path, hmm: Path, tmp_path: Path, shard: bool
 ) -> None:
-    job = partial(fit, shard=shard)
-    first, second = together(job, corpus, tmp_path, slow=0.05)
-    kill_when((tmp_path / "checkpoint.safetensors").exists, second)
+    options, out = FEW_MESSAGES if shard else {}, tmp_path / "two"
+    job = partial(fit, shard=shard, **options)
+    first, second = together(job, corpus, out, slow=0.05)
+    kill_when((out / "checkpoint.safetensors").exists, second)
     codes = finish(first, second)
     assert codes[0] not in (0, None)
-    assert not (tmp_path / "config.json").exists()
-    assert finish(*together(job, corpus, tmp_path)) == [0, 0]
-    one, two = (tt.HMM.from_pretrained(path) for path in (hmm, tmp_path))
+    assert not (out / "config.json").exists()
+    assert finish(*together(job, corpus, out)) == [0, 0]
+    if shard:
+        hmm = tmp_path / "one"
+        fit(corpus, hmm, **options)
+    one, two = (tt.HMM.from_pretrained(path) for path in (hmm, out))
     torch.testing.assert_close(one.emission_probs, two.emission_probs, rtol=0, atol=1e-6)
 
 

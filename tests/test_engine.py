@@ -126,3 +126,38 @@ def test_a_copy_of_a_chain_has_marginals_of_its_own():
     with pytest.raises(tt.EvidenceError):
         tt.marginals(flipped, n=3)
     torch.testing.assert_close(tt.marginals(fa, n=3)[0].exp(), before)
+
+
+def test_ordinary_weights_in_inference_mode():
+    """Tensors made there have no version: what is derived from them is not kept."""
+    hmm = tt.HMM.random(3, 4, seed=1)
+    fa = tt.Automaton.from_edges([(0, [0, 1], 0), (0, 2, 1)], 0, [1], 4)
+    expected = tt.mpe(hmm, n=3), tt.count(fa, n=3), tt.pgcd(hmm, fa, 3).start().scores()
+    with torch.inference_mode():
+        found = tt.mpe(hmm, n=3), tt.count(fa, n=3), tt.pgcd(hmm, fa, 3).start().scores()
+        assert bool(tt.support(hmm, n=3).all())
+        assert tt.gcd(fa, 4).start().mask().tolist() == [[True, True, False, False]]
+        semiring, weight = tt.inference.Log(), torch.ones(2, 2)
+        before = semiring.lift(weight)
+        weight.mul_(2)
+        assert not torch.equal(semiring.lift(weight), before)
+    torch.testing.assert_close(found, expected)
+
+
+def test_a_replaced_layer_is_seen():
+    circuit = tt.HMM.random(2, 3, seed=1).unroll(2)
+    before = tt.log_marginal(circuit, torch.tensor([[0, 1]]))
+    node = next(n for n in circuit.nodes() if circuit.scope(n) == {0})
+    circuit.graph.nodes[node]["layer"] = tt.HMM.random(2, 3, seed=2).inputs
+    assert not torch.equal(tt.log_marginal(circuit, torch.tensor([[0, 1]])), before)
+
+
+def test_steps_of_an_automaton_are_kept_within_bounds(monkeypatch):
+    from tractile.circuits import automaton
+
+    monkeypatch.setattr(automaton, "STEP_CACHE_ENTRIES", 4)
+    fa = tt.Automaton.from_edges([(s, v, (s + v) % 5) for s in range(5) for v in range(5)], 0, [1], 5)
+    assert [fa.step(s, v) for s in range(5) for v in range(5)] == [
+        ((s + v) % 5,) for s in range(5) for v in range(5)
+    ]
+    assert len(fa._steps) <= 4

@@ -308,3 +308,89 @@ def typed(kind) -> list[dict]:
 def test_bad_tools(tools, settings_, error, message):
     with pytest.raises(error, match=message):
         tt.function_calls(tools, **settings_)
+
+
+def arguments_of(text, properties, **more):
+    """Whether a JSON call with these arguments is accepted, for a tool of these properties."""
+    tool = {"name": "f", "parameters": {"type": "object", "properties": properties, **more}}
+    return tt.function_calls([tool]).accepts(f'{{"name": "f", "arguments": {text}}}')
+
+
+def test_a_property_that_says_that_it_is_required():
+    said = {"a": {"type": "string", "required": True}, "b": {"type": "string", "required": False}}
+    assert arguments_of('{"a": ""}', said)
+    assert not arguments_of('{"b": ""}', said)
+    assert arguments_of('{"a": "", "b": ""}', said, required=["b"])
+    assert not arguments_of('{"a": ""}', said, required=["b"])
+    inner = {"o": {"type": "object", "properties": {"a": {"type": "string", "required": True}}}}
+    assert arguments_of('{"o": {"a": ""}}', inner)
+    assert not arguments_of('{"o": {}}', inner)
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"$ref": "#/$defs/n"},
+        {"anyOf": [{"type": "integer"}, {"type": "boolean"}]},
+        {"const": 3},
+        {"enum": [3, 4]},
+        {"type": ["integer", "boolean"]},
+        {"type": "integer", "not": {"const": 4}},
+        {"type": "int | bool"},
+    ],
+)
+def test_nullable_beside_anything(schema):
+    for nullable in (True, False):
+        properties = {"a": schema | {"nullable": nullable}}
+        assert arguments_of('{"a": 3}', properties, **{"$defs": {"n": {"type": "integer"}}})
+        assert not arguments_of('{"a": "3"}', properties, **{"$defs": {"n": {"type": "integer"}}})
+        assert arguments_of('{"a": null}', properties, **{"$defs": {"n": {"type": "integer"}}}) is nullable
+
+
+def test_types_beside_their_keywords():
+    """What a type such as List[int] says of items, and what stands beside it, hold both."""
+    assert not arguments_of('{"a": [1]}', {"a": {"type": "List[int]", "items": {"minimum": 3}}})
+    assert arguments_of('{"a": [3]}', {"a": {"type": "List[int]", "items": {"minimum": 3}}})
+    assert not arguments_of('{"a": ["x"]}', {"a": {"type": "List[int]", "items": {"minimum": 3}}})
+    old = {"type": "array", "items": [{"type": "integer"}], "additionalItems": False}
+    assert arguments_of('{"a": [1]}', {"a": old})
+    assert not arguments_of('{"a": [1, 2]}', {"a": old})
+    assert arguments_of('{"a": -1}', {"a": {"type": "Literal[-1, 'x']"}})
+
+
+def test_references_lead_where_they_say():
+    """Within the parameters as a whole, and to its definitions before those of an argument."""
+    inner = {"type": "object", "properties": {"b": {"type": "integer"}, "c": {"$ref": "#/properties/b"}}}
+    assert arguments_of('{"a": {"c": "x"}}', {"b": {"type": "string"}, "a": inner})
+    assert not arguments_of('{"a": {"c": 3}}', {"b": {"type": "string"}, "a": inner})
+    own = {"$ref": "#/$defs/x", "$defs": {"x": {"type": "string"}, "y": {}}}
+    assert arguments_of('{"a": 3}', {"a": own}, **{"$defs": {"x": {"type": "integer"}}})
+    assert arguments_of('{"a": ""}', {"a": own})  # as pydantic's schemas are put in another
+    with pytest.raises(tt.UnsupportedConstraint, match="'#/properties/b' with the arguments in any order"):
+        tt.function_calls(
+            [{"name": "f", "parameters": {"type": "object", "properties": {"a": inner, "b": {}}}}],
+            order="any",
+        )
+
+
+@pytest.mark.parametrize(
+    ("schema", "message"),
+    [
+        ({"type": "Optional[int, str]"}, "has 2 types within"),
+        ({"type": "List[()]"}, "has 0 types within"),
+        ({"type": "Dict[int, str]"}, "keys that are no strings"),
+        ({"type": "Literal[b'x']"}, "is no value of JSON"),
+        ({"type": "Literal[1 + x]"}, "is no value of JSON"),
+        ({"type": "integer", "nullable": "yes"}, "nullable is 'yes'"),
+    ],
+)
+def test_types_that_say_nothing_json_has(schema, message):
+    with pytest.raises(tt.TractileError, match=message):
+        arguments_of("{}", {"a": schema})
+
+
+def test_annotations_are_read_over_in_both_syntaxes():
+    schema = {"type": "string", "readOnly": True, "contentEncoding": "base64", "uniqueItems": False}
+    tool = {"name": "f", "parameters": {"type": "object", "properties": {"a": schema}}}
+    assert tt.function_calls([tool], syntax="python").accepts("f(a='x')")
+    assert arguments_of('{"a": "x"}', {"a": schema})

@@ -197,6 +197,11 @@ def test_gbnf():
         assert c.accepts(word) == valid, word
 
 
+def test_gbnf_names_begin_with_anything():
+    c = tt.grammar('root ::= -kv ("," -kv)*\n-kv ::= 2nd "=" 2nd\n2nd ::= [a-z]', syntax="gbnf")
+    assert [c.accepts(t) for t in ("a=b", "a=b,c=d", "a=b,")] == [True, True, False]
+
+
 def test_ebnf_exceptions_ranges_and_counts():
     c = tt.grammar(
         """
@@ -219,6 +224,50 @@ def test_files(tmp_path):
     file.write_text('root ::= "a"')
     assert tt.grammar(file, syntax="gbnf").accepts("a")
     assert tt.grammar(str(file), syntax="gbnf").accepts("a")
+
+
+def test_what_depth_leaves_out_is_said():
+    """And nothing is, where a deeper level adds no text."""
+
+    def narrowed(text, **options):
+        return [(n.path, n.given) for n in tt.grammar(text, on_narrowed="ignore", **options).narrowed]
+
+    nested = 'start: x\nx: "a" x "b" | z\nz: "[" z "]" |'
+    assert narrowed(nested) == [("x", 3), ("z", 3)]
+    assert narrowed(nested, max_depth=1) == [("x", 1), ("z", 1)]
+    assert narrowed('start: "a" start | "b"') == narrowed('start: start start | "x"') == []
+    assert narrowed('start: "a"\nunused: "(" unused ")" |') == []
+    with pytest.raises(tt.UnsupportedConstraint, match="narrowed"):
+        _ = ~tt.grammar(nested)
+    with pytest.raises(tt.UnsupportedConstraint, match="max_depth"):
+        tt.grammar(nested, on_narrowed="error")
+    with pytest.raises(tt.UnsupportedConstraint, match="on_narrowed"):
+        tt.grammar(nested, on_narrowed="never")
+
+
+def test_a_narrowed_grammar_is_logged_once(caplog):
+    tt.grammar('start: "(" start ")" | "x"')
+    assert [r.getMessage() for r in caplog.records if "max_depth: 3" in r.getMessage()] != []
+    assert len(caplog.records) == 1
+
+
+def test_without_a_depth_the_largest_that_fits_is_taken():
+    """As with schemas; a depth that is asked for is kept, or refused."""
+    text = 'start: "x" | ' + " | ".join(f'"{i}" start "{i}"' for i in range(6))
+    text += "".join(f' | "s{i}" e "s{i}"' for i in range(6))
+    text += "\ne: " + " | ".join(f'"{i}" e "{i}"' for i in range(6)) + ' | "y"'
+    c = tt.grammar(text, on_narrowed="ignore")
+    assert [(n.path, n.given) for n in c.narrowed] == [("start", 2), ("e", 2)]
+    assert c.accepts("01s245y54s210")
+    with pytest.raises(tt.TooManyStates):
+        tt.grammar(text, max_depth=3)
+
+
+def test_rules_below_others_are_as_deep_as_those():
+    """What lies below rules that nest is followed to the whole depth at every depth of those."""
+    c = tt.grammar('start: "(" start ")" | deep\ndeep: pair\npair: "[" pair "]" | "x"', on_narrowed="ignore")
+    assert c.accepts("(((" + "[[[x]]]" + ")))")
+    assert not c.accepts("[[[[x]]]]")
 
 
 def test_calls_say_on_which_side_they_are():
@@ -250,6 +299,18 @@ def test_calls_say_on_which_side_they_are():
         ),
         (r'root ::= "\q"', {"syntax": "gbnf"}, tt.UnsupportedConstraint, "unknown escape"),
         ("root ::= [z-a]", {"syntax": "gbnf"}, tt.UnsupportedConstraint, "no range"),
+        (
+            "root ::= !<[1]>",
+            {"syntax": "gbnf"},
+            tt.UnsupportedConstraint,
+            r"!<\[1\]> asks for a token of the model.*line 1",
+        ),
+        (
+            "start: x\nx: A\nA: /a(?!a)a/",
+            {},
+            tt.EmptyLanguage,
+            "'x' matches nothing: the terminal A matches no text.*line 2",
+        ),
         ("root ::= <[1]>", {"syntax": "gbnf"}, tt.UnsupportedConstraint, "token of the model"),
         ('main ::= "a"', {"syntax": "gbnf"}, tt.UnsupportedConstraint, "start rule 'root'"),
         ("a = ? anything ? ;", {"syntax": "ebnf"}, tt.UnsupportedConstraint, "line 1"),

@@ -417,3 +417,58 @@ def test_a_chain_asked_without_a_length_says_so(evidence):
     with pytest.raises(EvidenceError, match="give n"):
         tt.count(fa, evidence)
     assert tt.count(fa, n=3) == 8
+
+
+def test_marginals_keep_every_possible_value():
+    """A value of probability 10⁻⁵⁰ beside values of one half, in float32."""
+    e = 1e-25
+    hmm = tt.HMM(
+        torch.tensor([1.0, 0, 0]),
+        torch.tensor([[1 - e, e, 0], [0, 1 - e, e], [0, 0, 1]]),
+        torch.tensor([[0.5, 0.5, 0], [0.5, 0.5, 0], [0, 0, 1]]),
+    )
+    for model, n in ((hmm, 3), (hmm.unroll(3), None)):
+        tables = tt.marginals(model, n=n)
+        assert float(tables[2][0, 2]) == pytest.approx(2 * np.log(e), rel=1e-5)
+        assert float(tables[1][0, 2]) == -np.inf
+        for v, table in tables.items():
+            torch.testing.assert_close(table, tt.conditional(model, None, v, n=n))
+
+
+@pytest.mark.parametrize("weight", [1e-50, 1e50])
+def test_soft_evidence_beyond_the_range_of_the_model(weight):
+    hmm = tt.HMM.random(37, 4)
+    evidence = torch.full((1, 2, 4), weight, dtype=torch.float64)
+    for model in (hmm, hmm.unroll(2)):
+        found = float(tt.log_marginal(model, evidence))
+        assert found == pytest.approx(2 * np.log(weight), rel=1e-6)
+    uneven = {0: torch.tensor([1, weight, 0, 0], dtype=torch.float64)}
+    expected = tt.log_marginal(hmm, torch.tensor([[1]])) + np.log(weight)
+    only = {0: torch.tensor([0, weight, 0, 0], dtype=torch.float64)}
+    torch.testing.assert_close(tt.log_marginal(hmm, only, n=1), expected.double())
+    torch.testing.assert_close(
+        tt.conditional(hmm, uneven, 1, n=2).logsumexp(1),
+        torch.zeros(1, dtype=torch.float64),
+        atol=1e-6,
+        rtol=0,
+    )
+
+
+def test_no_rows_and_no_variables():
+    hmm, fa = tt.HMM.random(2, 3), tt.Automaton.from_edges([(0, [0, 1], 0)], 0, [0], 3)
+    none = torch.zeros(0, 3, dtype=torch.long)
+    assert tt.log_marginal(hmm, none, lengths=torch.zeros(0, dtype=torch.long)).shape == (0,)
+    assert tt.log_marginal(hmm, none).shape == (0,)
+    assert {v: t.shape for v, t in tt.marginals(hmm, none).items()} == dict.fromkeys(range(3), (0, 3))
+    for chain in (hmm, fa, hmm * fa):
+        empty = float(tt.partition(chain, n=0, semiring=MaxProduct()))
+        values, score = tt.mpe(chain, n=0)
+        assert (values.shape, float(score)) == ((1, 0), pytest.approx(empty))
+        assert tt.sample(chain, 4, n=0).shape == (4, 0)
+        values, scores = tt.k_best(chain, 3, n=0)
+        assert (values.shape, scores.tolist()) == ((1, 0), [pytest.approx(empty)])
+        assert tt.marginals(chain, n=0) == {}
+    nothing = tt.Automaton.from_edges([(0, 0, 1)], 0, [1], 3)  # accepts no empty sequence
+    for query in (tt.mpe, tt.sample, lambda m, n: tt.k_best(m, 1, n=n)):
+        with pytest.raises(tt.EvidenceError, match="probability zero"):
+            query(nothing, n=0)

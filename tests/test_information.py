@@ -11,6 +11,7 @@ from scipy import stats
 from test_operations import markov, table
 
 import tractile as tt
+from tractile.circuits import builders
 from tractile.errors import CircuitError, EvidenceError
 from tractile.layers import Categorical, Dense, Gaussian, Hadamard, Sum
 
@@ -297,3 +298,16 @@ def test_samples_where_hidden_states_differ_by_more_than_a_float_can():
     c.sum(Sum(Dense(torch.tensor([[1.0, 1e-30]]))), c.product(Hadamard(), *inputs))
     x = tt.sample(c, 3, [0, 1, 0, 1, 0, 1, 0, None])
     assert x.shape == (3, 8)
+
+
+def test_a_support_that_lacks_one_value_of_very_many():
+    """50²⁰⁰ paths, past every float; and one of 10¹³ values that q excludes."""
+    u = torch.full((1, 50), 1 / 50, dtype=torch.float64)
+    q = torch.cat([torch.full((1, 49), 1 / 49, dtype=torch.float64), torch.zeros(1, 1)], 1)
+    wide, narrow = (builders.factorised([Categorical(w)] * 200) for w in (u, q))
+    assert float(tt.kl_divergence(wide, narrow)) == torch.inf
+    assert float(tt.kl_divergence(narrow, wide)) == pytest.approx(200 * np.log(50 / 49))
+    assert float(tt.kl_divergence(wide, wide)) == pytest.approx(0, abs=1e-9)
+    fa = tt.Automaton.from_edges([(0, 0, 0), (0, list(range(1, 10)), 1), (1, list(range(10)), 1)], 0, [1], 10)
+    every = builders.factorised([Categorical(torch.full((1, 10), 0.1, dtype=torch.float64))] * 13)
+    assert float(tt.kl_divergence(every, every * fa.unroll(13))) == torch.inf

@@ -11,13 +11,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from oracle import assert_log_close, log
 
+import tractile as tt
 from tractile.errors import ShapeError
 from tractile.inference import Boolean, Counting, Log, MaxProduct, MinPlus, Real, contract
 from tractile.layers import (
+    Bernoulli,
     Categorical,
     Constant,
     Dense,
     Diagonal,
+    Embedding,
+    Gaussian,
     Hadamard,
     Identity,
     Incidence,
@@ -312,3 +316,58 @@ def test_a_long_sum_over_many_small_operators():
         assert Sum(operator).unit_dims([(2, 3, 4)]) == (2,) * len(groups)
         assert_log_close(sr.log(y).flatten(), log(joint @ x.flatten()))
         assert math.prod(sr.shape(y)) == math.prod(itertools.repeat(2, len(groups)))
+
+
+def test_monarch_that_leaves_an_index_alone():
+    w = torch.rand(2, 3, 3, dtype=torch.float64)
+    operator = Monarch([w], (1,))
+    expected = torch.block_diag(*w)
+    torch.testing.assert_close(operator.dense(), expected)
+    torch.testing.assert_close(operator.T.dense(), expected.T)
+    torch.testing.assert_close(
+        operator.times(torch.arange(6.0).double()), expected @ torch.arange(6.0).double()
+    )
+    x = torch.rand(6, 4, dtype=torch.float64)
+    found = tt.inference.Log().log(contract.apply(tt.inference.Log(), operator, x.log()))
+    torch.testing.assert_close(found.exp(), expected @ x)
+
+
+@pytest.mark.parametrize("axes", [(0, 1, 0), (1, 1)])
+@pytest.mark.parametrize(
+    "semiring",
+    [
+        tt.inference.MaxProduct,
+        tt.inference.MinPlus,
+        tt.inference.Counting,
+        tt.inference.Boolean,
+        tt.inference.Log,
+    ],
+)
+def test_monarch_that_rewrites_an_index_twice_is_its_matrix(axes, semiring):
+    g = torch.Generator().manual_seed(0)
+    weights = [torch.rand(2, 2, 2, generator=g, dtype=torch.float64) for _ in axes]
+    operator, sr = Monarch(weights, axes), semiring()
+    x = sr.lift(torch.rand(4, 3, generator=g, dtype=torch.float64), batched=True)
+    for a, b in ((operator, Dense(operator.dense())), (operator.T, Dense(operator.T.dense()))):
+        torch.testing.assert_close(contract.apply(sr, a, x), contract.apply(sr, b, x))
+
+
+def test_vmap_over_parameters_that_are_checked():
+    """Bernoulli, Gaussian and Embedding layers made of mapped tensors, whose values cannot be read."""
+    made = {
+        Bernoulli: (torch.rand(3, 2),),
+        Embedding: (torch.randn(3, 2, 4),),
+        Gaussian: (torch.randn(3, 2), torch.rand(3, 2) + 0.1),
+    }
+    for cls, parameters in made.items():
+
+        def value(*parameters, cls=cls):
+            circuit = tt.Circuit()
+            circuit.sum(Sum(Dense(torch.tensor([[0.5, 0.5]]))), circuit.input(cls(*parameters), 0))
+            x = torch.tensor([[0.3]]) if cls is Gaussian else torch.tensor([[1]])
+            return tt.log_marginal(circuit, x)[0]
+
+        together = torch.vmap(value)(*parameters)
+        torch.testing.assert_close(
+            together, torch.stack([value(*row) for row in zip(*parameters, strict=True)])
+        )

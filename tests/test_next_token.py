@@ -11,22 +11,23 @@ from hypothesis import strategies as st
 from oracle import assert_log_close, log
 
 import tractile as tt
-from tractile.errors import BudgetTooSmall, CircuitError, EvidenceError, TooManyStates, VocabularyMismatch
+from tractile.errors import (
+    BudgetTooSmall,
+    CircuitError,
+    EvidenceError,
+    TooManyStates,
+    VocabularyMismatch,
+)
 from tractile.inference import (
     Boolean,
     Counting,
     Log,
-    MaskQuery,
     MaxProduct,
     MinPlus,
     ProductQuery,
     Real,
     masks,
-    scores,
-    static,
-    tables,
 )
-from tractile.inference.static import StaticQuery
 
 FEW = settings(max_examples=30, deadline=None)
 SHAPES = [(2, 5), (3, 4), (4, 3), (2, 1), (1, 3)]  # (vocabulary, horizon)
@@ -109,28 +110,6 @@ def check_mask(query, rows, fsa):
         assert_log_close(query.scores(), log(expected * 1.0))
 
 
-@pytest.mark.parametrize("fast", [True, False])
-@given(data=st.data())
-@FEW
-def test_gcd(fast, data):
-    vocab_size, horizon = data.draw(st.sampled_from(SHAPES))
-    fsa = data.draw(oracle.fsas(vocab_size))
-    query = tt.gcd(fsa.build(), horizon) if fast else tt.NextToken(fsa.build(), horizon, Boolean())
-    assert isinstance(query, MaskQuery) == fast
-    play(data, query, fsa, fsa, horizon, lambda rows: check_mask(query, rows, fsa))
-
-
-@pytest.mark.parametrize("fast", [True, False])
-@given(data=st.data())
-@FEW
-def test_lcd(fast, data):
-    vocab_size, horizon = data.draw(st.sampled_from(SHAPES))
-    fsa = data.draw(oracle.fsas(vocab_size))
-    query = tt.lcd(fsa.build()) if fast else tt.NextToken(fsa.build(), None, Boolean())
-    assert query.horizon is None
-    play(data, query, fsa, fsa, horizon, lambda rows: check_mask(query, rows, fsa))
-
-
 @pytest.mark.parametrize("kind", ["gcd", "lcd", "pgcd"])
 def test_a_token_that_no_edge_takes_ends_everything(kind):
     """Token 1 of 3 labels no edge: never in the mask, and after it nothing is alive, whatever the state."""
@@ -211,51 +190,6 @@ def check_product(query, rows, hmm, fsa, once, tolerance=1e-9):
         assert query.scores()[left > 0].exp().sum(1).tolist() == pytest.approx([1] * int((left > 0).sum()))
 
 
-@pytest.mark.parametrize("wide", [0.25, 2.0])  # labels scored for every token, labels gathered
-@given(data=st.data())
-@FEW
-def test_pgcd(wide, data):
-    vocab_size, horizon = data.draw(st.sampled_from(SHAPES))
-    hmm, fsa = data.draw(oracle.hmms(vocab_size)), data.draw(oracle.fsas(vocab_size))
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(scores, "WIDE", wide)
-        patch.setattr(scores, "FEW", data.draw(st.sampled_from([0, 1, 64])))
-        patch.setattr(scores, "GATHER_CACHE_BYTES", data.draw(st.sampled_from([1, 1 << 20])))
-        query = tt.pgcd(hmm.build(), fsa.build(), horizon)
-        play(data, query, hmm, fsa, horizon, lambda rows: check_product(query, rows, hmm, fsa, once=True))
-
-
-@pytest.mark.parametrize("gathered", [0, 1, 10**9])  # labels gathered, some of them, none
-@given(data=st.data())
-@FEW
-def test_pgcd_in_fixed_shapes(gathered, data):
-    vocab_size, horizon = data.draw(st.sampled_from(SHAPES))
-    hmm, fsa = data.draw(oracle.hmms(vocab_size)), data.draw(oracle.fsas(vocab_size))
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(tables, "GATHERED", gathered)
-        patch.setattr(static, "CHUNK_ELEMENTS", data.draw(st.sampled_from([1, 1 << 20])))
-        query = StaticQuery(hmm.build(), fsa.build().determinize(), horizon)
-        play(data, query, hmm, fsa, horizon, lambda rows: check_product(query, rows, hmm, fsa, once=True))
-
-
-@given(data=st.data())
-@FEW
-def test_product_query_weights_by_paths_where_the_automaton_is_ambiguous(data):
-    vocab_size, horizon = data.draw(st.sampled_from(SHAPES))
-    hmm, fsa = data.draw(oracle.hmms(vocab_size)), data.draw(oracle.fsas(vocab_size, deterministic=False))
-    query = ProductQuery(hmm.build(), fsa.build(), horizon)
-    play(data, query, hmm, fsa, horizon, lambda rows: check_product(query, rows, hmm, fsa, once=False))
-
-
-@given(data=st.data())
-@FEW
-def test_pgcd_in_float32(data):
-    vocab_size, horizon = data.draw(st.sampled_from(SHAPES))
-    hmm, fsa = data.draw(oracle.hmms(vocab_size)), data.draw(oracle.fsas(vocab_size))
-    query = tt.pgcd(hmm.build(torch.float32), fsa.build(torch.float32), horizon)
-    play(data, query, hmm, fsa, horizon, lambda rows: check_product(query, rows, hmm, fsa, True, 1e-5))
-
-
 def nth_from_the_end(k, first):
     """Edges of "the k-th token before some later one is 1": 2^k states once deterministic."""
     states = [0, *range(first, first + k)]
@@ -321,29 +255,6 @@ def test_generic_query_in_every_semiring_at_every_prefix(name, data):
         if alive.any() and kind == "total":
             query.select(torch.tensor(np.flatnonzero(alive)))
             assert_log_close(query.scores(), log(expected[alive] / expected[alive].sum(1, keepdims=True)))
-
-
-@given(data=st.data())
-@FEW
-def test_generic_product_query_equals_the_fast_one(data):
-    """Unequal budgets and resampling in the generic query: the same games as the fast path."""
-    vocab_size, horizon = data.draw(st.sampled_from(SHAPES))
-    hmm, fsa = data.draw(oracle.hmms(vocab_size)), data.draw(oracle.fsas(vocab_size))
-    chain = hmm.build() * fsa.build()
-    query = tt.NextToken(chain, horizon, Real())
-
-    def check(rows):
-        expected = []
-        for prefix, left in rows:
-            n = len(prefix) + left
-            table = hmm.total(n) * fsa.total(n)
-            expected.append(oracle.next_token(table, prefix) if left else np.zeros(vocab_size))
-        assert query.remaining.tolist() == rows.left
-        assert_log_close(query.log_weights(), log(np.array(expected)))
-
-    budgets = feasible_budgets(oracle.OracleProduct([hmm, fsa]), horizon)
-    assume(budgets == feasible_budgets(fsa, horizon))
-    play(data, query, hmm, fsa, horizon, check)
 
 
 @given(data=st.data())
@@ -431,22 +342,6 @@ def test_budget_too_small_exactly_where_enumeration_says_so(data):
             assert caught.value.given == bad
 
 
-def test_a_budget_beyond_the_horizon_is_refused():
-    fsa = oracle.OracleFSA([(0, 0, 0)], [0], [0], 2)
-    for query in queries(fsa, oracle.random_hmm(np.random.default_rng(0), 2, 2), 3).values():
-        with pytest.raises(BudgetTooSmall, match="horizon") as caught:
-            query.start(2, torch.tensor([1, 4]))
-        assert caught.value.given == 4
-    with pytest.raises(BudgetTooSmall):
-        tt.gcd(fsa.build(), 0)
-
-
-def test_lcd_of_an_empty_language_is_refused():
-    fsa = oracle.OracleFSA([(0, 0, 0)], [0], [1], 2)
-    with pytest.raises(BudgetTooSmall):
-        tt.lcd(fsa.build()).start(1)
-
-
 def test_an_automaton_without_edges():
     fsa = oracle.OracleFSA([], [0], [0], 2)
     hmm = oracle.random_hmm(np.random.default_rng(0), 2, 2)
@@ -461,15 +356,6 @@ def test_an_automaton_without_edges():
 
 
 # ------------------------------------------------------------------------------------------------------------ errors
-
-
-def test_tokens_that_do_not_fit_are_refused():
-    fsa = oracle.OracleFSA([(0, 0, 0), (0, 1, 0)], [0], [0], 2)
-    for query in queries(fsa, oracle.random_hmm(np.random.default_rng(0), 2, 2), 3).values():
-        query.start(2)
-        for tokens in ([0], [0, 2], [-1, 0], [[0, 0]]):
-            with pytest.raises(VocabularyMismatch):
-                query.advance(torch.tensor(tokens))
 
 
 def test_hmm_and_automaton_of_different_vocabularies_are_refused():
@@ -489,15 +375,6 @@ def test_a_query_of_many_steps_keeps_one_copy_of_the_parameters():
         query.scores()
         kept.append(len(semiring._lifted))
     assert kept[-1] == kept[1]
-
-
-def test_starting_again_forgets_what_was():
-    rng = np.random.default_rng(2)
-    hmm, fsa = oracle.random_hmm(rng, 3, 2), oracle.random_fsa(rng, 3, 2, False, 0.8)
-    for query in queries(fsa, hmm, 3).values():
-        first = query.start(2).log_weights()
-        query.advance(torch.tensor([0, 1]))
-        assert torch.equal(query.start(2).log_weights(), first)
 
 
 def test_pgcd_in_half_precision_keeps_to_the_exact_lookahead():

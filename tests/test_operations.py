@@ -433,3 +433,19 @@ def test_queries_and_operations_name_what_they_cannot_take():
     nothing = ops.marginalise(tt.HMM.random(2, 2).unroll(2), [0, 1])
     assert tt.sample(nothing, 3).shape == (3, 0)
     assert tt.expectation(tt.HMM.random(2, 2), {}, torch.tensor([[0, 1], [1, 1]])).tolist() == [0, 0]
+
+
+def test_conditioning_a_shared_layer_on_other_evidence_at_each_variable():
+    """One emission layer for all positions, with another set of values, or other weights, at each."""
+    chain = tt.HMM.random(3, 4, seed=1, dtype=torch.float64)
+    circuit = chain.unroll(3)
+    for evidence in (
+        {0: [0, 1], 1: [2, 3]},
+        {0: torch.tensor([0.1, 1, 2, 3]), 2: torch.tensor([5.0, 0, 0, 1])},
+        {0: [0, 1], 1: torch.tensor([1e-50, 0, 0, 1e-60], dtype=torch.float64), 2: 3},
+    ):
+        conditioned = tt.condition(circuit, evidence)
+        torch.testing.assert_close(tt.partition(conditioned), tt.log_marginal(circuit, evidence)[0])
+    shared = tt.condition(circuit, {0: [0, 1]})  # what no evidence changes is still one layer
+    emissions = [n for n in shared.graph if isinstance(shared.layer(n), Categorical)]
+    assert len({id(shared.layer(n)) for n in emissions if shared.scope(n) != {0}}) == 1

@@ -174,3 +174,52 @@ def test_broken_files_are_refused(tmp_path):
     (tmp_path / "config.json").write_text("[]")
     with pytest.raises(FormatError, match="not a saved circuit"):
         tt.load(tmp_path)
+
+
+class Named(tt.HMM):
+    """An HMM of a class of its own."""
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("transition", ["dense", "monarch"])
+def test_an_hmm_loads_to_the_same_bits(tmp_path, dtype, transition):
+    hmm = tt.HMM.random(37, 41, transition, seed=3, dtype=dtype)
+    rough = tt.HMM(*(hmm.initial_probs, hmm.transition, hmm.emission_probs * (1 + 1e-7)))
+    for model in (hmm, rough):
+        model.save_pretrained(tmp_path)
+        for loaded in (
+            tt.HMM.from_pretrained(tmp_path),
+            tt.load(tmp_path),
+            model.to("cpu"),
+            model.to(dtype=dtype),
+        ):
+            assert all(
+                torch.equal(a, b) for a, b in zip(loaded.parameters(), model.parameters(), strict=True)
+            )
+
+
+def test_an_hmm_of_two_precisions_keeps_both(tmp_path):
+    hmm = tt.HMM.random(4, 5, dtype=torch.float64)
+    mixed = tt.HMM(hmm.initial_probs.float(), hmm.transition, hmm.emission_probs)
+    tt.save(mixed, tmp_path)
+    loaded = tt.load(tmp_path)
+    assert [p.dtype for p in loaded.parameters()] == [p.dtype for p in mixed.parameters()]
+    assert all(torch.equal(a, b) for a, b in zip(loaded.parameters(), mixed.parameters(), strict=True))
+
+
+def test_files_of_half_precision_load_as_single(tmp_path):
+    hmm = tt.HMM.random(4, 5)
+    hmm.save_pretrained(tmp_path, torch.float16)
+    loaded = tt.HMM.from_pretrained(tmp_path)
+    assert loaded.emission_probs.dtype == torch.float32
+    torch.testing.assert_close(loaded.emission_probs.sum(1), torch.ones(4))
+
+
+def test_a_subclass_of_hmm_stays_one(tmp_path):
+    plain = tt.HMM.random(3, 4)
+    model = Named(plain.initial_probs, plain.transition, plain.emission_probs)
+    assert type(model.to(dtype=torch.float64)) is type(model.map(torch.clone)) is Named
+    model.save_pretrained(tmp_path)
+    assert type(Named.from_pretrained(tmp_path)) is Named
+    with pytest.raises(tt.ShapeError, match="transition"):
+        model.map(lambda t: 2 * t if t.ndim == 2 else t)

@@ -22,6 +22,7 @@ from smc_reference import (
     against_enumeration,
     as_automaton,
     enumerate_target,
+    phi,
     random_table,
 )
 
@@ -45,10 +46,6 @@ from tractile.inference.smc.texts import BLOCK, Texts
 PROMPTS = [(0, 1), (), (1, 1, 0), (0, 1)]
 BUDGETS = [N, 3, 6, 7]
 AUTOMATA = [as_automaton(ENDED), as_automaton(ENDED), None, as_automaton(ENDED)]
-
-
-def phi(text):
-    return 1.0 + (2.7 * len(text) + 3 * text.count("b\n") ** 2) % 2.3
 
 
 def shorter(text):
@@ -173,11 +170,83 @@ def test_the_progress_bar_counts_tokens(capsys):
     assert capsys.readouterr().out == ""
 
 
+def test_each_prompt_may_have_its_own_hmm_potential_and_boundary():
+    """Potentials that read the language model, draw rollouts or read hidden states see their own prompts alone."""
+    lm = tt.CircuitLM(tt.HMM.random(3, V, seed=8, dtype=torch.float64), EOS, Letters())
+    head = torch.randn(3, V, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    shared = FunctionPotential(phi)
+    makes = [
+        lambda: shared,
+        lambda: LMPotential(0.7),
+        lambda: None,
+        lambda: tt.RolloutPotential(2),
+        lambda: shared,
+        lambda: tt.HiddenTwist(lambda hidden: hidden @ head) * LMPotential(-0.3).at(every_line),
+        lambda: tt.LookaheadPotential(0.2) * FunctionPotential(phi, every_line),
+        lambda: tt.RolloutPotential(2, 1, proposal=tt.LookaheadProposal()),
+    ]
+    prompts = [PROMPTS[i % 4] for i in range(8)]
+    hmms = [tt.HMM.random(3, V, seed=i % 3, dtype=torch.float64) for i in range(8)]
+    aligns = [None, every_line, every_clause, None] * 2
+    fa = as_automaton(ENDED)
+    for proposal in ("gcd", "pgcd"):
+        settings = {"fa": fa, "proposal": proposal, "particles": 6, "max_new_tokens": 6, "ess_threshold": 0.9}
+        together = tt.smc(
+            lm,
+            prompts=prompts,
+            hmm=hmms,
+            potential=[make() for make in makes],
+            align=aligns,
+            seed=5,
+            **settings,
+        )
+        for i, post in enumerate(together):
+            alone = tt.smc(
+                lm, prompts[i], hmm=hmms[i], potential=makes[i](), align=aligns[i], seed=5 + i, **settings
+            )
+            assert post.token_ids == alone.token_ids, i
+            torch.testing.assert_close(post.log_weights, alone.log_weights, rtol=0, atol=1e-12)
+
+
+def test_rollouts_in_a_batch_are_those_of_each_prompt_alone():
+    lm, fa = CASES["ended"][0], as_automaton(ENDED)
+    settings = {"fa": fa, "proposal": "gcd", "particles": 6, "max_new_tokens": 6, "ess_threshold": 1.1}
+    together = tt.smc(lm, prompts=PROMPTS, potential=tt.RolloutPotential(2), seed=5, **settings)
+    for i, post in enumerate(together):
+        alone = tt.smc(lm, PROMPTS[i], potential=tt.RolloutPotential(2), seed=5 + i, **settings)
+        assert post.to_dict() == alone.to_dict()
+
+
+def test_potentials_of_each_prompt_keep_their_errors():
+    lm, fa = CASES["ended"][0], as_automaton(ENDED)
+    settings = {"fa": fa, "proposal": "gcd", "particles": 2, "max_new_tokens": 6}
+    with pytest.raises(tt.EvidenceError, match="followed twice"):
+        tt.smc(lm, prompts=[(), ()], potential=[None, LMPotential(0.5, lm)], **settings)
+    with pytest.raises(tt.EvidenceError, match="no hidden"):
+        tt.smc(lm, prompts=[(), ()], potential=[None, tt.HiddenTwist(lambda hidden: hidden)], **settings)
+    with pytest.raises(tt.EvidenceError, match="needs hmm"):
+        tt.smc(lm, prompts=[(), ()], hmm=[HMM, None], potential=[None, tt.LookaheadPotential()], **settings)
+
+
 def test_bad_lists_are_errors():
     lm, fsa = CASES["ended"]
     fa = as_automaton(fsa)
     assert tt.smc(lm, prompts=[], fa=fa, proposal="gcd") == []
-    for name, value in [("fa", [fa]), ("max_new_tokens", [3, 4, 5]), ("seed", [1])]:
+    assert (
+        tt.smc(
+            lm, prompts=[], fa=[], hmm=[], potential=[], align=[], max_new_tokens=[], seed=[], proposal="gcd"
+        )
+        == []
+    )
+    lists = [
+        ("fa", [fa]),
+        ("max_new_tokens", [3, 4, 5]),
+        ("seed", [1]),
+        ("hmm", [HMM]),
+        ("potential", [None]),
+        ("align", [None]),
+    ]
+    for name, value in lists:
         options = {"fa": fa, name: value}
         with pytest.raises(tt.EvidenceError, match=rf"{name} has {len(value)} entries for 2 prompts"):
             tt.smc(lm, prompts=[(), ()], proposal="gcd", **options)

@@ -19,7 +19,9 @@ from smc_reference import (
     enumerate_target,
     moments,
     padded,
+    phi,
     random_table,
+    spelled,
 )
 
 import tractile as tt
@@ -29,10 +31,6 @@ from tractile.inference.smc.proposals import Proposal
 from tractile.inference.smc.sampler import Sampler
 
 OTHER = tt.TableLM(random_table(V, 1, seed=9))
-
-
-def phi(text):
-    return 1.0 + (2.7 * len(text) + 3 * text.count("b\n") ** 2) % 2.3
 
 
 def ahead(length):
@@ -92,11 +90,6 @@ def transition_matrix(kernel, found):
                     matrix[a, b] += cuts[place] * math.exp(sum(log_q[place:]) + chance)
         matrix[a, a] += 1 - matrix[a].sum()
     return matrix
-
-
-def spelled(x, case):
-    kept = [t for t in x if not (case == "ended" and t == EOS)]
-    return "".join(("a, ", "b\n", "c")[t] for t in kept)
 
 
 def unpadded(x, case):

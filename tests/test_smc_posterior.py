@@ -108,6 +108,47 @@ def test_plot_draws_trace_and_weights(post, tmp_path):
     assert (tmp_path / "posterior.png").stat().st_size > 1000
 
 
+def test_it_says_how_many_texts_differ():
+    """Four particles, two of them equal and one dead; eight that are equal have full effective sample size."""
+    assert POST.distinct == 2
+    assert FAILED.distinct == 0
+    equal = tt.Posterior([(1,)] * 8, ["a"] * 8, torch.zeros(8).double(), torch.zeros(8).double())
+    assert (equal.ess, equal.distinct) == (pytest.approx(8.0), 1)
+    assert "1 distinct text\n" in str(equal)
+    assert equal.to_dict()["distinct"] == 1
+
+
+def test_printing_it_takes_ten_lines():
+    assert str(POST).splitlines() == [
+        "4 particles, 2 distinct texts",
+        "log Z ≈ 0.000 nats, effective sample size 2.7",
+        " 0.500  'a'",
+        " 0.500  'b'",
+    ]
+    assert repr(POST) == "Posterior(4 particles, 2 distinct, log_evidence=0.000, ess=2.7, best='b')"
+    assert str(FAILED) == "1 particles, none of which satisfies the constraint"
+    assert repr(FAILED) == "Posterior(1 particles, failed)"
+    many = tt.Posterior([(i,) for i in range(200)], [f"{i}\n" * 60 for i in range(200)], torch.zeros(200).double(),
+                        torch.zeros(200).double())  # fmt: skip
+    lines = str(many).splitlines()
+    assert len(lines) == 10
+    assert max(map(len, lines)) < 160
+    assert lines[-1] == " 0.965  in 193 more"
+
+
+def test_the_page_begins_with_the_best_text():
+    """The best sequence is that of most weight over equal particles, not the heaviest particle."""
+    post = traced(particles=12, seed=3)
+    data = json.loads(re.search(r'id="run">(.*?)</script>', post.to_html(), re.DOTALL).group(1))
+    last = post.trace.steps[-1]
+    shown, text = data["best"], ""
+    for step in reversed(post.trace.steps):
+        text, shown = step.text[shown] + text, step.parent[shown]
+    assert text == post.best.text
+    assert last.weight[data["best"]] > 0
+    assert f"{post.distinct} distinct texts" in post.to_html()
+
+
 def test_texts_with_odd_characters_can_be_plotted(tmp_path):
     odd = tt.Posterior([(1,)], ["$x_1\n\\frac$ ^"], torch.zeros(1).double(), torch.zeros(1).double(), (1.0,))
     odd.plot().savefig(tmp_path / "odd.png")  # reading "$x_1…$" as a formula would raise

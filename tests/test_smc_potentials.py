@@ -22,8 +22,10 @@ from smc_reference import (
     as_automaton,
     enumerate_target,
     padded,
+    phi,
     random_table,
     sequence_log_prob,
+    spelled,
 )
 
 import tractile as tt
@@ -48,11 +50,6 @@ OTHER = tt.TableLM(random_table(V, 1, seed=9))
 NO_TWO_ZEROS = Fsa([(0, [1, 2], 0), (0, 0, 1), (1, [1, 2], 0)], 0, [0, 1], V)
 
 
-def phi(text):
-    """Positive, and not a product over tokens."""
-    return 1.0 + (2.7 * len(text) + 3 * text.count("b\n") ** 2) % 2.3
-
-
 def phi_tokens(tokens):
     return phi("".join(("a, ", "b\n", "c")[t] for t in tokens))
 
@@ -64,11 +61,6 @@ def zero_after_two(text):
 
 def whole(text):
     return 0.5 + text.count("a")
-
-
-def spelled(x, case):
-    kept = [t for t in x if not (case == "ended" and t == EOS)]
-    return "".join(("a, ", "b\n", "c")[t] for t in kept)
 
 
 def shifted_boundary(text):
@@ -433,3 +425,61 @@ def test_shared_states_are_evaluated_once():
     assert len(rows) == N - 1
     assert all(n <= V ** (t + 1) for t, n in enumerate(rows))
     assert padded((1, EOS), N, EOS) == (1, EOS, EOS, EOS)
+
+
+# One meaning of a boundary
+
+
+@pytest.mark.parametrize(
+    "boundary", [every_token, every_line, every_clause, every_statement, at_end, shifted_boundary]
+)
+def test_a_function_at_a_boundary_is_the_function_with_that_boundary(boundary):
+    """It sees the text up to the boundary, whichever way it is asked for, alone and in a product."""
+    lm = CASES["exact"][0]
+    seen = {}
+    for name, make in {
+        "constructor": lambda f: FunctionPotential(f, boundary),
+        "at": lambda f: FunctionPotential(f).at(boundary),
+        "product": lambda f: (FunctionPotential(f) * PrefixPotential()).at(boundary),
+        "both": lambda f: FunctionPotential(f, boundary).at(boundary),
+    }.items():
+        texts = set()
+        post = tt.smc(lm, [], None, "gcd", None, 16, N, 3, ess_threshold=1.1,
+                      potential=make(lambda text, texts=texts: texts.add(text) or phi(text)))  # fmt: skip
+        seen[name] = texts, post.token_ids, post.log_weights.tolist()
+    assert len({str((sorted(texts), rest)) for texts, *rest in seen.values()}) == 1
+    if boundary is every_clause:  # the token "a, " goes on behind the boundary
+        assert "a," in seen["at"][0]
+
+
+def test_boundaries_can_be_nested():
+    """Of a function at lines, asked at the end alone, and at clauses: the last line before the last clause."""
+    function = FunctionPotential(phi, every_line)
+    assert function.at(at_end)._boundary("a, b\nc") == 0
+    assert function.at(every_token)._boundary("a, b\nc") == 5
+    assert function.at(every_clause)._boundary("a\nb, c") == 2
+    assert FunctionPotential(phi, at_end).at(every_clause)._boundary("a\nb, c") == 0
+    assert function._boundary("a, b\nc") == 5
+
+
+def test_functions_of_token_ids_see_whole_tokens_at_a_boundary_of_the_text():
+    seen = []
+    lm = CASES["exact"][0]
+    potential = FunctionPotential(lambda tokens: seen.append(tokens) or 1.0, tokens=True).at(every_clause)
+    post = tt.smc(lm, [], None, "gcd", None, 16, N, 3, potential=potential)
+    assert seen
+    assert all(tokens in post.token_ids or tokens[-1] in (0, 1) or tokens[-2] == 0 for tokens in seen)
+
+
+def test_complete_sequences_are_judged_together(monkeypatch):
+    """One question for all that end in a step, however many."""
+    from tractile.inference.smc import potentials
+
+    asked = []
+    monkeypatch.setattr(potentials, "support", lambda *a, **kw: (asked.append(a), tt.support(*a, **kw))[1])
+    lm, fsa = CASES["ended"]
+    potential = ConstraintPotential(as_automaton(NO_TWO_ZEROS))
+    post = tt.smc(lm, [], as_automaton(fsa), "gcd", None, 200, N, 0, potential=potential, ess_threshold=0.0)
+    assert len(asked) <= 2 * N
+    for particle in post.particles:
+        assert (particle.log_weight > -math.inf) == NO_TWO_ZEROS.accepts(particle.token_ids)

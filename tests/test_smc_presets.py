@@ -179,3 +179,26 @@ def test_the_documented_table_is_the_presets():
         shown = [{True: "yes", False: "no"}.get(v, str(v)) if isinstance(v, bool) else str(v) for v in
                  (getattr(preset, field) for field in fields)]  # fmt: skip
         assert [cell.strip() for cell in line.strip("| ").split("|")] == [name, *shown]
+
+
+def test_particles_wait_where_they_are_resampled():
+    fa, psi = as_automaton(FSA), FunctionPotential(phi, tt.every_line)
+    given = {"particles": 8, "max_new_tokens": N, "seed": 3}
+    waits = PRESETS["full-smc"].run(LM, [], fa, psi, align=tt.every_line, **given)
+    expected = tt.smc(
+        LM,
+        [],
+        fa,
+        "lcd",
+        potential=psi,
+        align=tt.every_line,
+        resampling="multinomial",
+        ess_threshold=0.9,
+        **given,
+    )
+    assert waits.to_dict() == expected.to_dict()
+    for name in ("full-is", "smc-steering"):  # never resampled; split
+        alone, asked = (
+            PRESETS[name].run(LM, [], fa, psi, align=align, **given) for align in (None, tt.every_line)
+        )
+        assert alone.to_dict() == asked.to_dict()

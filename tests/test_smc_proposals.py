@@ -4,10 +4,12 @@ import math
 
 import pytest
 import torch
-from smc_reference import Fsa, ReferenceNextToken, as_automaton, random_table
+from smc_reference import ForgetsItsWeight, Fsa, ReferenceNextToken, as_automaton, random_table
 
 import tractile as tt
+from tractile.cli.generate import Proposal as GenerateOption
 from tractile.inference.smc import (
+    AdaptiveProposal,
     Extended,
     GCDProposal,
     LCDProposal,
@@ -18,6 +20,8 @@ from tractile.inference.smc import (
     Step,
 )
 from tractile.inference.smc.proposals import Knowledge, Tabular, draw_tokens
+from tractile.inference.smc.sampler import PROPOSALS as NAMES
+from tractile.tasks import methods
 
 V, HORIZON = 4, 5
 # Ends in 2, or has 1 before 3; token 3 is a dead end after 0 at the start. Nondeterministic.
@@ -72,16 +76,6 @@ def assert_properly_weighted(proposal, step, truth):
 def test_properly_weighted_for_every_token(proposal, prefix):
     query, reference = queries(proposal)
     assert_properly_weighted(proposal, step_after(query, prefix), step_after(reference, prefix))
-
-
-class ForgetsItsWeight(Tabular):
-    needs = Knowledge.BUDGET
-
-    def belief(self, step):
-        return GCDProposal().belief(step)
-
-    def log_weight(self, step, log_q, tokens):
-        return torch.zeros(len(tokens), dtype=torch.float64)
 
 
 def test_a_forgotten_weight_is_caught():
@@ -193,3 +187,171 @@ def test_no_random_number_draws_an_impossible_token(monkeypatch, uniform):
 def test_settings_are_checked(bad):
     with pytest.raises(tt.TractileError):
         bad()
+
+
+# What a token both models rule out is worth, mixtures, defaults
+
+
+def test_a_token_that_model_and_hmm_rule_out_does_no_harm():
+    """0 · (−∞) is no weight: with strength 0, and in the mixture with all its weight on either side."""
+    rows = torch.tensor([[0.5, 0.5, 0, 0], [0.2, 0.6, 0, 0.2]]).double()
+    half = torch.full((2, 2), 0.5).double()
+    hmm = tt.HMM(half[0], half, rows)
+    lm = tt.CircuitLM(hmm)
+    fa = tt.Automaton.from_edges([(0, [0, 2, 3], 0), (0, 1, 1), (1, [0, 1, 2], 1)], 0, [1], V)
+    truth = float(tt.log_marginal(hmm * fa, n=3))
+    exact = tt.smc(lm, [], fa, "pgcd", hmm, 8, 3)
+    assert exact.log_evidence == pytest.approx(truth)
+    for proposal in (
+        LookaheadProposal(0.0),
+        MixtureProposal(0.0),
+        MixtureProposal(1.0),
+        AdaptiveProposal(LookaheadProposal(0.0)),
+    ):
+        post = tt.smc(lm, [], fa, proposal, hmm, 200, 3)
+        assert bool(post.log_weights.isfinite().all())
+        assert post.log_evidence == pytest.approx(truth, abs=0.3)
+
+
+class Broken(tt.Proposal):
+    """Draws as GCD does, and then says something else."""
+
+    needs = Knowledge.BUDGET
+
+    def __init__(self, spoil):
+        self.spoil = spoil
+
+    def draw(self, step, generator):
+        return self.spoil(*GCDProposal().draw(step, generator))
+
+
+class NaNBelief(Tabular):
+    needs = Knowledge.BUDGET
+
+    def belief(self, step):
+        return GCDProposal().belief(step) * math.nan
+
+
+BROKEN = {
+    "NaN": (lambda: Broken(lambda t, w: (t, w * math.nan)), "the log-weight nan"),
+    "infinite": (lambda: Broken(lambda t, w: (t, w + math.inf)), "the log-weight inf"),
+    "outside": (lambda: Broken(lambda t, w: (t + V, w)), "drew token . of 4"),
+    "negative": (lambda: Broken(lambda t, w: (t * 0 - 1, w)), "drew token -1 of 4"),
+    "shape": (lambda: Broken(lambda t, w: (t[:1], w)), "of shapes"),
+    "forbidden": (
+        lambda: Broken(lambda t, w: (t * 0 + 3, w)),
+        "positive weight to token 3, which the constraint forbids",
+    ),
+    "belief": (NaNBelief, "nan as the logarithm of a probability"),
+}
+
+
+@pytest.mark.parametrize("inside", [lambda p: p, tt.inference.smc.Uncorrected, lambda p: tt.EitherProposal([p, GCDProposal()])],
+                         ids=["plain", "uncorrected", "either"])  # fmt: skip
+@pytest.mark.parametrize("kind", BROKEN)
+def test_a_proposal_that_gives_no_weight_is_an_error_that_names_it(kind, inside):
+    """Never "failed", and never an invalid text: in the sampler, its moves, and rollouts."""
+    make, message = BROKEN[kind]
+    lm, fa = tt.TableLM(random_table(V, 1, seed=2)), as_automaton(FSA)
+    name = type(make()).__name__
+    with pytest.raises(tt.ProposalError, match=f"'{name}' .*{message}") as error:
+        tt.smc(lm, [], fa, inside(make()), None, 8, HORIZON, 1)
+    assert error.value.name == name
+    if kind != "belief":
+        with pytest.raises(tt.ProposalError, match=message):
+            tt.mcmc(lm, [], fa, inside(make()), None, 2, HORIZON)
+        rollout = tt.RolloutPotential(2, proposal=inside(make()))
+        with pytest.raises(tt.ProposalError, match=message):
+            tt.smc(lm, [], fa, "gcd", None, 8, HORIZON, potential=rollout)
+
+
+@pytest.mark.parametrize("prefix", PREFIXES, ids=str)
+@pytest.mark.parametrize("weights", [[1, 1, 1], [0.2, 0.7, 0.1], [0, 1, 3]])
+def test_a_mixture_is_weighed_by_its_density(prefix, weights):
+    """Properly weighted, by the density of all parts: with GCD among them no weight is above the allowed mass over its share."""
+    parts = [GCDProposal(), LookaheadProposal(), MixtureProposal(0.2)]
+    proposal = tt.EitherProposal(parts, weights)
+    query, reference = queries(LookaheadProposal())
+    step, truth = step_after(query, prefix), step_after(reference, prefix)
+    ((blend, _),) = proposal._parts
+    assert_properly_weighted(blend, step, truth)
+    q = sum(
+        w / sum(weights) * part.belief(step)[0].softmax(0) for part, w in zip(parts, weights, strict=True)
+    )
+    torch.testing.assert_close(blend.belief(step)[0].softmax(0), q, rtol=1e-9, atol=1e-15)
+    drawn, log_weight = proposal.draw_checked(step, torch.Generator().manual_seed(0))
+    token = int(drawn[0])
+    assert float(log_weight[0]) == pytest.approx(float(truth.log_probs[0, token] - q[token].log()))
+    if weights[0]:
+        mass = float((truth.log_probs[0].exp() * truth.mask[0]).sum())
+        weights_of_tokens = [float(truth.log_probs[0, v].exp() / q[v]) for v in range(V) if q[v] > 0]
+        assert max(weights_of_tokens) <= mass * sum(weights) / weights[0] * (1 + 1e-9)
+
+
+def test_parts_of_a_mixture_that_are_no_table_are_weighed_alone():
+    adaptive = AdaptiveProposal()
+    proposal = tt.EitherProposal(
+        [GCDProposal(), adaptive, LookaheadProposal(), tt.inference.smc.MaskedAWRSProposal()]
+    )
+    assert [weight for _, weight in proposal._parts] == [1.0, 1.0, 2.0]
+    lm = tt.TableLM(random_table(V, 1, seed=2))
+    tt.smc(lm, [], as_automaton(FSA), proposal, HMM, 64, HORIZON)
+    assert adaptive.log_evidence < 0  # it has learned
+
+
+STRENGTHS = {
+    "lookahead": (lambda: LookaheadProposal(0.3), 0.3),
+    "mixture": (MixtureProposal, 1.0),
+    "uncorrected": (lambda: tt.inference.smc.Uncorrected(LookaheadProposal(0.3)), 0.3),
+    "awrs": (lambda: tt.AWRSProposal(bool, base=LookaheadProposal(0.3)), 0.3),
+    "either": (lambda: tt.EitherProposal([GCDProposal(), LookaheadProposal(0.3)]), 0.3),
+    "uncorrected awrs": (
+        lambda: tt.inference.smc.Uncorrected(tt.AWRSProposal(bool, base=LookaheadProposal(0.3))), 0.3),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", STRENGTHS)
+def test_the_default_potential_has_the_proposals_strength(name):
+    make, strength = STRENGTHS[name]
+    assert make().potential.strength == strength
+    lm, fa = tt.TableLM(random_table(V, 1, seed=2)), as_automaton(FSA)
+    given = {"particles": 6, "max_new_tokens": HORIZON, "hmm": HMM, "ess_threshold": 0.0}
+    default = tt.smc(lm, [], fa, make(), **given)
+    assert (
+        default.ess_trace
+        == tt.smc(lm, [], fa, make(), potential=LookaheadPotential(strength), **given).ess_trace
+    )
+    assert (
+        default.ess_trace
+        != tt.smc(lm, [], fa, make(), potential=LookaheadPotential(strength + 0.5), **given).ess_trace
+    )
+
+
+def test_the_default_potential_of_what_learns_is_what_it_has_learned():
+    lm, fa = tt.TableLM(random_table(V, 1, seed=2)), as_automaton(FSA)
+    given = {"particles": 6, "max_new_tokens": HORIZON, "hmm": HMM, "ess_threshold": 0.0}
+    for base in (GCDProposal(), LookaheadProposal(0.3)):
+        one, other = AdaptiveProposal(base), AdaptiveProposal(base)
+        first = tt.smc(lm, [], fa, one, **given)
+        assert first.ess_trace == tt.smc(lm, [], fa, other, potential=other.potential, **given).ess_trace
+
+
+def test_names_stand_for_one_algorithm_everywhere():
+    lm, fa = tt.TableLM(random_table(V, 1, seed=2)), as_automaton(FSA)
+    given = {"particles": 6, "max_new_tokens": HORIZON, "hmm": HMM}
+    meant = {
+        "pgcd": (LookaheadProposal(), LookaheadPotential()),
+        "pgcd-mixture": (MixtureProposal(), LookaheadPotential()),
+        "pgcd-mixture-prefix": (MixtureProposal(), tt.PrefixPotential()),
+        "gcd": (GCDProposal(), tt.PrefixPotential()),
+        "awrs": (tt.inference.smc.MaskedAWRSProposal(), tt.PrefixPotential()),
+    }
+    for name, (proposal, potential) in meant.items():
+        by_name = tt.smc(lm, [], fa, name, **given)
+        assert by_name.to_dict() == tt.smc(lm, [], fa, proposal, potential=potential, **given).to_dict()
+    assert {one.value for one in GenerateOption} == set(NAMES)
+    assert {method.proposal for method in methods.METHODS.values()} <= set(NAMES)
+    for name in ("lm", *meant):
+        if name in methods.METHODS:
+            made = methods.proposal(methods.METHODS[name], 0.5)
+            assert tt.smc(lm, [], fa, made, **given).to_dict() == tt.smc(lm, [], fa, name, **given).to_dict()

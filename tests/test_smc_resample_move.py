@@ -2,7 +2,17 @@
 
 import pytest
 import torch
-from smc_reference import CASES, EOS, HMM, LIMIT, N, against_enumeration, as_automaton, enumerate_target
+from smc_reference import (
+    CASES,
+    HMM,
+    LIMIT,
+    N,
+    against_enumeration,
+    as_automaton,
+    enumerate_target,
+    phi,
+    spelled,
+)
 
 import tractile as tt
 from tractile.inference.smc.mcmc import Kernel
@@ -10,15 +20,6 @@ from tractile.inference.smc.mcmc import Kernel
 
 def no_double(text):
     return all(x != y for x, y in zip(text.split(), text.split()[1:], strict=False))
-
-
-def phi(text):
-    return 1.0 + (2.7 * len(text) + 3 * text.count("b\n") ** 2) % 2.3
-
-
-def spelled(x, case):
-    kept = [t for t in x if not (case == "ended" and t == EOS)]
-    return "".join(("a, ", "b\n", "c")[t] for t in kept)
 
 
 SETTINGS = {

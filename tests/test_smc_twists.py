@@ -14,21 +14,13 @@ from smc_reference import (
     against_enumeration,
     as_automaton,
     enumerate_target,
+    phi,
+    spelled,
 )
 
 import tractile as tt
 from tractile.inference.smc import HiddenTwist, LMProposal, LookaheadProposal, RolloutPotential, Step
 from tractile.inference.smc.step import Extended
-
-
-def phi(text):
-    return 1.0 + (2.7 * len(text) + 3 * text.count("b\n") ** 2) % 2.3
-
-
-def spelled(x, case):
-    kept = [t for t in x if not (case == "ended" and t == EOS)]
-    return "".join(("a, ", "b\n", "c")[t] for t in kept)
-
 
 TWISTS = {
     "to the end": lambda: RolloutPotential(2),

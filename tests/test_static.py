@@ -117,8 +117,8 @@ def test_a_step_waits_for_nothing(model):
 def test_a_step_stays_on_its_device(model, dtype):
     """With every table and row on a stand-in for a GPU, which refuses operands on two devices and answers no questions."""
     query = StaticQuery(*model(), HORIZON, dtype).start(3, HORIZON - 1)
+    moved = copy.copy(query)
     with FakeTensorMode(), Sliced():
-        moved = copy.copy(query)
 
         def put(thing):
             if isinstance(thing, torch.Tensor):

@@ -7,8 +7,7 @@ from collections.abc import Callable, Hashable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from ...errors import TooManyStates, UnsupportedConstraint
-from ..narrowing import Narrowing
+from ...errors import UnsupportedConstraint
 from ..nfa import check_limit
 from ..work import spend
 from .pieces import Piece
@@ -17,7 +16,6 @@ from .sketches import Sketch
 from .text import Style
 
 MAX_COUNTS = 50_000
-MAX_SETS = 5_000
 
 
 def settle(shape: Arrays, empty: Callable[[Need], bool], where: str) -> Arrays | None:
@@ -139,36 +137,6 @@ def copies(shape: Arrays) -> int:
     found = shape.most if shape.most is not None else max(1, len(shape.prefix), shape.least)
     for c in shape.contains:
         found *= 1 + (c.least if c.most is None else c.most)
-    return found
-
-
-def distinct(shape: Arrays, style: Style, values: Callable[[Need], dict[str, Piece] | None]) -> Sketch | None:
-    """Arrays of distinct items, each of a finite set of values (``None``: not finite): of so many items at most that there are
-    not too many sets of them. Raises ``TooManyStates``."""
-    tables = [values(need) for need in (*shape.prefix, shape.rest)]
-    if shape.contains or any(table is None for table in tables):
-        return None
-    known = dict.fromkeys(key for table in tables if table for key in table)
-    most = asked = len(known) if shape.most is None else min(shape.most, len(known))
-    count = 1
-    for size in range(1, most + 1):
-        count = count * (len(known) - size + 1) // size
-        if count > MAX_SETS and size > shape.least:
-            most = size - 1
-            break
-        if count > MAX_SETS:
-            raise TooManyStates("uniqueItems of too many values", limit=MAX_SETS)
-
-    def choices(position: int, used: frozenset[str]) -> list[tuple[Piece, frozenset[str]]]:
-        table = tables[min(position, len(tables) - 1)] or {}
-        return [(item, used | {key}) for key, item in table.items() if key not in used]
-
-    found = grow(style, most, replace(shape, most=most), frozenset(), choices, lambda used: True)
-    if most < asked and tables[min(most, len(tables) - 1)]:
-        why = f"the automaton has a state for each set of items, {MAX_SETS:,} at most"
-        found.narrowed.append(
-            Narrowing("", "uniqueItems", f"up to {asked} distinct items", f"at most {most}", why)
-        )
     return found
 
 

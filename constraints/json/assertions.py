@@ -6,6 +6,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 from ...errors import UnsupportedConstraint
+from .closing import CLOSING
 from .combinators import meet_all
 from .document import Node
 from .formats import KNOWN, REFUSED
@@ -32,7 +33,7 @@ SHAPES: dict[str, tuple[str, Any]] = {
 }
 
 
-def types(k: Keywords, node: Node, sign: bool, tracked: bool) -> Value:
+def types(k: Keywords, node: Node, sign: bool, tracked: int) -> Value:
     """``type``."""
     named = node.schema["type"]
     named = [named] if isinstance(named, str) else named
@@ -54,7 +55,7 @@ def types(k: Keywords, node: Node, sign: bool, tracked: bool) -> Value:
     )
 
 
-def listed(k: Keywords, node: Node, sign: bool, tracked: bool, key: str) -> Value:
+def listed(k: Keywords, node: Node, sign: bool, tracked: int, key: str) -> Value:
     """``enum`` and ``const``."""
     values = node.schema[key] if key == "enum" else [node.schema[key]]
     numbers = frozenset(
@@ -62,7 +63,7 @@ def listed(k: Keywords, node: Node, sign: bool, tracked: bool, key: str) -> Valu
     )
     strings = frozenset(v for v in values if isinstance(v, str))
     booleans = frozenset(v for v in values if isinstance(v, bool))
-    structures = [composite(k, node, v, sign) for v in values if isinstance(v, list | dict)]
+    structures = [composite(k, node, v, sign, tracked) for v in values if isinstance(v, list | dict)]
     if not sign:
         return meet_all(
             k,
@@ -85,7 +86,7 @@ def listed(k: Keywords, node: Node, sign: bool, tracked: bool, key: str) -> Valu
     return join(scalars, *structures)
 
 
-def composite(k: Keywords, node: Node, value: list[Any] | dict[str, Any], sign: bool) -> Value:
+def composite(k: Keywords, node: Node, value: list[Any] | dict[str, Any], sign: bool, tracked: int) -> Value:
     """One array or object, or everything else."""
     if isinstance(value, list):
         size = len(value)
@@ -98,13 +99,15 @@ def composite(k: Keywords, node: Node, value: list[Any] | dict[str, Any], sign: 
     members = tuple((name, k.need({"enum": [v]}, node, "const", sign)) for name, v in value.items())
     others = Others(frozenset(value))
     if sign:
-        return only("object", [Objects(members, tuple(value), others=((others, NEVER),))], False)
+        seen = None if tracked == CLOSING else Others()
+        shape = Objects(members, tuple(value), others=((others, NEVER),), seen=seen)
+        return only("object", [shape], False)
     lacks = [Objects(((name, NEVER),)) for name in value]
     differs = [Objects(((name, need),), (name,)) for name, need in members]
     return EVERYTHING._replace(object=(*lacks, *differs, Objects(some=((others, ANY, ANY),))))
 
 
-def number(k: Keywords, node: Node, sign: bool, tracked: bool, key: str) -> Value:
+def number(k: Keywords, node: Node, sign: bool, tracked: int, key: str) -> Value:
     """``minimum``, ``maximum``, ``exclusiveMinimum``, ``exclusiveMaximum``; the boolean form belongs to the plain one."""
     value = node.schema[key]
     if isinstance(value, bool):
@@ -117,13 +120,13 @@ def number(k: Keywords, node: Node, sign: bool, tracked: bool, key: str) -> Valu
     return only("number", [Numbers(low=bound) if is_low == sign else Numbers(high=bound)], sign)
 
 
-def multiple_of(k: Keywords, node: Node, sign: bool, tracked: bool) -> Value:
+def multiple_of(k: Keywords, node: Node, sign: bool, tracked: int) -> Value:
     """``multipleOf``."""
     step = Decimal(repr(node.schema["multipleOf"])).normalize()
     return only("number", [Numbers(multiples=frozenset([(step, sign)]))], sign)
 
 
-def length(k: Keywords, node: Node, sign: bool, tracked: bool, key: str) -> Value:
+def length(k: Keywords, node: Node, sign: bool, tracked: int, key: str) -> Value:
     """The counting keywords of strings, arrays and objects."""
     count = int(node.schema[key])
     kind, shape = SHAPES[key[3:]]
@@ -134,7 +137,7 @@ def length(k: Keywords, node: Node, sign: bool, tracked: bool, key: str) -> Valu
     return only(kind, [shape(most=most)] if most >= 0 else [], sign)
 
 
-def atom(k: Keywords, node: Node, sign: bool, tracked: bool, key: str) -> Value:
+def atom(k: Keywords, node: Node, sign: bool, tracked: int, key: str) -> Value:
     """``pattern`` and ``format``."""
     which = node.schema[key]
     if key == "format" and not (k.asserts_format and which in KNOWN):

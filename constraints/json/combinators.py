@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ...errors import UnsupportedConstraint
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from .keywords import Keywords
 
 
-def reference(k: Keywords, node: Node, sign: bool, tracked: bool, key: str = "$ref") -> Value:
+def reference(k: Keywords, node: Node, sign: bool, tracked: int, key: str = "$ref") -> Value:
     """``$ref``, ``$dynamicRef`` and ``$recursiveRef``."""
     ref = node.schema[key]
     if key != "$ref" and k.document.is_dynamic(ref, node):
@@ -30,7 +30,7 @@ def reference(k: Keywords, node: Node, sign: bool, tracked: bool, key: str = "$r
     return k.value(k.document.node(schema, resource, path), sign, tracked)
 
 
-def all_of(k: Keywords, node: Node, sign: bool, tracked: bool) -> Value:
+def all_of(k: Keywords, node: Node, sign: bool, tracked: int) -> Value:
     """``allOf``."""
     subs = node.schema["allOf"]
     if sign and (must := node.schema.get("required")):
@@ -46,7 +46,7 @@ def requiring(schema: Any, names: list[str]) -> Any:
     return schema | {"required": list(dict.fromkeys([*names, *schema.get("required", ())]))}
 
 
-def any_of(k: Keywords, node: Node, sign: bool, tracked: bool) -> Value:
+def any_of(k: Keywords, node: Node, sign: bool, tracked: int) -> Value:
     """At least one; if ``tracked`` every set of alternatives that may hold together."""
     subs = list(enumerate(node.schema["anyOf"]))
     parts = [k.below(s, node, f"anyOf/{i}", sign, tracked) for i, s in subs]
@@ -56,12 +56,25 @@ def any_of(k: Keywords, node: Node, sign: bool, tracked: bool) -> Value:
         return join(*parts)
     found: list[Value] = []
     for part in parts:
-        found += [part, *(meet(other, part) for other in found)]
+        found += [part, *(both for other in found if (both := more_seen(k, other, part)) != NOTHING)]
         limited(tuple(found))
     return join(*found, absorb=False)
 
 
-def one_of(k: Keywords, node: Node, sign: bool, tracked: bool) -> Value:
+def more_seen(k: Keywords, a: Value, b: Value) -> Value:
+    """The arrays and objects of both values of which both together evaluate more than either does."""
+
+    def met(some: Iterable[Any], others: Sequence[Any]) -> tuple[Any, ...]:
+        pairs = ((x, y, x.meet(y)) for x in some for y in others)
+        kept = [
+            m for x, y, m in pairs if m and m.evaluated not in (x.evaluated, y.evaluated) and not k.empty(m)
+        ]
+        return tuple(dict.fromkeys(kept))
+
+    return NOTHING._replace(array=met(a.array, b.array), object=met(a.object, b.object))
+
+
+def one_of(k: Keywords, node: Node, sign: bool, tracked: int) -> Value:
     """Exactly one: each alternative less the others that it meets."""
     subs = list(enumerate(node.schema["oneOf"]))
     parts = [k.below(s, node, f"oneOf/{i}", True, tracked) for i, s in subs]
@@ -96,22 +109,22 @@ def without(k: Keywords, value: Value, other: Value, schema: Any, node: Node, st
     return Value(value.null and not other.null, value.boolean - other.boolean, *result)
 
 
-def negation(k: Keywords, node: Node, sign: bool, tracked: bool) -> Value:
+def negation(k: Keywords, node: Node, sign: bool, tracked: int) -> Value:
     """``not``."""
     return k.below(node.schema["not"], node, "not", not sign)
 
 
-def condition(k: Keywords, node: Node, sign: bool, tracked: bool) -> Value:
+def condition(k: Keywords, node: Node, sign: bool, tracked: int) -> Value:
     """``if`` with ``then`` and ``else``."""
     schema = node.schema
     if not {"then", "else"} & schema.keys() and not (tracked and sign):
         return EVERYTHING if sign else NOTHING
-    holds, fails = (k.below(schema["if"], node, "if", s, tracked and s) for s in (True, False))
+    holds, fails = (k.below(schema["if"], node, "if", s, tracked if s else 0) for s in (True, False))
     then, other = (k.below(schema.get(key, True), node, key, sign, tracked) for key in ("then", "else"))
     return join(k.possible(meet(holds, then)), k.possible(meet(fails, other)), absorb=not tracked)
 
 
-def dependent(k: Keywords, node: Node, sign: bool, tracked: bool, key: str) -> Value:
+def dependent(k: Keywords, node: Node, sign: bool, tracked: int, key: str) -> Value:
     """``dependentRequired``, ``dependentSchemas``, and ``dependencies``, which was both."""
     parts = []
     for name, inner in node.schema[key].items():

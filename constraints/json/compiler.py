@@ -7,9 +7,11 @@ at most ``max_depth`` times again.
 
 from __future__ import annotations
 
+import json
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
+from decimal import Decimal
 from typing import Any
 
 from ...errors import TooManyStates, UnsupportedConstraint
@@ -17,27 +19,37 @@ from ..dfa import minimize
 from ..narrowing import Narrowing
 from ..nfa import Nfa
 from ..work import at, attempt, metered, spend
-from . import arrays, members, numbers, objects, pieces, strings, unique
+from . import arrays, listed, members, numbers, objects, pieces, strings, unique
 from .document import Document
-from .limits import LEAST, Limits, choose
+from .limits import LEAST, Choice, Freedom, Limits, choose
 from .needs import Needs
+from .numbers import Notation
 from .pieces import Piece, beside, either, piece, quoted
-from .runs import ANY_ORDER, DECLARED, WAYS, Sizes, Way
+from .runs import ANY_ORDER, DECLARED, FREE, OPEN, Way, states_of_all
 from .scalars import scalars, word
-from .shapes import ANY, NEVER, Arrays, Need, Strings
+from .shapes import ANY, NEVER, Arrays, Need, Numbers, Strings
 from .sketches import Sketch
 from .text import STYLES
 from .values import EVERYTHING, NOTHING
 
-MAX_FREE = {"auto": (80_000, 1.5), "declared": (0, 1.2), "any": (0, 1)}
-"""States up to which members may stand more freely, by the order that is asked for; and how many times those of the least
-freedom."""
-FREE = 32_000, 16_000, 8_000, 4_000, 2_000, 1_000, 300
-"""States by which freedom may make each object larger, tried in turn."""
+MAX_FREE = 1.2
+"""How many times the states of the least freedom there may be where members stand more freely."""
+MIXED_FREE = 2
+"""How deep values without a schema nest at least where all members stand in any order."""
+MAX_AUTO, MAX_GROWTH = 4_000, 1.1
+"""States up to which ``order="auto"`` lets members stand in any order, or how many times those that there are otherwise."""
+OPENED = 32_000, 16_000, 8_000, 4_000, 2_000, 1_000, 300
+"""States by which freedom for undeclared members may make each object larger, tried in turn."""
+MIXED = 4_000, 1_000, 200
+"""States by which any order of declared members may make each object larger, tried in turn."""
 MAX_OPENING = 4_000
 """States by which the object that is the whole text may grow so that undeclared members may come first: ``$schema``, say."""
 LARGE = 100_000
 """States from which on no member stands more freely."""
+MAX_MIX_WORK = 50_000
+"""Units of work to find out which members may stand in any order."""
+ROOM, ROOM_BY_LENGTH = 60_000, 40
+"""States that arrays of distinct listed items may take, or as many for each character of the longest bound on a length."""
 MAX_FREE_WORK = 600_000
 """Units of work that members in any order may take before they stand as declared."""
 
@@ -53,13 +65,18 @@ class Compiler(Needs):
         max_depth: int | None,
         max_length: int | None,
         open_objects: bool,
-        asserts_format: bool,
+        formats: str,
+        plain_numbers: bool = False,
+        max_digits: int | None = None,
     ) -> None:
+        asserts_format = formats == "assert" or (formats == "auto" and document.draft < 2019)
         super().__init__(document, order, open_objects, asserts_format)
+        self.notation = Notation(document.draft == 4, plain_numbers, max_digits)
         self.root = self.keywords.root()
         self.whitespace = whitespace
         self.common = False  # whether all alternatives of an object keep to one order
-        self.free = -1  # states by which each object may grow so that its members stand more freely
+        self.opened = self.mixed = -1  # see set_free
+        self.is_tied = False  # whether members of some object must stand in the declared order
         self.asked = max_depth, max_length
         self.limits = LEAST
         self.style = STYLES[whitespace]
@@ -84,65 +101,102 @@ class Compiler(Needs):
     def attempts(self, root: Need) -> Nfa:
         """The same: with members as free as they may be, as declared, or within the least limits."""
 
-        def size(limits: Limits, freely: bool) -> int:
-            self.free = FREE[0] if freely and self.order == "declared" else -1
-            return self.limit(limits).size(root, limits.depth)
+        def size(limits: Limits, freedom: Freedom) -> int:
+            self.limits = limits
+            opened = freedom != "none" and self.order != "any"
+            mixed = freedom == "mixed" and self.order == "auto"
+            return self.states(root, OPENED[0] if opened else -1, OPENED[0] if mixed else -1)
 
-        found, most = choose(size, self.wanted)
-        least = self.wanted(LEAST)
-        self.limit(found)
-        works = [MAX_FREE_WORK] * self.choose_freedom(root, most) + [math.inf] * (found != least)
+        choice = choose(size, self.wanted)
+        found, least = choice.limits, self.wanted(LEAST)
+        self.limits = found
+        works = [MAX_FREE_WORK] * self.choose_freedom(root, choice) + [math.inf] * (found != least)
         for work in works:
             try:
                 with attempt(work):
-                    return self.texts(root, found.depth).nfa
+                    return self.texts(root, self.limits.depth).nfa
             except TooManyStates:
                 self.set_free(-1)
-        return self.limit(least).texts(root, least.depth).nfa
+        self.limits = least
+        self.set_free(-1)
+        return self.texts(root, least.depth).nfa
 
     def wanted(self, limits: Limits) -> Limits:
         """The limits, but for what is asked for."""
         return limits.wanted(*self.asked)
 
-    def limit(self, limits: Limits) -> Compiler:
-        """Set the limits."""
-        self.limits = limits
-        self.set_free(self.free)
-        return self
-
-    def choose_freedom(self, root: Need, most: int) -> bool:
-        """Let members stand as freely as keeps the automaton small, or below so many states; whether any may."""
+    def choose_freedom(self, root: Need, choice: Choice) -> bool:
+        """Let members stand as freely as keeps the automaton small; whether any stands more freely than declared."""
         self.set_free(-1)
-        states, times = MAX_FREE[self.order]
         least = self.size(root, self.limits.depth)
-        most = max(most, states, int(times * least))
-        if least > LARGE:
+        if least > LARGE or self.order == "any":
             return False
-        for free in FREE:
-            self.set_free(free)
-            if self.size(root, self.limits.depth) <= most:
-                return any(way != self.plainest for way in self.ways.values())
-        self.set_free(-1)
-        return False
+        most = max(choice.most, int(MAX_FREE * least))
+        opened = next((free for free in OPENED if self.states(root, free) <= most), -1)
+        if self.order == "auto":
+            most = max(MAX_AUTO, int(MAX_GROWTH * self.states(root, opened)))
+            most = max(most, choice.most) if choice.freedom == "mixed" else most
+            try:
+                with attempt(MAX_MIX_WORK):
+                    self.mix(root, opened, most)
+            except TooManyStates:
+                self.limits = choice.limits
+                self.set_free(opened)
+        else:
+            self.set_free(opened)
+        self.size(root, self.limits.depth)
+        return any(way != self.plainest for way in self.ways.values())
 
-    def set_free(self, states: int) -> None:
-        """Set by how many states each object may grow."""
-        self.free, self.sizes, self.ways, self.memo, self.distinct = states, {}, {}, {}, {}
+    def mix(self, root: Need, opened: int, most: int) -> None:
+        """Let declared members stand in any order in as many objects as there is room for: in all, if values without a schema
+        then still nest twice, else in those that grow least."""
+        limits = self.limits
+        least = min(limits.free, MIXED_FREE if self.asked[0] is None else limits.free)
+        for free in range(limits.free, least - 1, -1):
+            self.limits = limits._replace(free=free)
+            for mixed in (LARGE, *MIXED):
+                if self.states(root, opened, mixed) <= most and not self.is_tied:
+                    return
+        self.limits = limits
+        mixed = next((free for free in MIXED if self.states(root, opened, free) <= most), -1)
+        self.states(root, opened, mixed)
 
-    def way(self, need: Need, size: Callable[[Need], int]) -> tuple[Way, int]:
-        """How freely the members of a need's objects may stand, and about how many more states that takes."""
+    def states(self, root: Need, opened: int, mixed: int = -1) -> int:
+        """About how many states there are, by how many each object may grow."""
+        self.set_free(opened, mixed)
+        return self.size(root, self.limits.depth)
+
+    def set_free(self, opened: int, mixed: int = -1) -> None:
+        """Set by how many states each object may grow, so that undeclared members may stand before and between others, and
+        further so that declared ones may stand in any order."""
+        self.opened, self.mixed, self.is_tied = opened, mixed, False
+        self.sizes, self.ways, self.memo, self.distinct = {}, {}, {}, {}
+
+    def way(self, need: Need, size: Callable[[Need], int], least: int) -> tuple[Way, int]:
+        """How freely the members of a need's objects may stand, which at least take so many states, and about how many more
+        that takes."""
         _, records = self.settled(need)
         opening = MAX_OPENING if need == self.root else 0
-        sizes = [(record, Sizes.of(record, size)) for record in records if self.free >= 0 or opening]
-        declared = sum(DECLARED.states(*each) for each in sizes)
-        for way in WAYS[self.order] if sizes else ():
-            if not any(len(r.members) + bool(r.others) > 1 and (way.free or r.others) for r in records):
-                continue  # nothing would be freer
-            more = sum(way.states(*each) for each in sizes) - declared
-            most = self.free if way.free else max(self.free // 8, opening * (way.others == "ends"))
-            if more <= most:
-                return way, more
-        return self.plainest, 0
+        found, more = self.plainest, 0
+        if self.order == "any" or not records:
+            return found, more
+        declared = states_of_all(DECLARED, records, size)
+
+        def growth(way: Way) -> int:
+            return states_of_all(way, records, size) - declared
+
+        several = any(len(r.members) + bool(r.others) > 1 for r in records)
+        if several and any(r.others for r in records) and (self.opened >= 0 or opening):
+            for way in OPEN:
+                if growth(way) <= max(self.opened // 8, opening * (way.others == "ends")):
+                    found, more = way, growth(way)
+                    break
+        if any(len(r.members) > 1 for r in records) and self.mixed >= 0:
+            for way in FREE:
+                if (mixed := max(0, states_of_all(way, records, size) - least)) - more <= self.mixed:
+                    return way, mixed
+            self.is_tied = True
+        return found, more
 
     @property
     def plainest(self) -> Way:
@@ -186,7 +240,9 @@ class Compiler(Needs):
                 total += sum(strings.size(self.cut(string)) for string in value.string)
             shapes, _ = self.settled(need)
             for shape in shapes:
-                total += 2_000 if shape.unique else 0
+                if shape.unique:
+                    tables = listed.tables(shape, self.finite)
+                    total += listed.room(shape, tables, self.room).states if tables else 2_000
                 found = [
                     sum(self.size_below(need, n, left) for n in inner) for inner in self.items(need, shape)
                 ]
@@ -198,9 +254,9 @@ class Compiler(Needs):
                 return self.size_below(need, inner, left)
 
             with at(self.where(need)):
-                total += sum(sketch.states(inner_size) for sketch in self.objects(need, self.plainest))
-            self.ways[key], more = self.way(need, inner_size)
-            self.sizes[key] = total + more
+                least = sum(sketch.states(inner_size) for sketch in self.objects(need, self.plainest))
+            self.ways[key], more = self.way(need, inner_size, least)
+            self.sizes[key] = total + least + more
         return self.sizes[key]
 
     def size_below(self, need: Need, other: Need, left: int) -> int:
@@ -216,7 +272,7 @@ class Compiler(Needs):
         if need == NEVER or left < 0:
             return pieces.NOTHING
         if not need:
-            return anything(self.whitespace, self.limits.free)
+            return anything(self.whitespace, self.limits.free, self.notation)
         key = (need, left)
         if key not in self.memo:
             with at(self.where(need)):
@@ -236,7 +292,7 @@ class Compiler(Needs):
         value, where = self.value(need), self.where(need)
         shapes, _ = self.settled(need)
         value = value._replace(string=tuple(map(self.cut, value.string)))
-        parts = scalars(value, self.document.draft == 4)
+        parts = scalars(value, self.notation)
         parts.append(either(self.array(shape, inner, where) for shape in shapes))
         self.size(need, left)  # and in which way members stand
         parts.append(either(sketch.finish(inner) for sketch in self.objects(need, self.ways[need, left])))
@@ -248,8 +304,9 @@ class Compiler(Needs):
             return arrays.write(self.cut_items(shape), self.style, where).finish(inner)
         found = None
         if shape.unique:
-            found = arrays.distinct(shape, self.style, self.finite)
-            if found is None:
+            if tables := listed.tables(shape, self.finite):
+                found = listed.write(shape, self.style, tables, listed.room(shape, tables, self.room))
+            else:
                 value = self.value(shape.rest)
                 if value._replace(string=()) == NOTHING:
                     found = unique.write(shape, self.style, tuple(map(self.cut, value.string)))
@@ -257,6 +314,11 @@ class Compiler(Needs):
             raise UnsupportedConstraint("uniqueItems of values that are not few", path=f"{where}/uniqueItems")
         self.distinct[where, shape] = found.narrowed
         return found.finish(inner)
+
+    @property
+    def room(self) -> int:
+        """How many states arrays of distinct listed items may take."""
+        return ROOM if self.asked[1] is not None else min(ROOM, ROOM_BY_LENGTH * self.limits.length)
 
     def finite(self, need: Need) -> dict[str, Piece] | None:
         """The values of a need by their texts, if they are listed."""
@@ -266,25 +328,44 @@ class Compiler(Needs):
         found = {"null": word("null")} if value.null else {}
         found |= {str(b).lower(): word(str(b).lower()) for b in sorted(value.boolean)}
         for shape in value.number:
-            listed = numbers.listed(shape)
-            if listed is None:
+            among = numbers.listed(shape)
+            if among is None:
                 return None
-            found |= {str(v): piece(numbers.same(v)) for v in listed}
+            found |= {
+                str(v): piece(numbers.number(Numbers(among=frozenset([v])), self.notation)) for v in among
+            }
         for string in value.string:
             if string.among is None:
                 return None
-            listed_words = (s for s in sorted(string.among) if strings.has(s, string.atoms))
-            found |= {f'"{s}': quoted(strings.words((s,))) for s in listed_words}
-        return found
+            words = (s for s in sorted(string.among) if strings.has(s, string.atoms))
+            found |= {f'"{s}': quoted(strings.words((s,))) for s in words}
+        order = [text for number, sign in sorted(need) if sign for text in self.enumerated(number)]
+        place = {text: i for i, text in reversed(list(enumerate(order)))}
+        return dict(sorted(found.items(), key=lambda item: place.get(item[0], len(place))))
+
+    def enumerated(self, number: int) -> Iterator[str]:
+        """The texts of the values that the ``enum`` of a node lists, as :meth:`finite` names them, in its order."""
+        for value in self.document.nodes[number].schema.get("enum", ()):
+            if isinstance(value, str):
+                yield f'"{value}'
+            elif not isinstance(value, dict | list):
+                yield (
+                    json.dumps(value)
+                    if value is None or isinstance(value, bool)
+                    else str(Decimal(repr(value)))
+                )
 
 
 @metered(maxsize=32)
-def anything(whitespace: str, depth: int) -> Piece:
+def anything(whitespace: str, depth: int, notation: Notation) -> Piece:
     """Any value whose arrays and objects nest at most ``depth`` deep."""
     style = STYLES[whitespace]
     if not depth:
-        return piece(minimize(beside(scalars(EVERYTHING, False)).nfa))
-    inner, every = anything(whitespace, depth - 1), objects.Record((), frozenset(), ((Strings(), ANY),))
+        return piece(minimize(beside(scalars(EVERYTHING, notation)).nfa))
+    inner, every = (
+        anything(whitespace, depth - 1, notation),
+        objects.Record((), frozenset(), ((Strings(), ANY),)),
+    )
     sketches = [arrays.write(Arrays(), style, ""), *members.write([every], style, DECLARED)]
-    parts = [anything(whitespace, 0), *(sketch.finish(lambda need: inner) for sketch in sketches)]
+    parts = [anything(whitespace, 0, notation), *(sketch.finish(lambda need: inner) for sketch in sketches)]
     return beside(parts)

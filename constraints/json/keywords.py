@@ -15,6 +15,7 @@ from typing import Any
 from ...errors import UnsupportedConstraint
 from ..work import at, spend
 from .assertions import SHAPES, atom, length, listed, multiple_of, number, types
+from .closing import TRACKED
 from .combinators import all_of, any_of, condition, dependent, meet_all, negation, one_of, reference
 from .document import Document, Node
 from .shapes import ANY, NEVER, Need
@@ -37,20 +38,18 @@ class Circular(UnsupportedConstraint):
     """The values of a node are asked for while they are being worked out."""
 
 
-Keyword = Callable[["Keywords", Node, bool, bool], Value]
+Keyword = Callable[["Keywords", Node, bool, int], Value]
 
 
 class Keywords:
-    """Works out the values of nodes. ``open_objects``: what a missing ``additionalProperties`` means; ``asserts_format``:
-    whether ``format`` does. ``empty`` says whether nothing satisfies a need (it may say no where that is not known)."""
+    """Works out the values of nodes. ``asserts_format``: whether ``format`` does. ``empty`` says whether nothing satisfies
+    a need (it may say no where that is not known)."""
 
-    def __init__(
-        self, document: Document, open_objects: bool, asserts_format: bool, empty: Callable[[Any], bool]
-    ) -> None:
-        self.document, self.open_objects, self.asserts_format = document, open_objects, asserts_format
+    def __init__(self, document: Document, asserts_format: bool, empty: Callable[[Any], bool]) -> None:
+        self.document, self.asserts_format = document, asserts_format
         self.empty = empty
-        self.memo: dict[tuple[int, bool, bool], Value] = {}
-        self.active: set[tuple[int, bool, bool]] = set()
+        self.memo: dict[tuple[int, bool, int], Value] = {}
+        self.active: set[tuple[int, bool, int]] = set()
 
     def need(self, schema: Any, node: Node, step: str, sign: bool = True) -> Need:
         """What it means to satisfy (or not) a schema at a step below a node."""
@@ -74,7 +73,7 @@ class Keywords:
             if isinstance(schema, bool):
                 return ANY if schema == sign else NEVER
             node = self.document.node(schema, resource, path)
-        if not any(key in KEYWORDS for key in node.schema) and self.open_objects:
+        if not any(key in KEYWORDS for key in node.schema):
             return ANY if sign else NEVER
         return frozenset([(node.number, sign)])
 
@@ -85,15 +84,16 @@ class Keywords:
             return ANY if resource.root else NEVER
         return self.need_of(self.document.node(resource.root, resource, ""))
 
-    def below(self, schema: Any, node: Node, step: str, sign: bool, tracked: bool = False) -> Value:
+    def below(self, schema: Any, node: Node, step: str, sign: bool, tracked: int = 0) -> Value:
         """The values of a schema that applies at the same place as the node."""
         if isinstance(schema, bool):
             return EVERYTHING if schema == sign else NOTHING
         return self.value(self.document.node(schema, node.resource, f"{node.path}/{step}"), sign, tracked)
 
-    def value(self, node: Node, sign: bool, tracked: bool = False) -> Value:
+    def value(self, node: Node, sign: bool, tracked: int = 0) -> Value:
         """The values that satisfy the node (or, if not ``sign``, all that do not). ``tracked``: shapes carry what has
-        been evaluated, and every choice of alternatives is told apart that evaluates something else."""
+        been evaluated, and every choice of alternatives is told apart that evaluates something else (0: they do not;
+        otherwise ``TRACKED`` or ``CLOSING`` of ``closing.py``)."""
         key = (node.number, sign, tracked)
         if key not in self.memo:
             if key in self.active:
@@ -111,7 +111,7 @@ class Keywords:
         kept = [tuple(shape for shape in shapes if not self.empty(shape)) for shapes in value.shapes]
         return Value(value.null, value.boolean, *kept)
 
-    def work_out(self, node: Node, sign: bool, tracked: bool) -> Value:
+    def work_out(self, node: Node, sign: bool, tracked: int) -> Value:
         """The same, anew."""
         spend(140)
         schema, document = node.schema, self.document
@@ -127,9 +127,7 @@ class Keywords:
             if rule is None or key in done or not document.knows(since, UNTIL.get(key, 9999)):
                 continue
             done.update(group or (key,))
-            parts.append(rule(self, node, sign, tracked or bool(late)))
-        if not self.open_objects and sign and not done & set(OBJECT) and closes(schema):
-            parts.append(objects(self, node, sign, tracked or bool(late)))
+            parts.append(rule(self, node, sign, TRACKED if late else tracked))
         if not sign:
             return join(*parts)
         found = meet_all(self, parts)
@@ -139,11 +137,6 @@ class Keywords:
         for key in late:
             found = unevaluated(self, node, key, found, tracked)
         return found
-
-
-def closes(schema: dict[str, Any]) -> bool:
-    """Whether a schema without ``properties`` is about objects itself, not through others."""
-    return "object" in (schema.get("type") or ()) and not schema.keys() & APPLICATORS
 
 
 RULES: dict[str, tuple[tuple[str, ...], int, Keyword]] = {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from ...errors import TooManyStates
 
@@ -28,6 +28,13 @@ LITTLE = 200
 """States within the least limits, up to which a schema says so little that values without a schema are most of it."""
 MOST_LITTLE = 32_000
 """States up to which such a schema has the first of the generous limits."""
+MOST_NAMES, GROWTH = 1_000, 2.5
+"""States within the least limits, up to which a schema may say nothing but names of members, so that nearly all states are
+those of values without a schema: those which grow so many times where such values may nest once."""
+NAMES = Limits(4, 4, WHOLE), Limits(3, 3, WHOLE), Limits(2, 2, WHOLE)
+"""Limits that are taken for such a schema where members then may stand in any order."""
+MOST_MIXED = 20_000
+"""States up to which they are taken."""
 GENEROUS = (
     (Limits(16, 7, WHOLE), 4_000),
     (Limits(7, 7, WHOLE), 6_000),
@@ -53,20 +60,40 @@ STEPS: tuple[tuple[str, int, int], ...] = (
 """Otherwise: what is raised in turn, from the least limits on, each as long as there are no more states than that."""
 
 
-def choose(size: Callable[[Limits, bool], int], wanted: Callable[[Limits], Limits]) -> tuple[Limits, int]:
-    """The limits under which an automaton is small, or else not too large; and how many states it may have with more
-    freedom. ``size``: about how many it has, and whether with more freedom."""
+Freedom = Literal["none", "opened", "mixed"]
+"""How freely members stand: as declared; undeclared ones anywhere; all of them in any order."""
 
-    def fits(limits: Limits, most: int, freely: bool = False) -> bool:
+
+class Choice(NamedTuple):
+    """Limits, how many states the automaton may have with more freedom, and which freedom that is."""
+
+    limits: Limits
+    most: int
+    freedom: Freedom
+
+
+def choose(size: Callable[[Limits, Freedom], int], wanted: Callable[[Limits], Limits]) -> Choice:
+    """The limits under which an automaton is small, or else not too large. ``size``: about how many states it has."""
+
+    def fits(limits: Limits, most: int, freedom: Freedom = "none") -> bool:
         try:
-            return size(limits, freely) <= most
+            return size(limits, freedom) <= most
         except TooManyStates:
             return False
 
     little = fits(wanted(LEAST), LITTLE)
+    freedom: Freedom = "mixed" if little else "opened"
+    if (
+        not little
+        and fits(wanted(LEAST), MOST_NAMES)
+        and size(wanted(LEAST._replace(free=1)), "none") > GROWTH * size(wanted(LEAST), "none")
+    ):
+        for limits in NAMES:
+            if fits(wanted(limits), MOST_MIXED, "mixed"):
+                return Choice(wanted(limits), MOST_MIXED, "mixed")
     for limits, most in ((GENEROUS[0][0], MOST_LITTLE), *GENEROUS) if little else GENEROUS:
-        if fits(wanted(limits), most, freely=True):
-            return wanted(limits), most
+        if fits(wanted(limits), most, freedom):
+            return Choice(wanted(limits), most, freedom)
     found, full = wanted(LEAST), set()
     for field, value, most in STEPS:
         more = wanted(found._replace(**{field: value}))
@@ -75,4 +102,4 @@ def choose(size: Callable[[Limits, bool], int], wanted: Callable[[Limits], Limit
                 found = more
             else:
                 full.add(field)
-    return found, 0
+    return Choice(found, 0, "none")

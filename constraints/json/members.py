@@ -15,7 +15,7 @@ from ...errors import TooManyStates
 from ..work import spend
 from .names import Others, tell
 from .objects import Record
-from .runs import DECLARED, Run, State, Way
+from .runs import DECLARED, NO_MEMBERS, Run, State, Way
 from .shapes import Need
 from .sketches import Sketch
 from .text import Style
@@ -89,9 +89,10 @@ class Writer:
             alternatives, over = run.next(place, count)
             spend(20 + len(alternatives) * (3 + len(run.alternatives) / 1_000))
             done |= over
-            onward = min(count + 1, run.cap)
             for i, after in zip(alternatives, run.afters(alternatives, place), strict=True):
-                found.setdefault(marks[i], []).append((run.alternatives[i][1], (r, after, onward)))
+                found.setdefault(marks[i], []).append(
+                    (run.alternatives[i][1], (r, after, run.counted(i, count)))
+                )
         return found, done
 
     def group(self, marks: int, hub: int) -> int:
@@ -124,7 +125,9 @@ class Writer:
         start = self.sketch.read(0, b"{")
         if self.style.blank:
             self.sketch.blank(start)
-        self.between(start, self.hub({(r, run.start, 0) for r, run in enumerate(self.runs)}), first=True)
+        self.between(
+            start, self.hub({(r, run.start, NO_MEMBERS) for r, run in enumerate(self.runs)}), first=True
+        )
         rules: list[Callable[..., None]] = [self.between, self.spell]
         for kind, *key in self.queue:
             rules[kind](self.states[kind, *key], *key)

@@ -185,9 +185,10 @@ def cut_objects(compiler: Compiler, need: Need, left: int) -> Iterator[Narrowing
             "several orders would make the automaton large; write all alternatives in one order",
         )
     several = [r for r in records if len(r.members) + bool(r.others) > 1 and r.most != 1]
-    exact = way == ANY_ORDER or (way.free and not any(r.others for r in several))
+    alone = way.others == "anywhere" and all(len(r.members) < 2 for r in several)
+    exact = way == ANY_ORDER or alone or (way.free and not any(r.others for r in several))
     if compiler.order != "declared" and several and not exact:
-        given = "undeclared members before or after the others" if way.free else "the declared order"
+        given = "undeclared members not between the others" if way.free else "the declared order"
         why = 'the automaton remembers each set of members; order="declared" asks for no more'
         yield Narrowing(where, "properties", "members in any order", given, why)
     for record in records:

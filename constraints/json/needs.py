@@ -14,6 +14,7 @@ import networkx as nx
 from ...errors import TooManyStates
 from ..work import at, spend
 from . import arrays, numbers, objects, strings
+from .closing import CLOSING, closed
 from .combinators import meet_all
 from .document import Document
 from .keywords import Circular, Keywords
@@ -29,10 +30,8 @@ class Needs:
     """The needs of one document, each worked out when it is asked for."""
 
     def __init__(self, document: Document, order: str, open_objects: bool, asserts_format: bool) -> None:
-        self.document, self.order = document, order
-        self.keywords = Keywords(
-            document, open_objects, asserts_format, lambda shape: self.empty_shape(shape, LOOK_AHEAD)
-        )
+        self.document, self.order, self.open_objects = document, order, open_objects
+        self.keywords = Keywords(document, asserts_format, lambda shape: self.empty_shape(shape, LOOK_AHEAD))
         self.values: dict[Need, Value] = {}
         self.parts: dict[tuple[Any, Need], Any] = {}
         self.hollow: dict[tuple[Need, int], bool] = {}
@@ -43,8 +42,13 @@ class Needs:
         """The values that satisfy a need."""
         if need not in self.values:
             nodes = () if need == NEVER else sorted(need)
-            parts = (self.keywords.value(self.document.nodes[number], sign) for number, sign in nodes)
-            self.values[need] = NOTHING if need == NEVER else meet_all(self.keywords, parts)
+            closing = 0 if self.open_objects else CLOSING
+            parts = (
+                self.keywords.value(self.document.nodes[number], sign, closing if sign else 0)
+                for number, sign in nodes
+            )
+            found = NOTHING if need == NEVER else meet_all(self.keywords, parts)
+            self.values[need] = found if self.open_objects else closed(found)
         return self.values[need]
 
     def where(self, need: Need) -> str:

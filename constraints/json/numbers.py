@@ -1,7 +1,8 @@
 """JSON numbers between bounds, multiples, and single values, as automata over their texts.
 
 Numbers without any condition are written in every way that JSON has. Under a condition they are decimals without an
-exponent, with any number of zeros at the end of the fraction: ``1``, ``1.0`` and ``1.00`` are one number. Every bound
+exponent, with any number of zeros at the end of the fraction: ``1``, ``1.0`` and ``1.00`` are one number. Plain numbers
+(:class:`Notation`) have one text each, but for those that are very large or very small. Every bound
 comes down to one language, the decimals not below a positive number, compared digit by digit; the rest is union and
 difference.
 """
@@ -9,12 +10,13 @@ difference.
 from __future__ import annotations
 
 from decimal import ROUND_CEILING, Decimal
+from typing import NamedTuple
 
 import numpy as np
 
 from ...errors import TooManyStates
 from ..dfa import complement, difference, intersect, minimize
-from ..nfa import Nfa, byte_ranges, concat, literal, optional, plus, star, union
+from ..nfa import Nfa, byte_ranges, concat, literal, optional, plus, repeat, star, union
 from ..work import metered, spend
 from .shapes import Numbers, inside
 
@@ -39,18 +41,61 @@ PLAIN_INTEGER = minimize(concat([optional(MINUS), NATURAL]))
 NO_FRACTION = optional(concat([literal(b"."), plus(literal(b"0"))]))
 INTEGER = minimize(concat([PLAIN_INTEGER, NO_FRACTION]))
 MAX_RESIDUES = 20_000
+NO_ZERO_SIGN = difference(PLAIN_INTEGER, literal(b"-0"))
+PLAIN_NUMBER = minimize(
+    union(
+        [
+            NO_ZERO_SIGN,
+            concat([NO_ZERO_SIGN, literal(b".0")]),
+            concat([optional(MINUS), NATURAL, literal(b"."), ANY, digits(1)]),
+            concat(
+                [optional(MINUS), digits(1), optional(concat([literal(b"."), ANY, digits(1)]))]
+                + [
+                    literal(b"e"),
+                    optional(byte_ranges([(43, 43), (45, 45)])),
+                    optional(literal(b"0")),
+                    digits(1),
+                ]
+                + [repeat(digits(0), 0, 2)]
+            ),
+        ]
+    )
+)
+"""Integers without a point, decimals with no zero at the end but ``.0``, and ``1.5e-07`` and ``1e21`` as ``json.dumps`` and
+other writers have them; no ``-0``."""
+
+
+class Notation(NamedTuple):
+    """How numbers are written. ``whole``: integers have no point (in draft 4 ``1.0`` is none); ``plain``: also no ``-0``, no
+    zeros at the end of a fraction but in ``1.0``, and listed integers have no point either; ``digits``: the most before the
+    point, and after it."""
+
+    whole: bool = False
+    plain: bool = False
+    digits: int | None = None
 
 
 @metered(maxsize=1024)
-def number(shape: Numbers, plain: bool = False) -> Nfa:
-    """The texts of the numbers of a shape. ``plain``: integers are written without a point (draft 4, where ``1.0`` is no
-    integer). Raises ``TooManyStates`` for steps with too many residues."""
+def number(shape: Numbers, notation: Notation = Notation()) -> Nfa:  # noqa: B008
+    """The texts of the numbers of a shape. Raises ``TooManyStates`` for steps with too many residues."""
+    found = values(shape, notation)
+    if notation.plain:
+        found = intersect(found, NO_ZERO_SIGN if shape.integer else PLAIN_NUMBER)
+    if notation.digits is not None:
+        some = repeat(digits(0), 1, notation.digits)
+        fraction = optional(concat([literal(b"."), some]))
+        found = intersect(found, concat([optional(MINUS), some, fraction, optional(EXPONENT)]))
+    return found if notation in (Notation(), Notation(whole=True)) else minimize(found)
+
+
+def values(shape: Numbers, notation: Notation) -> Nfa:
+    """The texts of the numbers of a shape, of which a plain notation may leave out some."""
     if shape == Numbers():
         return NUMBER
-    whole = PLAIN_INTEGER if plain else INTEGER
+    whole = PLAIN_INTEGER if notation.whole else INTEGER
     if shape.among is not None:
-        listed = union([same(value) for value in sorted(shape.among)])
-        return minimize(intersect(listed, whole) if plain and shape.integer else listed)
+        listed = union([same(value, notation.plain) for value in sorted(shape.among)])
+        return minimize(intersect(listed, whole) if notation.whole and shape.integer else listed)
     found = whole if shape.integer else DECIMAL
     if shape.integer is False:
         found = difference(found, INTEGER)
@@ -66,12 +111,12 @@ def number(shape: Numbers, plain: bool = False) -> Nfa:
     return minimize(found)
 
 
-def same(value: Decimal) -> Nfa:
-    """The ways to write one number: as a decimal, and as ``json.dumps`` writes it."""
+def same(value: Decimal, plain: bool = False) -> Nfa:
+    """The ways to write one number: as a decimal, and as ``json.dumps`` writes it; ``plain``: an integer without a point."""
     text = f"{abs(value):f}"
     text = text.rstrip("0").rstrip(".") if "." in text else text
     sign = MINUS if value < 0 else literal(b"") if value else optional(MINUS)
-    tail = star(literal(b"0")) if "." in text else NO_FRACTION
+    tail = star(literal(b"0")) if "." in text else literal(b"") if plain else NO_FRACTION
     exact = concat([sign, literal(text.encode()), tail])
     if "e" in (shown := repr(float(value))) and Decimal(shown) == value:
         return union([exact, literal(shown.encode())])

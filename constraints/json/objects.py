@@ -29,8 +29,9 @@ Some = tuple[Others | str, Need, Need]
 @dataclass(frozen=True)
 class Record:
     """Members by name, the orders in which they may stand, those that must be there, the classes of others, how many
-    members there are; ``last``: a member of one of these classes stands last; all names that have a place; ``shared``:
-    whether that member does for several that must exist; ``narrowed``: what else it lacks of its shape."""
+    members there are (of which undeclared ones make up one of ``least``); ``last``: a member of one of these classes stands
+    last; all names that have a place; ``shared``: whether that member does for several that must exist; ``narrowed``: what
+    else it lacks of its shape."""
 
     members: tuple[tuple[str, Need], ...]
     required: frozenset[str]
@@ -164,18 +165,25 @@ def record(
     if shape.most == sure:  # there is no place for more
         members, others = tuple(m for m in members if m[0] in required), ()
     least = shape.least if shape.least > sure else 0
-    if least and not others and least > len(members):
-        return None
-    if others and (least > len(required) + 1 or (least and last)):
+    if least > len(members) + bool(others or last):
+        if not others:
+            return None
         raise UnsupportedConstraint(
-            "minProperties that undeclared members would have to make up: their names may not differ",
+            "minProperties that several undeclared members would have to make up: their names may not differ",
             path=where,
         )
     most = shape.most
     if most is not None and not others and not last and most >= len(members):
         most = None
     order = orders([n for n, _ in members], shape)
-    return Record(members, required, others, least, most, last, order, declared, len(witness) > 1)
+    narrowed: tuple[Narrowing, ...] = ()
+    if others and least > len(required) + 1:
+        given, why = (
+            "undeclared members count as one",
+            "their names may not differ: JSON lets one be written twice",
+        )
+        narrowed = (Narrowing(where, "minProperties", shape.least, given, why),)
+    return Record(members, required, others, least, most, last, order, declared, len(witness) > 1, narrowed)
 
 
 def witnesses(others: Kinds, witness: Sequence[Some], namer: Namer) -> Kinds:

@@ -8,13 +8,14 @@ with what is accepted. The pattern is rewritten for ``regex.compile_pattern`` ac
 from __future__ import annotations
 
 import re
+import warnings
 
 from ...errors import TooManyStates, UnsupportedConstraint
 from .. import dfa
 from ..characters import all_characters
-from ..nfa import Nfa
+from ..nfa import Nfa, star
 from ..regex import compile_pattern
-from ..utf8 import CodePoints, negate, normalize
+from ..utf8 import EVERY, Alphabet, CodePoints, negate, normalize
 from ..work import MAX_WORK, metered, spend
 from .text import spelled
 
@@ -28,17 +29,38 @@ LINE_ENDS = normalize([(10, 10), (13, 13), (0x2028, 0x2029)])
 
 
 @metered(maxsize=256, most=MAX_WORK)
-def matching(pattern: str, sign: bool) -> Nfa:
-    """The insides of JSON strings in which the pattern is (or is not) found. Raises ``UnsupportedConstraint``."""
+def matching(pattern: str, sign: bool, alphabet: Alphabet = spelled) -> Nfa:
+    """The insides of strings in which the pattern is (or is not) found, whose characters are written as the alphabet says:
+    by default those of JSON. Raises ``UnsupportedConstraint``."""
     found = None
-    for boundary in ("a", "u") if re.search(r"\\[bB]", pattern) else ("a",):
-        text = translate(pattern, over=not sign, boundary=boundary)
-        one = dfa.minimize(compile_pattern(text, 0, spelled, ecma_search=True), limit=MAX_PATTERN)
+    body = BODY if alphabet is spelled else dfa.minimize(star(alphabet(EVERY)))
+    for boundary, brackets in readings(pattern):
+        text = translate(pattern, over=not sign, boundary=boundary, brackets=brackets)
+        one = dfa.minimize(compile_pattern(text, 0, alphabet, ecma_search=True), limit=MAX_PATTERN)
         if not sign:
-            one = dfa.minimize(dfa.difference(BODY, one))
+            one = dfa.minimize(dfa.difference(body, one))
         found = one if found is None else dfa.minimize(dfa.intersect(found, one))
     assert found is not None
     return found
+
+
+def readings(pattern: str) -> list[tuple[str, bool]]:
+    """The readings whose difference no rewriting covers: word boundaries by ASCII ("a") or Unicode ("u") letters; whether
+    ``]`` right after ``[`` or ``[^`` is a member of the class (Python's, if Python can read the pattern so) or ends it
+    (ECMA-262: ``[]`` matches nothing, ``[^]`` any character)."""
+    boundaries = ("a", "u") if re.search(r"\\[bB]", pattern) else ("a",)
+    brackets = (False, True) if re.search(r"\[\^?\]", pattern) and is_python(pattern) else (False,)
+    return [(boundary, reading) for boundary in boundaries for reading in brackets]
+
+
+def is_python(pattern: str) -> bool:
+    """Whether Python's ``re`` can read the pattern."""
+    try:
+        with warnings.catch_warnings(action="ignore"):
+            re.compile(pattern)
+    except (re.error, OverflowError, RecursionError):
+        return False
+    return True
 
 
 def readable(pattern: str, sign: bool, path: str) -> None:
@@ -54,7 +76,7 @@ def readable(pattern: str, sign: bool, path: str) -> None:
 def is_as_written(pattern: str, sign: bool) -> bool:
     """Whether :func:`matching` is exactly what ECMA-262 makes of the pattern, which the specification names, and ``re`` but for
     the ends of lines (``.``, ``$``). May say no where only the text of the pattern shows a difference."""
-    if re.search(r"(?<!\\)(?:\\\\)*\\[bB]", pattern):
+    if len(readings(pattern)) > 1:
         return False
     under, over = (translate(pattern, over=reading) for reading in (False, True))
     if (under if sign else over) != translate(pattern, over=None):
@@ -63,9 +85,10 @@ def is_as_written(pattern: str, sign: bool) -> bool:
     return under.replace(*dots) == over.replace(r"\n?$", "$").replace(*dots)
 
 
-def translate(pattern: str, over: bool | None, boundary: str = "a") -> str:
+def translate(pattern: str, over: bool | None, boundary: str = "a", brackets: bool = False) -> str:
     """The pattern for ``re`` with ASCII classes, such that a match means a match for both readings; with ``over``, such
-    that a match for either reading is a match; with ``None``, as ECMA-262 alone reads it."""
+    that a match for either reading is a match; with ``None``, as ECMA-262 alone reads it. ``boundary``, ``brackets``: see
+    :func:`readings`."""
     out: list[str] = []
     groups: list[bool] = []  # for each open group whether it is a negative look-ahead
     i = 0
@@ -76,7 +99,7 @@ def translate(pattern: str, over: bool | None, boundary: str = "a") -> str:
             out.append(text)
             continue
         if c == "[":
-            text, i = char_class(pattern, i, over)
+            text, i = char_class(pattern, i, over, brackets)
             out.append(text)
             continue
         if c == "(":
@@ -148,13 +171,14 @@ def escape(pattern: str, i: int, over: bool | None, boundary: str = "") -> tuple
     return re.escape(c), i + 2
 
 
-def char_class(pattern: str, start: int, over: bool | None) -> tuple[str, int]:
-    """What the class at ``start`` becomes, and the place after it."""
+def char_class(pattern: str, start: int, over: bool | None, brackets: bool = False) -> tuple[str, int]:
+    """What the class at ``start`` becomes, and the place after it. ``brackets``: its first character may be ``]``."""
     i, negative = start + 1, pattern.startswith("^", start + 1)
     i += negative
+    first = i
     over = turned(over, negative)
     out: list[str] = []
-    while i < len(pattern) and pattern[i] != "]":
+    while i < len(pattern) and (pattern[i] != "]" or (brackets and i == first)):
         c = pattern[i]
         if c == "\\" and i + 1 < len(pattern):
             is_class = pattern[i + 1] in "dDwWsS"
@@ -166,7 +190,7 @@ def char_class(pattern: str, start: int, over: bool | None) -> tuple[str, int]:
             continue
         if c == "-" and re.compile(r"-\\[dDwWsS]").match(pattern, i):
             c = r"\-"
-        elif c in "[&~|" or (c == "-" and out and out[-1].endswith("-") and not out[-1].endswith(r"\-")):
+        elif c in "[]&~|" or (c == "-" and out and out[-1].endswith("-") and not out[-1].endswith(r"\-")):
             c = "\\" + c
         out.append(c)
         i += 1

@@ -139,6 +139,26 @@ def _with_quotes(body: Nfa) -> tuple[int, ndarray, ndarray, ndarray, ndarray]:
     return n + 2, np.concatenate([body.edges, first, last]), NO_SKIPS, np.array([n]), np.array([n + 1])
 
 
+def surrounded(values: Nfa) -> Nfa:
+    """JSON values with any white space before and after them. No edge enters the start or reads white space there or where a
+    value ends."""
+    if not values.num_states:
+        return values
+    leaves = np.zeros(values.num_states, bool)
+    leaves[values.edges[:, 0]] = True
+    after = values.num_states  # the state after white space behind a number, which could go on
+    ends = [(state, after if leaves[state] else state) for state in values.accept.tolist()]
+    loops = [(state, state) for state in values.start.tolist()]
+    blanks = [
+        (source, low, high, target)
+        for source, target in (*loops, *ends, (after, after))
+        for low, high in ((9, 10), (13, 13), (32, 32))
+    ]
+    accept = np.append(values.accept, after)
+    edges = np.concatenate([values.edges, np.array(blanks, np.int64)])
+    return plain(trim(Nfa(after + 1, edges, NO_SKIPS, values.start, accept)))
+
+
 def plain(automaton: Nfa) -> Nfa:
     """The same as ``skips.plain``, its edges in order."""
     order = automaton.by_byte

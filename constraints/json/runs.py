@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Literal, NamedTuple
 
 from .objects import Record
 from .shapes import Need
 
 Place = tuple[int, ...]
-State = tuple[int, Place, int]
-"""A run, its place, and how many members there are, up to a cap."""
+Count = tuple[int, int, bool]
+"""How many members there are, up to the most; how many of them surely differ in name, up to the least; whether one of
+these is undeclared (the names of two such may be equal, and then the members are one)."""
+State = tuple[int, Place, Count]
+"""A run, its place, and how many members there are."""
+NO_MEMBERS: Count = (0, 0, False)
 CLOSING: Place = (-2,)
 LAST: Place = (-3,)
 
@@ -49,11 +53,27 @@ class Sizes(NamedTuple):
         )
 
 
+def states_of_all(way: Way, records: Sequence[Record], size: Callable[[Need], int]) -> int:
+    """About how many states the records of one place take, of which those in any order share what is written so far."""
+    apart = sum(way.states(record, Sizes.of(record, size)) for record in records)
+    if not way.free or len(records) < 2:
+        return apart
+    members = {member for record in records for member in record.members}
+    others = {other for record in records for other in (*record.others, *(record.last or ()))}
+    places = 1 << len({name for name, _ in members})
+    shared = places // 2 * sum(size(need) + len(name) + 10 for name, need in members)
+    shared += {"last": 1, "ends": 2, "anywhere": places}[way.others] * sum(
+        size(need) + 10 for _, need in others
+    )
+    return min(apart, shared * max(r.most if r.most is not None else max(1, r.least) for r in records))
+
+
 DECLARED = Way(False, "last")
 ANY_ORDER = Way(True, "anywhere")
 OPEN = Way(False, "anywhere"), Way(False, "ends")
-WAYS = {"declared": OPEN, "auto": (ANY_ORDER, Way(True, "ends"), *OPEN), "any": ()}
-"""The ways that are freer than the declared order, the freest first, by the order that is asked for."""
+"""The ways with undeclared members also before or between the others, the freest first."""
+FREE = ANY_ORDER, Way(True, "ends"), Way(True, "last")
+"""The ways with declared members in any order, the freest first."""
 
 
 class Run:
@@ -64,7 +84,6 @@ class Run:
     def __init__(self, record: Record, way: Way, number: Callable[[object], int]) -> None:
         self.record, self.way = record, way
         self.size = len(record.members)
-        self.cap = record.most if record.most is not None else max(1, record.least)
         witnesses = record.last or ()
         self.alternatives: tuple[tuple[Any, Need], ...] = (*record.members, *record.others, *witnesses)
         self.needed = [name in record.required for name, _ in record.members]
@@ -83,10 +102,20 @@ class Run:
         told = (record.members, *self.needed) if way.free else ()
         self.kind = number((record.others, record.last, told))
 
-    def next(self, place: Place, count: int) -> tuple[list[int], bool]:
+    def counted(self, i: int, count: Count) -> Count:
+        """The count after an alternative."""
+        members, differ, undeclared = count
+        if self.record.most is not None:
+            members = min(members + 1, self.record.most)
+        if differ < self.record.least:
+            differ += i < self.size or not undeclared
+            undeclared = differ < self.record.least and (undeclared or i >= self.size)
+        return members, differ, undeclared
+
+    def next(self, place: Place, count: Count) -> tuple[list[int], bool]:
         """The alternatives that may come next, and whether the object may end."""
         if place == CLOSING:
-            return [], True
+            return [], count[1] >= self.record.least
         done, witnessed, allowed = place == LAST, False, set[int]()
         if self.way.free and not done:
             done, witnessed = place[0] & self.must == self.must, bool(place[0] & self.witness)
@@ -100,11 +129,11 @@ class Run:
             allowed.update(self.apart if witnessed else self.others)
         if done or self.witness:
             allowed.update(self.final)
-        if self.record.most is not None and count >= self.cap:
+        if self.record.most is not None and count[0] >= self.record.most:
             allowed = set()
-        return sorted(allowed), done and (
-            self.record.last is None or witnessed
-        ) and count >= self.record.least
+        return sorted(allowed), done and (self.record.last is None or witnessed) and count[
+            1
+        ] >= self.record.least
 
     def is_open(self, place: Place) -> bool:
         """Whether others may stand at a place, and members after them."""
@@ -129,16 +158,16 @@ class Run:
             return (place[0] | 1 << i,)
         return tuple([order.after(i, behind) for order, behind in zip(self.orders, place, strict=True)])
 
-    def future(self, place: Place, count: int) -> object:
+    def future(self, place: Place, count: Count) -> object:
         """What may still come: the same for runs that need not be told apart."""
         if place == CLOSING:
-            return CLOSING
+            return CLOSING, count[1] >= self.record.least
         rest: Any = place
         if not self.way.free and place != LAST:
             ways = zip(self.orders, place, strict=True)
             rest = frozenset(order.rests[behind] for order, behind in ways if behind >= 0)
-        left = None if self.record.most is None else self.record.most - count
-        return rest, self.kind, left, max(0, self.record.least - count)
+        left = None if self.record.most is None else self.record.most - count[0]
+        return rest, self.kind, left, self.record.least - count[1], count[2]
 
 
 class Order:

@@ -163,6 +163,11 @@ class Arrays:
         """Whether the shape asks for all that the other does."""
         return self.seen == other.seen and self.seen_kinds == other.seen_kinds and self.meet(other) == self
 
+    @property
+    def evaluated(self) -> Any:
+        """Which items have been evaluated."""
+        return self.seen, self.seen_kinds
+
     def at(self, position: int) -> Need:
         """What the item at a position needs."""
         return self.prefix[position] if position < len(self.prefix) else self.rest
@@ -180,7 +185,8 @@ class Objects:
     """Objects by what members need: of a name, of names that match a pattern, of other names; and every name itself.
 
     ``some`` are members that must exist: which names (``Others``, or those that match a pattern), what the name needs as
-    a string, what the value needs. ``seen`` are the members that have been evaluated (``None``: all).
+    a string, what the value needs. ``seen`` are the members that have been evaluated (``None``: all);
+    ``declares``: whether a schema has declared members, which closes the object (``closing.py``).
     """
 
     names: tuple[tuple[str, Need], ...] = ()
@@ -192,6 +198,7 @@ class Objects:
     most: int | None = None
     some: tuple[tuple[Others | str, Need, Need], ...] = ()
     seen: Others | None = Others()  # noqa: RUF009
+    declares: bool = False
     early: tuple[str, ...] | None = field(default=None, compare=False)
 
     @cached_property
@@ -226,8 +233,14 @@ class Objects:
             most,
             tuple(dict.fromkeys(self.some + other.some)),
             seen,
+            self.declares or other.declares,
             early,
         )
+
+    @property
+    def evaluated(self) -> Any:
+        """Which members have been evaluated."""
+        return self.seen, self.declares
 
     @property
     def first_names(self) -> tuple[str, ...]:
@@ -252,6 +265,7 @@ class Objects:
             and set(self.others) >= set(other.others)
             and self.naming >= other.naming
             and (self.least, self.seen) == (max(self.least, other.least), other.seen)
+            and self.declares == other.declares
             and self.most == smaller(self.most, other.most)
         )
 

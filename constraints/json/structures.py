@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...errors import UnsupportedConstraint
 from ..work import spend
+from .closing import CLOSING
 from .document import Node
 from .patterns import readable
 from .shapes import ANY, NEVER, Arrays, Contains, Objects, Others
@@ -22,7 +23,7 @@ FULL = float("inf")
 # ---------------------------------------------------------------- arrays
 
 
-def items(k: Keywords, node: Node, sign: bool, tracked: bool) -> Value:
+def items(k: Keywords, node: Node, sign: bool, tracked: int) -> Value:
     """``prefixItems``, ``items`` and ``additionalItems``, in the spelling of any draft."""
     schema = node.schema
     first, rest = ("prefixItems", "items") if k.document.knows(2020) else ("", "items")
@@ -46,7 +47,7 @@ def items(k: Keywords, node: Node, sign: bool, tracked: bool) -> Value:
     return only("array", shapes, False)
 
 
-def contains(k: Keywords, node: Node, sign: bool, tracked: bool) -> Value:
+def contains(k: Keywords, node: Node, sign: bool, tracked: int) -> Value:
     """``contains`` with ``minContains`` and ``maxContains``."""
     schema, knows = node.schema, k.document.knows(2019)
     if "contains" not in schema:
@@ -66,7 +67,7 @@ def contains(k: Keywords, node: Node, sign: bool, tracked: bool) -> Value:
     return only("array", shapes, sign)
 
 
-def unique(k: Keywords, node: Node, sign: bool, tracked: bool) -> Value:
+def unique(k: Keywords, node: Node, sign: bool, tracked: int) -> Value:
     """``uniqueItems``."""
     if node.schema["uniqueItems"] is False:
         return EVERYTHING if sign else NOTHING
@@ -76,11 +77,11 @@ def unique(k: Keywords, node: Node, sign: bool, tracked: bool) -> Value:
 # ---------------------------------------------------------------- objects
 
 
-def objects(k: Keywords, node: Node, sign: bool, tracked: bool) -> Value:
+def objects(k: Keywords, node: Node, sign: bool, tracked: int) -> Value:
     """``properties``, ``patternProperties`` and ``additionalProperties``."""
     schema = node.schema
     names, patterns = schema.get("properties", {}), schema.get("patternProperties", {})
-    extra = schema.get("additionalProperties", k.open_objects or not sign)
+    extra = schema.get("additionalProperties", True)
     others = Others(frozenset(names), frozenset(patterns))
     spend(40 * len(names))
     for pattern in patterns:
@@ -95,6 +96,7 @@ def objects(k: Keywords, node: Node, sign: bool, tracked: bool) -> Value:
             ),
             others=((others, need),) if need else (),
             seen=seen,
+            declares=tracked == CLOSING,
         )
         return only("object", [shape], True)
     shapes = []
@@ -109,7 +111,7 @@ def objects(k: Keywords, node: Node, sign: bool, tracked: bool) -> Value:
     return only("object", shapes, False)
 
 
-def required(k: Keywords, node: Node, sign: bool, tracked: bool) -> Value:
+def required(k: Keywords, node: Node, sign: bool, tracked: int) -> Value:
     """``required``."""
     return present(node.schema["required"], sign)
 
@@ -121,7 +123,7 @@ def present(names: Sequence[str], sign: bool) -> Value:
     return only("object", [Objects(((name, NEVER),)) for name in names], False)
 
 
-def naming(k: Keywords, node: Node, sign: bool, tracked: bool) -> Value:
+def naming(k: Keywords, node: Node, sign: bool, tracked: int) -> Value:
     """``propertyNames``."""
     need = k.need(node.schema["propertyNames"], node, "propertyNames", sign)
     if sign:
@@ -129,7 +131,7 @@ def naming(k: Keywords, node: Node, sign: bool, tracked: bool) -> Value:
     return only("object", [Objects(some=((Others(), need, ANY),))] if need != NEVER else [], False)
 
 
-def unevaluated(k: Keywords, node: Node, key: str, found: Value, tracked: bool) -> Value:
+def unevaluated(k: Keywords, node: Node, key: str, found: Value, tracked: int) -> Value:
     """What is left when the members (items) that nothing at this place has evaluated satisfy the schema."""
     need = k.need(node.schema[key], node, key)
     done: list[Any] = []

@@ -1,9 +1,12 @@
-"""Arrays of distinct strings that are not few. They are no regular language, but some of them are one: those of at most two
-strings, told apart by a checksum of their text.
+"""Arrays of distinct strings that are not listed. They are no regular language, but some of them are one: those of at most
+two strings, told apart by a checksum of their text.
 
-The second string starts from what is missing to the checksum of the first, and must not end at zero:
+The second string starts from what is missing to the checksum of the first, and must not end at zero. Bytes count with a
+weight by their position, so that strings of the same letters in another order are told apart:
 
-    (q, c) --byte b--> (q', c + b mod n)
+    (q, c, i) --byte b--> (q', c + w_i b mod n, i + 1 mod len(w))
+
+Two strings whose checksums agree (one pair in n) cannot stand together.
 """
 
 from __future__ import annotations
@@ -21,8 +24,10 @@ from .shapes import Arrays, Strings
 from .sketches import Sketch
 from .text import Style
 
-CHECKSUMS = 61, 31, 13
-"""How many checksums there are; fewer where the strings have many states."""
+CHECKSUMS = (61, 2), (31, 2), (31, 1), (13, 1)
+"""How many checksums there are, and how many weights; fewer where the strings have many states."""
+WEIGHTS = 1, 2
+"""The weights of the first two bytes, and so on again."""
 MAX_STATES = 8_000
 """States up to which two strings are told apart."""
 
@@ -32,12 +37,13 @@ def write(shape: Arrays, style: Style, shapes: Sequence[Strings]) -> Sketch | No
     if shape.least > 2 or shape.prefix or shape.contains:
         return None
     body = spelled_once(shapes)
-    checksums = next((n for n in CHECKSUMS if n * body.num_states <= MAX_STATES), 0)
+    some = (each for each in CHECKSUMS if each[0] * each[1] * body.num_states <= MAX_STATES)
+    checksums, weights = next(some, (0, 0))
     if not checksums or not body.num_states:
         return None
-    found = pairs(shape.least, style, body, checksums)
+    found = pairs(shape.least, style, body, checksums, weights)
     asked = "distinct strings" if shape.most is None else f"at most {shape.most} distinct strings"
-    given = f"at most 2 without escapes, the sums of whose bytes differ modulo {checksums}"
+    given = f"at most 2 without escapes, whose checksums differ modulo {checksums}"
     found.narrowed.append(
         Narrowing("", "uniqueItems", asked, given, "distinct strings are no regular language")
     )
@@ -51,7 +57,7 @@ def spelled_once(shapes: Sequence[Strings]) -> Nfa:
     return trim(plain(replace(body, edges=body.edges[raw])))
 
 
-def pairs(least: int, style: Style, body: Nfa, checksums: int) -> Sketch:
+def pairs(least: int, style: Style, body: Nfa, checksums: int, weights: int) -> Sketch:
     """The arrays of two strings, of one, of none."""
     sketch = Sketch()
     start = sketch.read(0, b"[")
@@ -62,7 +68,7 @@ def pairs(least: int, style: Style, body: Nfa, checksums: int) -> Sketch:
     sketch.read(end, b"]", -1)
     if least == 0:
         sketch.read(start, b"]", -1)
-    string(sketch, body, {start: 0}, dict(enumerate(ends)), checksums)
+    string(sketch, body, {start: 0}, dict(enumerate(ends)), checksums, weights)
     between = {}
     for checksum, state in enumerate(ends):
         if least < 2:
@@ -71,35 +77,42 @@ def pairs(least: int, style: Style, body: Nfa, checksums: int) -> Sketch:
         if style.blank:
             sketch.blank(here)
         between[here] = -checksum % checksums
-    string(sketch, body, between, dict.fromkeys(range(1, checksums), end), checksums)
+    string(sketch, body, between, dict.fromkeys(range(1, checksums), end), checksums, weights)
     return sketch
 
 
-def string(sketch: Sketch, body: Nfa, starts: dict[int, int], ends: dict[int, int], checksums: int) -> None:
-    """Read a string, from states with the checksum that each starts from, to the state of the checksum that it ends with.
-    Of bytes beyond ASCII no sum is taken."""
-    rows: list[list[tuple[int, int, int]]] = [[] for _ in range(body.num_states)]
+def string(
+    sketch: Sketch, body: Nfa, starts: dict[int, int], ends: dict[int, int], checksums: int, weights: int
+) -> None:
+    """Read a string, from states with the checksum that each starts from, to the state of the checksum that it ends with."""
+    rows: list[list[tuple[int, int, int, int]]] = [[] for _ in range(body.num_states)]
     for source, low, high, target in body.edges.tolist():
-        rows[source] += [(byte, byte, target) for byte in range(low, min(high, 127) + 1)]
-        rows[source] += [(max(low, 128), high, target)] if high > 127 else []
+        rows[source] += [(*part, target) for part in summands(low, high)]
     first = int(body.start[0])
-    states: dict[tuple[int, int], int] = {}
+    states: dict[tuple[int, int, int], int] = {}
 
-    def state(q: int, checksum: int) -> int:
-        if (q, checksum) not in states:
-            states[q, checksum] = sketch.state()
-        return states[q, checksum]
+    def state(key: tuple[int, int, int]) -> int:
+        if key not in states:
+            states[key] = sketch.state()
+        return states[key]
 
     for source, checksum in starts.items():
-        sketch.read(source, b'"', state(first, checksum))
+        sketch.read(source, b'"', state((first, checksum, 0)))
     accept = set(body.accept.tolist())
-    for q, checksum in (queue := list(states)):
-        here = states[q, checksum]
+    for q, checksum, place in (queue := list(states)):
+        here = states[q, checksum, place]
         spend(2 + len(rows[q]))
         if q in accept and checksum in ends:
             sketch.read(here, b'"', ends[checksum])
-        for low, high, target in rows[q]:
-            key = target, (checksum + low * (high < 128)) % checksums
+        for low, high, summand, target in rows[q]:
+            key = target, (checksum + WEIGHTS[place] * summand) % checksums, (place + 1) % weights
             if key not in states:
                 queue.append(key)
-            sketch.edges.append((here, low, high, state(*key)))
+            sketch.edges.append((here, low, high, state(key)))
+
+
+def summands(low: int, high: int) -> list[tuple[int, int, int]]:
+    """The parts (low, high, summand) of a range of bytes: each counts by itself, but the first byte of a character beyond
+    ASCII not at all."""
+    found = [(byte, byte, byte) for byte in range(low, min(high, 191) + 1)]
+    return found + ([(max(low, 192), high, 0)] if high >= 192 else [])

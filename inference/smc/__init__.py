@@ -1,6 +1,6 @@
 """Sequential Monte Carlo: language models, proposals, potentials, resampling, the loop, and the posterior."""
 
-from ...errors import ContextTooLong, NoParticleSurvived, PotentialError
+from ...errors import ContextTooLong, NoParticleSurvived, PotentialError, ProposalError
 from .adaptive import AdaptiveProposal
 from .boundaries import (
     Boundary,
@@ -94,6 +94,7 @@ __all__ = [
     "Uncorrected",
     "Potential",
     "PotentialError",
+    "ProposalError",
     "Extended",
     "PrefixPotential",
     "LookaheadPotential",

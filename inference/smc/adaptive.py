@@ -115,7 +115,7 @@ class AdaptiveProposal(Tabular):
         return value
 
     def _guess(self, step: Step, tokens: Int[Tensor, " rows"]) -> Float[Tensor, " rows"]:
-        if isinstance(self.base, GCDProposal):
+        if isinstance(self.base, GCDProposal) or not self.base.strength:
             return torch.zeros(len(tokens), dtype=torch.float64)
         table = step.lookahead
         return self.base.strength * table.gather(1, tokens[:, None].to(table.device))[:, 0].cpu().double()
@@ -130,7 +130,9 @@ class AdaptiveProposal(Tabular):
                     "make a new one for each"
                 )
             return
-        if len(self._tree) >= self.max_prefixes or (prefix and prefix[:-1] not in self._tree):
+        parent = self._tree.get(prefix[:-1])
+        met = not prefix or (parent is not None and prefix[-1] in parent.children)
+        if len(self._tree) >= self.max_prefixes or not met:  # another proposal may have drawn the token
             return
         self._tree[prefix] = _Node(mass, top, mass)
         self._tell(prefix, mass)

@@ -22,6 +22,7 @@ from numpy import ndarray
 from torch import Tensor
 
 from ...errors import EvidenceError, PotentialError
+from .potentials import Potential
 from .proposals import GCDProposal, Proposal, Tabular
 from .step import Step
 
@@ -103,6 +104,11 @@ class OneByOne(Proposal):
         self.base: Tabular = GCDProposal() if base is None else base
         self.needs = self.base.needs
 
+    @property
+    def potential(self) -> Potential:
+        """That of the base proposal."""
+        return self.base.potential
+
     @abstractmethod
     def draw_row(self, row: Row, step: Step) -> Asking:
         """A token and Ŵ, properly weighted for q · ψ."""
@@ -110,7 +116,7 @@ class OneByOne(Proposal):
     def draw(
         self, step: Step, generator: torch.Generator
     ) -> tuple[Int[Tensor, " rows"], Float[Tensor, " rows"]]:
-        log_q = self.base.belief(step).double()
+        log_q = self.base.checked(self.base.belief(step)).double()
         possible = log_q.isfinite().any(dim=1)
         log_q = log_q.masked_fill(~possible[:, None], 0.0).log_softmax(dim=1)
         probs = log_q.exp().cpu()

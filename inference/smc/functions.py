@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from copy import copy
 from typing import Any, final
 
 import torch
@@ -16,8 +17,8 @@ from jaxtyping import Float
 from torch import Tensor
 
 from ...errors import EvidenceError, PotentialError
-from .boundaries import Boundary, every_token
-from .potentials import Potential
+from .boundaries import Boundary, at_end, every_token
+from .potentials import Held, Potential
 from .step import Extended
 from .workers import Failure, Workers
 
@@ -68,6 +69,22 @@ class FunctionPotential(Potential):
         self._tokens, self._batched, self._log, self._zero = tokens, batched, log, zero_on_error
         self._pools = [Workers(f, processes, timeout) for f in self._functions] if processes else None
         self._cache: dict[tuple[Any, bool], float] = {}
+
+    def at(self, boundary: Boundary) -> Potential:
+        """This potential with another boundary, ``FunctionPotential(function, boundary, …)``.
+
+        If it has a boundary already, it sees the text up to its own last boundary before the other's. A function of token
+        ids sees whole tokens.
+        """
+        own = self._boundary
+        if self._tokens and boundary is not at_end:
+            return Held(self, boundary)
+        chosen = copy(self)
+        if boundary is at_end or own is every_token:
+            chosen._boundary = boundary
+        elif own is not at_end and boundary not in (own, every_token):
+            chosen._boundary = lambda text: own(text[: boundary(text)])
+        return chosen
 
     def log_value(self, rows: Extended) -> Float[Tensor, " rows"]:
         asked: dict[tuple[Any, bool], list[int]] = {}

@@ -20,7 +20,8 @@ class CircuitLM:
     """A hidden Markov model as a language model: p(x_t | x_<t) = Σ_z p(z_t = z | x_<t) B[z, x_t], exactly, in float64.
 
     Prompts are token ids (or the empty text): the model continues them. With ``eos_token_id`` a row that has emitted it
-    stays there, whatever the HMM says. ``vocabulary`` (anything with ``token_bytes``) is for ``decode`` only.
+    stays there, whatever the HMM says. ``vocabulary`` (anything with ``token_bytes``) is for ``decode``, and a
+    :class:`~tractile.Vocabulary` for constraints that are not compiled.
     """
 
     def __init__(
@@ -28,6 +29,7 @@ class CircuitLM:
     ) -> None:
         self.vocab_size: int = hmm.vocab_size
         self.eos_token_id = _checked_eos(eos_token_id, self.vocab_size)
+        self.vocabulary_fingerprint = hmm.vocabulary_fingerprint
         self._vocabulary = vocabulary
         self._initial = hmm.initial_probs.detach().double()
         self._transition = hmm.transition.dense().detach().double()
@@ -67,6 +69,11 @@ class CircuitLM:
 
     def fork(self) -> LanguageModel:
         return copy(self)
+
+    @property
+    def tokenizer(self) -> TokenBytes | None:
+        """The vocabulary given, for which constraints are compiled."""
+        return self._vocabulary
 
     def decode(self, token_ids: Sequence[int]) -> str:
         return _spell(token_ids, self._vocabulary, self.eos_token_id)
@@ -120,6 +127,11 @@ class TableLM:
 
     def fork(self) -> LanguageModel:
         return copy(self)
+
+    @property
+    def tokenizer(self) -> TokenBytes | None:
+        """The vocabulary given, for which constraints are compiled."""
+        return self._vocabulary
 
     def decode(self, token_ids: Sequence[int]) -> str:
         return _spell(token_ids, self._vocabulary, self.eos_token_id)

@@ -8,7 +8,7 @@ model caches follows.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import torch
 from jaxtyping import Float, Int
@@ -53,6 +53,29 @@ class Hidden(LanguageModel, Protocol):
 
     def hidden(self) -> Float[Tensor, "batch dim"]:
         """The state from which the next token's probabilities are computed."""
+
+
+@runtime_checkable
+class Identified(LanguageModel, Protocol):
+    """A language model that knows which vocabulary its tokens are of."""
+
+    @property
+    def vocabulary_fingerprint(self) -> str | None:
+        """The fingerprint of the vocabulary (:mod:`tractile.fingerprints`); None if it is not known."""
+
+
+def fingerprint_of(lm: LanguageModel) -> str | None:
+    """The fingerprint of a language model's vocabulary; None where it does not tell."""
+    return lm.vocabulary_fingerprint if isinstance(lm, Identified) else None
+
+
+@runtime_checkable
+class Tokenized(LanguageModel, Protocol):
+    """A language model that knows what its tokens spell, so that constraints need not be compiled before."""
+
+    @property
+    def tokenizer(self) -> Any:
+        """A tokenizer or vocabulary, None if there is none."""
 
 
 class TokenBytes(Protocol):

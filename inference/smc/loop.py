@@ -58,7 +58,7 @@ class Run:
         self.ess_trace: list[float] = []
         self.resampled: list[int] = []
         self.recorder: Recorder | None = None
-        # What the particles weighed that used the budget up and are not whole, under a proposal that does not know it.
+        # Log-weights of particles that hit the token budget before the constraint was satisfied.
         self.cut_off: Float[Tensor, " lost"] = torch.zeros(0, dtype=torch.float64)
 
     def extend(self, table: Float[Tensor, "states vocab"], texts: Texts) -> Iterator[Drawn]:
@@ -82,9 +82,8 @@ class Run:
                 eos_token_id=sampler.eos,
                 last=last,
             )
-            tokens, log_weight = sampler.proposal.draw(step, self.generator)
+            tokens, log_weight = sampler.proposal.draw_checked(step, self.generator)
             log_prob = table[particles.state[rows].to(table.device), tokens.to(table.device)].cpu().double()
-            tokens, log_weight = tokens.cpu(), log_weight.cpu()
             if self.recorder is not None:
                 self.recorder.drawn(step, rows, tokens)
             particles.append(rows, tokens, log_prob)
@@ -157,17 +156,19 @@ class Run:
         ]
         texts = [self.sampler.lm.decode(row) for row in token_ids]
         # A split particle has its share of a weight; the posterior's Ẑ is the mean over all.
-        log_weights = particles.log_weight + math.log(len(particles) / self.count)
+        share = math.log(len(particles) / self.count)
         trace = None if self.recorder is None else self.recorder.end(particles, self.resampled)
         return Posterior(
             token_ids,
             texts,
-            log_weights,
+            particles.log_weight + share,
             particles.log_prob,
             tuple(self.ess_trace),
             tuple(self.resampled),
             trace,
-            self.sampler.fa.narrowed,
+            log_potentials=particles.log_psi,
+            cut_off=self.cut_off + share,
+            narrowed=self.sampler.fa.narrowed,
         )
 
 

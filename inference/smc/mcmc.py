@@ -14,17 +14,20 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Sequence
 from copy import copy
 from dataclasses import dataclass, fields
-from typing import TypeVar
+from pathlib import Path
+from typing import Any, TypeVar
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Generator, Tensor
 
-from ...circuits.automaton import Automaton
 from ...circuits.hmm import HMM
 from ...errors import EvidenceError, NoParticleSurvived
+from ..given import whole
+from .arguments import Language, Worth, check_proposal, check_seed, read
 from .lm import LanguageModel, Prompt
-from .potentials import Potential, PrefixPotential, check_values
+from .potentials import PrefixPotential, check_values
+from .prompted import prompted
 from .proposals import Proposal, draw_tokens
 from .resampling import systematic
 from .sampler import PROPOSALS, Sampler, _named, unconstrained
@@ -94,8 +97,7 @@ class Walk:
         tokens, log_weight = known.tokens[rows, t].clone(), known.log_weight[rows, t].clone()
         free = (keep[rows] <= t).nonzero()[:, 0]
         if len(free):
-            drawn, weight = sampler.proposal.draw(step.take(free), generator)
-            tokens[free], log_weight[free] = drawn.cpu(), weight.cpu()
+            tokens[free], log_weight[free] = sampler.proposal.draw_checked(step.take(free), generator)
         out.tokens[rows, t], out.length[rows] = tokens, t + 1
         ended = step.ends(tokens)
         if last and self._query.horizon is None:  # a proposal that does not know the budget
@@ -236,11 +238,11 @@ class Chains:
 
 
 def mcmc(
-    lm: LanguageModel,
+    lm: LanguageModel | Any,
     prompt: Prompt,
-    fa: Automaton | None,
+    fa: Language | None,
     proposal: str | Proposal = "pgcd",
-    hmm: HMM | None = None,
+    hmm: HMM | str | Path | None = None,
     samples: int = 100,
     max_new_tokens: int = 64,
     seed: int = 0,
@@ -248,7 +250,8 @@ def mcmc(
     chains: int = 4,
     burn_in: int = 20,
     thin: int = 1,
-    potential: Potential | None = None,
+    potential: Worth | None = None,
+    tokenizer: Any = None,
     cut: Cut | None = None,
 ) -> Chains:
     """``samples`` samples from p_lm(x | prompt, x satisfies ``fa`` within ``max_new_tokens`` tokens) · ``potential``.
@@ -260,12 +263,17 @@ def mcmc(
 
     Errors are those of :func:`.smc`; :class:`NoParticleSurvived` if no chain can begin.
     """
-    if min(samples, chains, thin) < 1 or burn_in < 0:
-        raise EvidenceError("mcmc: samples, chains and thin must be positive and burn_in not negative")
+    lm, [prompt], automaton, guide, worth = read("mcmc", lm, tokenizer, prompt, None, fa, hmm, potential)
+    samples, chains, thin = (
+        whole(n, f"mcmc: {name}") for n, name in ((samples, "samples"), (chains, "chains"), (thin, "thin"))
+    )
+    burn_in, seed = whole(burn_in, "mcmc: burn_in", 0), check_seed(seed, "mcmc: seed")
+    check_proposal(proposal, "mcmc: proposal")
     proposal = _named(proposal, PROPOSALS, "proposal")() if isinstance(proposal, str) else proposal
-    potential = PrefixPotential() if potential is None else potential
-    fa = unconstrained(lm) if fa is None else fa
-    settings = Sampler(lm, fa, hmm, proposal, potential, systematic, 0.0, max_new_tokens)
+    guide = None if guide is None else prompted(guide, lm, prompt)
+    worth = PrefixPotential() if worth is None else worth
+    automaton = automaton or unconstrained(lm)
+    settings = Sampler(lm, automaton, guide, proposal, worth, systematic, 0.0, max_new_tokens)
     copy(settings.referee).start(1, max_new_tokens)  # raises BudgetTooSmall
     generator, kernel = torch.Generator().manual_seed(seed), Kernel(settings, prompt, cut)
     paths = kernel.start(chains, generator)

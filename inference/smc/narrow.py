@@ -75,7 +75,7 @@ class Narrow(Step):
         point = begin[state] + uniform * (end - begin)[state]
         point = np.minimum(point, np.nextafter(end, begin)[state])  # rounding may not reach the next state
         place = np.searchsorted(cumulative, point, "right").clip(max=len(weight) - 1)
-        with np.errstate(divide="ignore"):
+        with np.errstate(divide="ignore", invalid="ignore"):  # rows without any mass, dead below
             log_q = log_weight[place].astype(np.float64) - top[state] - np.log(total[state])
         log_p = self.log_probs.numpy()[place].astype(np.float64)
         dead = np.isneginf(log_p) | (total[state] == 0)

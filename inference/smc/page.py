@@ -63,7 +63,7 @@ function draw() {
   }));
 }
 function look() {
-  const [t, i] = location.hash ? location.hash.slice(1).split(".").map(Number) : heaviest();
+  const [t, i] = location.hash ? location.hash.slice(1).split(".").map(Number) : best();
   if (!steps[t] || i >= steps[t].parent.length) return;
   document.querySelectorAll(".on").forEach(it => it.classList.remove("on"));
   const line = lineage(t, i), s = steps[t], panel = document.querySelector("aside");
@@ -90,8 +90,9 @@ function look() {
     make(bars, "div", null, {class: "bar q", style: `width: ${100 * (c.proposal || 0) / top}%`});
   }
 }
-function heaviest() {  // where it got its last token
-  const last = steps.length - 1, w = steps[last].weight, line = lineage(last, w.indexOf(Math.max(...w)));
+function best() {  // where the best text (the heaviest particle if all died) got its last token
+  const last = steps.length - 1, w = steps[last].weight;
+  const line = lineage(last, run.best === null ? w.indexOf(Math.max(...w)) : run.best);
   return line.reverse().find(([t, i]) => steps[t].belief[i] !== null);
 }
 draw(); look(); addEventListener("hashchange", look);
@@ -99,8 +100,11 @@ document.body.dataset.ready = "yes";
 """
 
 
-def page(run: dict[str, Any]) -> str:
-    """The page of a posterior's ``to_dict``, which must have its trace."""
+def page(run: dict[str, Any], best: int | None) -> str:
+    """The page of a posterior's ``to_dict``, which must have its trace.
+
+    ``best``: the particle of the last step that is shown first, None for the heaviest.
+    """
     evidence = "no particle survived" if run["failed"] else f"log Z ≈ {run['log_evidence']:.3f} nats"
     texts: dict[str, float] = {}
     for particle in run["particles"]:
@@ -114,15 +118,15 @@ def page(run: dict[str, Any]) -> str:
         f"{_escape(str(c['asked']))}</li>"
         for c in run["narrowed"]
     )
-    cuts = (
-        f"<details><summary>The constraint accepts less than was asked</summary><ul>{cuts}</ul></details>"
-        if cuts
-        else ""
-    )
-    data = json.dumps({"trace": run["trace"]}, ensure_ascii=False, allow_nan=False).replace("<", "\\u003c")
+    if cuts:
+        cuts = (
+            f"<details><summary>The constraint accepts less than was asked</summary><ul>{cuts}</ul></details>"
+        )
+    data = json.dumps({"trace": run["trace"], "best": best}, ensure_ascii=False, allow_nan=False)
+    data = data.replace("<", "\\u003c")
     return f"""<!DOCTYPE html>
 <html lang="en"><head><meta charset="utf-8"><title>Particles</title><style>{STYLE}</style></head><body>
-<h1>{len(run["particles"])} particles, {evidence}, effective sample size {run["ess"]:.1f}</h1>
+<h1>{len(run["particles"])} particles, {run["distinct"]} distinct texts, {evidence}, effective sample size {run["ess"]:.1f}</h1>
 <p>Prompt: <code>{_escape(run["trace"]["prompt"])}</code></p>{cuts}
 <p>Each column is a step, each dot a particle; its size is its weight, lines join it to the particle it continues. After the
 shaded steps ancestors were drawn. Green: ended, red: dead, yellow: waits. Click a dot to see what was allowed and believed.</p>

@@ -30,6 +30,13 @@ if TYPE_CHECKING:
 
 K = TypeVar("K", bound=Hashable)
 
+SHOWN = 7  # texts in a printed posterior
+
+
+def shortened(text: str, limit: int = 80) -> str:
+    """The beginning of a text, with an ellipsis where it goes on."""
+    return text if len(text) <= limit else text[: limit - 1] + "…"
+
 
 @dataclass(frozen=True)
 class Particle:
@@ -45,13 +52,17 @@ class Particle:
     log_prob: float
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Posterior:
     """Weighted particles, an approximation of p_lm(x | constraint).
 
     ``ess_trace`` has the effective sample size after each step, before any resampling; ``resampled`` the steps
-    (from 0) after which particles were resampled; ``trace``, if it was asked for, every particle at every step;
-    ``narrowed`` where the constraint accepts less than was asked for (``Constraint.narrowed``).
+    (from 0) after which particles were resampled; ``trace``, if it was asked for, every particle at every step.
+    ``log_potentials`` is log Ψ of each particle, in nats. ``cut_off`` has the log-weights of particles that hit the token budget
+    before the constraint was satisfied, under proposals that do not know the budget; their weight above is zero. ``narrowed``
+    says where the constraint accepts less than was asked for (``Constraint.narrowed``).
+
+    ``str()`` of it is a table of the heaviest texts.
     """
 
     token_ids: Sequence[tuple[int, ...]]
@@ -61,7 +72,36 @@ class Posterior:
     ess_trace: Sequence[float] = field(default=())
     resampled: Sequence[int] = field(default=())
     trace: Trace | None = None
+    log_potentials: Float[Tensor, " particles"] | None = None
+    cut_off: Float[Tensor, " lost"] = field(default_factory=lambda: torch.zeros(0, dtype=torch.float64))
     narrowed: tuple[Narrowing, ...] = ()
+
+    def __repr__(self) -> str:
+        if self.failed:
+            return f"Posterior({len(self.texts)} particles, failed)"
+        return (
+            f"Posterior({len(self.texts)} particles, {self.distinct} distinct, log_evidence={self.log_evidence:.3f}, "
+            f"ess={self.ess:.1f}, best={shortened(self.best.text)!r})"
+        )
+
+    def __str__(self) -> str:
+        if self.failed:
+            return f"{len(self.texts)} particles, none of which satisfies the constraint"
+        count = f"{self.distinct} distinct text" + "s" * (self.distinct != 1)
+        lines = [
+            f"{len(self.texts)} particles, {count}",
+            f"log Z ≈ {self.log_evidence:.3f} nats, effective sample size {self.ess:.1f}",
+        ]
+        texts = list(self.group_by(lambda particle: particle.text).items())
+        lines += [f"{weight:6.3f}  {shortened(text)!r}" for text, weight in texts[:SHOWN]]
+        if len(texts) > SHOWN:
+            rest = 1 - sum(weight for _, weight in texts[:SHOWN])
+            lines.append(f"{max(rest, 0.0):6.3f}  in {len(texts) - SHOWN} more")
+        if self.narrowed:
+            lines.append(
+                f"the constraint accepts less than was asked in {len(self.narrowed)} places: see narrowed"
+            )
+        return "\n".join(lines)
 
     @property
     def failed(self) -> bool:
@@ -81,8 +121,18 @@ class Posterior:
         return torch.zeros_like(self.log_weights) if self.failed else self.log_weights.softmax(0)
 
     @property
+    def distinct(self) -> int:
+        """The number of different texts among the particles that satisfy the constraint."""
+        alive = (self.log_weights > -torch.inf).tolist()
+        return len({text for text, lives in zip(self.texts, alive, strict=True) if lives})
+
+    @property
     def ess(self) -> float:
-        """Effective sample size of the final weights, in particles."""
+        """Effective sample size of the final weights, in particles.
+
+        It says how even the weights are. Copies made by resampling count as particles of their own, so it can be large where
+        all texts are equal: see :attr:`distinct`.
+        """
         return effective_sample_size(self.log_weights) if len(self.log_weights) else 0.0
 
     @property
@@ -148,6 +198,7 @@ class Posterior:
             "failed": self.failed,
             "log_evidence": finite(self.log_evidence),
             "ess": self.ess,
+            "distinct": self.distinct,
             "ess_trace": list(self.ess_trace),
             "resampled": list(self.resampled),
             "narrowed": [each._asdict() for each in self.narrowed],
@@ -172,7 +223,10 @@ class Posterior:
         """
         if self.trace is None:
             raise EvidenceError("to_html: the run kept no trace; give smc(…, trace=True)")
-        html = page(self.to_dict())
+        best = None
+        if not self.failed:  # where it was before the last resampling
+            best = self.trace.final[list(self.token_ids).index(self.best.token_ids)]
+        html = page(self.to_dict(), best)
         if path is not None:
             Path(path).write_text(html, encoding="utf-8")
         return html
@@ -202,7 +256,7 @@ class Posterior:
         groups = {} if self.failed else self.group_by(lambda p: p.text)
         heaviest = list(groups.items())[:8][::-1]
         bars.barh(range(len(heaviest)), [weight for _, weight in heaviest])
-        labels = [repr(text if len(text) <= 40 else text[:37] + "…") for text, _ in heaviest]
+        labels = [repr(shortened(text, 40)) for text, _ in heaviest]
         bars.set_yticks(range(len(heaviest)), labels, fontsize="small", parse_math=False)
         bars.set(xlabel="weight", title=f"log Z ≈ {self.log_evidence:.3f} nats")
         return figure

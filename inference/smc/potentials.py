@@ -5,7 +5,7 @@
 with Ψ(empty) = 1. Before the end they decide which particles survive resampling. At the end the ratios have telescoped:
 the target is p_lm(x) · 1[x ∈ C] · Ψ(x) whatever the values in between, as long as none was zero. A *twist*
 (:class:`PrefixPotential`, :class:`LookaheadPotential`) has Ψ = 1 at the end: it only steers. An *expert* has its say
-there. ``a * b`` is their product; ``a.at(boundary)`` looks only there, and keeps its value in between.
+there. ``a * b`` is their product; ``a.at(boundary)`` is evaluated only there, and keeps its value in between.
 """
 
 from __future__ import annotations
@@ -15,15 +15,17 @@ from collections.abc import Sequence
 from typing import final
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from ...circuits.automaton import Automaton
 from ...errors import EvidenceError, PotentialError, VocabularyMismatch
+from ...fingerprints import check_same
+from ..given import an_automaton
 from ..masks import MaskQuery, gcd, lcd
 from ..query import support
 from .boundaries import Boundary, at_end
-from .lm import LanguageModel, Prompt
+from .lm import LanguageModel, Prompt, fingerprint_of
 from .step import Extended, Knowledge
 
 
@@ -53,7 +55,11 @@ class Potential(ABC):
         return Product(self, other)
 
     def at(self, boundary: Boundary) -> Potential:
-        """This potential, looked at when a text boundary has been reached and at the end; held in between."""
+        """This potential, evaluated when a text boundary has been reached and at the end; it keeps its value in between.
+
+        A function of the text (:class:`FunctionPotential`) sees the text up to the boundary, even if the last token goes on
+        behind it. Potentials of tokens (language models, constraints, an HMM) see the whole token.
+        """
         return Held(self, boundary)
 
 
@@ -67,6 +73,9 @@ class Product(Potential):
             self.factors.extend(factor.factors if isinstance(factor, Product) else [factor])
         self.needs = max(factor.needs for factor in self.factors)
         self.steers = any(factor.steers for factor in self.factors)
+
+    def at(self, boundary: Boundary) -> Potential:
+        return Product(*(factor.at(boundary) for factor in self.factors))
 
     def start(self, lm: LanguageModel, prompts: Sequence[Prompt], budgets: Sequence[int]) -> None:
         for factor in self.factors:
@@ -105,6 +114,8 @@ class LookaheadPotential(Potential):
         self.strength = strength
 
     def log_value(self, rows: Extended) -> Float[Tensor, " rows"]:
+        if not self.strength:
+            return torch.zeros(len(rows.tokens), dtype=torch.float64)
         return self.strength * _chosen(rows.step.lookahead, rows.tokens).masked_fill(rows.ended, 0.0)
 
 
@@ -130,7 +141,7 @@ class LMPotential(Potential):
         self._own = self._lm is None
         self._source = lm if self._lm is None else self._lm
         if not self._own:
-            if self._source is lm:
+            if self._source is getattr(lm, "whole", lm):
                 raise EvidenceError(
                     "LMPotential: the sampler's own language model cannot be followed twice; "
                     "leave lm out, or make another object for the same model"
@@ -139,12 +150,18 @@ class LMPotential(Potential):
                 raise VocabularyMismatch(
                     f"LMPotential: the other model has {self._source.vocab_size} tokens, the sampler's {lm.vocab_size}"
                 )
+            check_same(
+                "LMPotential: the other model",
+                fingerprint_of(self._source),
+                "the sampler's",
+                fingerprint_of(lm),
+            )
             self._source.start(prompts if self._prompt is None else [self._prompt] * len(prompts))
         self._total = torch.zeros(len(prompts), dtype=torch.float64)
 
     def log_value(self, rows: Extended) -> Float[Tensor, " rows"]:
         log_p = self._log_p(rows.step.rows, rows.tokens)
-        value = self._total[rows.step.rows] + self.power * log_p if self.power else torch.zeros_like(log_p)
+        value = self._total[rows.step.rows] + scaled(self.power, log_p)
         over = (value.isposinf() & rows.alive).nonzero()[:, 0]
         if len(over):
             row = int(over[0])
@@ -154,7 +171,7 @@ class LMPotential(Potential):
         return value
 
     def advance(self, indices: Int[Tensor, " states"], tokens: Int[Tensor, " states"]) -> None:
-        gain = self.power * self._log_p(indices, tokens.clamp(min=0))
+        gain = scaled(self.power, self._log_p(indices, tokens.clamp(min=0)))
         self._total = self._total[indices] + gain.masked_fill(tokens < 0, 0.0)
         if not self._own:
             self._source.select(indices)
@@ -175,13 +192,21 @@ class ConstraintPotential(Potential):
     steers = False
 
     def __init__(self, fa: Automaton, *, budgeted: bool = False) -> None:
-        self.fa, self.budgeted = fa, budgeted
+        self.fa, self.budgeted = an_automaton(fa, "ConstraintPotential: fa"), budgeted
         self._query: MaskQuery | None = None
 
     def start(self, lm: LanguageModel, prompts: Sequence[Prompt], budgets: Sequence[int]) -> None:
         if self.fa.vocab_size != lm.vocab_size:
             raise VocabularyMismatch(
                 f"ConstraintPotential: the automaton has {self.fa.vocab_size} tokens, the language model {lm.vocab_size}"
+            )
+        if self.fa.vocabulary_fingerprint is not None:
+            check_same(
+                "ConstraintPotential: the automaton",
+                self.fa.vocabulary_fingerprint,
+                "the language model",
+                fingerprint_of(lm),
+                "compile the constraint with the vocabulary of the language model's tokenizer",
             )
         if self._query is None or self._query.horizon not in (None, max(budgets)):
             self._query = gcd(self.fa, max(budgets)) if self.budgeted else lcd(self.fa)
@@ -190,9 +215,18 @@ class ConstraintPotential(Potential):
     def log_value(self, rows: Extended) -> Float[Tensor, " rows"]:
         assert self._query is not None
         allowed = self._query.mask()[rows.step.rows, rows.tokens]
-        for row in (rows.alive & rows.ended).nonzero()[:, 0].tolist():
-            allowed[row] = bool(support(self.fa, torch.tensor([rows.sequence(row)])))
+        ended = (rows.alive & rows.ended).nonzero()[:, 0]
+        if len(ended):
+            allowed[ended] = self._accepts([rows.sequence(row) for row in ended.tolist()])
         return torch.zeros(len(allowed), dtype=torch.float64).masked_fill(~allowed, -torch.inf)
+
+    def _accepts(self, sequences: Sequence[Sequence[int]]) -> Bool[Tensor, " rows"]:
+        """Whether the automaton accepts each sequence as it is."""
+        lengths = torch.tensor([len(tokens) for tokens in sequences])
+        padded = torch.full((len(sequences), int(lengths.max())), -1)
+        for row, tokens in zip(padded, sequences, strict=True):
+            row[: len(tokens)] = torch.tensor(tokens)
+        return support(self.fa, padded, lengths=lengths)
 
     def advance(self, indices: Int[Tensor, " states"], tokens: Int[Tensor, " states"]) -> None:
         assert self._query is not None
@@ -202,7 +236,7 @@ class ConstraintPotential(Potential):
 
 @final
 class Held(Potential):
-    """A potential looked at only where ``boundary`` has moved on, and at the end."""
+    """A potential evaluated only where the last token has reached ``boundary``, and at the end."""
 
     def __init__(self, potential: Potential, boundary: Boundary) -> None:
         self.potential, self.boundary = potential, boundary
@@ -235,6 +269,11 @@ def check_values(potential: Potential, rows: Extended, log_psi: Float[Tensor, " 
     bad = (rows.alive & (log_psi.isnan() | log_psi.isposinf())).nonzero()[:, 0]
     if len(bad):
         raise PotentialError(type(potential).__name__, "is infinite or no number", rows.text(int(bad[0])))
+
+
+def scaled(power: float, log_value: Tensor) -> Tensor:
+    """log of value^power, where 0⁰ = 1 (``power * log_value`` is NaN there)."""
+    return power * log_value if power else torch.zeros_like(log_value)
 
 
 def _chosen(table: Float[Tensor, "rows vocab"], tokens: Int[Tensor, " rows"]) -> Float[Tensor, " rows"]:

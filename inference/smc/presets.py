@@ -9,14 +9,16 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
-from ...circuits.automaton import Automaton
 from ...circuits.hmm import HMM
 from ...errors import EvidenceError
-from .boundaries import at_end
+from .arguments import Language, Worth, a_potential
+from .boundaries import Boundary, at_end
 from .lm import LanguageModel, Prompt
 from .posterior import Posterior
-from .potentials import Potential, PrefixPotential
+from .potentials import PrefixPotential
 from .proposals import Proposal, Uncorrected
 from .sampler import PROPOSALS, _named, smc
 
@@ -39,16 +41,20 @@ class Preset:
 
     def run(
         self,
-        lm: LanguageModel,
+        lm: LanguageModel | Any,
         prompt: Prompt,
-        fa: Automaton | None,
-        potential: Potential | None = None,
-        hmm: HMM | None = None,
+        fa: Language | None,
+        potential: Worth | None = None,
+        hmm: HMM | str | Path | None = None,
         particles: int = 10,
         max_new_tokens: int = 64,
         seed: int = 0,
+        align: Boundary | None = None,
+        *,
+        tokenizer: Any = None,
     ) -> Posterior:
-        """One run, as :func:`.sampler.smc`; what the preset does not use (constraint, potential) is left out.
+        """One run, as :func:`.sampler.smc`; what the preset does not use (constraint, potential, ``align``) is left out.
+        Particles wait at ``align`` where they are resampled and not split.
 
         Raises :class:`EvidenceError` if it uses a potential and none is given.
         """
@@ -59,7 +65,7 @@ class Preset:
             proposal = Uncorrected(proposal)
         if self.potential and potential is None:
             raise EvidenceError("this preset weighs sequences by a potential: give potential=…")
-        used = potential if self.potential else None
+        used = a_potential(potential, "potential") if self.potential else None
         if self.ess_threshold == 0:  # what happens before the end has no effect: do not pay for it
             used = PrefixPotential() if used is None else PrefixPotential() * used.at(at_end)
         return smc(
@@ -72,9 +78,11 @@ class Preset:
             max_new_tokens,
             seed,
             potential=used,
+            tokenizer=tokenizer,
             resampling=self.resampling,
             ess_threshold=self.ess_threshold,
             beam_factor=self.beam_factor,
+            align=align if self.ess_threshold and self.beam_factor == 1 else None,
         )
 
 

@@ -15,16 +15,18 @@ Rows are unfinished particles; all (rows, vocab) tensors are batch first.
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import final
+from typing import TypeGuard, final
 
 import torch
 from jaxtyping import Float, Int
 from torch import Generator, Tensor
 
-from ...errors import EvidenceError
+from ...errors import EvidenceError, ProposalError
 from .narrow import narrow
+from .potentials import LookaheadPotential, Potential, PrefixPotential, scaled
 from .step import Knowledge, Step
 
 
@@ -36,6 +38,43 @@ class Proposal(ABC):
     @abstractmethod
     def draw(self, step: Step, generator: Generator) -> tuple[Int[Tensor, " rows"], Float[Tensor, " rows"]]:
         """Tokens and log-weights (float64), properly weighted for p_lm · 1[allowed]; -inf if no token is."""
+
+    @property
+    def potential(self) -> Potential:
+        """The potential that :func:`.smc` uses with this proposal by default.
+
+        φ_pgcd for proposals that need an HMM, the prefix potential for the others. Override it where another one fits better.
+        """
+        return LookaheadPotential() if self.needs is Knowledge.HMM else PrefixPotential()
+
+    def draw_checked(
+        self, step: Step, generator: Generator
+    ) -> tuple[Int[Tensor, " rows"], Float[Tensor, " rows"]]:
+        """:meth:`draw`, on the CPU; raises :class:`ProposalError` for what cannot be properly weighted.
+
+        That is a weight that is NaN or +∞, a token outside the vocabulary, or a positive weight on a token that the
+        constraint forbids.
+        """
+        tokens, log_weight = (value.detach().cpu() for value in self.draw(step, generator))
+        rows, vocab = len(step.rows), step.table.shape[1]
+        if tokens.shape != (rows,) or log_weight.shape != (rows,):
+            shapes = f"{tuple(tokens.shape)} and {tuple(log_weight.shape)}"
+            raise ProposalError(self, f"returned tokens and log-weights of shapes {shapes}, not ({rows},)")
+        alive = ~log_weight.isneginf()
+        bad = (log_weight.isnan() | log_weight.isposinf()).nonzero()[:, 0].tolist()
+        if bad:
+            value, token = float(log_weight[bad[0]]), int(tokens[bad[0]])
+            raise ProposalError(self, f"returned the log-weight {value} for token {token}", step.text(bad[0]))
+        outside = ((tokens < 0) | (tokens >= vocab)).nonzero()[:, 0].tolist()
+        if outside:
+            token = int(tokens[outside[0]])
+            raise ProposalError(self, f"drew token {token} of {vocab}", step.text(outside[0]))
+        forbidden = (alive & ~step.allows(tokens)).nonzero()[:, 0].tolist()
+        if forbidden:
+            token = int(tokens[forbidden[0]])
+            what = f"gave a positive weight to token {token}, which the constraint forbids"
+            raise ProposalError(self, what, step.text(forbidden[0]))
+        return tokens, log_weight.double()
 
 
 class Tabular(Proposal):
@@ -52,14 +91,20 @@ class Tabular(Proposal):
 
     def draw(self, step: Step, generator: Generator) -> tuple[Int[Tensor, " rows"], Float[Tensor, " rows"]]:
         if self.elementwise and (allowed := narrow(step)) is not None:
-            return allowed.draw(self.belief(allowed), generator)
-        belief = self.belief(step)
-        top = belief.amax(dim=1, keepdim=True).clamp(
-            min=torch.finfo(belief.dtype).min
-        )  # finite without any mass too
+            return allowed.draw(self.checked(self.belief(allowed)), generator)
+        belief = self.checked(self.belief(step))
+        # Finite even in a row without any mass.
+        top = belief.amax(dim=1, keepdim=True).clamp(min=torch.finfo(belief.dtype).min)
         tokens, total = draw_tokens((belief - top).exp_(), generator)
         log_q = belief.gather(1, tokens[:, None])[:, 0].double() - top[:, 0].double() - total.log()
         return tokens, self.log_weight(step, log_q, tokens)
+
+    def checked(self, belief: Tensor) -> Tensor:
+        """``belief``; raises :class:`ProposalError` if a value is NaN or +∞."""
+        highest = float(belief.amax()) if belief.numel() else 0.0  # NaN if any value is
+        if not highest < torch.inf:
+            raise ProposalError(self, f"has {highest} as the logarithm of a probability")
+        return belief
 
     def log_weight(
         self, step: Step, log_q: Float[Tensor, " rows"], tokens: Int[Tensor, " rows"]
@@ -126,51 +171,116 @@ class LookaheadProposal(Local):
         self.strength = strength
 
     def belief(self, step: Step) -> Float[Tensor, "rows vocab"]:
-        belief = self._tempered(step) + self.strength * step.lookahead
+        belief = self._tempered(step)
+        if self.strength:
+            belief = belief + self.strength * step.lookahead
         return belief.masked_fill(~step.mask, -torch.inf)
+
+    @property
+    def potential(self) -> Potential:
+        """φ_pgcd to the same power."""
+        return LookaheadPotential(self.strength)
 
 
 @final
 class MixtureProposal(Tabular):
-    """p_lm to the power ``w`` times the HMM's constrained next-token probability to the power 1 − ``w``."""
+    """p_lm to the power ``w`` times the HMM's constrained next-token probability to the power 1 − ``w``.
+
+    ``potential`` is the sampler's default beside it: φ_pgcd, or ``PrefixPotential()`` for the paper's form without it.
+    """
 
     needs = Knowledge.HMM
     elementwise = True
 
-    def __init__(self, w: float = 0.5) -> None:
+    def __init__(self, w: float = 0.5, *, potential: Potential | None = None) -> None:
         if not 0 <= w <= 1:
             raise EvidenceError(f"MixtureProposal: w must lie between 0 and 1, it is {w}")
         self.w = w
+        self._potential = LookaheadPotential() if potential is None else potential
+
+    @property
+    def potential(self) -> Potential:
+        """The one given, by default φ_pgcd."""
+        return self._potential
 
     def belief(self, step: Step) -> Float[Tensor, "rows vocab"]:
         possible = step.mask & ~step.log_probs.isneginf()
-        return (self.w * step.log_probs + (1 - self.w) * step.conditional).masked_fill(~possible, -torch.inf)
+        belief = scaled(self.w, step.log_probs)
+        if self.w < 1:
+            belief = belief + (1 - self.w) * step.conditional
+        return belief.masked_fill(~possible, -torch.inf)
 
 
 @final
 class EitherProposal(Proposal):
-    """Each particle draws from one of several proposals, chosen at random for every token; weights need not sum to one.
+    """A mixture of proposals: q(x) = Σ_i weight_i · q_i(x); ``weights`` need not sum to one (default: equal).
 
-    Properly weighted because each of them is.
+    Tabular parts are weighed by the density of their mixture, W = p_lm / Σ_i weight_i q_i. So one part that is the exact local
+    product (GCD) bounds the weights, whatever the others do: W ≤ Σ_x p_lm(x) 1[x allowed] / weight_i (a defensive mixture:
+    Hesterberg 1995). A part that is no table of probabilities (AWRS, top-k, one that learns) is chosen with its weight and
+    weighed alone. The default potential is that of the first part among those that know the most.
     """
 
     def __init__(self, proposals: Sequence[Proposal], weights: Sequence[float] | None = None) -> None:
         chosen = [1.0] * len(proposals) if weights is None else list(weights)
-        if not proposals or len(chosen) != len(proposals) or min(chosen) < 0 or not sum(chosen) > 0:
+        if (
+            not proposals
+            or len(chosen) != len(proposals)
+            or not min(chosen) >= 0
+            or not 0 < sum(chosen) < torch.inf
+        ):
             raise EvidenceError("EitherProposal: one weight for each proposal, not negative and not all zero")
         self.proposals, self.weights = list(proposals), torch.tensor(chosen, dtype=torch.float64)
         self.needs = max(proposal.needs for proposal in proposals)
+        pairs = list(zip(self.proposals, chosen, strict=True))
+        tables = [(part, weight) for part, weight in pairs if weight and _is_table(part)]
+        self._parts = [(part, weight) for part, weight in pairs if weight and not _is_table(part)]
+        if tables:
+            blend = _Mixture(*zip(*tables, strict=True))
+            self._parts.append((blend, sum(weight for _, weight in tables)))
+
+    @property
+    def potential(self) -> Potential:
+        """That of the first part that needs as much knowledge as any."""
+        return max(self.proposals, key=lambda part: part.needs).potential
 
     def draw(self, step: Step, generator: Generator) -> tuple[Int[Tensor, " rows"], Float[Tensor, " rows"]]:
+        if len(self._parts) == 1:
+            return self._parts[0][0].draw(step, generator)
         rows = len(step.rows)
-        choice, _ = draw_tokens(self.weights.expand(rows, -1), generator)
+        shares = torch.tensor([weight for _, weight in self._parts], dtype=torch.float64)
+        choice, _ = draw_tokens(shares.expand(rows, -1), generator)
         tokens, log_weight = torch.zeros(rows, dtype=torch.long), torch.zeros(rows, dtype=torch.float64)
-        for i, proposal in enumerate(self.proposals):
+        for i, (proposal, _) in enumerate(self._parts):
             index = (choice == i).nonzero()[:, 0]
             if len(index):
-                drawn, weight = proposal.draw(step.take(index), generator)
-                tokens[index], log_weight[index] = drawn.cpu(), weight.cpu()
+                tokens[index], log_weight[index] = proposal.draw_checked(step.take(index), generator)
         return tokens, log_weight
+
+
+def _is_table(proposal: Proposal) -> TypeGuard[Tabular]:
+    """Whether the proposal is its belief and nothing else: it draws and weighs as :class:`Tabular` does."""
+    if not isinstance(proposal, Tabular):
+        return False
+    kind = type(proposal)
+    return kind.draw is Tabular.draw and kind.log_weight is Tabular.log_weight
+
+
+@final
+class _Mixture(Tabular):
+    """log Σ_i weight_i · q_i(x), each q_i normalised; a part without any mass in a row is left out there."""
+
+    def __init__(self, proposals: Sequence[Tabular], weights: Sequence[float]) -> None:
+        self._proposals, self._weights = proposals, weights
+        self.needs = max(proposal.needs for proposal in proposals)
+
+    def belief(self, step: Step) -> Float[Tensor, "rows vocab"]:
+        terms = []
+        for proposal, weight in zip(self._proposals, self._weights, strict=True):
+            belief = proposal.checked(proposal.belief(step)).double()
+            total = belief.logsumexp(dim=1, keepdim=True)
+            terms.append(math.log(weight) + belief - total.masked_fill(total.isneginf(), 0.0))
+        return torch.stack(terms).logsumexp(dim=0)
 
 
 @final
@@ -183,8 +293,13 @@ class Uncorrected(Proposal):
     def __init__(self, proposal: Proposal) -> None:
         self.proposal, self.needs = proposal, proposal.needs
 
+    @property
+    def potential(self) -> Potential:
+        """That of the proposal."""
+        return self.proposal.potential
+
     def draw(self, step: Step, generator: Generator) -> tuple[Int[Tensor, " rows"], Float[Tensor, " rows"]]:
-        tokens, log_weight = self.proposal.draw(step, generator)
+        tokens, log_weight = self.proposal.draw_checked(step, generator)
         return tokens, torch.zeros_like(log_weight).masked_fill(log_weight.isneginf(), -torch.inf)
 
 

@@ -3,27 +3,59 @@ and masks that were built for one prompt serve the next."""
 
 from __future__ import annotations
 
+from collections import OrderedDict
+from collections.abc import Hashable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from copy import copy
+from typing import Any
 
 from ...circuits.automaton import Automaton
 from ...circuits.hmm import HMM
+from ...layers.visible import version
 from ..guided import ProductQuery, pgcd
 from ..masks import MaskQuery, gcd, lcd
 
+_memory: ContextVar[int] = ContextVar("memory", default=1 << 28)
+
+
+@contextmanager
+def keeping(memory: int) -> Iterator[None]:
+    """Within the block an automaton keeps its latest guiding queries up to ``memory`` bytes together (default: 256 MiB).
+
+    The latest one is kept whatever its size.
+    """
+    token = _memory.set(memory)
+    try:
+        yield
+    finally:
+        _memory.reset(token)
+
 
 def guided(hmm: HMM, fa: Automaton, horizon: int) -> ProductQuery:
-    """:func:`pgcd`, the latest kept with the automaton, for the same HMM with untouched parameters, and horizon.
+    """:func:`pgcd`, kept with the automaton for the same HMM with untouched parameters, and horizon.
 
     Every call gives an object of its own, to be started; they share tables.
     """
     parameters = [hmm.initial_probs, *hmm.transition.parameters(), hmm.emission_probs]
-    key = (horizon, *((id(tensor), tensor._version) for tensor in parameters))
-    kept = vars(fa).get("_guided")
-    if kept is None or kept[0] != key:
+    versions = [version(tensor) for tensor in parameters]
+    if None in versions:  # nothing says whether such parameters are untouched
+        return pgcd(hmm, fa, horizon)
+    key = (horizon, *zip(map(id, parameters), versions, strict=True))
+    kept: OrderedDict[Hashable, tuple[Any, ProductQuery]] = vars(fa).setdefault("_guided", OrderedDict())
+    if key not in kept:
         # The tensors are held too, so that no other takes their identity.
-        kept = vars(fa)["_guided"] = (key, parameters, pgcd(hmm, fa, horizon))
-    query: ProductQuery = kept[-1]
+        kept[key] = parameters, pgcd(hmm, fa, horizon)
+    kept.move_to_end(key)
+    query = kept[key][1]
+    while len(kept) > 1 and sum(_size(one) for _, one in kept.values()) > _memory.get():
+        kept.popitem(last=False)
     return copy(query)
+
+
+def forget(fa: Automaton) -> None:
+    """Drop the guiding queries kept with an automaton, whose tables may be large."""
+    vars(fa).pop("_guided", None)
 
 
 def masking(fa: Automaton, horizon: int | None) -> MaskQuery:
@@ -34,3 +66,9 @@ def masking(fa: Automaton, horizon: int | None) -> MaskQuery:
             kept.clear()
         kept[horizon] = lcd(fa) if horizon is None else gcd(fa, horizon)
     return copy(kept[horizon])
+
+
+def _size(query: ProductQuery) -> int:
+    """The bytes of its backward messages."""
+    itemsize = query.hmm.emission_probs.element_size()
+    return query.automaton.num_states * query.hmm.hidden * (query.horizon or 1) * itemsize

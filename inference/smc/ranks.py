@@ -9,17 +9,17 @@ from typing import Any
 
 import torch.distributed as dist
 
-from ...circuits.automaton import Automaton
 from ...errors import TractileError
+from .arguments import Language
 from .lm import LanguageModel, Prompt
 from .posterior import Posterior
 from .sampler import _each, smc
 
 
 def smc_on_ranks(
-    lm: LanguageModel,
+    lm: LanguageModel | Any,
     prompts: Sequence[Prompt],
-    fa: Automaton | Sequence[Automaton | None] | None,
+    fa: Language | Sequence[Language | None] | None,
     *,
     max_new_tokens: int | Sequence[int] = 64,
     seed: int = 0,
@@ -37,6 +37,10 @@ def smc_on_ranks(
     rank, size = (dist.get_rank(), dist.get_world_size()) if joined else (0, 1)
     mine = range(rank, len(prompts), size)
     fas, budgets = _each(fa, len(prompts), "fa"), _each(max_new_tokens, len(prompts), "max_new_tokens")
+    for name in ("hmm", "potential", "align"):
+        if isinstance(settings.get(name), Sequence):
+            each = _each(settings[name], len(prompts), name)
+            settings[name] = [each[i] for i in mine]
     found: list[Posterior] | str
     failure = None
     try:

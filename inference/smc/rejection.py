@@ -7,17 +7,18 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 
-from ...circuits.automaton import Automaton
-from ...errors import EvidenceError
+from ..given import whole
+from .arguments import Language, check_seed, read
 from .lm import LanguageModel, Prompt
 from .posterior import Posterior
 from .potentials import PrefixPotential
 from .proposals import LMProposal
 from .resampling import systematic
-from .sampler import Sampler
+from .sampler import Sampler, unconstrained
 
 
 @dataclass(frozen=True)
@@ -40,23 +41,37 @@ class Rejection:
 
 
 def rejection_sampling(
-    lm: LanguageModel,
+    lm: LanguageModel | Any,
     prompt: Prompt,
-    fa: Automaton,
+    fa: Language | None,
     samples: int = 100,
     max_new_tokens: int = 64,
     seed: int = 0,
     max_tries: int = 10_000,
     batch_size: int = 64,
+    *,
+    tokenizer: Any = None,
 ) -> Rejection:
     """The ground truth: draws from the language model until ``samples`` satisfy the constraint, or ``max_tries`` draws.
 
     A draw is abandoned at the first token after which the constraint cannot be satisfied within the budget any more.
+    ``lm``, ``fa``, ``tokenizer`` and errors are those of :func:`.smc`.
     """
-    if min(samples, max_tries, batch_size) < 1:
-        raise EvidenceError("rejection_sampling: samples, max_tries and batch_size must be positive")
-    generator = torch.Generator().manual_seed(seed)
-    sampler = Sampler(lm, fa, None, LMProposal(), PrefixPotential(), systematic, 0.0, max_new_tokens)
+    who = "rejection_sampling"
+    lm, [prompt], automaton, *_ = read(who, lm, tokenizer, prompt, None, fa)
+    samples, max_tries = whole(samples, f"{who}: samples"), whole(max_tries, f"{who}: max_tries")
+    batch_size = whole(batch_size, f"{who}: batch_size")
+    generator = torch.Generator().manual_seed(check_seed(seed, f"{who}: seed"))
+    sampler = Sampler(
+        lm,
+        automaton or unconstrained(lm),
+        None,
+        LMProposal(),
+        PrefixPotential(),
+        systematic,
+        0.0,
+        max_new_tokens,
+    )
     token_ids: list[tuple[int, ...]] = []
     texts: list[str] = []
     log_probs: list[float] = []

@@ -12,35 +12,38 @@ from __future__ import annotations
 
 import math
 from copy import copy
+from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Generator
 
-from ...circuits.automaton import Automaton
 from ...circuits.hmm import HMM
-from ...errors import EvidenceError
+from ..given import not_negative, whole
+from .arguments import Language, Worth, check_seed, read
 from .lm import LanguageModel, Prompt
 from .mcmc import Cut, Kernel, Paths, Walk
 from .posterior import Posterior
-from .potentials import Potential
+from .prompted import prompted
 from .proposals import Proposal
 from .resampling import Resampling, effective_sample_size
 from .sampler import Sampler, settled, unconstrained
 
 
 def resample_move(
-    lm: LanguageModel,
+    lm: LanguageModel | Any,
     prompt: Prompt,
-    fa: Automaton | None,
+    fa: Language | None,
     proposal: str | Proposal = "pgcd",
-    hmm: HMM | None = None,
+    hmm: HMM | str | Path | None = None,
     particles: int = 16,
     max_new_tokens: int = 64,
     seed: int = 0,
     *,
     moves: int = 1,
     cut: Cut | None = None,
-    potential: Potential | None = None,
+    potential: Worth | None = None,
+    tokenizer: Any = None,
     resampling: str | Resampling = "systematic",
     ess_threshold: float = 0.5,
 ) -> Posterior:
@@ -49,11 +52,15 @@ def resample_move(
     ``cut`` is that of :func:`.mcmc`; all else, and the errors, those of :func:`.smc`. Potentials must be functions of the
     prefix: not :class:`.RolloutPotential`, which draws its values.
     """
-    if particles < 1 or moves < 0:
-        raise EvidenceError("resample_move: particles must be positive and moves not negative")
-    proposal, scheme, potential = settled(proposal, resampling, potential)
-    fa = unconstrained(lm) if fa is None else fa
-    settings = Sampler(lm, fa, hmm, proposal, potential, scheme, ess_threshold, max_new_tokens)
+    who = "resample_move"
+    lm, [prompt], automaton, guide, worth = read(who, lm, tokenizer, prompt, None, fa, hmm, potential)
+    particles, moves = whole(particles, f"{who}: particles"), whole(moves, f"{who}: moves", 0)
+    seed = check_seed(seed, f"{who}: seed")
+    ess_threshold = not_negative(ess_threshold, f"{who}: ess_threshold")
+    proposal, scheme, worth = settled(proposal, resampling, worth)
+    guide = None if guide is None else prompted(guide, lm, prompt)
+    automaton = automaton or unconstrained(lm)
+    settings = Sampler(lm, automaton, guide, proposal, worth, scheme, ess_threshold, max_new_tokens)
     copy(settings.referee).start(1, max_new_tokens)  # raises BudgetTooSmall
     return _run(Kernel(settings, prompt, cut), particles, moves, torch.Generator().manual_seed(seed))
 

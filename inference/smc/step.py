@@ -19,6 +19,7 @@ from torch import Tensor
 
 from ...errors import EvidenceError
 from ..guided import ProductQuery
+from ..masks import MaskQuery
 from ..next_token import NextToken
 from .boundaries import Boundary
 from .texts import Texts
@@ -103,6 +104,17 @@ class Step:
             return torch.ones(len(tokens), dtype=torch.bool)
         none = torch.zeros(len(tokens), dtype=torch.bool)
         return none if self.eos_token_id is None else tokens.cpu() == self.eos_token_id
+
+    def allows(self, tokens: Int[Tensor, " rows"]) -> Bool[Tensor, " rows"]:
+        """Whether the constraint allows each row's token."""
+        if not isinstance(self.query, MaskQuery) or self.table.device.type != "cpu":
+            return self.mask.gather(1, tokens[:, None].to(self.mask.device))[:, 0].cpu()
+        words = self.query.words()[self.rows.numpy(), tokens.numpy() >> 5]
+        return torch.from_numpy((words >> (tokens.numpy() & 31)) & 1 == 1)
+
+    def text(self, row: int) -> str:
+        """The text of a row so far, without the prompt."""
+        return self.decode(self.prefixes[row].tolist())
 
     def _of_rows(self, table: Tensor) -> Tensor:
         table = table.to(self.table.device)

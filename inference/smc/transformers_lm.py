@@ -6,6 +6,7 @@ import inspect
 from collections.abc import Sequence
 from contextlib import nullcontext
 from copy import copy, deepcopy
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple, final
 
 import torch
@@ -13,6 +14,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from ...errors import ContextTooLong, EvidenceError
+from .architectures import cache_argument, cache_of, check_padding, logits_of
 from .lm import LanguageModel, Prompt, _pin, _spell
 
 if TYPE_CHECKING:
@@ -31,17 +33,19 @@ class Read(NamedTuple):
 class TransformersLM:
     """Any ``AutoModelForCausalLM`` as a language model, at a temperature.
 
-    Keeps the key-value cache of its rows. On a CPU rows share the keys and values of their prompt, if the model attends to
-    all of its past through transformers' attention functions (``share_prompts=False``: never). Elsewhere each row has its
-    own, and prompts of unequal length are padded on the left behind an attention mask with matching position ids. The last
-    ``keep_prompts`` shared prompts are not read again when a later :meth:`start` has them too; the model must stay what it
-    is meanwhile.
+    Keeps the cache of its rows: keys and values, or the states of a state-space model. On a CPU rows share the keys and values
+    of their prompt, if the model attends to all of its past through transformers' attention functions
+    (``share_prompts=False``: never). Elsewhere each row has its own, and prompts of unequal length are padded on the left
+    behind an attention mask with matching position ids. The last ``keep_prompts`` shared prompts are not read again when a
+    later :meth:`start` has them too; the model must stay what it is meanwhile.
 
     Where the model has more outputs than the tokenizer has tokens (embedding matrices are often padded), ``vocab_size`` is
     the tokenizer's and the other outputs are left out of p_lm. The model is put into evaluation mode. ``tokenizer`` may be
     None if prompts are token ids. ``keep_hidden`` is for twists on hidden states.
 
-    Raises :class:`ContextTooLong` past the model's ``max_position_embeddings``.
+    Raises :class:`EvidenceError` for an encoder–decoder, a model without a cache or another head, and where one that takes no
+    position ids is to read prompts of unequal length and cannot; :class:`ContextTooLong` past the model's
+    ``max_position_embeddings``.
     """
 
     def __init__(
@@ -57,6 +61,7 @@ class TransformersLM:
     ) -> None:
         if not temperature > 0:
             raise EvidenceError(f"TransformersLM: the temperature must be positive, not {temperature}")
+        self._cache_argument = cache_argument(model)
         self._model, self._tokenizer, self._temperature = model.eval(), tokenizer, temperature
         self._keep_hidden, self._keep_prompts = keep_hidden, keep_prompts
         outputs = model.config.vocab_size
@@ -65,6 +70,7 @@ class TransformersLM:
         if eos_token_id is None and tokenizer is not None:
             self.eos_token_id = tokenizer.eos_token_id
         self._limit: int | None = getattr(model.config, "max_position_embeddings", None)
+        self._pads = False  # whether padding has been tried out
         self._accepts = inspect.signature(model.forward).parameters
         self._anchor: list[int] = (
             [] if tokenizer is None else tokenizer("a", add_special_tokens=False).input_ids
@@ -84,6 +90,25 @@ class TransformersLM:
             {id(m.config): m.config for m in model.modules() if hasattr(m, "config")}.values()
         )
 
+    @cached_property
+    def vocabulary_fingerprint(self) -> str | None:
+        """The fingerprint of the tokenizer's vocabulary with this end token; None without a tokenizer that can be read."""
+        if self._tokenizer is None or self.eos_token_id is None:
+            return None
+        from ...token_bytes import tokenizer_fingerprint
+
+        return tokenizer_fingerprint(self._tokenizer, self.eos_token_id, self.vocab_size)
+
+    @property
+    def model(self) -> Any:
+        """The model given."""
+        return self._model
+
+    @property
+    def tokenizer(self) -> Any:
+        """The tokenizer given."""
+        return self._tokenizer
+
     def start(self, prompts: Sequence[Prompt]) -> None:
         rows = [self._encode(prompt) for prompt in prompts]
         self._begin(rows)
@@ -99,6 +124,7 @@ class TransformersLM:
             mask[i, width - len(row) :] = 1
         # Without padding the mask says nothing, and attention is faster without it.
         self._begin(rows, None if bool(mask.all()) else mask.to(device))
+        self._check_padding()
         self._log_probs = self._forward(ids.to(device))
 
     def _begin(self, rows: Sequence[Sequence[int]], mask: Int[Tensor, "batch length"] | None = None) -> None:
@@ -205,6 +231,7 @@ class TransformersLM:
         if self._mask is None:
             slots = int(self._lengths[0])
             self._mask = torch.ones(len(tokens), slots, dtype=torch.long, device=self._finished.device)
+            self._check_padding()
         mask = self._mask
         kept = [(layer.keys, layer.values) for layer in self._layers()]
         self.select(moving)
@@ -262,6 +289,13 @@ class TransformersLM:
                 f"{self._limit} positions; shorten the prompt or lower max_new_tokens"
             )
 
+    def _check_padding(self) -> None:
+        """Once, before the first row that is padded."""
+        if self._mask is not None and not self._pads:
+            if "position_ids" not in self._accepts:
+                check_padding(self._model)
+            self._pads = True
+
     @torch.no_grad()
     def _forward(self, ids: Int[Tensor, "batch new"]) -> Float[Tensor, "batch vocab"]:
         """log p(next token) after these."""
@@ -273,16 +307,18 @@ class TransformersLM:
         options = {name: value for name, value in options.items() if name in self._accepts}
         if self._keep_hidden:
             options["output_hidden_states"] = True
-        cache = self._cache if self._shared is None else self._shared
+        options[self._cache_argument] = self._cache if self._shared is None else self._shared
+        # A state has taken padding in for good: its mask is that of the new tokens.
+        attends = self._cache is None or self._cache_argument == "past_key_values"
         with nullcontext() if self._shared is None else self._shared.attended(self._configs):
             output = self._model(
-                input_ids=ids, attention_mask=self._mask, past_key_values=cache, use_cache=True, **options
+                input_ids=ids, attention_mask=self._mask if attends else None, use_cache=True, **options
             )
         if self._shared is None:
-            self._cache = output.past_key_values
+            self._cache = cache_of(self._model, output, self._cache_argument)
         if self._keep_hidden:
             self._hidden = output.hidden_states[-1][:, -1]
-        logits = output.logits[:, -1, : self.vocab_size].float()
+        logits = logits_of(self._model, output)[:, : self.vocab_size].float()
         if self._temperature != 1.0:
             logits = logits / self._temperature
         return _pin(torch.log_softmax(logits, dim=-1), self._finished, self.eos_token_id)

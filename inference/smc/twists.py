@@ -22,7 +22,7 @@ from torch import Tensor
 from ...errors import EvidenceError, PotentialError, ShapeError
 from ..guided import ProductQuery
 from .lm import Forking, Hidden, LanguageModel, Prompt
-from .potentials import Potential
+from .potentials import Potential, scaled
 from .proposals import GCDProposal, Proposal
 from .step import Extended, Knowledge, Step
 
@@ -36,8 +36,9 @@ class RolloutPotential(Potential):
     Where all rollouts fail the value is a tenth of one's, not zero: that is no proof. Each costs calls of the language model:
     look at ``.at(boundary)``.
 
-    Values are estimates drawn with ``seed``, the same for a prefix through a run; what else is in the batch decides which.
-    Raises :class:`EvidenceError` where the language model cannot fork, :class:`PotentialError` where ``function`` fails.
+    Values are estimates, the same for a prefix through a run. Each prompt of a batch has random numbers of its own, from
+    ``seed``, so they are what they would be without the other prompts. Raises :class:`EvidenceError` where the language model
+    cannot fork, :class:`PotentialError` where ``function`` fails.
     """
 
     def __init__(
@@ -58,7 +59,9 @@ class RolloutPotential(Potential):
     def start(self, lm: LanguageModel, prompts: Sequence[Prompt], budgets: Sequence[int]) -> None:
         if not isinstance(lm, Forking):
             raise EvidenceError(f"RolloutPotential: {type(lm).__name__} has no fork() to look ahead with")
-        self._lm, self._generator = lm, torch.Generator().manual_seed(self.seed)
+        self._lm = lm
+        self._generators = [torch.Generator().manual_seed(self.seed) for _ in prompts]
+        self._prompt = list(range(len(prompts)))  # of each state
         self._known: list[dict[int, float]] = [{} for _ in prompts]  # by state and token
 
     def advance(self, indices: Int[Tensor, " states"], tokens: Int[Tensor, " states"]) -> None:
@@ -66,6 +69,7 @@ class RolloutPotential(Potential):
         self._known = [
             self._known[i] if waits else {} for i, waits in zip(indices.tolist(), same, strict=True)
         ]
+        self._prompt = [self._prompt[i] for i in indices.tolist()]
 
     def log_value(self, rows: Extended) -> Float[Tensor, " rows"]:
         value, place = torch.zeros(len(rows.tokens), dtype=torch.float64), 0
@@ -93,9 +97,10 @@ class RolloutPotential(Potential):
     def _estimate(
         self, step: Step, states: Int[Tensor, " rows"], tokens: Int[Tensor, " rows"]
     ) -> Float[Tensor, " rows"]:
-        """log of the mean over the rollouts of each row, which is extended by its token."""
+        """log of the mean over the rollouts of each row, which is extended by its token; rows of one prompt."""
         assert isinstance(self._lm, Forking)
         count, m = len(tokens), self.rollouts
+        generator = self._generators[self._prompt[int(states[0])]]
         copies = torch.arange(count).repeat_interleave(m)
         lm, query = self._lm.fork(), copy(step.query)
         lm.select(states[copies])
@@ -114,8 +119,7 @@ class RolloutPotential(Potential):
                 eos_token_id=step.eos_token_id,
                 last=n + 1 == left,
             )
-            drawn, log_weight = self.proposal.draw(now, self._generator)
-            drawn, log_weight = drawn.cpu(), log_weight.cpu()
+            drawn, log_weight = self.proposal.draw_checked(now, generator)
             weight[growing] += log_weight
             for i, token in zip(growing.tolist(), drawn.tolist(), strict=True):
                 prefixes[i] = (*prefixes[i], token)
@@ -176,4 +180,4 @@ class HiddenTwist(Potential):
                 f"HiddenTwist: the head returned shape {tuple(table.shape)}, not {(len(states), self._lm.vocab_size)}"
             )
         chosen = table[index.to(table.device), rows.tokens.to(table.device)].cpu().double()
-        return (self.scale * chosen).masked_fill(rows.ended, 0.0)
+        return scaled(self.scale, chosen).masked_fill(rows.ended, 0.0)

@@ -1,0 +1,116 @@
+"""Closed objects: no members beyond those that the schemas of an object declare.
+
+An object is closed as ``unevaluatedProperties: false`` closes it: a member is declared by ``properties``,
+``patternProperties`` or ``additionalProperties`` of any schema that applies to the object, also through ``$ref``, ``allOf``,
+and those branches of ``anyOf``, ``oneOf`` and ``if`` that hold. An object of which no such schema declares any member (``{}``,
+``{"type": "object"}``, ``propertyNames`` alone) stays open: it is a map, and closing it would leave ``{}``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from .shapes import NEVER, Objects, Others
+from .values import Value, limited
+from .vocabulary import subschemas
+
+TRACKED = 1
+"""Values are worked out with what has been evaluated, for ``unevaluatedProperties`` and ``unevaluatedItems``."""
+CLOSING = 2
+"""The same, for closed objects: shapes also say whether they declare members; listed objects declare all of theirs."""
+
+IN_PLACE = ("allOf", "anyOf", "oneOf", "not", "if", "then", "else", "dependentSchemas")
+"""Keywords whose schemas speak of the same object."""
+PARTS = ("allOf", "not", "if", "then", "else", "dependentSchemas")
+"""Those whose schemas speak of a part of it."""
+
+
+def closed(value: Value) -> Value:
+    """The values (worked out with ``CLOSING``) whose objects have no member that is not declared."""
+    found: dict[Objects, None] = {}
+    for shape in value.object:
+        declares, seen = shape.declares, shape.seen
+        kept: Objects | None = replace(shape, declares=False, seen=Others(), early=shape.early)
+        if declares and seen is not None:
+            kept = kept and kept.meet(Objects(others=((seen, NEVER),)))
+        if kept is not None:
+            found[kept] = None
+    return value._replace(object=limited(tuple(found)))
+
+
+def close_schema(root: Any) -> Any:
+    """A copy of a schema (2020-12) that says itself that its objects are closed: ``additionalProperties: false``, or where
+    several schemas apply to an object ``unevaluatedProperties: false``, beside the outermost of them.
+
+    Objects are closed that declare ``properties`` (not none) and do not say otherwise.
+    """
+
+    def declares(schema: Any, met: frozenset[str]) -> bool:
+        """Whether a schema, or one that applies to the same object, has ``properties``."""
+        if not isinstance(schema, Mapping):
+            return False
+        if schema.get("properties"):
+            return True
+        ref = schema.get("$ref")
+        if isinstance(ref, str) and ref not in met and declares(pointed(root, ref), met | {ref}):
+            return True
+        inner = [inner for step, inner in subschemas(schema) if step.partition("/")[0] in IN_PLACE]
+        return any(declares(each, met) for each in inner)
+
+    def close(schema: Any, step: str) -> Any:
+        if not isinstance(schema, Mapping):
+            return schema
+        result = rewritten(schema, close)
+        if step in (*IN_PLACE, "$defs", "definitions"):  # closed where it is used
+            return result
+        if "$ref" in schema or any(key in schema for key in IN_PLACE):
+            if not {"additionalProperties", "unevaluatedProperties"} & result.keys() and declares(
+                schema, frozenset()
+            ):
+                result["unevaluatedProperties"] = False
+        elif schema.get("properties") and "unevaluatedProperties" not in schema:
+            result.setdefault("additionalProperties", False)
+        return result
+
+    return close(root, "")
+
+
+def pointed(root: Any, ref: str) -> Any:
+    """What a reference within a schema points to, ``None`` if nothing."""
+    found = root
+    for step in ref.split("/")[1:] if ref.startswith("#") else ("",):
+        found = found.get(step.replace("~1", "/").replace("~0", "~")) if isinstance(found, Mapping) else None
+    return found
+
+
+def close_types(schema: Any, empty: bool = False) -> Any:
+    """A copy of a schema in which every object with ``properties`` of its own says ``additionalProperties: false``, unless
+    it says something else or is only a part of another: definitions and the alternatives of ``anyOf`` and ``oneOf`` are
+    closed one by one, as is meant where each of them stands for one type. ``empty``: also those with no properties."""
+
+    def close(schema: Any, step: str) -> Any:
+        if not isinstance(schema, Mapping):
+            return schema
+        result = rewritten(schema, lambda inner, key: inner if key in PARTS else close(inner, key))
+        if result.get("properties") or (empty and "properties" in result):
+            result.setdefault("additionalProperties", False)
+        return result
+
+    return close(schema, "")
+
+
+def rewritten(schema: Mapping[str, Any], rule: Callable[[Any, str], Any]) -> dict[str, Any]:
+    """A copy of a schema, those right below it changed by a rule that is also given the keyword that they stand under."""
+    result = dict(schema)
+    for step, inner in subschemas(schema):
+        key, _, rest = step.partition("/")
+        found = rule(inner, key)
+        if not rest:
+            result[key] = found
+        elif isinstance(result[key], list):
+            result[key] = [*result[key][: int(rest)], found, *result[key][int(rest) + 1 :]]
+        else:
+            result[key] = {**result[key], rest.replace("~1", "/").replace("~0", "~"): found}
+    return result

@@ -1,0 +1,136 @@
+"""The folder of a long run: one process writes in it at a time, and it holds one run only.
+
+    with locked(path):                  # FolderInUse, if another process has it
+        record = read_record(path)      # the settings of the run that is there, None in a new folder
+        write_record(path, settings)    # before anything else is written, and again with finished=True at the end
+
+The lock goes with the process that holds it, however it ends, so there is nothing to clear away by hand.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import os
+import socket
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from ..errors import FolderInUse, FormatError, StorageError
+from ..storage import make_directory, write_atomically
+
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None  # type: ignore[assignment]
+
+LOCK = ".lock"
+RECORD = "training.json"
+FORMAT = "tractile-training-1"
+_log = logging.getLogger(__name__)
+
+
+@contextmanager
+def locked(directory: str | Path) -> Iterator[Path]:
+    """Make a directory if need be and keep other processes from writing in it; yields its path.
+
+    Raises :class:`FolderInUse` if another process has it, :class:`StorageError` if it cannot be written. Where the file
+    system (or Windows) has no locks a warning is logged instead.
+    """
+    path = make_directory(directory)
+    file = _locked_file(path)
+    try:
+        yield path
+    finally:
+        if file is not None:
+            with suppress(OSError):  # while it is still locked: whoever comes after makes another
+                (path / LOCK).unlink()
+            os.close(file)
+
+
+def _locked_file(path: Path) -> int | None:
+    if fcntl is None:
+        _log.warning("%s cannot be locked on this system: let no other process write in it", path)
+        return None
+    while True:
+        try:
+            file = os.open(path / LOCK, os.O_RDWR | os.O_CREAT, 0o666)
+        except OSError as error:
+            raise StorageError(f"{path / LOCK} cannot be made: {error.strerror}") from error
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            owner = os.read(file, 1000).decode(errors="replace").strip()
+            os.close(file)
+            raise FolderInUse(
+                f"{path} is in use by {owner or 'another process'}, which holds {path / LOCK}: wait until it has ended, stop "
+                "it, or choose another directory"
+            ) from None
+        except OSError as error:
+            os.close(file)
+            _log.warning("%s cannot be locked (%s): let no other process write in it", path, error.strerror)
+            return None
+        with suppress(OSError):  # it may have been removed by the process that had it before
+            if os.fstat(file).st_ino == (path / LOCK).stat().st_ino:
+                os.ftruncate(file, 0)
+                os.write(file, f"process {os.getpid()} on {socket.gethostname()}".encode())
+                return file
+        os.close(file)
+
+
+class Record(NamedTuple):
+    """What run a folder holds."""
+
+    settings: dict[str, Any]
+    finished: bool
+
+
+def read_record(path: Path) -> Record | None:
+    """The run of a folder, None if there is none yet; raises :class:`FormatError` if the record cannot be read."""
+    file = path / RECORD
+    if not file.exists():
+        return None
+    try:
+        fields = json.loads(file.read_bytes())
+        if fields["format"] != FORMAT:
+            raise ValueError(f"its format is {fields['format']!r}, not {FORMAT!r}")
+        return Record(dict(fields["settings"]), bool(fields["finished"]))
+    except (OSError, ValueError, TypeError, KeyError) as error:
+        raise FormatError(f"{file} does not say how the run in {path} was made: {error!r}") from error
+
+
+def write_record(path: Path, settings: Mapping[str, Any], finished: bool = False) -> None:
+    """Say what run a folder holds, and whether it is finished."""
+    fields = {"format": FORMAT, "finished": finished, "settings": dict(settings)}
+    write_atomically(path / RECORD, (json.dumps(fields, indent=1) + "\n").encode())
+
+
+def differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> str:
+    """Which settings differ, for a message: "hidden was 6, is 8; seed was 0, is 1"."""
+    missing = "not recorded"
+    return "; ".join(
+        f"{name} was {_shown(before.get(name, missing))}, is {_shown(now.get(name, missing))}"
+        for name in dict.fromkeys([*now, *before])
+        if before.get(name, missing) != now.get(name, missing)
+    )
+
+
+def digest(tensors: Mapping[str, Tensor], more: bytes = b"") -> str:
+    """A hash of named tensors to the bit, and of ``more``."""
+    out = hashlib.sha256(more)
+    for name in sorted(tensors):
+        tensor = tensors[name].detach().cpu().contiguous()
+        out.update(f"\n{name} {tensor.dtype} {tuple(tensor.shape)}\n".encode())
+        out.update(tensor.view(-1).view(torch.uint8).numpy().data if tensor.numel() else b"")
+    return out.hexdigest()
+
+
+def _shown(value: Any) -> str:
+    text = str(value)
+    return text if len(text) <= 60 else f"{text[:57]}…"

@@ -1,0 +1,168 @@
+"""The arguments of the sampler and its relatives, as people write them.
+
+    lm          a language model; or a model of transformers, with tokenizer=…
+    prompt      a text, or token ids: a sequence or a tensor of one row
+    fa          an automaton; a constraint, compiled for the language model's tokens; None for no constraint
+    hmm         an HMM, or the folder of one
+    potential   a Potential; or a Python function of the text, asked about complete texts
+
+Anything else is an :class:`EvidenceError` that names the argument and says what to give.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from numbers import Integral
+from typing import Any, NamedTuple, cast
+
+import numpy as np
+import torch
+
+from ...circuits.automaton import Automaton
+from ...errors import EvidenceError
+from ..given import Compilable, an_automaton, an_hmm, short, whole
+from .boundaries import at_end
+from .functions import FunctionPotential
+from .lm import LanguageModel, Prompt
+from .potentials import Potential
+from .proposals import Proposal
+
+Language = Automaton | Compilable
+"""What a text must satisfy: an automaton, or a constraint that is compiled for the language model's tokens."""
+Worth = Potential | Callable[[str], float]
+"""A potential, or a function of a complete text that gives a number ≥ 0."""
+OFFERED = ("vocab_size", "start", "log_probs", "advance", "select", "decode")
+"""What a language model has at least."""
+
+
+class Arguments(NamedTuple):
+    """What the sampler works with; lists of one for each prompt stay lists."""
+
+    lm: LanguageModel
+    prompts: list[Prompt]
+    fa: Any
+    hmm: Any
+    potential: Any
+
+
+def read(
+    who: str,
+    lm: Any,
+    tokenizer: Any,
+    prompt: Any,
+    prompts: Any,
+    fa: Any = None,
+    hmm: Any = None,
+    potential: Any = None,
+) -> Arguments:
+    """The arguments of the function called ``who``; ``fa``, ``hmm``, ``potential`` may be lists beside ``prompts``."""
+    lm = a_language_model(lm, tokenizer, who)
+    if (prompt is None) == (prompts is None):
+        raise EvidenceError(f"{who}: give one prompt, or prompts=[…]")
+    if prompts is None:
+        asked = [a_prompt(prompt, f"{who}: prompt")]
+    elif isinstance(prompts, str | bytes) or not isinstance(prompts, Sequence):
+        raise EvidenceError(
+            f"{who}: prompts must be a list of prompts, not {short(prompts)}; give one as prompt=…"
+        )
+    else:
+        asked = [a_prompt(one, f"{who}: prompts[{i}]") for i, one in enumerate(prompts)]
+
+    def each(given: Any, name: str, of: Callable[[Any, str], Any]) -> Any:
+        if given is None:
+            return None
+        if not isinstance(given, list | tuple):
+            return of(given, f"{who}: {name}")
+        if prompts is None:
+            raise EvidenceError(f"{who}: {name} is a list of {len(given)}; give prompts=[…] for several")
+        return [None if one is None else of(one, f"{who}: {name}[{i}]") for i, one in enumerate(given)]
+
+    return Arguments(
+        lm,
+        asked,
+        each(fa, "fa", lambda one, name: compiled(one, lm, tokenizer, name)),
+        each(hmm, "hmm", an_hmm),
+        each(potential, "potential", a_potential),
+    )
+
+
+def a_language_model(lm: Any, tokenizer: Any, who: str) -> LanguageModel:
+    """The language model; of a model of transformers and its tokenizer :class:`.TransformersLM`."""
+    lacks = [name for name in OFFERED if getattr(lm, name, None) is None]  # wrappers pass attributes on
+    if not lacks:
+        return cast(LanguageModel, lm)
+    if isinstance(lm, torch.nn.Module):
+        if tokenizer is None:
+            raise EvidenceError(
+                f"{who}: lm is a {type(lm).__name__} without its tokenizer; give tokenizer=…, or "
+                "tt.TransformersLM(model, tokenizer)"
+            )
+        from .transformers_lm import TransformersLM
+
+        return TransformersLM(lm, tokenizer)
+    if isinstance(lm, str):
+        raise EvidenceError(
+            f"{who}: lm is the text {lm!r}; load the model, AutoModelForCausalLM.from_pretrained({lm!r}), and give it "
+            "with tokenizer=…"
+        )
+    raise EvidenceError(
+        f"{who}: lm is a {type(lm).__name__}, which lacks {', '.join(lacks)}; give "
+        "tt.TransformersLM(model, tokenizer) or another tt.LanguageModel"
+    )
+
+
+def a_prompt(prompt: Any, name: str) -> Prompt:
+    """A text, or a list of token ids."""
+    if isinstance(prompt, str):
+        return prompt
+    if isinstance(prompt, torch.Tensor | np.ndarray):
+        prompt = prompt[0] if prompt.ndim == 2 and len(prompt) == 1 else prompt
+        prompt = prompt.tolist() if prompt.ndim == 1 else prompt
+    if isinstance(prompt, Sequence) and not isinstance(prompt, bytes | bytearray):
+        if all(isinstance(token, Integral) and not isinstance(token, bool) for token in prompt):
+            if any(token < 0 for token in prompt):
+                raise EvidenceError(f"{name} has the token {min(prompt)}; token ids are 0 or more")
+            return list(prompt)
+        if all(isinstance(one, str | Sequence) for one in prompt):
+            raise EvidenceError(f"{name} is {len(prompt)} prompts; give several as prompts=[…]")
+        if all(isinstance(one, dict) for one in prompt):
+            raise EvidenceError(f"{name} is a chat; give tokenizer.apply_chat_template(…, tokenize=False)")
+    raise EvidenceError(f"{name} must be a text or token ids, not {short(prompt)}")
+
+
+def compiled(fa: Any, lm: LanguageModel, tokenizer: Any, name: str) -> Automaton:
+    """The automaton; a constraint is compiled for the tokenizer, by default the language model's own."""
+    if not isinstance(fa, Compilable):
+        return an_automaton(fa, name)
+    tokenizer = getattr(lm, "tokenizer", None) if tokenizer is None else tokenizer
+    if tokenizer is None:
+        raise EvidenceError(
+            f"{name} is a constraint, and the language model has no tokenizer; give tokenizer=…, or the constraint compiled"
+        )
+    return fa.compiled_for(tokenizer, lm.eos_token_id)
+
+
+def a_potential(potential: Any, name: str) -> Potential:
+    """The potential; a function is asked about complete texts only, so whatever it says of unfinished ones does no harm."""
+    if isinstance(potential, Potential):
+        return potential
+    if isinstance(potential, type) or not callable(potential):
+        raise EvidenceError(
+            f"{name} must be a tt.Potential or a function of a text that gives a number ≥ 0, not {short(potential)}"
+        )
+    return FunctionPotential(potential, at_end)
+
+
+def check_proposal(proposal: Any, name: str) -> None:
+    """A proposal, or the name of one; which names there are is said elsewhere."""
+    if not isinstance(proposal, str | Proposal):
+        more = f"; give {proposal.__name__}()" if isinstance(proposal, type) else ""
+        raise EvidenceError(f"{name} must be a tt.Proposal or the name of one, not {short(proposal)}{more}")
+
+
+def check_seed(seed: Any, name: str) -> int:
+    """A whole number that a generator takes."""
+    number = whole(seed, name, None)
+    if not -(1 << 63) <= number < 1 << 64:
+        raise EvidenceError(f"{name} must fit 64 bits, which {number} does not")
+    return number

@@ -1,0 +1,118 @@
+"""A potential of its own for each prompt of a batch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, final
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from .boundaries import Boundary
+from .lm import Forking, Hidden, LanguageModel, Prompt
+from .potentials import Potential
+from .step import Extended, Joined, Knowledge, Step
+
+
+@final
+class PerPromptPotential(Potential):
+    """Prompt i has ``potentials[i]``; an object that several prompts have is asked about all their particles at once.
+
+    Every potential sees states and a language model of its own prompts alone, so each works as it would without the others.
+    """
+
+    def __init__(self, potentials: Sequence[Potential]) -> None:
+        self.potentials = list(potentials)
+        self._distinct = list({id(one): one for one in self.potentials}.values())
+        places = {id(one): place for place, one in enumerate(self._distinct)}
+        self._of_prompt = torch.tensor([places[id(one)] for one in self.potentials])
+        self.needs = max((one.needs for one in self.potentials), default=Knowledge.LOCAL)
+        self.steers = any(one.steers for one in self.potentials)
+
+    def at(self, boundary: Boundary) -> Potential:
+        made = {id(one): one.at(boundary) for one in self._distinct}
+        return PerPromptPotential([made[id(one)] for one in self.potentials])
+
+    def start(self, lm: LanguageModel, prompts: Sequence[Prompt], budgets: Sequence[int]) -> None:
+        self._owner = self._of_prompt  # of each state
+        for place, potential in enumerate(self._distinct):
+            mine = self._states(place).tolist()
+            view = lm if len(self._distinct) == 1 else view_of(lm, partial(self._states, place))
+            potential.start(view, [prompts[i] for i in mine], [budgets[i] for i in mine])
+
+    def _states(self, place: int) -> Int[Tensor, " some"]:
+        return (self._owner == place).nonzero()[:, 0]
+
+    def advance(self, indices: Int[Tensor, " states"], tokens: Int[Tensor, " states"]) -> None:
+        after = self._owner[indices]
+        for place, potential in enumerate(self._distinct):
+            mine = after == place
+            if bool(mine.any()):
+                number = (self._owner == place).cumsum(0) - 1
+                potential.advance(number[indices[mine]], tokens[mine])
+        self._owner = after
+
+    def log_value(self, rows: Extended) -> Float[Tensor, " rows"]:
+        value = torch.zeros(len(rows.tokens), dtype=torch.float64)
+        found: dict[int, list[tuple[Step, int, Tensor]]] = {}
+        done = 0
+        for part, states in rows.step.parts():
+            first, place = int(states[0] - part.rows[0]), int(self._owner[states[0]])
+            before = int((self._owner[:first] == place).sum())
+            found.setdefault(place, []).append((part, before, torch.arange(done, done + len(states))))
+            done += len(states)
+        for place, parts in found.items():
+            index = torch.cat([where for _, _, where in parts])
+            step = parts[0][0]
+            if len(parts) > 1 or parts[0][1]:
+                step = Joined([part for part, _, _ in parts], [before for _, before, _ in parts])
+            shown = Extended(step, rows.tokens[index], rows.ended[index], rows.alive[index])
+            value[index] = self._distinct[place].log_value(shown)
+        return value
+
+
+class _View:
+    """Some rows of a language model, to be read only; ``whole`` is the model."""
+
+    def __init__(self, lm: Any, rows: Callable[[], Int[Tensor, " some"]]) -> None:
+        self.whole, self._rows = lm, rows
+        self.vocab_size, self.eos_token_id = lm.vocab_size, lm.eos_token_id
+        self.start, self.advance, self.select, self.decode = lm.start, lm.advance, lm.select, lm.decode
+
+    def log_probs(self) -> Float[Tensor, "batch vocab"]:
+        """log p_lm(next token) of these rows."""
+        return self._of(self.whole.log_probs())
+
+    def _of(self, table: Tensor) -> Tensor:
+        return table[self._rows().to(table.device)]
+
+
+class _Forks(_View):
+    def fork(self) -> LanguageModel:
+        """A copy of these rows that goes its own way."""
+        copied: LanguageModel = self.whole.fork()
+        copied.select(self._rows())
+        return copied
+
+
+class _Shows(_View):
+    def hidden(self) -> Float[Tensor, "batch dim"]:
+        """The hidden states of these rows."""
+        return self._of(self.whole.hidden())
+
+
+class _ForksAndShows(_Forks, _Shows):
+    pass
+
+
+def view_of(lm: LanguageModel, rows: Callable[[], Int[Tensor, " some"]]) -> LanguageModel:
+    """The rows of a language model that ``rows`` tells at the time, with ``fork`` and ``hidden`` if the model has them."""
+    kinds = {
+        (False, False): _View,
+        (True, False): _Forks,
+        (False, True): _Shows,
+        (True, True): _ForksAndShows,
+    }
+    return kinds[isinstance(lm, Forking), isinstance(lm, Hidden)](lm, rows)

@@ -1,0 +1,54 @@
+"""HMMs fitted to a prompt by what their folder holds beside them: a context head, copying, or a part of your own."""
+
+from __future__ import annotations
+
+import weakref
+from collections import OrderedDict
+from collections.abc import Callable, Collection
+from contextlib import suppress
+from pathlib import Path
+from pkgutil import resolve_name
+
+from ...circuits.hmm import HMM
+from .lm import LanguageModel, Prompt
+
+Reader = Callable[[HMM, Path, LanguageModel, Prompt], HMM]
+
+READERS: dict[str, str | Reader] = {
+    "context.safetensors": f"{__package__.partition('.')[0]}.distill.prompted:with_context",
+    "copying.safetensors": f"{__package__.partition('.')[0]}.distill.prompted:with_copying",
+}
+"""By the name of a file in an HMM's folder, in the order in which they are applied: a function of HMM, folder, language model
+and prompt that gives the HMM for this prompt, or the function's import path."""
+
+KEPT = 16  # prompts of an HMM
+_kept: weakref.WeakKeyDictionary[HMM, OrderedDict[object, tuple[weakref.ref[LanguageModel], HMM]]]
+_kept = weakref.WeakKeyDictionary()
+
+
+def prompted(hmm: HMM, lm: LanguageModel, prompt: Prompt, files: Collection[str] | None = None) -> HMM:
+    """The HMM for a prompt, by the ``files`` in its folder that :data:`READERS` knows (default: all).
+
+    An HMM that was read from no folder, or that was derived from another, stays as it is; so does one without such files.
+    """
+    folder = hmm.source
+    if folder is None:
+        return hmm
+    chosen = [name for name in READERS if files is None or name in files]
+    there = [name for name in chosen if (folder / name).exists()]
+    if not there:
+        return hmm
+    key = (id(lm), prompt if isinstance(prompt, str) else tuple(int(token) for token in prompt), *there)
+    kept = _kept.setdefault(hmm, OrderedDict())
+    if key in kept and kept[key][0]() is lm:
+        kept.move_to_end(key)
+        return kept[key][1]
+    made = hmm
+    for name in there:
+        reader = READERS[name]
+        made = (resolve_name(reader) if isinstance(reader, str) else reader)(made, folder, lm, prompt)
+    with suppress(TypeError):  # a language model without weak references
+        kept[key] = weakref.ref(lm), made
+    while len(kept) > KEPT:
+        kept.popitem(last=False)
+    return made

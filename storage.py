@@ -1,0 +1,88 @@
+"""Files that are there whole or not at all, whatever stops the program: written under another name, flushed, renamed.
+
+    .<name>.<machine>.<process>.<number>.part  →  <name>
+
+Permissions are those of any new file (0666 less the umask). Whatever keeps a file from being written, a full disk among them,
+is a :class:`StorageError`, and what was there before is still there.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import socket
+from collections.abc import Iterable
+from contextlib import suppress
+from pathlib import Path
+
+from .errors import StorageError
+
+_numbers = itertools.count()  # so that threads of one process do not share a part
+
+
+def write_atomically(path: Path, content: bytes | Iterable[bytes]) -> None:
+    """Write a file, given whole or in pieces, so that nobody ever sees a part of it; raises :class:`StorageError`.
+
+    Parts of the same file that killed programs of this machine have left are removed.
+    """
+    part = path.with_name(f".{path.name}.{socket.gethostname()}.{os.getpid()}.{next(_numbers)}.part")
+    try:
+        remove_abandoned(path)
+        with part.open("xb") as file:
+            for piece in [content] if isinstance(content, bytes) else content:
+                file.write(piece)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(part, path)
+        _flush_directory(path.parent)
+    except OSError as error:
+        raise StorageError(
+            f"{path} could not be written: {error.strerror or error}; what was there before is kept: make room and run the "
+            "same again"
+        ) from error
+    finally:
+        with suppress(OSError):
+            part.unlink(missing_ok=True)
+
+
+def make_directory(path: str | Path) -> Path:
+    """The directory, made with those above it if it is not there; raises :class:`StorageError`."""
+    found = Path(path)
+    try:
+        found.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise StorageError(f"{path} cannot be made a directory: {error.strerror or error}") from error
+    return found
+
+
+def remove_abandoned(path: Path) -> None:
+    """Remove the parts of a file whose processes are gone; those of running processes and of other machines stay."""
+    begin, end = f".{path.name}.{socket.gethostname()}.", ".part"
+    for old in path.parent.iterdir():
+        if old.name.startswith(begin) and old.name.endswith(end):
+            process = old.name[len(begin) : -len(end)].partition(".")[0]
+            if process.isdigit() and not is_running(int(process)):
+                old.unlink(missing_ok=True)
+
+
+def is_running(process: int) -> bool:
+    """Whether a process of this machine has this number, as far as can be told."""
+    if os.name == "nt":  # where a signal of number 0 is no question
+        return True
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:  # another user's
+        return True
+    return True
+
+
+def _flush_directory(path: Path) -> None:
+    """Make a renaming last through a loss of power, where the system flushes directories."""
+    with suppress(OSError):
+        folder = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)

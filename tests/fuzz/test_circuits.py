@@ -1,0 +1,260 @@
+"""Random circuits under random operations, in every semiring, against enumeration of all values of all variables.
+
+Circuits with shared nodes and layers, unrolled HMMs and automata, mixtures and products of them; operations are applied
+one after another, each beside its meaning as an operation on the table of weights of every x.
+"""
+
+from dataclasses import dataclass, replace
+from functools import reduce
+
+import numpy as np
+import oracle
+import pytest
+import torch
+from hypothesis import assume, given
+from hypothesis import strategies as st
+from oracle import assert_log_close, log
+
+import tractile as tt
+from tractile.circuits import builders
+from tractile.errors import CircuitError, EvidenceError
+from tractile.inference import Boolean, Counting, Log, MaxProduct, MinPlus, Real
+from tractile.layers import Categorical
+
+
+@dataclass
+class Case:
+    """A circuit, its variables in order with their numbers of values, and its weight at every x."""
+
+    circuit: tt.Circuit
+    sizes: dict
+    table: np.ndarray
+    best: np.ndarray | None = (
+        None  # by the largest weight of a path, and by the number of paths, where they are known
+    )
+    paths: np.ndarray | None = None
+
+
+def of_plan(plan):
+    sizes = dict(sorted(plan.sizes.items()))
+    return Case(plan.build(), sizes, plan.total(), plan.best(), plan.paths())
+
+
+def of_chain(model, n):
+    sizes = dict.fromkeys(range(n), model.vocab_size)
+    return Case(model.build().unroll(n), sizes, model.total(n), model.best(n), model.paths(n))
+
+
+@st.composite
+def bases(draw):
+    """A random circuit, or a chain unrolled: one layer for all positions."""
+    if draw(st.booleans()):
+        return of_plan(draw(oracle.plans(max_variables=3)))
+    model, n = draw(oracle.chains(shapes=[(2, 3), (3, 2), (2, 4), (2, 1)], kinds=("hmm", "fsa", "hmm*fsa")))
+    return of_chain(model, n)
+
+
+@st.composite
+def pairs(draw):
+    """Two compatible circuits over the same variables."""
+    if draw(st.booleans()):
+        tree = draw(oracle.vtrees(3))
+        return of_plan(draw(oracle.plans(tree))), of_plan(draw(oracle.plans(tree)))
+    shape = draw(st.sampled_from([(2, 3), (3, 2)]))
+    return tuple(of_chain(*draw(oracle.chains(shapes=[shape], kinds=("hmm", "fsa")))) for _ in range(2))
+
+
+def axis(case, v):
+    return list(case.sizes).index(v)
+
+
+def marginalised(case, rng):
+    gone = [v for v in case.sizes if rng.random() < 0.5][: len(case.sizes) - 1]
+    table = case.table.sum(tuple(axis(case, v) for v in gone))
+    rest = {v: k for v, k in case.sizes.items() if v not in gone}
+    return Case(tt.marginalise(case.circuit, gone), rest, table)
+
+
+def conditioned(case, rng):
+    """Each variable observed, in a set, under soft weights, or left alone; at least one stays."""
+    items, table, left = {}, case.table, dict(case.sizes)
+    for v, size in case.sizes.items():
+        kind = rng.choice(["none", "seen", "set", "soft"])
+        if kind == "seen" and len(left) > 1:
+            value = int(rng.integers(size))
+            table = np.take(table, value, list(left).index(v))
+            items[v] = value
+            del left[v]
+        elif kind in ("set", "soft"):
+            w = (
+                (rng.random(size) < 0.7) * 1.0
+                if kind == "set"
+                else rng.random(size) * 10.0 ** rng.integers(-3, 3)
+            )
+            items[v] = torch.tensor(w > 0) if kind == "set" else torch.tensor(w)
+            shape = [1] * table.ndim
+            shape[list(left).index(v)] = size
+            table = table * w.reshape(shape)
+    return Case(tt.condition(case.circuit, items), left, table)
+
+
+def pruned(case, rng):
+    return replace(case, circuit=tt.prune(case.circuit)) if case.table.sum() else case
+
+
+def normalised(case, rng):
+    if not case.table.sum():
+        with pytest.raises(CircuitError, match="zero everywhere"):
+            tt.normalise(case.circuit)
+        return case
+    return Case(tt.normalise(case.circuit), case.sizes, case.table / case.table.sum())
+
+
+def squared(case, rng):
+    try:
+        return Case(tt.power(case.circuit, 2), case.sizes, case.table**2)
+    except CircuitError:  # not compatible with itself
+        return case
+
+
+def mixed(case, rng):
+    w = rng.random(2)
+    return Case(tt.mixture(torch.tensor(w), [case.circuit, case.circuit]), case.sizes, w.sum() * case.table)
+
+
+def renamed(case, rng):
+    names = dict(zip(case.sizes, rng.permutation(10)[: len(case.sizes)].tolist(), strict=True))
+    order = sorted(range(len(names)), key=lambda i: list(names.values())[i])
+    sizes = {list(names.values())[i]: list(case.sizes.values())[i] for i in order}
+    return Case(case.circuit.relabel(names), sizes, case.table.transpose(order))
+
+
+def moved(case, rng):
+    return replace(case, circuit=case.circuit.to("cpu", torch.float64))
+
+
+OPERATIONS = [marginalised, conditioned, pruned, normalised, squared, mixed, renamed, moved]
+
+
+def ask(case, evidence, weights, seed, tolerance=1e-9):
+    """Every query that needs no more than the table."""
+    circuit, sizes = case.circuit, case.sizes
+    rows = len(weights[0])
+    table = np.stack([oracle.weigh(case.table, weights, row) for row in range(rows)])
+    axes = tuple(range(1, table.ndim))
+    mass = table.sum(axes)
+    for semiring in (None, Real(), Log()):
+        assert_log_close(tt.log_marginal(circuit, evidence, semiring=semiring), log(mass), tolerance)
+    assert tt.support(circuit, evidence).tolist() == (mass > 0).tolist()
+    if not (mass > 0).all():
+        for query in (tt.marginals, tt.mpe, tt.sample):
+            with pytest.raises(EvidenceError, match="probability zero"):
+                query(circuit, evidence=evidence)
+        return
+    for i, found in enumerate(tt.marginals(circuit, evidence).values()):
+        expected = table.sum(tuple(a for a in axes if a != i + 1)) / mass[:, None]
+        assert_log_close(found, log(expected), tolerance)
+    v = list(sizes)[seed % len(sizes)]
+    free = [np.ones_like(w) if u == v else w for u, w in zip(sizes, weights, strict=True)]
+    joint = np.stack([oracle.weigh(case.table, free, row) for row in range(rows)])
+    joint = joint.sum(tuple(a for a in axes if a != axis(case, v) + 1))
+    assert_log_close(
+        tt.conditional(circuit, evidence, v), log(joint / joint.sum(1, keepdims=True)), tolerance
+    )
+    drawn = tt.sample(circuit, 2, evidence, generator=torch.Generator().manual_seed(seed))
+    for x in drawn.reshape(2, rows, -1).tolist():
+        assert all(table[(row, *values)] > 0 for row, values in enumerate(x))
+    values, score = tt.mpe(circuit, evidence)
+    for row, x in enumerate(values.tolist()):
+        assert table[(row, *x)] * (1 + 1e-6) >= np.exp(float(score[row])) > 0
+
+
+@given(case=bases(), data=st.data(), seed=st.integers(0, 2**31))
+def test_operations_one_after_another(case, data, seed):
+    rng = np.random.default_rng(seed)
+    for operation in data.draw(st.lists(st.sampled_from(OPERATIONS), min_size=1, max_size=3)):
+        case = operation(case, rng)
+    assert list(case.circuit.variables) == list(case.sizes)
+    ask(case, *data.draw(oracle.evidence(case.sizes)), seed)
+
+
+@given(both=pairs(), data=st.data(), seed=st.integers(0, 2**31))
+def test_products_and_mixtures(both, data, seed):
+    a, b = both
+    w = np.random.default_rng(seed).random(2)
+    cases = {
+        "product": lambda: Case(a.circuit * b.circuit, a.sizes, a.table * b.table),
+        "mixture": lambda: Case(
+            tt.mixture(torch.tensor(w), [a.circuit, b.circuit]), a.sizes, w[0] * a.table + w[1] * b.table
+        ),
+    }
+    case = cases[data.draw(st.sampled_from(sorted(cases)))]()
+    ask(case, *data.draw(oracle.evidence(case.sizes)), seed)
+
+
+@given(case=bases(), data=st.data())
+def test_every_semiring(case, data):
+    """Sums, maxima and counts over all latent paths."""
+    evidence, weights = data.draw(oracle.evidence(case.sizes))
+    support = [(w > 0) * 1.0 for w in weights]
+    total, best, paths = (
+        np.stack([oracle.weigh(t, w, row) for row in range(len(w[0]))])
+        for t, w in ((case.table, weights), (case.best, weights), (case.paths, support))
+    )
+    axes = tuple(range(1, total.ndim))
+    for semiring, expected in (
+        (Real(), total.sum(axes)),
+        (Log(), total.sum(axes)),
+        (MaxProduct(), best.max(axes)),
+        (MinPlus(), best.max(axes)),
+        (Counting(), paths.sum(axes)),
+        (Boolean(), (total.sum(axes) > 0) * 1.0),
+    ):
+        assert_log_close(tt.log_marginal(case.circuit, evidence, semiring=semiring), log(expected), 1e-9)
+    if (best.max(axes) > 0).all():
+        values, score = tt.mpe(case.circuit, evidence)
+        assert_log_close(score, log(best.max(axes)))
+        assert_log_close(
+            log(np.array([b[tuple(x)] for b, x in zip(best, values.tolist(), strict=True)])), score, 1e-9
+        )
+    if len(total) == 1:
+        assert tt.count(case.circuit, evidence, paths=True) == paths.sum()
+
+
+@given(case=bases(), data=st.data(), seed=st.integers(0, 2**31))
+def test_single_precision(case, data, seed):
+    low = replace(case, circuit=case.circuit.to(dtype=torch.float32))
+    evidence, weights = data.draw(oracle.evidence(case.sizes))
+    mass = np.array([oracle.weigh(case.table, weights, row).sum() for row in range(len(weights[0]))])
+    assert_log_close(tt.log_marginal(low.circuit, evidence), log(mass), 1e-4)
+
+
+@st.composite
+def deterministic(draw):
+    """Weights on the language of a deterministic automaton: a product of its unrolled circuit and independent variables."""
+    vocab_size, n = draw(st.sampled_from([(2, 3), (3, 2), (2, 1)]))
+    rng = np.random.default_rng(draw(st.integers(0, 2**31)))
+    w = [oracle.rows(rng, vocab_size, zeros=0.3) for _ in range(n)]
+    fsa = draw(oracle.fsas(vocab_size, deterministic=True))
+    plain = builders.factorised([Categorical(torch.tensor(row)[None]) for row in w])
+    table = fsa.total(n) * reduce(np.multiply.outer, w)
+    return Case(fsa.build().unroll(n) * plain, dict.fromkeys(range(n), vocab_size), table)
+
+
+@given(p=deterministic(), q=deterministic(), alpha=st.sampled_from([0.5, 2.0, -1.0, 3.0]))
+def test_information(p, q, alpha):
+    assume(p.table.sum() and q.table.sum())
+    x, y = p.table / p.table.sum(), q.table
+    with np.errstate(divide="ignore", invalid="ignore"):
+        entropy = -np.where(x > 0, x * np.log(x), 0).sum()
+        power = np.where(p.table > 0, p.table**alpha, 0)
+    assert float(tt.entropy(tt.normalise(p.circuit))) == pytest.approx(entropy, abs=1e-9)
+    assert float(tt.entropy(p.circuit)) == pytest.approx(entropy, abs=1e-9)
+    assert_log_close(tt.partition(tt.power(p.circuit, alpha)), log(power.sum()), 1e-9)
+    if p.sizes != q.sizes:
+        return
+    y = y / y.sum()
+    with np.errstate(divide="ignore", invalid="ignore"):
+        terms = np.where(x > 0, x * np.log(x / y), 0)
+    found = float(tt.kl_divergence(p.circuit, q.circuit))
+    assert found == pytest.approx(terms.sum(), abs=1e-9)

@@ -1,0 +1,125 @@
+"""Random HMM × automaton in every implementation of the next-token query, against enumeration.
+
+The HMMs have zeros, tokens that cannot be emitted, and probabilities so small that beliefs are lost to the range of the
+precision and rows have to be recovered; not so small that what is lost could later outweigh what is left.
+"""
+
+from functools import reduce
+
+import games
+import numpy as np
+import oracle
+import pytest
+import torch
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+import tractile as tt
+from tractile.errors import BudgetTooSmall
+
+SHAPES = [(2, 4), (3, 3), (2, 3), (3, 2), (1, 2), (4, 2)]  # (vocabulary, horizon)
+
+
+@st.composite
+def hmms(draw, vocab_size, decades):
+    """With zeros, tiny probabilities, tokens that no state emits, or a Monarch transition."""
+    rng = np.random.default_rng(draw(st.integers(0, 2**31)))
+    kind = draw(st.sampled_from(["plain", "zeros", "tiny", "unheard", "monarch"]))
+    if kind == "monarch":
+        return oracle.random_hmm(rng, 4, vocab_size, (2, 2), 0.3)
+    hmm = oracle.random_hmm(rng, draw(st.integers(1, 3)), vocab_size, (), 0.4 if kind != "plain" else 0.0)
+    if kind == "unheard" and vocab_size > 1:
+        hmm.emission[:, rng.integers(vocab_size)] = 0
+        hmm.emission[:, 0] += hmm.emission.sum(1) == 0
+        hmm.emission /= hmm.emission.sum(1, keepdims=True)
+    if kind == "tiny":
+        for table in (hmm.initial, hmm.transition, hmm.emission):
+            rows = table.reshape(-1, table.shape[-1])
+            for row in rows:
+                if rng.random() < 0.7:
+                    row[rng.integers(len(row))] = 10.0 ** -rng.integers(*decades)
+                    row[np.argmax(row)] += 1 - row.sum() if row.max() > 1e-6 else 1.0
+                    row /= row.sum()
+    return hmm
+
+
+@st.composite
+def problems(draw, deterministic=None):
+    vocab_size, horizon = draw(st.sampled_from(SHAPES))
+    dtype = draw(st.sampled_from([torch.float64, torch.float32]))
+    hmm = draw(hmms(vocab_size, (20, 61) if dtype == torch.float64 else (3, 8)))
+    problem = games.Problem(hmm, draw(oracle.fsas(vocab_size, deterministic)), horizon, dtype)
+    if problem.dtype == torch.float32:  # the oracle has the very numbers of the model
+        hmm = problem.parts[0].to(dtype=torch.float64)
+        problem.hmm.initial, problem.hmm.emission = hmm.initial_probs.numpy(), hmm.emission_probs.numpy()
+        problem.hmm.transition = hmm.transition.matrix().numpy()
+    return problem
+
+
+def tolerance(problem):
+    return 1e-9 if problem.dtype == torch.float64 else 2e-4
+
+
+@given(problem=problems(), seed=st.integers(0, 2**31), kind=st.sampled_from([*games.MASKS, *games.PRODUCTS]))
+def test_fast_queries_are_the_enumeration(problem, seed, kind):
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in kind.patches:
+            patch.setattr(name, value)
+        query = kind.make(problem)
+        assume(games.play(kind, problem, query, np.random.default_rng(seed), tolerance(problem)))
+
+
+@given(problem=problems(), seed=st.integers(0, 2**31), kind=st.sampled_from(games.GENERIC))
+def test_generic_queries_are_the_enumeration(problem, seed, kind):
+    query = kind.make(problem)
+    assume(games.play(kind, problem, query, np.random.default_rng(seed), tolerance(problem), batch=2))
+
+
+@given(problem=problems(), kind=st.sampled_from([k for k in games.KINDS if not k.unlimited]))
+def test_budgets_are_refused_exactly_where_nothing_has_that_length(problem, kind):
+    query = kind.make(problem)
+    for n in range(problem.horizon + 1):
+        if kind.feasible(problem, n):
+            assert query.start(2, n).remaining.tolist() == [n, n]
+        else:
+            with pytest.raises(BudgetTooSmall) as caught:
+                query.start(2, [n, n])
+            assert caught.value.given == n
+
+
+@given(data=st.data(), seed=st.integers(0, 2**31))
+def test_chains_are_the_enumeration(data, seed):
+    """log_marginal, marginals, conditional, mpe and samples of products of HMMs and automata under any evidence."""
+    model, n = data.draw(oracle.chains(shapes=[(2, 4), (3, 3), (2, 2), (3, 1)]))
+    evidence, weights = data.draw(oracle.evidence(dict.fromkeys(range(n), model.vocab_size)))
+    chain = model.build()
+    total = np.stack([oracle.weigh(model.total(n), weights, row) for row in range(len(weights[0]))])
+    axes = tuple(range(1, n + 1))
+    oracle.assert_log_close(tt.log_marginal(chain, evidence, n=n), oracle.log(total.sum(axes)))
+    if not (total.sum(axes) > 0).all():
+        return
+    for v, table in tt.marginals(chain, evidence, n=n).items():
+        expected = total.sum(tuple(a for a in axes if a != v + 1)) / total.sum(axes)[:, None]
+        oracle.assert_log_close(table, oracle.log(expected))
+    best = np.stack([oracle.weigh(model.best(n), weights, row) for row in range(len(total))])
+    values, score = tt.mpe(chain, evidence, n=n)
+    oracle.assert_log_close(score, oracle.log(best.max(axes)))
+    found = [b[tuple(x)] for b, x in zip(best, values.tolist(), strict=True)]
+    oracle.assert_log_close(score, oracle.log(np.array(found)))
+    drawn = tt.sample(chain, 3, evidence, n=n, generator=torch.Generator().manual_seed(seed))
+    for row, x in enumerate(drawn.reshape(3, len(total), n).transpose(0, 1).tolist()):
+        assert all(total[(row, *sequence)] > 0 for sequence in x)
+
+
+@given(data=st.data())
+def test_unrolled_products_are_the_product(data):
+    """Unrolling, multiplying and conditioning in any order, with layers shared by all positions."""
+    model, n = data.draw(oracle.chains(shapes=[(2, 3), (3, 2)], kinds=("hmm*fsa", "hmm*hmm", "fsa*fsa")))
+    circuit = reduce(tt.multiply, (part.build().unroll(n) for part in model.models))
+    evidence, weights = data.draw(oracle.evidence(dict.fromkeys(range(n), model.vocab_size), batch=1))
+    expected = oracle.sums(model.total(n), weights)
+    oracle.assert_log_close(tt.log_marginal(circuit, evidence), oracle.log(expected))
+    if isinstance(evidence, dict) and expected.sum() > 0:
+        conditioned = tt.condition(model.models[0].build().unroll(n), evidence)
+        first = oracle.sums(model.models[0].total(n), weights)
+        oracle.assert_log_close(tt.partition(conditioned), oracle.log(first)[0])

@@ -1,0 +1,539 @@
+"""Samplers on random small models: proper weighting and E[Ẑ] = Z by enumerating the sampler's own randomness.
+
+A sampler's random choices (tokens of a belief, answers to a black box, ancestors) are read off a script instead of a random
+number generator. Every script is run and weighed by its probability, so expectations are exact: no test here is statistical.
+The oracle is `smc_reference`: plain Python over all sequences.
+"""
+
+import math
+import re
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import assume, given, reject
+from hypothesis import strategies as st
+from smc_reference import Fsa, as_automaton, enumerate_target, padded, sequence_log_prob
+
+import tractile as tt
+from tractile.inference.smc import MaskedAWRSProposal, Step, Uncorrected, resampling
+from tractile.inference.smc.checks import Row
+from tractile.inference.smc.sampler import PROPOSALS
+from tractile.inference.smc.step import Knowledge
+
+LETTERS = (b"a", b"b ", b"c\n", b"d, ")
+
+
+@dataclass
+class Case:
+    """A language model, an automaton, a budget and a guide."""
+
+    lm: object
+    fsa: Fsa
+    budget: int
+    hmm: tt.HMM
+    zeros: bool
+
+    @property
+    def eos(self):
+        return self.fsa.eos_token_id
+
+    def target(self, prompt=()):
+        return enumerate_target(self.lm, self.fsa, self.budget, prompt)
+
+
+def distribution(rng, size, zeros):
+    p = rng.gamma(0.6, size=size) + 1e-3
+    if zeros:
+        p[rng.random(size) < 0.3] = 0.0
+    if not p.any():
+        p[rng.integers(size)] = 1.0
+    return torch.tensor(p / p.sum())
+
+
+class Spelling:
+    token_bytes = LETTERS
+
+
+@st.composite
+def cases(draw, most_tokens=4, longest=4, zeros=True):
+    """Small numbers shrink: tokens, states, budget; the rest comes from one seed."""
+    vocab = draw(st.integers(2, most_tokens))
+    budget, states = draw(st.integers(1, longest)), draw(st.integers(1, 3))
+    ends, zeros, kind = draw(st.booleans()), zeros and draw(st.booleans()), draw(st.sampled_from("tc"))
+    rng = np.random.default_rng(draw(st.integers(0, 2**16)))
+    eos = vocab - 1 if ends else None
+    words = vocab - ends
+    edges = [(int(rng.integers(states)), int(rng.integers(words)), int(rng.integers(states)))
+             for _ in range(int(rng.integers(1, 3 * states + 2)))]  # fmt: skip
+    accept = sorted({int(s) for s in rng.integers(states, size=2)})
+    if ends:  # as `compile` does: the end token leads to a sink that takes it for ever
+        edges += [(state, eos, states) for state in accept] + [(states, eos, states)]
+        accept = [states]
+    fsa = Fsa(list(dict.fromkeys(edges)), 0, accept, vocab, eos)
+    assume(fsa.finishes(frozenset([0]), budget))
+    if kind == "t":
+        contexts = [()] + [(t,) for t in range(vocab)]
+        lm = tt.TableLM({c: distribution(rng, vocab, zeros).log() for c in contexts}, eos, Spelling)
+    else:
+        rows = [distribution(rng, 2, False) for _ in range(3)]
+        emission = torch.stack([distribution(rng, vocab, zeros) for _ in range(2)])
+        lm = tt.CircuitLM(tt.HMM(rows[0], torch.stack(rows[1:]), emission), eos, Spelling)
+    # The guide may rule out tokens, as long as the model does so too.
+    possible = np.ones(vocab, bool)
+    if zeros:
+        possible = np.array([_ever(lm, token, vocab) for token in range(vocab)])
+    emission = torch.stack([distribution(rng, vocab, False) for _ in range(2)]) * torch.tensor(possible)
+    rows = [distribution(rng, 2, False) for _ in range(3)]
+    hmm = tt.HMM(rows[0], torch.stack(rows[1:]), emission / emission.sum(1, keepdim=True))
+    return Case(lm, fsa, budget, hmm, zeros)
+
+
+def _ever(lm, token, vocab):
+    """Whether the language model ever gives the token a positive probability."""
+    if isinstance(lm, tt.TableLM):
+        return any(float(row[token]) > -math.inf for row in lm._table.values())
+    return bool((lm._emission[:, token] > 0).any())
+
+
+@st.composite
+def tabular(draw):
+    """A proposal that is a table of probabilities."""
+    strength = st.sampled_from([0.0, 0.3, 1.0, 2.0])
+    return draw(
+        st.one_of(
+            st.sampled_from([n for n in PROPOSALS if n != "awrs"]).map(lambda name: PROPOSALS[name]()),
+            st.builds(tt.LookaheadProposal, strength, st.sampled_from([1.0, 0.7])),
+            st.builds(tt.MixtureProposal, st.sampled_from([0.0, 0.2, 1.0])),
+            st.builds(tt.GCDProposal, st.sampled_from([0.5, 1.5])),
+        )
+    )
+
+
+def mixtures():
+    """Several of them in one: a table of probabilities as well."""
+    return st.lists(tabular(), min_size=1, max_size=3).map(
+        lambda parts: tt.EitherProposal(parts, range(1, len(parts) + 1))
+    )
+
+
+def adaptive():
+    """A proposal that learns, alone or beside others."""
+    alone = st.sampled_from([tt.GCDProposal, tt.LookaheadProposal]).map(
+        lambda base: tt.AdaptiveProposal(base())
+    )
+    return alone | st.builds(lambda one, other: tt.EitherProposal([one, other]), alone, tabular())
+
+
+# ------------------------------------------------------------------------------------------------------ scripted randomness
+
+
+class Script:
+    """Choices to repeat; then the first option each time. ``branches`` are the scripts that choose otherwise."""
+
+    def __init__(self, given=()):
+        self.given, self.taken, self.probability, self.branches = list(given), [], 1.0, []
+
+    def pick(self, weights):
+        weights = np.asarray(weights, dtype=np.float64)
+        options = np.flatnonzero(weights).tolist()
+        if len(self.taken) < len(self.given):
+            choice = self.given[len(self.taken)]
+        else:
+            choice = options[0]
+            self.branches += [[*self.taken, other] for other in options[1:]]
+        self.probability *= weights[choice] / weights.sum()
+        self.taken.append(choice)
+        return choice
+
+
+def outcomes(sample, most=2000):
+    """(probability, result) of ``sample(script)`` for every script; cases of too many are passed over."""
+    pending, found = [[]], []
+    while pending:
+        script = Script(pending.pop())
+        result = sample(script)
+        pending += script.branches
+        found.append((script.probability, result))
+        assume(len(found) <= most)
+    return found
+
+
+class Scripted(tt.Proposal):
+    """A tabular proposal, or a mixture of such, whose choices are those of the script that the generator's seed says."""
+
+    def __init__(self, proposal, scripts):
+        self.proposal, self.scripts, self.needs = proposal, scripts, proposal.needs
+
+    @property
+    def potential(self):
+        return self.proposal.potential
+
+    def draw(self, step, generator):
+        script = self.scripts[generator.initial_seed()]
+        belief = self.proposal.belief(step).double()
+        tokens = [script.pick(row.exp().numpy()) if row.isfinite().any() else 0 for row in belief]
+        log_q, tokens = belief.log_softmax(1), torch.tensor(tokens)
+        return tokens, self.proposal.log_weight(step, log_q.gather(1, tokens[:, None])[:, 0], tokens)
+
+
+def table_of(proposal):
+    """The table of probabilities that an :class:`EitherProposal` of tables draws from."""
+    return proposal._parts[0][0] if isinstance(proposal, tt.EitherProposal) else proposal
+
+
+def query_of(case, proposal):
+    fa = as_automaton(case.fsa)
+    if proposal.needs is Knowledge.HMM:
+        return tt.pgcd(case.hmm, fa, case.budget)
+    return tt.lcd(fa) if proposal.needs is Knowledge.LOCAL else tt.gcd(fa, case.budget)
+
+
+def walked(case, proposal, steps, seed):
+    """A step after a random prefix that model and constraint allow, and the prefix."""
+    query = query_of(case, proposal).start(1)
+    case.lm.start([[]])
+    rng, prefix = np.random.default_rng(seed), []
+    for _ in range(min(steps, case.budget - 1)):
+        log_p = case.lm.log_probs()[0].masked_fill(~query.mask()[0], -math.inf)
+        allowed = [t for t in range(case.fsa.vocab_size) if log_p[t] > -math.inf and t != case.eos]
+        if not allowed:
+            break
+        prefix.append(int(rng.choice(allowed)))
+        token = torch.tensor(prefix[-1:])
+        case.lm.advance(token)
+        query.advance(token)
+    last = len(prefix) + 1 == case.budget
+    step = Step(case.lm.log_probs(), query, torch.tensor([prefix], dtype=torch.long), decode=case.lm.decode,
+                eos_token_id=case.eos, last=last)  # fmt: skip
+    return step, prefix
+
+
+@contextmanager
+def a_guide_without_a_future(case):
+    """Passes over cases in which the guide gives zero to a token or to all that may follow: these are refused by name."""
+    try:
+        yield
+    except tt.EvidenceError as error:
+        if not case.zeros or not re.search("probability zero|no probability at all", str(error)):
+            raise
+        reject()
+
+
+def truth(case, proposal, prefix):
+    """p_lm · 1[allowed] of each token, by enumeration."""
+    case.lm.start([[]])
+    for token in prefix:
+        case.lm.advance(torch.tensor([token]))
+    p = case.lm.log_probs()[0].exp().tolist()
+    states = case.fsa.states(prefix)
+    left = case.budget - len(prefix) - 1
+    after = [case.fsa.step(states, v) for v in range(case.fsa.vocab_size)]
+    local = proposal.needs is Knowledge.LOCAL
+    return [
+        p[v] * (case.fsa.survives(s) if local else case.fsa.finishes(s, left)) for v, s in enumerate(after)
+    ]
+
+
+# --------------------------------------------------------------------------------------------------------- one step
+
+
+@given(cases(), st.one_of(tabular(), mixtures()), st.integers(0, 3), st.integers(0, 99))
+def test_tables_are_properly_weighted(case, proposal, steps, seed):
+    """q(x) · W(x) = p_lm(x) · 1[x allowed], and what is drawn has this weight; by the dense and the sparse way."""
+    step, prefix = walked(case, proposal, steps, seed)
+    expected, table = truth(case, proposal, prefix), table_of(proposal)
+    with a_guide_without_a_future(case):
+        log_q = table.belief(step).double().log_softmax(1)
+    assume(bool(log_q.isfinite().any()))
+    tokens = torch.arange(case.fsa.vocab_size)
+    weight = torch.cat([table.log_weight(step, log_q[:, t], tokens[t : t + 1]) for t in tokens]).exp()
+    found = log_q[0].exp() * torch.where(log_q[0].isneginf(), 0.0, weight)
+    assert found.tolist() == pytest.approx(expected, rel=1e-8, abs=1e-14)
+    drawn, log_weight = proposal.draw_checked(step, torch.Generator().manual_seed(seed))
+    assert float(log_weight[0].exp()) == pytest.approx(float(weight[drawn[0]]), rel=1e-8)
+    assert (float(log_weight[0]) > -math.inf) == (expected[int(drawn[0])] > 0)
+
+
+@given(cases(), st.lists(tabular(), max_size=2), st.integers(0, 3), st.integers(0, 99))
+def test_a_mixture_with_the_exact_local_product_has_bounded_weights(case, others, steps, seed):
+    proposal = tt.EitherProposal([tt.GCDProposal(), *others])
+    step, prefix = walked(case, proposal, steps, seed)
+    # With a lookahead or a local mask the constraint within the budget is what p_lm is multiplied with.
+    bound = sum(truth(case, proposal, prefix)) * (1 + len(others))
+    with a_guide_without_a_future(case):
+        _, log_weight = proposal.draw_checked(step, torch.Generator().manual_seed(seed))
+    assert float(log_weight[0].exp()) <= bound * (1 + 1e-9)
+
+
+BLACK_BOXES = {
+    "recursive": lambda check, base: tt.AWRSProposal(check, base=base, tokens=True),
+    "recursive, two rejects": lambda check, base: tt.AWRSProposal(
+        check, base=base, tokens=True, max_rejects=2
+    ),
+    "two rounds": lambda check, base: tt.TwoRoundsProposal(check, base=base, tokens=True),
+    "geometric": lambda check, base: tt.GeometricProposal(
+        check, wanted=2, max_rejects=3, base=base, tokens=True
+    ),
+    "top-k": lambda check, base: tt.TopKProposal(check, k=2, base=base, tokens=True),
+}
+
+
+@given(
+    cases(),
+    tabular(),
+    st.sampled_from(list(BLACK_BOXES)),
+    st.integers(1, 15),
+    st.integers(0, 3),
+    st.integers(0, 99),
+)
+def test_black_box_proposals_are_properly_weighted(case, base, kind, accepted, steps, seed):
+    """E[W · 1{X = x}] = p_lm(x) · 1[x allowed] · ψ(x) over everything that the proposal draws."""
+    proposal = BLACK_BOXES[kind](lambda tokens: bool(accepted >> tokens[-1] & 1), base)
+    step, prefix = walked(case, proposal, steps, seed)
+    with a_guide_without_a_future(case):
+        log_q = base.belief(step).double()
+    assume(bool(log_q.isfinite().any()))
+    log_q = log_q.log_softmax(1)
+    q = log_q[0].exp().numpy()
+
+    def sample(script):
+        asking, answer = proposal.draw_row(Row(q, tuple(prefix), script.pick), step), None
+        while True:
+            try:
+                token = asking.send(answer)
+            except StopIteration as stop:
+                return stop.value
+            answer = float(accepted >> token & 1)
+
+    found = np.zeros(len(q))
+    for probability, (token, weight) in outcomes(sample):
+        assert weight >= 0
+        found[token] += probability * weight
+    tokens = torch.arange(len(q))
+    correction = (
+        torch.cat([base.log_weight(step, log_q[:, t], tokens[t : t + 1]) for t in tokens]).exp().numpy()
+    )
+    expected = [p * (accepted >> v & 1) for v, p in enumerate(truth(case, proposal, prefix))]
+    assert (found * np.where(q > 0, correction, 0.0)).tolist() == pytest.approx(expected, rel=1e-8, abs=1e-14)
+    _, log_weight = proposal.draw_checked(step, torch.Generator().manual_seed(seed))
+    assert not bool(log_weight.isnan().any())
+
+
+# --------------------------------------------------------------------------------------------------------- whole runs
+
+
+def worth(text):
+    """Positive, and not a product over tokens."""
+    return 1.0 + (2.7 * len(text) + 3 * text.count("b") ** 2) % 2.3
+
+
+def forbids(text):
+    """No text with two b's, whatever follows."""
+    return float(text.count("b") < 2)
+
+
+def value_of(x, case, function):
+    return function(case.lm.decode(x))
+
+
+POTENTIALS = {
+    "none": (lambda: None, lambda x, case: 1.0),
+    "prefix": (tt.PrefixPotential, lambda x, case: 1.0),
+    "lookahead": (lambda: tt.LookaheadPotential(0.5), lambda x, case: 1.0),
+    "function": (lambda: tt.FunctionPotential(worth), lambda x, case: value_of(x, case, worth)),
+    "lines": (lambda: tt.FunctionPotential(worth, tt.every_line), lambda x, case: value_of(x, case, worth)),
+    "zeros": (lambda: tt.FunctionPotential(forbids), lambda x, case: value_of(x, case, forbids)),
+    "twist": (lambda: tt.FunctionPotential(worth, twist=True), lambda x, case: 1.0),
+    "own model": (lambda: tt.LMPotential(0.7), lambda x, case: power_of(case, x, 0.7)),
+    "own model, held": (
+        lambda: tt.LMPotential(0.7).at(tt.every_clause), lambda x, case: power_of(case, x, 0.7)),
+    "product": (
+        lambda: tt.FunctionPotential(forbids) * tt.LMPotential(0.3) * tt.FunctionPotential(worth, tt.at_end),
+        lambda x, case: value_of(x, case, forbids) * power_of(case, x, 0.3) * value_of(x, case, worth)),
+}  # fmt: skip
+
+
+def power_of(case, x, power):
+    return math.exp(power * sequence_log_prob(case.lm, unpadded(x, case)))
+
+
+def unpadded(x, case):
+    return x[: x.index(case.eos) + 1] if case.eos is not None and case.eos in x else x
+
+
+def estimate(post, case, f):
+    """Ẑ · E[f]: the mean over the particles of weight · f."""
+    weights = post.log_weights.exp().tolist()
+    values = [
+        w * f(padded(ids, case.budget, case.eos)) if w else 0.0
+        for w, ids in zip(weights, post.token_ids, strict=True)
+    ]
+    return math.fsum(values) / len(values)
+
+
+FUNCTIONS = [lambda x: 1.0, lambda x: 1.0 + x[0] + 2 * sum(x)]
+
+
+@given(
+    cases(most_tokens=3, longest=3),
+    st.one_of(tabular(), mixtures()),
+    st.sampled_from(list(POTENTIALS)),
+    st.sampled_from([0.0, 0.8, 1.1]),
+    st.sampled_from([None, tt.every_line, tt.every_clause]),
+)
+def test_estimates_are_unbiased(case, proposal, potential, threshold, align):
+    """E[Ẑ] = Z and E[Ẑ f] = Z E[f], exactly: all tokens and ancestors are enumerated, the scripts of a round in one batch."""
+    particles = 2 if case.fsa.vocab_size**case.budget <= 4 else 1
+    make, psi = POTENTIALS[potential]
+    scripts, table, fa = [], table_of(proposal), as_automaton(case.fsa)
+
+    def ancestors(weights, generator, count):
+        script = scripts[generator.initial_seed()]
+        return torch.tensor(sorted(script.pick(weights.numpy()) for _ in range(count)))
+
+    pending, found, total = [[]], np.zeros(2), 0.0
+    while pending:
+        scripts[:] = [Script(given) for given in pending]
+        with a_guide_without_a_future(case):
+            posts = tt.smc(case.lm, prompts=[[]] * len(scripts), fa=fa, proposal=Scripted(table, scripts), hmm=case.hmm,
+                           particles=particles, max_new_tokens=case.budget, seed=list(range(len(scripts))), potential=make(),
+                           resampling=ancestors, ess_threshold=threshold, align=align)  # fmt: skip
+        for script, post in zip(scripts, posts, strict=True):
+            total += script.probability
+            found += script.probability * np.array([estimate(post, case, f) for f in FUNCTIONS])
+        pending = [branch for script in scripts for branch in script.branches]
+    target = {x: p * psi(x, case) for x, p in case.target().items()}
+    assert total == pytest.approx(1.0, rel=1e-9)
+    expected = [math.fsum(p * f(x) for x, p in target.items()) for f in FUNCTIONS]
+    assert found.tolist() == pytest.approx(expected, rel=1e-8, abs=1e-13)
+
+
+@st.composite
+def proposals(draw):
+    """Any proposal, with what it multiplies p_lm with, a function of the text or None."""
+    plain = st.one_of(tabular(), mixtures(), st.builds(MaskedAWRSProposal))
+    checked = st.sampled_from(list(BLACK_BOXES)).flatmap(
+        lambda kind: tabular().map(lambda base: (BLACK_BOXES[kind], base))
+    )
+    made = draw(st.one_of(plain, plain, checked, tabular().map(Uncorrected), adaptive()))
+    if isinstance(made, tuple):
+        kind, base = made
+        return kind(lambda tokens: tokens.count(1) < 2, base), lambda x: float(x.count(1) < 2)
+    return made, lambda x: 1.0
+
+
+@given(
+    cases(),
+    proposals(),
+    st.sampled_from(list(POTENTIALS)),
+    st.sampled_from(list(resampling.SCHEMES)),
+    st.sampled_from([0.0, 0.5, 1.1]),
+    st.sampled_from([1, 2, 5]),
+    st.sampled_from([(1, None), (1, tt.every_clause), (2, None)]),
+    st.integers(0, 2**16),
+)
+def test_weights_are_positive_exactly_where_a_text_is_valid(
+    case, proposed, potential, scheme, threshold, particles, split, seed
+):
+    """Never NaN; no error but a typed one; log p_lm is that of the tokens; and without resampling a weight is a product of
+    ratios, so a particle lives if and only if its tokens satisfy the constraint with p_lm · Ψ > 0."""
+    (proposal, check), (make, psi) = proposed, POTENTIALS[potential]
+    beam, align = split
+    with a_guide_without_a_future(case):
+        post = tt.smc(case.lm, [], as_automaton(case.fsa), proposal, case.hmm, particles, case.budget, seed, potential=make(),
+                      resampling=scheme, ess_threshold=threshold, beam_factor=beam, align=align)  # fmt: skip
+    assert not bool(
+        post.log_weights.isnan().any() | post.log_weights.isposinf().any() | post.log_probs.isnan().any()
+    )
+    assert not math.isnan(post.log_evidence)
+    assert not math.isnan(post.ess)
+    rejects = (isinstance(proposal, tt.AWRSProposal) and proposal.max_rejects) or isinstance(
+        proposal, tt.GeometricProposal
+    )
+    for particle in post.particles:
+        whole = len(particle.token_ids) == case.budget or particle.token_ids[-1:] == (case.eos,)
+        x = padded(particle.token_ids, case.budget, case.eos)
+        log_p = sequence_log_prob(case.lm, particle.token_ids)
+        alive = particle.log_weight > -math.inf
+        if alive or log_p > -math.inf:
+            assert particle.log_prob == pytest.approx(log_p, rel=1e-9, abs=1e-9)
+        valid = (
+            whole
+            and case.fsa.accepts(x)
+            and log_p > -math.inf
+            and psi(x, case) * check(particle.token_ids) > 0
+        )
+        assert valid or not alive
+        assert alive or not valid or rejects or threshold > 0
+
+
+@given(
+    st.lists(cases(most_tokens=3, longest=3, zeros=False), min_size=2, max_size=2),
+    proposals(),
+    st.data(),
+    st.sampled_from([0.0, 0.7, 1.1]),
+    st.integers(0, 2**16),
+)
+def test_a_batch_gives_what_each_prompt_gives_alone(several, proposed, data, threshold, seed):
+    """Prompts with automata, HMMs, potentials, boundaries and budgets of their own."""
+    first, proposal = several[0], proposed[0]
+    parts = getattr(proposal, "proposals", [proposal])
+    assume(not any(isinstance(part, tt.AdaptiveProposal) for part in parts))  # it is for one prompt
+    several = [
+        case for case in several if case.fsa.vocab_size == first.fsa.vocab_size and case.eos == first.eos
+    ]
+    lm = first.lm
+    makes = [
+        data.draw(st.sampled_from([*(m for m, _ in POTENTIALS.values()), lambda: tt.RolloutPotential(1)]))
+        for _ in several
+    ]
+    aligns = [data.draw(st.sampled_from([None, tt.every_line])) for _ in several]
+    word = st.integers(0, first.fsa.vocab_size - 1 - (first.eos is not None))
+    prompts = [data.draw(st.lists(word, max_size=2)) for _ in several]
+    settings = {"particles": 3, "ess_threshold": threshold}
+    fas = [as_automaton(case.fsa) for case in several]
+    together = tt.smc(lm, prompts=prompts, fa=fas, proposal=proposal, hmm=[case.hmm for case in several],
+                      potential=[make() for make in makes], align=aligns, seed=seed,
+                      max_new_tokens=[case.budget for case in several], **settings)  # fmt: skip
+    for i, (case, post) in enumerate(zip(several, together, strict=True)):
+        alone = tt.smc(lm, prompts[i], fas[i], proposal, case.hmm, potential=makes[i](), align=aligns[i], seed=seed + i,
+                       max_new_tokens=case.budget, **settings)  # fmt: skip
+        assert post.token_ids == alone.token_ids
+        torch.testing.assert_close(post.log_weights, alone.log_weights, rtol=1e-9, atol=1e-9)
+        assert post.resampled == alone.resampled
+
+
+# --------------------------------------------------------------------------------------------------------- resampling
+
+
+@given(
+    st.lists(st.one_of(st.just(0.0), st.floats(1e-6, 1.0)), min_size=1, max_size=6),
+    st.sampled_from(list(resampling.SCHEMES)),
+    st.integers(1, 6),
+    st.integers(0, 2**16),
+)
+def test_resampling_keeps_what_its_scheme_promises(weights, scheme, count, seed):
+    assume(sum(weights) > 0)
+    w = torch.tensor(weights, dtype=torch.float64)
+    w = w / w.sum()
+    drawn = resampling.SCHEMES[scheme](w, torch.Generator().manual_seed(seed), count)
+    ancestors, new = drawn if isinstance(drawn, tuple) else (drawn, None)
+    copies = torch.bincount(ancestors, minlength=len(w))
+    assert bool((w[ancestors] > 0).all())
+    assert ancestors.tolist() == sorted(ancestors.tolist())
+    if new is not None:
+        assert float(new.sum()) == pytest.approx(1.0)
+        assert int(copies.max()) == 1
+        assert len(ancestors) == min(count, int((w > 0).sum()))
+        return
+    assert len(ancestors) == count
+    expected = count * w
+    if scheme in ("systematic", "residual", "ssp"):
+        assert bool((copies >= (expected - 1e-9).floor()).all())
+    if scheme in ("systematic", "ssp"):
+        assert bool((copies <= (expected + 1e-9).ceil()).all())
+    if scheme == "stratified":
+        assert bool(((copies - expected).abs() < 2).all())

@@ -1,0 +1,76 @@
+"""Queries on models of another device, on stand-ins: operands on two devices are refused, and no value can be read."""
+
+import numpy as np
+import pytest
+import torch
+from oracle import random_fsa
+from test_static import CUDA, Sliced
+from torch._subclasses.fake_tensor import FakeTensorMode
+
+import tractile as tt
+from tractile.layers import Indicator, Labels
+
+
+def models():
+    hmm = tt.HMM.random(4, 3, dtype=torch.float64)
+    monarch = tt.HMM.random(4, 3, "monarch", dtype=torch.float64)
+    fa = random_fsa(np.random.default_rng(0), 3, 3, True).build()
+    return {
+        "hmm": hmm,
+        "monarch": monarch,
+        "automaton": fa,
+        "product": hmm * fa,
+        "unrolled": hmm.unroll(3),
+        "unrolled automaton": fa.unroll(3),
+        "unrolled product": (hmm * fa).unroll(3),
+        "product of unrolled": monarch.unroll(3) * fa.unroll(3),
+        "conditioned": tt.condition(hmm.unroll(3), {1: [0, 1], 2: 1}),
+        "marginalised": tt.marginalise(fa.unroll(3) * hmm.unroll(3), [1]),
+    }
+
+
+QUERIES = {
+    "log_marginal": lambda m, e, n: tt.log_marginal(m, e, n=n),
+    "conditional": lambda m, e, n: tt.conditional(m, e, 0, n=n),
+    "marginals": lambda m, e, n: tt.marginals(m, e, n=n)[0],
+    "support": lambda m, e, n: tt.support(m, e, n=n),
+}
+
+
+@pytest.mark.parametrize("query", QUERIES)
+@pytest.mark.parametrize("name", models())
+def test_a_query_stays_on_the_device_of_its_model(name, query):
+    """Evidence on the CPU, of every kind, is moved to the model."""
+    model = models()[name]
+    circuit = isinstance(model, tt.Circuit)
+    tokens, soft = torch.tensor([1, 2]), torch.rand(2, 3, dtype=torch.float64)
+    with FakeTensorMode(allow_non_fake_inputs=True), Sliced():
+        there = model.map(lambda t: torch.empty(t.shape, dtype=t.dtype, device=CUDA))
+        assert there.device == CUDA
+        for evidence in (None, {0: tokens}, {0: [0, 1]}, {0: soft}):
+            found = QUERIES[query](there, evidence, None if circuit else 3)
+            assert found.device == CUDA, (name, query, evidence)
+
+
+def test_a_circuit_moves():
+    circuit = tt.HMM.random(3, 4).unroll(3)
+    there = circuit.to("meta", torch.float64)
+    assert {(p.device.type, p.dtype) for p in there.parameters()} == {("meta", torch.float64)}
+    assert len(there.parameters()) == len(circuit.parameters())  # what was tied still is
+    assert there.device.type == "meta"
+    assert torch.equal(circuit.to("cpu").parameters()[0], circuit.parameters()[0])
+    empty = tt.Circuit()
+    empty.input(Indicator(3), 0)
+    assert empty.device.type == "cpu"
+    assert tt.log_marginal(there, torch.zeros(2, 3, dtype=torch.long)).shape == (2,)
+
+
+def test_structure_alone_is_summed_where_the_evidence_is():
+    """Layers without parameters."""
+    labels = Labels(torch.tensor([0, 1]), torch.tensor([0, 1]), torch.tensor([0, 0, 1]), 2)
+    layers = labels, Indicator(3)
+    with FakeTensorMode(allow_non_fake_inputs=True), Sliced():
+        for layer in layers:
+            for semiring in (tt.inference.Real(), tt.inference.Log(), tt.inference.Boolean()):
+                value = tt.inference.contract.total(semiring, layer, CUDA)
+                assert semiring.device(value) == CUDA

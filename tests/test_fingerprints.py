@@ -1,0 +1,345 @@
+"""Which vocabulary something was made for: the same for one tokenizer however it is read, and another one is refused."""
+
+import json
+import logging
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+
+import pytest
+import torch
+from test_cli import assert_refused, run
+from test_vocabulary import byte_level
+from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
+
+import tractile as tt
+from tractile import distill, embedded
+from tractile.constraints import Vocabulary, regex
+from tractile.distill.corpus import Manifest
+from tractile.fingerprints import fingerprint
+from tractile.inference.smc import CircuitLM, ConstraintPotential, LMPotential
+from tractile.serving import VLLMLogitsProcessor
+from tractile.token_bytes import tokenizer_fingerprint
+
+VOCAB = Vocabulary([b"a", b"b", b"ab", None, None], eos_token_id=3)
+OTHER = Vocabulary([b"b", b"a", b"ab", None, None], eos_token_id=3)  # of the same size
+RIGHT, WRONG = VOCAB.fingerprint, OTHER.fingerprint
+BOTH = rf"{RIGHT[:12]}.*{WRONG[:12]}|{WRONG[:12]}.*{RIGHT[:12]}"
+
+
+def hmm(of: str | None = None) -> tt.HMM:
+    return tt.HMM.random(4, 5, seed=1).for_vocabulary(of)
+
+
+@cache
+def tokenizer(swapped: bool = False, eos: str = "</s>") -> PreTrainedTokenizerFast:
+    """A byte-level tokenizer; ``swapped``: one of as many tokens, of which two have changed places."""
+    backend = byte_level()
+    if swapped:
+        settings = json.loads(backend.to_str())
+        vocab = settings["model"]["vocab"]
+        vocab["x"], vocab["y"] = vocab["y"], vocab["x"]
+        backend = type(backend).from_str(json.dumps(settings))
+    return PreTrainedTokenizerFast(tokenizer_object=backend, eos_token=eos, pad_token="<pad>")
+
+
+@cache
+def network(outputs: int) -> LlamaForCausalLM:
+    torch.manual_seed(0)
+    sizes = {"hidden_size": 8, "intermediate_size": 8, "num_hidden_layers": 1, "num_attention_heads": 1}
+    return LlamaForCausalLM(LlamaConfig(vocab_size=outputs, **sizes))
+
+
+@pytest.fixture(scope="module")
+def model_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A language model of 1,024 tokens, as many as the embedded one has, but others."""
+    folder = tmp_path_factory.mktemp("model")
+    other = PreTrainedTokenizerFast(tokenizer_object=byte_level(), eos_token="</s>")
+    other.add_tokens([f"<{i}>" for i in range(1024 - len(other))])
+    other.save_pretrained(folder)
+    network(1024).save_pretrained(folder)
+    return folder
+
+
+# ---------------------------------------------------------------- what a fingerprint says
+
+
+def test_it_is_the_bytes_the_specials_and_the_end() -> None:
+    tokens = [b"a", b"b", None, b"c"]
+    known = {
+        fingerprint(tokens, 2),
+        fingerprint([b"b", b"a", None, b"c"], 2),
+        fingerprint([b"ab", b"", None, b"c"], 2),  # a special token more, the bytes in a row the same
+        fingerprint([None, b"b", None, b"c"], 2),
+        fingerprint(tokens, 3),
+        fingerprint([b"a", b"b", None, b"c", b"d"], 2),
+    }
+    assert len(known) == 6
+    assert fingerprint(tokens, 2) == fingerprint([b"a", b"b", b"</s>", b"c"], 2)  # the end has no bytes
+    assert fingerprint([b"a", b"", None, b"c"], 2) == fingerprint([b"a", None, None, b"c"], 2)
+    assert Vocabulary(tokens, 2).fingerprint == fingerprint(tokens, 2)
+    # The same in every version: files hold it.
+    assert fingerprint(tokens, 2) == "3dd7dd4a69ce87623c5f250f477e6b82da65ea2e8311807a29f8eb657ed43213"
+
+
+def test_padding_is_no_part_of_it() -> None:
+    """Outputs of a model beyond its tokenizer's tokens change the size, not what the tokens are."""
+    assert Vocabulary([b"a", None], 1).fingerprint == Vocabulary([b"a", None, None, None], 1).fingerprint
+    assert Vocabulary([b"a", None], 1).fingerprint != Vocabulary([b"a", None, None, None], 2).fingerprint
+    assert (
+        Vocabulary([b"a", None], 1).cache_name != Vocabulary([b"a", None, None, None], 1).cache_name
+    )  # sizes are not mixed up on disk
+
+
+def test_however_a_tokenizer_is_read() -> None:
+    fast = tokenizer()
+    own = fast.eos_token_id
+    read = Vocabulary.from_tokenizer(fast)
+    found = {
+        read.fingerprint,
+        Vocabulary.from_tokenizer(fast.backend_tokenizer, eos_token_id=own).fingerprint,
+        Vocabulary.from_tokenizer(fast, size=512).fingerprint,
+        Vocabulary(list(read.token_bytes), own).fingerprint,
+        tokenizer_fingerprint(fast),
+        tokenizer_fingerprint(fast.backend_tokenizer, own),
+        tt.TransformersLM(network(len(fast)), fast).vocabulary_fingerprint,
+        tt.TransformersLM(network(512), fast).vocabulary_fingerprint,  # padded
+    }
+    assert len(found) == 1
+    assert tokenizer_fingerprint(tokenizer(swapped=True)) not in found
+    assert tokenizer_fingerprint(fast, eos_token_id=7) not in found
+    # A model that ends with another of several end tokens.
+    lm = tt.TransformersLM(network(512), fast, eos_token_id=7)
+    assert lm.vocabulary_fingerprint == Vocabulary.from_tokenizer(fast, eos_token_id=7).fingerprint
+
+
+def test_a_tokenizer_is_read_once_and_again_when_it_grows(monkeypatch: pytest.MonkeyPatch) -> None:
+    from tractile import token_bytes
+
+    calls: list[int] = []
+    real = token_bytes.read
+    monkeypatch.setattr(token_bytes, "read", lambda t: (calls.append(1), real(t))[1])
+    fast = PreTrainedTokenizerFast(tokenizer_object=byte_level(), eos_token="</s>")
+    before = [tokenizer_fingerprint(fast) for _ in range(3)]
+    assert len(calls) == 1
+    fast.add_tokens(["<new>"])
+    assert tokenizer_fingerprint(fast) not in before
+    assert len(calls) == 2
+
+
+def test_what_is_not_known() -> None:
+    from tokenizers import Tokenizer, models
+
+    assert tokenizer_fingerprint(Tokenizer(models.WordLevel({"a": 0})), 0) is None
+    assert tt.TransformersLM(network(512), None).vocabulary_fingerprint is None
+    raw = tt.Automaton.from_edges([(0, 1, 0)], 0, [0], 5)
+    assert raw.vocabulary_fingerprint is None
+    tt.pgcd(hmm(RIGHT), raw, 4)
+    assert (hmm(RIGHT) * raw).vocabulary_fingerprint == RIGHT
+    tt.smc(CircuitLM(hmm(RIGHT)), [], regex("ab*").compile(VOCAB), "gcd", particles=2, max_new_tokens=4)
+    tt.smc(CircuitLM(hmm()), [], regex("ab*").compile(OTHER), "gcd", particles=2, max_new_tokens=4)
+
+
+# ---------------------------------------------------------------- what carries it
+
+
+def test_automata_keep_it(tmp_path: Path) -> None:
+    many = regex("(a|b)*a(a|b){3}").compile(VOCAB)
+    cached = [regex("(a|ab)*b").compile(VOCAB, cache=True) for _ in range(2)]
+    lifted = regex("ab*").compile(VOCAB)
+    explicit = lifted.map(lambda t: t.double())
+    assert explicit.transitions is not None  # written out
+    tt.save(lifted.trim(), tmp_path)
+    made = [
+        many, *cached, lifted, explicit, many.determinize(), many.minimize(), many.trim(), many.partitioned,
+        many.to(torch.device("cpu")), lifted, tt.load(tmp_path), tt.Automaton.from_networkx(many.to_networkx()),
+        hmm() * lifted, lifted * hmm(RIGHT), (hmm(RIGHT) * lifted).to("cpu"),
+    ]  # fmt: skip
+    assert {one.vocabulary_fingerprint for one in made} == {RIGHT}
+    without_end = regex("ab*").compile(VOCAB, require_eos=False)
+    assert without_end.vocabulary_fingerprint == RIGHT
+
+
+def test_canonical_automata_keep_it() -> None:
+    vocab = Vocabulary.from_tokenizer(tokenizer())
+    fa = regex("yes|no").compile(vocab, canonical=True)
+    assert fa.vocabulary_fingerprint == vocab.fingerprint
+
+
+def test_hmms_keep_it(tmp_path: Path) -> None:
+    one = hmm(RIGHT)
+    one.save_pretrained(tmp_path)
+    read = tt.HMM.from_pretrained(tmp_path)
+    assert read.source == tmp_path
+    assert read.to(dtype=torch.float64).source == tmp_path
+    tt.save(tt.HMM.random(4, 5, "monarch").for_vocabulary(RIGHT), tmp_path / "monarch")
+    corpus = distill.Corpus.of(torch.tensor([[0, 1, 3], [2, 3, 3]]), 5, 3, vocabulary_fingerprint=RIGHT)
+    made = [
+        read, read.to(dtype=torch.float64), tt.load(tmp_path), tt.load(tmp_path / "monarch"),
+        distill.split(one, 6), distill.kronecker(one, hmm()), distill.boosted(one, [1]),
+        distill.blend(one, hmm(), 0.5), distill.random_start(corpus, 4), distill.ngram(corpus, 5),
+        distill.train(corpus, 3, epochs=1, held_out=0), distill.train(corpus, 4, epochs=0, initial=hmm(), held_out=0),
+    ]  # fmt: skip
+    assert {one.vocabulary_fingerprint for one in made} == {RIGHT}
+
+
+def test_a_folder_without_one_loads_with_one_warning(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    hmm(RIGHT).save_pretrained(tmp_path)
+    config = json.loads((tmp_path / "config.json").read_text())
+    del config["vocabulary_fingerprint"], config["tensors_sha256"]
+    (tmp_path / "config.json").write_text(json.dumps(config))  # as former versions wrote it
+    with caplog.at_level(logging.WARNING, "tractile"):
+        for _ in range(3):
+            assert tt.HMM.from_pretrained(tmp_path).vocabulary_fingerprint is None
+    assert len(caplog.messages) == 1
+    assert str(tmp_path) in caplog.text
+    assert "from_tokenizer(tokenizer).fingerprint" in caplog.text
+    # What it says to do.
+    (tmp_path / "config.json").write_text(json.dumps(config | {"vocabulary_fingerprint": RIGHT}))
+    assert tt.HMM.from_pretrained(tmp_path).vocabulary_fingerprint == RIGHT
+    assert len(caplog.messages) == 1
+
+
+def test_the_embedded_hmms_are_of_the_embedded_tokenizers() -> None:
+    stories, tasks = (
+        Vocabulary.from_tokenizer(load()[1]).fingerprint
+        for load in (embedded.load_lm, embedded.load_small_lm)
+    )
+    assert embedded.load_hmm().vocabulary_fingerprint == stories
+    folders = [path for path in embedded.SMALL_HMM_PATH.iterdir() if path.is_dir()]
+    assert len(folders) == 5
+    assert {tt.HMM.from_pretrained(path).vocabulary_fingerprint for path in folders} == {tasks}
+    for path in (embedded.HMM_PATH, *folders):
+        assert json.loads((path / "config.json").read_text())["tensors_sha256"]
+
+
+def test_corpora_have_it_and_hmms_get_it(tmp_path: Path) -> None:
+    fast = tokenizer()
+    expected = Vocabulary.from_tokenizer(fast).fingerprint
+    lm = tt.TransformersLM(network(len(fast)), fast)
+    drawn = distill.sample(lm, tmp_path / "drawn", 4, 3, ["yes"])
+    text = distill.from_text(["yes no maybe"], fast, tmp_path / "text", 3)
+    for corpus in (drawn, text):
+        assert corpus.vocabulary_fingerprint == expected
+        corpus.check_tokenizer(fast)
+        with pytest.raises(tt.VocabularyMismatch, match=expected[:12]):
+            corpus.check_tokenizer(tokenizer(swapped=True))
+    distill.train(drawn, 3, epochs=1, held_out=0, out=tmp_path / "hmm")
+    assert tt.HMM.from_pretrained(tmp_path / "hmm").vocabulary_fingerprint == expected
+    with pytest.raises(tt.VocabularyMismatch, match="tokenizer"):
+        distill.sample(lm, tmp_path / "other", 4, 3, ["yes"], tokenizer=tokenizer(swapped=True))
+
+
+def test_corpora_of_former_versions(tmp_path: Path) -> None:
+    """Their manifests have a hash of the tokens' names, which is compared then; their digests stay."""
+    fast = tokenizer()
+    corpus = distill.from_text(["yes no maybe"], fast, tmp_path, 3)
+    fields = json.loads((tmp_path / "manifest.json").read_text())
+    del fields["vocabulary_fingerprint"]
+    old = Manifest(**fields)
+    assert json.loads(old.to_json()) == fields
+    former = replace(corpus, manifest=old)
+    assert former.vocabulary_fingerprint is None
+    former.check_tokenizer(fast)
+    with pytest.raises(tt.VocabularyMismatch, match=old.tokenizer):
+        former.check_tokenizer(tokenizer(swapped=True))
+
+
+# ---------------------------------------------------------------- who refuses another
+
+
+def test_sampling_is_refused() -> None:
+    fa, right = regex("ab*").compile(OTHER), CircuitLM(hmm(RIGHT), eos_token_id=3)
+    with pytest.raises(tt.VocabularyMismatch, match=BOTH) as said:
+        tt.smc(right, [], fa, "gcd", particles=2, max_new_tokens=4)
+    assert "compile the constraint" in str(said.value)
+    raw = tt.Automaton.from_edges([(0, 0, 0)], 0, [0], 5)
+    for given in (regex("ab*").compile(VOCAB), raw, None):
+        with pytest.raises(tt.VocabularyMismatch, match=BOTH) as said:
+            tt.smc(right, [], given, "pgcd", hmm(WRONG), particles=2, max_new_tokens=4)
+        assert "HMM" in str(said.value)
+        with pytest.raises(tt.VocabularyMismatch, match=BOTH):
+            tt.beam_search(right, [], given, 4, hmm=hmm(WRONG))
+    with pytest.raises(tt.VocabularyMismatch, match=BOTH):
+        tt.beam_search(right, [], fa, 4)
+    good = regex("ab*").compile(VOCAB)
+    for potential in (ConstraintPotential(fa), LMPotential(0.5, CircuitLM(hmm(WRONG), eos_token_id=3))):
+        with pytest.raises(tt.VocabularyMismatch, match=BOTH):
+            tt.smc(right, [], good, "gcd", particles=2, max_new_tokens=4, potential=potential)
+
+
+def test_products_are_refused() -> None:
+    fa = regex("ab*").compile(OTHER)
+    for ask in (lambda: tt.pgcd(hmm(RIGHT), fa, 4), lambda: hmm(RIGHT) * fa, lambda: fa * hmm(RIGHT)):
+        with pytest.raises(tt.VocabularyMismatch, match=BOTH):
+            ask()
+    with pytest.raises(tt.VocabularyMismatch, match=BOTH):
+        distill.kronecker(hmm(RIGHT), hmm(WRONG))
+    corpus = distill.Corpus.of(torch.tensor([[0, 1, 3]]), 5, 3, vocabulary_fingerprint=WRONG)
+    with pytest.raises(tt.VocabularyMismatch, match=BOTH):
+        distill.evaluate(hmm(RIGHT), corpus)
+    with pytest.raises(tt.VocabularyMismatch, match=BOTH):
+        distill.train(corpus, 4, initial=hmm(RIGHT), held_out=0)
+
+
+def test_a_language_model_with_another_tokenizer_is_refused() -> None:
+    """What the issue saw: as many tokens, garbage accepted."""
+    fa = regex("(yes|no|maybe)").compile(Vocabulary.from_tokenizer(tokenizer(swapped=True)))
+    lm = tt.TransformersLM(network(len(tokenizer())), tokenizer())
+    assert lm.vocab_size == fa.vocab_size
+    with pytest.raises(tt.VocabularyMismatch, match="tokenizer"):
+        tt.smc(lm, "yes", fa, "gcd", particles=2, max_new_tokens=8)
+
+
+def test_logits_processors_refuse() -> None:
+    fast = tokenizer()
+    good, bad = (regex("yes").compile(Vocabulary.from_tokenizer(t)) for t in (fast, tokenizer(swapped=True)))
+    guide = tt.HMM.random(3, len(fast))
+    wrong, right = bad.vocabulary_fingerprint, good.vocabulary_fingerprint
+    for fa, given in ((bad, None), (good, guide.to().for_vocabulary(wrong))):
+        with pytest.raises(tt.VocabularyMismatch, match=wrong[:12]):
+            tt.ConstraintLogitsProcessor(fa, given, tokenizer=fast)
+    tt.ConstraintLogitsProcessor(good, guide.to().for_vocabulary(right), tokenizer=fast)
+
+    class Wrong(VLLMLogitsProcessor):
+        tokenizer = fast
+        hmm = guide.to().for_vocabulary(wrong)
+
+    with pytest.raises(tt.VocabularyMismatch, match=wrong[:12]):
+        Wrong(None, torch.device("cpu"), False)
+
+
+def test_heads_are_refused(tmp_path: Path) -> None:
+    fast = tokenizer()
+    right, wrong = (tokenizer_fingerprint(t) for t in (fast, tokenizer(swapped=True)))
+    model, guide = network(len(fast)), tt.HMM.random(3, len(fast))
+    head = distill.ContextHead(torch.zeros(3, 8), torch.zeros(3), right)
+    head.save_pretrained(tmp_path)
+    head = distill.ContextHead.from_pretrained(tmp_path)
+    assert head.vocabulary_fingerprint == right
+    begun = head.begin(guide.to().for_vocabulary(right), model, fast, "yes")
+    assert begun.vocabulary_fingerprint == right
+    assert begun.source is None  # it is no longer what the folder holds
+    for one, given in (
+        (head, guide.to().for_vocabulary(wrong)),
+        (replace(head, vocabulary_fingerprint=wrong), begun),
+    ):
+        with pytest.raises(tt.VocabularyMismatch, match=wrong[:12]):
+            one.begin(given, model, fast, "yes")
+    ones, no = torch.ones(len(fast)), torch.tensor(0.5)
+    copying = distill.Copying(begun, no, torch.full((3,), 0.5), ones / 2, ones, no, torch.ones(3))
+    assert copying.read("yes no", fast).vocabulary_fingerprint == right
+    with pytest.raises(tt.VocabularyMismatch, match=wrong[:12]):
+        copying.read("yes no", tokenizer(swapped=True))
+
+
+def test_the_command_refuses_the_embedded_hmm_for_another_model(model_folder: Path, tmp_path: Path) -> None:
+    asked = ["generate", "--prompt", "Once", "--regex", "[a-z]+", "--max-new-tokens", 8, "--particles", 2]
+    asked += ["--model", model_folder]
+    assert_refused(run(*asked), 1, "the embedded HMM")
+    assert_refused(run(*asked), 1, str(model_folder))
+    embedded.load_hmm().save_pretrained(tmp_path)
+    assert_refused(run(*asked, "--hmm", tmp_path), 1, str(tmp_path))
+    assert run(*asked, "--proposal", "gcd").exit_code == 0

@@ -1,0 +1,374 @@
+"""The contract of the next-token queries: what every implementation answers, takes and refuses (``games.KINDS``)."""
+
+import copy
+
+import games
+import numpy as np
+import oracle
+import pytest
+import torch
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+import tractile as tt
+from tractile.errors import BudgetTooLarge, BudgetTooSmall, ShapeError, VocabularyMismatch
+from tractile.inference import Boolean, Log, ProductQuery, Real
+from tractile.inference.static import StaticQuery
+from tractile.inference.support_query import SupportQuery
+
+every_kind = pytest.mark.parametrize("kind", games.KINDS, ids=repr)
+SHAPES = [(2, 4), (3, 3), (4, 2), (2, 1), (1, 3)]  # (vocabulary, horizon)
+
+
+def problem(seed=0, horizon=4):
+    """Two or three ways on from each state, some of one length only; and an HMM without zeros."""
+    rng = np.random.default_rng(seed)
+    edges = [(0, 0, 0), (0, 1, 1), (1, 0, 2), (1, 2, 0), (2, 1, 2), (2, 2, 0)]
+    return games.Problem(oracle.random_hmm(rng, 3, 3), oracle.OracleFSA(edges, [0], [0, 2], 3), horizon)
+
+
+def begun(kind, horizon=4, batch=3):
+    """A query after two tokens in rows of their own, with what its rows stand for."""
+    one = problem(horizon=horizon)
+    query, rows = kind.make(one).start(batch, horizon), games.Rows([horizon] * batch)
+    for tokens in ([0, 1, 0], [1, 2, 0]):
+        query.advance(torch.tensor(tokens[:batch]))
+        rows.advance(tokens[:batch])
+    return one, query, rows
+
+
+# ---------------------------------------------------------------------------------------------------------- answers
+
+
+@every_kind
+@given(data=st.data())
+@settings(max_examples=12)
+def test_answers_are_those_of_enumeration(kind, data):
+    vocab_size, horizon = data.draw(st.sampled_from(SHAPES))
+    one = games.Problem(data.draw(oracle.hmms(vocab_size)), data.draw(oracle.fsas(vocab_size)), horizon)
+    rng = np.random.default_rng(data.draw(st.integers(0, 2**31)))
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in kind.patches:
+            patch.setattr(name, value)
+        assume(games.play(kind, one, kind.make(one), rng))
+
+
+@every_kind
+def test_rows_without_tokens_left_stay_as_they_are(kind):
+    one = problem()
+    query, rows = kind.make(one).start(2, [4, 2]), games.Rows([4, 2])
+    for token in (0, 0, 0, 1):
+        query.advance([token, token])
+        rows.advance([token, token])
+        games.check(kind, one, query, rows)
+    assert query.remaining.tolist() == [0, 0]
+    assert not query.mask().any()
+
+
+@every_kind
+def test_starting_again_forgets_what_was(kind):
+    one, query, _ = begun(kind)
+    query.scores()
+    games.check(kind, one, query.start(2, 3), games.Rows([3, 3]))
+
+
+@every_kind
+def test_prefixes_are_taken_up_where_others_left_them(kind):
+    one, _, rows = begun(kind)
+    query = kind.make(one)
+    query.resume(torch.tensor([[-1, 0, 1], [1, -1, 2], [0, 0, -1]]), torch.tensor([4, 4, 4]))
+    games.check(kind, one, query, rows)
+
+
+@every_kind
+def test_copies_go_their_own_ways(kind):
+    one, query, rows = begun(kind)
+    query.scores()
+    other, others = copy.copy(query), rows.copy()
+    other.advance([1, 0, 0])
+    others.advance([1, 0, 0])
+    query.select([2, 0])
+    rows.select([2, 0])
+    games.check(kind, one, other, others)
+    games.check(kind, one, query, rows)
+    with pytest.raises(VocabularyMismatch):
+        other.advance([3, 0, 0])
+    copy.copy(query).start(5, 2)
+    query.advance([1, 1])
+    rows.advance([1, 1])
+    games.check(kind, one, query, rows)
+
+
+def test_a_wrong_token_in_one_copy_is_no_error_of_another():
+    """As on a device, where tokens are not read back before the next score."""
+    one = problem()
+    query = StaticQuery(*one.parts, one.horizon).start(1)
+    other = copy.copy(query)
+    other._now = other._moved(other._now, torch.tensor([3]))
+    with pytest.raises(VocabularyMismatch, match="outside"):
+        other.scores()
+    assert query.scores().isfinite().any()
+
+
+# ----------------------------------------------------------------------------------------------------------- select
+
+
+@every_kind
+@pytest.mark.parametrize(
+    ("indices", "rows_kept"),
+    [
+        ([2, 0, 0, 1], [2, 0, 0, 1]),
+        ([-1, 0], [2, 0]),
+        ([], []),
+        (torch.tensor([True, False, True]), [0, 2]),
+        (torch.tensor([False, False, False]), []),
+        (torch.tensor([1], dtype=torch.int32), [1]),
+    ],
+    ids=str,
+)
+def test_rows_are_selected_as_by_an_index(kind, indices, rows_kept):
+    """Positions, or a Boolean for each row, as in ``x[indices]``."""
+    one, query, rows = begun(kind)
+    query.select(indices)
+    rows.select(rows_kept)
+    games.check(kind, one, query, rows)
+    tokens = [1] * len(rows_kept)
+    query.advance(tokens)
+    rows.advance(tokens)
+    games.check(kind, one, query, rows)
+
+
+@every_kind
+def test_what_is_no_index_of_rows_is_refused(kind):
+    _, query, _ = begun(kind)
+    before = query.log_weights()
+    for indices in (
+        [3],
+        [-4],
+        torch.tensor([True, False]),
+        torch.tensor([0.0, 1.0]),
+        torch.tensor([[0, 1]]),
+        torch.tensor(0),
+    ):
+        with pytest.raises(ShapeError, match="select"):
+            query.select(indices)
+    assert torch.equal(query.log_weights(), before)
+
+
+# ---------------------------------------------------------------------------------------------------------- budgets
+
+
+@every_kind
+def test_budgets_are_one_number_or_one_for_each_row(kind):
+    one = problem()
+    query = kind.make(one)
+    for budgets, expected in ((3, [3, 3]), ([2, 4], [2, 4]), (torch.tensor([0, 3]), [0, 3])):
+        assert query.start(2, budgets).remaining.tolist() == expected
+    default = 2**31 if kind.unlimited else one.horizon
+    assert query.start(2).remaining.tolist() == [default, default]
+    for budgets in ([1, 2, 3], torch.tensor([[1, 2]]), 2.0, torch.tensor([True, False])):
+        with pytest.raises(ShapeError, match="budgets"):
+            query.start(2, budgets)
+
+
+@every_kind
+def test_budgets_out_of_range_are_refused(kind):
+    one = problem()
+    query = kind.make(one)
+    with pytest.raises(BudgetTooSmall, match="negative") as small:
+        query.start(2, [1, -1])
+    assert small.value.given == -1
+    if kind.unlimited:  # there is no horizon: a budget only ends the row
+        assert query.start(2, [1, 100]).remaining.tolist() == [1, 100]
+        return
+    with pytest.raises(BudgetTooLarge, match="horizon of 4") as large:
+        query.start(2, [2, 9])
+    assert (large.value.given, large.value.horizon) == (9, 4)
+
+
+@every_kind
+def test_a_budget_that_nothing_fits_is_refused_with_what_is_needed(kind):
+    """Only sequences of two or four tokens are accepted."""
+    fsa = oracle.OracleFSA([(0, 0, 1), (1, 1, 2), (2, 0, 3), (3, 0, 4)], [0], [2, 4], 2)
+    one = games.Problem(oracle.random_hmm(np.random.default_rng(0), 2, 2), fsa, 4)
+    query = kind.make(one)
+    if kind.unlimited:
+        query.start(1, 1)
+        return
+    for given_, needed in ((0, 2), (1, 2), (3, 4)):
+        with pytest.raises(BudgetTooSmall) as caught:
+            query.start(2, [4, given_])
+        assert (caught.value.given, caught.value.needed) == (given_, needed)
+
+
+@every_kind
+def test_an_empty_language_is_refused_and_so_is_an_empty_horizon(kind):
+    empty = games.Problem(
+        oracle.random_hmm(np.random.default_rng(0), 2, 2), oracle.OracleFSA([(0, 0, 0)], [0], [1], 2), 3
+    )
+    with pytest.raises(BudgetTooSmall):
+        kind.make(empty).start(1, 2)
+    if not kind.unlimited:
+        with pytest.raises(BudgetTooSmall, match="horizon must be at least one token, not 0"):
+            kind.make(problem(horizon=0))
+
+
+# ----------------------------------------------------------------------------------------------------------- tokens
+
+
+@every_kind
+def test_tokens_that_do_not_fit_are_refused(kind):
+    _, query, _ = begun(kind)
+    for tokens in ([0], [0, 1, 3], [-1, 0, 0], [[0, 0, 0]], []):
+        with pytest.raises(VocabularyMismatch, match="advance"):
+            query.advance(torch.tensor(tokens, dtype=torch.long))
+
+
+@every_kind
+def test_no_rows_at_all(kind):
+    query = kind.make(problem()).start(0)
+    query.advance([])
+    assert query.mask().shape == query.log_weights().shape == query.scores().shape == (0, 3)
+    assert query.bitmask().shape == (0, 1)
+
+
+@every_kind
+def test_parameters_made_in_inference_mode(kind):
+    with torch.inference_mode():
+        one = problem()
+        query, rows = kind.make(one).start(1, 4), games.Rows([4])
+        query.advance([0])
+        rows.advance([0])
+        games.check(kind, one, query, rows)
+
+
+# ------------------------------------------------------------------------------------ what falls out of the precision
+
+REAL = ["real", "log", "pgcd", "pgcd, weighted by paths", "pgcd in fixed shapes"]
+kept_exact = pytest.mark.parametrize("kind", [k for k in games.KINDS if k.name in REAL], ids=repr)
+anything = oracle.OracleFSA([(0, v, 0) for v in range(3)], [0], [0], 3)
+
+
+def rare(tiny, dtype=torch.float64):
+    """Token 2 is emitted by the last state alone, which a step from the first reaches with probability tiny²."""
+    one = games.Problem(
+        oracle.OracleHMM(
+            np.array([1.0, 0, 0]),
+            np.array([[1 - tiny, tiny, 0], [0, 1 - tiny, tiny], [0, 0, 1]]),
+            np.array([[0.5, 0.5, 0], [0.5, 0.5, 0], [0, 0, 1.0]]),
+        ),
+        anything,
+        4,
+        dtype,
+    )
+    return one
+
+
+@kept_exact
+@pytest.mark.parametrize(("tiny", "dtype"), [(1e-25, torch.float32), (1e-140, torch.float64)])
+def test_possible_tokens_keep_their_probability_whatever_it_is(kind, tiny, dtype):
+    one = rare(tiny, dtype)
+    query, rows = kind.make(one).start(2), games.Rows([4, 4])
+    for tokens in ([0, 0], [0, 1], [2, 2], [2, 2]):
+        games.check(kind, one, query, rows, 1e-5)
+        query.advance(tokens)
+        rows.advance(tokens)
+    games.check(kind, one, query, rows, 1e-5)
+
+
+@kept_exact
+def test_lengths_of_tiny_probability_are_feasible(kind):
+    """All that is accepted has probability 10⁻⁵⁰ in float32."""
+    one = rare(1e-25, torch.float32)
+    one.fsa = oracle.OracleFSA([(0, 0, 1), (1, 0, 2), (2, 2, 3)], [0], [3], 3)
+    one.horizon = 3
+    query = kind.make(one).start(1, 3)
+    games.check(kind, one, query, games.Rows([3]), 1e-5)
+
+
+def builds(monkeypatch, classes):
+    """A list to which the name of each of these queries is written when it is made."""
+    made = []
+    for cls in classes:
+
+        def init(self, *args, cls=cls, plain=cls.__init__, **kwargs):
+            made.append(cls.__name__)
+            plain(self, *args, **kwargs)
+
+        monkeypatch.setattr(cls, "__init__", init)
+    return made
+
+
+@pytest.mark.parametrize("name", ["pgcd", "pgcd in fixed shapes"])
+def test_a_token_that_the_hmm_cannot_emit_now_costs_no_new_sweep(name, monkeypatch):
+    """The automaton allows token 1 for ever; after the first step the HMM cannot emit it, and nothing was lost."""
+    hmm = oracle.OracleHMM(np.array([0.5, 0.5]), np.eye(2), np.array([[1.0, 0, 0], [0, 0.5, 0.5]]))
+    one = games.Problem(hmm, oracle.OracleFSA([(0, v, 0) for v in range(3)], [0], [0], 3), 9, torch.float32)
+    kind = next(k for k in games.KINDS if k.name == name)
+    query, rows = kind.make(one).start(2), games.Rows([9, 9])
+    sweeps = builds(monkeypatch, [SupportQuery, tt.NextToken])
+    swept = []
+    monkeypatch.setattr(
+        "tractile.inference.support_query.SupportMessages._swept", lambda self: swept.append(1)
+    )
+    for _ in range(5):
+        query.advance([0, 0])
+        rows.advance([0, 0])
+        games.check(kind, one, query, rows, 1e-5)
+        query.select([1, 0])
+    assert sweeps == ["SupportQuery", "NextToken"]  # the latter is the base of the former
+    assert not swept
+
+
+@pytest.mark.parametrize("name", ["real", "pgcd", "pgcd in fixed shapes"])
+def test_recovering_a_row_at_every_step_sweeps_once(name, monkeypatch):
+    """Token 2 stays possible with probability 10⁻⁵⁰ and less, beyond float32: what recovers it is made once and kept."""
+    kind = next(k for k in games.KINDS if k.name == name)
+    one = rare(1e-25, torch.float32)
+    one.horizon = 6
+    query, rows = kind.make(one).start(2), games.Rows([6, 6])
+    made = builds(monkeypatch, [tt.NextToken])
+    for step in range(5):
+        query.advance([0, 1])
+        rows.advance([0, 1])
+        games.check(kind, one, query, rows, 1e-5)
+        query.select([1, 0])
+        rows.select([1, 0])
+        games.check(kind, one, copy.copy(query), rows, 1e-5)
+        if step == 2:
+            query.select([0, 0, 1])
+            query.select([0, 2])
+    assert len(made) == 2  # one that tells what is possible, one that is exact
+
+
+def test_support_is_exact_where_every_sum_would_underflow():
+    """Boolean arithmetic on HMM × automaton, with probabilities down to the least float64."""
+    for seed in range(8):
+        rng = np.random.default_rng(seed)
+        hmm, fsa = oracle.random_hmm(rng, 3, 2, zeros=0.5), oracle.random_fsa(rng, 3, 2, True)
+        for table in (hmm.transition, hmm.emission):
+            table[table > 0] **= rng.choice([1, 60, 300])
+            table /= table.sum(1, keepdims=True)
+        model, automaton = hmm.build(), fsa.build()
+        exact = tt.NextToken(model * automaton, 4, Boolean())
+        query = SupportQuery(model, automaton, 4)
+        if not bool(query.feasible_lengths()[4]):
+            continue
+        exact.take_up(torch.tensor([4]))
+        query.take_up(torch.tensor([4]))
+        for token in (0, 1, 0):
+            assert torch.equal(query.possible(torch.tensor([0])), exact.mask())
+            for q in (exact, query):
+                q.advance([token])
+
+
+def test_an_hmm_of_several_precisions_is_taken_in_the_finest():
+    one = problem()
+    hmm = tt.HMM(
+        one.parts[0].initial_probs, one.parts[0].transition.weight, one.parts[0].emission_probs.float()
+    )
+    query = tt.pgcd(hmm, one.parts[1], 4).start(1)
+    generic = tt.NextToken(hmm * one.parts[1], 4, Real()).start(1)
+    torch.testing.assert_close(query.log_weights(), generic.log_weights(), rtol=1e-5, atol=1e-6)
+    assert isinstance(query, ProductQuery)
+    assert isinstance(tt.NextToken(hmm, None, Log()), tt.NextToken)

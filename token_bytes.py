@@ -1,0 +1,187 @@
+"""The bytes of every token, read from a tokenizer of transformers, tokenizers, mistral-common or tiktoken.
+
+    text = bytes(token_1) + bytes(token_2) + ...
+
+For a byte-level tokenizer (GPT-2, NeoX, Llama 3, tekken) the bytes are those of the vocabulary entry, which need not be
+valid UTF-8 on their own. For a SentencePiece-style one, ``▁`` stands for a space and ``<0xNN>`` for a byte. Special
+tokens have no bytes (``None``): they never match text.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import Any, NamedTuple
+from weakref import WeakKeyDictionary
+
+from tokenizers import Tokenizer
+
+from .errors import FormatError
+from .fingerprints import fingerprint
+
+
+class Reading(NamedTuple):
+    """The tokens of a tokenizer: their bytes by id, the end token it names, and the object that encodes text."""
+
+    tokens: list[bytes | None]
+    eos_token_id: int | None
+    source: Any  # a tokenizers.Tokenizer, a tiktoken.Encoding or a Tekkenizer
+
+
+def read(tokenizer: Any) -> Reading:
+    """Read the bytes of a tokenizer's tokens; the tokenizer is one of transformers (fast) or of the libraries above.
+
+    Raises ``FormatError`` for families whose tokens are not plain pieces of text (WordPiece, slow tokenizers) and where
+    encoding a sample does not give its bytes back.
+    """
+    source, packages = tokenizer, {cls.__module__.partition(".")[0] for cls in type(tokenizer).__mro__}
+    if isinstance(tokenizer, Tokenizer):
+        tokens, encode, eos = read_backend(tokenizer, []), backend_encode(tokenizer), None
+    elif "transformers" in packages and tokenizer.is_fast:
+        source = tokenizer.backend_tokenizer
+        tokens, encode = read_backend(source, tokenizer.all_special_ids), backend_encode(source)
+        eos = tokenizer.eos_token_id
+    elif "mistral_common" in packages:
+        source = the_tekkenizer(tokenizer)
+        tokens, encode, eos = read_tekken(source)
+    elif "tiktoken" in packages:
+        special = {tokenizer.encode_single_token(s) for s in tokenizer.special_tokens_set}
+        single = tokenizer.decode_single_token_bytes
+        known = set(range(tokenizer.n_vocab)) - special
+        tokens = [single(i) if i in known else None for i in range(tokenizer.n_vocab)]
+        encode, eos = tokenizer.encode_ordinary, tokenizer.eot_token
+    else:
+        raise FormatError(
+            f"cannot read the bytes of the tokens of a {type(tokenizer).__name__}; give a fast tokenizer of transformers, "
+            "a tokenizers.Tokenizer, a Tekkenizer or a tiktoken.Encoding, or the bytes themselves: Vocabulary(bytes, eos)"
+        )
+    check_reading(tokens, encode)
+    return Reading(tokens, eos, source)
+
+
+_KNOWN: WeakKeyDictionary[Any, dict[Any, str | None]] = WeakKeyDictionary()  # by tokenizer
+
+
+def tokenizer_fingerprint(
+    tokenizer: Any, eos_token_id: int | None = None, size: int | None = None
+) -> str | None:
+    """The fingerprint of a tokenizer's vocabulary (:mod:`.fingerprints`); ``None`` where its bytes cannot be read.
+
+    ``eos_token_id`` defaults to the tokenizer's own; with ``size`` only that many tokens count. Reading takes about a
+    second for 128,000 tokens, once for each tokenizer of transformers.
+    """
+    own = getattr(tokenizer, "eos_token_id", None)
+    specials = tuple(getattr(tokenizer, "all_special_ids", ()))
+    key = (own if eos_token_id is None else eos_token_id, size, specials, _length(tokenizer))
+    with suppress(TypeError):  # of tokenizers that cannot be referred to weakly
+        if key in _KNOWN.setdefault(tokenizer, {}):
+            return _KNOWN[tokenizer][key]
+    try:
+        reading = read(tokenizer)
+        eos = reading.eos_token_id if eos_token_id is None else eos_token_id
+        found = None if eos is None else fingerprint(reading.tokens[:size], eos)
+    except FormatError:
+        found = None
+    with suppress(TypeError):
+        _KNOWN[tokenizer][key] = found
+    return found
+
+
+def _length(tokenizer: Any) -> int | None:
+    try:
+        return len(tokenizer)
+    except TypeError:
+        return None
+
+
+def byte_alphabet() -> dict[str, int]:
+    """GPT-2's printable stand-in for each byte, the other way round."""
+    shown = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
+    hidden = (byte for byte in range(256) if byte not in shown)
+    return {chr(b): b for b in shown} | {chr(256 + i): b for i, b in enumerate(hidden)}
+
+
+def read_backend(backend: Tokenizer, special_ids: Sequence[int]) -> list[bytes | None]:
+    """The bytes of each token of a ``tokenizers.Tokenizer``, as its decoder would write them. Raises ``FormatError``."""
+    settings = json.loads(backend.to_str())
+    model, decoder = settings["model"], settings["decoder"] or {"type": None}
+    kinds = [part["type"] for part in decoder.get("decoders", [decoder])]
+    special = {token["id"] for token in settings["added_tokens"] if token["special"]} | set(special_ids)
+    if model.get("unk_token") is not None:
+        special.add(backend.token_to_id(model["unk_token"]))
+    if model.get("unk_id") is not None:
+        special.add(model["unk_id"])
+    read: Callable[[str], bytes]
+    if "ByteLevel" in kinds:
+        alphabet = byte_alphabet()
+
+        def read(token: str) -> bytes:
+            known = all(c in alphabet for c in token)  # added tokens may be plain text
+            return bytes(alphabet[c] for c in token) if known else token.encode()
+
+    elif "Metaspace" in kinds or ("Replace" in kinds and "▁" in json.dumps(decoder, ensure_ascii=False)):
+        fallback = re.compile("<0x([0-9A-F]{2})>")
+
+        def read(token: str) -> bytes:
+            byte = fallback.fullmatch(token) if "ByteFallback" in kinds else None
+            return bytes([int(byte[1], 16)]) if byte else token.replace("▁", " ").encode()
+
+    else:
+        raise FormatError(
+            f"the tokenizer is a {model['type']} with decoder {kinds}; only byte-level and SentencePiece-style ones have "
+            "tokens that are plain pieces of text"
+        )
+    vocab = backend.get_vocab(with_added_tokens=True)
+    tokens: list[bytes | None] = [None] * (max(vocab.values()) + 1)
+    for token, index in vocab.items():
+        if index not in special:
+            tokens[index] = read(token)
+    return tokens
+
+
+def backend_encode(backend: Tokenizer) -> Callable[[str], list[int]]:
+    """The ids of a text, without special tokens around it."""
+
+    def encode(text: str) -> list[int]:
+        return list(backend.encode(text, add_special_tokens=False).ids)
+
+    return encode
+
+
+def the_tekkenizer(tokenizer: Any) -> Any:
+    """A Tekkenizer of mistral-common, or the one in a MistralTokenizer. Raises ``FormatError``."""
+    if type(tokenizer).__name__ == "MistralTokenizer":
+        tokenizer = tokenizer.instruct_tokenizer.tokenizer
+    if type(tokenizer).__name__ != "Tekkenizer":
+        raise FormatError(
+            f"a {type(tokenizer).__name__} of mistral-common is not a Tekkenizer; give one of those"
+        )
+    return tokenizer
+
+
+def read_tekken(tokenizer: Any) -> tuple[list[bytes | None], Callable[[str], list[int]], int]:
+    """Bytes, encoder and EOS of a Tekkenizer of mistral-common."""
+    special = tokenizer.num_special_tokens
+    tokens = [None if i < special else tokenizer.id_to_byte_piece(i) for i in range(tokenizer.n_words)]
+    return tokens, lambda text: tokenizer.encode(text, bos=False, eos=False), tokenizer.eos_id
+
+
+SAMPLES = ("Once upon a time, a cat", ' said  12.5%\n\tok: {"a": [1]}', "don't", "naïve café — 東京 🙂 ты")
+
+
+def check_reading(tokens: list[bytes | None], encode: Callable[[str], list[int]]) -> None:
+    """Encoding a sample must give its bytes (or one more leading space). Raises ``FormatError``.
+
+    A sample with a token that has no bytes (an unknown character) proves nothing and is passed over.
+    """
+    for sample in SAMPLES:
+        pieces = [tokens[i] for i in encode(sample)]
+        if all(piece is not None for piece in pieces):
+            found = b"".join(piece or b"" for piece in pieces)
+            if found not in (sample.encode(), b" " + sample.encode()):
+                raise FormatError(
+                    f"the tokens of {sample!r} read as {found!r}: the tokenizer changes text in a way that is not understood; "
+                    "give the bytes of its tokens yourself: Vocabulary(bytes, eos_token_id)"
+                )
