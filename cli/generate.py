@@ -1,6 +1,7 @@
 """`tractile generate`: weighted samples given a constraint."""
 
 import json
+from dataclasses import replace
 from enum import StrEnum
 from typing import Annotated
 
