@@ -27,8 +27,9 @@ Some = tuple[Others | str, Need, Need]
 
 @dataclass(frozen=True)
 class Record:
-    """Members by name, the orders in which they may stand, those that must be there, the classes of others, how many
-    members there are (of which undeclared ones make up one of ``least``); ``last``: a member of one of these classes stands last; all names that have a place."""
+    """Members by name, the orders in which they may stand, those that must be there, the classes of others, how many members
+    there are (undeclared ones make up one of ``least``); ``last``: a member of one of these classes stands last; all names
+    that have a place."""
 
     members: tuple[tuple[str, Need], ...]
     required: frozenset[str]
