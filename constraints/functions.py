@@ -48,10 +48,10 @@ def function_calls(
     ``tools`` are dicts in the spelling of OpenAI, BFCL or xLAM (see ``constraints/tools.py``), JSON text, or the path of a
     JSON or JSON Lines file. ``order`` is that of the arguments within a call. ``whitespace`` is what stands between tokens:
     after each comma and colon a space, or nothing, or anything. ``references`` is a pattern for strings that may stand in
-    place of every argument, item and property, such as ``r"\\$var\\d+\\$"`` for the results of earlier calls. ``keys`` name the two members of
-    a call in JSON syntax. ``max_depth`` (default: 2) bounds how deep values without a type nest, and how often a ``$ref`` lies
-    within itself. In Python syntax numbers are written as JSON writes them (no ``1.``, ``+1``, ``1_000``), and strings of a
-    format without escapes and quotes.
+    place of every argument, item and property, such as ``r"\\$var\\d+\\$"`` for the results of earlier calls. ``keys``
+    name the two members of a call in JSON syntax. ``max_depth`` (default: 2) bounds how deep values without a type nest, and
+    how often a ``$ref`` lies within itself. In Python syntax numbers are written as JSON writes them (no ``1.``, ``+1``,
+    ``1_000``), and strings of a format without escapes and quotes.
 
     ``narrowed`` of the constraint names each argument of which fewer values are accepted than its schema allows. With
     ``on_narrowed="warn"`` a warning is logged for the constraint (but for what a given ``max_depth`` cuts, and for how Python

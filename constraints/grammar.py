@@ -31,8 +31,8 @@ def grammar(
     """The texts of a context-free grammar, with rules within themselves at most ``max_depth`` deep.
 
     ``max_depth=None`` takes the largest depth up to 3 that fits the limits. Where a depth leaves texts out, ``narrowed`` of
-    the constraint names the rules; ``on_narrowed``: "warn" logs that once, unless ``max_depth`` is given, "error" raises ``UnsupportedConstraint``,
-    "ignore" says nothing.
+    the constraint names the rules; ``on_narrowed``: "warn" logs that once, unless ``max_depth`` is given, "error" raises
+    ``UnsupportedConstraint``, "ignore" says nothing.
 
     ``text`` is the grammar, or the path of its file. ``start`` is the rule to begin with (default: ``start`` in Lark,
     ``root`` in GBNF, the first rule in EBNF). Rules that call themselves only at their right end, or only at their left, are

@@ -94,10 +94,10 @@ def write(shape: Arrays, style: Style, tables: Sequence[Table], chosen: Room) ->
         for key, item in table.items():
             if key in state:
                 continue
-            after: Any = state | {key}
+            used: Any = state | {key}
             if position + 1 == free:
-                after = -1 if end else max(place[k] for k in after) // shared
-            found.append((item, after))
+                used = -1 if end else max(place[k] for k in used) // shared
+            found.append((item, used))
         return found
 
     steady = max(free, len(shape.prefix), shape.least) if most is None else most
