@@ -40,7 +40,7 @@ def compile_(
         console.print(f"saved {draw}", markup=False)
     most = report.longest_in_tokens(fa)
     most_bytes = TEXT_BYTES if most is None else constraint.bytes_automaton.num_states
-    facts = {
+    facts: dict[str, Any] = {
         "states": fa.num_states,
         "edges": fa.num_edges,
         "vocab_size": fa.vocab_size,

@@ -59,10 +59,12 @@ def pytest_report_header(config):
 
 def pytest_collection_modifyitems(config, items):
     """Seed the property tests of tests/fuzz and set their number of cases."""
+    found = {}
     for item in items:
         test = getattr(item, "obj", None)
-        if item.path.parent.name != "fuzz" or not hypothesis.is_hypothesis_test(test):
-            continue
+        if item.path.parent.name == "fuzz" and hypothesis.is_hypothesis_test(test):
+            found[id(test)] = test
+    for test in found.values():
         hypothesis.settings(
             max_examples=config.getoption("--cases"),
             deadline=None,
