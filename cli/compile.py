@@ -1,7 +1,7 @@
 """`tractile compile`: what a constraint compiles to."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from transformers import AutoTokenizer
