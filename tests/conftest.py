@@ -51,6 +51,14 @@ def pytest_addoption(parser):
 def pytest_configure(config):
     seed = config.getoption("--fuzz-seed")
     config.fuzz_seed = random.SystemRandom().randrange(1 << 32) if seed == "random" else int(seed)
+    config.pluginmanager.register(RootIsNoTestPackage())
+
+
+class RootIsNoTestPackage:
+    """Without it pytest imports the root `__init__.py`, and with it the whole package a second time under another name."""
+
+    def pytest_collect_directory(self, path, parent):
+        return pytest.Dir.from_parent(parent, path=path) if path == REPOSITORY else None
 
 
 def pytest_report_header(config):
