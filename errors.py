@@ -86,7 +86,8 @@ class TooManyStates(TractileError, RuntimeError):
 
     def __init__(self, message: str = "", *, limit: int, path: str | None = None) -> None:
         message = message or (
-            f"the construction passed its limit of {limit} states; raise the limit or simplify the constraint"
+            f"the automaton would pass a fixed limit of {limit:,} states or transitions: shorten bounds and repeats,"
+            " nest less deep, or combine fewer alternatives"
         )
         super().__init__(message if path is None else f"{message} (at {path or '/'})")
         self.limit, self.path = limit, path

@@ -24,6 +24,7 @@ from ..errors import VocabularyMismatch
 from ..layers import Incidence, Labels
 from ..layers.operator import TensorMap
 from .chain import Chain
+from .narrowing import Narrowing
 from .reach import NEVER as NEVER
 from .reach import distances as distances
 from .reach import pack as pack
@@ -44,8 +45,11 @@ class Automaton(Chain):
     ``transitions``: a row for each (state, token class, state); ``tokens``: the class of each token, −1 for tokens that
     no transition takes, or an :class:`Incidence` (class, token) where classes overlap (never two out of one state:
     checked unless ``trusted``). ``edge_source`` and ``edge_target`` (E,) are the grouped edges; ``eos_token_id`` is set
-    where the automaton ends in an end-of-sequence sink. Raises :class:`ShapeError` where an index is out of range.
+    where the automaton ends in an end-of-sequence sink. ``narrowed`` says where a compiled constraint accepts less than was
+    asked for (``Constraint.narrowed``). Raises :class:`ShapeError` where an index is out of range.
     """
+
+    narrowed: tuple[Narrowing, ...] = ()
 
     def __init__(
         self,
@@ -147,13 +151,13 @@ class Automaton(Chain):
         """The deterministic automaton of the same language; :class:`TooManyStates` past ``limit`` states."""
         from .subsets import determinize
 
-        return determinize(self, limit)
+        return determinize(self, limit).narrowed_as(self)
 
     def minimize(self, limit: int = 100_000) -> Automaton:
         """The smallest deterministic automaton of the same language; :class:`TooManyStates` past ``limit`` states."""
         from .subsets import minimize
 
-        return minimize(self, limit)
+        return minimize(self, limit).narrowed_as(self)
 
     def accepts(self, tokens: Sequence[int]) -> bool:
         """Whether a token sequence is accepted; :class:`VocabularyMismatch` for a token that does not exist."""
@@ -243,11 +247,16 @@ class Automaton(Chain):
         """The same automaton with classes that do not overlap: one partition of the vocabulary for all states."""
         from .subsets import partition
 
-        return partition(self)
+        return partition(self).narrowed_as(self)
 
     def trim(self) -> Automaton:
         """Only the states that lie on a path from start to acceptance (at least one start state is kept)."""
-        return trimmed(self)
+        return trimmed(self).narrowed_as(self)
+
+    def narrowed_as(self, other: Automaton) -> Automaton:
+        """This automaton, as narrowed as another one of the same language."""
+        self.narrowed = other.narrowed
+        return self
 
     def map(self, fn: TensorMap) -> Self:
         out = self._copy()

@@ -17,7 +17,13 @@ from ..errors import FormatError
 if TYPE_CHECKING:
     from .hmm import HMM
 
-FILES = ["config.json", "*.safetensors", "pytorch_model.bin"]
+FILES = [
+    "config.json",
+    "model.safetensors",
+    "pytorch_model.bin",
+    "context.safetensors",  # what tractile.distill puts beside an HMM
+    "copying.safetensors",
+]
 
 
 class Hub(ModelHubMixin, library_name="tractile", tags=["hidden-markov-model", "controlled-generation"]):

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -30,6 +30,7 @@ from .chain import Chain
 from .circuit import Circuit
 from .hmm import FORMAT as HMM_FORMAT
 from .hmm import HMM, VOCABULARY
+from .narrowing import Narrowing
 
 FORMAT = "tractile-circuit-1"
 TRANSFORMS: dict[str, TensorMap] = {
@@ -48,12 +49,22 @@ class Type(NamedTuple):
 
 
 def _automaton(
-    transitions: Tensor, tokens: Tensor | layers.Incidence, initial: Tensor, final: Tensor, eos: int | None
+    transitions: Tensor,
+    tokens: Tensor | layers.Incidence,
+    initial: Tensor,
+    final: Tensor,
+    eos: int | None,
+    narrowed: Sequence[Sequence[Any]] = (),
 ) -> Automaton:
     starts, accepts = (v.nonzero()[:, 0].tolist() for v in (initial, final))
-    return Automaton(transitions, tokens, starts, accepts, len(initial), eos).map(
-        lambda t: t.to(initial.dtype)
-    )
+    found = Automaton(transitions, tokens, starts, accepts, len(initial), eos)
+    found.narrowed = tuple(Narrowing(*fields) for fields in narrowed)
+    return found.map(lambda t: t.to(initial.dtype))
+
+
+def _automaton_arguments(o: Automaton) -> tuple[Any, ...]:
+    whole = (o.transitions, o.labels.tokens, o.initial[0], o.final[0], o.eos_token_id)
+    return (*whole, [list(cut) for cut in o.narrowed]) if o.narrowed else whole
 
 
 def _embedding(values: Tensor, name: str) -> layers.Embedding:
@@ -106,9 +117,7 @@ TYPES: dict[type, Type] = {
         lambda i, le, b, r, f: Chain(tuple(i), le, b, r, tuple(f)),
     ),
     HMM: Type(lambda o: (o.initial_probs, o.transition, o.emission_probs), HMM),
-    Automaton: Type(
-        lambda o: (o.transitions, o.labels.tokens, o.initial[0], o.final[0], o.eos_token_id), _automaton
-    ),
+    Automaton: Type(_automaton_arguments, _automaton),
 }
 
 

@@ -26,7 +26,10 @@ def determinize(automaton: Automaton, limit: int = 100_000) -> Automaton:
             key = frozenset(union)
             if key not in number:
                 if len(number) >= limit:
-                    raise TooManyStates(limit=limit)
+                    raise TooManyStates(
+                        f"the deterministic automaton has more than {limit:,} states; pass a larger limit",
+                        limit=limit,
+                    )
                 number[key] = len(number)
                 queue.append(key)
             rows.append((number[subset], klass, number[key]))

@@ -3,6 +3,7 @@
 import json
 import os
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -118,3 +119,9 @@ def print_facts(facts: dict[str, Any], as_json: bool) -> None:
             value = "\n".join(escape(repr(item)) for item in value)
         table.add_row(name.replace("_", " "), f"{value:.4f}" if isinstance(value, float) else str(value))
     console.print(table)
+
+
+def print_narrowings(cuts: Iterable[object]) -> None:
+    """Where a constraint accepts less than was asked, one in a line."""
+    for cut in cuts:
+        console.print(escape(f"narrowed: {cut}"))

@@ -8,8 +8,8 @@ from transformers import AutoTokenizer
 
 from ..constraints import Constraint, Vocabulary, report
 from ..embedded import load_lm
-from .common import AsJson, Seed, console, load, print_facts
-from .constraint_options import Canonical, takes_constraint
+from .common import AsJson, Seed, console, load, print_facts, print_narrowings
+from .constraint_options import Canonical, Choice, OnNarrowed, narrowings, takes_constraint
 
 TEXT_BYTES = 64  # how long the texts are that are counted where there is no end of them
 
@@ -21,11 +21,14 @@ def compile_(
         Path | None, typer.Option(exists=True, help="Folder of a tokenizer; default: the embedded one.")
     ] = None,
     canonical: Canonical = False,
+    on_narrowed: OnNarrowed = Choice.warn,
     draw: Annotated[Path | None, typer.Option(help="Save a picture: FILE.svg, .png or .pdf.")] = None,
     seed: Seed = 0,
     as_json: AsJson = False,
 ) -> None:
-    """Compile a constraint to an automaton over tokens, and say what came out: its size, its texts, up to ten of them."""
+    """Compile a constraint to an automaton over tokens, and say what came out: its size, its texts, up to ten of them, and
+    where it accepts less than was asked."""
+    cuts = narrowings(constraint, on_narrowed)
     loaded = load_lm()[1] if tokenizer is None else load(AutoTokenizer, tokenizer)
     vocab = Vocabulary.from_tokenizer(loaded)
     fa = constraint.compile(vocab, canonical=canonical)
@@ -49,4 +52,8 @@ def compile_(
         "of_at_most_bytes": TEXT_BYTES if most is None else None,
         "samples": report.random_texts(constraint.bytes_automaton, 10, seed),
     }
+    if as_json:
+        facts["narrowed"] = [cut._asdict() for cut in cuts]
     print_facts(facts, as_json)
+    if not as_json:
+        print_narrowings(cuts)

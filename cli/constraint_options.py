@@ -11,7 +11,8 @@ from typing import Annotated, Any, Literal
 import typer
 
 from .. import constraints
-from ..constraints import Constraint
+from ..constraints import Constraint, Narrowing
+from ..constraints.narrowing import report
 from ..errors import FormatError
 
 Regex = Annotated[str | None, typer.Option("--regex", help="The text matches this regular expression.")]
@@ -51,6 +52,26 @@ Canonical = Annotated[
 ]
 
 
+class Choice(StrEnum):
+    """What to do where a constraint accepts less than was asked for."""
+
+    warn = "warn"
+    error = "error"
+    ignore = "ignore"
+
+
+OnNarrowed = Annotated[
+    Choice,
+    typer.Option(help="Where the constraint accepts less than was asked: say so, refuse it, or neither."),
+]
+
+
+def narrowings(constraint: Constraint, on_narrowed: Choice) -> list[Narrowing]:
+    """What is to be said of a constraint. Raises ``UnsupportedConstraint`` where there is something and that is an error."""
+    report(constraint.narrowed, "error" if on_narrowed is Choice.error else "ignore")
+    return [] if on_narrowed is Choice.ignore else [*constraint.narrowed]
+
+
 class CallSyntax(StrEnum):
     """How a function call is written."""
 
@@ -67,7 +88,7 @@ def the_constraint(
     grammar: Grammar = None,
     sql: Sql = None,
 ) -> Constraint:
-    """The one constraint that the options name."""
+    """The one constraint that the options name; what it lacks is for the command to say."""
     if sum(option is not None for option in (regex, json_schema, keywords, tools, grammar, sql)) != 1:
         raise typer.BadParameter("give exactly one constraint, such as --regex, --json-schema or --keywords")
     if regex is not None:
@@ -75,7 +96,7 @@ def the_constraint(
     if keywords is not None:
         return constraints.keywords([word.strip() for word in keywords.split(",")])
     if tools is not None:
-        return constraints.function_calls(tools, syntax=call_syntax.value)
+        return constraints.function_calls(tools, syntax=call_syntax.value, on_narrowed="ignore")
     if grammar is not None:
         syntaxes: dict[str, Literal["lark", "gbnf", "ebnf"]] = {
             ".lark": "lark",
@@ -84,12 +105,14 @@ def the_constraint(
         }
         if grammar.suffix not in syntaxes:
             raise typer.BadParameter(f"--grammar reads {', '.join(syntaxes)}, not {grammar.name!r}")
-        return constraints.grammar(grammar, syntax=syntaxes[grammar.suffix])
+        return constraints.grammar(grammar, syntax=syntaxes[grammar.suffix], on_narrowed="ignore")
     if sql is not None:
-        return constraints.sql(sql.read_text(encoding="utf-8") if sql.suffix == ".sql" else sql)
+        statements = sql.read_text(encoding="utf-8") if sql.suffix == ".sql" else sql
+        return constraints.sql(statements, on_narrowed="ignore")
     assert json_schema is not None
     try:
-        return constraints.json_schema(json.loads(json_schema.read_text(encoding="utf-8")))
+        schema = json.loads(json_schema.read_text(encoding="utf-8"))
+        return constraints.json_schema(schema, on_narrowed="ignore")
     except ValueError as error:
         raise FormatError(f"{json_schema} is not JSON: {error}") from error
 

@@ -1,6 +1,7 @@
 """`tractile generate`: weighted samples given a constraint."""
 
 import json
+from dataclasses import replace
 from enum import StrEnum
 from typing import Annotated
 
@@ -13,8 +14,18 @@ from ..constraints import Constraint, Vocabulary
 from ..embedded import load_hmm
 from ..inference.smc import Knowledge, Posterior, TransformersLM, smc
 from ..inference.smc.sampler import PROPOSALS
-from .common import AsJson, Hmm, MaxNewTokens, Model, Seed, check_guide, console, language_model
-from .constraint_options import Canonical, takes_constraint
+from .common import (
+    AsJson,
+    Hmm,
+    MaxNewTokens,
+    Model,
+    Seed,
+    check_guide,
+    console,
+    language_model,
+    print_narrowings,
+)
+from .constraint_options import Canonical, Choice, OnNarrowed, narrowings, takes_constraint
 
 
 class Proposal(StrEnum):
@@ -34,6 +45,7 @@ def generate(
     prompt: Annotated[str, typer.Option(help="The text to continue.")],
     constraint: Constraint,
     canonical: Canonical = False,
+    on_narrowed: OnNarrowed = Choice.warn,
     max_new_tokens: MaxNewTokens = 64,
     particles: Annotated[int, typer.Option(min=1, help="Number of weighted samples.")] = 16,
     proposal: Annotated[Proposal, typer.Option(help="Proposal distribution.")] = Proposal.pgcd,
@@ -43,6 +55,7 @@ def generate(
     as_json: AsJson = False,
 ) -> None:
     """Draw weighted samples from a language model given a constraint and a token budget."""
+    cuts = narrowings(constraint, on_narrowed)
     network, tokenizer = language_model(model)
     lm, guide = TransformersLM(network, tokenizer), None
     if PROPOSALS[proposal.value]().needs is Knowledge.HMM:
@@ -58,11 +71,12 @@ def generate(
         max_new_tokens=max_new_tokens,
         seed=seed,
     )
-    _print_posterior(prompt, posterior, as_json)
+    _print_posterior(prompt, replace(posterior, narrowed=tuple(cuts)), as_json)
 
 
 def _print_posterior(prompt: str, posterior: Posterior, as_json: bool) -> None:
-    """The distinct texts with their weights, log Z and ESS; raises if no particle satisfies the constraint."""
+    """The distinct texts with their weights, log Z and ESS, and where the constraint accepts less than was asked; raises if no
+    particle satisfies it."""
     texts = posterior.group_by(lambda particle: particle.text)
     if as_json:
         print(
@@ -79,3 +93,4 @@ def _print_posterior(prompt: str, posterior: Posterior, as_json: bool) -> None:
         f"log Z = {posterior.log_evidence:.3f} nats, ESS = {posterior.ess:.1f} of {len(posterior.texts)} particles, "
         f"{posterior.distinct} distinct texts"
     )
+    print_narrowings(posterior.narrowed)

@@ -21,7 +21,7 @@ from ..errors import EmptyLanguage, UnsupportedConstraint
 from . import dfa, given, nfa, reduction, store, utf8
 from .lift import TokenTransitions, lift
 from .lifted import AT_ONCE, Lifted, all_reachable
-from .narrowing import Narrowing, merged
+from .narrowing import Narrowing, from_array, merged, to_array
 from .nfa import Nfa
 from .subsets import LAST_WORK, resolved
 from .tokenizers import Vocabulary
@@ -142,8 +142,12 @@ class Constraint:
         ``TooManyStates``, ``FormatError`` for a tokenizer that is not read.
         """
         vocab = vocabulary_of(vocab, eos_token_id)
-        if not cache:
-            return self._compile(vocab, require_eos, canonical)
+        automaton = (self._kept if cache else self._compile)(vocab, require_eos, canonical)
+        automaton.narrowed = self.narrowed
+        return automaton
+
+    def _kept(self, vocab: Vocabulary, require_eos: bool, canonical: bool) -> Automaton:
+        """The automaton from disk, or else compiled and written there."""
         parts: list[Any] = [self.source and self.source.encode()]
         if self.source is None:
             parts = [self.nfa.edges, self.nfa.skips, self.nfa.start, self.nfa.accept]
@@ -159,7 +163,7 @@ class Constraint:
         automaton = self._compile(vocab, require_eos, canonical)
         store.write("automaton", name, to_arrays(automaton))
         if self.source is not None:
-            store.write("source", self.source, {})
+            store.write("source", self.source, {"narrowed": to_array(self.narrowed)})
         return automaton
 
     def compiled_for(self, vocab: Vocabulary | Any, eos_token_id: int | None = None) -> Automaton:
@@ -210,8 +214,10 @@ def checked(other: Any) -> Constraint:
 class Deferred(Constraint):
     """A constraint that is built when its automaton is first asked for."""
 
-    def __init__(self, source: str, build: Callable[[], Constraint]) -> None:
-        self.source, self._build = source, build
+    def __init__(
+        self, source: str, build: Callable[[], Constraint], narrowed: tuple[Narrowing, ...] = ()
+    ) -> None:
+        self.source, self._build, self._narrowed = source, build, narrowed
 
     @cached_property
     def _built(self) -> Constraint:
@@ -221,10 +227,6 @@ class Deferred(Constraint):
     def nfa(self) -> Nfa:  # type: ignore[override]
         return self._built.nfa
 
-    @property
-    def narrowed(self) -> tuple[Narrowing, ...]:
-        return self._built.narrowed
-
     @cached_property
     def bytes_automaton(self) -> Nfa:
         return self._built.bytes_automaton
@@ -233,8 +235,9 @@ class Deferred(Constraint):
 def kept(source: Iterable[bytes], build: Callable[[], Constraint]) -> Constraint:
     """What ``build`` makes of the source, at once unless it was compiled with ``cache=True`` before and so can be made."""
     name = store.digest([store.code(), *source])
-    if store.has("source", name):
-        return Deferred(name, build)
+    known = store.read("source", name)
+    if known is not None:
+        return Deferred(name, build, from_array(known["narrowed"]))
     constraint = build()
     constraint.source = name
     return constraint

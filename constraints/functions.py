@@ -19,12 +19,14 @@ from ..errors import UnsupportedConstraint
 from . import given
 from .constraint import Constraint
 from .json_schema import MAX_SCHEMA, inner_texts
+from .narrowing import Narrowing, OnNarrowed, check_choice, merged, report
 from .nfa import Nfa, check_limit, concat, literal, union
 from .python_literals import Literals
 from .python_rows import STYLES, Style, brackets, in_any_order, in_order, row
 from .tools import Schema, Tool, read_tools
 from .work import limited
 
+DEPTH = 2
 MORE = 2_000  # units of work, for each tool
 Write = Callable[[str, Any, str], Nfa]  # a name, its schema, its path -> the ways to write the argument
 
@@ -38,16 +40,22 @@ def function_calls(
     whitespace: Literal["none", "space", "flexible"] = "space",
     references: str | None = None,
     keys: tuple[str, str] = ("name", "arguments"),
-    max_depth: int = 2,
+    max_depth: int | None = None,
+    on_narrowed: OnNarrowed = "warn",
 ) -> Constraint:
     """The texts that call one of the tools, or with ``parallel`` a list of calls (``True``: one or more; or from, to).
 
     ``tools`` are dicts in the spelling of OpenAI, BFCL or xLAM (see ``constraints/tools.py``), JSON text, or the path of a
     JSON or JSON Lines file. ``order`` is that of the arguments within a call. ``whitespace`` is what stands between tokens:
     after each comma and colon a space, or nothing, or anything. ``references`` is a pattern for strings that may stand in
-    place of any value, such as ``r"\\$var\\d+\\$"`` for the results of earlier calls. ``keys`` name the two members of
-    a call in JSON syntax. ``max_depth`` bounds how deep values without a type nest, and how often a ``$ref`` lies within
-    itself.
+    place of every argument, item and property, such as ``r"\\$var\\d+\\$"`` for the results of earlier calls. ``keys``
+    name the two members of a call in JSON syntax. ``max_depth`` (default: 2) bounds how deep values without a type nest, and
+    how often a ``$ref`` lies within itself. In Python syntax numbers are written as JSON writes them (no ``1.``, ``+1``,
+    ``1_000``), and strings of a format without escapes and quotes.
+
+    ``narrowed`` of the constraint names each argument of which fewer values are accepted than its schema allows. With
+    ``on_narrowed="warn"`` a warning is logged for the constraint (but for what a given ``max_depth`` cuts, and for how Python
+    writes numbers), "error" raises ``UnsupportedConstraint``, "ignore" does nothing.
 
     Raises ``FormatError`` for what cannot be read, ``UnsupportedConstraint`` with the place of what is not supported (an
     unknown type, a name twice, a name that is not Python's), ``EmptyLanguage`` for no tools, ``TooManyStates``.
@@ -57,14 +65,17 @@ def function_calls(
     ):  # fmt: skip
         if value not in choices:
             raise UnsupportedConstraint(f"{name} is one of {list(choices)}, not {value!r}", path=name)
-    max_depth = given.count(max_depth, "max_depth", 0, given.MOST_DEPTH)
+    check_choice(on_narrowed)
+    chosen = ["type"] if max_depth is None else ["type", "max_depth"]
+    max_depth = given.count(DEPTH if max_depth is None else max_depth, "max_depth", 0, given.MOST_DEPTH)
     if references is not None:
         given.text(references, "references")
     if not isinstance(keys, tuple | list) or len(keys) != 2:
         raise UnsupportedConstraint(f"keys are two names, not {given.short(keys)}", path="keys")
     keys = given.text(keys[0], "keys[0]"), given.text(keys[1], "keys[1]")
     style = STYLES[whitespace]
-    json_text_of = partial(json_value, {}, whitespace, max_depth)
+    cuts: list[Narrowing] = []
+    json_text_of = partial(json_value, {}, cuts, whitespace, max_depth)
     calls, read = list[Nfa](), read_tools(tools, tuples=syntax == "python")
     with limited(MAX_SCHEMA + MORE * len(read)):
         for index, tool in enumerate(read):
@@ -74,10 +85,12 @@ def function_calls(
             if syntax == "json":
                 calls.append(json_call(tool, style, json_text_of, order, keys, path))
             else:
-                calls.append(python_call(tool, style, order, max_depth, path))
+                calls.append(python_call(tool, cuts, style, order, max_depth, path))
         call = union(calls)
+    narrowed = merged(cuts)
+    report(narrowed, on_narrowed, chosen)
     if parallel is False:
-        return Constraint(call)
+        return Constraint(call, narrowed)
     if parallel is not True and not (isinstance(parallel, tuple | list) and len(parallel) == 2):
         raise UnsupportedConstraint(
             f"parallel is True, False or (from, to), not {parallel!r}", path="parallel"
@@ -87,11 +100,19 @@ def function_calls(
     high = None if high is None else given.count(high, "parallel[1]", max(low, 1))
     check_limit((high or low) * max(1, call.num_states))
     body = row(style, [call] * (high or 0), low, call if high is None else None)
-    return Constraint(brackets(b"[", body, b"]", style))
+    return Constraint(brackets(b"[", body, b"]", style), narrowed)
 
 
-def json_value(known: dict[str, Nfa], whitespace: Any, max_depth: int, schema: Any, path: str) -> Nfa:
-    """The JSON texts of a schema, of which those of many arguments are alike: each is made once."""
+def json_value(
+    known: dict[str, Constraint],
+    cuts: list[Narrowing],
+    whitespace: Any,
+    max_depth: int,
+    schema: Any,
+    path: str,
+) -> Nfa:
+    """The JSON texts of a schema, of which those of many arguments are alike: each is made once. What they lack of the schema
+    is added to ``cuts``."""
     text = json.dumps(schema)
     if text not in known:
         try:
@@ -99,7 +120,8 @@ def json_value(known: dict[str, Nfa], whitespace: Any, max_depth: int, schema: A
         except UnsupportedConstraint as error:
             message = str(error).removesuffix(f" (at {error.path})")
             raise UnsupportedConstraint(message, path=f"{path} {error.path}".strip()) from None
-    return known[text]
+    cuts += [each._replace(path=path + each.path) for each in known[text].narrowed]
+    return known[text].nfa
 
 
 def json_call(
@@ -127,14 +149,16 @@ def json_call(
     return brackets(b"{", row(style, members, 2, None), b"}", style)
 
 
-def python_call(tool: Tool, style: Style, order: str, max_depth: int, path: str) -> Nfa:
+def python_call(
+    tool: Tool, cuts: list[Narrowing], style: Style, order: str, max_depth: int, path: str
+) -> Nfa:
     """``f(a=1, b="x")``."""
     for name in [*tool.name.split("."), *tool.arguments]:
         if not name.isidentifier() or keyword.iskeyword(name):
             raise UnsupportedConstraint(f"{name!r} in {tool.name!r} is no name in Python", path=path)
     if tool.rest:
         raise UnsupportedConstraint(f"{sorted(tool.rest)[0]!r} is not supported in Python syntax", path=path)
-    literals = Literals(tool.definitions, style, max_depth)
+    literals = Literals(tool.definitions, style, max_depth, cuts)
 
     def write(name: str, schema: Any, path: str) -> Nfa:
         return concat([literal(f"{name}=".encode()), literals.value(schema, path)])

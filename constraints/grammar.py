@@ -31,8 +31,8 @@ def grammar(
     """The texts of a context-free grammar, with rules within themselves at most ``max_depth`` deep.
 
     ``max_depth=None`` takes the largest depth up to 3 that fits the limits. Where a depth leaves texts out, ``narrowed`` of
-    the constraint names the rules; ``on_narrowed``: "warn" logs that once, "error" raises ``UnsupportedConstraint``,
-    "ignore" says nothing.
+    the constraint names the rules; ``on_narrowed``: "warn" logs that once, unless ``max_depth`` is given, "error" raises
+    ``UnsupportedConstraint``, "ignore" says nothing.
 
     ``text`` is the grammar, or the path of its file. ``start`` is the rule to begin with (default: ``start`` in Lark,
     ``root`` in GBNF, the first rule in EBNF). Rules that call themselves only at their right end, or only at their left, are
@@ -48,6 +48,7 @@ def grammar(
     if syntax not in SYNTAXES:
         raise UnsupportedConstraint(f"the syntax is one of {list(SYNTAXES)}, not {syntax!r}", path="syntax")
     narrowing.check_choice(on_narrowed)
+    chosen = [] if max_depth is None else ["max_depth"]
     if max_depth is not None:
         max_depth = given.count(max_depth, "max_depth", 0, given.MOST_DEPTH)
     start = start and given.text(start, "start")
@@ -81,5 +82,5 @@ def grammar(
         Narrowing(path=rule, keyword="max_depth", asked="any depth", given=compiled.depth, why=why)
         for rule in compiled.cut
     )
-    narrowing.report(narrowed, on_narrowed)
+    narrowing.report(narrowed, on_narrowed, chosen)
     return Constraint(found, narrowed)

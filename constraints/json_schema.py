@@ -15,9 +15,10 @@ from .constraint import Constraint, kept
 from .json.closing import close_types
 from .json.compiler import Compiler
 from .json.document import Document, Schema, read_schema
+from .json.narrowed import narrowings
 from .json.pieces import surrounded
 from .json.text import STYLES
-from .nfa import Nfa
+from .narrowing import OnNarrowed, check_choice, report
 from .skips import only, plain, useful
 from .work import limited, spend
 
@@ -38,6 +39,7 @@ def json_schema(
     strict: bool = False,
     max_depth: int | None = None,
     max_length: int | None = None,
+    on_narrowed: OnNarrowed = "warn",
 ) -> Constraint:
     """The JSON texts whose values a JSON Schema (draft 4 to 2020-12) allows.
 
@@ -103,6 +105,8 @@ def json_schema(
     ):
         if value not in allowed:
             raise UnsupportedConstraint(f"{name} is one of {allowed}, not {value!r}", path=name)
+    check_choice(on_narrowed)
+    chosen = ["max_depth"] * (max_depth is not None) + ["maxLength", "maxItems"] * (max_length is not None)
     max_depth = None if max_depth is None else given.count(max_depth, "max_depth", 0, MOST_DEPTH)
     max_length = None if max_length is None else given.count(max_length, "max_length")
     max_digits = None if max_digits is None else given.count(max_digits, "max_digits", 1, MOST_DIGITS)
@@ -112,15 +116,16 @@ def json_schema(
     open_objects = open_objects is None or open_objects
     plain = numbers == "plain" or (numbers is None and is_class)
     options = (whitespace, order, max_depth, max_length, open_objects, formats, plain, max_digits)
-    return kept(
-        (json.dumps(root).encode(), repr((strict, options)).encode()), partial(build, root, strict, options)
-    )
+    source = json.dumps(root).encode(), repr((strict, options)).encode()
+    constraint = kept(source, partial(build, root, strict, options))
+    report(constraint.narrowed, on_narrowed, chosen)
+    return constraint
 
 
-def inner_texts(schema: Any, whitespace: str, max_depth: int) -> Nfa:
-    """The texts of a schema's values within a larger text: no white space stands around them, members as declared."""
+def inner_texts(schema: Any, whitespace: str, max_depth: int) -> Constraint:
+    """The constraint of a schema's values within a larger text: no white space stands around them, members as declared."""
     options = (whitespace, "declared", max_depth, None, True, "auto", False, None)
-    return build(read_schema(schema), False, options, inner=True).nfa
+    return build(read_schema(schema), False, options, inner=True)
 
 
 def build(root: Schema, strict: bool, options: tuple[Any, ...], inner: bool = False) -> Constraint:
@@ -129,15 +134,16 @@ def build(root: Schema, strict: bool, options: tuple[Any, ...], inner: bool = Fa
     try:
         compiler = Compiler(Document(root, strict), *options)
         with limited(MAX_SCHEMA):
-            automaton = compiler.automaton(compiler.keywords.root())
+            automaton = compiler.automaton(compiler.root)
             if compiler.style.blank and not inner:
                 automaton = surrounded(automaton)
             spend(len(automaton.edges) / 8)  # for what follows
+        narrowed = narrowings(compiler, compiler.root)
     except RecursionError:
         raise UnsupportedConstraint("the schema nests too deep", path="/") from None
     if not (some := useful(automaton)).all():
         automaton = plain(only(automaton, some))  # members that nothing can follow, say
-    constraint = Constraint(automaton)
+    constraint = Constraint(automaton, narrowed)
     # Deterministic by construction, mostly, and nearly minimal: minimising would take most of the time.
     if automaton.is_deterministic:
         vars(constraint)["bytes_automaton"] = automaton

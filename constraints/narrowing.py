@@ -2,34 +2,22 @@
 
 from __future__ import annotations
 
+import json
 import logging
-from collections.abc import Iterable
-from typing import Any, Literal, NamedTuple
+from collections.abc import Collection, Iterable
+from typing import Any, Literal
 
+import numpy as np
+from jaxtyping import UInt8
+from numpy import ndarray
+
+from ..circuits.narrowing import Narrowing as Narrowing
 from ..errors import UnsupportedConstraint
 
 logger = logging.getLogger("tractile.constraints")
 
 OnNarrowed = Literal["warn", "error", "ignore"]
 CHOICES = ("warn", "error", "ignore")
-
-
-class Narrowing(NamedTuple):
-    """One place where a constraint accepts less than what was written.
-
-    ``path``: the place (a JSON pointer into a schema, a grammar's rule, a position in a pattern, an argument's name);
-    ``keyword``: what is cut there (``maxLength``, ``max_depth``, …); ``asked`` and ``given``: what was written and what the
-    constraint has instead; ``why``: the reason, and what to do where something can be done.
-    """
-
-    path: str
-    keyword: str
-    asked: Any
-    given: Any
-    why: str
-
-    def __str__(self) -> str:
-        return f"{self.path or '/'}: {self.keyword}: {self.given} instead of {self.asked} ({self.why})"
 
 
 def merged(*parts: Iterable[Narrowing]) -> tuple[Narrowing, ...]:
@@ -49,17 +37,31 @@ def check_choice(on_narrowed: Any) -> None:
         )
 
 
-def report(narrowed: tuple[Narrowing, ...], on_narrowed: OnNarrowed) -> None:
+def report(
+    narrowed: tuple[Narrowing, ...], on_narrowed: OnNarrowed, chosen: Collection[str] = frozenset()
+) -> None:
     """Log one warning for the whole constraint, raise, or do nothing.
 
-    Raises ``UnsupportedConstraint`` at the first narrowing with ``on_narrowed="error"``.
+    ``chosen``: keywords of narrowings that the caller has asked for with an option, of which there is no warning.
+    Raises ``UnsupportedConstraint`` at the first narrowing, chosen or not, with ``on_narrowed="error"``.
     """
-    if not narrowed or on_narrowed == "ignore":
-        return
-    if on_narrowed == "error":
+    if narrowed and on_narrowed == "error":
         first = narrowed[0]
         raise UnsupportedConstraint(f"the language would be narrowed: {first}", path=first.path)
+    narrowed = tuple(each for each in narrowed if each.keyword not in chosen)
+    if not narrowed or on_narrowed == "ignore":
+        return
     more = f", and {len(narrowed) - 1} more" if len(narrowed) > 1 else ""
     logger.warning(
         "a constraint accepts less than was asked: %s%s; see Constraint.narrowed", narrowed[0], more
     )
+
+
+def to_array(narrowed: Iterable[Narrowing]) -> UInt8[ndarray, " byte"]:
+    """Narrowings as the bytes of JSON text, to be kept on disk."""
+    return np.frombuffer(json.dumps([*narrowed]).encode(), np.uint8)
+
+
+def from_array(data: UInt8[ndarray, " byte"]) -> tuple[Narrowing, ...]:
+    """The narrowings of :func:`to_array`."""
+    return tuple(Narrowing(*fields) for fields in json.loads(data.tobytes()))

@@ -9,6 +9,7 @@ finds in it (``dialects.py`` calls this where ``re`` refuses a pattern).
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 
 import regex as unicode_regex
 
@@ -21,6 +22,7 @@ from .work import metered, spend
 PROPERTY = r"\\[pP](?:\{[^{}]*\}|[A-Za-z])"
 PLAIN_CLASS = re.compile(rf"\[\^?\]?(?:{PROPERTY}|\\.|[^\]\\])*\]", re.DOTALL)
 CODE = re.compile(r"\\(?:[xu]\{(?P<hex>[0-9a-fA-F]{1,6})\}|c(?P<control>[A-Za-z])|(?P<escape>e))")
+OPERATION = re.compile(r"\](?:&&|--|\|\||~~)")
 SET_SYNTAX = re.compile(rf"{PROPERTY}|&&|--|\|\||~~", re.DOTALL)
 
 
@@ -29,7 +31,13 @@ def class_at(pattern: str, start: int) -> tuple[str, int]:
     plain = PLAIN_CLASS.match(pattern, start)
     text = plain[0] if plain else pattern[start:]
     sets = SET_SYNTAX.search(text) is not None
-    text = nested_class(pattern, start) if sets else text
+    if sets:
+        text = nested_class(pattern, start)
+    elif "[" in text[1:]:  # a class that begins with a class, and goes on with an operation
+        with suppress(UnsupportedConstraint):
+            nested = nested_class(pattern, start)
+            if OPERATION.search(nested):
+                text, sets = nested, True
     end = start + len(text)
     text = re.sub(rf"{CODE.pattern}|\\.", code_point, text, flags=re.DOTALL)
     return spelled_out(start, text) if sets else text, end

@@ -6,8 +6,8 @@ string keys.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any
 from urllib.parse import unquote
@@ -16,8 +16,9 @@ from ..errors import UnsupportedConstraint
 from .dfa import difference, intersect, simplify
 from .json.patterns import matching
 from .json_schema import json_schema
+from .narrowing import Narrowing
 from .nfa import Nfa, byte_ranges, check_limit, concat, empty, literal, star, union
-from .python_rows import Style, brackets, in_order, row, tuples
+from .python_rows import Style, brackets, in_any_order, in_order, row, tuples
 from .python_strings import any_string, exactly, formatted, string_of_length, strings
 
 NUMERIC = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf")
@@ -32,6 +33,8 @@ KEYWORDS = {
     "object": ("properties", "required", "additionalProperties"),
 }
 """The types, and the keywords that say something about each."""
+DEPTH = "no regular language nests without a bound; max_depth sets it"
+NUMBERS = "no 1., +1, 1_000 or 0x10"
 COMBINATORS = ("allOf", "anyOf", "oneOf", "$ref")
 
 
@@ -42,11 +45,17 @@ class Literals:
     root: Mapping[str, Any]
     style: Style
     max_depth: int
+    narrowed: list[Narrowing] = field(default_factory=list)
+    """What the literals lack of the schemas, added to as they are compiled."""
+    any_order: bool = False
+    """Whether members of dicts stand in any order."""
     active: dict[str, int] = field(default_factory=dict)
 
     def value(self, schema: Any, path: str) -> Nfa:
         """The literals that the schema allows. Raises ``UnsupportedConstraint`` with the path."""
         if schema is True or schema == {}:
+            most = f"values whose lists, tuples and dicts nest at most {self.max_depth} deep"
+            self.cut(path, "max_depth", "any value", most, DEPTH)
             return anything(self.style, self.max_depth)
         if schema is False:
             return empty()
@@ -70,6 +79,10 @@ class Literals:
             found = own if found is None else simplify(intersect(found, own))
         return found
 
+    def cut(self, path: str, keyword: str, asked: str, given: str, why: str) -> None:
+        """Note that fewer literals are accepted than the schema allows."""
+        self.narrowed.append(Narrowing(path, keyword, asked, given, why))
+
     def combined(self, key: str, argument: Any, types: list[str], path: str) -> Nfa:
         """What a combinator, ``enum`` or ``const`` allows."""
         if key in ("enum", "const"):
@@ -87,8 +100,25 @@ class Literals:
             for part in parts[1:]:
                 result = simplify(intersect(result, part))
             return result
-        alone = [difference(p, union(parts[:i] + parts[i + 1 :])) for i, p in enumerate(parts)]
-        return union(alone)
+        every = [self.whole(schema, argument, f"{path}[{i}]") for i, schema in enumerate(argument)]
+        apart = [[types_of(a).isdisjoint(types_of(b)) for b in argument] for a in argument]
+        return union(
+            difference(part, union(e for j, e in enumerate(every) if j != i and not apart[i][j]))
+            for i, part in enumerate(parts)
+        )
+
+    def whole(self, schema: Any, beside: Sequence[Any], path: str) -> Nfa:
+        """All literals of a schema, to be taken from those of the schemas beside it. Raises ``UnsupportedConstraint`` where
+        some are missing, and there is a schema that they could be of."""
+        if sum(not types_of(schema).isdisjoint(types_of(other)) for other in beside) < 2:  # itself
+            return empty()
+        free = replace(self, narrowed=[], any_order=True)
+        found = free.value(schema, path)
+        if cut := next((each for each in free.narrowed if each.keyword != "type"), None):
+            raise UnsupportedConstraint(
+                f"oneOf with an alternative of which texts are missing: {cut}", path=path
+            )
+        return found
 
     def reference(self, pointer: Any, path: str) -> Nfa:
         """What a ``$ref`` within the document allows, followed at most ``max_depth`` times within itself."""
@@ -102,6 +132,8 @@ class Literals:
             target = target[step]
         depth = self.active.get(pointer, 0)
         if depth > self.max_depth:
+            most = f"itself at most {self.max_depth} levels deep"
+            self.cut(pointer, "max_depth", "itself at any depth", most, DEPTH)
             return empty()
         self.active[pointer] = depth + 1
         found = self.value(target, path)
@@ -112,10 +144,11 @@ class Literals:
         """The literals of one type that its keywords allow."""
         if kind == "string":
             try:
-                return self.string(schema)
+                return self.string(schema, path)
             except UnsupportedConstraint as error:
                 raise UnsupportedConstraint(str(error), path=path) from None
         if kind in ("integer", "number"):
+            self.cut(path, "type", f"every literal of Python for {kind}", "as JSON writes it", NUMBERS)
             return number(kind, tuple((k, schema[k]) for k in NUMERIC if k in schema))
         if kind in ("boolean", "null"):
             return union([literal(w) for w in ((b"True", b"False") if kind == "boolean" else (b"None",))])
@@ -125,7 +158,7 @@ class Literals:
             return self.object(schema, path)
         raise UnsupportedConstraint(f"unknown type {kind!r}", path=path)
 
-    def string(self, schema: Mapping[str, Any]) -> Nfa:
+    def string(self, schema: Mapping[str, Any], path: str) -> Nfa:
         """The strings of a schema."""
         found = any_string()
         if "minLength" in schema or "maxLength" in schema:
@@ -133,7 +166,11 @@ class Literals:
         if "pattern" in schema:
             pattern: str = schema["pattern"]
             found = intersect(found, strings(lambda alphabet: matching(pattern, True, alphabet)))
-        return intersect(found, formatted(schema["format"])) if "format" in schema else found
+        if "format" not in schema:
+            return found
+        strings_of_format, narrowed = formatted(schema["format"])
+        self.narrowed += [each._replace(path=path) for each in narrowed]
+        return intersect(found, strings_of_format)
 
     def array(self, kind: str, schema: Mapping[str, Any], path: str) -> Nfa:
         """The lists (or tuples) of a schema."""
@@ -165,7 +202,11 @@ class Literals:
         if extra is not False:
             key = difference(any_string(), union(map(exactly, names))) if names else any_string()
             others = concat([key, colon, self.value(extra, f"{path}.additionalProperties")])
-        return brackets(b"{", in_order(items, comma, others, padding), b"}", self.style)
+        if not self.any_order:
+            return brackets(b"{", in_order(items, comma, others, padding), b"}", self.style)
+        if others is not None:
+            raise UnsupportedConstraint("oneOf of open objects is not supported in Python syntax", path=path)
+        return brackets(b"{", in_any_order(items, comma, padding), b"}", self.style)
 
     def constant(self, value: Any) -> Nfa:
         """The ways to write one value."""
@@ -190,7 +231,7 @@ DIGITS = concat([star(literal(b"-")), star(byte_ranges([(48, 57)]))])
 @lru_cache(maxsize=256)
 def number(kind: str, bounds: tuple[tuple[str, Any], ...]) -> Nfa:
     """Numbers as JSON writes them, which Python reads alike; integers without a point."""
-    found = json_schema({"type": kind, **dict(bounds)}).bytes_automaton
+    found = json_schema({"type": kind, **dict(bounds)}, on_narrowed="ignore").bytes_automaton
     return intersect(found, DIGITS) if kind == "integer" else found
 
 
@@ -205,6 +246,19 @@ def anything(style: Style, depth: int) -> Nfa:
         parts.append(tuples(style, [], 0, item))
         parts.append(brackets(b"{", row(style, [], 0, pair), b"}", style))
     return simplify(union(parts))
+
+
+def types_of(schema: Any) -> frozenset[str]:
+    """The types that the values of a schema may have."""
+    every = frozenset(KEYWORDS)
+    if not isinstance(schema, Mapping):
+        return every
+    types = schema.get("type", [])
+    found = frozenset([types] if isinstance(types, str) else types) or every
+    if "const" in schema or "enum" in schema:
+        values = [schema["const"]] if "const" in schema else schema["enum"]
+        found &= frozenset(kind for kind in every if any(is_a(value, kind) for value in values))
+    return found | ({"number"} if "integer" in found else set())
 
 
 def is_a(value: Any, kind: str) -> bool:

@@ -11,7 +11,9 @@ from functools import lru_cache
 
 from . import utf8
 from .dfa import intersect, minimize
+from .json.formats import KNOWN
 from .json_schema import json_schema
+from .narrowing import Narrowing
 from .nfa import Nfa, byte_ranges, concat, literal, repeat, star, union
 from .utf8 import EVERY, Alphabet, CodePoints, digit_ranges, within
 
@@ -76,12 +78,23 @@ def string_of_length(low: int, high: int | None) -> Nfa:
     return strings(lambda alphabet: repeat(alphabet(EVERY), low, high))
 
 
+ONE_WAY = frozenset(["date", "time", "date-time", "duration", "hostname", "ipv4", "ipv6", "uuid"])
+"""The formats whose strings have no quotes, and no characters beyond ASCII."""
+
+
 @lru_cache(maxsize=64)
-def formatted(name: str) -> Nfa:
-    """The strings of a JSON Schema format, written without escapes."""
-    quoted = json_schema({"type": "string", "format": name}).bytes_automaton
+def formatted(name: str) -> tuple[Nfa, tuple[Narrowing, ...]]:
+    """The strings of a JSON Schema format, written without escapes, and what they lack of it."""
+    constraint = json_schema({"type": "string", "format": name}, on_narrowed="ignore")
+    narrowed = constraint.narrowed
+    if name in KNOWN - ONE_WAY:
+        narrowed += (
+            Narrowing("", "format", name, f"{name} without escapes and quotes", "one way to write each"),
+        )
+    quoted = constraint.bytes_automaton
     bare = star(utf8.utf8(utf8.negate(utf8.normalize((ord(c), ord(c)) for c in "\\\"'\0\n\r"))))
     double = intersect(quoted, concat([literal(b'"'), bare, literal(b'"')]))
     edges = double.edges.copy()
     edges[edges[:, 1] == ord('"'), 1:3] = ord("'")  # quotes stand at the ends only, on edges of their own
-    return union([double, Nfa(double.num_states, edges, double.skips, double.start, double.accept)])
+    single = Nfa(double.num_states, edges, double.skips, double.start, double.accept)
+    return union([double, single]), narrowed

@@ -18,10 +18,13 @@ from ..errors import UnsupportedConstraint
 from . import given, utf8
 from .constraint import Constraint
 from .dfa import minimize
+from .narrowing import Narrowing, OnNarrowed, check_choice, report
 from .nfa import Nfa, byte_ranges, concat, literal, network, optional, plus, star, union
 from .sql_schema import SqlSchema, is_list, read_schema, spelled
 from .work import limited, metered
 
+DEPTH = 1
+WHY = "the automaton grows with each; the argument sets it"
 MOST_TABLES = 64  # that SQLite joins
 AGGREGATES = ("COUNT", "SUM", "AVG", "MIN", "MAX")
 COMPOUNDS = (" UNION ", " UNION ALL ", " INTERSECT ", " EXCEPT ")
@@ -47,7 +50,8 @@ def sql(
     columns: Literal["database", "tables"] = "database",
     values: Iterable[str | int | float] | None = None,
     max_tables: int | None = None,
-    max_depth: int = 1,
+    max_depth: int | None = None,
+    on_narrowed: OnNarrowed = "warn",
 ) -> Constraint:
     """SELECT queries in SQLite's language that name only what is in the database.
 
@@ -56,10 +60,13 @@ def sql(
     that its FROM clause names, where joins follow the foreign keys: then whatever is accepted can be prepared by SQLite.
     ``values`` are the only constants to compare with (default: any text or number; a connection or file knows none).
     ``max_tables`` bounds how many tables a FROM clause joins (default 6, or 3 with ``columns="tables"``), ``max_depth`` how
-    deep queries nest.
+    deep queries nest (default 1).
 
     Queries have aggregates, DISTINCT, arithmetic, joins with aliases T1, T2, …, conditions with AND, OR, BETWEEN, IN, LIKE
-    and queries, GROUP BY, HAVING, ORDER BY, LIMIT, and UNION, INTERSECT, EXCEPT. Raises ``FormatError`` for a schema that
+    and queries, GROUP BY, HAVING, ORDER BY, LIMIT, and UNION, INTERSECT, EXCEPT. Keywords stand in capitals, names as the
+    database spells them, one space between tokens. Of this language ``narrowed`` of the constraint says which of the two
+    bounds leave queries out. With ``on_narrowed="warn"`` a warning is logged for those that were not given, "error" raises
+    ``UnsupportedConstraint``, "ignore" does nothing. Raises ``FormatError`` for a schema that
     cannot be read, ``EmptyLanguage`` for no tables, ``TooManyStates``.
     """
     if columns not in ("database", "tables"):
@@ -68,11 +75,21 @@ def sql(
     size = given.count(
         (3 if strict else 6) if max_tables is None else max_tables, "max_tables", 1, MOST_TABLES
     )
-    max_depth = given.count(max_depth, "max_depth", 0, given.MOST_DEPTH)
+    check_choice(on_narrowed)
+    own = {"max_tables": max_tables, "max_depth": max_depth}
+    depth = given.count(DEPTH if max_depth is None else max_depth, "max_depth", 0, given.MOST_DEPTH)
     known = read_schema(schema)
     with limited():
         scopes = list(tables_in_use(known, size) if strict else [everything(known, size)])
-        return Constraint(Queries(scopes, constants(values), strict).query(max_depth).plain)
+        automaton = Queries(scopes, constants(values), strict).query(depth).plain
+        narrowed = [
+            Narrowing("max_depth", "max_depth", "queries within queries at any depth", f"{depth} deep", WHY)
+        ]
+        if not strict or any(True for _ in known.chains(size + 1)):
+            joined = Narrowing("max_tables", "max_tables", "any number of tables joined", size, WHY)
+            narrowed.append(joined)
+    report(tuple(narrowed), on_narrowed, [name for name, value in own.items() if value is not None])
+    return Constraint(automaton, tuple(narrowed))
 
 
 # ---------------------------------------------------------------- what FROM may say

@@ -24,7 +24,7 @@ from safetensors.numpy import load, save
 from ..errors import StorageError
 from ..storage import write_atomically
 
-VERSION = 2  # of the meaning of the arrays
+VERSION = 3  # of the meaning of the arrays
 
 
 def directory() -> Path | None:
@@ -58,12 +58,6 @@ def code() -> bytes:
     folder = Path(__file__).parent
     files = [(p.relative_to(folder).as_posix(), p.stat()) for p in sorted(folder.rglob("*.py"))]
     return repr((__version__, [(name, s.st_size, s.st_mtime_ns) for name, s in files])).encode()
-
-
-def has(kind: str, name: str) -> bool:
-    """Whether arrays are kept under a name, readable or not."""
-    path = directory()
-    return path is not None and (path / f"{kind}-{name}.safetensors").exists()
 
 
 def read(kind: str, name: str) -> dict[str, ndarray[Any, Any]] | None:

@@ -88,16 +88,25 @@ def resume(path: Path, settings: Mapping[str, Any], overwrite: bool) -> tuple[HM
     record, there = read_record(path), (path / "config.json").exists()
     cure = "choose another directory, or say overwrite=True (--overwrite)"
     if record is not None and record.settings == settings:
-        if record.finished and there:
+        if not record.finished:
+            return load(path, settings)
+        if there and tensors_digest(path) == record.model:
             return HMM.from_pretrained(path), None
-        return load(path, settings)
     if overwrite:
         discard(path)
         return None
-    if record is not None:
+    if record is not None and record.settings != settings:
         raise FormatError(
             f"{path} belongs to a run with other settings: {differences(record.settings, settings)}; {cure}"
         )
     if there:
-        raise FormatError(f"{path} holds an HMM already, and {RECORD} does not say how it was made; {cure}")
+        raise FormatError(f"{path} holds an HMM already that {RECORD} does not tell of; {cure}")
     return load(path, settings)
+
+
+def tensors_digest(path: Path) -> str:
+    """The checksum of the HMM in a folder, as its configuration has it; empty if there is none."""
+    try:
+        return str(json.loads((path / "config.json").read_bytes())["tensors_sha256"])
+    except (OSError, ValueError, TypeError, KeyError):
+        return ""

@@ -89,6 +89,7 @@ class Record(NamedTuple):
 
     settings: dict[str, Any]
     finished: bool
+    model: str  # the checksum of the HMM that it ended in
 
 
 def read_record(path: Path) -> Record | None:
@@ -100,14 +101,14 @@ def read_record(path: Path) -> Record | None:
         fields = json.loads(file.read_bytes())
         if fields["format"] != FORMAT:
             raise ValueError(f"its format is {fields['format']!r}, not {FORMAT!r}")
-        return Record(dict(fields["settings"]), bool(fields["finished"]))
+        return Record(dict(fields["settings"]), bool(fields["finished"]), str(fields["model"]))
     except (OSError, ValueError, TypeError, KeyError) as error:
         raise FormatError(f"{file} does not say how the run in {path} was made: {error!r}") from error
 
 
-def write_record(path: Path, settings: Mapping[str, Any], finished: bool = False) -> None:
-    """Say what run a folder holds, and whether it is finished."""
-    fields = {"format": FORMAT, "finished": finished, "settings": dict(settings)}
+def write_record(path: Path, settings: Mapping[str, Any], finished: bool = False, model: str = "") -> None:
+    """Say what run a folder holds, whether it is finished, and with which HMM (its checksum)."""
+    fields = {"format": FORMAT, "finished": finished, "model": model, "settings": dict(settings)}
     write_atomically(path / RECORD, (json.dumps(fields, indent=1) + "\n").encode())
 
 

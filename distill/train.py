@@ -134,7 +134,8 @@ def train(
             hmm.save_pretrained(out, dtype=dtype)
             card = model_card(hmm, data.manifest, settings, read_log(Path(out) / "log.jsonl"), floor)
             write_atomically(Path(out) / "README.md", card.encode())
-            write_record(Path(out), settings, finished=True)
+            model = checkpoint.tensors_digest(Path(out))
+            write_record(Path(out), settings, finished=True, model=model)
             checkpoint.discard(Path(out))
         team.wait()
     return hmm

@@ -1,5 +1,6 @@
 """The command, run in this process; the embedded models stand in for `--model` and `--hmm`."""
 
+import functools
 import json
 import math
 import re
@@ -12,6 +13,14 @@ from tractile.cli import app
 
 PROMPT = "Once upon a time, there was a"
 DOG = r"(.|\n)*\bdog\b(.|\n)*"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _read_models_once():
+    """The embedded models are not changed by a command: each is read from its folder once."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(tt.embedded, "_load", functools.cache(tt.embedded._load))
+        yield
 
 
 def run(*arguments):

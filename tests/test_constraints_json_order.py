@@ -91,7 +91,7 @@ def objects(draw):
 
 
 @pytest.mark.parametrize("way", [*FREE, *OPEN, DECLARED], ids=str)
-@settings(max_examples=25)
+@settings(max_examples=12)
 @given(schema=objects(), seed=st.integers(0, 2**32))
 def test_every_way_is_exactly_what_it_says(way, schema, seed):
     """A text is accepted if its values are valid, each of them, and its members stand as the way has it."""
@@ -138,7 +138,7 @@ def combined(rng, depth=2):
     return dict(items)
 
 
-@settings(max_examples=40)
+@settings(max_examples=12)  # tests/fuzz/test_schemas.py has more
 @given(st.integers(0, 2**32), st.sampled_from(["declared", "auto", "any"]))
 def test_never_invalid_however_members_stand(seed, order):
     """Combinations of schemas: what is accepted is valid (names that are written twice included), and in any order what

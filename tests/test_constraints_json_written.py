@@ -115,12 +115,12 @@ def test_white_space_around_the_whole_value(kind):
     for text in (value, f" {value}", f"{value}\n", f"\t\r\n {value}  \n"):
         assert flexible.accepts(text)
         assert json_schema({"type": kind}).accepts(text) == (text == value)
-    assert not flexible.accepts(f"{value} {value}") and not flexible.accepts(" ")
+    assert of(flexible, [f"{value} {value}", " "]) == []
 
 
 @pytest.mark.parametrize("order", ["auto", "declared", "any"])
 def test_declared_members_and_one_other_make_up_the_least_number(order):
-    schema = {"type": "object", "properties": dict.fromkeys("abcd", {}), "minProperties": 2}
+    schema = {"type": "object", "properties": {name: {} for name in "abcd"}, "minProperties": 2}
     constraint = json_schema(schema, order=order)
     good = [
         '{"a": 1, "b": 2}',
@@ -169,4 +169,4 @@ def test_members_of_small_objects_stand_in_any_order_by_default():
     ]
     large = {f"m{i}": {"type": "string"} for i in range(14)}
     constraint = json_schema({"type": "object", "properties": large, "additionalProperties": False})
-    assert constraint.accepts('{"m1": "", "m2": ""}') and not constraint.accepts('{"m2": "", "m1": ""}')
+    assert of(constraint, ['{"m1": "", "m2": ""}', '{"m2": "", "m1": ""}']) == ['{"m1": "", "m2": ""}']

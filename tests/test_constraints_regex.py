@@ -110,7 +110,10 @@ def check_same_language(data):
         compiled = re.compile(pattern)
     except re.error:
         return
-    constraint = regex(pattern)
+    try:
+        constraint = regex(pattern)
+    except tt.TooManyStates:  # look-arounds with boundaries, under repeats
+        return
     for _ in range(8):
         text = data.draw(texts_for(pattern))
         assert constraint.accepts(text) == (compiled.fullmatch(text) is not None), (pattern, text)
@@ -139,7 +142,10 @@ def test_same_language_on_short_texts(pattern, texts):
         compiled = re.compile(pattern)
     except re.error:
         return
-    constraint = regex(pattern)
+    try:
+        constraint = regex(pattern)
+    except tt.TooManyStates:
+        return
     for text in ["", "a", "b", "\n", "a\n", "ab", "a b", *texts]:
         assert constraint.accepts(text) == (compiled.fullmatch(text) is not None), (pattern, text)
 
@@ -370,7 +376,8 @@ def test_what_the_parser_cannot_read_is_refused(pattern):
 
 SETS = [
     r"\P{L}", r"\pN", r"\p{Script=Greek}", r"\p{IsCyrillic}", r"[^\p{Lu}\p{Zs}x]",
-    r"[\w--[\d_]]", r"[\p{L}&&[^aeiou]]", r"[\p{L}--[\p{ASCII}--\p{Lu}]]", r"[\p{Greek}||[0-9]]", r"\p{Emoji}",
+    r"[\w--[\d_]]", r"[[a-z]&&[^a]]|\pN",
+    r"[\p{L}&&[^aeiou]]", r"[\p{L}--[\p{ASCII}--\p{Lu}]]", r"[\p{Greek}||[0-9]]", r"\p{Emoji}",
 ]  # fmt: skip
 
 

@@ -104,7 +104,7 @@ def has_whole_float(value) -> bool:
     return (isinstance(value, float) and value.is_integer()) or any(map(has_whole_float, inner))
 
 
-@settings(max_examples=60)
+@settings(max_examples=20)  # tests/fuzz/test_tools.py draws more
 @given(st.data(), st.sampled_from(["json", "python"]))
 def test_accepts_what_the_schema_allows(data, syntax):
     arguments = data.draw(ARGUMENTS)
@@ -124,7 +124,7 @@ def test_accepts_what_the_schema_allows(data, syntax):
         assert constraint.accepts(text) == validator.is_valid(values), (text, tool)
 
 
-@settings(max_examples=40)
+@settings(max_examples=20)
 @given(st.data(), st.sampled_from(["json", "python"]), st.sampled_from(["none", "space", "flexible"]))
 def test_whatever_comes_out_is_a_call(data, syntax, whitespace):
     tools = [

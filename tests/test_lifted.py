@@ -134,7 +134,7 @@ def byte_automata(draw) -> nfa.Nfa:
     return nfa.trim(nfa.Nfa(states, edges, np.empty((0, 2), np.int64), np.array([0]), accept))
 
 
-@settings(max_examples=30)
+@settings(max_examples=12)
 @given(byte_automata(), st.integers(0, 3))
 def test_random_byte_automata(automaton, seed):
     vocab = vocabulary(seed, 150)

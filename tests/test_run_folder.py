@@ -149,6 +149,9 @@ def test_an_hmm_from_elsewhere_is_kept(corpus: distill.Corpus, tmp_path: Path) -
     with pytest.raises(FormatError, match="holds an HMM already"):
         fit(corpus, tmp_path)
     assert fit(corpus, tmp_path, overwrite=True).hidden == 4
+    tt.HMM.random(4, 5).save_pretrained(tmp_path)  # over the HMM of the run: it is not taken for it
+    with pytest.raises(FormatError, match="holds an HMM already"):
+        fit(corpus, tmp_path)
 
 
 def test_records_that_say_nothing(corpus: distill.Corpus, tmp_path: Path) -> None:

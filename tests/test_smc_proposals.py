@@ -265,6 +265,25 @@ def test_a_proposal_that_gives_no_weight_is_an_error_that_names_it(kind, inside)
             tt.smc(lm, [], fa, "gcd", None, 8, HORIZON, potential=rollout)
 
 
+@pytest.mark.parametrize(
+    "proposal",
+    ["lm", "gcd", tt.AWRSProposal(bool), tt.EitherProposal([GCDProposal(), LMProposal()])],
+    ids=str,
+)
+def test_a_language_model_that_gives_nan_is_to_blame(proposal):
+    class Overflows:
+        vocab_size, eos_token_id, lm = V, None, tt.TableLM(random_table(V, 1, seed=2))
+
+        def log_probs(self):
+            return self.lm.log_probs() * math.nan
+
+        def __getattr__(self, name):
+            return getattr(self.lm, name)
+
+    with pytest.raises(tt.EvidenceError, match="the language model gives NaN"):
+        tt.smc(Overflows(), [], as_automaton(FSA), proposal, None, 8, HORIZON)
+
+
 @pytest.mark.parametrize("prefix", PREFIXES, ids=str)
 @pytest.mark.parametrize("weights", [[1, 1, 1], [0.2, 0.7, 0.1], [0, 1, 3]])
 def test_a_mixture_is_weighed_by_its_density(prefix, weights):

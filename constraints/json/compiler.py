@@ -16,6 +16,7 @@ from typing import Any
 
 from ...errors import TooManyStates, UnsupportedConstraint
 from ..dfa import minimize
+from ..narrowing import Narrowing
 from ..nfa import Nfa
 from ..work import at, attempt, metered, spend
 from . import arrays, listed, members, numbers, objects, pieces, strings, unique
@@ -83,6 +84,7 @@ class Compiler(Needs):
         self.sketches: dict[tuple[Need, Way, bool], list[Sketch]] = {}
         self.sizes: dict[tuple[Need, int], int] = {}
         self.ways: dict[tuple[Need, int], Way] = {}
+        self.distinct: dict[tuple[str, Arrays], list[Narrowing]] = {}  # what arrays of distinct items lack
 
     def automaton(self, root: Need) -> Nfa:
         """The texts of the values that satisfy the root."""
@@ -168,7 +170,7 @@ class Compiler(Needs):
         """Set by how many states each object may grow, so that undeclared members may stand before and between others, and
         further so that declared ones may stand in any order."""
         self.opened, self.mixed, self.is_tied = opened, mixed, False
-        self.sizes, self.ways, self.memo = {}, {}, {}
+        self.sizes, self.ways, self.memo, self.distinct = {}, {}, {}, {}
 
     def way(self, need: Need, size: Callable[[Need], int], least: int) -> tuple[Way, int]:
         """How freely the members of a need's objects may stand, which at least take so many states, and about how many more
@@ -310,6 +312,7 @@ class Compiler(Needs):
                     found = unique.write(shape, self.style, tuple(map(self.cut, value.string)))
         if found is None:
             raise UnsupportedConstraint("uniqueItems of values that are not few", path=f"{where}/uniqueItems")
+        self.distinct[where, shape] = found.narrowed
         return found.finish(inner)
 
     @property

@@ -140,6 +140,9 @@ class Document:
         self.owner: dict[int, Resource] = {}
         self.kept: list[Any] = []
         self.resources: dict[str, Resource] = {}
+        self.equal: dict[
+            str, dict[str, None]
+        ] = {}  # the path of a node: the paths of schemas of equal content
         self.root = Resource("", root, "")
         self.resources[""] = self.root
         self.scan(root, self.root, "")
@@ -184,7 +187,22 @@ class Document:
             self.numbers[key] = len(self.nodes)
             self.check(schema, path)
             self.nodes.append(Node(schema, resource, path, len(self.nodes)))
-        return self.nodes[self.numbers[key]]
+        found = self.nodes[self.numbers[key]]
+        if found.path != path:
+            self.equal.setdefault(found.path, {})[path] = None
+        return found
+
+    def places(self, path: str, most: int) -> list[str]:
+        """A path into the document, and those of schemas of equal content: ``most`` at most."""
+        found = {path}
+        for each in (queue := [path]):
+            cuts = [i for i, character in enumerate(each) if character == "/"][1:]
+            for cut in (*cuts, len(each)):
+                for other in self.equal.get(each[:cut], ()):
+                    if (there := other + each[cut:]) not in found and len(queue) < most:
+                        found.add(there)
+                        queue.append(there)
+        return queue
 
     def fingerprint(self, schema: Any) -> int:
         """A number that schemas share that say the same in the same words (the order of members counts)."""

@@ -94,8 +94,33 @@ PATTERNS: dict[str, str] = {
     "json-pointer": _POINTER,
     "relative-json-pointer": rf"(?:0|[1-9]\d*)(?:#|{_POINTER})",
 }
-LOOSE = {"email": r"(?s:.*@.*)", "idn-email": r"(?s:.*@.*)"}
-"""What the ``jsonschema`` package takes for a format where that is more: the complement is taken of this."""
+_LEAP_CLOCK = _CLOCK.replace(":[0-5]\\d(?:", ":(?:[0-5]\\d|60)(?:")
+_WIDER_URI, _WIDER_REFERENCE = _uri(
+    r"\xa0-\ud7ff\uf900-\ufdcf\ufdf0-\uffef\U00010000-\U000efffd", r"\ue000-\uf8ff"
+)
+LOOSE = {
+    "email": r"(?s:.*@.*)",
+    "idn-email": r"(?s:.*@.*)",
+    "time": _LEAP_CLOCK + _ZONE,
+    "date-time": rf"{DATE}[Tt]{_LEAP_CLOCK}{_ZONE}",
+    "duration": r"[+-]?P[0-9.,YMWDTHS]*",
+    "hostname": rf"{HOST}\.?",
+    "iri": _WIDER_URI,
+    "iri-reference": rf"(?:{_WIDER_URI}|{_WIDER_REFERENCE})",
+}
+"""What the specification, or the ``jsonschema`` package, takes for a format where that is more: the complement is taken of
+this, and ``Constraint.narrowed`` names the format."""
+LEFT_OUT = {
+    "email": "addresses that RFC 5321 does not have, such as a@, which jsonschema takes",
+    "idn-email": "addresses that RFC 6531 does not have, such as a@, which jsonschema takes",
+    "time": "leap seconds, which RFC 3339 has and jsonschema does not take",
+    "date-time": "leap seconds, which RFC 3339 has and jsonschema does not take",
+    "duration": "fractions and signs, which RFC 3339 does not have and jsonschema takes",
+    "hostname": "a dot at the end, which RFC 1123 does not have and jsonschema takes",
+    "iri": "characters of the planes 4 to 14, of which most are not assigned",
+    "iri-reference": "characters of the planes 4 to 14, of which most are not assigned",
+}
+"""What the formats of ``LOOSE`` leave out, and who takes it."""
 REFUSED = ("regex", "idn-hostname")
 KNOWN = frozenset([*PATTERNS, *REFUSED])
 """The formats of the specification; others are annotations. Those in ``REFUSED`` are not regular or need tables."""
@@ -107,6 +132,6 @@ def formatted(name: str, sign: bool) -> Nfa:
     pattern = PATTERNS[name] if sign else LOOSE.get(name, PATTERNS[name])
     found = dfa.minimize(compile_pattern(pattern.replace(r"\d", "[0-9]"), 0, spelled))
     if name == "hostname":
-        short = nfa.repeat(spelled(((33, 126),)), 1, 253)
+        short = nfa.repeat(spelled(((33, 126),)), 1, 253 if sign else 254)
         found = dfa.minimize(dfa.intersect(found, short))
     return found if sign else dfa.minimize(dfa.difference(BODY, found))

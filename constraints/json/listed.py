@@ -17,12 +17,14 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from ...errors import TooManyStates
+from ..narrowing import Narrowing
 from .arrays import grow
 from .pieces import Piece
 from .shapes import Arrays, Need
 from .sketches import Sketch
 from .text import Style
 
+WHY = "the automaton remembers each set of items"
 STATES_PER_STEP = 4.8
 """For so many states there may be one step that adds an item to a set of values; of 60,000, 11 values have all their sets."""
 STATES_PER_PAIR = 2.4
@@ -92,15 +94,24 @@ def write(shape: Arrays, style: Style, tables: Sequence[Table], chosen: Room) ->
         for key, item in table.items():
             if key in state:
                 continue
-            after: Any = state | {key}
+            used: Any = state | {key}
             if position + 1 == free:
-                after = -1 if end else max(place[k] for k in after) // shared
-            found.append((item, after))
+                used = -1 if end else max(place[k] for k in used) // shared
+            found.append((item, used))
         return found
 
     steady = max(free, len(shape.prefix), shape.least) if most is None else most
+    asked = len(place) if shape.most is None else min(shape.most, len(place))
     shape = replace(shape, most=most)
-    return grow(style, steady, shape, frozenset(), choices, lambda state: True)
+    found = grow(style, steady, shape, frozenset(), choices, lambda state: True)
+    if not end:
+        given = f"{free} in any order, then items that come later in the list"
+        given += "" if most is None else f", at most {most}"
+        given += "" if shared == 1 else f", of each {shared} neighbours one"
+        found.narrowed.append(
+            Narrowing("", "uniqueItems", f"up to {asked} distinct items in any order", given, WHY)
+        )
+    return found
 
 
 def tables(shape: Arrays, values: Callable[[Need], Table | None]) -> list[Table] | None:

@@ -42,6 +42,8 @@ NO_FRACTION = optional(concat([literal(b"."), plus(literal(b"0"))]))
 INTEGER = minimize(concat([PLAIN_INTEGER, NO_FRACTION]))
 MAX_RESIDUES = 20_000
 NO_ZERO_SIGN = difference(PLAIN_INTEGER, literal(b"-0"))
+SIGN, NO_MORE = optional(byte_ranges([(43, 43), (45, 45)])), repeat(digits(0), 0, 2)
+PLAIN_EXPONENT = concat([literal(b"e"), SIGN, optional(literal(b"0")), digits(1), NO_MORE])
 PLAIN_NUMBER = minimize(
     union(
         [
@@ -49,14 +51,12 @@ PLAIN_NUMBER = minimize(
             concat([NO_ZERO_SIGN, literal(b".0")]),
             concat([optional(MINUS), NATURAL, literal(b"."), ANY, digits(1)]),
             concat(
-                [optional(MINUS), digits(1), optional(concat([literal(b"."), ANY, digits(1)]))]
-                + [
-                    literal(b"e"),
-                    optional(byte_ranges([(43, 43), (45, 45)])),
-                    optional(literal(b"0")),
+                [
+                    optional(MINUS),
                     digits(1),
+                    optional(concat([literal(b"."), ANY, digits(1)])),
+                    PLAIN_EXPONENT,
                 ]
-                + [repeat(digits(0), 0, 2)]
             ),
         ]
     )

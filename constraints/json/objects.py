@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from ...errors import TooManyStates, UnsupportedConstraint
+from ..narrowing import Narrowing
 from ..work import spend
 from . import strings
 from .shapes import ANY, NEVER, Need, Objects, Others, Strings, both
@@ -28,7 +29,9 @@ Some = tuple[Others | str, Need, Need]
 @dataclass(frozen=True)
 class Record:
     """Members by name, the orders in which they may stand, those that must be there, the classes of others, how many
-    members there are (of which undeclared ones make up one of ``least``); ``last``: a member of one of these classes stands last; all names that have a place."""
+    members there are (of which undeclared ones make up one of ``least``); ``last``: a member of one of these classes stands
+    last; all names that have a place; ``shared``: whether that member does for several that must exist; ``narrowed``: what
+    else it lacks of its shape."""
 
     members: tuple[tuple[str, Need], ...]
     required: frozenset[str]
@@ -38,6 +41,8 @@ class Record:
     last: Kinds | None = None
     orders: tuple[tuple[int, ...], ...] = ()
     declared: tuple[str, ...] = ()
+    shared: bool = False
+    narrowed: tuple[Narrowing, ...] = ()
 
     @property
     def needs(self) -> list[Need]:
@@ -171,7 +176,14 @@ def record(
     if most is not None and not others and not last and most >= len(members):
         most = None
     order = orders([n for n, _ in members], shape)
-    return Record(members, required, others, least, most, last, order, declared)
+    narrowed: tuple[Narrowing, ...] = ()
+    if others and least > len(required) + 1:
+        given, why = (
+            "undeclared members count as one",
+            "their names may not differ: JSON lets one be written twice",
+        )
+        narrowed = (Narrowing(where, "minProperties", shape.least, given, why),)
+    return Record(members, required, others, least, most, last, order, declared, len(witness) > 1, narrowed)
 
 
 def witnesses(others: Kinds, witness: Sequence[Some], namer: Namer) -> Kinds:

@@ -73,9 +73,22 @@ def readable(pattern: str, sign: bool, path: str) -> None:
         raise TooManyStates(f"{error}; say it with shorter repeats", limit=error.limit, path=path) from None
 
 
-def translate(pattern: str, over: bool, boundary: str = "a", brackets: bool = False) -> str:
+def is_as_written(pattern: str, sign: bool) -> bool:
+    """Whether :func:`matching` is exactly what ECMA-262 makes of the pattern, which the specification names, and ``re`` but for
+    the ends of lines (``.``, ``$``). May say no where only the text of the pattern shows a difference."""
+    if len(readings(pattern)) > 1:
+        return False
+    under, over = (translate(pattern, over=reading) for reading in (False, True))
+    if (under if sign else over) != translate(pattern, over=None):
+        return False
+    dots = r"[^\n]", r"[^\n\r\u2028\u2029]"
+    return under.replace(*dots) == over.replace(r"\n?$", "$").replace(*dots)
+
+
+def translate(pattern: str, over: bool | None, boundary: str = "a", brackets: bool = False) -> str:
     """The pattern for ``re`` with ASCII classes, such that a match means a match for both readings; with ``over``, such
-    that a match for either reading is a match. ``boundary``, ``brackets``: see :func:`readings`."""
+    that a match for either reading is a match; with ``None``, as ECMA-262 alone reads it. ``boundary``, ``brackets``: see
+    :func:`readings`."""
     out: list[str] = []
     groups: list[bool] = []  # for each open group whether it is a negative look-ahead
     i = 0
@@ -92,11 +105,11 @@ def translate(pattern: str, over: bool, boundary: str = "a", brackets: bool = Fa
         if c == "(":
             negative = pattern.startswith("(?!", i)
             groups.append(negative)
-            over ^= negative
+            over = turned(over, negative)
             if pattern.startswith("(?<", i) and pattern[i + 3 : i + 4] not in ("=", "!"):
                 c, i = "(?P<", i + 2
         elif c == ")" and groups:
-            over ^= groups.pop()
+            over = turned(over, groups.pop())
         elif c == ".":
             c = r"[^\n]" if over else r"[^\n\r\u2028\u2029]"
         elif c == "$" and over:
@@ -106,10 +119,17 @@ def translate(pattern: str, over: bool, boundary: str = "a", brackets: bool = Fa
     return "".join(out)
 
 
-def classes(letter: str, over: bool) -> CodePoints:
+def turned(over: bool | None, negative: bool) -> bool | None:
+    """Which reading is meant inside of a negation."""
+    return over if over is None else over ^ negative
+
+
+def classes(letter: str, over: bool | None) -> CodePoints:
     """The characters of ``\\d``, ``\\w``, ``\\s`` and their complements."""
     if letter.isupper():
-        return negate(classes(letter.lower(), not over))
+        return negate(classes(letter.lower(), turned(over, True)))
+    if letter == "s" and over is None:
+        return ECMA_SPACE
     if letter == "s":
         both = normalize((a, b) for a, b in ECMA_SPACE if a != 0xFEFF)
         return normalize([*ECMA_SPACE, *PYTHON_SPACE]) if over else both
@@ -129,7 +149,7 @@ def ranges(points: CodePoints) -> str:
     return "".join(f"\\U{a:08x}-\\U{b:08x}" for a, b in points)
 
 
-def escape(pattern: str, i: int, over: bool, boundary: str = "") -> tuple[str, int]:
+def escape(pattern: str, i: int, over: bool | None, boundary: str = "") -> tuple[str, int]:
     """What the escape at ``i`` becomes outside of a class (``boundary`` given) or inside, and the place after it."""
     c = pattern[i + 1]
     if c in "dDwWsS":
@@ -151,12 +171,12 @@ def escape(pattern: str, i: int, over: bool, boundary: str = "") -> tuple[str, i
     return re.escape(c), i + 2
 
 
-def char_class(pattern: str, start: int, over: bool, brackets: bool = False) -> tuple[str, int]:
+def char_class(pattern: str, start: int, over: bool | None, brackets: bool = False) -> tuple[str, int]:
     """What the class at ``start`` becomes, and the place after it. ``brackets``: its first character may be ``]``."""
     i, negative = start + 1, pattern.startswith("^", start + 1)
     i += negative
     first = i
-    over ^= negative
+    over = turned(over, negative)
     out: list[str] = []
     while i < len(pattern) and (pattern[i] != "]" or (brackets and i == first)):
         c = pattern[i]

@@ -12,6 +12,7 @@ from jaxtyping import Int
 from numpy import ndarray
 
 from ..arrays import group_by
+from ..narrowing import Narrowing
 from ..nfa import check_limit, trim
 from ..work import spend
 from .pieces import NO_EDGES, Piece, piece, renumbered, repeated
@@ -29,6 +30,9 @@ class Sketch:
         self.placed: dict[
             tuple[Piece | Need, int], list[int]
         ] = {}  # where a value ends, and where it may start
+        self.narrowed: list[
+            Narrowing
+        ] = []  # what the values lack of those asked for; their paths are set later
 
     def state(self) -> int:
         """A new state."""

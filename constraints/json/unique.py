@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from .. import dfa, nfa
+from ..narrowing import Narrowing
 from ..nfa import Nfa, trim
 from ..work import spend
 from . import strings
@@ -38,7 +39,15 @@ def write(shape: Arrays, style: Style, shapes: Sequence[Strings]) -> Sketch | No
     body = spelled_once(shapes)
     some = (each for each in CHECKSUMS if each[0] * each[1] * body.num_states <= MAX_STATES)
     checksums, weights = next(some, (0, 0))
-    return pairs(shape.least, style, body, checksums, weights) if checksums and body.num_states else None
+    if not checksums or not body.num_states:
+        return None
+    found = pairs(shape.least, style, body, checksums, weights)
+    asked = "distinct strings" if shape.most is None else f"at most {shape.most} distinct strings"
+    given = f"at most 2 without escapes, whose checksums differ modulo {checksums}"
+    found.narrowed.append(
+        Narrowing("", "uniqueItems", asked, given, "distinct strings are no regular language")
+    )
+    return found
 
 
 def spelled_once(shapes: Sequence[Strings]) -> Nfa:

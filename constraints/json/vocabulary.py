@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 EVER = 9999
@@ -37,7 +37,7 @@ SILENT = ("title", "description", "default", "examples", "$comment", "deprecated
 """Those that nothing else looks at either."""
 
 
-def subschemas(schema: dict[str, Any]) -> Iterator[tuple[str, Any]]:
+def subschemas(schema: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
     """The schemas right below a schema, with the rest of their path."""
     for key, value in schema.items():
         if key in ("$defs", "definitions"):

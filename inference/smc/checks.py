@@ -116,7 +116,7 @@ class OneByOne(Proposal):
     def draw(
         self, step: Step, generator: torch.Generator
     ) -> tuple[Int[Tensor, " rows"], Float[Tensor, " rows"]]:
-        log_q = self.base.checked(self.base.belief(step)).double()
+        log_q = self.base.checked(self.base.belief(step), step).double()
         possible = log_q.isfinite().any(dim=1)
         log_q = log_q.masked_fill(~possible[:, None], 0.0).log_softmax(dim=1)
         probs = log_q.exp().cpu()

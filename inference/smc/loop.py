@@ -168,6 +168,7 @@ class Run:
             trace,
             log_potentials=particles.log_psi,
             cut_off=self.cut_off + share,
+            narrowed=self.sampler.fa.narrowed,
         )
 
 

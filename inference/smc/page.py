@@ -113,12 +113,21 @@ def page(run: dict[str, Any], best: int | None) -> str:
     rows = "".join(
         f'<tr><td class="n">{w:.3f}</td><td class="t">{_escape(text)}</td></tr>' for w, text in ranked
     )
+    cuts = "".join(
+        f"<li>{_escape(str(c['path'] or '/'))}: {_escape(str(c['keyword']))}: {_escape(str(c['given']))} instead of "
+        f"{_escape(str(c['asked']))}</li>"
+        for c in run["narrowed"]
+    )
+    if cuts:
+        cuts = (
+            f"<details><summary>The constraint accepts less than was asked</summary><ul>{cuts}</ul></details>"
+        )
     data = json.dumps({"trace": run["trace"], "best": best}, ensure_ascii=False, allow_nan=False)
     data = data.replace("<", "\\u003c")
     return f"""<!DOCTYPE html>
 <html lang="en"><head><meta charset="utf-8"><title>Particles</title><style>{STYLE}</style></head><body>
 <h1>{len(run["particles"])} particles, {run["distinct"]} distinct texts, {evidence}, effective sample size {run["ess"]:.1f}</h1>
-<p>Prompt: <code>{_escape(run["trace"]["prompt"])}</code></p>
+<p>Prompt: <code>{_escape(run["trace"]["prompt"])}</code></p>{cuts}
 <p>Each column is a step, each dot a particle; its size is its weight, lines join it to the particle it continues. After the
 shaded steps ancestors were drawn. Green: ended, red: dead, yellow: waits. Click a dot to see what was allowed and believed.</p>
 <main><div class="tree"></div><aside></aside></main>

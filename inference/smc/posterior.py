@@ -17,6 +17,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from ...circuits.narrowing import Narrowing
 from ...errors import EvidenceError, NoParticleSurvived
 from .page import page
 from .proposals import draw_tokens
@@ -58,7 +59,8 @@ class Posterior:
     ``ess_trace`` has the effective sample size after each step, before any resampling; ``resampled`` the steps
     (from 0) after which particles were resampled; ``trace``, if it was asked for, every particle at every step.
     ``log_potentials`` is log Ψ of each particle, in nats. ``cut_off`` has the log-weights of particles that hit the token budget
-    before the constraint was satisfied, under proposals that do not know the budget; their weight above is zero.
+    before the constraint was satisfied, under proposals that do not know the budget; their weight above is zero. ``narrowed``
+    says where the constraint accepts less than was asked for (``Constraint.narrowed``).
 
     ``str()`` of it is a table of the heaviest texts.
     """
@@ -72,6 +74,7 @@ class Posterior:
     trace: Trace | None = None
     log_potentials: Float[Tensor, " particles"] | None = None
     cut_off: Float[Tensor, " lost"] = field(default_factory=lambda: torch.zeros(0, dtype=torch.float64))
+    narrowed: tuple[Narrowing, ...] = ()
 
     def __repr__(self) -> str:
         if self.failed:
@@ -94,6 +97,10 @@ class Posterior:
         if len(texts) > SHOWN:
             rest = 1 - sum(weight for _, weight in texts[:SHOWN])
             lines.append(f"{max(rest, 0.0):6.3f}  in {len(texts) - SHOWN} more")
+        if self.narrowed:
+            lines.append(
+                f"the constraint accepts less than was asked in {len(self.narrowed)} places: see narrowed"
+            )
         return "\n".join(lines)
 
     @property
@@ -194,6 +201,7 @@ class Posterior:
             "distinct": self.distinct,
             "ess_trace": list(self.ess_trace),
             "resampled": list(self.resampled),
+            "narrowed": [each._asdict() for each in self.narrowed],
             "particles": [
                 {
                     "text": p.text,

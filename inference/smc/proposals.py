@@ -60,7 +60,6 @@ class Proposal(ABC):
         if tokens.shape != (rows,) or log_weight.shape != (rows,):
             shapes = f"{tuple(tokens.shape)} and {tuple(log_weight.shape)}"
             raise ProposalError(self, f"returned tokens and log-weights of shapes {shapes}, not ({rows},)")
-        alive = ~log_weight.isneginf()
         bad = (log_weight.isnan() | log_weight.isposinf()).nonzero()[:, 0].tolist()
         if bad:
             value, token = float(log_weight[bad[0]]), int(tokens[bad[0]])
@@ -69,11 +68,12 @@ class Proposal(ABC):
         if outside:
             token = int(tokens[outside[0]])
             raise ProposalError(self, f"drew token {token} of {vocab}", step.text(outside[0]))
-        forbidden = (alive & ~step.allows(tokens)).nonzero()[:, 0].tolist()
-        if forbidden:
-            token = int(tokens[forbidden[0]])
-            what = f"gave a positive weight to token {token}, which the constraint forbids"
-            raise ProposalError(self, what, step.text(forbidden[0]))
+        if not _is_table(self):  # Tabular itself weighs forbidden tokens zero
+            forbidden = (~log_weight.isneginf() & ~step.allows(tokens)).nonzero()[:, 0].tolist()
+            if forbidden:
+                token = int(tokens[forbidden[0]])
+                what = f"gave a positive weight to token {token}, which the constraint forbids"
+                raise ProposalError(self, what, step.text(forbidden[0]))
         return tokens, log_weight.double()
 
 
@@ -91,18 +91,23 @@ class Tabular(Proposal):
 
     def draw(self, step: Step, generator: Generator) -> tuple[Int[Tensor, " rows"], Float[Tensor, " rows"]]:
         if self.elementwise and (allowed := narrow(step)) is not None:
-            return allowed.draw(self.checked(self.belief(allowed)), generator)
-        belief = self.checked(self.belief(step))
+            return allowed.draw(self.checked(self.belief(allowed), step), generator)
+        belief = self.checked(self.belief(step), step)
         # Finite even in a row without any mass.
         top = belief.amax(dim=1, keepdim=True).clamp(min=torch.finfo(belief.dtype).min)
         tokens, total = draw_tokens((belief - top).exp_(), generator)
         log_q = belief.gather(1, tokens[:, None])[:, 0].double() - top[:, 0].double() - total.log()
         return tokens, self.log_weight(step, log_q, tokens)
 
-    def checked(self, belief: Tensor) -> Tensor:
-        """``belief``; raises :class:`ProposalError` if a value is NaN or +∞."""
+    def checked(self, belief: Tensor, step: Step) -> Tensor:
+        """``belief``; raises :class:`ProposalError` if a value is NaN or +∞, :class:`EvidenceError` if the language model is
+        to blame."""
         highest = float(belief.amax()) if belief.numel() else 0.0  # NaN if any value is
         if not highest < torch.inf:
+            if not float(step.table.amax()) < torch.inf:
+                raise EvidenceError(
+                    "the language model gives NaN or +∞ as the logarithm of a probability; does its precision overflow?"
+                )
             raise ProposalError(self, f"has {highest} as the logarithm of a probability")
         return belief
 
@@ -277,7 +282,7 @@ class _Mixture(Tabular):
     def belief(self, step: Step) -> Float[Tensor, "rows vocab"]:
         terms = []
         for proposal, weight in zip(self._proposals, self._weights, strict=True):
-            belief = proposal.checked(proposal.belief(step)).double()
+            belief = proposal.checked(proposal.belief(step), step).double()
             total = belief.logsumexp(dim=1, keepdim=True)
             terms.append(math.log(weight) + belief - total.masked_fill(total.isneginf(), 0.0))
         return torch.stack(terms).logsumexp(dim=0)

@@ -91,5 +91,6 @@ def rejection_sampling(
     rate = (samples - 1) / (tries - 1) if stopped else len(texts) / tries
     log_rate = math.log(rate) if rate else -math.inf
     log_weights = torch.full((len(texts),), log_rate, dtype=torch.float64)
-    posterior = Posterior(token_ids, texts, log_weights, torch.tensor(log_probs, dtype=torch.float64))
+    log_p = torch.tensor(log_probs, dtype=torch.float64)
+    posterior = Posterior(token_ids, texts, log_weights, log_p, narrowed=sampler.fa.narrowed)
     return Rejection(posterior, tries, rate)

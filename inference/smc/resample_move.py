@@ -99,4 +99,5 @@ def _run(kernel: Kernel, count: int, moves: int, generator: Generator) -> Poster
         paths.log_prob.sum(1),
         tuple(ess_trace),
         tuple(resampled),
+        narrowed=settings.fa.narrowed,
     )

@@ -79,4 +79,5 @@ class Runs:
             [text for post in self.posteriors for text in post.texts],
             torch.cat(weights),
             torch.cat([post.log_probs for post in self.posteriors]),
+            narrowed=tuple(dict.fromkeys(cut for post in self.posteriors for cut in post.narrowed)),
         )

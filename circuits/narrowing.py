@@ -1,0 +1,24 @@
+"""What a language lacks of what was asked for: constraints say it, automata and posteriors carry it."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+
+class Narrowing(NamedTuple):
+    """One place where a constraint accepts less than what was written.
+
+    ``path``: the place (a JSON pointer into a schema, a grammar's rule, a position in a pattern, an argument's name);
+    ``keyword``: what is cut there (``maxLength``, ``max_depth``, …); ``asked`` and ``given``: what was written and what the
+    constraint has instead; ``why``: the reason, and what to do where something can be done.
+    """
+
+    path: str
+    keyword: str
+    asked: Any
+    given: Any
+    why: str
+
+    def __str__(self) -> str:
+        place = self.path or "/" if self.path != self.keyword else ""
+        return f"{place and f'{place}: '}{self.keyword}: {self.given} instead of {self.asked} ({self.why})"

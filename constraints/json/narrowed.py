@@ -1,0 +1,281 @@
+"""What the automaton of a schema lacks of what the schema allows: a narrowing for each place that was cut.
+
+It is read off the compiler when the automaton is done, so that those limits count that were taken in the end, where they
+leave something out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from ...errors import TooManyStates, UnsupportedConstraint
+from ..narrowing import Narrowing, merged
+from . import strings
+from .document import Node
+from .formats import LEFT_OUT
+from .objects import Record
+from .patterns import is_as_written
+from .runs import ANY_ORDER
+from .shapes import ANY, NEVER, Need, Strings
+from .text import ways
+from .vocabulary import pointer
+
+if TYPE_CHECKING:
+    from .compiler import Compiler
+
+MOST_SEARCHED = 200
+"""Schemas that are looked through for the keyword that was cut."""
+MOST_PLACES = 100
+"""Schemas of equal content that are named for one narrowing."""
+ANY_VALUE = "any value"
+LENGTH = "an automaton of all of it would be large; max_length sets the bound"
+DEPTH = "no regular language nests without a bound; max_depth sets it"
+AGREED = "strings about which all readings agree"
+READINGS = "ECMA-262 and Python's re read the pattern differently; strings that only one of them matches are left out"
+
+
+def narrowings(compiler: Compiler, root: Need) -> tuple[Narrowing, ...]:
+    """What the automaton that was compiled last lacks of the values that satisfy the root."""
+    if not root:
+        return (free_value(compiler, ""),)
+    lowest: dict[Need, int] = {}
+    some: set[Need] = set()
+    for (need, left), piece in compiler.memo.items():
+        lowest[need] = min(left, lowest.get(need, left))
+        if piece.size:
+            some.add(need)
+    found = [cut_cycles(compiler, need, left, some, lowest) for need, left in lowest.items()]
+    for need, left in lowest.items():
+        if need in some:
+            found += [
+                cut_strings(compiler, need),
+                cut_arrays(compiler, need),
+                cut_objects(compiler, need, left),
+            ]
+    places = compiler.document.places
+    cuts = sorted(
+        merged(*found), key=lambda each: each.asked == ANY_VALUE
+    )  # what the schema says comes first
+    return merged(each._replace(path=path) for each in cuts for path in places(each.path, MOST_PLACES))
+
+
+# ---------------------------------------------------------------- depth
+
+
+def free_value(compiler: Compiler, path: str) -> Narrowing:
+    """A value that the schema says nothing about."""
+    most = f"values whose arrays and objects nest at most {compiler.limits.free} deep"
+    return Narrowing(path, "max_depth", ANY_VALUE, most, DEPTH)
+
+
+def cut_cycles(
+    compiler: Compiler, need: Need, left: int, some: set[Need], lowest: dict[Need, int]
+) -> Iterator[Narrowing]:
+    """Schemas within themselves that are not entered any more."""
+    if left or compiler.heads.isdisjoint(below := compiler.below(need)):
+        return
+    for head in below:
+        own = head in compiler.heads and compiler.knot.get(head) == compiler.knot[need]
+        if own and (head in some or head not in lowest):
+            depth = compiler.limits.depth
+            given = f"itself at most {depth} {'level' if depth == 1 else 'levels'} deep"
+            yield Narrowing(compiler.where(head), "max_depth", "itself at any depth", given, DEPTH)
+
+
+# ---------------------------------------------------------------- strings
+
+
+def cut_strings(compiler: Compiler, need: Need) -> Iterator[Narrowing]:
+    """The strings of a need: their bounds, patterns, formats, and listed ones that no text has."""
+    for shape in compiler.value(need).string:
+        yield from cut_string(compiler, need, shape)
+        yield from readings(compiler, need, shape)
+
+
+def cut_string(compiler: Compiler, need: Need, shape: Strings) -> Iterator[Narrowing]:
+    """A bound on the length that was lowered, and listed strings with half of a surrogate pair."""
+    most = compiler.cut(shape).most
+    if (
+        most is not None
+        and shape.most not in (most, None)
+        and may_be(lambda: not strings.empty(replace(shape, least=most + 1)))
+    ):
+        path, keyword = bound(compiler, need, "Length", shape.most)
+        yield Narrowing(path, keyword, shape.most, most, LENGTH)
+    for text in sorted(shape.among or ()):
+        if not all(map(ways, text)):
+            path = place(compiler, need, "enum", None)
+            yield Narrowing(path, "enum", ascii(text), "nothing", "a lone surrogate is no Unicode text")
+
+
+def readings(compiler: Compiler, need: Need, shape: Strings, of_names: bool = False) -> Iterator[Narrowing]:
+    """Patterns and formats of strings (or of names) that are taken more strictly than they are meant."""
+    for kind, which, sign in sorted(shape.atoms):
+        if which not in LEFT_OUT if kind == "format" else is_as_written(which, sign):
+            continue
+        if shape.among is not None and not any(ambiguous(kind, which, text) for text in shape.among):
+            continue
+        keyword = kind
+        if of_names:
+            found = said(compiler, need, "patternProperties", which)
+            keyword = "propertyNames" if found is None else "patternProperties"
+        asked, why = which if sign else f"not {which}", READINGS
+        if kind == "format":
+            why = f"left out are {LEFT_OUT[which]}"
+        yield Narrowing(place(compiler, need, keyword, which), keyword, asked, AGREED, why)
+
+
+def ambiguous(kind: str, which: str, text: str) -> bool:
+    """Whether a string is taken neither to have nor to lack a property."""
+    return not any(strings.has(text, frozenset([(kind, which, sign)])) for sign in (True, False))
+
+
+# ---------------------------------------------------------------- arrays
+
+
+def cut_arrays(compiler: Compiler, need: Need) -> Iterator[Narrowing]:
+    """The arrays of a need: their bounds, their items without a schema, and how many distinct items there may be."""
+    where = compiler.where(need)
+    for shape in compiler.settled(need)[0]:
+        if (where, shape) in compiler.distinct:
+            for each in compiler.distinct[where, shape]:
+                yield each._replace(path=place(compiler, need, each.keyword, True))
+            for string in compiler.value(shape.rest).string if shape.rest else ():
+                yield from cut_string(compiler, shape.rest, string)
+                yield from readings(compiler, shape.rest, string)
+            continue
+        most = compiler.cut_items(shape).most
+        if most is not None and shape.most not in (most, None) and not compiler.empty(shape.at(most)):
+            path, keyword = bound(compiler, need, "Items", shape.most)
+            yield Narrowing(path, keyword, shape.most, most, f"{LENGTH}, of items to a tenth of it")
+        for position, kinds in enumerate(compiler.items(need, shape)):
+            if ANY in kinds:
+                step = f"prefixItems/{position}" if position < len(shape.prefix) else "items"
+                yield free_value(compiler, f"{where}/{step}")
+
+
+# ---------------------------------------------------------------- objects
+
+
+def cut_objects(compiler: Compiler, need: Need, left: int) -> Iterator[Narrowing]:
+    """The objects of a need: members without a schema, how members are ordered, and undeclared ones that must exist."""
+    where, way = compiler.where(need), compiler.ways.get((need, left), compiler.plainest)
+    records = compiler.settled(need)[1]
+    for record in records:
+        yield from record.narrowed
+        for name, inner in record.members:
+            if inner == ANY:
+                owner = place(compiler, need, "properties", name)
+                yield free_value(compiler, f"{owner}/properties/{pointer(name)}")
+        for kind, inner in (*record.others, *(record.last or ())):
+            yield from readings(compiler, need, kind, of_names=True)
+            if inner == ANY:
+                patterns = [which for what, which, sign in sorted(kind.atoms) if sign and what == "pattern"]
+                step = f"patternProperties/{pointer(patterns[0])}" if patterns else "additionalProperties"
+                yield free_value(compiler, f"{where}/{step}")
+    if not way.free and compiler.common and any(map(has_orders, records)):
+        yield Narrowing(
+            where,
+            "properties",
+            "each alternative in its own order",
+            "all in one order",
+            "several orders would make the automaton large; write all alternatives in one order",
+        )
+    several = [r for r in records if len(r.members) + bool(r.others) > 1 and r.most != 1]
+    alone = way.others == "anywhere" and all(len(r.members) < 2 for r in several)
+    exact = way == ANY_ORDER or alone or (way.free and not any(r.others for r in several))
+    if compiler.order != "declared" and several and not exact:
+        given = "undeclared members not between the others" if way.free else "the declared order"
+        why = 'the automaton remembers each set of members; order="declared" asks for no more'
+        yield Narrowing(where, "properties", "members in any order", given, why)
+    for record in records:
+        yield from cut_witness(compiler, where, record, way == ANY_ORDER)
+
+
+def has_orders(record: Record) -> bool:
+    """Whether members of a record stand in other orders than that in which they are listed."""
+    return any(order != tuple(range(len(order))) for order in record.orders)
+
+
+def cut_witness(compiler: Compiler, where: str, record: Record, free: bool) -> Iterator[Narrowing]:
+    """Undeclared members that must exist: the last one of that kind, or one for several."""
+    if not record.last:
+        return
+    others = [kind for kind, _ in record.others]
+    if free:  # those may follow that cannot have the name of such a member
+        others = [kind for kind in others if any(kind.meet(name) is not None for name, _ in record.last)]
+    behind = others or (compiler.order != "declared" and not free and record.members)
+    if behind or record.shared:
+        given = "one for all that must exist, " if record.shared else "one "
+        yield Narrowing(
+            where,
+            "additionalProperties",
+            "undeclared members that must exist, anywhere",
+            f"{given}behind the others",
+            "a later member of the same name would replace it",
+        )
+
+
+# ---------------------------------------------------------------- where it is said
+
+
+def may_be(test: Callable[[], bool]) -> bool:
+    """The answer, or that it may be so where that is too much work to know."""
+    try:
+        return test()
+    except TooManyStates:
+        return True
+
+
+def bound(compiler: Compiler, need: Need, what: str, most: int | None) -> tuple[str, str]:
+    """The path and the keyword of an upper bound: ``max…``, or ``min…`` where that must not hold."""
+    found = said(compiler, need, f"max{what}", most)
+    if found is None and most is not None:
+        found = said(compiler, need, f"min{what}", most + 1)
+        if found is not None:
+            return found, f"min{what}"
+    return compiler.where(need) if found is None else found, f"max{what}"
+
+
+def place(compiler: Compiler, need: Need, keyword: str, value: Any) -> str:
+    """The path of the schema that says something, or else that of the need."""
+    found = said(compiler, need, keyword, value)
+    return compiler.where(need) if found is None else found
+
+
+def said(compiler: Compiler, need: Need, keyword: str, value: Any) -> str | None:
+    """The path of a schema with a keyword of this value (``None``: any): one of a need, or that such a schema combines."""
+    if need == NEVER:
+        return None
+    queue = [compiler.document.nodes[number] for number, _ in sorted(need)]
+    for node in queue:
+        said = node.schema.get(keyword, ())
+        if keyword in node.schema and (
+            said == value or value is None or (isinstance(said, dict) and value in said)
+        ):
+            return node.path
+        if len(queue) < MOST_SEARCHED:
+            queue += [n for n in in_place(compiler, node) if n not in queue]
+    return None
+
+
+def in_place(compiler: Compiler, node: Node) -> Iterator[Node]:
+    """The schemas that a schema combines at its own place."""
+    document, schema = compiler.document, node.schema
+    steps = [(key, schema.get(key)) for key in ("not", "if", "then", "else")]
+    steps += [
+        (f"{key}/{i}", s) for key in ("allOf", "anyOf", "oneOf") for i, s in enumerate(schema.get(key, ()))
+    ]
+    for key in ("dependentSchemas", "dependencies"):
+        steps += [(f"{key}/{pointer(name)}", s) for name, s in schema.get(key, {}).items()]
+    with suppress(UnsupportedConstraint):
+        if isinstance(reference := schema.get("$ref"), str):
+            target, resource, path = document.resolve(reference, node, "$ref")
+            if isinstance(target, dict):
+                yield document.node(target, resource, path)
+        for step, inner in steps:
+            if isinstance(inner, dict):
+                yield document.node(inner, node.resource, f"{node.path}/{step}")

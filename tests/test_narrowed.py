@@ -1,0 +1,447 @@
+"""``narrowed``: no constraint accepts less than was asked for without saying where; none says so that accepts all of it."""
+
+import json
+import logging
+
+import jsonschema
+import pytest
+from typer.testing import CliRunner
+
+import tractile as tt
+from tractile.cli import app
+from tractile.constraints import Narrowing
+from tractile.constraints.narrowing import merged, report
+
+STRING, INTEGER = {"type": "string"}, {"type": "integer"}
+VOCAB = tt.Vocabulary([None, *(bytes([b]) for b in range(256))], eos_token_id=0)
+
+
+def schema(value, **options):
+    return tt.constraints.json_schema(value, on_narrowed="ignore", **options)
+
+
+def places(constraint):
+    return {(each.path, each.keyword) for each in constraint.narrowed}
+
+
+def closed(properties, **more):
+    return {"type": "object", "properties": properties, "additionalProperties": False, **more}
+
+
+def nested(value, times):
+    for _ in range(times):
+        value = [value]
+    return value
+
+
+TREE = closed({"v": INTEGER, "below": {"type": "array", "items": {"$ref": "#"}}})
+
+EXACT = [
+    STRING, {"type": "string", "maxLength": 2000}, {"type": "string", "minLength": 3}, {"type": "string", "pattern": "^a+[^b]$"},
+    {"type": "string", "maxLength": 4000, "pattern": "^a{3}$"}, {"type": "string", "maxLength": 4000, "enum": ["a", "b"]},
+    {"type": "string", "format": "date"}, {"type": "string", "format": "uuid"}, {"type": "string", "format": "ipv4"},
+    {"type": "integer", "minimum": 3, "multipleOf": 2}, {"type": "number"}, {"enum": [1, "a", None, [1], {"a": 2}]},
+    {"type": "array", "items": INTEGER}, {"type": "array", "items": STRING, "maxItems": 100}, {"type": "array", "maxItems": 0},
+    {"type": "array", "items": False, "maxItems": 9000}, {"type": "array", "items": INTEGER, "contains": {"const": 3}},
+    {"type": "array", "items": {"enum": [1, 2, 3, 4, 5]}, "uniqueItems": True},
+    {"type": "array", "prefixItems": [STRING, INTEGER], "items": False, "uniqueItems": True},
+    closed({}), closed({"a": STRING, "b": INTEGER, "c": closed({"d": STRING})}), closed({"a": STRING}, required=["a"]),
+    {"type": "object", "additionalProperties": STRING},
+    {"type": "object", "properties": {"a": STRING}, "additionalProperties": INTEGER},
+    {"type": "object", "patternProperties": {"^[a-z]": STRING}, "additionalProperties": False},
+    {"type": "object", "maxProperties": 0}, {"anyOf": [STRING, INTEGER]}, {"oneOf": [STRING, {"const": "a"}, INTEGER]},
+    {"if": {"const": 1}, "then": INTEGER, "else": STRING}, {"not": {"not": STRING}}, False,
+    closed({"a": {"$ref": "#/$defs/s"}, "b": {"$ref": "#/$defs/s"}}, **{"$defs": {"s": closed({"c": STRING})}}),
+    closed({"again": {"$ref": "#"}}, required=["again"]),  # no value at all
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("value", EXACT, ids=str)
+@pytest.mark.parametrize("order", ["declared", "auto"])
+def test_schemas_whose_values_are_all_accepted_say_nothing(value, order):
+    assert schema(value, order=order).narrowed == ()
+
+
+CUT = [
+    (closed({"a": STRING}) | {"additionalProperties": STRING, "minProperties": 2}, "", "minProperties", {"b": "", "c": ""}),
+    ({"type": "string", "maxLength": 4000}, "", "maxLength", "a" * 3500),
+    ({"allOf": [{"type": "string"}, {"maxLength": 9000}]}, "/allOf/1", "maxLength", "a" * 8000),
+    ({"not": {"anyOf": [{"minLength": 9000}, {"not": STRING}]}}, "/not/anyOf/0", "minLength", "a" * 8000),
+    (closed({"a": {"$ref": "#/$defs/s"}}, **{"$defs": {"s": {"type": "string", "maxLength": 9000}}}), "/$defs/s", "maxLength",
+     {"a": "a" * 8000}),
+    ({"type": "array", "maxItems": 5000, "items": INTEGER}, "", "maxItems", [1] * 150),
+    ({"type": "array", "items": {"enum": list(range(18))}, "uniqueItems": True}, "", "uniqueItems", list(range(17, -1, -1))),
+    ({"type": "array", "items": STRING, "uniqueItems": True}, "", "uniqueItems", ["a", "b", "c"]),
+    (True, "", "max_depth", nested(1, 40)), ({"type": "array"}, "/items", "max_depth", nested(1, 40)),
+    ({"type": "object"}, "/additionalProperties", "max_depth", {"a": nested(1, 40)}),
+    (closed({"a": {}}), "/properties/a", "max_depth", {"a": nested(1, 40)}),
+    (closed({"a/b": {"title": "any"}}), "/properties/a~1b", "max_depth", {"a/b": nested(1, 40)}),
+    (closed({}, patternProperties={"^x": {}}), "/patternProperties/^x", "max_depth", {"x": nested(1, 40)}),
+    ({"type": "array", "prefixItems": [STRING, True], "items": False}, "/prefixItems/1", "max_depth", ["", nested(1, 40)]),
+    (TREE, "", "max_depth", None),
+    ({"type": "object", "additionalProperties": STRING, "not": {"additionalProperties": {"maxLength": 1}}}, "",
+     "additionalProperties", {"a": "long", "b": "x"}),
+    ({"type": "string", "format": "email"}, "", "format", "a@"), ({"type": "string", "format": "time"}, "", "format", None),
+    ({"type": "string", "pattern": r"^\w$"}, "", "pattern", "é"), ({"type": "string", "pattern": r"\S"}, "", "pattern", "\ufeff"),
+    ({"type": "object", "patternProperties": {r"^\w$": STRING}, "additionalProperties": INTEGER}, "", "patternProperties",
+     {"é": ""}),
+    ({"enum": ["\ud800", "a"]}, "", "enum", None),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("value", "path", "keyword", "lost"), CUT, ids=lambda part: str(part)[:60])
+def test_schemas_that_are_cut_say_where(value, path, keyword, lost):
+    constraint = schema(value)
+    assert (path, keyword) in places(constraint)
+    if lost is not None:
+        checker = jsonschema.Draft202012Validator.FORMAT_CHECKER
+        assert jsonschema.Draft202012Validator(value, format_checker=checker).is_valid(lost)
+        assert not constraint.accepts(json.dumps(lost, ensure_ascii=False))
+
+
+def test_how_deep_a_schema_within_itself_goes():
+    tree = {"v": 1}
+    for _ in range(17):
+        tree = {"below": [tree]}
+    constraint = schema(TREE, max_depth=17)
+    assert constraint.accepts(json.dumps(tree))
+    assert not constraint.accepts(json.dumps({"below": [tree]}))
+    (cut,) = constraint.narrowed
+    assert cut.given == "itself at most 17 levels deep"
+    assert "max_depth" in str(cut)
+
+
+def test_equal_schemas_are_each_named():
+    long = {"type": "string", "maxLength": 1000}
+    pair = closed({"x": long, "y": long})
+    constraint = schema(closed({f"p{i}": long for i in range(20)} | {"q": pair, "r": pair}), order="declared")
+    paths = {f"/properties/p{i}" for i in range(20)} | {
+        f"/properties/{q}/properties/{x}" for q in "qr" for x in "xy"
+    }
+    assert {each.path for each in constraint.narrowed} == paths
+    assert {each.asked for each in constraint.narrowed} == {1000}
+
+
+def test_the_values_given_are_those_of_the_automaton():
+    (cut,) = schema({"type": "string", "maxLength": 4000}).narrowed
+    assert schema({"type": "string", "maxLength": 4000}).accepts('"' + "a" * cut.given + '"')
+    assert not schema({"type": "string", "maxLength": 4000}).accepts('"' + "a" * (cut.given + 1) + '"')
+    (cut,) = schema({"type": "string", "maxLength": 4000}, max_length=50).narrowed
+    assert (cut.asked, cut.given) == (4000, 50)
+
+
+MANY = closed({f"a{i}": STRING for i in range(30)})
+
+
+def test_the_order_of_members():
+    assert schema(MANY, order="declared").narrowed == ()
+    assert places(schema(MANY, order="auto")) == {("", "properties")}
+    small = closed(dict.fromkeys("abc", STRING))
+    assert schema(small, order="auto").narrowed == schema(small, order="any").narrowed == ()
+
+
+# ---------------------------------------------------------------- what is done about it
+
+
+def warnings(caplog):
+    return [r for r in caplog.records if r.name == "tractile.constraints"]
+
+
+def test_one_warning_for_a_constraint(caplog):
+    with caplog.at_level(logging.WARNING):
+        tt.constraints.json_schema(
+            {"type": "array", "items": {"type": "string", "maxLength": 9000}, "maxItems": 9000}
+        )
+    (record,) = warnings(caplog)
+    assert "and 1 more" in record.getMessage()
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda **o: tt.constraints.json_schema({"type": "string", "maxLength": 9000}, max_length=10, **o),
+        lambda **o: tt.constraints.json_schema(TREE, max_depth=1, **o),
+        lambda **o: tt.constraints.grammar('start: "(" start ")" | "x"', max_depth=2, **o),
+        lambda **o: tt.constraints.sql({"t": ["a"]}, max_depth=0, max_tables=2, **o),
+        lambda **o: tt.constraints.function_calls(TOOLS, max_depth=1, **o),
+    ],
+)
+def test_what_the_caller_has_cut_is_reported_without_a_warning(make, caplog):
+    with caplog.at_level(logging.WARNING):
+        assert make().narrowed
+    assert not warnings(caplog)
+    with pytest.raises(tt.UnsupportedConstraint):
+        make(on_narrowed="error")
+
+
+TOOLS = [
+    {"name": "f", "parameters": {"type": "object", "properties": {"x": {}, "s": STRING, "n": INTEGER}}},
+    {"name": "g", "parameters": closed({"t": {"$ref": "#/$defs/t"}}, **{"$defs": {"t": closed({"t": {"$ref": "#/$defs/t"}})}})},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda **o: tt.constraints.json_schema(True, **o),
+        lambda **o: tt.constraints.grammar('start: "(" start ")" | "x"', **o),
+        lambda **o: tt.constraints.sql({"t": ["a"]}, **o),
+        lambda **o: tt.constraints.function_calls(TOOLS, **o),
+        lambda **o: tt.constraints.function_calls(TOOLS, syntax="python", parallel=True, **o),
+    ],
+)
+def test_every_builder_warns_refuses_or_says_nothing(make, caplog):
+    with caplog.at_level(logging.WARNING):
+        assert make(on_narrowed="ignore").narrowed
+        assert not warnings(caplog)
+        assert make().narrowed
+        assert len(warnings(caplog)) == 1
+    with pytest.raises(tt.UnsupportedConstraint, match="would be narrowed"):
+        make(on_narrowed="error")
+    with pytest.raises(tt.UnsupportedConstraint, match="on_narrowed"):
+        make(on_narrowed="maybe")
+
+
+def test_an_error_has_the_path():
+    with pytest.raises(tt.UnsupportedConstraint) as caught:
+        tt.constraints.json_schema(
+            closed({"a": {"type": "string", "maxLength": 90_000}}), on_narrowed="error"
+        )
+    assert caught.value.path == "/properties/a"
+
+
+def test_narrowings_are_merged_and_chosen_ones_are_not_logged(caplog):
+    cut = Narrowing("/a", "maxLength", 10, 5, "why")
+    assert merged([cut], [cut, cut._replace(path="/b")]) == (cut, cut._replace(path="/b"))
+    report((cut,), "warn", ["maxLength"])
+    assert not caplog.records
+    assert str(cut) == "/a: maxLength: 5 instead of 10 (why)"
+
+
+# ---------------------------------------------------------------- complements
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: schema({"type": "string", "maxLength": 4000}),
+        lambda: tt.constraints.grammar('start: "(" start ")" | "x"', on_narrowed="ignore"),
+        lambda: schema({"type": "array", "maxItems": 5000, "items": INTEGER}),
+        lambda: tt.constraints.sql({"t": ["a"]}, on_narrowed="ignore"),
+        lambda: tt.constraints.function_calls(TOOLS, on_narrowed="ignore"),
+        lambda: schema(True) | schema(False),
+        lambda: schema(True).repeat(0, 2),
+        lambda: tt.constraints.any_of("a", schema(True)),
+        lambda: tt.constraints.literal("a") + schema(True),
+    ],
+)
+def test_the_complement_of_what_is_narrowed_is_refused(make):
+    with pytest.raises(tt.UnsupportedConstraint, match="complement"):
+        ~make()
+    with pytest.raises(tt.UnsupportedConstraint, match="complement"):
+        schema(True) - make()
+
+
+LONG, DEEP = "a" * 3500, {"v": 1}
+for _ in range(30):
+    DEEP = {"below": [DEEP]}
+NEGATED = [
+    ({"not": {"type": "string", "maxLength": 4000}}, [LONG, "a"], ["a" * 4001, 1]),
+    ({"type": "string", "not": {"maxLength": 4000}}, [LONG, "a"], ["a" * 4001]),
+    ({"not": TREE}, [DEEP], [{"v": "x"}, 1]),
+    (
+        {"oneOf": [{"type": "string", "maxLength": 4000}, {"type": "string", "minLength": 3000}]},
+        [LONG],
+        ["a"],
+    ),
+    ({"oneOf": [TREE, {"type": "object", "properties": {"below": True}}]}, [DEEP, {"v": 1}], [{"v": "x"}]),
+    (
+        {"if": {"type": "string", "maxLength": 4000}, "then": {"maxLength": 3}, "else": True},
+        [LONG],
+        ["abc", 1],
+    ),
+    ({"if": TREE, "then": False, "else": True}, [DEEP], [1]),
+    (
+        {
+            "type": "array",
+            "contains": {"type": "string", "maxLength": 4000},
+            "minContains": 0,
+            "maxContains": 0,
+        },
+        [[LONG]],
+        [[1], []],
+    ),
+    (
+        {"type": "object", "dependentSchemas": {"a": {"not": {"required": ["b"]}}}},
+        [{"a": 1, "b": 2}],
+        [{"b": 1}],
+    ),
+    ({"type": "object", "propertyNames": {"not": {"maxLength": 200}}}, [{"a" * 200: 1}, {"a": 1}], [{}]),
+    ({"not": {"type": "array", "maxItems": 300}}, [[1] * 150], [1]),
+    ({"type": "string", "not": {"format": "email"}}, ["a@"], ["x"]),
+    ({"type": "string", "not": {"format": "time"}}, ["23:59:60Z"], ["x"]),
+    ({"type": "string", "not": {"pattern": r"^\d$"}}, ["1", "٣"], ["x"]),
+]
+
+
+@pytest.mark.parametrize(("value", "invalid", "valid"), NEGATED, ids=lambda part: str(part)[:60])
+def test_negation_inside_a_schema_never_accepts_what_it_rejects(value, invalid, valid):
+    """Negation is pushed down to the keywords before anything is cut."""
+    for limits in ({}, {"max_depth": 1, "max_length": 40}):
+        constraint = schema(value, **limits)
+        assert not any(constraint.accepts(json.dumps(each, ensure_ascii=False)) for each in invalid)
+        if not limits:
+            assert all(constraint.accepts(json.dumps(each, ensure_ascii=False)) for each in valid)
+
+
+@pytest.mark.parametrize("items", [STRING, {"enum": list(range(30))}])
+def test_the_negation_of_unique_items_is_refused_or_sound(items):
+    value = {"if": {"type": "array", "items": items, "uniqueItems": True}, "then": False, "else": True}
+    try:
+        constraint = schema(value)
+    except tt.UnsupportedConstraint:
+        return
+    assert not constraint.accepts("[]")
+    assert not constraint.accepts('["a", "b", "c"]')
+
+
+# ---------------------------------------------------------------- grammars
+
+
+@pytest.mark.parametrize(
+    ("text", "rules"),
+    [
+        ('start: "(" start ")" | "x"', {"start"}),
+        ('start: sum\nsum: sum "+" term | term\nterm: "1" | "(" sum ")"', {"sum"}),
+        ('start: start start | "a"', set()),
+        ('start: "a" start | "b"', set()),
+        ('start: start "a" | "b"', set()),
+        ('start: "a" b\nb: "c"*', set()),
+        ('start: "a"\nx: "(" x ")" | "x"', set()),
+        ('start: a b\na: "(" a ")" | "x"\nb: "b" b | "b"', {"a"}),
+        ('start: "[" (start ("," start)*)? "]" | "1"', {"start"}),
+    ],
+)
+def test_grammars_name_the_rules_that_nest(text, rules):
+    constraint = tt.constraints.grammar(text, on_narrowed="ignore")
+    assert {each.path for each in constraint.narrowed} == rules
+    assert {each.keyword for each in constraint.narrowed} <= {"max_depth"}
+
+
+def test_a_repeat_of_itself_is_whole_at_some_depth():
+    text = 'start: start start | "a"'
+    found = [tt.constraints.grammar(text, max_depth=depth) for depth in (0, 3)]
+    assert [bool(each.narrowed) for each in found] == [True, False]
+    assert [each.accepts("a" * 50) for each in found] == [False, True]
+
+
+# ---------------------------------------------------------------- tools
+
+
+def calls(parameters, **options):
+    tool = {"name": "f", "parameters": {"type": "object", "properties": {"x": parameters}, "required": ["x"]}}
+    return tt.constraints.function_calls([tool], on_narrowed="ignore", **options)
+
+
+def test_arguments_are_named():
+    path = "tools[0].parameters.x"
+    assert calls(STRING).narrowed == calls(STRING, syntax="python").narrowed == ()
+    assert places(calls({"type": "array"})) == {(f"{path}/items", "max_depth")}
+    assert places(calls({"type": "array"}, syntax="python")) == {(f"{path}.items", "max_depth")}
+    assert places(calls({"type": "string", "maxLength": 9000})) == {(path, "maxLength")}
+    assert places(calls({"type": "string", "format": "email"}, syntax="python")) == {(path, "format")}
+    assert calls({"type": "string", "format": "date"}, syntax="python").narrowed == ()
+
+
+def test_numbers_in_python_syntax(caplog):
+    with caplog.at_level(logging.WARNING):
+        constraint = tt.constraints.function_calls(
+            [TOOLS[0] | {"parameters": closed({"n": INTEGER})}], syntax="python"
+        )
+    assert places(constraint) == {("tools[0].parameters.n", "type")}
+    assert not warnings(caplog)
+    assert not any(constraint.accepts(f"f(n={text})") for text in ("1.", "+1", "1_000"))
+
+
+def test_one_of_in_python_syntax_takes_away_whole_alternatives():
+    one, other = (closed(dict.fromkeys(names, INTEGER)) for names in ("ab", "ba"))
+    assert not calls({"oneOf": [one, other]}, syntax="python").accepts('f(x={"a": 1, "b": 2})')  # it is both
+    kinds = [closed({"k": {"const": k}, "v": INTEGER}, required=["k"]) for k in "ab"]
+    assert calls({"oneOf": kinds}, syntax="python").accepts('f(x={"k": "a", "v": 1})')
+    assert calls({"oneOf": [{"type": "array"}, STRING]}, syntax="python").accepts('f(x="a")')
+    with pytest.raises(tt.UnsupportedConstraint, match="oneOf"):
+        calls({"oneOf": [{"type": "array"}, {"type": "array", "items": INTEGER}]}, syntax="python")
+
+
+# ---------------------------------------------------------------- what carries it
+
+
+def test_automata_carry_it(tmp_path, monkeypatch):
+    monkeypatch.setenv("TRACTILE_CACHE", str(tmp_path))
+    value = closed({"v": {"type": "string", "maxLength": 300}, "below": {"$ref": "#"}})
+    constraint = schema(value, max_depth=1)
+    assert constraint.narrowed
+    for cache in (False, True, True):
+        automaton = schema(value, max_depth=1).compile(VOCAB, cache=cache)
+        assert automaton.narrowed == constraint.narrowed
+    for other in (automaton.partitioned, automaton.trim(), automaton.map(lambda t: t.double())):
+        assert other.narrowed == constraint.narrowed
+    assert tt.constraints.regex("a").compile(VOCAB).narrowed == ()
+    small = schema(TREE, max_depth=0).compile(VOCAB)
+    assert small.narrowed
+    assert small.determinize().narrowed == small.minimize().narrowed == small.narrowed
+
+
+def test_constraints_that_are_read_from_disk_have_it_without_being_built(tmp_path, monkeypatch, caplog):
+    monkeypatch.setenv("TRACTILE_CACHE", str(tmp_path))
+    schema({"type": "string", "maxLength": 7000}, max_length=20).compile(VOCAB, cache=True)
+    again = schema({"type": "string", "maxLength": 7000}, max_length=20)
+    assert [(each.asked, each.given) for each in again.narrowed] == [(7000, 20)]
+    assert "_built" not in vars(again)
+    with pytest.raises(tt.UnsupportedConstraint, match="complement"):
+        _ = ~again
+    with pytest.raises(tt.UnsupportedConstraint):
+        tt.constraints.json_schema({"type": "string", "maxLength": 7000}, max_length=20, on_narrowed="error")
+
+
+def test_saved_automata_keep_it(tmp_path):
+    automaton = schema({"enum": ["a", "\ud800"]}).compile(VOCAB)
+    tt.save(automaton.partitioned, tmp_path)
+    assert tt.load(tmp_path).narrowed == automaton.narrowed != ()
+    exact = tt.constraints.regex("a").compile(VOCAB).partitioned
+    tt.save(exact, tmp_path / "exact")
+    assert tt.load(tmp_path / "exact").narrowed == ()
+
+
+def test_posteriors_carry_it():
+    lm = tt.CircuitLM(tt.HMM.random(2, len(VOCAB), seed=0))
+    fa = schema({"enum": ["a", "\ud800"]}).compile(VOCAB)
+    posterior = tt.smc(lm, [], fa, proposal="gcd", particles=2, max_new_tokens=4, seed=0)
+    assert posterior.narrowed == fa.narrowed != ()
+    assert posterior.to_dict()["narrowed"][0]["keyword"] == "enum"
+    traced = tt.smc(lm, [], fa, proposal="gcd", particles=2, max_new_tokens=4, seed=0, trace=True)
+    assert "less than was asked" in traced.to_html()
+
+
+def test_the_command_prints_it(tmp_path):
+    file = tmp_path / "schema.json"
+    file.write_text(json.dumps(closed({"below": {"$ref": "#"}})))
+    run, options = CliRunner().invoke, ["compile", "--json-schema", str(file)]
+    printed = run(app, options).output
+    assert len([line for line in printed.splitlines() if line.startswith("narrowed: /: max_depth: ")]) == 1
+    (cut,) = json.loads(run(app, [*options, "--json"]).output.splitlines()[-1])["narrowed"]
+    assert cut["keyword"] == "max_depth"
+    assert cut["path"] == ""
+    assert "narrowed:" not in run(app, [*options, "--on-narrowed", "ignore"]).output
+    assert run(app, [*options, "--on-narrowed", "error"]).exit_code == 1
+
+
+def test_too_many_states_says_what_can_be_done():
+    with pytest.raises(tt.TooManyStates) as caught:
+        tt.constraints.regex("(a{1,1000}){1,1000}").compile(VOCAB)
+    assert "raise the limit" not in str(caught.value)
+    assert "bound" in str(caught.value) or "shorten" in str(caught.value)
+    with pytest.raises(tt.TooManyStates, match="pass a larger limit"):
+        tt.Automaton.from_edges(
+            [(0, [0, 1], 0), (0, 0, 1), *((i, [0, 1], i + 1) for i in range(1, 8))], 0, [8], 2
+        ).determinize(9)
