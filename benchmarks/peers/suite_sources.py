@@ -114,7 +114,12 @@ class Body:
                 try:
                     yield from asked(token, reader.value())
                 except (NotALiteral, TypeError, ValueError):
-                    yield {"suite": "llguidance (Rust)", "kind": "unread"}
+                    yield {
+                        "suite": "llguidance (Rust)",
+                        "kind": "unread",
+                        "spec": token,
+                        "options": {},
+                    } | UNREAD
             at += 1
 
     def let(self, reader: Reader) -> None:
@@ -157,6 +162,7 @@ class Body:
         return end + 1
 
 
+UNREAD: Case = {"text": "", "accepts": None}
 CALLS = (
     "json_schema_check",
     "json_test_many",
