@@ -241,7 +241,7 @@ class Compiler(Needs):
             shapes, _ = self.settled(need)
             for shape in shapes:
                 if shape.unique:
-                    tables = listed.tables(shape, self.finite)
+                    tables = self.tables(shape)
                     total += listed.room(shape, tables, self.room).states if tables else 2_000
                 found = [
                     sum(self.size_below(need, n, left) for n in inner) for inner in self.items(need, shape)
@@ -304,7 +304,7 @@ class Compiler(Needs):
             return arrays.write(self.cut_items(shape), self.style, where).finish(inner)
         found = None
         if shape.unique:
-            if tables := listed.tables(shape, self.finite):
+            if tables := self.tables(shape):
                 found = listed.write(shape, self.style, tables, listed.room(shape, tables, self.room))
             else:
                 value = self.value(shape.rest)
@@ -319,6 +319,13 @@ class Compiler(Needs):
     def room(self) -> int:
         """How many states arrays of distinct listed items may take."""
         return ROOM if self.asked[1] is not None else min(ROOM, ROOM_BY_LENGTH * self.limits.length)
+
+    def tables(self, shape: Arrays) -> list[listed.Table] | None:
+        """The values of the items by position, ``None`` where they are not listed."""
+        key = ("tables", shape)
+        if key not in self.parts:
+            self.parts[key] = listed.tables(shape, self.finite)  # type: ignore[index]
+        return self.parts[key]  # type: ignore[index, no-any-return]
 
     def finite(self, need: Need) -> dict[str, Piece] | None:
         """The values of a need by their texts, if they are listed."""
