@@ -60,7 +60,7 @@ def compile_rules(grammar: Rules, start: str, max_depth: int | None) -> Compiled
     if start not in grammar.rules:
         raise UnsupportedConstraint(f"the start rule {start!r} is not defined", path="start")
     check(grammar, start)
-    compiler, found = Compiler(grammar), nfa.empty()
+    compiler, found = GrammarCompiler(grammar), nfa.empty()
     if max_depth is not None:
         depth, found = max_depth, compiler.compile(start, max_depth)
     else:
@@ -74,7 +74,7 @@ def compile_rules(grammar: Rules, start: str, max_depth: int | None) -> Compiled
     return Compiled(found, depth, compiler.left_out(start, depth))
 
 
-class Compiler:
+class GrammarCompiler:
     """The automata of rules, by rule and by the depth left."""
 
     def __init__(self, grammar: Rules) -> None:

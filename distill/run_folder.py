@@ -84,7 +84,7 @@ def _locked_file(path: Path) -> int | None:
         os.close(file)
 
 
-class Record(NamedTuple):
+class RunRecord(NamedTuple):
     """What run a folder holds."""
 
     settings: dict[str, Any]
@@ -92,7 +92,7 @@ class Record(NamedTuple):
     model: str  # the checksum of the HMM that it ended in
 
 
-def read_record(path: Path) -> Record | None:
+def read_record(path: Path) -> RunRecord | None:
     """The run of a folder, None if there is none yet; raises :class:`FormatError` if the record cannot be read."""
     file = path / RECORD
     if not file.exists():
@@ -101,7 +101,7 @@ def read_record(path: Path) -> Record | None:
         fields = json.loads(file.read_bytes())
         if fields["format"] != FORMAT:
             raise ValueError(f"its format is {fields['format']!r}, not {FORMAT!r}")
-        return Record(dict(fields["settings"]), bool(fields["finished"]), str(fields["model"]))
+        return RunRecord(dict(fields["settings"]), bool(fields["finished"]), str(fields["model"]))
     except (OSError, ValueError, TypeError, KeyError) as error:
         raise FormatError(f"{file} does not say how the run in {path} was made: {error!r}") from error
 

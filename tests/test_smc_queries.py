@@ -124,7 +124,7 @@ def test_the_sampler_fits_an_hmm_to_the_prompt_as_its_folder_says(embedded, fold
     assert tt.beam_search(lm, PROMPT, fa, 8, 2, hmm) == tt.beam_search(lm, PROMPT, fa, 8, 2, by_hand)
     moved = tt.resample_move(lm, PROMPT, fa, "pgcd", hmm, **settings)
     assert moved.to_dict() == tt.resample_move(lm, PROMPT, fa, "pgcd", by_hand, **settings).to_dict()
-    hmm.folder = None
+    hmm.source = None
     assert tt.smc(lm, PROMPT, fa, hmm=hmm, **settings).token_ids != expected.token_ids
 
 
@@ -133,14 +133,14 @@ def test_an_hmm_is_fitted_once_for_a_prompt(embedded, folder):
     hmm = tt.HMM.from_pretrained(folder)
     first = prompted.prompted(hmm, lm, PROMPT)
     assert prompted.prompted(hmm, lm, PROMPT) is first
-    assert first.folder is None
+    assert first.source is None
     assert prompted.prompted(first, lm, PROMPT) is first
     assert prompted.prompted(hmm, lm, PROMPT, ["copying.safetensors"]) is not first
     for i in range(KEPT):
         prompted.prompted(hmm, lm, [5, i + 3])
     assert prompted.prompted(hmm, lm, PROMPT) is not first
     assert prompted.prompted(hmm, lm, PROMPT, []) is hmm
-    assert hmm.to(dtype=torch.float64).folder == hmm.folder == folder
+    assert hmm.to(dtype=torch.float64).source == hmm.source == folder
 
 
 def test_in_double_precision_too(embedded, folder):
