@@ -16,6 +16,7 @@ from __future__ import annotations
 import argparse
 import hashlib
 import json
+import logging
 import random
 import signal
 import sqlite3
@@ -184,6 +185,7 @@ def main() -> None:
     parser.add_argument("--smoke", action="store_true", help="record and compare a few, in memory")
     options = parser.parse_args()
     signal.signal(signal.SIGVTALRM, _alarm)
+    logging.getLogger("tractile.constraints").setLevel(logging.ERROR)  # narrowed languages are not news here
     tokenizer = PreTrainedTokenizerFast.from_pretrained(LM_PATH)
     vocab = tt.Vocabulary.from_tokenizer(tokenizer)
     file = ":memory:" if options.smoke else options.record or options.compare
