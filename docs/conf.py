@@ -29,10 +29,11 @@ maximum_signature_line_length = 100
 html_theme = "furo"
 html_title = "Tractile"
 
-# Docstrings are plain text: `name` is code, *words* are emphasised, any other star is a star,
-# and an indented block is shown as it stands.
+# Docstrings are plain text: `name` is code, *words* are emphasised, any other star is a star, and an indented block is
+# shown as it stands; below an underlined heading (Parameters, Notes, …) it is what the line above it means.
 default_role = "code"
 highlight_language = "none"
+UNDERLINE = re.compile(r"-{3,}")
 ITEM = re.compile(r"(-|\d+\.) ")
 QUOTED = re.compile(r"(``.+?``|:[\w:]+:`.+?`|`.+?`|(?<!\S)\*[A-Za-z][\w -]*\*(?![\w*]))")
 
@@ -41,13 +42,15 @@ def as_plain_text(app: Any, what: str, name: str, obj: Any, options: Any, lines:
     """Rewrite a docstring in place, from plain text to reStructuredText."""
     out: list[str] = []
     head, verbatim = "", False  # the last unindented line, and whether we are in an indented block below it
+    sections = False  # whether there was an underlined heading
     for line in lines:
         indented = line.startswith("  ")
         if line.strip() and not indented:
             if verbatim or (ITEM.match(line) and not ITEM.match(head)):
                 out.append("")
             head, verbatim = line, False
-        elif indented and not verbatim and not ITEM.match(head) and not head.endswith("::"):
+        sections = sections or bool(UNDERLINE.fullmatch(line))
+        if indented and not verbatim and not sections and not ITEM.match(head) and not head.endswith("::"):
             out += ["", "::", ""]
             verbatim = True
         if verbatim or line.startswith(">>>"):
