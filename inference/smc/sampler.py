@@ -196,16 +196,19 @@ def smc(
         proposal, scheme, _ = settled(proposal, resampling, None)
         own: list[Potential | None] = _each(worth, len(asked), "potential")
         mine = {id(p): settled(proposal, scheme, p)[2] for p in own}
+        needs = [max(proposal.needs, mine[id(p)].needs) for p in own]
         worth = PerPromptPotential([mine[id(p)] for p in own])
     else:
         proposal, scheme, worth = settled(proposal, resampling, worth)
-    guides = _each(guide, len(asked), "hmm")
-    if max(proposal.needs, worth.needs) is Knowledge.HMM:
-        guides = [h if h is None else prompted(h, lm, text) for h, text in zip(guides, asked, strict=True)]
+        needs = [max(proposal.needs, worth.needs)] * len(asked)
+    guides = [
+        prompted(h, lm, text) if h is not None and known is Knowledge.HMM else h
+        for h, text, known in zip(_each(guide, len(asked), "hmm"), asked, needs, strict=True)
+    ]
     samplers: dict[tuple[int, ...], Sampler] = {}
     runs = []
     for i, (text, one, budget) in enumerate(zip(asked, fas, budgets, strict=True)):
-        key = (id(one), budget, id(guides[i]), id(aligned[i]))
+        key = (id(one), budget, id(guides[i]), id(aligned[i]), needs[i])
         if key not in samplers:
             samplers[key] = Sampler(
                 lm,
@@ -219,6 +222,7 @@ def smc(
                 beam_factor,
                 aligned[i],
                 horizons[id(one)],
+                needs[i],
             )
         stream = torch.Generator().manual_seed(seeds[i])
         runs.append(Run(samplers[key], text, particles, stream))
@@ -308,6 +312,7 @@ class Sampler:
     beam_factor: int = 1
     align: Boundary | None = None
     horizon: int | None = None
+    needs: Knowledge | None = None  # what is known of the constraint, by default what proposal and potential need
 
     def __post_init__(self) -> None:
         lm, fa = self.lm, self.fa
@@ -330,7 +335,7 @@ class Sampler:
         # Where both end a sequence with this token, what follows it is certain: padding.
         self.eos = fa.eos_token_id if lm.eos_token_id == fa.eos_token_id else None
         # The query that guides, and the one that knows the budget.
-        needs = max(self.proposal.needs, self.potential.needs)
+        needs = max(self.proposal.needs, self.potential.needs) if self.needs is None else self.needs
         horizon = self.max_new_tokens if self.horizon is None else self.horizon
         if needs is Knowledge.HMM:
             if self.hmm is None:

@@ -28,7 +28,7 @@ Prefixes = Int[Tensor, "rows t"] | list[Int[Tensor, " t"]]
 
 
 class Knowledge(IntEnum):
-    """What a proposal or potential must know of the constraint; the highest that any asks for is what all are told."""
+    """What a proposal or potential must know of the constraint; the highest that either asks for is what both are told."""
 
     LOCAL = 0  # which tokens keep the constraint satisfiable with any number of tokens
     BUDGET = 1  # … within the tokens that are left
