@@ -96,20 +96,23 @@ def parse(pattern: str, flags: int) -> tuple[list[Item], int]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", FutureWarning)  # about set notation that future versions may read
         try:
-            tree = parser.parse(pattern, flags)
-            return list(tree), tree.state.flags
-        except re.error as error:
-            first = error
+            try:
+                tree = parser.parse(pattern, flags)
+                return list(tree), tree.state.flags
+            except re.error as error:
+                first = error
+            text = rewritten(pattern, bool(flags & re.VERBOSE))
+            with suppress(re.error):
+                tree = parser.parse(text, flags)
+                return calls.expanded(list(tree), pattern), tree.state.flags
+        except UnsupportedConstraint:
+            raise
         except RecursionError:
             raise too_deep(pattern) from None
         except OverflowError as error:
             raise UnsupportedConstraint(f"{pattern!r}: {error}", path="position 0") from None
         except ValueError as error:  # flags that exclude each other
             raise UnsupportedConstraint(f"{pattern!r}: {error}", path="flags") from None
-        text = rewritten(pattern, bool(flags & re.VERBOSE))
-        with suppress(re.error):
-            tree = parser.parse(text, flags)
-            return calls.expanded(list(tree), pattern), tree.state.flags
     raise UnsupportedConstraint(
         f"{pattern!r} is not a regular expression: {first.msg}", path=f"position {first.pos}"
     )

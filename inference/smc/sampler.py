@@ -312,7 +312,9 @@ class Sampler:
     beam_factor: int = 1
     align: Boundary | None = None
     horizon: int | None = None
-    needs: Knowledge | None = None  # what is known of the constraint, by default what proposal and potential need
+    needs: Knowledge | None = (
+        None  # what is known of the constraint, by default what proposal and potential need
+    )
 
     def __post_init__(self) -> None:
         lm, fa = self.lm, self.fa
