@@ -13,6 +13,8 @@ import pytest
 import torch
 
 import tractile as tt
+from tractile.inference import ProductQuery
+from tractile.inference.static import StaticQuery
 
 CLOSE = 1e-4  # nats
 
@@ -212,3 +214,54 @@ def test_tokens_are_told_apart_by_their_ids_and_not_by_digits():
             all(any(list(x[i : i + len(p)]) == p for i in range(3)) for p in patterns) for x in sequences
         ]
         assert supported(fa, [[*x, 0] for x in sequences]).tolist() == contains, patterns
+
+
+# ------------------------------------------------------------- beliefs that fall below the range and come back
+
+
+def reweighed(dtype=torch.float32, gap=1e-34, odds=1e-30):
+    """Two states that stay as they are; token 1 makes the second ``gap`` as likely, token 2 the first by ``odds``."""
+    emission = [[1 - gap - odds - 0.5, 0.5, odds], [1 - gap - 0.5, gap, 0.5]]
+    transition = torch.eye(2, dtype=torch.float64)
+    return tt.HMM(
+        torch.tensor([0.5, 0.5], dtype=dtype), transition.to(dtype), torch.tensor(emission, dtype=dtype)
+    )
+
+
+def leaking(dtype=torch.float32):
+    """Dense, with probabilities of 1e-20: a belief of 1e-40 counts once the others have emitted 1e-20 three times."""
+    emission = torch.tensor([[0.5, 0.5, 1e-20], [0.5, 1e-20, 0.5], [0.2, 0.4, 0.4]], dtype=dtype)
+    transition = torch.tensor([[1, 1e-20, 1e-28], [1e-25, 1, 1e-20], [1e-20, 1e-33, 1]], dtype=dtype)
+    return tt.HMM(torch.tensor([1.0, 1e-22, 1e-30], dtype=dtype), transition, emission)
+
+
+def dfa(edges):
+    return tt.Automaton.from_edges(edges, 0, [1], 3).determinize()
+
+
+AUTOMATA = [
+    dfa([(0, [0, 1, 2], 0), (0, [1, 2], 1), (1, [0, 1, 2], 0), (1, 2, 1)]),
+    dfa([(0, [0, 1], 0), (0, 2, 1), (1, [0, 1, 2], 1)]),
+]
+
+
+@pytest.mark.parametrize("kind", [ProductQuery, StaticQuery])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("make", [reweighed, leaking, lambda dtype: reweighed(dtype, 1e-20, 1e-40)])
+def test_a_belief_that_was_lost_and_would_weigh_again(make, dtype, kind):
+    """Below 1e-31 of the largest, then reweighed by 1e30: the true number, and not what is left of it."""
+    hmm, n, rng = make(dtype), 6, np.random.default_rng(0)
+    parameters = (hmm.initial_probs, hmm.transition.matrix(), hmm.emission_probs)
+    alone = oracle.OracleHMM(*(p.double().numpy() for p in parameters), []).total(n)
+    paths = [[1, 1, 2, 2, 2, 2], [2, 2, 1, 1, 1, 2], [1, 2, 1, 2, 1, 2], *rng.integers(0, 3, (6, n)).tolist()]
+    for fa, path in itertools.product(AUTOMATA, paths):
+        product = alone * supported(fa, list(itertools.product(range(3), repeat=n))).reshape((3,) * n)
+        query = kind(hmm, fa, n).start(1)
+        for t, v in enumerate(path):
+            m, h = (x[tuple(path[:t])].reshape(3, -1).sum(1) for x in (product, alone))
+            if not m.sum():
+                break
+            assert_nats(query.lookahead()[0], oracle.log(m) - oracle.log(h))
+            assert_nats(query.scores()[0], oracle.log(m) - np.log(m.sum()))
+            assert_nats(query.log_lookahead(), [np.log(m.sum()) - np.log(h.sum())])
+            query.advance(torch.tensor([v]))
