@@ -201,8 +201,8 @@ class Sweep:
         if bool(thin.any()):
             beta.masked_fill_(thin, 0)
             least_kept = top + log(least(self.dtype))
-            lost = self._lost(ahead, thin, least_kept)
-            doubt = torch.where(lost, torch.logaddexp(doubt, least_kept), doubt)
+            if (lost := self._lost(ahead, thin, least_kept)) is not None:
+                doubt = torch.where(lost, torch.logaddexp(doubt, least_kept), doubt)
         return self._transit(beta, top, doubt)
 
     def _transit(self, beta: Tensor, scale: Tensor, doubt: Tensor) -> Ahead:
@@ -224,13 +224,20 @@ class Sweep:
 
     def _lost(
         self, ahead: Ahead, thin: Bool[Tensor, "states hidden"], least_kept: Float[Tensor, " states"]
-    ) -> Bool[Tensor, " states"]:
-        """Which states have an entry among ``thin`` that is positive; ``least_kept``: the logarithm of the least not thin."""
+    ) -> Bool[Tensor, " states"] | None:
+        """Which states have an entry among ``thin`` that is positive, None if none has.
+
+        ``least_kept``: the logarithm of the least that is not thin.
+        """
         source, target = self._source, self._target
-        low = smallest(ahead.columns)[target].log() + self._log_least[self._label] + ahead.scale[target]
-        low = low.masked_fill(ahead.scale[target].isneginf(), torch.inf)
-        bound = torch.full_like(least_kept, torch.inf).scatter_reduce(0, source, low, "amin")
-        lost = thin.any(1) & (bound < least_kept)
+        low = smallest(ahead.columns).log() + torch.where(ahead.scale.isneginf(), torch.inf, ahead.scale)
+        low = low[target] + self._log_least[self._label]
+        exposed = torch.zeros_like(least_kept).index_add_(
+            0, source, (low < least_kept[source]).to(least_kept)
+        )
+        lost = (exposed > 0) & thin.any(1)
+        if not bool(lost.any()):
+            return None
         edges = lost[source].nonzero().squeeze(1)
         reached = torch.zeros_like(thin)
         width = max(1, BLOCK_ELEMENTS // self.hidden)

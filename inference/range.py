@@ -32,7 +32,10 @@ LEAST = least(torch.float64)
 
 
 class Belief(NamedTuple):
-    """p(prefix, z_t = h) = alpha · e^scale in float64, and its doubt: a bound of the sum of what was lost (nats)."""
+    """p(prefix, z_t = h) = alpha · e^scale in float64, alpha ≤ 1 or summing to no more than the number of hidden states.
+
+    The doubt is the logarithm (nats) of a bound of the sum of what was lost.
+    """
 
     alpha: Float[Tensor, "rows hidden"]
     scale: Float[Tensor, " rows"]
@@ -186,7 +189,7 @@ def doubt_of_product(
 ) -> Float[Tensor, "rows ..."]:
     """The doubt of Σ_h α_h F_h b_h, b ≤ 1, for columns F ≤ 1 of a scale and with a doubt, one or more to a row."""
     more = [1] * (scale.ndim - 1)
-    mass = (belief.alpha.sum(1).log() + belief.scale).view(-1, *more)
+    mass = (belief.scale + log(belief.alpha.shape[1])).view(-1, *more)
     lost = torch.logaddexp(mass + doubt, belief.doubt.view(-1, *more) + torch.logaddexp(scale, doubt))
     return torch.logaddexp(lost, mass + scale + log(torch.finfo(torch.float64).tiny))
 

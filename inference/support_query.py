@@ -33,7 +33,7 @@ class SupportQuery(ProductQuery):
 
     def emitted(self, rows: Int[Tensor, " rows"]) -> Bool[Tensor, "rows vocab"]:
         """Whether the HMM alone can emit each token after the prefix."""
-        return self._table.all_tokens((self._prior[rows] > 0).to(self._dtype)) > 0
+        return self._table.all_tokens((self._prior.alpha[rows] > 0).to(self._dtype)) > 0
 
     def possible(self, rows: Int[Tensor, " rows"]) -> Bool[Tensor, "rows vocab"]:
         """Whether the HMM can emit each token and go on to an accepted sequence within the budget."""
@@ -41,12 +41,12 @@ class SupportQuery(ProductQuery):
 
     def believes(self) -> Bool[Tensor, " batch"]:
         """Whether the HMM gives the prefix positive probability."""
-        return (self._prior > 0).any(1)
+        return (self._prior.alpha > 0).any(1)
 
     def ends(self) -> Bool[Tensor, " batch"]:
         """Whether the prefix has positive probability and is accepted as it is."""
-        ending = ((self._alpha > 0).any(1) & (self._final[self._live] > 0)).long()
-        counts = torch.zeros(len(self._prior), dtype=torch.long, device=self.device)
+        ending = ((self._alpha.alpha > 0).any(1) & (self._final[self._live] > 0)).long()
+        counts = torch.zeros(len(self._prior.scale), dtype=torch.long, device=self.device)
         return counts.index_add(0, self._row, ending) > 0
 
     def _score(self) -> Scores:
