@@ -176,7 +176,7 @@ class Sweep:
         """F_0: the next token is the last."""
         beta = self._accept[:, None].expand(-1, self.hidden)
         scale = torch.where(self._accept > 0, 0.0, -torch.inf).double()
-        return self._transit(beta, scale, torch.full_like(scale, -torch.inf))
+        return self._transit(beta, scale, torch.full_like(scale, -torch.inf), scale)
 
     def before(self, ahead: Ahead) -> Ahead:
         """F_{r+1} of F_r."""
@@ -197,18 +197,20 @@ class Sweep:
         doubt = torch.full_like(top, -torch.inf)
         if bool((ahead.doubt > -torch.inf).any()):
             doubt = row_logsumexp(ahead.doubt[target] + self._log_most[self._label], source, self.states)
-        thin = beta < least(self.dtype)
-        if bool(thin.any()):
+        low, kept = self._low(ahead), top + log(least(self.dtype))
+        exposed = low < kept
+        if bool(exposed.any()):
+            thin = beta < least(self.dtype)
             beta.masked_fill_(thin, 0)
-            least_kept = top + log(least(self.dtype))
-            if (lost := self._lost(ahead, thin, least_kept)) is not None:
-                doubt = torch.where(lost, torch.logaddexp(doubt, least_kept), doubt)
-        return self._transit(beta, top, doubt)
+            lost = self._lost(ahead, thin, exposed & thin.any(1))
+            doubt = torch.where(lost, torch.logaddexp(doubt, kept), doubt)
+            low = low.maximum(kept)
+        return self._transit(beta, top, doubt, low)
 
-    def _transit(self, beta: Tensor, scale: Tensor, doubt: Tensor) -> Ahead:
-        """A β, every column brought to a maximum of one."""
+    def _transit(self, beta: Tensor, scale: Tensor, doubt: Tensor, low: Tensor) -> Ahead:
+        """A β, every column brought to a maximum of one; ``low``: logarithms of lower bounds of the positive entries."""
         beta, scale = normalised(beta, scale)
-        moved = self._move(beta)
+        moved = self._move(beta, low - torch.where(scale.isfinite(), scale, 0))
         if moved.lost is not None:
             fresh = scale + moved.scale.clamp(min=0) + log(least(self.dtype))
             doubt = torch.where(moved.lost, torch.logaddexp(doubt, fresh), doubt)
@@ -222,22 +224,17 @@ class Sweep:
         settled = columns.amin(1).double().log() + scale > doubt - log(torch.finfo(self.dtype).eps)
         return doubt.masked_fill(settled, -torch.inf)
 
-    def _lost(
-        self, ahead: Ahead, thin: Bool[Tensor, "states hidden"], least_kept: Float[Tensor, " states"]
-    ) -> Bool[Tensor, " states"] | None:
-        """Which states have an entry among ``thin`` that is positive, None if none has.
-
-        ``least_kept``: the logarithm of the least that is not thin.
-        """
-        source, target = self._source, self._target
+    def _low(self, ahead: Ahead) -> Float[Tensor, " states"]:
+        """The logarithm of a lower bound of the positive entries of each β."""
         low = smallest(ahead.columns).log() + torch.where(ahead.scale.isneginf(), torch.inf, ahead.scale)
-        low = low[target] + self._log_least[self._label]
-        exposed = torch.zeros_like(least_kept).index_add_(
-            0, source, (low < least_kept[source]).to(least_kept)
-        )
-        lost = (exposed > 0) & thin.any(1)
-        if not bool(lost.any()):
-            return None
+        low = low[self._target] + self._log_least[self._label]
+        return torch.full_like(ahead.scale, torch.inf).scatter_reduce(0, self._source, low, "amin")
+
+    def _lost(
+        self, ahead: Ahead, thin: Bool[Tensor, "states hidden"], lost: Bool[Tensor, " states"]
+    ) -> Bool[Tensor, " states"]:
+        """Which of the states ``lost`` have an entry among ``thin`` that is positive."""
+        source, target = self._source, self._target
         edges = lost[source].nonzero().squeeze(1)
         reached = torch.zeros_like(thin)
         width = max(1, BLOCK_ELEMENTS // self.hidden)

@@ -95,17 +95,23 @@ class Transition:
     def __init__(self, operator: Operator, dtype: torch.dtype) -> None:
         self._operator, self.dtype = operator, dtype
         self._times = Times(operator if _dtype_of(operator) == dtype else operator.map(lambda t: t.to(dtype)))
-        self._smallest: Tensor | None = None
+        self._log_smallest = smallest_weight(operator).log()
         self._reach: Times | None = None
 
-    def __call__(self, rows: Float[Tensor, "rows hidden"]) -> Moved:
-        """The rows moved, in this precision; ``lost`` is None where no row lost anything."""
+    def __call__(
+        self, rows: Float[Tensor, "rows hidden"], low: Float[Tensor, " rows"] | None = None
+    ) -> Moved:
+        """The rows moved, in this precision; ``lost`` is None where no row lost anything.
+
+        ``low``: logarithms of lower bounds of the positive entries of each row, if they are known.
+        """
         moved, scale = self._times(rows.to(self.dtype))
-        thin = moved < least(self.dtype)
-        if not bool(thin.any()):
+        exposed = self.exposed(smallest(rows).log() if low is None else low)
+        if not bool(exposed.any()):
             return Moved(moved, scale, None)
-        moved.masked_fill_(thin, 0)
-        doubtful = (thin.any(1) & self.exposed(rows)).nonzero().squeeze(1)
+        thin = moved < least(self.dtype)
+        moved = moved.masked_fill_(thin, 0)
+        doubtful = (thin.any(1) & exposed).nonzero().squeeze(1)
         if not len(doubtful):
             return Moved(moved, scale, None)
         lost = torch.zeros(len(rows), dtype=torch.bool, device=rows.device)
@@ -116,13 +122,11 @@ class Transition:
         """The rows moved; ``lost`` may name rows that lost nothing, but nothing is read back."""
         moved, scale = self._times(rows.to(self.dtype))
         thin = moved < least(self.dtype)
-        return Moved(moved.masked_fill_(thin, 0), scale, thin.any(1) & self.exposed(rows))
+        return Moved(moved.masked_fill_(thin, 0), scale, thin.any(1) & self.exposed(smallest(rows).log()))
 
-    def exposed(self, rows: Float[Tensor, "rows hidden"]) -> Bool[Tensor, " rows"]:
+    def exposed(self, low: Float[Tensor, " rows"]) -> Bool[Tensor, " rows"]:
         """Whether the product of a row's smallest positive entry and the smallest positive weight is below the range."""
-        if self._smallest is None:
-            self._smallest = smallest_weight(self._operator)
-        return smallest(rows) * self._smallest < least(self.dtype)
+        return low + self._log_smallest < log(least(self.dtype))
 
     def reached(self, rows: Float[Tensor, "rows hidden"]) -> Bool[Tensor, "rows hidden"]:
         """Which entries of M x are positive, by Boolean arithmetic."""

@@ -89,7 +89,7 @@ class SupportMessages:
 class SupportSweep(Sweep):
     """The recursion of the backward messages with zeros and ones."""
 
-    def _transit(self, beta: Tensor, scale: Tensor, doubt: Tensor) -> Ahead:
+    def _transit(self, beta: Tensor, scale: Tensor, doubt: Tensor, low: Tensor) -> Ahead:
         return _exact(self._move.reached(beta), self.dtype)
 
 
