@@ -16,7 +16,7 @@ from math import log
 from typing import NamedTuple, Protocol
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from ..circuits.automaton import Automaton

@@ -75,7 +75,8 @@ class ProductQuery(MaskQuery):
         self._kept_dtype, self._span, self._memory = dtype or self._dtype, horizon, memory
         self._record: Record = Record()
         self.hmm, self._exclusive = hmm, automaton.is_deterministic
-        self._move, self._wide_move = Transition(hmm.transition.T, self._dtype), None
+        self._move = Transition(hmm.transition.T, self._dtype)
+        self._wide_move: Transition | None = None
         self._first = torch.searchsorted(automaton.edge_source, torch.arange(automaton.num_states + 1))
         self._first = (self._first if automaton.num_edges else self._first * 0).to(self.device)
         self._target = automaton.edge_target.to(self.device)
