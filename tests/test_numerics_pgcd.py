@@ -13,7 +13,7 @@ import pytest
 import torch
 
 import tractile as tt
-from tractile.inference import ProductQuery
+from tractile.inference import Log, NextToken, ProductQuery, Real
 from tractile.inference.static import StaticQuery
 
 CLOSE = 1e-4  # nats
@@ -243,6 +243,62 @@ AUTOMATA = [
     dfa([(0, [0, 1, 2], 0), (0, [1, 2], 1), (1, [0, 1, 2], 0), (1, 2, 1)]),
     dfa([(0, [0, 1], 0), (0, 2, 1), (1, [0, 1, 2], 1)]),
 ]
+
+
+def exactly(kind, hmm, fa, path):
+    """All answers of a query along a path, against log space."""
+    n, wide = len(path), hmm.to(dtype=torch.float64)
+    product, alone = NextToken(wide * fa, n, Log()).start(1), NextToken(wide, None, Log()).start(1)
+    query = kind(hmm, fa, n).start(1)
+    for v in path:
+        m, h = product.log_weights(), alone.log_weights()
+        if not bool(m.isfinite().any()):
+            break
+        assert_nats(query.log_weights(), m)
+        assert_nats(query.scores(), m - m.logsumexp(1))
+        if isinstance(query, ProductQuery):
+            assert_nats(query.lookahead(), torch.where(m.isfinite(), m - h, m))
+            assert_nats(query.log_lookahead(), m.logsumexp(1) - h.logsumexp(1))
+        for q in (query, product, alone):
+            q.advance(torch.tensor([v]))
+
+
+PATHS = [[1] * k + [2] * k for k in (2, 4, 8)] + [
+    [2, 1] * 4,
+    [0, 1, 1, 1, 0, 2, 2, 2],
+    [2, 2, 1, 0, 0, 1, 1, 2],
+]
+
+
+@pytest.mark.parametrize("kind", [ProductQuery, StaticQuery, lambda a, b, n: NextToken(a * b, n, Real())])
+@pytest.mark.parametrize(
+    ("gap", "odds"), [(1e-12, 1e-12), (1e-30, 1e-35), (1e-160, 1e-170), (1e-290, 1e-300)]
+)
+@pytest.mark.parametrize("transition", [torch.eye(2), torch.tensor([[1, 1e-18], [1e-36, 1]])])
+def test_beliefs_that_drift_apart_and_come_back(gap, odds, transition, kind):
+    """The states part by e^−27 to e^−5000, far beyond float32 and then float64, and meet again."""
+    dtype = torch.float32 if gap > 1e-37 else torch.float64
+    hmm = reweighed(dtype, gap, odds)
+    hmm = tt.HMM(hmm.initial_probs, transition.to(dtype), hmm.emission_probs)
+    for fa, path in itertools.product(AUTOMATA, PATHS):
+        exactly(kind, hmm, fa, path)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_the_range_of_real_within_a_column(dtype):
+    """Shares of tiny / ε and more are kept: the documented border of ``log_marginal`` in Real. Log has none."""
+    info = torch.finfo(dtype)
+    share = 4 * info.tiny / info.eps
+    # Token 0 leaves the second state that share, and token 1 gives it back.
+    emission = torch.tensor([[1 - 1e-6, 1e-6], [share, 1]], dtype=torch.float64)
+    hmm = tt.HMM(torch.tensor([0.5, 0.5], dtype=dtype), torch.eye(2, dtype=dtype), emission.to(dtype))
+    for semiring, count in ((None, 1), (Log(), 1), (Log(), 3)):
+        log_a, log_b = (
+            math.log(0.5) + count * math.log(float(e[0])) + 60 * count * math.log(float(e[1]))
+            for e in hmm.emission_probs.double()
+        )
+        x = torch.tensor([[0] * count + [1] * (60 * count)])
+        assert_nats(tt.log_marginal(hmm, x, semiring=semiring), [np.logaddexp(log_a, log_b)])
 
 
 @pytest.mark.parametrize("kind", [ProductQuery, StaticQuery])
