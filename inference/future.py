@@ -5,45 +5,45 @@ With β_r[h, s] the probability that an HMM in hidden state h and an automaton i
     F_r = A β_r,      β_{r+1}[h, s] = Σ_{e: s → s'} b_e[h] · F_r[h, s'],      b_e[h] = Σ_{v ∈ label(e)} B[h, v].
 
 One sweep serves every prompt and budget. Where all F_r would take more memory than is allowed, some are kept as checkpoints and
-the others are computed again when they are asked for; the answers are the same to the bit. Every column has its own scale.
+the others are computed again when they are asked for; the answers are the same to the bit. Every column has its own scale,
+and a doubt where entries fell below the range of the precision (see :mod:`~tractile.inference.range`).
 """
 
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable
 from math import log
 from typing import NamedTuple, Protocol
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from ..circuits.automaton import Automaton
 from ..circuits.hmm import HMM
 from ..errors import MemoryTooSmall
-from ..layers import Dense, Operator
-from .contract import apply
-from .real import Real, Scaled
-from .scores import product
+from .range import Transition, least, normalised, smallest
+from .scores import row_logsumexp
 
 BLOCK_ELEMENTS = 1 << 22  # edges are met in blocks of so many numbers
 
 
 class Ahead(NamedTuple):
-    """F_r: a column of hidden states for each state, and the logarithm (nats) of its scale."""
+    """F_r: a column of hidden states for each state, the logarithm (nats) of its scale, and its doubt (nats).
+
+    The doubt is the logarithm of an upper bound of what any entry lost to the range of the precision; −inf: nothing.
+    """
 
     columns: Float[Tensor, "states hidden"]
     scale: Float[Tensor, " states"]
+    doubt: Float[Tensor, " states"]
 
 
 class Backward(Protocol):
     """Columns of F_r by tokens left and state."""
 
-    def columns(
-        self, left: Int[Tensor, " queries"], state: Int[Tensor, " queries"]
-    ) -> tuple[Float[Tensor, "queries hidden"], Float[Tensor, " queries"]]:
-        """F_left[:, state] for each query, and the logarithms of their scales."""
+    def columns(self, left: Int[Tensor, " queries"], state: Int[Tensor, " queries"]) -> Ahead:
+        """F_left[:, state] for each query."""
 
 
 class Future:
@@ -68,32 +68,30 @@ class Future:
             return
         shape, device = (horizon, self._sweep.states, self._sweep.hidden), self._sweep.device
         columns = torch.empty(shape, dtype=dtype, device=device)
-        scale = torch.empty(shape[:2], dtype=torch.float64, device=device)
+        scale, doubt = torch.empty(2, *shape[:2], dtype=torch.float64, device=device)
         found = self._sweep.first()
         for r in range(horizon):
             found = self._sweep.before(found) if r else found
-            columns[r], scale[r] = found
-        self._table = Ahead(columns, scale)
+            columns[r], scale[r], doubt[r] = found
+        self._table = Ahead(columns, scale, doubt)
 
     @property
     def table(self) -> Ahead | None:
-        """All of them, (horizon, states, hidden) and (horizon, states), if they fit the memory."""
+        """All of them, (horizon, states, hidden) and twice (horizon, states), if they fit the memory."""
         return self._table
 
-    def columns(
-        self, left: Int[Tensor, " queries"], state: Int[Tensor, " queries"]
-    ) -> tuple[Float[Tensor, "queries hidden"], Float[Tensor, " queries"]]:
-        """F_left[:, state] for each query, and the logarithms of their scales."""
+    def columns(self, left: Int[Tensor, " queries"], state: Int[Tensor, " queries"]) -> Ahead:
+        """F_left[:, state] for each query."""
         if self._table is not None:
-            return self._table.columns[left, state], self._table.scale[left, state]
+            return Ahead(*(x[left, state] for x in self._table))
         columns = torch.empty(len(left), self._sweep.hidden, dtype=self._dtype, device=left.device)
-        scale = torch.empty(len(left), dtype=torch.float64, device=left.device)
+        scale, doubt = torch.empty(2, len(left), dtype=torch.float64, device=left.device)
         asked = left.unique().tolist()
         for r in asked:
             here = (left == r).nonzero().squeeze(1)
             found = self._get(r, max(1, self._room // len(asked)))
-            columns[here], scale[here] = found.columns[state[here]], found.scale[state[here]]
-        return columns, scale
+            columns[here], scale[here], doubt[here] = (x[state[here]] for x in found)
+        return Ahead(columns, scale, doubt)
 
     def _get(self, r: int, room: int) -> Ahead:
         if r not in self._kept:
@@ -122,7 +120,7 @@ class Future:
         self._kept.pop(r, None)
         if len(self._kept) == self._room:
             self._kept.popitem(last=False)
-        self._kept[r] = Ahead(found.columns.to(self._dtype), found.scale)
+        self._kept[r] = Ahead(found.columns.to(self._dtype), found.scale, found.doubt)
 
     def _plan(self, memory: int) -> tuple[int, int]:
         """(every, room) that fit the memory at the least work for budgets that go down by one."""
@@ -150,7 +148,8 @@ class Sweep:
     """The recursion F_r → F_{r+1}."""
 
     def __init__(self, hmm: HMM, automaton: Automaton) -> None:
-        self._times, emission = times(hmm.transition), hmm.emission_probs
+        emission = hmm.emission_probs
+        self._move = Transition(hmm.transition, emission.dtype)
         self.dtype, self.device, self.hidden = emission.dtype, emission.device, hmm.hidden
         self.states = automaton.num_states
         self._accept = automaton.final[0].to(emission)
@@ -158,6 +157,8 @@ class Sweep:
             x.to(emission.device) for x in (automaton.edge_source, automaton.edge_target)
         )
         self._label, self._emitted = _emitted(emission, automaton)
+        self._log_most = self._emitted.amax(1).double().log()  # of each label
+        self._log_least = smallest(self._emitted).log()
 
     @property
     def size(self) -> int:
@@ -174,7 +175,8 @@ class Sweep:
     def first(self) -> Ahead:
         """F_0: the next token is the last."""
         beta = self._accept[:, None].expand(-1, self.hidden)
-        return self._transit(beta, torch.where(self._accept > 0, 0.0, -torch.inf).double())
+        scale = torch.where(self._accept > 0, 0.0, -torch.inf).double()
+        return self._transit(beta, scale, torch.full_like(scale, -torch.inf), scale)
 
     def before(self, ahead: Ahead) -> Ahead:
         """F_{r+1} of F_r."""
@@ -182,37 +184,66 @@ class Sweep:
         top = torch.full((self.states,), -torch.inf, dtype=torch.float64, device=self.device)
         top = top.scatter_reduce(0, source, ahead.scale[target], "amax")
         shift = torch.where(top.isfinite(), top, 0)
-        weight = (ahead.scale[target] - shift[source]).exp().to(self.dtype)
+        weight = (ahead.scale[target] - shift[source]).exp()
         beta = torch.zeros(self.states, self.hidden, dtype=self.dtype, device=self.device)
         width = max(1, BLOCK_ELEMENTS // self.hidden)
         for e in range(0, len(source), width):
             edges = slice(e, e + width)
             units = ahead.columns.index_select(0, target[edges])
-            units.mul_(self._emitted.index_select(0, self._label[edges])).mul_(weight[edges, None])
+            units.mul_(self._emitted.index_select(0, self._label[edges])).mul_(
+                weight.to(self.dtype)[edges, None]
+            )
             beta.index_add_(0, source[edges], units)
-        return self._transit(beta, top)
+        doubt = torch.full_like(top, -torch.inf)
+        if bool((ahead.doubt > -torch.inf).any()):
+            doubt = row_logsumexp(ahead.doubt[target] + self._log_most[self._label], source, self.states)
+        low, kept = self._low(ahead), top + log(least(self.dtype))
+        exposed = low < kept
+        if bool(exposed.any()):
+            thin = beta < least(self.dtype)
+            beta.masked_fill_(thin, 0)
+            lost = self._lost(ahead, thin, exposed & thin.any(1))
+            doubt = torch.where(lost, torch.logaddexp(doubt, kept), doubt)
+            low = low.maximum(kept)
+        return self._transit(beta, top, doubt, low)
 
-    def _transit(self, beta: Tensor, scale: Tensor) -> Ahead:
-        """A β, every column brought to a maximum of one."""
+    def _transit(self, beta: Tensor, scale: Tensor, doubt: Tensor, low: Tensor) -> Ahead:
+        """A β, every column brought to a maximum of one; ``low``: logarithms of lower bounds of the positive entries."""
         beta, scale = normalised(beta, scale)
-        columns, more = self._times(beta)
-        columns, scale = normalised(columns, scale + more)
-        return Ahead(cleared(columns), scale)
+        moved = self._move(beta, low - torch.where(scale.isfinite(), scale, 0))
+        if moved.lost is not None:
+            fresh = scale + moved.scale.clamp(min=0) + log(least(self.dtype))
+            doubt = torch.where(moved.lost, torch.logaddexp(doubt, fresh), doubt)
+        columns, scale = normalised(moved.rows, scale + moved.scale)
+        return Ahead(columns, scale, self._resolved(columns, scale, doubt))
 
+    def _resolved(self, columns: Tensor, scale: Tensor, doubt: Tensor) -> Tensor:
+        """The doubt, none where each entry of a column is so large that it changes nothing."""
+        if not bool((doubt > -torch.inf).any()):
+            return doubt
+        settled = columns.amin(1).double().log() + scale > doubt - log(torch.finfo(self.dtype).eps)
+        return doubt.masked_fill(settled, -torch.inf)
 
-def times(operator: Operator) -> Callable[[Tensor], tuple[Tensor, Tensor]]:
-    """Rows x, each with a maximum of one ↦ rows M x and the logarithms (nats) of their scales."""
-    if isinstance(operator, Dense):
-        by_weight = product(operator.weight.T)
-        return lambda rows: (by_weight(rows), rows.new_zeros(len(rows), dtype=torch.float64))
-    semiring = Real()
+    def _low(self, ahead: Ahead) -> Float[Tensor, " states"]:
+        """The logarithm of a lower bound of the positive entries of each β."""
+        low = smallest(ahead.columns).log() + torch.where(ahead.scale.isneginf(), torch.inf, ahead.scale)
+        low = low[self._target] + self._log_least[self._label]
+        return torch.full_like(ahead.scale, torch.inf).scatter_reduce(0, self._source, low, "amin")
 
-    def engine(rows: Tensor) -> tuple[Tensor, Tensor]:
-        exponent = torch.zeros(1, len(rows), dtype=torch.float64, device=rows.device)
-        moved = apply(semiring, operator, Scaled(rows.T.contiguous(), exponent))
-        return moved.mantissa.T.contiguous(), moved.exponent.expand(1, len(rows))[0] * log(2)
-
-    return engine
+    def _lost(
+        self, ahead: Ahead, thin: Bool[Tensor, "states hidden"], lost: Bool[Tensor, " states"]
+    ) -> Bool[Tensor, " states"]:
+        """Which of the states ``lost`` have an entry among ``thin`` that is positive."""
+        source, target = self._source, self._target
+        edges = lost[source].nonzero().squeeze(1)
+        reached = torch.zeros_like(thin)
+        width = max(1, BLOCK_ELEMENTS // self.hidden)
+        for some in edges.split(width):
+            unit = (ahead.columns[target[some]] > 0) & (self._emitted[self._label[some]] > 0)
+            at, found = source[some].unique(return_inverse=True)
+            hits = torch.zeros(len(at), self.hidden, device=self.device).index_add_(0, found, unit.float())
+            reached[at] |= hits > 0
+        return lost & (reached & thin).any(1)
 
 
 def _emitted(
@@ -243,17 +274,3 @@ def label_numbers(automaton: Automaton) -> tuple[Int[Tensor, " edges"], list[tup
         for classes in labels.incidence.col[order].split(counts)
     ]
     return torch.tensor(label), list(number)
-
-
-def normalised(rows: Tensor, scale: Tensor) -> tuple[Tensor, Tensor]:
-    """Rows with maximum one and the logarithms of their scales; −inf for a row of zeros."""
-    if not len(rows):
-        return rows, scale
-    top = rows.amax(1)
-    return rows / torch.where(top > 0, top, 1)[:, None], scale + top.double().log()
-
-
-def cleared(x: Tensor) -> Tensor:
-    """x with what is near the least representable number set to zero: lost is better than wrong, as it is recovered."""
-    info = torch.finfo(x.dtype)
-    return x.masked_fill_(x < info.tiny / info.eps, 0)

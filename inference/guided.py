@@ -6,7 +6,8 @@ For each live pair (row, state s) with HMM message α_s and each edge e: s → s
 
 so the columns α_s ∘ Aβ_{r−1}[:, s'] are all that meets the emission: wide labels share one product with the whole of B,
 narrow ones gather their tokens' columns; nothing of size batch × edges × V is formed. Every column carries its own
-scale. Equal, by test, to ``NextToken(hmm * automaton, horizon, Real())``.
+scale, and a bound of what it lost to the range of the precision (:mod:`~tractile.inference.range`): a score that this
+could change is computed again. Equal, by test, to ``NextToken(hmm * automaton, horizon, Real())``.
 """
 
 from __future__ import annotations
@@ -24,10 +25,11 @@ from ..circuits.automaton import Automaton
 from ..circuits.hmm import HMM
 from ..errors import ShapeError, TooManyStates, VocabularyMismatch
 from ..fingerprints import check_same
-from .future import Backward, Future, cleared, normalised, times
+from .future import Backward, Future
 from .given import an_automaton, an_hmm, whole
 from .masks import MaskQuery
 from .next_token import NextToken, Tokens, as_tokens
+from .range import Belief, Transition, added, doubt_of_product, least, normalised, trusted
 from .record import Record, row_indices
 from .scores import Columns, EmissionTable, Scores, in_pairs, row_logsumexp, score, tokens_by_edge
 from .semiring import Log
@@ -72,7 +74,9 @@ class ProductQuery(MaskQuery):
         self._dtype, self.device = emission.dtype, emission.device
         self._kept_dtype, self._span, self._memory = dtype or self._dtype, horizon, memory
         self._record: Record = Record()
-        self.hmm, self._exclusive, self._times = hmm, automaton.is_deterministic, times(hmm.transition.T)
+        self.hmm, self._exclusive = hmm, automaton.is_deterministic
+        self._move = Transition(hmm.transition.T, self._dtype)
+        self._wide_move: Transition | None = None
         self._first = torch.searchsorted(automaton.edge_source, torch.arange(automaton.num_states + 1))
         self._first = (self._first if automaton.num_edges else self._first * 0).to(self.device)
         self._target = automaton.edge_target.to(self.device)
@@ -92,10 +96,10 @@ class ProductQuery(MaskQuery):
         super()._begin(batch)
         self._pair_up()
         pi = self.hmm.initial_probs.double()
-        self._prior = pi.repeat(batch, 1)  # (batch, H): p(prefix, z_t = h), before emission
-        self._prior_scale = torch.zeros(batch, dtype=torch.float64, device=self.device)
-        self._alpha = pi.repeat(len(self._row), 1)  # (pairs, H): p(prefix, path to the state, z_t = h)
-        self._scale = torch.zeros(len(self._row), dtype=torch.float64, device=self.device)
+        nothing = pi.new_zeros(batch)
+        # Before emission: p(prefix, z_t = h) of each row, and p(prefix, path to the state, z_t = h) of each pair.
+        self._prior = Belief(pi.repeat(batch, 1), nothing, nothing - torch.inf)
+        self._alpha = self._prior.select(self._row)
         self._scored = None
 
     def log_weights(self) -> Float[Tensor, "batch vocab"]:
@@ -124,31 +128,34 @@ class ProductQuery(MaskQuery):
 
     def _log_prior(self) -> Float[Tensor, " batch"]:
         """log p(prefix) by the HMM alone."""
-        found = self._prior_found()
-        zero = found.isneginf()
-        if not bool(zero.any()):
+        found, doubt = self._prior_found()
+        zero, doubted = found.isneginf(), ~trusted(found, doubt, self._dtype)
+        if not bool(doubted.any()):
             return found
-        lost = zero & self._support().believes()
+        lost = doubted & (~zero | self._support().believes())
         return self._exactly(found, lost, ProductQuery._log_prior, lambda: self._in_log_space()[1])
 
     def _ended(self) -> Float[Tensor, " batch"]:
         """log p(prefix, accepted as it is); asked of rows without tokens left."""
-        found, accepted = self._ended_found()
-        zero = found.isneginf() & accepted & (self.remaining.to(self.device) == 0)
-        if not bool(zero.any()):
+        found, doubt, accepted = self._ended_found()
+        accepted = accepted & (self.remaining.to(self.device) == 0)
+        zero, doubted = found.isneginf(), ~trusted(found, doubt, self._dtype) & accepted
+        if not bool(doubted.any()):
             return found
-        lost = zero & self._support().ends()
+        lost = doubted & (~zero | self._support().ends())
         return self._exactly(found, lost, ProductQuery._ended, lambda: self._in_log_space()[0])
 
-    def _prior_found(self) -> Float[Tensor, " batch"]:
-        return self._prior.sum(1).log() + self._prior_scale
+    def _prior_found(self) -> tuple[Float[Tensor, " batch"], Float[Tensor, " batch"]]:
+        """log p(prefix) and its doubt."""
+        return self._prior.alpha.sum(1).log() + self._prior.scale, self._prior.doubt
 
-    def _ended_found(self) -> tuple[Float[Tensor, " batch"], Bool[Tensor, " batch"]]:
-        """log p(prefix, accepted), and whether the automaton accepts the prefix."""
-        final = self._final[self._live]
-        accepted = final.new_zeros(len(self._prior)).index_add(0, self._row, final) > 0
-        ended = (self._alpha.sum(1) * final).log() + self._scale
-        return row_logsumexp(ended, self._row, len(self._prior)), accepted
+    def _ended_found(self) -> tuple[Float[Tensor, " batch"], Float[Tensor, " batch"], Bool[Tensor, " batch"]]:
+        """log p(prefix, accepted), its doubt, and whether the automaton accepts the prefix."""
+        final, batch = self._final[self._live], len(self._prior.scale)
+        accepted = final.new_zeros(batch).index_add(0, self._row, final) > 0
+        ended = (self._alpha.alpha.sum(1) * final).log() + self._alpha.scale
+        doubt = self._alpha.doubt.masked_fill(final == 0, -torch.inf)
+        return row_logsumexp(ended, self._row, batch), row_logsumexp(doubt, self._row, batch), accepted
 
     def _score(self) -> Scores:
         """The product's and the HMM's absolute next-token log-weights."""
@@ -160,12 +167,12 @@ class ProductQuery(MaskQuery):
         return self._scored
 
     def _lost(self, found: Scores) -> Int[Tensor, " rows"]:
-        """The rows in which a token that the automaton allows has no score."""
+        """The rows in which a token that the automaton allows has no score, or none by the HMM alone."""
         return self._missing(found).any(1).nonzero().squeeze(1)
 
     def _missing(self, found: Scores) -> Bool[Tensor, "batch vocab"]:
-        none = found.product.isneginf() & self._table.log_top.isfinite()
-        return self.mask().to(self.device) & none
+        none = found.product.isneginf() | found.prior.isneginf()
+        return self.mask().to(self.device) & none & self._table.log_top.isfinite()
 
     # ------------------------------------------------------------ what arithmetic lost
 
@@ -173,7 +180,7 @@ class ProductQuery(MaskQuery):
         """Write the rows in which a possible token has lost its score.
 
         A token that the automaton allows has no score where the HMM cannot emit it from its present belief, or cannot
-        go on as the constraint asks, or where its score fell below the range of the precision. Support by Boolean
+        go on as the constraint asks, or where its score fell below what the precision may have lost. Support by Boolean
         arithmetic (:class:`~tractile.inference.support_query.SupportQuery`) tells the last from the others exactly; only
         then are rows computed again, in float64, and what float64 loses in log space.
         """
@@ -247,8 +254,18 @@ class ProductQuery(MaskQuery):
         return torch.where(lost, exact.double().to(found.device), found)
 
     def _product(self) -> Scores:
-        prior = self._prior.to(self._dtype)
-        return score(self._table, self._columns(), prior, self._prior_scale, self._exclusive)
+        return score(self._table, self._columns(), self._prior_columns(), self._exclusive)
+
+    def _prior_columns(self) -> Columns:
+        """The HMM's own belief, as a column of each row; edge 0 says nothing."""
+        alpha, scale, doubt = self._prior
+        row = torch.arange(len(scale), device=self.device)
+        return Columns(alpha.to(self._dtype), scale, row, row * 0, self._least(doubt, scale))
+
+    def _least(self, doubt: Tensor, scale: Tensor) -> Tensor:
+        """The least score in units of e^scale that the doubt does not change."""
+        eps = torch.finfo(self._dtype).eps
+        return ((doubt - scale).exp() / eps).nan_to_num(0.0, torch.inf).clamp(min=least(self._dtype))
 
     def _columns(self) -> Columns:
         first, last = self._first[self._live], self._first[self._live + 1]
@@ -259,9 +276,10 @@ class ProductQuery(MaskQuery):
         edge, order = edge[alive].sort()
         pair = pair[alive][order]
         row = row[pair]
-        future, scale = self._future.columns(left[row], self._target[edge])
-        values, scale = normalised(self._alpha[pair] * future.double(), self._scale[pair] + scale)
-        return Columns(values.to(self._dtype), scale, row, edge)
+        ahead, alpha = self._future.columns(left[row], self._target[edge]), self._alpha.select(pair)
+        values, scale = normalised(alpha.alpha * ahead.columns.double(), alpha.scale + ahead.scale)
+        least = self._least(doubt_of_product(alpha, ahead.scale, ahead.doubt), scale)
+        return Columns(values.to(self._dtype), scale, row, edge, least)
 
     def _alive(self, edge: Int[Tensor, " edges"], left: Int[Tensor, " edges"]) -> Bool[Tensor, " edges"]:
         """Whether the targets of edges can be accepted within so many tokens."""
@@ -282,21 +300,25 @@ class ProductQuery(MaskQuery):
         done, before = self.remaining == 0, list(self._states)
         super().advance(tokens)
         self._record.append(tokens.cpu().masked_fill(done, -1))
-        emitted = self.hmm.emission_probs.index_select(1, tokens.to(self.device)).T.double()
-        pairs = None if self._exclusive else self._moved_pairs(emitted, before, done, tokens.tolist())
-        moved, scale = self._transition(self._prior * emitted, self._prior_scale)
-        done = done.to(self.device)
-        self._prior = torch.where(done[:, None], self._prior, moved)
-        self._prior_scale = torch.where(done, self._prior_scale, scale)
+        emission = self.hmm.emission_probs.index_select(1, tokens.to(self.device)).T.double()
+        top = self._table.log_top.index_select(0, tokens.to(self.device)).double()
+        pairs = None if self._exclusive else self._moved_pairs(emission, top, before, done, tokens.tolist())
+        moved = self._transition(self._prior.emitted(emission, top))
+        self._prior = self._prior.where(done.to(self.device), moved)
         self._pair_up()
         # The path of a prefix through a deterministic automaton is the only one.
-        self._alpha, self._scale = pairs or (self._prior[self._row], self._prior_scale[self._row])
+        self._alpha = pairs or self._prior.select(self._row)
         self._scored = None
 
     def _moved_pairs(
-        self, emitted: Tensor, before: list[tuple[int, ...]], done: Tensor, tokens: list[int]
-    ) -> tuple[Tensor, Tensor]:
-        """α and its scale for the pairs reached; paths that reach one pair are added up."""
+        self,
+        emission: Float[Tensor, "batch hidden"],
+        top: Float[Tensor, " batch"],
+        before: list[tuple[int, ...]],
+        done: Bool[Tensor, " batch"],
+        tokens: list[int],
+    ) -> Belief:
+        """The pairs reached; paths that reach one pair are added up."""
         pair, reached, count, place = list[int](), list[int](), 0, 0
         for states, after, token, over in zip(before, self._states, tokens, done.tolist(), strict=True):
             for i, state in enumerate(states, count):
@@ -305,32 +327,33 @@ class ProductQuery(MaskQuery):
                     reached.append(place + after.index(target))
             count, place = count + len(states), place + len(after)
         taken, to = torch.tensor([pair, reached], dtype=torch.long).to(self.device)
-        moved, scale = self._transition(self._alpha * emitted[self._row], self._scale)
+        moved = self._transition(self._alpha.emitted(emission[self._row], top[self._row]))
         still = done.to(self.device)[self._row]
-        moved = torch.where(still[:, None], self._alpha, moved)[taken]
-        scale = torch.where(still, self._scale, scale)[taken]
-        top = scale.new_full((place,), -torch.inf).scatter_reduce(0, to, scale, "amax")
-        weight = (scale - torch.where(top.isfinite(), top, 0)[to]).exp()
-        return normalised(
-            moved.new_zeros(place, moved.shape[1]).index_add(0, to, moved * weight[:, None]), top
-        )
+        return added(self._alpha.where(still, moved).select(taken), to, place)
 
-    def _transition(self, alpha: Tensor, scale: Tensor) -> tuple[Tensor, Tensor]:
-        alpha, scale = normalised(alpha, scale)
-        moved, more = self._times(alpha.to(self._dtype))
-        return cleared(moved).double(), scale + more
+    def _transition(self, belief: Belief) -> Belief:
+        """A belief after a transition; rows that lose something in the precision of the HMM move in float64."""
+        alpha, scale = normalised(belief.alpha, belief.scale)
+        moved = self._move(alpha)
+        if moved.lost is not None and self._dtype != torch.float64:
+            if self._wide_move is None:
+                self._wide_move = Transition(self.hmm.transition.T, torch.float64)
+            rows = moved.lost.nonzero().squeeze(1)
+            wide = self._wide_move(alpha[rows])
+            moved = moved.with_rows(rows, wide)
+        return belief.moved(scale, moved)
 
     def select(self, indices: Tensor | Sequence[int]) -> None:
         indices = row_indices(indices, len(self._states)).cpu()
         counts = torch.tensor([len(states) for states in self._states], dtype=torch.long)
         line, place = in_pairs(counts[indices])
         keep = ((counts.cumsum(0) - counts)[indices][line] + place).to(self.device)
-        self._alpha, self._scale = self._alpha[keep], self._scale[keep]
+        self._alpha = self._alpha.select(keep)
         self._record.select(indices)
         super().select(indices)
         self._pair_up()
         indices = indices.to(self.device)
-        self._prior, self._prior_scale = self._prior[indices], self._prior_scale[indices]
+        self._prior = self._prior.select(indices)
         if self._scored is not None:
             self._scored = self._scored.select(indices)
 

@@ -36,6 +36,7 @@ from .messages import Emission, backward, dot, open_step
 from .real import Real
 from .record import Record, row_indices
 from .semiring import Boolean, Log, Semiring
+from .shares import Shares
 
 Budgets = int | Int[Tensor, " batch"] | Sequence[int] | None
 Tokens = Int[Tensor, " batch"] | Sequence[int]
@@ -48,8 +49,9 @@ class NextToken:
     ``horizon``: the largest budget in tokens; None where no budget applies: the Boolean query then asks for
     acceptance at any length, and another semiring must have ``final`` as its own backward message (an HMM: all ones).
 
-    In Real no possible token is lost to the dynamic range between hidden states: rows with one are computed again in
-    log space. Copies (``copy.copy``) share tables and go their own ways.
+    In Real a row is computed again, in float64 and then in log space, where a possible token was lost to the dynamic range
+    between hidden states, or a hidden state's share may have been (see :class:`~tractile.inference.real.Real`). Copies
+    (``copy.copy``) share tables and go their own ways.
     """
 
     def __init__(self, chain: Chain, horizon: int | None, semiring: Semiring[Any]) -> None:
@@ -66,11 +68,12 @@ class NextToken:
         self._alpha: Any = None
         self._betas = self._sweep()
         self._record = Record() if isinstance(semiring, Real) else None
+        self._shares = Shares(chain, self._betas) if isinstance(semiring, Real) else None
 
     def __copy__(self) -> Self:
         out = object.__new__(type(self))
         out.__dict__.update(self.__dict__)
-        out._record = copy(self._record)
+        out._record, out._shares = copy(self._record), copy(self._shares)
         return out
 
     def _sweep(self) -> Any:
@@ -116,6 +119,8 @@ class NextToken:
         self.remaining = budgets.to(self.device)
         if self._record is not None:
             self._record.begin(self.remaining)
+        if self._shares is not None:
+            self._shares.begin(len(budgets))
 
     def resume(self, prefixes: Int[Tensor, "batch length"], budgets: Budgets = None) -> None:
         """Take up prefixes, begun with these budgets; nothing is checked for feasibility. Token −1 is left out."""
@@ -164,13 +169,23 @@ class NextToken:
     ) -> Float[Tensor, "batch vocab"]:
         """The weights, with rows in log space in which a possible token (by the Boolean query) was lost."""
         zero = weights.isneginf() & self.remaining.ne(0)[:, None]
-        if not bool(zero.any()):
-            return weights
-        lost = (zero & record.query("possible", self._in_boolean).mask()).any(1)
+        assert self._shares is not None
+        lost = self._shares.doubtful(self._alpha, self._left()) & self.remaining.ne(0)
+        if bool(zero.any()):
+            lost = lost | (zero & record.query("possible", self._in_boolean).mask()).any(1)
         if not bool(lost.any()):
             return weights
-        exact = record.query("exact", lambda: NextToken(self.chain, self.horizon, Log())).log_weights()
+        exact = record.query("exact", self._more_exact).log_weights()
         return torch.where(lost[:, None], exact.to(weights.dtype), weights)
+
+    def _more_exact(self) -> NextToken:
+        """This query in float64, or in log space if it is."""
+        if self.chain.parameters() and all(t.dtype == torch.float64 for t in self.chain.parameters()):
+            return NextToken(self.chain, self.horizon, Log())
+        finer = NextToken(self.chain.map(lambda t: t.double()), self.horizon, Real())
+        if self._record is not None and finer._record is not None:
+            finer._record.share(self._record, "possible")
+        return finer
 
     def _in_boolean(self) -> NextToken:
         return NextToken(self.chain, self.horizon, Boolean())
@@ -212,6 +227,8 @@ class NextToken:
         tokens = as_tokens(tokens)
         self._check_tokens(tokens)
         sr, tokens = self.semiring, tokens.to(self.device)
+        if self._shares is not None:
+            self._shares.advance(self._alpha)
         after = apply(
             sr,
             self.chain.right.T,
@@ -243,6 +260,8 @@ class NextToken:
         indices = row_indices(indices, len(self.remaining)).to(self.device)
         if self._record is not None:
             self._record.select(indices)
+        if self._shares is not None:
+            self._shares.select(indices)
         self._alpha = self.semiring.gather(self._alpha, indices, self.semiring.ndim(self._alpha) - 1)
         self.remaining = self.remaining[indices]
 

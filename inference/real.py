@@ -78,7 +78,14 @@ class Scaled:
 
 
 class Real(Semiring[Scaled]):
-    """Sums and products of non-negative reals that neither under- nor overflow.
+    """Sums and products of non-negative reals whose columns neither under- nor overflow.
+
+    Between columns (rows of a batch, automaton states) any range is right. Within a column (over hidden states) an entry
+    keeps its precision down to tiny / ε of the largest one: 1e-31 in float32, 1e-292 in float64. Smaller entries may be
+    lost, which matters only if later weights favour them by as much: a result is right as long as, for each hidden state, the
+    ratio of its share to the largest share stays above that at every step, or never comes to count again.
+    :class:`~tractile.inference.next_token.NextToken` and P-GCD notice where it might and compute such rows again;
+    elsewhere give float64 parameters or the semiring :class:`~tractile.inference.semiring.Log`, which has no such limit.
 
     The derivative by a weight of zero is right as long as it does not make a whole column zero, which has no scale.
     """
@@ -242,3 +249,16 @@ def _shrink(mantissa: Tensor, exponent: Tensor) -> Tensor:
     """mantissa · 2^exponent, without the subnormal numbers that slow a processor down and matter to no sum."""
     floor = -1000.0 if mantissa.dtype == torch.float64 else -110.0
     return mantissa * torch.where(exponent > floor, exponent, -torch.inf).exp2().to(mantissa.dtype)
+
+
+def log_spread(x: Scaled) -> Tensor:
+    """The logarithm (nats) of the smallest positive entry over the largest one of its column, least of each batch row."""
+    top, axes = _top(x.mantissa, x.columns), tuple(range(x.mantissa.ndim - 1))
+    share = x.mantissa.detach() / top.clamp(min=_TINY[top.dtype])
+    return share.masked_fill(share <= 0, torch.inf).double().amin(axes).log().clamp(max=0)
+
+
+def log_least(dtype: torch.dtype) -> float:
+    """The logarithm (nats) of the least share of a column that keeps its precision."""
+    info = torch.finfo(dtype)
+    return log(info.tiny / info.eps)

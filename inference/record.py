@@ -60,6 +60,11 @@ class Record:
             self._made[name] = make()
         return cast(Query, self._made[name])
 
+    def share(self, other: Record, name: str) -> None:
+        """Take over the query of a name from another record, if it has been made there."""
+        if name in other._made:
+            self._made[name] = other._made[name]
+
     def query(self, name: str, make: Callable[[], Query]) -> Query:
         """The query of a name, which has read all tokens."""
         if name not in self._kept:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -122,36 +122,56 @@ def packs(table: Tensor) -> bool:
 
 
 class Columns(NamedTuple):
-    """α_s ∘ Aβ[:, s'] for every live pair and alive edge, sorted by edge, with a maximum of one and a scale in nats."""
+    """α_s ∘ Aβ[:, s'] for every live pair and alive edge, sorted by edge, with a maximum of one and a scale in nats.
+
+    Scores below ``least`` (in units of the scale) may be wrong, as the columns have lost entries.
+    """
 
     values: Float[Tensor, "columns hidden"]
     scale: Float[Tensor, " columns"]
     row: Int[Tensor, " columns"]
     edge: Int[Tensor, " columns"]
+    least: Float[Tensor, " columns"]
 
 
-def score(
-    table: EmissionTable,
-    columns: Columns,
-    prior: Float[Tensor, "batch hidden"],
-    prior_scale: Float[Tensor, " batch"],
-    exclusive: bool,
-) -> Scores:
-    """The scores of all tokens in each row; ``exclusive``: no token of a row is in two of its labels."""
-    values, scale, row, edge = columns
-    batch, device = len(prior), prior.device
-    edges, kind, sizes = torch.unique_consecutive(edge, return_inverse=True, return_counts=True)
+def score(table: EmissionTable, columns: Columns, prior: Columns, exclusive: bool) -> Scores:
+    """The scores of all tokens in each row; ``exclusive``: no token of a row is in two of its labels.
+
+    ``prior`` has a column for each row, and no edges. −inf: zero, or lost.
+    """
+    row, edge, batch, device = columns.row, columns.edge, len(prior.scale), prior.scale.device
+    edges, kind = torch.unique_consecutive(edge, return_inverse=True)
     labels = [table.label(e) for e in edges.tolist()]
     wide = torch.tensor([label.columns is None for label in labels], dtype=torch.bool, device=device)[kind]
-    top = scale.new_full((batch,), -torch.inf).scatter_reduce(0, row, scale, "amax")
-    scale = (scale - torch.where(top.isfinite(), top, 0)[row]).to(values.dtype)
+    top = columns.scale.new_full((batch,), -torch.inf).scatter_reduce(0, row, columns.scale, "amax")
+    scale = (columns.scale - torch.where(top.isfinite(), top, 0)[row]).to(columns.values.dtype)
+    columns = columns._replace(scale=scale, edge=kind)
 
-    found, certain = solid(table.all_tokens(torch.cat([prior.to(values.dtype), values[wide]])))
+    out, alone, certain = _written(table, columns, prior, labels, wide, exclusive)
+    if not exclusive and not certain:  # what is lost in one label may be more than what another one gives
+        most, _, _ = _written(table, columns, prior, labels, wide, exclusive, upper=True)
+        out.masked_fill_(most - out > torch.finfo(out.dtype).eps ** 0.75, -torch.inf)
+    return Scores(out, top, alone, prior.scale.clone(), certain)
+
+
+def _written(
+    table: EmissionTable,
+    columns: Columns,
+    prior: Columns,
+    labels: list[Label],
+    wide: Bool[Tensor, " columns"],
+    exclusive: bool,
+    upper: bool = False,
+) -> tuple[Tensor, Tensor, bool]:
+    """The scores of product and prior, and whether none is lost; ``upper``: bounds from above where they are."""
+    batch, bounded = len(prior.scale), _at_least if upper else solid
+    values = torch.cat([prior.values, columns.values[wide]])
+    found, certain = bounded(table.all_tokens(values), torch.cat([prior.least, columns.least[wide]]))
     found = found.log_()
-    alone, found = found[:batch], found[batch:].add_(scale[wide, None])
-    out = torch.full((batch, table.vocab_size), -torch.inf, dtype=values.dtype, device=device)
-    rows, begin, written = row[wide], 0, set[int]()
-    for label, size in zip(labels, sizes.tolist(), strict=True):
+    alone, found = found[:batch], found[batch:].add_(columns.scale[wide, None])
+    out = torch.full((batch, table.vocab_size), -torch.inf, dtype=found.dtype, device=found.device)
+    rows, begin, written = columns.row[wide], 0, set[int]()
+    for label, size in zip(labels, torch.bincount(columns.edge, minlength=len(labels)).tolist(), strict=True):
         if label.columns is not None:
             continue
         here, at = found[begin : begin + size], rows[begin : begin + size]
@@ -159,13 +179,15 @@ def score(
         here[:, label.tokens] = -torch.inf
         out[at] = here if written.isdisjoint(at.tolist()) else _join(out[at], here, exclusive)
         written.update(at.tolist())
-    certain &= _narrow(out, Columns(values, scale, row, kind), labels, exclusive)
-    return Scores(out, top, alone, prior_scale.clone(), certain)
+    certain &= _narrow(out, columns, labels, exclusive, bounded)
+    return out, alone, certain
 
 
-def _narrow(out: Tensor, columns: Columns, labels: list[Label], exclusive: bool) -> bool:
+def _narrow(
+    out: Tensor, columns: Columns, labels: list[Label], exclusive: bool, bounded: Callable[..., Any]
+) -> bool:
     """Write the scores of the labels with fewer tokens, ``edge`` being the place in ``labels``; whether none is lost."""
-    values, scale, row, kind = columns
+    values, scale, row, kind, least = columns
     few = [i for i, label in enumerate(labels) if label.columns is not None and len(label.tokens) <= FEW]
     certain, done = True, set[int]()
     if few and exclusive:
@@ -178,14 +200,15 @@ def _narrow(out: Tensor, columns: Columns, labels: list[Label], exclusive: bool)
         tokens = torch.cat([labels[i].tokens for i in few])[at]
         emitted = torch.cat([c for i in few if (c := labels[i].columns) is not None]).index_select(0, at)
         lines = lines[line]
-        found, certain = solid((values.index_select(0, lines) * emitted.to(values.dtype)).sum(1))
+        found = (values.index_select(0, lines) * emitted.to(values.dtype)).sum(1)
+        found, certain = bounded(found, least[lines])
         out[row[lines], tokens] = found.log() + scale[lines]
         done = set(few)
     for i, (tokens, emission) in enumerate(labels):
         if emission is None or i in done:
             continue
         here = (kind == i).nonzero().squeeze(1)
-        found, whole = solid(values[here] @ emission.T.to(values.dtype))
+        found, whole = bounded(values[here] @ emission.T.to(values.dtype), least[here])
         certain &= whole
         cells = row[here][:, None], tokens[None]
         out[cells] = _join(out[cells], found.log() + scale[here, None], exclusive)
@@ -196,16 +219,20 @@ def _join(a: Tensor, b: Tensor, exclusive: bool) -> Tensor:
     return torch.maximum(a, b) if exclusive else torch.logaddexp(a, b)
 
 
-def solid(x: Tensor) -> tuple[Tensor, bool]:
-    """x with what is near the least representable number set to zero, and whether nothing in it is zero.
+def solid(x: Float[Tensor, "rows ..."], least: Float[Tensor, " rows"]) -> tuple[Tensor, bool]:
+    """x with what is below the ``least`` of its row set to zero, and whether nothing is.
 
     Lost is better than wrong, since what is lost is recovered.
     """
-    info = torch.finfo(x.dtype)
-    least = info.tiny / info.eps
-    if not x.numel() or float(x.amin()) >= least:
+    if not x.numel() or float(x.amin()) >= float(least.amax()):
         return x, True
-    return x.masked_fill(x < least, 0), False
+    thin = x < least.view(-1, *[1] * (x.ndim - 1))
+    return x.masked_fill(thin, 0), not bool(thin.any())
+
+
+def _at_least(x: Tensor, least: Float[Tensor, " rows"]) -> tuple[Tensor, bool]:
+    """x, with the ``least`` of its row for what is below."""
+    return torch.maximum(x, least.view(-1, *[1] * (x.ndim - 1)).to(x.dtype)), False
 
 
 def in_pairs(counts: Int[Tensor, " lines"]) -> tuple[Int[Tensor, " pairs"], Int[Tensor, " pairs"]]:

@@ -9,6 +9,7 @@ does less arithmetic and asks for sizes as it goes along.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import log
 from typing import Any, NamedTuple, Self
 
 import torch
@@ -18,9 +19,10 @@ from torch import Tensor
 from ..circuits.automaton import Automaton
 from ..circuits.hmm import HMM
 from ..errors import CircuitError, VocabularyMismatch
-from .future import Future, cleared, normalised
+from .future import Future
 from .guided import ProductQuery
 from .next_token import Tokens, as_tokens
+from .range import Belief, Transition, doubt_of_product, least, normalised, smallest, smallest_weight
 from .record import row_indices
 from .scores import Scores
 from .tables import Spread, Tables
@@ -29,12 +31,18 @@ CHUNK_ELEMENTS = 1 << 27  # gathered at once
 
 
 class Now(NamedTuple):
-    """Where the rows are: state (the number of states: none), tokens left, p(prefix, z_t = h) and its scale in nats."""
+    """Where the rows are: state (the number of states: none), tokens left, p(prefix, z_t = h), its scale and doubt in nats."""
 
     state: Int[Tensor, " batch"]
     left: Int[Tensor, " batch"]
     prior: Float[Tensor, "batch hidden"]
     scale: Float[Tensor, " batch"]
+    doubt: Float[Tensor, " batch"]
+
+    @property
+    def belief(self) -> Belief:
+        """The HMM's own message."""
+        return Belief(self.prior, self.scale, self.doubt)
 
 
 class StaticQuery(ProductQuery):
@@ -56,9 +64,11 @@ class StaticQuery(ProductQuery):
         super().__init__(hmm, automaton, horizon, dtype)
         assert isinstance(self._future, Future)
         assert self._future.table is not None
-        columns, self._ahead_scale = self._future.table
-        self._ahead = columns.flatten(0, 1)  # (horizon · S, H)
-        self._ahead_scale = self._ahead_scale.flatten()
+        # (horizon · S, H) and twice (horizon · S)
+        self._ahead, self._ahead_scale, self._ahead_doubt = (x.flatten(0, 1) for x in self._future.table)
+        rare = float(smallest(self.hmm.emission_probs.flatten()[None]) * smallest_weight(self.hmm.transition))
+        if rare < least(self._dtype) / torch.finfo(self._dtype).eps:  # a belief needs a wider range
+            self._move = Transition(self.hmm.transition.T, torch.float64)
         self._tables = Tables(self.automaton, self.device)
         self._wrong = torch.zeros((), dtype=torch.bool, device=self.device)
 
@@ -109,7 +119,8 @@ class StaticQuery(ProductQuery):
         self._graph = self._replay = None
         prior = self.hmm.initial_probs.double().repeat(batch, 1)
         state = torch.full((batch,), self.automaton.start_states[0], device=self.device)
-        self._now = Now(state, torch.zeros_like(state), prior, prior.new_zeros(batch))
+        nothing = prior.new_zeros(batch)
+        self._now = Now(state, torch.zeros_like(state), prior, nothing, nothing - torch.inf)
         self._wrong = torch.zeros((), dtype=torch.bool, device=self.device)
         self._scored = None
 
@@ -138,14 +149,15 @@ class StaticQuery(ProductQuery):
         outside = (tokens < 0) | (tokens >= self.vocab_size)
         self._wrong.logical_or_(outside.any())
         tokens, done = tokens.clamp(0, self.vocab_size - 1), now.left == 0
-        emitted = self.hmm.emission_probs.index_select(1, tokens).T.double()
-        prior, scale = self._transition(now.prior * emitted, now.scale)
-        return Now(
-            torch.where(done, now.state, self._tables.step(now.state, tokens)),
-            (now.left - 1).clamp(min=0),
-            torch.where(done[:, None], now.prior, prior),
-            torch.where(done, now.scale, scale),
-        )
+        emission = self.hmm.emission_probs.index_select(1, tokens).T.double()
+        top = self._table.log_top.index_select(0, tokens).double()
+        belief = now.belief.where(done, self._transition(now.belief.emitted(emission, top)))
+        state = torch.where(done, now.state, self._tables.step(now.state, tokens))
+        return Now(state, (now.left - 1).clamp(min=0), *belief)
+
+    def _transition(self, belief: Belief) -> Belief:
+        alpha, scale = normalised(belief.alpha, belief.scale)
+        return belief.moved(scale, self._move.without_waiting(alpha))
 
     def _product(self) -> Scores:
         return self._replay or self._scores(self._rows)
@@ -153,13 +165,15 @@ class StaticQuery(ProductQuery):
     def _scores(self, now: Now) -> Scores:
         """The scores of all tokens; ``lost`` says in which rows a token that may be taken has none."""
         batch = len(now.prior)
-        edge, entry, there, ahead, shift = self._columns_of(self._tables.wide, now)
+        edge, entry, there, ahead, shift, doubt = self._columns_of(self._tables.wide, now)
         values, shift = normalised(
             (now.prior[:, None] * ahead.double()).flatten(0, 1), (now.scale[:, None] + shift).flatten()
         )
+        bounds = torch.cat([self._least(now.doubt, now.scale), self._least(doubt.flatten(), shift)])
         shift = shift.view(edge.shape).masked_fill(~there, -torch.inf)
         rows = torch.cat([now.prior, values]).to(self._dtype)
-        found = cleared(self._table.all_tokens(rows)).log_()
+        found = self._table.all_tokens(rows)
+        found = found.masked_fill_(found < bounds[:, None], 0).log_()
         token, gathered, taken = self._gathered(now)
         top = torch.maximum(shift.amax(1), gathered.amax(1))
         base = torch.where(top.isfinite(), top, 0)[:, None]
@@ -170,18 +184,22 @@ class StaticQuery(ProductQuery):
         out = torch.where(member, out, -torch.inf).amax(1)
         out = out.scatter_reduce(1, token, (gathered - base).to(out.dtype), "amax")
         possible = member.any(1).to(torch.uint8).scatter_reduce(1, token, taken.to(torch.uint8), "amax") > 0
-        lost = (possible & out.isneginf() & self._table.log_top.isfinite()).any(1)
+        none = out.isneginf() | found[:batch].isneginf()
+        lost = (possible & none & self._table.log_top.isfinite()).any(1)
         return Scores(out, top, found[:batch], now.scale.clone(), False, lost)
 
-    def _columns_of(self, spread: Spread, now: Now) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
-        """Of each row's entries: edges, entries, which can be taken, Aβ of their targets, and its scales."""
+    def _columns_of(self, spread: Spread, now: Now) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
+        """Of each row's entries: edges, entries, which can be taken, Aβ of their targets, its scales, the product's doubt."""
         entry, there = spread.of(now.state)
         left = (now.left - 1).clamp(min=0)[:, None].expand(entry.shape)
         edge = spread.edge.take(entry)
         at = (left * len(self._final) + self._target.take(edge)).flatten()
         ahead = self._ahead.index_select(0, at).view(*entry.shape, self.hmm.hidden)
         there = there & (now.left > 0)[:, None] & self._alive(edge.flatten(), left.flatten()).view(edge.shape)
-        return edge, entry, there, ahead, self._ahead_scale.index_select(0, at).view(entry.shape)
+        scale, doubt = (
+            x.index_select(0, at).view(entry.shape) for x in (self._ahead_scale, self._ahead_doubt)
+        )
+        return edge, entry, there, ahead, scale, doubt_of_product(now.belief, scale, doubt)
 
     def _gathered(self, now: Now) -> tuple[Tensor, Tensor, Tensor]:
         """The tokens of narrow labels, their log-scores, and which can be taken."""
@@ -189,11 +207,13 @@ class StaticQuery(ProductQuery):
         parts = []
         for b in range(0, max(1, len(now.state)), width):
             rows = Now(*(x[b : b + width] for x in now))
-            _, entry, there, ahead, shift = self._columns_of(self._tables.narrow, rows)
+            _, entry, there, ahead, shift, doubt = self._columns_of(self._tables.narrow, rows)
             token = self._tables.narrow.token.take(entry)
             emitted = self._table.columns(token.flatten()).view(*entry.shape, self.hmm.hidden)
             value = (rows.prior[:, None] * ahead.double() * emitted.double()).sum(2)
-            value = (value.log() + rows.scale[:, None] + shift).masked_fill(~there, -torch.inf)
+            value = value.log() + rows.scale[:, None] + shift
+            doubted = value + log(torch.finfo(self._dtype).eps) < doubt
+            value = value.masked_fill(doubted | ~there, -torch.inf)
             parts.append((token, value, there))
         token, value, there = (torch.cat(x) for x in zip(*parts, strict=True))
         return token, value, there
@@ -205,13 +225,14 @@ class StaticQuery(ProductQuery):
             raise VocabularyMismatch(f"advance: a token lay outside the vocabulary of {self.vocab_size}")
         return found.lost.nonzero().squeeze(1) if lost else torch.arange(0)
 
-    def _prior_found(self) -> Float[Tensor, " batch"]:
-        return self._rows.prior.sum(1).log() + self._rows.scale
+    def _prior_found(self) -> tuple[Float[Tensor, " batch"], Float[Tensor, " batch"]]:
+        now = self._rows
+        return now.prior.sum(1).log() + now.scale, now.doubt
 
-    def _ended_found(self) -> tuple[Float[Tensor, " batch"], Bool[Tensor, " batch"]]:
+    def _ended_found(self) -> tuple[Float[Tensor, " batch"], Float[Tensor, " batch"], Bool[Tensor, " batch"]]:
         now = self._rows
         final = torch.cat([self._final, self._final.new_zeros(1)]).index_select(0, now.state)
-        return (now.prior.sum(1) * final).log() + now.scale, final > 0
+        return (now.prior.sum(1) * final).log() + now.scale, now.doubt, final > 0
 
     def select(self, indices: Tensor | Sequence[int]) -> None:
         indices = row_indices(indices, len(self._rows.left)).to(self.device)

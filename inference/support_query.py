@@ -18,6 +18,7 @@ from ..circuits.automaton import Automaton
 from ..circuits.hmm import HMM
 from .future import Ahead, Backward, Sweep
 from .guided import ProductQuery
+from .range import Belief
 from .scores import Scores
 
 
@@ -32,7 +33,7 @@ class SupportQuery(ProductQuery):
 
     def emitted(self, rows: Int[Tensor, " rows"]) -> Bool[Tensor, "rows vocab"]:
         """Whether the HMM alone can emit each token after the prefix."""
-        return self._table.all_tokens((self._prior[rows] > 0).to(self._dtype)) > 0
+        return self._table.all_tokens((self._prior.alpha[rows] > 0).to(self._dtype)) > 0
 
     def possible(self, rows: Int[Tensor, " rows"]) -> Bool[Tensor, "rows vocab"]:
         """Whether the HMM can emit each token and go on to an accepted sequence within the budget."""
@@ -40,12 +41,12 @@ class SupportQuery(ProductQuery):
 
     def believes(self) -> Bool[Tensor, " batch"]:
         """Whether the HMM gives the prefix positive probability."""
-        return (self._prior > 0).any(1)
+        return (self._prior.alpha > 0).any(1)
 
     def ends(self) -> Bool[Tensor, " batch"]:
         """Whether the prefix has positive probability and is accepted as it is."""
-        ending = ((self._alpha > 0).any(1) & (self._final[self._live] > 0)).long()
-        counts = torch.zeros(len(self._prior), dtype=torch.long, device=self.device)
+        ending = ((self._alpha.alpha > 0).any(1) & (self._final[self._live] > 0)).long()
+        counts = torch.zeros(len(self._prior.scale), dtype=torch.long, device=self.device)
         return counts.index_add(0, self._row, ending) > 0
 
     def _score(self) -> Scores:
@@ -53,9 +54,10 @@ class SupportQuery(ProductQuery):
             self._scored = self._product()
         return self._scored
 
-    def _transition(self, alpha: Tensor, scale: Tensor) -> tuple[Tensor, Tensor]:
-        moved = self._times((alpha > 0).to(self._dtype))[0] > 0
-        return moved.double(), _log_any(moved)
+    def _transition(self, belief: Belief) -> Belief:
+        moved = self._move.reached(belief.alpha)
+        scale = _log_any(moved)
+        return Belief(moved.double(), scale, torch.full_like(scale, -torch.inf))
 
 
 class SupportMessages:
@@ -65,14 +67,12 @@ class SupportMessages:
         self._hmm, self._automaton, self._horizon = hmm, automaton, horizon
         self._table: Bool[Tensor, "lengths states hidden"] | None = None
 
-    def columns(
-        self, left: Int[Tensor, " queries"], state: Int[Tensor, " queries"]
-    ) -> tuple[Float[Tensor, "queries hidden"], Float[Tensor, " queries"]]:
+    def columns(self, left: Int[Tensor, " queries"], state: Int[Tensor, " queries"]) -> Ahead:
         """The columns for so many tokens left, as zeros and ones, and the logarithms of their largest entries."""
         if self._table is None:
             self._table = self._swept()
         columns = self._table[left.clamp(max=len(self._table) - 1), state]
-        return columns.to(self._hmm.emission_probs.dtype), _log_any(columns)
+        return _exact(columns, self._hmm.emission_probs.dtype)
 
     def _swept(self) -> Bool[Tensor, "lengths states hidden"]:
         sweep = SupportSweep(self._hmm, self._automaton)
@@ -89,15 +89,19 @@ class SupportMessages:
 class SupportSweep(Sweep):
     """The recursion of the backward messages with zeros and ones."""
 
-    def _transit(self, beta: Tensor, scale: Tensor) -> Ahead:
-        moved = self._times((beta > 0).to(self.dtype))[0] > 0
-        return Ahead(moved.to(self.dtype), _log_any(moved))
+    def _transit(self, beta: Tensor, scale: Tensor, doubt: Tensor, low: Tensor) -> Ahead:
+        return _exact(self._move.reached(beta), self.dtype)
 
 
 def _even(weight: Tensor) -> Tensor:
     """Rows in which every positive weight is the same."""
     positive = (weight > 0).float()
     return positive / positive.sum(-1, keepdim=True)
+
+
+def _exact(columns: Bool[Tensor, "columns hidden"], dtype: torch.dtype) -> Ahead:
+    scale = _log_any(columns)
+    return Ahead(columns.to(dtype), scale, torch.full_like(scale, -torch.inf))
 
 
 def _log_any(rows: Bool[Tensor, "rows hidden"]) -> Float[Tensor, " rows"]:

@@ -13,6 +13,8 @@ import pytest
 import torch
 
 import tractile as tt
+from tractile.inference import Log, NextToken, ProductQuery, Real
+from tractile.inference.static import StaticQuery
 
 CLOSE = 1e-4  # nats
 
@@ -212,3 +214,110 @@ def test_tokens_are_told_apart_by_their_ids_and_not_by_digits():
             all(any(list(x[i : i + len(p)]) == p for i in range(3)) for p in patterns) for x in sequences
         ]
         assert supported(fa, [[*x, 0] for x in sequences]).tolist() == contains, patterns
+
+
+# ------------------------------------------------------------- beliefs that fall below the range and come back
+
+
+def reweighed(dtype=torch.float32, gap=1e-34, odds=1e-30):
+    """Two states that stay as they are; token 1 makes the second ``gap`` as likely, token 2 the first by ``odds``."""
+    emission = [[1 - gap - odds - 0.5, 0.5, odds], [1 - gap - 0.5, gap, 0.5]]
+    transition = torch.eye(2, dtype=torch.float64)
+    return tt.HMM(
+        torch.tensor([0.5, 0.5], dtype=dtype), transition.to(dtype), torch.tensor(emission, dtype=dtype)
+    )
+
+
+def leaking(dtype=torch.float32):
+    """Dense, with probabilities of 1e-20: a belief of 1e-40 counts once the others have emitted 1e-20 three times."""
+    emission = torch.tensor([[0.5, 0.5, 1e-20], [0.5, 1e-20, 0.5], [0.2, 0.4, 0.4]], dtype=dtype)
+    transition = torch.tensor([[1, 1e-20, 1e-28], [1e-25, 1, 1e-20], [1e-20, 1e-33, 1]], dtype=dtype)
+    return tt.HMM(torch.tensor([1.0, 1e-22, 1e-30], dtype=dtype), transition, emission)
+
+
+def dfa(edges):
+    return tt.Automaton.from_edges(edges, 0, [1], 3).determinize()
+
+
+AUTOMATA = [
+    dfa([(0, [0, 1, 2], 0), (0, [1, 2], 1), (1, [0, 1, 2], 0), (1, 2, 1)]),
+    dfa([(0, [0, 1], 0), (0, 2, 1), (1, [0, 1, 2], 1)]),
+]
+
+
+def exactly(kind, hmm, fa, path):
+    """All answers of a query along a path, against log space."""
+    n, wide = len(path), hmm.to(dtype=torch.float64)
+    product, alone = NextToken(wide * fa, n, Log()).start(1), NextToken(wide, None, Log()).start(1)
+    query = kind(hmm, fa, n).start(1)
+    for v in path:
+        m, h = product.log_weights(), alone.log_weights()
+        if not bool(m.isfinite().any()):
+            break
+        assert_nats(query.log_weights(), m)
+        assert_nats(query.scores(), m - m.logsumexp(1))
+        if isinstance(query, ProductQuery):
+            assert_nats(query.lookahead(), torch.where(m.isfinite(), m - h, m))
+            assert_nats(query.log_lookahead(), m.logsumexp(1) - h.logsumexp(1))
+        for q in (query, product, alone):
+            q.advance(torch.tensor([v]))
+
+
+PATHS = [[1] * k + [2] * k for k in (2, 4, 8)] + [
+    [2, 1] * 4,
+    [0, 1, 1, 1, 0, 2, 2, 2],
+    [2, 2, 1, 0, 0, 1, 1, 2],
+]
+
+
+@pytest.mark.parametrize("kind", [ProductQuery, StaticQuery, lambda a, b, n: NextToken(a * b, n, Real())])
+@pytest.mark.parametrize(
+    ("gap", "odds"), [(1e-12, 1e-12), (1e-30, 1e-35), (1e-160, 1e-170), (1e-290, 1e-300)]
+)
+@pytest.mark.parametrize("transition", [torch.eye(2), torch.tensor([[1, 1e-18], [1e-36, 1]])])
+def test_beliefs_that_drift_apart_and_come_back(gap, odds, transition, kind):
+    """The states part by e^−27 to e^−5000, far beyond float32 and then float64, and meet again."""
+    dtype = torch.float32 if gap > 1e-37 else torch.float64
+    hmm = reweighed(dtype, gap, odds)
+    hmm = tt.HMM(hmm.initial_probs, transition.to(dtype), hmm.emission_probs)
+    for fa, path in itertools.product(AUTOMATA, PATHS):
+        exactly(kind, hmm, fa, path)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_the_range_of_real_within_a_column(dtype):
+    """Shares of tiny / ε and more are kept: the documented border of ``log_marginal`` in Real. Log has none."""
+    info = torch.finfo(dtype)
+    share = 4 * info.tiny / info.eps
+    # Token 0 leaves the second state that share, and token 1 gives it back.
+    emission = torch.tensor([[1 - 1e-6, 1e-6], [share, 1]], dtype=torch.float64)
+    hmm = tt.HMM(torch.tensor([0.5, 0.5], dtype=dtype), torch.eye(2, dtype=dtype), emission.to(dtype))
+    for semiring, count in ((None, 1), (Log(), 1), (Log(), 3)):
+        log_a, log_b = (
+            math.log(0.5) + count * math.log(float(e[0])) + 60 * count * math.log(float(e[1]))
+            for e in hmm.emission_probs.double()
+        )
+        x = torch.tensor([[0] * count + [1] * (60 * count)])
+        assert_nats(tt.log_marginal(hmm, x, semiring=semiring), [np.logaddexp(log_a, log_b)])
+
+
+@pytest.mark.parametrize("kind", [ProductQuery, StaticQuery])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("make", [reweighed, leaking, lambda dtype: reweighed(dtype, 1e-20, 1e-40)])
+def test_a_belief_that_was_lost_and_would_weigh_again(make, dtype, kind):
+    """Below 1e-31 of the largest, then reweighed by 1e30: the true number, and not what is left of it."""
+    hmm, n, rng = make(dtype), 6, np.random.default_rng(0)
+    parameters = (hmm.initial_probs, hmm.transition.matrix(), hmm.emission_probs)
+    alone = oracle.OracleHMM(*(p.double().numpy() for p in parameters), []).total(n)
+    paths = [[1, 1, 2, 2, 2, 2], [2, 2, 1, 1, 1, 2], [1, 2, 1, 2, 1, 2], *rng.integers(0, 3, (6, n)).tolist()]
+    for fa, path in itertools.product(AUTOMATA, paths):
+        product = alone * supported(fa, list(itertools.product(range(3), repeat=n))).reshape((3,) * n)
+        query = kind(hmm, fa, n).start(1)
+        for t, v in enumerate(path):
+            m, h = (x[tuple(path[:t])].reshape(3, -1).sum(1) for x in (product, alone))
+            if not m.sum():
+                break
+            assert_nats(query.lookahead()[0], oracle.log(m) - oracle.log(h))
+            assert_nats(query.scores()[0], oracle.log(m) - np.log(m.sum()))
+            assert_nats(query.log_lookahead(), [np.log(m.sum()) - np.log(h.sum())])
+            query.advance(torch.tensor([v]))

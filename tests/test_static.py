@@ -13,7 +13,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 import tractile as tt
 from tractile.errors import CircuitError, VocabularyMismatch
 from tractile.inference import NextToken, ProductQuery, Real
-from tractile.inference.future import times
+from tractile.inference.range import Transition
 from tractile.inference.static import StaticQuery
 
 HORIZON = 12
@@ -135,7 +135,7 @@ def test_a_step_stays_on_its_device(model, dtype):
         for thing in (moved, moved._tables, moved.hmm, table):
             put_all(thing)
         moved.hmm.right, moved.hmm.inputs = query.hmm.right.map(put), query.hmm.inputs.map(put)
-        moved.device, moved._times = CUDA, times(moved.hmm.transition.T)
+        moved.device, moved._move = CUDA, Transition(moved.hmm.transition.T, moved._dtype)
         table._rows = torch.empty(12, 6, dtype=table.dtype, device=CUDA)
         table._blocks, moved._table = [lambda x: x @ table._rows.T], table
         now, tokens = moved._now, torch.empty(3, dtype=torch.long, device=CUDA)

@@ -1,7 +1,7 @@
 """Random HMM × automaton in every implementation of the next-token query, against enumeration.
 
 The HMMs have zeros, tokens that cannot be emitted, and probabilities so small that beliefs are lost to the range of the
-precision and rows have to be recovered; not so small that what is lost could later outweigh what is left.
+precision and would later outweigh what is left. Products of all of them stay within the float64 of the enumeration.
 """
 
 from functools import reduce
@@ -24,7 +24,7 @@ SHAPES = [(2, 4), (3, 3), (2, 3), (3, 2), (1, 2), (4, 2)]  # (vocabulary, horizo
 def hmms(draw, vocab_size, decades):
     """With zeros, tiny probabilities, tokens that no state emits, or a Monarch transition."""
     rng = np.random.default_rng(draw(st.integers(0, 2**31)))
-    kind = draw(st.sampled_from(["plain", "zeros", "tiny", "unheard", "monarch"]))
+    kind = draw(st.sampled_from(["plain", "zeros", "tiny", "tiny", "unheard", "monarch"]))
     if kind == "monarch":
         return oracle.random_hmm(rng, 4, vocab_size, (2, 2), 0.3)
     hmm = oracle.random_hmm(rng, draw(st.integers(1, 3)), vocab_size, (), 0.4 if kind != "plain" else 0.0)
@@ -47,7 +47,7 @@ def hmms(draw, vocab_size, decades):
 def problems(draw, deterministic=None):
     vocab_size, horizon = draw(st.sampled_from(SHAPES))
     dtype = draw(st.sampled_from([torch.float64, torch.float32]))
-    hmm = draw(hmms(vocab_size, (20, 61) if dtype == torch.float64 else (3, 8)))
+    hmm = draw(hmms(vocab_size, (20, 61) if dtype == torch.float64 else (3, 38)))
     problem = games.Problem(hmm, draw(oracle.fsas(vocab_size, deterministic)), horizon, dtype)
     if problem.dtype == torch.float32:  # the oracle has the very numbers of the model
         hmm = problem.parts[0].to(dtype=torch.float64)
