@@ -114,7 +114,9 @@ class Compiler(Planner):
         parts = scalars(value, self.notation)
         parts.append(either(self.array(shape, inner, where) for shape in shapes))
         self.size(need, left)  # and in which way members stand
-        parts.append(either(sketch.finish(inner) for sketch in self.objects(need, self.ways[need, left])))
+        parts.append(
+            either(sketch.finish(inner) for sketch in self.objects(need, self.plan.ways[need, left]))
+        )
         return beside(parts)
 
     def array(self, shape: Arrays, inner: Callable[[Need], Piece], where: str) -> Piece:

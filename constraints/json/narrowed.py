@@ -162,7 +162,7 @@ def cut_arrays(compiler: Compiler, need: Need) -> Iterator[Narrowing]:
 
 def cut_objects(compiler: Compiler, need: Need, left: int) -> Iterator[Narrowing]:
     """The objects of a need: members without a schema, how members are ordered, and undeclared ones that must exist."""
-    where, way = compiler.where(need), compiler.ways.get((need, left), compiler.plainest)
+    where, way = compiler.where(need), compiler.plan.ways.get((need, left), compiler.plainest)
     records = compiler.settled(need)[1]
     for record in records:
         yield from record.narrowed

@@ -21,7 +21,6 @@ from .document import Document
 from .limits import LEAST, Choice, Limits
 from .needs import Needs
 from .numbers import Notation
-from .objects import Record
 from .pieces import Piece
 from .runs import ANY_ORDER, DECLARED, FREE, OPEN, Sizes, Way, states_of_all
 from .scalars import finite
@@ -68,6 +67,15 @@ class Forms(NamedTuple):
     below: tuple[Need, ...]
 
 
+class Plan(NamedTuple):
+    """For each need and how often heads of its knot may still be entered: about how many states there are, how freely members
+    stand; and the needs of which members must stand in the declared order, though they might have been freer."""
+
+    sizes: dict[tuple[Need, int], int]
+    ways: dict[tuple[Need, int], Way]
+    tied: set[Need]
+
+
 class Planner(Needs):
     """The needs of one document, with limits and freedoms for their texts, and the sizes that follow from these."""
 
@@ -87,12 +95,11 @@ class Planner(Needs):
         self.notation, self.asked, self.limits = notation, asked, LEAST
         self.common = False  # whether all alternatives of an object keep to one order
         self.opened = self.mixed = -1  # see set_free
-        self.is_tied = False  # whether members of some object must stand in the declared order
         self.sketches: dict[tuple[Need, Way, bool], list[Sketch]] = {}
         self.listed: dict[Arrays, list[listed.Table] | None] = {}
         self.forms: dict[tuple[Need, int, bool], Forms] = {}
-        self.sizes: dict[tuple[Need, int], int] = {}
-        self.ways: dict[tuple[Need, int], Way] = {}
+        self.plans: dict[tuple[Limits, int, int, bool], Plan] = {}
+        self.plan = Plan({}, {}, set())
         self.memo: dict[tuple[Need, int], Piece] = {}
         self.distinct: dict[tuple[str, Arrays], list[Narrowing]] = {}  # what arrays of distinct items lack
 
@@ -129,7 +136,9 @@ class Planner(Needs):
             return False
         most = max(choice.most, int(MAX_FREE * least))
         opened = next((free for free in OPENED if self.states(root, free) <= most), -1)
-        if self.order == "auto":
+        if self.order == "auto" and any(
+            len(r.members) > 1 for need in self.knot for r in self.settled(need)[1]
+        ):
             most = max(MAX_AUTO, int(MAX_GROWTH * self.states(root, opened)))
             most = max(most, choice.most) if choice.freedom == "mixed" else most
             try:
@@ -141,7 +150,7 @@ class Planner(Needs):
         else:
             self.set_free(opened)
         self.size(root, self.limits.depth)
-        return any(way != self.plainest for way in self.ways.values())
+        return any(way != self.plainest for way in self.plan.ways.values())
 
     def mix(self, root: Need, opened: int, most: int) -> None:
         """Let declared members stand in any order in as many objects as there is room for: in all, if values without a schema
@@ -151,7 +160,10 @@ class Planner(Needs):
         for free in range(limits.free, least - 1, -1):
             self.limits = limits._replace(free=free)
             for mixed in (LARGE, *MIXED):
-                if self.states(root, opened, mixed) <= most and not self.is_tied:
+                states = self.states(root, opened, mixed)
+                if self.plan.tied:
+                    break
+                if states <= most:
                     return
         self.limits = limits
         mixed = next((free for free in MIXED if self.states(root, opened, free) <= most), -1)
@@ -164,13 +176,15 @@ class Planner(Needs):
 
     def set_free(self, opened: int, mixed: int = -1) -> None:
         """Set by how many states each object may grow, so that undeclared members may stand before and between others, and
-        further so that declared ones may stand in any order."""
-        self.opened, self.mixed, self.is_tied = opened, mixed, False
-        self.sizes, self.ways, self.memo, self.distinct = {}, {}, {}, {}
+        further so that declared ones may stand in any order; after the limits."""
+        self.opened, self.mixed, self.memo, self.distinct = opened, mixed, {}, {}
+        key = (self.limits, opened, mixed, self.common)
+        self.plan = self.plans.setdefault(key, Plan({}, {}, set()))
 
-    def way(self, records: list[Record], sizes: dict[Need, int], opening: int, least: int) -> tuple[Way, int]:
-        """How freely the members of some records may stand, which at least take so many states, and about how many more that
-        takes; ``opening``: by how many undeclared members in front of all others may make them larger in any case."""
+    def way(self, need: Need, sizes: dict[Need, int], least: int) -> tuple[Way, int]:
+        """How freely the members of a need's objects may stand, which at least take so many states, and about how many more
+        that takes."""
+        records, opening = self.settled(need)[1], MAX_OPENING if need == self.root else 0
         found, more = self.plainest, 0
         if self.order == "any" or not records:
             return found, more
@@ -188,7 +202,7 @@ class Planner(Needs):
                 mixed = max(0, states_of_all(way, records, measured, sizes) - least)
                 if mixed - more <= self.mixed:
                     return way, mixed
-            self.is_tied = True
+            self.plan.tied.add(need)
         return found, more
 
     @property
@@ -205,15 +219,14 @@ class Planner(Needs):
         if not need:
             return (115 << self.limits.free) - 73
         key = (need, left)
-        if key not in self.sizes:
+        if key not in self.plan.sizes:
             spend(20)
             forms = self.form(need)
             sizes = {inner: self.size_below(need, inner, left) for inner in forms.below}
             least = forms.objects.states(sizes)
-            opening = MAX_OPENING if need == self.root else 0
-            self.ways[key], more = self.way(self.settled(need)[1], sizes, opening, least)
-            self.sizes[key] = forms.values.states(sizes) + least + more
-        return self.sizes[key]
+            self.plan.ways[key], more = self.way(need, sizes, least)
+            self.plan.sizes[key] = forms.values.states(sizes) + least + more
+        return self.plan.sizes[key]
 
     def size_below(self, need: Need, other: Need, left: int) -> int:
         """The same of a need below another."""
