@@ -40,6 +40,8 @@ VALUES = st.recursive(
 TYPES = ["null", "boolean", "integer", "number", "string", "array", "object"]
 REFERENCES = ["#", "#/definitions/d"]
 SIZES = st.integers(0, 3)
+DEPTH = 2
+"""How deep values without a schema nest at least in what is built, and schemas in themselves."""
 
 
 def is_named(cut) -> bool:
@@ -60,11 +62,18 @@ def reordered(value):
     return iter([value])
 
 
+def nesting(value) -> int:
+    """How deep arrays and objects lie within each other."""
+    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else None
+    return 0 if inner is None else 1 + max(map(nesting, inner), default=0)
+
+
 def is_reported(constraint, instance, order) -> bool:
-    """Whether a valid instance may be refused: where something is narrowed, or its members stand in an order other than the
-    declared one that was asked for."""
-    if constraint.narrowed:
-        return all(map(is_named, constraint.narrowed))
+    """Whether a valid instance may be refused: where something is narrowed that may concern it, or its members stand in an
+    order other than the declared one that was asked for."""
+    assert all(map(is_named, constraint.narrowed))
+    if any(cut.keyword != "max_depth" or nesting(instance) > DEPTH for cut in constraint.narrowed):
+        return True
     texts = (json.dumps(value, ensure_ascii=False) for value in reordered(instance))
     return order == "declared" and any(map(constraint.accepts, texts))
 
@@ -217,7 +226,7 @@ def instances(draw, schema, root, depth=3):
 def built(document, **options):
     """The constraint, ``None`` where it is refused by name."""
     try:
-        return tt.constraints.json_schema(document, **{"max_depth": 2, **options})
+        return tt.constraints.json_schema(document, **{"max_depth": DEPTH, **options})
     except (tt.UnsupportedConstraint, tt.TooManyStates):
         return None
 
