@@ -34,6 +34,7 @@ ANY_VALUE = "any value"
 LENGTH = "an automaton of all of it would be large; max_length sets the bound"
 DEPTH = "no regular language nests without a bound; max_depth sets it"
 AGREED = "strings about which all readings agree"
+EXPONENTS = "digits can be counted only before an exponent says what they are worth; write 100, not 1e2"
 READINGS = "ECMA-262 and Python's re read the pattern differently; strings that only one of them matches are left out"
 
 
@@ -49,9 +50,10 @@ def narrowings(compiler: Compiler, root: Need) -> tuple[Narrowing, ...]:
             some.add(need)
     found = [cut_cycles(compiler, need, left, some, lowest) for need, left in lowest.items()]
     for need, left in lowest.items():
+        found.append(cut_strings(compiler, need))
         if need in some:
             found += [
-                cut_strings(compiler, need),
+                cut_numbers(compiler, need),
                 cut_arrays(compiler, need),
                 cut_objects(compiler, need, left),
             ]
@@ -83,6 +85,20 @@ def cut_cycles(
             depth = compiler.limits.depth
             given = f"itself at most {depth} {'level' if depth == 1 else 'levels'} deep"
             yield Narrowing(compiler.where(head), "max_depth", "itself at any depth", given, DEPTH)
+
+
+# ---------------------------------------------------------------- numbers
+
+
+def cut_numbers(compiler: Compiler, need: Need) -> Iterator[Narrowing]:
+    """Multiples that are written with an exponent, unless no integer is written so."""
+    notation = compiler.notation
+    for shape in compiler.value(need).number:
+        if shape.among is None and not (shape.integer and (notation.plain or notation.whole)):
+            for step, sign in sorted(shape.multiples):
+                asked = f"{'' if sign else 'not '}multiples of {step}, however they are written"
+                path = place(compiler, need, "multipleOf", float(step))
+                yield Narrowing(path, "multipleOf", asked, "those written without an exponent", EXPONENTS)
 
 
 # ---------------------------------------------------------------- strings
@@ -143,9 +159,9 @@ def cut_arrays(compiler: Compiler, need: Need) -> Iterator[Narrowing]:
         if (where, shape) in compiler.distinct:
             for each in compiler.distinct[where, shape]:
                 yield each._replace(path=place(compiler, need, each.keyword, True))
-            for string in compiler.value(shape.rest).string if shape.rest else ():
-                yield from cut_string(compiler, shape.rest, string)
-                yield from readings(compiler, shape.rest, string)
+            for item in dict.fromkeys((*shape.prefix, shape.rest)):
+                yield from cut_strings(compiler, item)
+                yield from cut_numbers(compiler, item)
             continue
         most = compiler.cut_items(shape).most
         if most is not None and shape.most not in (most, None) and not compiler.empty(shape.at(most)):
@@ -170,12 +186,16 @@ def cut_objects(compiler: Compiler, need: Need, left: int) -> Iterator[Narrowing
             if inner == ANY:
                 owner = place(compiler, need, "properties", name)
                 yield free_value(compiler, f"{owner}/properties/{pointer(name)}")
+        for kind in record.lost:
+            yield from readings(compiler, need, kind, of_names=True)
         for kind, inner in (*record.others, *(record.last or ())):
             yield from readings(compiler, need, kind, of_names=True)
             if inner == ANY:
                 patterns = [which for what, which, sign in sorted(kind.atoms) if sign and what == "pattern"]
-                step = f"patternProperties/{pointer(patterns[0])}" if patterns else "additionalProperties"
-                yield free_value(compiler, f"{where}/{step}")
+                found = ((said(compiler, need, "patternProperties", p), pointer(p)) for p in patterns)
+                owner, step = next((each for each in found if each[0] is not None), (None, ""))
+                below = "/additionalProperties" if owner is None else f"/patternProperties/{step}"
+                yield free_value(compiler, f"{where if owner is None else owner}{below}")
     if not way.free and compiler.common and any(map(has_orders, records)):
         yield Narrowing(
             where,
