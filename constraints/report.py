@@ -87,8 +87,8 @@ def _ways_by_length(automaton: Nfa, most_bytes: int) -> Float[ndarray, " state"]
     now[automaton.start] = 1
     ways = now.copy()
     for _ in range(most_bytes):
-        now = np.bincount(target, now[source] * letters, automaton.num_states)
-        now = np.minimum(now, MOST_TEXTS)
+        onward = np.bincount(target, now[source] * letters, automaton.num_states)
+        now = np.minimum(onward, MOST_TEXTS).astype(np.float64)
         ways = np.minimum(ways + now, MOST_TEXTS)
     return ways
 
