@@ -23,6 +23,9 @@ from ..errors import FormatError, TractileError
 from ..fingerprints import check_same
 from ..inference.smc import TransformersLM
 
+MOST_DIGITS = 1e15
+"""Numbers from which on a table says only about how many there are."""
+
 
 class OneLineErrors(TyperGroup):
     """A command group whose every error is one line on standard error."""
@@ -117,7 +120,9 @@ def print_facts(facts: dict[str, Any], as_json: bool) -> None:
             value = "no limit" if name == "max_tokens" else "-"
         if isinstance(value, list):
             value = "\n".join(escape(repr(item)) for item in value)
-        table.add_row(name.replace("_", " "), f"{value:.4f}" if isinstance(value, float) else str(value))
+        if isinstance(value, float):
+            value = f"{value:.4f}" if abs(value) < MOST_DIGITS else f"about {value:.3g}"
+        table.add_row(name.replace("_", " "), str(value))
     console.print(table)
 
 

@@ -39,7 +39,8 @@ def compile_(
         fa.draw(names).savefig(draw)
         console.print(f"saved {draw}", markup=False)
     most = report.longest_in_tokens(fa)
-    most_bytes = TEXT_BYTES if most is None else constraint.bytes_automaton.num_states
+    texts = None if most is None else report.number_of_texts(constraint.bytes_automaton)
+    counted = texts is not None
     facts: dict[str, Any] = {
         "states": fa.num_states,
         "edges": fa.num_edges,
@@ -48,8 +49,8 @@ def compile_(
         "unambiguous": fa.is_unambiguous,
         "min_tokens": int(fa.distances[fa.start_states].min()),
         "max_tokens": most,
-        "texts": report.number_of_texts(constraint.bytes_automaton, most_bytes),
-        "of_at_most_bytes": TEXT_BYTES if most is None else None,
+        "texts": texts if counted else report.number_of_texts(constraint.bytes_automaton, TEXT_BYTES),
+        "of_at_most_bytes": None if counted else TEXT_BYTES,
         "samples": report.random_texts(constraint.bytes_automaton, 10, seed),
     }
     if as_json:

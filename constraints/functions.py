@@ -23,7 +23,8 @@ from .narrowing import Narrowing, OnNarrowed, check_choice, merged, report
 from .nfa import Nfa, check_limit, concat, literal, union
 from .python_literals import Literals
 from .python_rows import STYLES, Style, brackets, in_any_order, in_order, row
-from .tools import Schema, Tool, read_tools
+from .tool_types import Schema
+from .tools import Tool, read_tools
 from .work import limited
 
 DEPTH = 2

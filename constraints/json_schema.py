@@ -53,9 +53,10 @@ def json_schema(
         white space between tokens, and before and after the value.
     order
         Of the declared members of an object. ``"auto"``: any order in those objects where the automaton stays small, else as
-        declared. ``"declared"``: as the schema declares them, each alternative in its own order. ``"any"``: any order, in
-        objects of at most 12 declared members. Undeclared members come after the declared ones, and where that costs few
-        states also before and between them. No declared member is written twice.
+        declared. ``"declared"``: as ``properties`` lists them, each alternative in its own order; where ``required`` lists its
+        names in another order, also as it does, and then the others. ``"any"``: any order, in objects of at most 12 declared
+        members. Undeclared members come after the declared ones, and where that costs few states also before and between
+        them. No declared member is written twice.
     open_objects
         Whether objects may have members that no schema declares. ``False`` closes every object of which some schema declares
         ``properties``, ``patternProperties`` or ``additionalProperties``, as ``unevaluatedProperties: false`` would:

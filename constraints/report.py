@@ -5,9 +5,17 @@ from __future__ import annotations
 import random
 
 import numpy as np
+from jaxtyping import Float
+from numpy import ndarray
 
 from ..circuits.automaton import Automaton
-from .nfa import Nfa
+from .arrays import group_by, spans
+from .nfa import Nfa, trim
+
+MOST_EXACT = 2**53
+"""Texts up to which they are counted exactly."""
+MOST_TEXTS = 1e300
+"""Texts from which on they are not counted."""
 
 
 def longest_in_tokens(fa: Automaton) -> int | None:
@@ -34,21 +42,55 @@ def longest_in_tokens(fa: Automaton) -> int | None:
     return None if len(ready) < fa.num_states else int(length[sinks].max())
 
 
-def number_of_texts(automaton: Nfa, most_bytes: int) -> int | None:
-    """How many texts of at most ``most_bytes`` bytes are accepted; ``None`` if the automaton is not deterministic."""
+def number_of_texts(automaton: Nfa, most_bytes: int | None = None) -> int | float | None:
+    """How many texts are accepted: all of them, or those of at most ``most_bytes`` bytes.
+
+    An ``int`` is the exact number; a ``float`` is about the number where that is beyond 2^53, and never above ``MOST_TEXTS``.
+    ``None`` if the automaton is not deterministic, or if all texts are asked for and there is no end of them.
+    """
     if not automaton.is_deterministic:
         return None
-    ways = np.zeros(automaton.num_states, object)
-    ways[automaton.start] = 1
+    automaton = trim(automaton.plain)
+    if automaton.is_empty:
+        return 0
+    ways = _ways_by_order(automaton) if most_bytes is None else _ways_by_length(automaton, most_bytes)
+    if ways is None:
+        return None
+    total = min(float(ways[automaton.accept].sum()), MOST_TEXTS)
+    return int(total) if max(total, ways.max()) <= MOST_EXACT else total
+
+
+def _ways_by_order(automaton: Nfa) -> Float[ndarray, " state"] | None:
+    """How many texts lead to each state, states before those that they lead to; ``None`` if the automaton has a cycle."""
     source, low, high, target = automaton.edges.T
-    letters = (high - low + 1).astype(object)
-    total = int(ways[automaton.accept].sum())
+    ways, done = np.zeros(automaton.num_states), 0
+    ways[automaton.start] = 1
+    waiting = np.bincount(target, minlength=automaton.num_states)
+    pointer, order = group_by(source, automaton.num_states)
+    ready = np.flatnonzero(waiting == 0)
+    while len(ready):
+        done += len(ready)
+        edges = order[spans(pointer[ready], pointer[ready + 1] - pointer[ready])]
+        onward = target[edges]
+        np.add.at(ways, onward, ways[source[edges]] * (high - low + 1)[edges])
+        ways[onward] = np.minimum(ways[onward], MOST_TEXTS)
+        np.subtract.at(waiting, onward, 1)
+        ready = np.unique(onward[waiting[onward] == 0])
+    return ways if done == automaton.num_states else None
+
+
+def _ways_by_length(automaton: Nfa, most_bytes: int) -> Float[ndarray, " state"]:
+    """How many texts of at most ``most_bytes`` bytes lead to each state."""
+    source, low, high, target = automaton.edges.T
+    letters = high - low + 1
+    now = np.zeros(automaton.num_states)
+    now[automaton.start] = 1
+    ways = now.copy()
     for _ in range(most_bytes):
-        onward = np.zeros_like(ways)
-        np.add.at(onward, target, ways[source] * letters)
-        ways = onward
-        total += int(ways[automaton.accept].sum())
-    return total
+        onward = np.bincount(target, now[source] * letters, automaton.num_states)
+        now = np.minimum(onward, MOST_TEXTS).astype(np.float64)
+        ways = np.minimum(ways + now, MOST_TEXTS)
+    return ways
 
 
 def random_texts(automaton: Nfa, count: int, seed: int = 0, most_bytes: int = 80) -> list[str]:

@@ -7,7 +7,8 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ..constraints.tools import Schema, Tool
+from ..constraints.tool_types import Schema
+from ..constraints.tools import Tool
 
 Call = dict[str, Any]
 

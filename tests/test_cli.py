@@ -185,7 +185,7 @@ def test_compile_says_what_the_automaton_is():
     assert str(fa.num_states) in run("compile", "--regex", "cat").stdout
 
 
-def test_compile_counts_and_draws_texts():
+def test_compile_counts_and_draws_texts(tmp_path):
     facts = last_json(run("compile", "--regex", "[ab]{1,3}", "--json", "--seed", 1))
     assert facts["texts"] == 2 + 4 + 8
     assert facts["min_tokens"] == 2
@@ -198,6 +198,12 @@ def test_compile_counts_and_draws_texts():
         facts["texts"] == 31 + 0x110000 - 0x800 - 1
     )  # c, abc, … of up to 64 bytes; any character but a line break
     assert "no limit" in run("compile", "--regex", "a*").stdout
+    assert "about 1e+300" in run("compile", "--regex", "[0-9]{1,400}").stdout
+    schema = tmp_path / "long.json"
+    schema.write_text(json.dumps({"type": "string", "maxLength": 4000}))
+    facts = last_json(run("compile", "--json-schema", schema, "--json"))
+    assert facts["texts"] == 1e300
+    assert facts["max_tokens"] > 1000
 
 
 def test_compile_tools_grammars_and_databases(tmp_path):

@@ -40,7 +40,8 @@ EXACT = [
     STRING, {"type": "string", "maxLength": 2000}, {"type": "string", "minLength": 3}, {"type": "string", "pattern": "^a+[^b]$"},
     {"type": "string", "maxLength": 4000, "pattern": "^a{3}$"}, {"type": "string", "maxLength": 4000, "enum": ["a", "b"]},
     {"type": "string", "format": "date"}, {"type": "string", "format": "uuid"}, {"type": "string", "format": "ipv4"},
-    {"type": "integer", "minimum": 3, "multipleOf": 2}, {"type": "number"}, {"enum": [1, "a", None, [1], {"a": 2}]},
+    {"type": "integer", "minimum": 3, "maximum": 9}, {"type": "number"}, {"enum": [2], "multipleOf": 2},
+    {"enum": [1, "a", None, [1], {"a": 2}]},
     {"type": "array", "items": INTEGER}, {"type": "array", "items": STRING, "maxItems": 100}, {"type": "array", "maxItems": 0},
     {"type": "array", "items": False, "maxItems": 9000}, {"type": "array", "items": INTEGER, "contains": {"const": 3}},
     {"type": "array", "items": {"enum": [1, 2, 3, 4, 5]}, "uniqueItems": True},
@@ -86,6 +87,18 @@ CUT = [
     ({"type": "object", "patternProperties": {r"^\w$": STRING}, "additionalProperties": INTEGER}, "", "patternProperties",
      {"é": ""}),
     ({"enum": ["\ud800", "a"]}, "", "enum", None),
+    ({"multipleOf": 0.1}, "", "multipleOf", None), ({"type": "integer", "minimum": 3, "multipleOf": 2}, "", "multipleOf", 1e22),
+    ({"allOf": [{"type": "number"}, {"not": {"multipleOf": 3}}]}, "/allOf/1/not", "multipleOf", 1e-7),
+    ({"type": "array", "prefixItems": [{"enum": ["é", "a"], "pattern": r"^\w$"}], "items": {"enum": [1, 2]}, "uniqueItems": True},
+     "/prefixItems/0", "pattern", ["é"]),
+    ({"type": "object", "propertyNames": {"pattern": "x"}}, "/additionalProperties", "max_depth", {"x": nested(1, 40)}),
+    ({"allOf": [{"patternProperties": {"^x": {}}}, closed({}, patternProperties={"^x": {}})]}, "/allOf/0/patternProperties/^x",
+     "max_depth", {"x": nested(1, 40)}),
+    ({"type": "string", "pattern": "[]a]"}, "", "pattern", "]"), ({"type": "string", "pattern": r"\bé"}, "", "pattern", "é"),
+    ({"type": "string", "format": "date-time"}, "", "format", None),
+    ({"type": "object", "propertyNames": {"pattern": "[]a]"}}, "", "propertyNames", {"a": 1}),
+    ({"type": "string", "format": "duration"}, "", "format", None),
+    (closed({f"m{i}": {"type": "string", "maxLength": 300} for i in range(9)}), "", "properties", {"m1": "", "m0": ""}),
 ]  # fmt: skip
 
 

@@ -2,6 +2,7 @@
 
 import itertools
 import re
+import time
 
 import pytest
 from hypothesis import given
@@ -54,6 +55,34 @@ def test_number_of_texts(pattern, most):
     texts = ("".join(t) for n in range(most + 1) for t in itertools.product("ab", repeat=n))
     expected = sum(re.fullmatch(pattern, text) is not None for text in texts)
     assert report.number_of_texts(regex(pattern).bytes_automaton, most) == expected
+
+
+@pytest.mark.parametrize("pattern", [*PATTERNS, "(a|b){0,30}", "[ab]*(?<!a)"])
+def test_number_of_all_texts(pattern):
+    automaton = regex(pattern).bytes_automaton
+    if "*" in pattern and "{" not in pattern:
+        assert report.number_of_texts(automaton) is None
+    elif "*" not in pattern:
+        assert report.number_of_texts(automaton) == report.number_of_texts(automaton, 40)
+
+
+def test_numbers_of_texts_beyond_counting():
+    digits = regex("[0-9]{15}").bytes_automaton
+    assert report.number_of_texts(digits) == report.number_of_texts(digits, 15) == 10**15
+    many = report.number_of_texts(regex("[0-9]{200}").bytes_automaton)
+    assert isinstance(many, float)
+    assert many == pytest.approx(1e200)
+    for most in (None, 900):
+        assert report.number_of_texts(regex("[0-9]{800}").bytes_automaton, most) == report.MOST_TEXTS
+    assert report.number_of_texts(regex("(?!)").bytes_automaton) == 0
+
+
+def test_long_languages_are_counted_at_once():
+    constraint = tt.constraints.json_schema({"type": "string", "maxLength": 4000}, max_length=4000)
+    start = time.process_time()
+    assert report.number_of_texts(constraint.bytes_automaton) == report.MOST_TEXTS
+    assert len(report.random_texts(constraint.bytes_automaton, 10)) == 10
+    assert time.process_time() - start < 20
 
 
 @given(st.sampled_from([*PATTERNS, r"\w+é?", "(?s).*", "[^a]{3}"]), st.integers(0, 9))

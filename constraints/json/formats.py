@@ -110,15 +110,18 @@ LOOSE = {
 }
 """What the specification, or the ``jsonschema`` package, takes for a format where that is more: the complement is taken of
 this, and ``Constraint.narrowed`` names the format."""
+_SIXTY = (
+    "the second 60 but at 23:59:60 in UTC: at other offsets RFC 3339 has leap seconds, jsonschema has none"
+)
 LEFT_OUT = {
-    "email": "addresses that RFC 5321 does not have, such as a@, which jsonschema takes",
-    "idn-email": "addresses that RFC 6531 does not have, such as a@, which jsonschema takes",
-    "time": "leap seconds, which RFC 3339 has and jsonschema does not take",
-    "date-time": "leap seconds, which RFC 3339 has and jsonschema does not take",
-    "duration": "fractions and signs, which RFC 3339 does not have and jsonschema takes",
+    "email": "what RFC 5321 does not have, such as a@, which jsonschema takes",
+    "idn-email": "what RFC 6531 does not have, such as a@, which jsonschema takes",
+    "time": _SIXTY,
+    "date-time": _SIXTY,
+    "duration": "any other form, with fractions or signs, say, which RFC 3339 does not have and jsonschema takes",
     "hostname": "a dot at the end, which RFC 1123 does not have and jsonschema takes",
-    "iri": "characters of the planes 4 to 14, of which most are not assigned",
-    "iri-reference": "characters of the planes 4 to 14, of which most are not assigned",
+    "iri": "every character of the planes 4 to 14, of which most are not assigned",
+    "iri-reference": "every character of the planes 4 to 14, of which most are not assigned",
 }
 """What the formats of ``LOOSE`` leave out, and who takes it."""
 REFUSED = ("regex", "idn-hostname")

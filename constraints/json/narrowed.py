@@ -7,33 +7,31 @@ leave something out.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from ...errors import TooManyStates, UnsupportedConstraint
+from ...errors import TooManyStates
 from ..narrowing import Narrowing, merged
 from . import strings
-from .document import Node
 from .formats import LEFT_OUT
 from .objects import Record
 from .patterns import is_as_written
+from .places import bound, place, said
 from .runs import ANY_ORDER
-from .shapes import ANY, NEVER, Need, Strings
+from .shapes import ANY, Need, Strings
 from .text import ways
 from .vocabulary import pointer
 
 if TYPE_CHECKING:
     from .compiler import Compiler
 
-MOST_SEARCHED = 200
-"""Schemas that are looked through for the keyword that was cut."""
 MOST_PLACES = 100
 """Schemas of equal content that are named for one narrowing."""
 ANY_VALUE = "any value"
 LENGTH = "an automaton of all of it would be large; max_length sets the bound"
 DEPTH = "no regular language nests without a bound; max_depth sets it"
 AGREED = "strings about which all readings agree"
+EXPONENTS = "digits can be counted only before an exponent says what they are worth; write 100, not 1e2"
 READINGS = "ECMA-262 and Python's re read the pattern differently; strings that only one of them matches are left out"
 
 
@@ -49,9 +47,10 @@ def narrowings(compiler: Compiler, root: Need) -> tuple[Narrowing, ...]:
             some.add(need)
     found = [cut_cycles(compiler, need, left, some, lowest) for need, left in lowest.items()]
     for need, left in lowest.items():
+        found.append(cut_strings(compiler, need))
         if need in some:
             found += [
-                cut_strings(compiler, need),
+                cut_numbers(compiler, need),
                 cut_arrays(compiler, need),
                 cut_objects(compiler, need, left),
             ]
@@ -83,6 +82,20 @@ def cut_cycles(
             depth = compiler.limits.depth
             given = f"itself at most {depth} {'level' if depth == 1 else 'levels'} deep"
             yield Narrowing(compiler.where(head), "max_depth", "itself at any depth", given, DEPTH)
+
+
+# ---------------------------------------------------------------- numbers
+
+
+def cut_numbers(compiler: Compiler, need: Need) -> Iterator[Narrowing]:
+    """Multiples that are written with an exponent, unless no integer is written so."""
+    notation = compiler.notation
+    for shape in compiler.value(need).number:
+        if shape.among is None and not (shape.integer and (notation.plain or notation.whole)):
+            for step, sign in sorted(shape.multiples):
+                asked = f"{'' if sign else 'not '}multiples of {step}, however they are written"
+                path = place(compiler, need, "multipleOf", float(step))
+                yield Narrowing(path, "multipleOf", asked, "those written without an exponent", EXPONENTS)
 
 
 # ---------------------------------------------------------------- strings
@@ -122,10 +135,11 @@ def readings(compiler: Compiler, need: Need, shape: Strings, of_names: bool = Fa
         if of_names:
             found = said(compiler, need, "patternProperties", which)
             keyword = "propertyNames" if found is None else "patternProperties"
-        asked, why = which if sign else f"not {which}", READINGS
+        asked, given, why = which if sign else f"not {which}", AGREED, READINGS
         if kind == "format":
-            why = f"left out are {LEFT_OUT[which]}"
-        yield Narrowing(place(compiler, need, keyword, which), keyword, asked, AGREED, why)
+            given = f"strings that {'have' if sign else 'lack'} the format beyond doubt"
+            why = f"left out is {LEFT_OUT[which]}"
+        yield Narrowing(place(compiler, need, keyword, which), keyword, asked, given, why)
 
 
 def ambiguous(kind: str, which: str, text: str) -> bool:
@@ -143,9 +157,9 @@ def cut_arrays(compiler: Compiler, need: Need) -> Iterator[Narrowing]:
         if (where, shape) in compiler.distinct:
             for each in compiler.distinct[where, shape]:
                 yield each._replace(path=place(compiler, need, each.keyword, True))
-            for string in compiler.value(shape.rest).string if shape.rest else ():
-                yield from cut_string(compiler, shape.rest, string)
-                yield from readings(compiler, shape.rest, string)
+            for item in dict.fromkeys((*shape.prefix, shape.rest)):
+                yield from cut_strings(compiler, item)
+                yield from cut_numbers(compiler, item)
             continue
         most = compiler.cut_items(shape).most
         if most is not None and shape.most not in (most, None) and not compiler.empty(shape.at(most)):
@@ -162,7 +176,7 @@ def cut_arrays(compiler: Compiler, need: Need) -> Iterator[Narrowing]:
 
 def cut_objects(compiler: Compiler, need: Need, left: int) -> Iterator[Narrowing]:
     """The objects of a need: members without a schema, how members are ordered, and undeclared ones that must exist."""
-    where, way = compiler.where(need), compiler.ways.get((need, left), compiler.plainest)
+    where, way = compiler.where(need), compiler.plan.ways.get((need, left), compiler.plainest)
     records = compiler.settled(need)[1]
     for record in records:
         yield from record.narrowed
@@ -170,12 +184,19 @@ def cut_objects(compiler: Compiler, need: Need, left: int) -> Iterator[Narrowing
             if inner == ANY:
                 owner = place(compiler, need, "properties", name)
                 yield free_value(compiler, f"{owner}/properties/{pointer(name)}")
+        for kind in record.lost:
+            yield from readings(compiler, need, kind, of_names=True)
         for kind, inner in (*record.others, *(record.last or ())):
             yield from readings(compiler, need, kind, of_names=True)
             if inner == ANY:
                 patterns = [which for what, which, sign in sorted(kind.atoms) if sign and what == "pattern"]
-                step = f"patternProperties/{pointer(patterns[0])}" if patterns else "additionalProperties"
-                yield free_value(compiler, f"{where}/{step}")
+                owners = {which: said(compiler, need, "patternProperties", which) for which in patterns}
+                said_there = (
+                    f"{owner}/patternProperties/{pointer(p)}"
+                    for p, owner in owners.items()
+                    if owner is not None
+                )
+                yield free_value(compiler, next(said_there, f"{where}/additionalProperties"))
     if not way.free and compiler.common and any(map(has_orders, records)):
         yield Narrowing(
             where,
@@ -219,63 +240,9 @@ def cut_witness(compiler: Compiler, where: str, record: Record, free: bool) -> I
         )
 
 
-# ---------------------------------------------------------------- where it is said
-
-
 def may_be(test: Callable[[], bool]) -> bool:
     """The answer, or that it may be so where that is too much work to know."""
     try:
         return test()
     except TooManyStates:
         return True
-
-
-def bound(compiler: Compiler, need: Need, what: str, most: int | None) -> tuple[str, str]:
-    """The path and the keyword of an upper bound: ``max…``, or ``min…`` where that must not hold."""
-    found = said(compiler, need, f"max{what}", most)
-    if found is None and most is not None:
-        found = said(compiler, need, f"min{what}", most + 1)
-        if found is not None:
-            return found, f"min{what}"
-    return compiler.where(need) if found is None else found, f"max{what}"
-
-
-def place(compiler: Compiler, need: Need, keyword: str, value: Any) -> str:
-    """The path of the schema that says something, or else that of the need."""
-    found = said(compiler, need, keyword, value)
-    return compiler.where(need) if found is None else found
-
-
-def said(compiler: Compiler, need: Need, keyword: str, value: Any) -> str | None:
-    """The path of a schema with a keyword of this value (``None``: any): one of a need, or that such a schema combines."""
-    if need == NEVER:
-        return None
-    queue = [compiler.document.nodes[number] for number, _ in sorted(need)]
-    for node in queue:
-        said = node.schema.get(keyword, ())
-        if keyword in node.schema and (
-            said == value or value is None or (isinstance(said, dict) and value in said)
-        ):
-            return node.path
-        if len(queue) < MOST_SEARCHED:
-            queue += [n for n in in_place(compiler, node) if n not in queue]
-    return None
-
-
-def in_place(compiler: Compiler, node: Node) -> Iterator[Node]:
-    """The schemas that a schema combines at its own place."""
-    document, schema = compiler.document, node.schema
-    steps = [(key, schema.get(key)) for key in ("not", "if", "then", "else")]
-    steps += [
-        (f"{key}/{i}", s) for key in ("allOf", "anyOf", "oneOf") for i, s in enumerate(schema.get(key, ()))
-    ]
-    for key in ("dependentSchemas", "dependencies"):
-        steps += [(f"{key}/{pointer(name)}", s) for name, s in schema.get(key, {}).items()]
-    with suppress(UnsupportedConstraint):
-        if isinstance(reference := schema.get("$ref"), str):
-            target, resource, path = document.resolve(reference, node, "$ref")
-            if isinstance(target, dict):
-                yield document.node(target, resource, path)
-        for step, inner in steps:
-            if isinstance(inner, dict):
-                yield document.node(inner, node.resource, f"{node.path}/{step}")

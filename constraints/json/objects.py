@@ -14,6 +14,7 @@ from ...errors import TooManyStates, UnsupportedConstraint
 from ..narrowing import Narrowing
 from ..work import spend
 from . import strings
+from .patterns import is_as_written
 from .shapes import ANY, NEVER, Need, Objects, Others, Strings, both
 
 MAX_CLASSES = 256
@@ -31,7 +32,7 @@ class Record:
     """Members by name, the orders in which they may stand, those that must be there, the classes of others, how many
     members there are (of which undeclared ones make up one of ``least``); ``last``: a member of one of these classes stands
     last; all names that have a place; ``shared``: whether that member does for several that must exist; ``narrowed``: what
-    else it lacks of its shape."""
+    else it lacks of its shape; ``lost``: classes of names that are empty only because no two readings of a pattern agree."""
 
     members: tuple[tuple[str, Need], ...]
     required: frozenset[str]
@@ -43,6 +44,7 @@ class Record:
     declared: tuple[str, ...] = ()
     shared: bool = False
     narrowed: tuple[Narrowing, ...] = ()
+    lost: tuple[Strings, ...] = ()
 
     @property
     def needs(self) -> list[Need]:
@@ -155,7 +157,7 @@ def record(
     if any(need == NEVER and name in required for name, need in members):
         return None
     members = tuple((name, need) for name, need in members if need != NEVER)
-    others = kinds(shape, frozenset(declared), namer)
+    others, lost = kinds(shape, frozenset(declared), namer)
     last = witnesses(others, witness, namer) if witness else None
     if last == ():
         return None
@@ -163,7 +165,7 @@ def record(
     if shape.most is not None and sure > shape.most:
         return None
     if shape.most == sure:  # there is no place for more
-        members, others = tuple(m for m in members if m[0] in required), ()
+        members, others, lost = tuple(m for m in members if m[0] in required), (), ()
     least = shape.least if shape.least > sure else 0
     if least > len(members) + bool(others or last):
         if not others:
@@ -183,7 +185,9 @@ def record(
             "their names may not differ: JSON lets one be written twice",
         )
         narrowed = (Narrowing(where, "minProperties", shape.least, given, why),)
-    return Record(members, required, others, least, most, last, order, declared, len(witness) > 1, narrowed)
+    return Record(
+        members, required, others, least, most, last, order, declared, len(witness) > 1, narrowed, lost
+    )
 
 
 def witnesses(others: Kinds, witness: Sequence[Some], namer: Namer) -> Kinds:
@@ -229,9 +233,9 @@ def orders(names: list[str], shape: Objects) -> tuple[tuple[int, ...], ...]:
     return tuple(found)
 
 
-def kinds(shape: Objects, declared: frozenset[str], namer: Namer) -> Kinds:
-    """The classes of undeclared names that the shape tells apart and allows. A name about which readings of a pattern
-    differ is in no class."""
+def kinds(shape: Objects, declared: frozenset[str], namer: Namer) -> tuple[Kinds, tuple[Strings, ...]]:
+    """The classes of undeclared names that the shape tells apart and allows; and those that are empty only because no name is
+    in them for all readings of a pattern. A name about which readings differ is in no class."""
     naming = namer(shape.naming) if shape.naming else [Strings()]
     open_cells = [
         (cell, frozenset[str]()) for n in naming if (cell := n.meet(Strings(but=declared))) is not None
@@ -243,12 +247,14 @@ def kinds(shape: Objects, declared: frozenset[str], namer: Namer) -> Kinds:
         for cell, found in open_cells:
             for sign in (True, False):
                 part = cell.meet(Strings(atoms=frozenset([("pattern", pattern, sign)])))
-                if part is not None and not strings.empty(replace(part, but=frozenset())):
+                if part is not None and (
+                    not strings.empty(replace(part, but=frozenset())) or is_doubtful(part)
+                ):
                     split.append((part, found | {pattern} if sign else found))
         if len(split) > MAX_CLASSES:
             raise TooManyStates("too many patterns of names overlap", limit=MAX_CLASSES)
         open_cells = split
-    result = []
+    result, lost = [], []
     for cell, found in open_cells:
         need = ANY
         for pattern, inner in shape.patterns:
@@ -257,6 +263,15 @@ def kinds(shape: Objects, declared: frozenset[str], namer: Namer) -> Kinds:
         for others, inner in shape.others:
             if not others.patterns & found:
                 need = both(need, inner)
-        if need != NEVER and not strings.empty(cell):
+        if need == NEVER:
+            continue
+        if not strings.empty(cell):
             result.append((cell, need))
-    return tuple(result)
+        elif is_doubtful(cell):
+            lost.append(cell)
+    return tuple(result), tuple(lost)
+
+
+def is_doubtful(names: Strings) -> bool:
+    """Whether readings of a pattern differ about some strings."""
+    return any(kind == "pattern" and not is_as_written(which, sign) for kind, which, sign in names.atoms)

@@ -25,6 +25,8 @@ ECMA_SPACE = normalize(
     + [(c, c) for c in (0x202F, 0x205F, 0x3000, 0xFEFF)]
 )
 PYTHON_SPACE = normalize([*((a, b) for a, b in ECMA_SPACE if a != 0xFEFF), (0x1C, 0x1F), (0x85, 0x85)])
+UNICODE = frozenset("dDwW")
+"""Letters of the classes of which Python has more characters than ECMA-262."""
 LINE_ENDS = normalize([(10, 10), (13, 13), (0x2028, 0x2029)])
 
 
@@ -76,7 +78,7 @@ def readable(pattern: str, sign: bool, path: str) -> None:
 def is_as_written(pattern: str, sign: bool) -> bool:
     """Whether :func:`matching` is exactly what ECMA-262 makes of the pattern, which the specification names, and ``re`` but for
     the ends of lines (``.``, ``$``). May say no where only the text of the pattern shows a difference."""
-    if len(readings(pattern)) > 1:
+    if len(readings(pattern)) > 1 or UNICODE & {*re.findall(r"\\(.)", pattern, re.DOTALL)}:
         return False
     under, over = (translate(pattern, over=reading) for reading in (False, True))
     if (under if sign else over) != translate(pattern, over=None):

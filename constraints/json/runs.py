@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
 from .objects import Record
@@ -45,25 +45,28 @@ class Sizes(NamedTuple):
     others: int
 
     @classmethod
-    def of(cls, record: Record, size: Callable[[Need], int]) -> Sizes:
+    def of(cls, record: Record, size: Mapping[Need, int]) -> Sizes:
         """Those of a record, by what values of members take."""
         return cls(
-            sum(size(need) + len(name) + 10 for name, need in record.members),
-            sum(size(need) + 10 for _, need in (*record.others, *(record.last or ()))),
+            sum(size[need] + len(name) + 10 for name, need in record.members),
+            sum(size[need] + 10 for _, need in (*record.others, *(record.last or ()))),
         )
 
 
-def states_of_all(way: Way, records: Sequence[Record], size: Callable[[Need], int]) -> int:
-    """About how many states the records of one place take, of which those in any order share what is written so far."""
-    apart = sum(way.states(record, Sizes.of(record, size)) for record in records)
+def states_of_all(
+    way: Way, records: Sequence[Record], measured: Sequence[Sizes], size: Mapping[Need, int]
+) -> int:
+    """About how many states the records of one place take, of which those in any order share what is written so far;
+    ``measured``: what the members of each take."""
+    apart = sum(map(way.states, records, measured))
     if not way.free or len(records) < 2:
         return apart
     members = {member for record in records for member in record.members}
     others = {other for record in records for other in (*record.others, *(record.last or ()))}
     places = 1 << len({name for name, _ in members})
-    shared = places // 2 * sum(size(need) + len(name) + 10 for name, need in members)
+    shared = places // 2 * sum(size[need] + len(name) + 10 for name, need in members)
     shared += {"last": 1, "ends": 2, "anywhere": places}[way.others] * sum(
-        size(need) + 10 for _, need in others
+        size[need] + 10 for _, need in others
     )
     return min(apart, shared * max(r.most if r.most is not None else max(1, r.least) for r in records))
 

@@ -62,10 +62,6 @@ class Sketch:
         """How often the values of each need are written."""
         return Counter(value for value, _ in self.placed if not isinstance(value, Piece))
 
-    def states(self, size: Callable[[Need], int]) -> int:
-        """About how many states the piece has, by those of needs."""
-        return self.size + sum(count * size(need) for need, count in self.counts.items())
-
     def finish(self, value_of: Callable[[Need], Piece]) -> Piece:
         """The piece, with the values of each need. Raises ``TooManyStates``."""
         placed: dict[tuple[Piece, int], list[int]] = {}

@@ -1,0 +1,69 @@
+"""Where a schema says what its automaton lacks: the path of the keyword, also in schemas that it combines."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+from ...errors import UnsupportedConstraint
+from .document import Node
+from .shapes import NEVER, Need
+from .vocabulary import pointer
+
+if TYPE_CHECKING:
+    from .compiler import Compiler
+
+MOST_SEARCHED = 200
+"""Schemas that are looked through for the keyword that was cut."""
+
+
+def bound(compiler: Compiler, need: Need, what: str, most: int | None) -> tuple[str, str]:
+    """The path and the keyword of an upper bound: ``max…``, or ``min…`` where that must not hold."""
+    found = said(compiler, need, f"max{what}", most)
+    if found is None and most is not None:
+        found = said(compiler, need, f"min{what}", most + 1)
+        if found is not None:
+            return found, f"min{what}"
+    return compiler.where(need) if found is None else found, f"max{what}"
+
+
+def place(compiler: Compiler, need: Need, keyword: str, value: Any) -> str:
+    """The path of the schema that says something, or else that of the need."""
+    found = said(compiler, need, keyword, value)
+    return compiler.where(need) if found is None else found
+
+
+def said(compiler: Compiler, need: Need, keyword: str, value: Any) -> str | None:
+    """The path of a schema with a keyword of this value (``None``: any): one of a need, or that such a schema combines."""
+    if need == NEVER:
+        return None
+    queue = [compiler.document.nodes[number] for number, _ in sorted(need)]
+    for node in queue:
+        said = node.schema.get(keyword, ())
+        if keyword in node.schema and (
+            said == value or value is None or (isinstance(said, dict) and value in said)
+        ):
+            return node.path
+        if len(queue) < MOST_SEARCHED:
+            queue += [n for n in in_place(compiler, node) if n not in queue]
+    return None
+
+
+def in_place(compiler: Compiler, node: Node) -> Iterator[Node]:
+    """The schemas that a schema combines at its own place."""
+    document, schema = compiler.document, node.schema
+    steps = [(key, schema.get(key)) for key in ("not", "if", "then", "else")]
+    steps += [
+        (f"{key}/{i}", s) for key in ("allOf", "anyOf", "oneOf") for i, s in enumerate(schema.get(key, ()))
+    ]
+    for key in ("dependentSchemas", "dependencies"):
+        steps += [(f"{key}/{pointer(name)}", s) for name, s in schema.get(key, {}).items()]
+    with suppress(UnsupportedConstraint):
+        if isinstance(reference := schema.get("$ref"), str):
+            target, resource, path = document.resolve(reference, node, "$ref")
+            if isinstance(target, dict):
+                yield document.node(target, resource, path)
+        for step, inner in steps:
+            if isinstance(inner, dict):
+                yield document.node(inner, node.resource, f"{node.path}/{step}")
