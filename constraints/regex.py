@@ -101,7 +101,7 @@ def parse(pattern: str, flags: int) -> tuple[list[Item], int]:
                 return list(tree), tree.state.flags
             except re.error as error:
                 first = error
-            text = rewritten(pattern, bool(flags & re.VERBOSE))
+            text = rewritten(pattern, flags)
             with suppress(re.error):
                 tree = parser.parse(text, flags)
                 return calls.expanded(list(tree), pattern), tree.state.flags

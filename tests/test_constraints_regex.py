@@ -295,9 +295,19 @@ def test_what_is_not_supported_is_refused_with_its_position(pattern, position):
     assert error.value.path == f"position {position}"
 
 
+@pytest.mark.parametrize("form", ["(?i){}", "(?i:{})", "{}(?i:)", "(?i:(?-i:{}))"])
+@pytest.mark.parametrize("atom", [r"\p{Lu}", r"\P{Lu}", r"\p{Lt}", r"[^\p{Ll}]", r"\p{L}", r"[\p{L}--[é]]"])
+def test_properties_where_case_is_ignored(form, atom):
+    """`regex` takes the properties of case for "has case" there, and complements that."""
+    pattern = form.format(atom)
+    constraint, other = regex(pattern), unicode_regex.compile(pattern, unicode_regex.V1)
+    for text in ("a", "A", "é", "É", "1", "_", "ſ", "ß", "\u212a", "ǅ", "\u0345", "b", ""):
+        assert constraint.accepts(text) == bool(other.fullmatch(text)), text
+
+
 @pytest.mark.parametrize(
     ("pattern", "flags"),
-    [("a", re.LOCALE), ("a", re.DEBUG), ("a", re.A | re.U), ("(?u)a", re.A), ("a", 1 << 20)],
+    [(r"\R", re.A | re.U), ("a", re.LOCALE), ("a", re.DEBUG), ("a", re.A | re.U), ("(?u)a", re.A), ("a", 1 << 20)],
 )
 def test_flags_that_do_not_fit_are_refused(pattern, flags):
     with pytest.raises(tt.UnsupportedConstraint) as error:
