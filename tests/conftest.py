@@ -6,7 +6,7 @@ Property tests draw the same cases every time; the profile ``nightly`` draws oth
 
 The tests in ``tests/fuzz`` compare with slow, independent oracles on cases that Hypothesis draws, and shrinks where they fail:
 
-    pytest tests/fuzz                                    a seeded 300 cases of each kind, the same every time
+    pytest tests/fuzz                                    a seeded 100 cases for each promise, the same every time
     pytest tests/fuzz --cases 50000 --fuzz-seed 7        any number, from another seed ("random": printed at the top)
 """
 
@@ -30,7 +30,7 @@ hypothesis.settings.register_profile("nightly", deadline=None)
 hypothesis.settings.load_profile("seeded")
 
 REPOSITORY = Path(__file__).resolve().parent.parent
-FUZZ_CASES = 300
+FUZZ_CASES = 100
 
 
 @pytest.fixture(scope="session")
@@ -44,7 +44,7 @@ def shared_dir() -> Path:
 
 def pytest_addoption(parser):
     group = parser.getgroup("fuzz")
-    group.addoption("--cases", type=int, default=FUZZ_CASES, help="cases of each kind in tests/fuzz")
+    group.addoption("--cases", type=int, default=FUZZ_CASES, help="cases for each promise in tests/fuzz")
     group.addoption("--fuzz-seed", default="0", help="of tests/fuzz: a whole number, or 'random'")
 
 
@@ -62,7 +62,7 @@ class RootIsNoTestPackage:
 
 
 def pytest_report_header(config):
-    return f"fuzz: {config.getoption('--cases')} cases of each kind, --fuzz-seed {config.fuzz_seed}"
+    return f"fuzz: {config.getoption('--cases')} cases for each promise, --fuzz-seed {config.fuzz_seed}"
 
 
 def pytest_collection_modifyitems(config, items):
