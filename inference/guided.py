@@ -30,7 +30,7 @@ from .given import an_automaton, an_hmm, whole
 from .masks import MaskQuery
 from .next_token import NextToken, Tokens, as_tokens
 from .range import Belief, Transition, added, doubt_of_product, least, normalised, trusted
-from .record import Record, row_indices
+from .record import History, row_indices
 from .scores import Columns, EmissionTable, Scores, in_pairs, row_logsumexp, score, tokens_by_edge
 from .semiring import Log
 
@@ -73,7 +73,7 @@ class ProductQuery(MaskQuery):
         emission = hmm.emission_probs
         self._dtype, self.device = emission.dtype, emission.device
         self._kept_dtype, self._span, self._memory = dtype or self._dtype, horizon, memory
-        self._record: Record = Record()
+        self._record: History = History()
         self.hmm, self._exclusive = hmm, automaton.is_deterministic
         self._move = Transition(hmm.transition.T, self._dtype)
         self._wide_move: Transition | None = None

@@ -34,7 +34,7 @@ from .evidence import Evidence
 from .given import each_whole, whole
 from .messages import Emission, backward, dot, open_step
 from .real import Real
-from .record import Record, row_indices
+from .record import History, row_indices
 from .semiring import Boolean, Log, Semiring
 from .shares import Shares
 
@@ -67,7 +67,7 @@ class NextToken:
         self.remaining: Int[Tensor, " batch"] = torch.zeros(0, dtype=torch.long)
         self._alpha: Any = None
         self._betas = self._sweep()
-        self._record = Record() if isinstance(semiring, Real) else None
+        self._record = History() if isinstance(semiring, Real) else None
         self._shares = Shares(chain, self._betas) if isinstance(semiring, Real) else None
 
     def __copy__(self) -> Self:
@@ -165,7 +165,7 @@ class NextToken:
         return weights if self._record is None else self._recovered(weights, self._record)
 
     def _recovered(
-        self, weights: Float[Tensor, "batch vocab"], record: Record
+        self, weights: Float[Tensor, "batch vocab"], record: History
     ) -> Float[Tensor, "batch vocab"]:
         """The weights, with rows in log space in which a possible token (by the Boolean query) was lost."""
         zero = weights.isneginf() & self.remaining.ne(0)[:, None]

@@ -20,7 +20,7 @@ from ..errors import ShapeError
 Query = TypeVar("Query")
 
 
-class Record:
+class History:
     """The tokens (batch, length) of each row, −1 where it stayed as it was, and the budgets (batch,) it was begun with."""
 
     def __init__(self) -> None:
@@ -30,8 +30,8 @@ class Record:
         self._kept: dict[str, Any] = {}  # copies of those, begun
         self._read: dict[str, int] = {}  # how many of the tokens each has read
 
-    def __copy__(self) -> Record:
-        out = object.__new__(Record)
+    def __copy__(self) -> History:
+        out = object.__new__(History)
         out.__dict__.update(self.__dict__)
         out._kept = {name: copy(query) for name, query in self._kept.items()}
         out._read = dict(self._read)
@@ -60,7 +60,7 @@ class Record:
             self._made[name] = make()
         return cast(Query, self._made[name])
 
-    def share(self, other: Record, name: str) -> None:
+    def share(self, other: History, name: str) -> None:
         """Take over the query of a name from another record, if it has been made there."""
         if name in other._made:
             self._made[name] = other._made[name]
