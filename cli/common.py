@@ -18,12 +18,13 @@ from typer.core import TyperGroup
 from typer.exceptions import Abort, TyperException
 
 from ..circuits.hmm import HMM
+from ..constraints.report import MOST_TEXTS
 from ..embedded import load_lm
 from ..errors import FormatError, TractileError
 from ..fingerprints import check_same
 from ..inference.smc import TransformersLM
 
-MOST_DIGITS = 1e15
+LARGE = 1e15
 """Numbers from which on a table says only about how many there are."""
 
 
@@ -121,7 +122,11 @@ def print_facts(facts: dict[str, Any], as_json: bool) -> None:
         if isinstance(value, list):
             value = "\n".join(escape(repr(item)) for item in value)
         if isinstance(value, float):
-            value = f"{value:.4f}" if abs(value) < MOST_DIGITS else f"about {value:.3g}"
+            value = (
+                f"{value:.4f}"
+                if abs(value) < LARGE
+                else f"{'more than' if value >= MOST_TEXTS else 'about'} {value:.3g}"
+            )
         table.add_row(name.replace("_", " "), str(value))
     console.print(table)
 

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tractile as tt
-from tractile.constraints.json import compiler
+from tractile.constraints.json import compiler, planner
 from tractile.constraints.json.document import Document, read_schema
 from tractile.constraints.json.runs import DECLARED, FREE, OPEN, Way
 
@@ -42,19 +42,20 @@ def text(members) -> str:
 
 def constraint_of(schema, way: Way, patched):
     """The constraint with members in one way, whatever it costs."""
-    patched.setattr(compiler, "OPEN", (Way(False, way.others),))
-    patched.setattr(compiler, "FREE", (way,) if way.free else ())
+    patched.setattr(planner, "OPEN", (Way(False, way.others),))
+    patched.setattr(planner, "FREE", (way,) if way.free else ())
+    patched.setattr(compiler, "OPENED", (10**12,))
     for name in ("OPENED", "MIXED"):
-        patched.setattr(compiler, name, (10**12,))
+        patched.setattr(planner, name, (10**12,))
     for name in ("MAX_FREE", "MAX_GROWTH", "LARGE"):
-        patched.setattr(compiler, name, 10**12)
+        patched.setattr(planner, name, 10**12)
     root = read_schema(schema)
     made = compiler.Compiler(Document(root, False), "space", "auto", 2, None, True, "assert")
     constraint = tt.constraints.Constraint(made.automaton(made.keywords.root()))
     if way != DECLARED and not constraint.is_empty():
         full = len(schema.get("required", [])) >= schema.get("maxProperties", 99)
         some = len(schema["properties"]) > 1 and (way.free or schema["additionalProperties"])
-        assert way in made.ways.values() or full or not some
+        assert way in made.plan.ways.values() or full or not some
     return constraint
 
 

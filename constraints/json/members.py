@@ -89,10 +89,10 @@ class Writer:
             alternatives, over = run.next(place, count)
             spend(20 + len(alternatives) * (3 + len(run.alternatives) / 1_000))
             done |= over
+            counts = run.counts(count)
             for i, after in zip(alternatives, run.afters(alternatives, place), strict=True):
-                found.setdefault(marks[i], []).append(
-                    (run.alternatives[i][1], (r, after, run.counted(i, count)))
-                )
+                onward = count if not counts else run.counted(i, count)
+                found.setdefault(marks[i], []).append((run.alternatives[i][1], (r, after, onward)))
         return found, done
 
     def group(self, marks: int, hub: int) -> int:

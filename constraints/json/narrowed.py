@@ -74,7 +74,7 @@ def cut_cycles(
     compiler: Compiler, need: Need, left: int, some: set[Need], lowest: dict[Need, int]
 ) -> Iterator[Narrowing]:
     """Schemas within themselves that are not entered any more."""
-    if left or compiler.heads.isdisjoint(below := compiler.below(need)):
+    if left or not compiler.heads or compiler.heads.isdisjoint(below := compiler.below(need)):
         return
     for head in below:
         own = head in compiler.heads and compiler.knot.get(head) == compiler.knot[need]
@@ -182,8 +182,9 @@ def cut_objects(compiler: Compiler, need: Need, left: int) -> Iterator[Narrowing
         yield from record.narrowed
         for name, inner in record.members:
             if inner == ANY:
-                owner = place(compiler, need, "properties", name)
-                yield free_value(compiler, f"{owner}/properties/{pointer(name)}")
+                owner = said(compiler, need, "properties", name)
+                step = "additionalProperties" if owner is None else f"properties/{pointer(name)}"
+                yield free_value(compiler, f"{where if owner is None else owner}/{step}")
         for kind in record.lost:
             yield from readings(compiler, need, kind, of_names=True)
         for kind, inner in (*record.others, *(record.last or ())):

@@ -256,7 +256,10 @@ class Planner(Needs):
                 for inner in items[-1:]:
                     more = max(0, arrays.copies(self.cut_items(shape)) - len(items))
                     below.update(dict.fromkeys(inner, more))
-            objects = Form(sum(s.size for s in sketches), sum((s.counts for s in sketches), Counter()))
+            written = Counter[Need]()
+            for sketch in sketches:
+                written.update(sketch.counts)
+            objects = Form(sum(sketch.size for sketch in sketches), written)
             needs = (*below, *objects.below, *(n for record in records for n in record.needs))
             self.forms[key] = Forms(Form(own, below), objects, tuple(dict.fromkeys(needs)))
         return self.forms[key]

@@ -105,6 +105,10 @@ class Run:
         told = (record.members, *self.needed) if way.free else ()
         self.kind = number((record.others, record.last, told))
 
+    def counts(self, count: Count) -> bool:
+        """Whether a further member changes the count."""
+        return self.record.most is not None or count[1] < self.record.least
+
     def counted(self, i: int, count: Count) -> Count:
         """The count after an alternative."""
         members, differ, undeclared = count
