@@ -307,7 +307,14 @@ def test_properties_where_case_is_ignored(form, atom):
 
 @pytest.mark.parametrize(
     ("pattern", "flags"),
-    [(r"\R", re.A | re.U), ("a", re.LOCALE), ("a", re.DEBUG), ("a", re.A | re.U), ("(?u)a", re.A), ("a", 1 << 20)],
+    [
+        (r"\R", re.A | re.U),
+        ("a", re.LOCALE),
+        ("a", re.DEBUG),
+        ("a", re.A | re.U),
+        ("(?u)a", re.A),
+        ("a", 1 << 20),
+    ],
 )
 def test_flags_that_do_not_fit_are_refused(pattern, flags):
     with pytest.raises(tt.UnsupportedConstraint) as error:

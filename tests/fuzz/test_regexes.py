@@ -119,7 +119,9 @@ MORE = [r"\p{L}", r"\P{Lu}", r"[\p{L}--[é]]", r"[[a-z]&&[^a]]", r"[\w--\d]", r"
 @given(patterns(more=MORE, atomic=False), WORDS, st.integers(0, 9))
 def test_extensions_against_regex(pattern, words, some):
     """Patterns that `re` does not read mean what they mean to `regex`. In an empty text there is no `\\B`, as in `re`."""
-    if compiled(re, pattern, 0) is not None or "(?ai:" in pattern:  # with both, `regex` folds "ſ" to "s", `re` does not
+    if (
+        compiled(re, pattern, 0) is not None or "(?ai:" in pattern
+    ):  # with both, `regex` folds "ſ" to "s", `re` does not
         return
     other = compiled(unicode_regex, pattern, unicode_regex.V1)
     constraint = tried(pattern)
