@@ -226,7 +226,10 @@ class Sweep:
 
     def _low(self, ahead: Ahead) -> Float[Tensor, " states"]:
         """The logarithm of a lower bound of the positive entries of each β."""
-        low = smallest(ahead.columns).log() + torch.where(ahead.scale.isneginf(), torch.inf, ahead.scale)
+        found = ahead.columns.amin(1).double()
+        some = (found <= 0).nonzero().squeeze(1)  # most columns have no zero, and one pass is enough for them
+        found[some] = smallest(ahead.columns[some])
+        low = found.log() + torch.where(ahead.scale.isneginf(), torch.inf, ahead.scale)
         low = low[self._target] + self._log_least[self._label]
         return torch.full_like(ahead.scale, torch.inf).scatter_reduce(0, self._source, low, "amin")
 
