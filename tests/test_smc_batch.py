@@ -475,3 +475,26 @@ def test_boundaries_go_on_where_they_stopped(pieces):
     for boundary in (every_line, every_clause, every_statement, every_json_value, at_end):
         for n in range(1, len(pieces) + 1):
             assert texts.cut(tuple(range(n)), boundary) == boundary("".join(pieces[:n]))
+
+
+def test_what_one_prompt_needs_does_not_change_the_draws_of_another():
+    """A potential that reads the HMM, beside a prompt whose proposal knows nothing of the budget."""
+    fa = tt.Automaton.from_edges([(0, [0, 1], 0), (0, 2, 1), (1, 2, 1)], 0, [1], 3, eos_token_id=2)
+    hmm = tt.HMM.random(2, 3, seed=0, dtype=torch.float64)
+    lm = tt.CircuitLM(hmm, eos_token_id=2)
+    proposal = tt.inference.smc.MaskedAWRSProposal()
+    settings = {"particles": 20, "max_new_tokens": 1, "ess_threshold": 0.0}
+    alone = tt.smc(lm, [], fa, proposal, hmm, seed=0, potential=None, **settings)
+    together = tt.smc(
+        lm,
+        prompts=[[], []],
+        fa=fa,
+        proposal=proposal,
+        hmm=[hmm, hmm],
+        potential=[None, tt.LookaheadPotential(0.5)],
+        seed=0,
+        **settings,
+    )[0]
+    assert together.token_ids == alone.token_ids
+    assert together.log_weights.tolist() == alone.log_weights.tolist()
+    assert len(set(alone.token_ids)) > 1  # some particles outgrow the budget: the draws know nothing of it
