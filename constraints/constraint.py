@@ -166,8 +166,8 @@ class Constraint:
     def compiled_for(self, vocab: Vocabulary | Any, eos_token_id: int | None = None) -> Automaton:
         """:meth:`compile`, once: the automaton is kept with the constraint, for the latest four vocabularies."""
         vocab = vocabulary_of(vocab, eos_token_id)
-        automaton = self._compiled.pop(vocab.fingerprint, None)
-        self._compiled[vocab.fingerprint] = automaton = automaton or self.compile(vocab)
+        automaton = self._compiled.pop(vocab.cache_name, None)
+        self._compiled[vocab.cache_name] = automaton = automaton or self.compile(vocab)
         while len(self._compiled) > 4:
             del self._compiled[next(iter(self._compiled))]
         return automaton

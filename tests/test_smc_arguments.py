@@ -255,3 +255,12 @@ def test_an_hmm_of_arrays_and_lists():
             tt.HMM(wrong, transition, emission)
     with pytest.raises(tt.ShapeError, match="tokens are rows of equal length"):
         hmm.log_prob([[0], [0, 1]])
+
+
+def test_padded_vocabularies_have_automata_of_their_own():
+    """Two vocabularies of one tokenizer, one with rows of padding: the same fingerprint, other sizes."""
+    constraint = tt.constraints.regex("a+")
+    plain, padded = tt.Vocabulary([b"a", None], 1), tt.Vocabulary([b"a", None, None, None], 1)
+    assert plain.fingerprint == padded.fingerprint
+    assert [constraint.compiled_for(vocab).vocab_size for vocab in (plain, padded, plain)] == [2, 4, 2]
+    assert constraint.compiled_for(plain) is constraint.compiled_for(plain)
