@@ -66,7 +66,7 @@ def remove_abandoned(path: Path) -> None:
 
 
 def is_running(process: int) -> bool:
-    """Whether a process of this machine has this number, as far as can be told."""
+    """Whether a process with this id runs on this machine; True where the system does not tell."""
     if os.name == "nt":  # where a signal of number 0 is no question
         return True
     try:
@@ -79,7 +79,7 @@ def is_running(process: int) -> bool:
 
 
 def _flush_directory(path: Path) -> None:
-    """Make a renaming last through a loss of power, where the system flushes directories."""
+    """Flush a directory, so that a rename in it survives a power failure (no effect where the system cannot)."""
     with suppress(OSError):
         folder = os.open(path, os.O_RDONLY)
         try:

@@ -91,8 +91,10 @@ def compile_pattern(pattern: str, flags: int, alphabet: Alphabet, ecma_search: b
 
 
 def parse(pattern: str, flags: int) -> tuple[list[Item], int]:
-    """The tree of the standard library's parser and the flags, of the pattern or, where ``re`` refuses that, of what it
-    is rewritten to."""
+    """Parse a pattern with the standard library's parser: its tree and flags.
+
+    A pattern that ``re`` refuses is first rewritten to one that it reads (``dialects.py``). Raises ``UnsupportedConstraint``.
+    """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", FutureWarning)  # about set notation that future versions may read
         try:
