@@ -21,7 +21,9 @@ from .circuits import (
     quotient,
     save,
 )
-from .constraints import Constraint, Vocabulary, function_calls, grammar, sql
+from .constraints import Constraint, Vocabulary, function_calls
+from .constraints.grammar.constraint import grammar
+from .constraints.sql.constraint import sql
 from .errors import (
     BudgetTooLarge,
     BudgetTooSmall,

@@ -11,8 +11,8 @@ from jaxtyping import Int
 from numpy import ndarray
 
 import tractile as tt
-from tractile.constraints.dfa import minimize
-from tractile.constraints.subsets import determinize
+from tractile.constraints.automata.dfa import minimize
+from tractile.constraints.automata.subsets import determinize
 
 MAX_STATES = 400_000
 

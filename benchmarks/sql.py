@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 import tractile as tt
-from tractile.constraints.dfa import determinize
+from tractile.constraints.automata.dfa import determinize
 from tractile.tasks.files import find, read_jsonl
 from tractile.tasks.sql_databases import read_databases
 from tractile.tasks.sql_form import normalised

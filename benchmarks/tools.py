@@ -30,7 +30,7 @@ from typing import Any
 from extras import needed
 
 import tractile as tt
-from tractile.constraints.tools import read_tools
+from tractile.constraints.calls.tools import read_tools
 
 jsonschema = needed("jsonschema", "bench")
 

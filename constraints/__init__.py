@@ -3,16 +3,16 @@
 Each function here returns a :class:`Constraint`; constraints compose with ``& | ~ +`` and ``.repeat(low, high)``.
 """
 
+from .calls.functions import function_calls
 from .constraint import Constraint, any_of, literal
-from .functions import function_calls
-from .grammar import grammar
-from .json_schema import json_schema
-from .keywords import forbidden_words, keywords
-from .lengths import ends_as_sentence, text_length
+from .grammar.constraint import grammar
+from .json.constraint import json_schema
 from .narrowing import Narrowing
-from .regex import regex
-from .sql import sql
-from .tokenizers import Vocabulary
+from .regex.constraint import regex
+from .sql.constraint import sql
+from .vocabulary.vocabulary import Vocabulary
+from .words.keywords import forbidden_words, keywords
+from .words.lengths import ends_as_sentence, text_length
 
 __all__ = [
     "Constraint",

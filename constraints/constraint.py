@@ -14,16 +14,18 @@ from typing import Any
 
 from ..circuits.automaton import Automaton
 from ..errors import EmptyLanguage, UnsupportedConstraint
-from . import dfa, given, nfa, reduction, store, utf8
-from .lift import TokenTransitions, lift
-from .lifted import Lifted, all_reachable
+from . import given
+from .automata import dfa, nfa, reduction, utf8
+from .automata.nfa import Nfa
+from .automata.subsets import LAST_WORK, resolved
+from .automata.work import MAX_SIMPLIFYING, limited_to
+from .cache import store
+from .cache.stored import from_arrays, to_arrays
+from .lifting.lift import TokenTransitions, lift
+from .lifting.lifted import Lifted, all_reachable
 from .narrowing import Narrowing, from_array, merged, to_array
-from .nfa import Nfa
-from .stored import from_arrays, to_arrays
-from .subsets import LAST_WORK, resolved
-from .tokenizers import Vocabulary
-from .vocabulary_of import vocabulary_of
-from .work import MAX_SIMPLIFYING, limited_to
+from .vocabulary.reading import vocabulary_of
+from .vocabulary.vocabulary import Vocabulary
 
 MOST_LIFTED = 50_000
 """States of an automaton that is not deterministic, up to which all transitions of tokens are written out at once."""
@@ -179,7 +181,7 @@ class Constraint:
     def _compile(self, vocab: Vocabulary, require_eos: bool, canonical: bool) -> Automaton:
         automaton = self.bytes_automaton
         if canonical:
-            from .canonical import canonical_automaton
+            from .canonical.automaton import canonical_automaton
 
             return canonical_automaton(automaton, vocab, require_eos).for_vocabulary(vocab.fingerprint)
         if automaton.num_states > MOST_LIFTED and not automaton.is_deterministic:

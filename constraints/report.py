@@ -9,8 +9,8 @@ from jaxtyping import Float
 from numpy import ndarray
 
 from ..circuits.automaton import Automaton
-from .arrays import group_by, spans
-from .nfa import Nfa, trim
+from .automata.arrays import group_by, spans
+from .automata.nfa import Nfa, trim
 
 MOST_EXACT = 2**53
 """Texts up to which they are counted exactly."""

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from tractile.constraints.sql_schema import spelled
+from tractile.constraints.sql.schema import spelled
 from tractile.tasks import prompts
 from tractile.tasks.files import find, read_json, read_jsonl, read_lines, read_text
 from tractile.tasks.sql_databases import read_databases

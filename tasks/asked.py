@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 
 from ..circuits.automaton import Automaton
 from ..circuits.hmm import HMM
-from ..constraints import Constraint, Vocabulary, store
+from ..constraints import Constraint, Vocabulary
+from ..constraints.cache import store
 from ..errors import TractileError
 from ..inference.smc import Potential
 from ..inference.smc.lm import Prompt

@@ -7,8 +7,8 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ..constraints.tool_types import Schema
-from ..constraints.tools import Tool
+from ..constraints.calls.tool_types import Schema
+from ..constraints.calls.tools import Tool
 
 Call = dict[str, Any]
 

@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
 
-from ..constraints.tool_types import Schema
-from ..constraints.tools import Tool, read_tools
+from ..constraints.calls.tool_types import Schema
+from ..constraints.calls.tools import Tool, read_tools
 from ..errors import TractileError
 from .calls_match import first
 from .calls_text import Call

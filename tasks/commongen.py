@@ -10,8 +10,9 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, TypeGuard
 
-from ..constraints import Constraint, ends_as_sentence, keywords, regex, text_length
-from ..constraints.keywords import inflected
+from ..constraints import Constraint, ends_as_sentence, text_length
+from ..constraints.regex.constraint import regex
+from ..constraints.words.keywords import inflected, keywords
 from ..errors import FormatError, TractileError
 from . import prompts
 from .base import Example, Task

@@ -17,7 +17,8 @@ from functools import lru_cache
 from importlib.util import find_spec
 from pathlib import Path
 
-from ..constraints import Constraint, any_of, regex
+from ..constraints import Constraint, any_of
+from ..constraints.regex.constraint import regex
 from ..errors import ExecutionNotAllowed, FormatError, TractileError
 from ..inference.smc import FunctionPotential, every_statement
 from ..inference.smc.boundaries import Boundary

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ..constraints import Constraint
-from ..constraints.regex import regex
+from ..constraints.regex.constraint import regex
 from ..errors import EmptyLanguage, FormatError, TractileError
 from ..inference.smc import FunctionPotential
 from .base import Example, Task

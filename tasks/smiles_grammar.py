@@ -14,7 +14,9 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from ..constraints import Constraint, grammar, regex
+from ..constraints import Constraint
+from ..constraints.grammar.constraint import grammar
+from ..constraints.regex.constraint import regex
 from ..errors import UnsupportedConstraint
 
 ELEMENTS = (

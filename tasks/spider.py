@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Literal
 
 from ..constraints import Constraint
-from ..constraints.sql import sql
-from ..constraints.sql_schema import spelled
+from ..constraints.sql.constraint import sql
+from ..constraints.sql.schema import spelled
 from ..errors import FormatError
 from ..inference.smc import FunctionPotential
 from ..inference.smc.boundaries import Boundary

@@ -12,7 +12,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
-from ..constraints.sql_schema import spelled
+from ..constraints.sql.schema import spelled
 
 Tables = Mapping[str, Sequence[str]]
 

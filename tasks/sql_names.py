@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 import sqlite3
 
-from ..constraints.sql_schema import quoted
+from ..constraints.sql.schema import quoted
 from ..inference.smc import FunctionPotential
 from .sql_form import KEYWORDS, Tables
 

@@ -6,9 +6,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tractile.circuits.automaton import NEVER
-from tractile.constraints import arrays, nfa, regex, skips
-from tractile.constraints.moves import Dfa
-from tractile.constraints.shortest import shortest_texts
+from tractile.constraints import regex
+from tractile.constraints.automata import arrays, nfa
+from tractile.constraints.automata import epsilon as skips
+from tractile.constraints.automata.dfa_table import Dfa
+from tractile.constraints.lifting.distance_bounds import shortest_texts
 
 GRAPHS = st.integers(1, 12).flatmap(
     lambda n: st.tuples(

@@ -13,8 +13,9 @@ from tokenizers import Regex, Tokenizer, decoders, models, normalizers, trainers
 from tokenizers import pre_tokenizers as pt
 
 import tractile as tt
-from tractile.constraints import marked, pretokens, utf8
-from tractile.constraints.bpe import Followers, encode
+from tractile.constraints.automata import utf8
+from tractile.constraints.canonical import marked, pretokens
+from tractile.constraints.canonical.bpe import Followers, encode
 
 LLAMA3 = (
     r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+"

@@ -10,7 +10,7 @@ import pytest
 
 import tractile as tt
 from tractile.constraints.json.vocabulary import ANNOTATIONS, KEYWORDS
-from tractile.constraints.sql_schema import quoted
+from tractile.constraints.sql.schema import quoted
 
 C = tt.constraints
 ODD = ["\ud800", "a\udfff", b"a", None, 3.5, math.nan, -1, 10**400, True, [None], {1: 1}]

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 import tractile as tt
 from tractile.constraints import Vocabulary, json_schema
+from tractile.constraints.automata.epsilon import trim
 from tractile.constraints.json.numbers import number
 from tractile.constraints.json.shapes import Bound, Numbers
-from tractile.constraints.skips import trim
 
 NAMES = ["a", "ab", "b", 'q"', "é", ""]
 SCALARS = st.one_of(

@@ -12,13 +12,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tractile as tt
-from tractile.constraints import dfa, json_schema, nfa
+from tractile.constraints import json_schema
+from tractile.constraints.automata import dfa, nfa
+from tractile.constraints.automata.nfa import trim
+from tractile.constraints.automata.utf8 import EVERY
 from tractile.constraints.json.counts import Letters
 from tractile.constraints.json.numbers import multiples
 from tractile.constraints.json.patterns import matching, translate
 from tractile.constraints.json.text import spelled
-from tractile.constraints.nfa import trim
-from tractile.constraints.utf8 import EVERY
 
 D4, D7, D19, D20 = (
     {"$schema": f"{host}://json-schema.org/{name}"}

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 import tractile as tt
 from tractile.constraints import ends_as_sentence, forbidden_words, keywords, regex, text_length
-from tractile.constraints.characters import all_characters
-from tractile.constraints.keywords import NEIGHBOURS
+from tractile.constraints.regex.characters import all_characters
+from tractile.constraints.words.keywords import NEIGHBOURS
 
 FORMS = ["a", "ab", "aba", "ba", "b", "a b", "é", "ab.", "-a", "bab"]
 PIECES = ["a", "b", " ", ".", "-", "é", "—", "“", "\n", "ab", "aba"]
@@ -245,7 +245,7 @@ def test_bad_lengths_and_counts():
 @pytest.fixture
 def no_dictionary(monkeypatch):
     """A plain installation: no ``lemminflect``."""
-    monkeypatch.setattr("tractile.constraints.inflections.find_spec", lambda name: None)
+    monkeypatch.setattr("tractile.constraints.words.inflections.find_spec", lambda name: None)
     monkeypatch.setitem(sys.modules, "lemminflect", None)
 
 

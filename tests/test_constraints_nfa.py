@@ -9,9 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tractile as tt
-from tractile.constraints import ambiguity, dfa, nfa, reduction, regex, skips
-from tractile.constraints.arrays import reachable
-from tractile.constraints.nfa import Nfa
+from tractile.constraints import regex
+from tractile.constraints.automata import ambiguity, dfa, nfa, reduction
+from tractile.constraints.automata import epsilon as skips
+from tractile.constraints.automata.arrays import reachable
+from tractile.constraints.automata.nfa import Nfa
 
 LONGEST = 4
 ALPHABET = b"ab\xc3"

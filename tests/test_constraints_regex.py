@@ -12,9 +12,11 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import tractile as tt
-from tractile.constraints import any_of, characters, literal, regex, utf8
-from tractile.constraints.regex import compile_pattern
-from tractile.constraints.syntax import parser
+from tractile.constraints import any_of, literal, regex
+from tractile.constraints.automata import utf8
+from tractile.constraints.regex import characters
+from tractile.constraints.regex.constraint import compile_pattern
+from tractile.constraints.regex.syntax import parser
 
 # Characters that classes, case folding, boundaries and encodings treat differently.
 LETTERS = "abA1_ -\n.éÉßſkK€٣ \U0001f642\U00010ffff\x00"

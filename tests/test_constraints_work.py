@@ -11,9 +11,10 @@ import pytest
 from jsonschema import Draft202012Validator
 
 import tractile as tt
-from tractile.constraints import dfa, json_schema, keywords, reduction, regex, work
+from tractile.constraints import json_schema, keywords, regex
+from tractile.constraints.automata import dfa, reduction, work
+from tractile.constraints.automata.work import MAX_WORK, attempt, limited, limited_to, metered, spend
 from tractile.constraints.json import strings, text
-from tractile.constraints.work import MAX_WORK, attempt, limited, limited_to, metered, spend
 
 SCHEMAS = [
     {"type": "string", "pattern": r"^(?=.*\d)\w{1,9}\b$", "maxLength": 20},

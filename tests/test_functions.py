@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from texts import random_texts
 
 import tractile as tt
-from tractile.constraints.tools import read_tools
+from tractile.constraints.calls.tools import read_tools
 
 TEXTS = st.text(st.sampled_from("ab'\"\\\n\té€\U0001f600 ,:"), max_size=4)
 NUMBERS = st.integers(-200, 200) | st.sampled_from([0.5, -1.25, 1e-7, 3.0, 1e20])

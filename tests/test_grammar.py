@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tractile as tt
-from tractile.constraints import grammar_sizes
-from tractile.constraints.grammar_tree import Call, Choice, Repeat, Series, Text, calls
-from tractile.constraints.nfa import literal
+from tractile.constraints.automata.nfa import literal
+from tractile.constraints.grammar import sizes as grammar_sizes
+from tractile.constraints.grammar.tree import Call, Choice, Repeat, Series, Text, calls
 
 TEXTS = ["".join(letters) for n in range(6) for letters in itertools.product("ab", repeat=n)]
 

@@ -10,8 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tractile as tt
-from tractile.constraints import Constraint, Vocabulary, any_of, dfa, keywords, literal, nfa, regex
-from tractile.constraints.lift import TokenTransitions, lift
+from tractile.constraints import Constraint, Vocabulary, any_of, keywords, literal, regex
+from tractile.constraints.automata import dfa, nfa
+from tractile.constraints.lifting.lift import TokenTransitions, lift
 
 PIECES = [
     b"a",

@@ -13,9 +13,11 @@ from hypothesis import strategies as st
 import tractile as tt
 from tractile.circuits import reach
 from tractile.circuits.automaton import NEVER
-from tractile.constraints import Constraint, Vocabulary, dfa, distances, lifted, liveness, nfa, regex, walk
-from tractile.constraints.lift import lift
-from tractile.constraints.lifted import Lifted, all_reachable
+from tractile.constraints import Constraint, Vocabulary, regex
+from tractile.constraints.automata import dfa, nfa
+from tractile.constraints.lifting import distances, lifted, liveness, walk
+from tractile.constraints.lifting.lift import lift
+from tractile.constraints.lifting.lifted import Lifted, all_reachable
 from tractile.inference import Boolean, NextToken
 
 LETTERS = b'ab"\\u0\xc3\xa9 1,'

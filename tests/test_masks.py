@@ -10,10 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tractile as tt
-from tractile.constraints import Constraint, Vocabulary, lifted, regex
-from tractile.constraints.json_schema import json_schema
-from tractile.constraints.lift import lift
-from tractile.constraints.lifted import Lifted
+from tractile.constraints import Constraint, Vocabulary, regex
+from tractile.constraints.json.constraint import json_schema
+from tractile.constraints.lifting import lifted
+from tractile.constraints.lifting.lift import lift
+from tractile.constraints.lifting.lifted import Lifted
 from tractile.inference import Boolean, NextToken
 
 BYTES = [bytes([b]) for b in range(256)]

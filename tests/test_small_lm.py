@@ -16,7 +16,7 @@ from transformers import LlamaForCausalLM, PreTrainedTokenizerFast
 
 import tractile as tt
 from tractile import embedded
-from tractile.constraints.sql import sql
+from tractile.constraints.sql.constraint import sql
 from tractile.tasks import prompts, splits
 
 EXAMPLES = Path(__file__).resolve().parents[1] / "examples"

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 import tractile as tt
-from tractile.constraints.vocabulary_of import vocabulary_of
+from tractile.constraints.vocabulary.reading import vocabulary_of
 from tractile.embedded import load_lm
 
 MODEL, TOKENIZER = load_lm()

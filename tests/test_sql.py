@@ -9,7 +9,7 @@ import sqlglot
 from texts import random_texts
 
 import tractile as tt
-from tractile.constraints.sql_schema import read_schema, spelled
+from tractile.constraints.sql.schema import read_schema, spelled
 
 STATEMENTS = """
     CREATE TABLE band (id INTEGER PRIMARY KEY, name TEXT, "Home Town" TEXT, founded INTEGER);

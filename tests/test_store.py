@@ -8,11 +8,13 @@ import pytest
 import torch
 
 import tractile as tt
-from tractile.constraints import Vocabulary, regex, store, tokenizers
+from tractile.constraints import Vocabulary, regex
+from tractile.constraints.cache import store
 from tractile.constraints.constraint import Deferred
 from tractile.constraints.json.compiler import Compiler
-from tractile.constraints.json_schema import json_schema
-from tractile.constraints.lifted import Lifted
+from tractile.constraints.json.constraint import json_schema
+from tractile.constraints.lifting.lifted import Lifted
+from tractile.constraints.vocabulary import vocabulary as tokenizers
 
 VOCAB = Vocabulary([*(bytes([b]) for b in range(256)), b"ab", b'"a', None], eos_token_id=258)
 

@@ -5,9 +5,10 @@ import random
 
 import numpy as np
 
-from tractile.constraints import Constraint, Vocabulary, constraint, regex, subsets
-from tractile.constraints.lifted import Lifted
-from tractile.constraints.nfa import Nfa, trim
+from tractile.constraints import Constraint, Vocabulary, constraint, regex
+from tractile.constraints.automata import subsets
+from tractile.constraints.automata.nfa import Nfa, trim
+from tractile.constraints.lifting.lifted import Lifted
 
 
 def drawn(dice):

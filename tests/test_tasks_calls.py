@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from texts import random_texts
 
 import tractile as tt
-from tractile.constraints.tools import read_tools
+from tractile.constraints.calls.tools import read_tools
 from tractile.tasks.calls_match import (
     alternatives,
     exact,

@@ -8,8 +8,8 @@ from dataclasses import replace
 from typing import Any
 
 from ...errors import UnsupportedConstraint
-from ..nfa import check_limit
-from ..work import spend
+from ..automata.nfa import check_limit
+from ..automata.work import spend
 from .pieces import Piece
 from .shapes import ANY, NEVER, Arrays, Need, both
 from .sketches import Sketch

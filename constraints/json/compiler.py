@@ -11,9 +11,9 @@ import math
 from collections.abc import Callable
 
 from ...errors import TooManyStates, UnsupportedConstraint
-from ..dfa import minimize
-from ..nfa import Nfa
-from ..work import at, attempt, metered
+from ..automata.dfa import minimize
+from ..automata.nfa import Nfa
+from ..automata.work import at, attempt, metered
 from . import arrays, listed, members, objects, pieces, unique
 from .document import Document
 from .limits import LEAST, Freedom, Limits, choose

@@ -15,9 +15,9 @@ import numpy as np
 from jaxtyping import Bool, Int
 from numpy import ndarray
 
-from .. import dfa
-from ..arrays import group_by, spans, unique_rows
-from ..nfa import Nfa, check_limit
+from ..automata import dfa
+from ..automata.arrays import group_by, spans, unique_rows
+from ..automata.nfa import Nfa, check_limit
 from .patterns import BODY
 from .pieces import NO_SKIPS, plain
 

@@ -8,10 +8,10 @@ at other offsets from UTC are left out: they would take 1,440 states for each ti
 
 from __future__ import annotations
 
-from .. import dfa, nfa
-from ..nfa import Nfa
-from ..regex import compile_pattern
-from ..work import metered
+from ..automata import dfa, nfa
+from ..automata.nfa import Nfa
+from ..automata.work import metered
+from ..regex.constraint import compile_pattern
 from .patterns import BODY
 from .text import spelled
 

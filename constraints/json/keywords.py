@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any
 
 from ...errors import UnsupportedConstraint
-from ..work import at, spend
+from ..automata.work import at, spend
 from .assertions import SHAPES, atom, length, listed, multiple_of, number, types
 from .closing import TRACKED
 from .combinators import all_of, any_of, condition, dependent, meet_all, negation, one_of, reference

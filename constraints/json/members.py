@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from ...errors import TooManyStates
-from ..work import spend
+from ..automata.work import spend
 from .names import Others, tell
 from .objects import Record
 from .runs import DECLARED, NO_MEMBERS, Run, State, Way

@@ -9,10 +9,10 @@ import numpy as np
 from jaxtyping import Int
 from numpy import ndarray
 
-from .. import nfa
-from ..arrays import spans
-from ..dfa import minimize
-from ..work import metered, spend
+from ..automata import nfa
+from ..automata.arrays import spans
+from ..automata.dfa import minimize
+from ..automata.work import metered, spend
 from . import strings
 from .patterns import BODY
 from .shapes import Strings

@@ -12,7 +12,7 @@ from typing import Any
 import networkx as nx
 
 from ...errors import TooManyStates
-from ..work import at, spend
+from ..automata.work import at, spend
 from . import arrays, numbers, objects, strings
 from .closing import CLOSING, closed
 from .combinators import meet_all

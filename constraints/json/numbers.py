@@ -15,9 +15,9 @@ from typing import NamedTuple
 import numpy as np
 
 from ...errors import TooManyStates
-from ..dfa import complement, difference, intersect, minimize
-from ..nfa import Nfa, byte_ranges, concat, literal, optional, plus, repeat, star, union
-from ..work import metered, spend
+from ..automata.dfa import complement, difference, intersect, minimize
+from ..automata.nfa import Nfa, byte_ranges, concat, literal, optional, plus, repeat, star, union
+from ..automata.work import metered, spend
 from .shapes import Numbers, inside
 
 

@@ -11,8 +11,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from ...errors import TooManyStates, UnsupportedConstraint
+from ..automata.work import spend
 from ..narrowing import Narrowing
-from ..work import spend
 from . import strings
 from .patterns import is_as_written
 from .shapes import ANY, NEVER, Need, Objects, Others, Strings, both

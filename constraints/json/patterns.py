@@ -11,12 +11,12 @@ import re
 import warnings
 
 from ...errors import TooManyStates, UnsupportedConstraint
-from .. import dfa
-from ..characters import all_characters
-from ..nfa import Nfa, star
-from ..regex import compile_pattern
-from ..utf8 import EVERY, Alphabet, CodePoints, negate, normalize
-from ..work import MAX_WORK, metered, spend
+from ..automata import dfa
+from ..automata.nfa import Nfa, star
+from ..automata.utf8 import EVERY, Alphabet, CodePoints, negate, normalize
+from ..automata.work import MAX_WORK, metered, spend
+from ..regex.characters import all_characters
+from ..regex.constraint import compile_pattern
 from .text import spelled
 
 MAX_PATTERN = 20_000

@@ -15,9 +15,9 @@ import numpy as np
 from jaxtyping import Int
 from numpy import ndarray
 
-from .. import skips
-from ..dfa import simplify
-from ..nfa import Nfa, check_limit, trim
+from ..automata import epsilon as skips
+from ..automata.dfa import simplify
+from ..automata.nfa import Nfa, check_limit, trim
 
 MAX_SIMPLIFIED = 8_000
 NO_EDGES: Int[ndarray, "0 4"] = np.empty((0, 4), np.int64)

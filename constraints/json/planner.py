@@ -14,8 +14,8 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from ...errors import TooManyStates
+from ..automata.work import at, attempt, spend
 from ..narrowing import Narrowing
-from ..work import at, attempt, spend
 from . import arrays, listed, members, strings
 from .document import Document
 from .limits import LEAST, Choice, Limits

@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from decimal import Decimal
 from typing import Any
 
-from ..nfa import literal
-from ..work import metered
+from ..automata.nfa import literal
+from ..automata.work import metered
 from . import numbers, strings
 from .numbers import Notation
 from .pieces import Piece, either, piece, quoted

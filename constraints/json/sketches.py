@@ -11,10 +11,10 @@ import numpy as np
 from jaxtyping import Int
 from numpy import ndarray
 
-from ..arrays import group_by
+from ..automata.arrays import group_by
+from ..automata.nfa import check_limit, trim
+from ..automata.work import spend
 from ..narrowing import Narrowing
-from ..nfa import check_limit, trim
-from ..work import spend
 from .pieces import NO_EDGES, Piece, piece, renumbered, repeated
 from .shapes import Need
 

@@ -7,9 +7,9 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from .. import dfa, nfa
-from ..nfa import Nfa
-from ..work import metered, spend
+from ..automata import dfa, nfa
+from ..automata.nfa import Nfa
+from ..automata.work import metered, spend
 from .counts import Letters
 from .formats import formatted
 from .patterns import BODY, matching

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from ...errors import UnsupportedConstraint
-from ..work import spend
+from ..automata.work import spend
 from .closing import CLOSING
 from .document import Node
 from .patterns import readable

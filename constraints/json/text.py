@@ -10,11 +10,11 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import NamedTuple
 
-from .. import utf8
-from ..dfa import minimize
-from ..nfa import Nfa, sequences, union
-from ..utf8 import CodePoints, digit_ranges, within
-from ..work import metered
+from ..automata import utf8
+from ..automata.dfa import minimize
+from ..automata.nfa import Nfa, sequences, union
+from ..automata.utf8 import CodePoints, digit_ranges, within
+from ..automata.work import metered
 
 
 class Style(NamedTuple):

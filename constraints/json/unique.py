@@ -14,10 +14,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from .. import dfa, nfa
+from ..automata import dfa, nfa
+from ..automata.nfa import Nfa, trim
+from ..automata.work import spend
 from ..narrowing import Narrowing
-from ..nfa import Nfa, trim
-from ..work import spend
 from . import strings
 from .pieces import plain
 from .shapes import Arrays, Strings

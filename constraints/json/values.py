@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 from ...errors import TooManyStates
-from ..work import spend
+from ..automata.work import spend
 from .shapes import Arrays, Numbers, Objects, Strings
 
 MAX_SHAPES = 1_000

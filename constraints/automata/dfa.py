@@ -1,0 +1,200 @@
+"""Products and minimisation of byte-level automata, level by level as array operations.
+
+    intersect:  (a, b) --k--> (a', b')
+
+Byte classes ``k`` take the place of bytes throughout. The automata that come in may have skips; those that come out are
+plain (no skips, no useless states). Only :func:`determinize` can be exponential, and it has a limit.
+"""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+from jaxtyping import Int, UInt64
+from numpy import ndarray
+
+from ...errors import TooManyStates
+from .arrays import MAX_EDGES, MAX_STATES, check_limit, group_by, reachable, spans, unique_rows
+from .epsilon import NO_SKIPS, ranged
+from .nfa import Nfa, trim
+from .subsets import DFA_LIMIT, determinize
+from .work import spend
+
+MANY_STATES = 10_000
+
+
+def from_classes(
+    rows: Int[ndarray, "row 3"],
+    byte_class: Int[ndarray, " 256"],
+    num_states: int,
+    start: Int[ndarray, " start"],
+    accept: Int[ndarray, " accept"],
+    classes: int,
+) -> Nfa:
+    """The trimmed automaton of rows (source, byte class, target)."""
+    spend(50 + len(rows) / 8)
+    found = reachable(unique_rows(rows[:, [0, 2]]), start, num_states)
+    rows = rows[found[rows[:, 0]]]
+    return trim(Nfa(num_states, ranged(rows, byte_class, classes), NO_SKIPS, start, accept))
+
+
+def intersect(a: Nfa, b: Nfa, limit: int = MAX_STATES) -> Nfa:
+    """Words of both. Deterministic if both are. Raises :class:`TooManyStates`.
+
+    Edges are met range by range: states within a UTF-8 character read many classes of bytes in few ranges.
+    """
+    a, b = a.plain, b.plain
+    if not a.num_states or not b.num_states:
+        return trim(Nfa(0, a.edges[:0], a.skips, a.start[:0], a.accept[:0]))
+    left = a.edges
+    right = b.edges[np.argsort(b.edges[:, 0] * 256 + b.edges[:, 1], kind="stable")]
+    by_left, _ = group_by(left[:, 0], a.num_states)
+    bottom = right[:, 0] * 256 + right[:, 1]
+    top = np.maximum.accumulate(right[:, 0] * 256 + right[:, 2])  # of the edges of a state so far
+    width = b.num_states
+    new = np.unique((a.start[:, None] * width + b.start[None, :]).ravel())
+    start, found, total = new, [], 0
+    seen = set(new.tolist())
+    while len(new):
+        p, q = np.divmod(new, width)
+        count = by_left[p + 1] - by_left[p]
+        source, q = np.repeat(new, count), np.repeat(q, count) * 256
+        _, low, high, target = left[spans(by_left[p], count)].T  # the edges on the left ...
+        first = np.searchsorted(top, q + low)
+        count = np.searchsorted(bottom, q + high, side="right") - first
+        total += int(count.sum())
+        check_limit(total, MAX_EDGES)
+        spend(100 + len(new) / 4 + int(count.sum()) / 5)
+        other = right[spans(first, count)]  # ... met by every edge on the right that overlaps
+        low = np.maximum(np.repeat(low, count), other[:, 1])
+        high = np.minimum(np.repeat(high, count), other[:, 2])
+        target = np.repeat(target, count) * width + other[:, 3]
+        edges = np.column_stack([np.repeat(source, count), low, high, target])
+        found.append(edges[low <= high])
+        fresh = [pair for pair in np.unique(found[-1][:, 3]).tolist() if pair not in seen]
+        seen.update(fresh)
+        check_limit(len(seen), limit)
+        new = np.array(fresh, np.int64)
+    edges = np.concatenate(found)
+    pairs = np.array(sorted(seen), np.int64)
+    edges[:, 0], edges[:, 3] = np.searchsorted(pairs, edges[:, 0]), np.searchsorted(pairs, edges[:, 3])
+    accept = np.flatnonzero(np.isin(pairs // width, a.accept) & np.isin(pairs % width, b.accept))
+    return trim(Nfa(len(pairs), edges, NO_SKIPS, np.searchsorted(pairs, start), accept))
+
+
+def complement(nfa: Nfa, limit: int = DFA_LIMIT) -> Nfa:
+    """All byte strings that are not accepted. Raises :class:`TooManyStates`."""
+    dfa = determinize(nfa, limit)
+    n, byte_class = dfa.num_states, dfa.byte_class
+    classes = int(byte_class.max()) + 1
+    spend((n + 1) * classes / 6)
+    table = np.full((n + 1, classes), n)
+    table[dfa.transitions[:, 0], dfa.transitions[:, 1]] = dfa.transitions[:, 2]
+    source, klass = np.divmod(np.arange(table.size), classes)
+    rows = np.column_stack([source, klass, table.ravel()])
+    accept = np.setdiff1d(np.arange(n + 1), dfa.accept)
+    start = dfa.start if n else np.array([0])
+    return from_classes(rows, byte_class, n + 1, start, accept, classes)
+
+
+def difference(a: Nfa, b: Nfa, limit: int = DFA_LIMIT) -> Nfa:
+    """Words of ``a`` that are not words of ``b``. Raises :class:`TooManyStates`."""
+    return intersect(a, complement(b, limit))
+
+
+def minimize(nfa: Nfa, limit: int = DFA_LIMIT) -> Nfa:
+    """The smallest deterministic automaton of the same language. Raises :class:`TooManyStates`.
+
+    Partition refinement: states are told apart by the blocks that their transitions lead to, compared through 64-bit
+    sums of random weights; only predecessors of states that changed block are looked at again. A last exact check
+    guards against two different sums that happen to be equal.
+    """
+    dfa = determinize(nfa, limit)
+    spend(200 + dfa.num_rows / 4)
+    n, rows = dfa.num_states, dfa.transitions
+    if n < 2:
+        return dfa
+    classes = int(dfa.byte_class.max()) + 1
+    for seed in itertools.count(2):
+        block = refine(n, rows, dfa.accept, classes, seed)
+        key, first, inverse, count = np.unique(
+            block[rows[:, 0]] * classes + rows[:, 1],
+            return_index=True,
+            return_inverse=True,
+            return_counts=True,
+        )
+        target = block[rows[:, 2]]
+        if np.all(target == target[first][inverse]) and np.all(count == np.bincount(block)[key // classes]):
+            break
+    if block.max() + 1 == n:
+        return dfa
+    edges = np.column_stack([block[dfa.edges[:, 0]], dfa.edges[:, 1:3], block[dfa.edges[:, 3]]])
+    start, accept = np.unique(block[dfa.start]), np.unique(block[dfa.accept])
+    return trim(Nfa(int(block.max()) + 1, edges, dfa.skips, start, accept))
+
+
+def simplify(nfa: Nfa) -> Nfa:
+    """The minimal deterministic automaton if it is not much larger than the plain one, otherwise that one.
+
+    One that is deterministic and large already, as counted repeats are, is left as it is: merging states there costs
+    seconds and saves little.
+    """
+    plain = nfa.plain
+    if plain.num_states > MANY_STATES and plain.is_deterministic:
+        return plain
+    try:
+        return minimize(plain, limit=min(3 * plain.num_states + 2_000, 50_000))
+    except TooManyStates:
+        return plain
+
+
+def refine(
+    n: int, rows: Int[ndarray, "row 3"], accept: Int[ndarray, " accept"], classes: int, seed: int
+) -> Int[ndarray, " state"]:
+    """The block of each state in the coarsest partition that acceptance and transitions respect (up to hashing)."""
+    rng = np.random.default_rng(seed)
+    source, target = rows[:, 0], rows[:, 2]
+    factor = (rng.integers(1, 2**63, size=classes, dtype=np.uint64) | np.uint64(1))[rows[:, 1]]
+    weight = rng.integers(1, 2**63, size=n + 2, dtype=np.uint64)
+    backward, order = group_by(target, n)
+    block = np.isin(np.arange(n), accept).astype(np.int64)
+    value: UInt64[ndarray, " state"] = np.zeros(n, np.uint64)  # for each state the sum over its transitions
+    np.add.at(value, source, factor * weight[block[target]])
+    size, common = (
+        np.zeros(n + 2, np.int64),
+        np.zeros(n + 2, np.uint64),
+    )  # for each block: the value of all its members
+    size[:2] = np.bincount(block, minlength=2)
+    blocks, touched = 2, np.arange(n)
+    while len(touched):
+        spend(70 + len(touched) / 2.5)
+        # Split the touched states of each block by value. The untouched ones, or else the largest part, keep the number.
+        touched = touched[np.lexsort((value[touched], block[touched]))]
+        owner, found = block[touched], value[touched]
+        head = np.flatnonzero(np.concatenate([[True], (owner[1:] != owner[:-1]) | (found[1:] != found[:-1])]))
+        count = np.diff(np.append(head, len(touched)))
+        parent, part = owner[head], found[head]
+        first = np.flatnonzero(np.concatenate([[True], parent[1:] != parent[:-1]]))
+        whole = np.repeat(
+            np.add.reduceat(count, first) == size[parent[first]], np.diff(np.append(first, len(head)))
+        )
+        stays = ~whole & (part == common[parent])
+        largest = np.lexsort((-count, parent))[first]
+        stays[largest[whole[largest]]] = True
+        common[parent[stays]] = part[stays]
+        moves = np.flatnonzero(~stays)
+        number = blocks + np.arange(len(moves))
+        np.subtract.at(size, parent[moves], count[moves])
+        size[number], common[number] = count[moves], part[moves]
+        blocks += len(moves)
+        changed = touched[spans(head[moves], count[moves])]
+        old = block[changed]
+        block[changed] = np.repeat(number, count[moves])
+        degree = backward[changed + 1] - backward[changed]
+        edge = order[spans(backward[changed], degree)]
+        np.add.at(
+            value, source[edge], factor[edge] * (weight[block[target[edge]]] - weight[np.repeat(old, degree)])
+        )
+        touched = np.unique(source[edge])
+    return np.unique(block, return_inverse=True)[1]

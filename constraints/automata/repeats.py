@@ -1,0 +1,126 @@
+"""Counted repeats: one copy of the automaton for each word, without the paths that another path makes superfluous.
+
+    (i, q): i words are read, and q is the state within the next one
+
+Where a word may end or go on by the same character, as in ``(\\w+\\s?){1,50}``, both ways are paths, and a state is
+reached with every count. Once enough words are read, what begins a new word too early is no gain: whatever can be read
+from there can be read from the state that went on. Such edges are left out, which often makes the automaton
+deterministic. ("Pruning" by simulation: Clemente and Mayr 2013, where the larger of two targets is kept.)
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from jaxtyping import Bool, Int
+from numpy import ndarray
+
+from ...errors import TooManyStates
+from . import dfa
+from .arrays import MAX_EDGES, check_limit
+from .epsilon import NO_SKIPS, merge_ranges, ranged, trim
+from .nfa import Nfa, empty, literal
+from .work import metered, spend
+
+MOST_WORK = 100_000_000
+"""Comparisons of two states on a class of bytes; beyond, a state is compared with itself alone."""
+SMALL = 3_000
+"""Edges in all copies, up to which repeats are kept: an address, say, repeats one digit many times."""
+
+
+def counted(nfa: Nfa, low: int, high: int) -> Nfa:
+    """Between ``low`` and ``high`` words, ``high`` at least 2. Raises :class:`TooManyStates`."""
+    if high * (len(nfa.edges) + len(nfa.skips)) > SMALL:
+        return copied(nfa, low, high)
+    arrays = nfa.edges, nfa.skips, nfa.start, nfa.accept
+    return known(nfa.num_states, tuple(np.asarray(array, np.int64).tobytes() for array in arrays), low, high)
+
+
+@metered(maxsize=512)
+def known(num_states: int, arrays: tuple[bytes, ...], low: int, high: int) -> Nfa:
+    """The same of an automaton that is written down as bytes."""
+    edges, skips, start, accept = (np.frombuffer(array, np.int64) for array in arrays)
+    return copied(Nfa(num_states, edges.reshape(-1, 4), skips.reshape(-1, 2), start, accept), low, high)
+
+
+def copied(nfa: Nfa, low: int, high: int) -> Nfa:
+    """The same, anew."""
+    one = smaller(nfa.plain)
+    if np.isin(one.start, one.accept).any():  # fewer words do as well, so none needs to be empty
+        low = 0
+    one = fresh_start(one)  # which loses the empty word, and no edge leads to its start
+    if not one.num_states:
+        return empty() if low else literal(b"")
+    n, classes = one.num_states, int(one.byte_class.max()) + 1
+    check_limit(high * n)
+    begin = one.transitions[np.isin(one.transitions[:, 0], one.start)]
+    crossing = np.column_stack(
+        [np.repeat(one.accept, len(begin)), np.tile(begin[:, 1:], (len(one.accept), 1))]
+    )
+    check_limit(len(crossing), MAX_EDGES)
+    into_next = np.array([0, 0, 0, n])
+    every = merge_ranges(ranged(crossing, one.byte_class, classes)) + into_next
+    useful = merge_ranges(ranged(crossing[~superfluous(one, crossing)], one.byte_class, classes)) + into_next
+    early = min(max(low - 1, 0), high - 1)  # so many words are not enough
+    check_limit(high * len(one.edges) + early * len(every) + (high - early) * len(useful), MAX_EDGES)
+    spend(300 + high * (len(one.edges) + len(every)) / 10)
+    parts = [one.edges] * high + [every] * early + [useful] * (high - 1 - early)
+    copy = np.repeat([*range(high), *range(high - 1)], [len(part) for part in parts])
+    edges = np.concatenate(parts) + np.outer(copy, [n, 0, 0, n])
+    accept = [one.accept + i * n for i in range(max(low - 1, 0), high)] + ([] if low else [one.start])
+    return trim(Nfa(high * n, edges, NO_SKIPS, one.start, np.concatenate(accept)))
+
+
+def smaller(nfa: Nfa) -> Nfa:
+    """The minimal deterministic automaton if it is no larger."""
+    try:
+        small = dfa.minimize(nfa, limit=nfa.num_states + 50)
+    except TooManyStates:
+        return nfa
+    return small if small.num_states <= nfa.num_states else nfa
+
+
+def fresh_start(nfa: Nfa) -> Nfa:
+    """The words but the empty one, from starts that no edge leads to."""
+    copy = nfa.edges[np.isin(nfa.edges[:, 0], nfa.start)]
+    copy[:, 0] = nfa.num_states + np.searchsorted(nfa.start, copy[:, 0])
+    start = nfa.num_states + np.arange(len(nfa.start))
+    edges = np.concatenate([nfa.edges, copy])
+    return trim(Nfa(nfa.num_states + len(start), edges, NO_SKIPS, start, nfa.accept))
+
+
+def superfluous(one: Nfa, crossing: Int[ndarray, "row 3"]) -> Bool[ndarray, " row"]:
+    """Whether each row (end of a word, class, state in the next word) is no gain over staying in the word."""
+    n, classes = one.num_states, int(one.byte_class.max()) + 1
+    if not one.is_deterministic or 4 * n * n * classes > MOST_WORK:
+        key = (one.transitions[:, 0] * classes + one.transitions[:, 1]) * n + one.transitions[:, 2]
+        return np.isin((crossing[:, 0] * classes + crossing[:, 1]) * n + crossing[:, 2], key)
+    table = np.full((n + 1, classes), n)  # state n is dead
+    table[one.transitions[:, 0], one.transitions[:, 1]] = one.transitions[:, 2]
+    below = simulation(table, one.accept, table[one.start[0]])
+    return np.asarray(below[crossing[:, 2], table[crossing[:, 0], crossing[:, 1]]])
+
+
+def simulation(
+    table: Int[ndarray, "state class"], accept: Int[ndarray, " accept"], begin: Int[ndarray, " class"]
+) -> Bool[ndarray, "state state"]:
+    """Whether state p with more words read can do no more than state q with fewer, by a greatest fixpoint.
+
+    A move of p within its word is met by a move of q within its word, or, where q may end its word, by the beginning of
+    the next one, which costs q its lead: then the two are compared at the same count.
+    """
+    dead = len(table) - 1
+    accepting = np.zeros(dead + 1, bool)
+    accepting[accept] = True
+    same = lead = ~accepting[:, None] | accepting[None, :]
+    for _ in range(max(2, MOST_WORK // (2 * table.size * len(table)))):
+        before = same, lead
+        spend(100 + table.size * len(table) / 200)
+        for k in range(table.shape[1]):
+            move = table[:, k]
+            same = same & before[0][np.ix_(move, move)]
+            again = accepting & before[0][move][:, [begin[k]]]
+            lead = lead & (before[1][np.ix_(move, move)] | again)
+        same[dead], lead[dead] = True, True
+        if np.array_equal(same, before[0]) and np.array_equal(lead, before[1]):
+            return np.asarray(lead)
+    return np.eye(dead + 1, dtype=bool)

@@ -1,0 +1,164 @@
+"""How much work one constraint may take. It is counted, not timed: an input is always refused or never.
+
+The operations on automata count what they do, and so do the steps of reading a schema. Results that are kept for later
+cost what they cost the first time (:func:`metered`), so what was compiled before changes nothing.
+"""
+
+from __future__ import annotations
+
+import gc
+import math
+from collections.abc import Callable, Hashable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from functools import lru_cache, wraps
+from typing import ParamSpec, TypeVar
+
+from ...errors import TooManyStates
+
+MAX_WORK = 1_100_000
+"""Units of work to make one constraint; a unit is about a microsecond. With ``MAX_SIMPLIFYING``, less than two seconds."""
+MAX_SIMPLIFYING = 650_000
+"""Units of work to make an automaton smaller, beyond which it stays as it is."""
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+@dataclass
+class Account:
+    """The units spent, how many there are, and what was paid once for what is kept, by its key. ``own``: the other units.
+    ``outer``: the account of what this is a part of, where something is made that will be kept."""
+
+    limit: float
+    outer: Account | None = None
+    spent: float = 0
+    own: float = 0
+    paid: dict[Hashable, float] = field(default_factory=dict)
+
+    def has_paid(self, key: Hashable) -> bool:
+        """Whether something was paid here or further out."""
+        return key in self.paid or (self.outer is not None and self.outer.has_paid(key))
+
+
+_account: ContextVar[Account | None] = ContextVar("account", default=None)
+
+
+@contextmanager
+def limited(units: float | None = None) -> Iterator[None]:
+    """Let what is done inside spend so many units (default: ``MAX_WORK``), or what is left of those of something larger
+    that it is a part of."""
+    if _account.get() is not None:
+        yield
+        return
+    with limited_to(MAX_WORK if units is None else units), uncollected():
+        yield
+
+
+@contextmanager
+def uncollected() -> Iterator[None]:
+    """Let the collector of cyclic garbage wait: hardly any is made, and it would go again and again through all that is kept,
+    for a third of the time."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
+
+
+@contextmanager
+def limited_to(units: float, outer: Account | None = None) -> Iterator[Account]:
+    """Let what is done inside spend so many units, whatever it is a part of."""
+    account = Account(units, outer)
+    token = _account.set(account)
+    try:
+        yield account
+    finally:
+        _account.reset(token)
+
+
+@contextmanager
+def attempt(units: float, share: float = 0.5) -> Iterator[None]:
+    """Let what is done inside spend so many units, or this share of what is left where that is less. They count, but where
+    they do not suffice, the rest is left for another way. Raises ``TooManyStates``."""
+    outer = _account.get()
+    left = math.inf if outer is None else outer.limit - outer.spent
+    with limited_to(min(units, share * left), outer) as account:
+        try:
+            yield
+        finally:
+            if outer is not None:
+                outer.own += min(account.spent, account.limit)
+                outer.spent += min(account.spent, account.limit)
+
+
+@contextmanager
+def at(path: str) -> Iterator[None]:
+    """Name the place in the constraint in a ``TooManyStates`` that does not name one yet."""
+    try:
+        yield
+    except TooManyStates as error:
+        if error.path is not None:
+            raise
+        raise TooManyStates(str(error), limit=error.limit, path=path) from None
+
+
+def spend(units: float, once: Hashable = None) -> None:
+    """Count work; work with a key ``once`` is counted the first time that the constraint asks for it. Raises
+    ``TooManyStates``."""
+    account = _account.get()
+    if account is None or once in account.paid:
+        return
+    known = once is not None and account.has_paid(once)
+    if once is None:
+        account.own += units
+    else:
+        account.paid[once] = units
+    account.spent += 0 if known else units
+    if account.spent > account.limit:
+        raise TooManyStates(
+            "the constraint takes too much work: bound its lengths and repeats, or combine fewer alternatives",
+            limit=MAX_WORK,
+        )
+
+
+def metered(maxsize: int, most: float = math.inf) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """``lru_cache`` for what takes work: its units are counted once for each constraint that asks, kept or not, and so are
+    those of what it asked for. Its ``TooManyStates`` are kept too. ``most``: the units that it may take by itself."""
+
+    def decorate(function: Callable[P, R]) -> Callable[P, R]:
+        @lru_cache(maxsize)
+        def measured(
+            *args: P.args, **kwargs: P.kwargs
+        ) -> tuple[R | TooManyStates, float, dict[Hashable, float]]:
+            outer = _account.get()
+            result: R | TooManyStates
+            left = math.inf if outer is None else outer.limit - outer.spent
+            with limited_to(min(left, most), outer) as account:
+                try:
+                    result = function(*args, **kwargs)
+                except TooManyStates as error:
+                    result = error.with_traceback(None)
+            if account.spent > left:
+                spend(account.spent)  # which raises: what made do with less as the work ran out is not kept
+            return result, account.own, account.paid
+
+        @wraps(function)
+        def call(*args: P.args, **kwargs: P.kwargs) -> R:
+            result, own, parts = measured(*args, **kwargs)  # type: ignore[arg-type]
+            key = (measured, args, *kwargs.values())
+            account = _account.get()
+            if account is not None and key not in account.paid:
+                for part, units in parts.items():
+                    spend(units, once=part)
+                spend(own, once=key)
+            if isinstance(result, TooManyStates):
+                raise result
+            return result
+
+        return call
+
+    return decorate

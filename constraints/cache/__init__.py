@@ -1,0 +1,1 @@
+"""Automata kept on disk between processes."""

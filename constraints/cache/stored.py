@@ -1,0 +1,60 @@
+"""Compiled constraints as arrays, as they are kept on disk."""
+
+from __future__ import annotations
+
+import numpy as np
+from jaxtyping import Int
+from numpy import ndarray
+
+from ...circuits.automaton import Automaton
+from ..automata.nfa import Nfa
+from ..lifting.lifted import AT_ONCE, Lifted
+from ..vocabulary.vocabulary import Vocabulary
+
+
+def to_arrays(automaton: Automaton) -> dict[str, Int[ndarray, "..."]]:
+    """A compiled constraint as arrays, its distances with it unless it is large."""
+    arrays: dict[str, Int[ndarray, "..."]] = {"states": np.array([automaton.num_states])}
+    if isinstance(automaton, Lifted):
+        source, low, high, target = automaton.nfa.edges.T
+        arrays |= {
+            "source": source.astype(np.int32),
+            "low": low.astype(np.uint8),
+            "high": high.astype(np.uint8),
+        }
+        arrays |= {
+            "target": target.astype(np.int32),
+            "start": automaton.nfa.start,
+            "accept": automaton.nfa.accept,
+        }
+        arrays |= {
+            "bounds": automaton.distance_bounds,
+            "first": automaton.words_from(automaton.start_states[0]),
+        }
+        if automaton.num_states > AT_ONCE:
+            return arrays
+    else:
+        whole = automaton.partitioned  # with one class for each token
+        arrays |= {"transitions": whole.transitions.numpy(), "token_class": whole.labels.tokens.numpy()}  # type: ignore[union-attr]
+        arrays |= {"start": np.array(automaton.start_states), "accept": np.array(automaton.accept_states)}
+    return arrays | {"distances": automaton.distances}
+
+
+def from_arrays(arrays: dict[str, Int[ndarray, "..."]], vocab: Vocabulary, require_eos: bool) -> Automaton:
+    """The automaton of :func:`to_arrays`."""
+    states = int(arrays["states"][0])
+    if "bounds" in arrays:
+        edges = np.column_stack(
+            [arrays[name].astype(np.int64) for name in ("source", "low", "high", "target")]
+        )
+        plain = Nfa(states - 1, edges, np.empty((0, 2), np.int64), arrays["start"], arrays["accept"])
+        automaton: Automaton = Lifted(plain, vocab, require_eos, first=arrays["first"])
+        automaton.__dict__["distance_bounds"] = arrays["bounds"]
+        automaton.__dict__["most_tokens"] = int(arrays["bounds"].max())
+    else:
+        rows, classes, eos = arrays["transitions"], arrays["token_class"], vocab.eos_token_id
+        automaton = Automaton(rows, classes, arrays["start"].tolist(), arrays["accept"].tolist(), states, eos)
+        automaton.for_vocabulary(vocab.fingerprint)
+    if "distances" in arrays:
+        automaton.__dict__["distances"] = arrays["distances"]
+    return automaton

@@ -1,0 +1,1 @@
+"""Calls of functions and tools, as JSON and as Python literals."""

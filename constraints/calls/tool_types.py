@@ -1,0 +1,214 @@
+"""Schemas as tools have them → JSON Schema's own words: types by many names, also as Python writes them, and what stands beside
+them in other words."""
+
+from __future__ import annotations
+
+import ast
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from ...errors import FormatError, UnsupportedConstraint
+from ..given import short
+from ..json.vocabulary import FORMS, KEYWORDS
+
+Schema = dict[str, Any] | bool
+
+TYPE_NAMES = {
+    "string": "string", "str": "string", "char": "string",
+    "integer": "integer", "int": "integer", "long": "integer", "short": "integer",
+    "number": "number", "float": "number", "double": "number",
+    "boolean": "boolean", "bool": "boolean",
+    "null": "null", "none": "null", "nonetype": "null",
+    "array": "array", "list": "array", "arraylist": "array", "sequence": "array", "iterable": "array",
+    "tuple": "tuple",
+    "object": "object", "dict": "object", "map": "object", "hashmap": "object", "mapping": "object", "dictionary": "object",
+}  # fmt: skip
+"""Names of types, in lower case, and the JSON Schema type they stand for; ``tuple`` stays apart for Python syntax."""
+ANNOTATIONS = frozenset(
+    [
+        "description",
+        "title",
+        "default",
+        "optional",
+        "example",
+        "examples",
+        "$schema",
+        "$comment",
+        "deprecated",
+        "readOnly",
+        "writeOnly",
+        "contentEncoding",
+        "contentMediaType",
+        "contentSchema",
+        "unit",
+    ]
+)
+"""Keys of a schema that say nothing about which values are allowed."""
+ONE = (
+    "not",
+    "if",
+    "then",
+    "else",
+    "contains",
+    "propertyNames",
+    "additionalProperties",
+    "unevaluatedProperties",
+)
+SEVERAL = ("anyOf", "oneOf", "allOf", "prefixItems")
+NAMED = ("properties", "patternProperties", "dependentSchemas", "$defs", "definitions")
+OTHER_FORMS = {
+    "type": ("any",), "items": ("schema", "list"), "required": ("strings", "boolean"), "nullable": ("boolean",),
+    "$defs": ("map",), "definitions": ("map",),
+    **dict.fromkeys(SEVERAL, ("list",)),
+    **dict.fromkeys(("exclusiveMinimum", "exclusiveMaximum"), ("number", "boolean")),
+}  # fmt: skip
+"""The forms of values that JSON Schema's keywords have here, where they are others than ``FORMS`` has."""
+OTHER_THAN_TYPE = frozenset(["enum", "const", "$ref", "anyOf", "oneOf", "allOf", "not", "if", "then", "else"])
+"""Keywords that say of null, too, whether it is allowed."""
+
+
+def normal(schema: Any, path: str, tuples: bool) -> Schema:
+    """The schema with types by their JSON Schema names and annotations removed."""
+    if isinstance(schema, bool):
+        return schema
+    if not isinstance(schema, Mapping):
+        raise FormatError(f"{path} is {schema!r}; a schema is an object")
+    result = {k: v for k, v in schema.items() if k not in ANNOTATIONS}
+    for key, value in result.items():
+        forms = OTHER_FORMS.get(key, KEYWORDS[key][:1] if key in KEYWORDS else ())
+        if forms and not any(FORMS[form](value) for form in forms):
+            raise FormatError(f"{path}.{key} is {short(value)}, which a schema cannot have there")
+        if forms == ("count",):
+            result[key] = int(value)  # 2.0 is 2
+    for key in ONE:
+        if isinstance(result.get(key), Mapping):
+            result[key] = normal(result[key], f"{path}.{key}", tuples)
+    more = result.pop("additionalItems", None)  # beside a list of schemas, and without one of no effect
+    if isinstance(items := result.get("items"), list):
+        result["prefixItems"] = items
+        del result["items"]
+        if more is not None:
+            result["items"] = normal(more, f"{path}.additionalItems", tuples)
+    elif items is not None:
+        result["items"] = normal(items, f"{path}.items", tuples)
+    for key in SEVERAL:
+        if isinstance(result.get(key), list):
+            result[key] = [normal(s, f"{path}.{key}[{i}]", tuples) for i, s in enumerate(result[key])]
+    for key in NAMED:
+        if isinstance(result.get(key), Mapping):
+            inner = {n: normal(s, f"{path}.{key}.{n}", tuples) for n, s in result[key].items()}
+            result[key] = inner
+    if isinstance(result.get("required"), bool):
+        del result["required"]  # said of the property itself: see with_required
+    with_required(result, schema)
+    if result.get("uniqueItems") is False:
+        del result["uniqueItems"]
+    nullable = result.pop("nullable", False)
+    if "type" in result:
+        own = of_types(result.pop("type"), path, tuples)
+        if both := own.keys() & result.keys():  # List[int] beside items
+            result["allOf"] = [*result.get("allOf", []), {key: own.pop(key) for key in both}]
+        result.update(own)
+    choices = result.get("enum")
+    if result.get("type") in ("array", "tuple") and choices and not any(isinstance(c, list) for c in choices):
+        # Said of the array, meant of its items: no array is among these values.
+        items = result.get("items", {})
+        result["items"] = {**(items if isinstance(items, dict) else {}), "enum": result.pop("enum")}
+    return or_null(result) if nullable else result
+
+
+def with_required(result: dict[str, Any], schema: Mapping[str, Any]) -> None:
+    """Add the properties that say ``required: true`` themselves to those that the object requires."""
+    properties = schema.get("properties")
+    if not isinstance(properties, Mapping):
+        return
+    said = [n for n, s in properties.items() if isinstance(s, Mapping) and s.get("required") is True]
+    if said:
+        listed = result.get("required", [])
+        result["required"] = [*listed, *(name for name in said if name not in listed)]
+
+
+def or_null(schema: dict[str, Any]) -> dict[str, Any]:
+    """The schema of the same values, and null."""
+    types = schema.get("type")
+    if types is None or schema.keys() & OTHER_THAN_TYPE:
+        return {"anyOf": [schema, {"type": "null"}]}
+    types = [types] if isinstance(types, str) else types
+    return {**schema, "type": [*types, *(["null"] if "null" not in types else [])]}
+
+
+def of_types(types: Any, path: str, tuples: bool) -> dict[str, Any]:
+    """The schema of a type, or of any of a list of types."""
+    if isinstance(types, list):
+        parts = [of_types(one, path, tuples) for one in types]
+        if all(part.keys() == {"type"} and isinstance(part["type"], str) for part in parts):
+            return {"type": [part["type"] for part in parts]}
+        return {"anyOf": parts}
+    if not isinstance(types, str):
+        raise UnsupportedConstraint(f"a type is named by a text, not {types!r}", path=path)
+    try:
+        node = ast.parse(types.strip(), mode="eval").body
+    except (SyntaxError, ValueError, RecursionError):
+        raise UnsupportedConstraint(f"unknown type {types!r}", path=path) from None
+    return of_node(node, path, tuples)
+
+
+def of_node(node: ast.expr, path: str, tuples: bool) -> dict[str, Any]:
+    """The schema of a type written in Python: ``List[int]``, ``Dict[str, float]``, ``int | None``, ``Literal["a"]``."""
+
+    def inner(part: ast.expr) -> dict[str, Any]:
+        return of_node(part, path, tuples)
+
+    if isinstance(node, ast.Constant) and node.value is None:
+        return {"type": "null"}
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.BitOr):
+        return {"anyOf": [inner(node.left), inner(node.right)]}
+    outer = node.value if isinstance(node, ast.Subscript) else node
+    name = (outer.attr if isinstance(outer, ast.Attribute) else getattr(outer, "id", "")).lower()
+    kind = TYPE_NAMES.get(name)
+    if not isinstance(node, ast.Subscript):
+        if name == "any":
+            return {}
+        if kind is None:
+            raise UnsupportedConstraint(f"unknown type {ast.unparse(node)!r}", path=path)
+        return {"type": "array" if kind == "tuple" and not tuples else kind}
+    parts = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
+    fits = {"optional": (1, 1), "array": (1, 1), "object": (1, 2), "tuple": (0, math.inf)}
+    least, most = fits.get(name if name in fits else kind or "", (1, math.inf))
+    if not least <= len(parts) <= most:
+        raise UnsupportedConstraint(f"{ast.unparse(node)!r} has {len(parts)} types within", path=path)
+    if name == "union":
+        return {"anyOf": [inner(part) for part in parts]}
+    if name == "optional":
+        return {"anyOf": [inner(parts[0]), {"type": "null"}]}
+    if name == "literal":
+        return {"enum": [constant(part, path) for part in parts]}
+    if kind == "array":
+        return {"type": "array", "items": inner(parts[0])}
+    if kind == "object":
+        if len(parts) == 2 and inner(parts[0]) not in ({"type": "string"}, {}):
+            raise UnsupportedConstraint(
+                f"{ast.unparse(node)!r} has keys that are no strings, which JSON's are", path=path
+            )
+        return {"type": "object", "additionalProperties": inner(parts[-1])}
+    if kind == "tuple":
+        own = {"type": "tuple" if tuples else "array"}
+        if len(parts) == 2 and isinstance(parts[1], ast.Constant) and parts[1].value is Ellipsis:
+            return {**own, "items": inner(parts[0])}
+        if not parts:
+            return {**own, "maxItems": 0}
+        size = len(parts)
+        return {**own, "prefixItems": [inner(part) for part in parts], "minItems": size, "maxItems": size}
+    raise UnsupportedConstraint(f"unknown type {ast.unparse(node)!r}", path=path)
+
+
+def constant(node: ast.expr, path: str) -> Any:
+    """A value of ``Literal[…]``. Raises ``UnsupportedConstraint`` for what JSON has not."""
+    try:
+        value = ast.literal_eval(node)
+    except ValueError:
+        value = ...
+    if isinstance(value, str | int | float) or value is None:
+        return value
+    raise UnsupportedConstraint(f"{ast.unparse(node)!r} is no value of JSON", path=path)

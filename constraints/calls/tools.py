@@ -1,0 +1,142 @@
+"""Tools as people write them → names and arguments with JSON Schemas.
+
+Three spellings are read, and told apart by their shape:
+
+    OpenAI   {"type": "function", "function": {"name", "description", "parameters": a JSON Schema}}
+    BFCL     {"name", "description", "parameters": a JSON Schema with types "dict", "float", "tuple", "any", …}
+    xLAM     {"name", "description", "parameters": {argument: {"type": "List[int], optional", "description", …}}}
+
+``input_schema`` and ``inputSchema`` are read for ``parameters`` too. Types may be named in Python's, JSON Schema's or
+Java's way. Objects that declare properties are closed unless they say otherwise.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ...errors import EmptyLanguage, FormatError, UnsupportedConstraint
+from ..json.closing import close_schema, close_types
+from .tool_types import Schema, normal
+
+
+@dataclass(frozen=True)
+class Tool:
+    """A function that may be called: its arguments by name, in the order declared, and the names of those required.
+
+    ``definitions`` are the schemas that the arguments refer to; ``rest`` are the assertions about all arguments together.
+    """
+
+    name: str
+    arguments: dict[str, Schema]
+    required: frozenset[str]
+    definitions: dict[str, Any]
+    rest: dict[str, Any]
+
+    def schema(self) -> dict[str, Any]:
+        """One JSON Schema of all arguments."""
+        required = [name for name in self.arguments if name in self.required]
+        closed = {} if "unevaluatedProperties" in self.rest else {"additionalProperties": False}
+        return {
+            "type": "object", "properties": self.arguments, "required": required, **closed,
+            **self.definitions, **self.rest,
+        }  # fmt: skip
+
+
+def read_tools(tools: Any, *, tuples: bool) -> list[Tool]:
+    """The tools, from a list of dicts, JSON text or a JSON (or JSON Lines) file; arrays stand for tuples if not ``tuples``.
+
+    Raises ``FormatError`` for what is not a list of tools, ``UnsupportedConstraint`` with the place for a tool without
+    a name, a name that occurs twice, an unknown type; ``EmptyLanguage`` for no tools.
+    """
+    found: list[Tool] = []
+    names: set[str] = set()
+    for index, tool in enumerate(load(tools)):
+        found.append(read_tool(tool, f"tools[{index}]", tuples))
+        if found[-1].name in names:
+            raise UnsupportedConstraint(f"two tools are named {found[-1].name!r}", path=f"tools[{index}]")
+        names.add(found[-1].name)
+    if not found:
+        raise EmptyLanguage("no tools, so nothing can be called; give at least one")
+    return found
+
+
+def load(tools: Any) -> list[Any]:
+    """The list of tools as Python values."""
+    try:
+        if isinstance(tools, os.PathLike) or (isinstance(tools, str) and tools.endswith((".json", ".jsonl"))):
+            tools = Path(tools).read_text(encoding="utf-8")
+        if isinstance(tools, str):
+            try:
+                tools = json.loads(tools)
+            except ValueError:
+                tools = [json.loads(line) for line in tools.splitlines() if line.strip()]
+        json.dumps(tools, allow_nan=False, ensure_ascii=False).encode()
+    except (OSError, TypeError, ValueError, RecursionError) as error:
+        raise FormatError(f"the tools cannot be read as JSON: {error}") from None
+    tools = [tools] if isinstance(tools, Mapping) else tools
+    if not isinstance(tools, list | tuple):
+        raise FormatError(f"tools are a list of objects, not {tools!r}")
+    return list(tools)
+
+
+def read_tool(tool: Any, path: str, tuples: bool) -> Tool:
+    """One tool, in any of the spellings."""
+    if not isinstance(tool, Mapping):
+        raise FormatError(f"{path} is {tool!r}; a tool is an object with a name and parameters")
+    tool = tool["function"] if isinstance(tool.get("function"), Mapping) else tool
+    name = tool.get("name")
+    if not isinstance(name, str) or not name:
+        raise UnsupportedConstraint("a tool needs a name", path=path)
+    key = next((k for k in ("parameters", "input_schema", "inputSchema") if k in tool), "parameters")
+    parameters, path = tool.get(key) or {}, f"{path}.{key}"
+    if not isinstance(parameters, Mapping):
+        raise FormatError(f"{path} of {name!r} is {parameters!r}; it should be an object")
+    if parameters.get("nullable") is True:
+        raise UnsupportedConstraint("the parameters of a tool are an object, not null", path=path)
+    if is_schema(parameters):
+        schema = normal(parameters, path, tuples)
+    else:
+        schema = normal(from_arguments(parameters, path), path, tuples)
+    schema = close_types(schema) if tuples else close_schema(schema)  # Python's have no combinations
+    if not isinstance(schema, dict) or schema.pop("type", "object") != "object":
+        raise UnsupportedConstraint("the parameters of a tool are an object", path=path)
+    arguments, required = schema.pop("properties", {}), schema.pop("required", [])
+    if unknown := [n for n in required if n not in arguments]:
+        raise UnsupportedConstraint(f"the required arguments {unknown} are not declared", path=path)
+    if not schema.get("additionalProperties"):
+        schema.pop("additionalProperties", None)
+    definitions = {k: schema.pop(k) for k in [*schema] if k in ("$defs", "definitions")}
+    return Tool(name, arguments, frozenset(required), definitions, schema)
+
+
+def is_schema(parameters: Mapping[str, Any]) -> bool:
+    """Whether the parameters are a JSON Schema, rather than arguments by name."""
+    if isinstance(parameters.get("type"), str | list):
+        return True
+    properties = parameters.get("properties")
+    return isinstance(properties, Mapping) and all(isinstance(p, Mapping | bool) for p in properties.values())
+
+
+def from_arguments(parameters: Mapping[str, Any], path: str) -> dict[str, Any]:
+    """The JSON Schema of arguments by name, each with a type such as ``"str, optional"``. Those without a default that
+    are not called optional are required."""
+    properties, required = {}, []
+    for name, argument in parameters.items():
+        if not isinstance(argument, Mapping):
+            raise FormatError(f"{path}.{name} is {argument!r}; an argument is an object with a type")
+        argument = dict(argument)
+        needed = "default" not in argument and not argument.get("optional")
+        if isinstance(said := argument.pop("required", None), bool):
+            needed = said
+        if isinstance(text := argument.get("type"), str):
+            argument["type"], *more = re.split(r",\s*(?=optional|default)", text, maxsplit=1)
+            needed = needed and not more
+        properties[name] = argument
+        required += [name] * needed
+    return {"type": "object", "properties": properties, "required": required}

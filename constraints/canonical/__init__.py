@@ -1,0 +1,1 @@
+"""Texts written as the tokenizer itself writes them: canonical tokenisation."""

@@ -1,0 +1,187 @@
+"""Only the token sequences that the tokenizer itself writes: for each text of a constraint, one.
+
+    marked texts of the tokenizer  ∩  the constraint, marks let in anywhere          (automata over bytes)
+    × the last token, as far as it forbids what may follow within a piece             (over tokens)
+
+A state over tokens is one of the marked automaton and the set of tokens that may not follow; last tokens that forbid the same
+there share it. A token begins a piece if it is read with a mark before it, and then follows anything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Int
+from numpy import ndarray
+
+from ...circuits.automaton import Automaton
+from ...errors import EmptyLanguage, TooManyStates
+from ...layers import Incidence
+from ..automata import dfa, nfa, utf8
+from ..automata.arrays import group_by, unique_rows
+from ..automata.epsilon import NO_SKIPS
+from ..automata.nfa import Nfa
+from ..lifting.lift import DEAD, token_relations
+from ..vocabulary.vocabulary import Vocabulary
+from .marked import BYTE, MARK
+from .segmentation import Segmentation
+
+MAX_PAIRS = 100_000  # of a state over bytes and a token that leads to it
+MAX_TRANSITIONS = 5_000_000
+Tokens = Int[ndarray, " token"]
+
+
+def canonical_automaton(constraint: Nfa, vocab: Vocabulary, require_eos: bool = True) -> Automaton:
+    """The automaton of ``Constraint.compile(canonical=True)``. Raises ``EmptyLanguage``, ``TooManyStates``,
+    ``UnsupportedConstraint``."""
+    found = vocab.segmentation
+    marked = dfa.intersect(with_marks(without(constraint, found.excluded)), found.marked).plain
+    if not marked.num_states:
+        raise EmptyLanguage(
+            "no text that satisfies the constraint is written by the tokenizer without added tokens"
+        )
+    return Build(marked, found, vocab, require_eos).automaton()
+
+
+def without(constraint: Nfa, excluded: list[str]) -> Nfa:
+    """The texts that contain none of these."""
+    every = utf8.text()
+    words = nfa.union([nfa.literal(text.encode()) for text in excluded])
+    contains = nfa.concat([every, words, every])
+    if not excluded or dfa.intersect(constraint, contains).is_empty:
+        return constraint
+    return dfa.difference(constraint, contains)
+
+
+def with_marks(automaton: Nfa) -> Nfa:
+    """The automaton with marks let in anywhere."""
+    plain = automaton.plain
+    states = np.arange(plain.num_states)
+    loops = np.column_stack([states, np.full_like(states, BYTE), np.full_like(states, MARK), states])
+    return Nfa(plain.num_states, np.concatenate([plain.edges, loops]), NO_SKIPS, plain.start, plain.accept)
+
+
+class Build:
+    """The states over tokens, found from the start on."""
+
+    def __init__(self, marked: Nfa, found: Segmentation, vocab: Vocabulary, require_eos: bool) -> None:
+        self.marked, self.found, self.vocab, self.require_eos = marked, found, vocab, require_eos
+        self.size = len(vocab)
+        relations, of_token = token_relations(marked, found.vocabulary)
+        of_token = of_token[: 2 * self.size]  # within a piece, and with a mark
+        pointer, order = group_by(of_token, len(relations.number))
+        used = np.setdiff1d(np.unique(of_token), [DEAD])
+        which, source, target = relations.pairs(used)
+        rows = np.argsort(source, kind="stable")
+        self.relation, self.target = used[which[rows]], target[rows]
+        self.begin = np.searchsorted(source[rows], np.arange(marked.num_states + 1))
+        self.pointer, self.order = pointer, order
+        arrivals = unique_rows(np.column_stack([self.target, self.relation]))[:, 1]
+        pairs = int((pointer[arrivals + 1] - pointer[arrivals]).sum())
+        if pairs > MAX_PAIRS:
+            raise TooManyStates(
+                f"canonical=True writes out every state with every token that leads to it: {pairs:,} pairs, of at most "
+                f"{MAX_PAIRS:,}; bound the free text of the constraint, or compile without canonical",
+                limit=MAX_PAIRS,
+            )
+        self.number: dict[tuple[int, bytes], int] = {}
+        self.states: list[tuple[int, Tokens]] = []
+        self.sets: dict[bytes, int] = {}
+        self.members: list[Tokens] = []
+        self.rows: list[tuple[int, int, int]] = []
+        self.known: dict[int, dict[int, int]] = {}
+        self.within: dict[int, Bool[ndarray, " token"]] = {}
+
+    def moves(self, state: int) -> Iterator[tuple[Tokens, int]]:
+        """(tokens, the state over bytes after them); those that begin a piece are numbered on from the last token."""
+        for row in range(self.begin[state], self.begin[state + 1]):
+            relation = self.relation[row]
+            yield self.order[self.pointer[relation] : self.pointer[relation + 1]], int(self.target[row])
+
+    def inside(self, state: int) -> Bool[ndarray, " token"]:
+        """The tokens that may go on with a piece at a state, whatever came before."""
+        if state not in self.within:
+            out = np.zeros(2 * self.size, bool)
+            for tokens, _ in self.moves(state):
+                out[tokens] = True
+            self.within[state] = out[: self.size]
+        return self.within[state]
+
+    def state(self, state: int, forbidden: Tokens) -> int:
+        """The number of a state over tokens."""
+        key = (state, forbidden.tobytes())
+        if key not in self.number:
+            self.number[key] = len(self.states)
+            self.states.append((state, forbidden))
+        return self.number[key]
+
+    def after(self, tokens: Tokens, target: int) -> Int[ndarray, " token"]:
+        """The states over tokens after each of these tokens."""
+        known, inside = self.known.setdefault(target, {}), self.inside(target)
+        some = bool(inside.any())
+        for token in tokens.tolist():
+            if token not in known:
+                rest = np.empty(0, np.int64)
+                if some and not self.found.single[token]:
+                    rest = self.found.followers.forbidden(token)
+                    rest = rest[inside[rest]]
+                known[token] = self.state(target, rest)
+        return np.array([known[token] for token in tokens.tolist()], np.int64)
+
+    def name(self, tokens: Tokens) -> int:
+        """The number of a set of tokens."""
+        key = tokens.tobytes()
+        if key not in self.sets:
+            self.sets[key] = len(self.members)
+            self.members.append(tokens)
+        return self.sets[key]
+
+    def expand(self, index: int) -> None:
+        """The transitions of a state over tokens."""
+        state, forbidden = self.states[index]
+        found = [(np.empty(0, np.int64), np.empty(0, np.int64))]
+        for tokens, target in self.moves(state):
+            tokens = np.setdiff1d(tokens, forbidden, assume_unique=True) % self.size
+            found.append((tokens, self.after(tokens, target)))
+        token, there = (np.concatenate(column) for column in zip(*found, strict=True))
+        rows = unique_rows(np.column_stack([token, there]))
+        token, there = rows[:, 0], rows[:, 1]
+        again = np.isin(
+            token, token[1:][token[1:] == token[:-1]]
+        )  # with and without a mark, until more is read
+        for target in np.unique(there[~again]).tolist():
+            self.rows.append((index, self.name(token[~again & (there == target)]), target))
+        several = dict[tuple[int, ...], list[int]]()
+        for t in np.unique(token[again]).tolist():
+            several.setdefault(tuple(there[token == t].tolist()), []).append(t)
+        for targets, tokens_ in several.items():
+            name = self.name(np.array(tokens_, np.int64))
+            self.rows += [(index, name, target) for target in targets]
+        if len(self.rows) > MAX_TRANSITIONS:
+            raise TooManyStates(limit=MAX_TRANSITIONS)
+
+    def automaton(self) -> Automaton:
+        """All of it, EOS included."""
+        start = [self.state(s, np.empty(0, np.int64)) for s in self.marked.start.tolist()]
+        index = 0
+        while index < len(self.states):
+            self.expand(index)
+            index += 1
+        sink, eos = len(self.states), self.vocab.eos_token_id
+        ends = set(self.marked.accept.tolist())
+        accept = [i for i, (state, _) in enumerate(self.states) if state in ends]
+        name = self.name(np.array([eos]))
+        rows = np.array([*self.rows, *((i, name, sink) for i in (*accept, sink))], np.int64)
+        klass = np.repeat(np.arange(len(self.members)), [len(m) for m in self.members])
+        labels = Incidence(
+            torch.from_numpy(klass),
+            torch.from_numpy(np.concatenate(self.members)),
+            (len(self.members), self.size),
+        )
+        final = [sink] if self.require_eos else [*accept, sink]
+        out = Automaton(rows, labels, start, final, sink + 1, eos, trusted=True).trim()
+        if not out.accept_states:
+            raise EmptyLanguage("no text that satisfies the constraint can be written by the tokenizer")
+        return out

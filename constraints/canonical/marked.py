@@ -1,0 +1,199 @@
+"""Text with a mark where a tokenizer splits it before it merges anything: as an automaton.
+
+    "two  cats"  →  "two|  |cats"        as GPT-2 splits it:  "two| | cats"
+
+A mark is a byte that UTF-8 does not have. The stages of a pre-tokenizer (``pretokens.py``) each split the pieces of the stage
+before.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+
+from ..automata import dfa, nfa, utf8
+from ..automata.epsilon import NO_SKIPS
+from ..automata.nfa import Nfa, check_limit
+from ..automata.utf8 import CodePoints
+from ..regex.syntax import parser
+from .leftmost import END, Atoms, Place, Program, Search
+from .pretokens import Stage, refused, spelled_out
+
+MARK = 0xFF
+BYTE = 0xFE  # before a byte that is a symbol by itself
+MAX_PLACES = 20_000
+NEWLINE, SPACE, LOW_LINE = ord("\n"), ord(" "), ord("▁")
+
+
+class Spelling(NamedTuple):
+    """The characters that are symbols, and those that are written byte by byte, each byte after the mark ``BYTE``; other
+    characters cannot be written."""
+
+    symbols: CodePoints
+    bytes: CodePoints
+
+
+class Machine(Protocol):
+    """What says where the boundaries are: see :class:`Search`."""
+
+    start: Any
+
+    def step(self, place: Any, atom: int) -> list[tuple[bool, Any]]:
+        """(whether a boundary is marked before the atom, the place after it), in every way that may turn out right."""
+
+    def ends(self, place: Any) -> bool:
+        """Whether the text may end here."""
+
+
+class Combined:
+    """The pieces of one search, each split by the next."""
+
+    def __init__(self, outer: Machine, inner: Search) -> None:
+        self.outer, self.inner, self.start = outer, inner, (outer.start, inner.start)
+
+    def step(self, place: Any, atom: int) -> list[tuple[bool, Any]]:
+        """See :class:`Search`."""
+        found = list[tuple[bool, Any]]()
+        for marked, there in self.outer.step(place[0], atom):
+            if not marked:
+                found += [(mark, (there, within)) for mark, within in self.inner.step(place[1], atom)]
+            elif self.inner.ends(place[1]):
+                found += [(True, (there, within)) for _, within in self.inner.step(self.inner.start, atom)]
+        return found
+
+    def ends(self, place: Any) -> bool:
+        """See :class:`Search`."""
+        return self.outer.ends(place[0]) and self.inner.ends(place[1])
+
+
+class Whole:
+    """No splits."""
+
+    start = Place(None, frozenset(), "")
+
+    def step(self, place: Place, atom: int) -> list[tuple[bool, Place]]:
+        """See :class:`Search`."""
+        return [(False, place)]
+
+    def ends(self, place: Place) -> bool:
+        """See :class:`Search`."""
+        return True
+
+
+@lru_cache(maxsize=8)
+def marked_text(splits: tuple[Stage, ...], spelling: Spelling) -> Nfa:
+    """All texts, a mark at every boundary between pieces that is not an end of the text. Raises ``UnsupportedConstraint``."""
+    trees, sets = list[Any](), [spelling.symbols, spelling.bytes, ((NEWLINE, NEWLINE),)]
+    for stage in splits:
+        pattern = spelled_out(stage.pattern, stage.engine)
+        try:
+            trees.append(parser.parse(pattern))
+        except (re.error, OverflowError, RecursionError) as error:
+            raise refused(f"pattern that is not read ({error}): {stage.pattern}") from None
+
+        def collect(points: CodePoints, stage: Stage = stage) -> Atoms:
+            sets.append(seen(points, stage))
+            return Atoms()
+
+        Program(trees[-1], collect, Atoms())
+    atoms = partition(sets)
+    machine: Machine = Whole()
+    for stage, tree in zip(splits, trees, strict=True):
+
+        def members(points: CodePoints, stage: Stage = stage) -> Atoms:
+            inside = seen(points, stage)
+            return Atoms(i for i, atom in enumerate(atoms) if utf8.within(atom[:1], inside))
+
+        newline = members(((NEWLINE, NEWLINE),)) if stage.dollar_is_line_end else Atoms()
+        program = Program(tree, members, newline | {END})
+        if any(program.matched(program.open([0], atom)) is not None for atom in range(len(atoms))):
+            raise refused(f"pattern that matches nothing at all: {stage.pattern}")
+        search = Search(program, stage.gaps, stage.bounds)
+        machine = search if isinstance(machine, Whole) else Combined(machine, search)
+    return spelled(small(machine, len(atoms)), atoms, spelling)
+
+
+def seen(points: CodePoints, stage: Stage) -> CodePoints:
+    """The characters of the text that are these by the time they get to the stage."""
+    if not stage.low_lines:
+        return points
+    rest = utf8.within(points, utf8.negate(((SPACE, SPACE), (LOW_LINE, LOW_LINE))))
+    has = utf8.within(((LOW_LINE, LOW_LINE),), points)
+    return utf8.normalize([*rest, *(((SPACE, SPACE), (LOW_LINE, LOW_LINE)) if has else ())])
+
+
+def partition(sets: Sequence[CodePoints]) -> list[CodePoints]:
+    """The characters by which of the sets they are in."""
+    cuts = {0, 0xD800, 0xE000, 0x110000} | {e for points in sets for a, b in points for e in (a, b + 1)}
+    edges = sorted(cuts)
+    low = np.array(edges[:-1])
+    inside = np.zeros((len(low), len(sets)), bool)
+    for column, points in enumerate(sets):
+        for a, b in points:
+            inside[np.searchsorted(low, a) : np.searchsorted(low, b, side="right"), column] = True
+    kinds = dict[bytes, list[tuple[int, int]]]()
+    for begin, end, row in zip(edges, edges[1:], inside, strict=False):
+        kinds.setdefault(row.tobytes(), []).append((begin, end - 1))
+    return [points for ranges in kinds.values() if (points := utf8.normalize(ranges))]
+
+
+def small(machine: Machine, atoms: int) -> Nfa:
+    """The minimal automaton over atoms and marks, written as bytes."""
+    if atoms >= MARK:
+        raise refused("pre-tokenizer of too many classes of characters")
+    number, queue, edges = {machine.start: 0}, [machine.start], list[tuple[int, int, int, int]]()
+    between = dict[int, int]()  # the state after a mark that leads on to a place
+    for place in queue:
+        for atom in range(atoms):
+            for marked, there in machine.step(place, atom):
+                if there not in number:
+                    number[there] = len(number)
+                    queue.append(there)
+                    check_limit(len(number), MAX_PLACES)
+                edges.append((number[place], atom + 256 * marked, atom, number[there]))
+    accept = np.array([number[place] for place in queue if machine.ends(place)], np.int64)
+    rows, size = list[tuple[int, int, int, int]](), len(number)
+    for source, symbol, atom, target in edges:
+        if symbol < 256:
+            rows.append((source, atom, atom, target))
+            continue
+        key = (source * atoms + atom) * len(number) + target
+        if key not in between:
+            between[key] = size
+            size += 1
+            rows.append((source, MARK, MARK, between[key]))
+        rows.append((between[key], atom, atom, target))
+    return dfa.minimize(Nfa(size, np.array(rows, np.int64).reshape(-1, 4), NO_SKIPS, np.array([0]), accept))
+
+
+def spelled(automaton: Nfa, atoms: Sequence[CodePoints], spelling: Spelling) -> Nfa:
+    """The automaton over bytes of one over atoms."""
+    arcs = list[tuple[int, Nfa | None, int]]()
+    together = dict[tuple[int, int], list[tuple[int, int]]]()
+    for source, low, high, target in automaton.edges.tolist():
+        for symbol in range(low, high + 1):
+            if symbol == MARK:
+                arcs.append((source, nfa.literal(bytes([MARK])), target))
+            else:
+                together.setdefault((source, target), []).extend(atoms[symbol])
+    for (source, target), ranges in together.items():
+        points = utf8.normalize(ranges)
+        if whole := utf8.within(points, spelling.symbols):
+            arcs.append((source, utf8.utf8(whole), target))
+        if rest := utf8.within(points, spelling.bytes):
+            arcs.append((source, byte_by_byte(utf8.utf8(rest)), target))
+    size = automaton.num_states
+    arcs += [(int(state), None, size) for state in automaton.accept]
+    return dfa.minimize(nfa.network(size + 1, arcs, int(automaton.start[0]), size))
+
+
+def byte_by_byte(automaton: Nfa) -> Nfa:
+    """The automaton with a mark before each byte."""
+    n, edges = automaton.num_states, automaton.edges
+    marks = np.column_stack([np.arange(n), np.full(n, BYTE), np.full(n, BYTE), np.arange(n) + n])
+    onward = edges + np.array([n, 0, 0, 0])
+    return Nfa(2 * n, np.concatenate([marks, onward]), NO_SKIPS, automaton.start, automaton.accept)

@@ -1,0 +1,173 @@
+"""Where a tokenizer splits text before it merges anything: the patterns of each stage of its pre-tokenizer.
+
+A stage (patterns, digits, punctuation, …) splits the pieces of the stage before. What a class such as ``\\s`` or ``\\p{L}``
+stands for is asked of the tokenizer's own engine, on the text of all characters, since engines differ in it.
+``marked.py`` makes an automaton of the stages.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import numpy as np
+from tokenizers import Regex, normalizers, pre_tokenizers
+
+from ...errors import UnsupportedConstraint
+from ..automata import utf8
+from ..automata.utf8 import CodePoints
+from ..regex.properties import PLAIN_CLASS, PROPERTY
+
+GPT2 = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
+NAMED = rf"{PROPERTY}|\\[sSdDwWhH]"
+CLASS = re.compile(rf"{NAMED}|(?P<class>\[)|\\.|.", re.DOTALL)
+Engine = Callable[[str], CodePoints]  # the characters of a class
+Bounds = frozenset[tuple[str, str]]
+BEHAVIOURS: dict[
+    str, set[tuple[str, str]]
+] = {  # what a boundary is between; gaps follow each other only if inverted
+    "isolated": {("match", "match"), ("match", "gap"), ("gap", "match"), ("gap", "gap")},
+    "removed": {("match", "match"), ("match", "gap"), ("gap", "match"), ("gap", "gap")},
+    "mergedwithprevious": {("match", "match"), ("match", "gap"), ("gap", "gap")},
+    "mergedwithnext": {("match", "match"), ("gap", "match"), ("gap", "gap")},
+    "contiguous": {("match", "gap"), ("gap", "match")},
+}
+
+
+class Stage(NamedTuple):
+    """One way to split: at the matches of a pattern. ``gaps``: whether what is not matched is kept; ``low_lines``: whether
+    spaces are ``▁`` by now; ``dollar_is_line_end`` as the engine reads ``$``."""
+
+    pattern: str
+    bounds: Bounds
+    engine: Engine
+    gaps: bool = True
+    low_lines: bool = False
+    dollar_is_line_end: bool = False
+
+
+# ---------------------------------------------------------------- the stages of a tokenizer
+
+
+def stages(settings: dict[str, Any] | None, low_lines: bool) -> list[Stage]:
+    """The stages of a pre-tokenizer of the tokenizers package. Raises ``UnsupportedConstraint`` for those not read."""
+    if settings is None:
+        return []
+    kind, found = settings["type"], list[Stage]()
+    if kind == "Sequence":
+        for part in settings["pretokenizers"]:
+            found += stages(part, low_lines)
+            low_lines |= part["type"] == "Metaspace"
+        return found
+    if kind == "ByteLevel":
+        if not settings["use_regex"]:
+            return []
+        return [Stage(GPT2, bounds("isolated"), by_tokenizers, True, low_lines, True)]
+    if kind == "Metaspace":
+        return [Stage("▁", bounds("mergedwithnext"), by_tokenizers, True, True)] if settings["split"] else []
+    if kind == "Digits":
+        behaviour = "isolated" if settings["individual_digits"] else "contiguous"
+        return [Stage(r"\p{Digits}", bounds(behaviour), by_splitting, True, low_lines)]
+    engine: Engine = by_tokenizers
+    if kind == "Punctuation":
+        pattern, inverted, behaviour = r"\p{Punctuation}", False, settings["behavior"].lower()
+        engine = by_splitting
+    elif kind == "Split":
+        (form, pattern), inverted = next(iter(settings["pattern"].items())), settings["invert"]
+        pattern = re.escape(pattern) if form == "String" else pattern
+        pattern, behaviour = in_python(pattern), settings["behavior"].lower()
+    else:
+        raise refused(f"pre-tokenizer {kind}")
+    if behaviour not in BEHAVIOURS or (behaviour == "removed" and not inverted):
+        raise refused(f"pre-tokenizer {kind} that is {behaviour!r}, so that text is lost")
+    gaps = behaviour != "removed"
+    return [Stage(pattern, bounds(behaviour, inverted), engine, gaps, low_lines, True)]
+
+
+def in_python(pattern: str) -> str:
+    """A pattern of the tokenizers package, for whose engine ``x{1,3}+`` is ``(x{1,3})+``, as Python means it."""
+    pattern = re.sub(r"(?<!\\)\{1,\d*\}\+", "+", pattern)
+    if found := re.search(r"(?<!\\)\{\d+(,\d*)?\}\+|(?<!\\)\{\d+\}\?", pattern):
+        raise refused(f"pattern with {found[0]}: {pattern}")
+    return pattern
+
+
+def refused(what: str) -> UnsupportedConstraint:
+    """The error for a part of a tokenizer that is not read."""
+    return UnsupportedConstraint(f"canonical=True: the tokenizer has a {what}; compile without canonical")
+
+
+def bounds(behaviour: str, inverted: bool = False) -> Bounds:
+    """The pairs of kinds between which there is a boundary."""
+    other = {"match": "gap", "gap": "match"} if inverted else {"match": "match", "gap": "gap"}
+    return frozenset((other[a], other[b]) for a, b in BEHAVIOURS[behaviour])
+
+
+# ---------------------------------------------------------------- what the engines take classes for
+
+
+@lru_cache(maxsize=1)
+def all_text() -> str:
+    """Every character in order; surrogates are none."""
+    return "".join(map(chr, [*range(0xD800), *range(0xE000, 0x110000)]))
+
+
+@lru_cache(maxsize=64)
+def by_tokenizers(text: str) -> CodePoints:
+    """The characters of a class for the tokenizers package."""
+    rest = normalizers.Replace(Regex(f"(?:{text})+"), "").normalize_str(all_text())
+    return utf8.within(utf8.negate(of_text(rest)), utf8.EVERY)
+
+
+@lru_cache(maxsize=64)
+def by_tiktoken(text: str) -> CodePoints:
+    """The characters of a class for tiktoken."""
+    import tiktoken
+
+    ranks = {bytes([byte]): byte for byte in range(256)}
+    found = tiktoken.Encoding("class", pat_str=f"(?:{text})+", mergeable_ranks=ranks, special_tokens={})
+    return of_text(bytes(found.encode_ordinary(all_text())).decode())
+
+
+@lru_cache(maxsize=2)
+def by_splitting(text: str) -> CodePoints:
+    """The characters that ``Digits`` or ``Punctuation`` sets apart; those that they do not begin the text of all."""
+    splitter = pre_tokenizers.Digits(False) if "Digits" in text else pre_tokenizers.Punctuation("contiguous")
+    return of_text("".join(piece for piece, _ in splitter.pre_tokenize_str(all_text())[1::2]))
+
+
+def of_text(text: str) -> CodePoints:
+    """The characters of a text in which they ascend."""
+    points = np.frombuffer(text.encode("utf-32-le"), np.uint32).astype(np.int64)
+    cut = np.flatnonzero(np.diff(points) != 1) + 1
+    runs = np.split(points, cut) if len(points) else []
+    return utf8.normalize((int(run[0]), int(run[-1])) for run in runs)
+
+
+def spelled_out(pattern: str, engine: Engine) -> str:
+    """The pattern with the classes that engines differ in as lists of characters."""
+    parts, position = [], 0
+    while found := CLASS.match(pattern, position):
+        position, text = found.end(), found[0]
+        if found["class"]:
+            plain = PLAIN_CLASS.match(pattern, found.start())
+            if plain is None:
+                raise refused(f"pattern with a class that does not end: {pattern[found.start() :]}")
+            position = plain.end()
+            inner = re.sub(rf"{NAMED}|\\.", lambda m: listed(m[0], engine), plain[0], flags=re.DOTALL)
+            text = inner
+        elif re.fullmatch(NAMED, text) or text == ".":
+            text = f"[{listed(text, engine)}]"
+        parts.append(text)
+    return "".join(parts)
+
+
+def listed(text: str, engine: Engine) -> str:
+    """The characters of ``\\s``, a property, … as ranges, to stand in a class; other escapes as they are."""
+    if not re.fullmatch(NAMED, text) and text != ".":
+        return text
+    negated = text[1:2] in ("S", "D", "W", "H", "P")
+    points = engine(text[0] + text[1].lower() + text[2:] if negated else text)
+    return "".join(f"\\U{a:08x}-\\U{b:08x}" for a, b in (utf8.negate(points) if negated else points))

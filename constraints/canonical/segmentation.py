@@ -1,0 +1,184 @@
+"""What a tokenizer does to a text before and while it merges: read off its settings, for ``compile(canonical=True)``.
+
+Byte-pair encodings of the tokenizers package (byte-level ones, and those in the manner of SentencePiece), tiktoken and
+tekken. As everywhere here a text is a *continuation*: the space that some tokenizers put before a text is left out. Texts that
+contain the spelling of an added token ("</s>") are left out too: the tokenizer would read it as that token.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from jaxtyping import Bool
+from numpy import ndarray
+from tokenizers import Tokenizer
+
+from ...token_bytes import SAMPLES, backend_encode, read_tekken
+from ..automata import utf8
+from ..automata.dfa_table import Dfa
+from ..automata.nfa import Nfa
+from ..automata.utf8 import CodePoints
+from ..vocabulary.vocabulary import Vocabulary
+from .bpe import Followers, Pair
+from .marked import BYTE, LOW_LINE, MARK, SPACE, Spelling, marked_text
+from .pretokens import Stage, bounds, by_tiktoken, refused, stages
+
+NO_TEXT = {MARK, BYTE}
+
+
+@dataclass
+class Segmentation:
+    """How a tokenizer writes text: its marked texts, which tokens may be neighbours within a piece, and how each token looks
+    in marked text (``None``: it never comes up)."""
+
+    marked: Nfa
+    followers: Followers
+    written: list[bytes | None]
+    single: Bool[ndarray, " token"]  # tokens that are one byte of a character, and are never merged
+    excluded: list[str]  # texts that no text may contain
+    name: bytes  # of all of this
+
+    @cached_property
+    def vocabulary(self) -> Vocabulary:
+        """Every token twice: within a piece, and at the beginning of one that is not the first."""
+        marked = [None if word is None else bytes([MARK]) + word for word in self.written]
+        return Vocabulary([*self.written, *marked, None], eos_token_id=2 * len(self.written))
+
+    def writes(self, tokens: Sequence[int]) -> bool:
+        """Whether the tokenizer writes some text as these tokens."""
+        dfa, states, before = Dfa(self.marked), set(self.marked.start.tolist()), -1
+        for token in tokens:
+            word = self.written[token]
+            if word is None:
+                return False
+            apart = before < 0 or self.single[before] or token not in self.followers.forbidden(before)
+            inside = {dfa.run(state, word) for state in states} if apart else set()
+            states = (inside | {dfa.run(state, bytes([MARK]) + word) for state in states}) - {-1}
+            before = token
+        return not states.isdisjoint(self.marked.accept.tolist())
+
+
+def read(vocab: Vocabulary) -> Segmentation:
+    """The segmentation of a vocabulary's tokenizer. Raises ``UnsupportedConstraint`` for what is not read."""
+    source = vocab.tokenizer
+    if source is None:
+        raise refused("vocabulary of bytes alone, without merges: read it with Vocabulary.from_tokenizer")
+    if isinstance(source, Tokenizer):
+        found, encode = of_tokenizers(vocab, source), backend_encode(source)
+    elif type(source).__name__ == "Tekkenizer":
+        found, encode = of_tiktoken(vocab, source._model, source.num_special_tokens), read_tekken(source)[1]
+    else:
+        found, encode = of_tiktoken(vocab, source, 0), source.encode_ordinary
+    for sample in SAMPLES:
+        tokens = encode(sample)
+        if all(vocab.token_bytes[i] is not None for i in tokens) and not found.writes(tokens):
+            raise refused(f"way of its own to write {sample!r}, which its settings do not tell")
+    return found
+
+
+def of_tokenizers(vocab: Vocabulary, backend: Any) -> Segmentation:
+    """The segmentation of a ``tokenizers.Tokenizer``."""
+    settings = json.loads(backend.to_str())
+    model, before = settings["model"], settings["pre_tokenizer"]
+    if model["type"] != "BPE":
+        raise refused(f"{model['type']} model, which is not byte-pair encoding")
+    for option in ("dropout", "continuing_subword_prefix", "end_of_word_suffix"):
+        if model.get(option):
+            raise refused(f"model with {option}")
+    kinds = [before["type"]] if before else []
+    kinds += [part["type"] for part in (before or {}).get("pretokenizers", [])]
+    byte_level, low_lines = "ByteLevel" in kinds, replaces_spaces(settings["normalizer"])
+    ids, added = model["vocab"], {token["id"] for token in settings["added_tokens"]}
+    merges = dict[Pair, tuple[int, int]]()
+    for rank, (left, right) in enumerate(m.split(" ") if isinstance(m, str) else m for m in model["merges"]):
+        merges[ids[left], ids[right]] = (rank, ids[left + right])
+    symbols: list[list[int] | None] = [None] * len(vocab)
+    for text, token in ids.items():
+        if token not in added and all(c in ids for c in text):
+            symbols[token] = [ids[c] for c in text]
+    single = np.zeros(len(vocab), bool)
+    written = [None if symbols[i] is None else word for i, word in enumerate(vocab.token_bytes)]
+    spelling = Spelling(utf8.EVERY, ())
+    if not byte_level:
+        low_lines_somewhere = low_lines or "Metaspace" in kinds
+        spelling = spelled_by(ids, low_lines_somewhere, model.get("byte_fallback", False))
+        if spelling.bytes:
+            for byte in range(256):
+                token = ids.get(f"<0x{byte:02X}>", -1)
+                if token < 0:
+                    raise refused("byte fallback without a token for every byte")
+                symbols[token], written[token], single[token] = None, bytes([BYTE, byte]), True
+    followers = Followers(symbols, merges)
+    excluded = [
+        token["content"].replace("▁", " ") if low_lines else token["content"]
+        for token in settings["added_tokens"]
+    ]
+    marked = marked_text(tuple(stages(before, low_lines)), spelling)
+    found = Segmentation(marked, followers, written, single, excluded, backend.to_str().encode())
+    return checked(found, model.get("ignore_merges", False))
+
+
+def replaces_spaces(normalizer: dict[str, Any] | None) -> bool:
+    """Whether the normalizer turns spaces into ``▁``; the one that it may put before a text does not count."""
+    parts = [] if normalizer is None else normalizer.get("normalizers", [normalizer])
+    replace = {"type": "Replace", "pattern": {"String": " "}, "content": "▁"}
+    for part in parts:
+        if part != replace and part["type"] != "Prepend":
+            raise refused(f"normalizer {part['type']}")
+    return replace in parts
+
+
+def spelled_by(ids: dict[str, int], low_lines: bool, byte_fallback: bool) -> Spelling:
+    """The characters that are symbols of a model over characters, and those that are written byte by byte."""
+    points = utf8.normalize((ord(c), ord(c)) for c in ids if len(c) == 1)
+    never: CodePoints = ()
+    if low_lines:  # what reads as a space stands for one; the character itself cannot be written
+        space: CodePoints = ((SPACE, SPACE),)
+        never = ((LOW_LINE, LOW_LINE),)
+        has = bool(utf8.within(points, never))
+        points = utf8.within(points, utf8.negate(utf8.normalize([*space, *never])))
+        points = utf8.normalize([*points, *(space if has else ())])
+    rest = utf8.within(utf8.negate(points), utf8.negate(never))
+    return Spelling(points, rest if byte_fallback else ())
+
+
+def of_tiktoken(vocab: Vocabulary, encoding: Any, shift: int) -> Segmentation:
+    """The segmentation of a ``tiktoken.Encoding`` whose ids come after so many others."""
+    ranks: dict[bytes, int] = encoding._mergeable_ranks
+    ids = {word: rank + shift for word, rank in ranks.items()}
+    merges = dict[Pair, tuple[int, int]]()
+    symbols: list[list[int] | None] = [None] * len(vocab)
+    for word, token in ids.items():
+        if all(word[i : i + 1] in ids for i in range(len(word))):
+            symbols[token] = [ids[word[i : i + 1]] for i in range(len(word))]
+        for i in range(1, len(word)):
+            if word[:i] in ids and word[i:] in ids:
+                merges[ids[word[:i]], ids[word[i:]]] = (token, token)
+    written = [None if symbols[i] is None else word for i, word in enumerate(vocab.token_bytes)]
+    stage = Stage(encoding._pat_str, bounds("isolated"), by_tiktoken, gaps=False)
+    marked = marked_text((stage,), Spelling(utf8.EVERY, ()))
+    single = np.zeros(len(vocab), bool)
+    name = b"%d %s" % (shift, encoding._pat_str.encode())
+    return checked(Segmentation(marked, Followers(symbols, merges), written, single, [], name), True)
+
+
+def checked(found: Segmentation, whole_words: bool) -> Segmentation:
+    """Tokens that merges do not make never come up, unless the tokenizer looks up whole pieces: those are refused."""
+    for token, word in enumerate(found.written):
+        if word is not None and not NO_TEXT.isdisjoint(word[1:] if found.single[token] else word):
+            found.written[token] = None  # not of UTF-8, but of marks
+    made = found.followers.made
+    orphans = [
+        i for i, word in enumerate(found.written) if word is not None and not made[i] and not found.single[i]
+    ]
+    for token in orphans:
+        word = found.written[token]
+        if whole_words and word is not None and found.marked.accepts(word):
+            raise refused(f"token that only a whole piece becomes, {word!r}")
+        found.written[token] = None
+    return found

@@ -1,0 +1,1 @@
+"""Grammars (Lark, GBNF, EBNF) as automata."""

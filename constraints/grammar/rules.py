@@ -1,0 +1,243 @@
+"""Context-free grammars as automata: exact where they are regular, otherwise down to a depth.
+
+The rules that call each other are a strongly connected component (SCC) of the graph of rules. A call is *at the right* of
+a rule if nothing follows it, *at the left* if nothing comes before it. An SCC all of whose calls are at the right (or all
+at the left) is a finite automaton as it stands: a hub for each rule (Mohri and Nederhof, 2001, section 2).
+
+Other SCCs are cut: calls in the middle, and those at the right where there are some at the left too, go to a copy of the
+SCC one level deeper, and at the last level nowhere. What remains is linear, and compiled exactly. So in
+
+    expr: expr "+" term | term        term: NUMBER | "(" expr ")"
+
+sums are as long as you like, and only the parentheses count as depth.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import Any, NamedTuple
+
+import networkx as nx
+
+from ...errors import EmptyLanguage, TooManyStates, UnsupportedConstraint
+from ..automata import nfa
+from ..automata.dfa import difference, simplify
+from ..automata.nfa import Nfa
+from ..automata.work import MAX_SIMPLIFYING, MAX_WORK, attempt
+from .tree import (
+    Call,
+    Choice,
+    Expression,
+    Repeat,
+    Rules,
+    Series,
+    Text,
+    Without,
+    calls,
+    check,
+    reachable_rules,
+)
+
+DEPTH = 3
+"""How deep rules lie within themselves where nothing else is asked."""
+
+
+class Compiled(NamedTuple):
+    """The automaton of a grammar; ``depth`` is how deep rules lie within themselves, ``cut`` names the rules for which that
+    leaves texts out."""
+
+    automaton: Nfa
+    depth: int
+    cut: tuple[str, ...]
+
+
+def compile_rules(grammar: Rules, start: str, max_depth: int | None) -> Compiled:
+    """The texts that ``start`` stands for, rules within themselves at most ``max_depth`` deep.
+
+    ``max_depth=None``: the largest depth up to ``DEPTH`` that fits the limits. Raises ``UnsupportedConstraint`` with the line
+    for rules that are not defined or never end, ``EmptyLanguage``, ``TooManyStates``.
+    """
+    if start not in grammar.rules:
+        raise UnsupportedConstraint(f"the start rule {start!r} is not defined", path="start")
+    check(grammar, start)
+    compiler, found = GrammarCompiler(grammar), nfa.empty()
+    if max_depth is not None:
+        depth, found = max_depth, compiler.compile(start, max_depth)
+    else:
+        depth, found = 0, compiler.compile(start, 0)
+        with suppress(TooManyStates):
+            while compiler.cut and depth < DEPTH:
+                with attempt(MAX_WORK, share=0.9):
+                    depth, found = depth + 1, compiler.compile(start, depth + 1)
+    if found.is_empty:
+        raise EmptyLanguage(f"the grammar has no text of depth {depth}; raise max_depth")
+    return Compiled(found, depth, compiler.left_out(start, depth))
+
+
+class GrammarCompiler:
+    """The automata of rules, by rule and by the depth left."""
+
+    def __init__(self, grammar: Rules) -> None:
+        self.rules, self.max_depth = grammar.rules, 0
+        self.memo: dict[tuple[str, int, int], Nfa] = {}
+        graph = nx.MultiDiGraph()
+        graph.add_nodes_from(self.rules)
+        for name, expression in self.rules.items():
+            for call, left, right in calls(expression):
+                if call.rule in self.rules:
+                    graph.add_edge(name, call.rule, call=call, left=left, right=right)
+        self.component = number_components(graph)
+        middle = [
+            (a, b, k)
+            for a, b, k, d in graph.edges(keys=True, data=True)
+            if self.component[a] == self.component[b] and not (d["left"] or d["right"])
+        ]
+        self.cut = {graph.edges[edge]["call"] for edge in middle}
+        whole = graph.copy()
+        graph.remove_edges_from(middle)
+        # What is left of each SCC falls into parts; in each, all calls at one side are kept.
+        self.part = number_components(graph)
+        within: dict[int, list[Any]] = {}
+        for a, b, data in graph.edges(data=True):
+            if self.part[a] == self.part[b]:
+                within.setdefault(self.part[a], []).append(data)
+        self.rightward = {part for part, edges in within.items() if all(d["right"] for d in edges)}
+        self.linear = set(within)
+        for part, edges in within.items():
+            if part not in self.rightward:
+                self.cut |= {d["call"] for d in edges if not d["left"]}
+        # Rules that reach other components that are cut: what they stand for depends on `max_depth` too.
+        cut_components: dict[int, str] = {self.component[call.rule]: call.rule for call in self.cut}
+        self.above = {
+            name
+            for component, rule in cut_components.items()
+            for name in nx.ancestors(whole, rule)
+            if self.component[name] != component
+        }
+
+    def compile(self, start: str, max_depth: int) -> Nfa:
+        """What the start rule stands for, each component of rules at most ``max_depth`` deep."""
+        self.max_depth = max_depth
+        return self.rule(start, max_depth)
+
+    def rule(self, name: str, depth: int) -> Nfa:
+        """What a rule stands for, with calls one level deeper at most ``depth`` times."""
+        if depth < 0:
+            return nfa.empty()
+        key = name, depth, self.max_depth if name in self.above else -1
+        if key not in self.memo:
+            part = self.part[name]
+            if part in self.linear:
+                found = self.hubs(part, name, depth)
+            else:
+                found = self.expression(self.rules[name], name, depth)
+            self.memo[key] = simplify(found)
+        return self.memo[key]
+
+    def left_out(self, start: str, max_depth: int) -> tuple[str, ...]:
+        """For each component of rules that is followed to the depth only, its first rule in the grammar.
+
+        A component whose rules accept no more at this depth than at the one before accepts no more at any depth.
+        """
+        self.max_depth = max_depth
+        reached = reachable_rules(self.rules, start)
+        cut: dict[int, list[str]] = {}
+        for name in reached:
+            for call, _, _ in calls(self.rules[name]):
+                if call in self.cut:
+                    cut.setdefault(self.component[name], []).append(call.rule)
+        order = [name for name in self.rules if name in reached]
+        return tuple(
+            next(name for name in order if self.component[name] == component)
+            for component, called in sorted(cut.items(), key=lambda item: order.index(item[1][0]))
+            if not all(self.settled(name) for name in dict.fromkeys(called))
+        )
+
+    def settled(self, name: str) -> bool:
+        """Whether a level more adds no text to the rule."""
+        last = max(self.max_depth - 1, min(self.max_depth, 1))  # the last level but one is compiled already
+        with suppress(TooManyStates), attempt(MAX_SIMPLIFYING / 10):
+            before, now = self.rule(name, last - 1), self.rule(name, last)
+            if before.is_deterministic and now.is_deterministic and before.num_states == now.num_states:
+                return difference(now, before).is_empty  # which accepts no less
+        return False
+
+    def call(self, call: Call, caller: str, depth: int) -> Nfa:
+        """What a call stands for."""
+        if self.component[call.rule] != self.component[caller]:
+            return self.rule(call.rule, self.max_depth)
+        return self.rule(call.rule, depth - (call in self.cut))
+
+    def expression(self, expression: Expression, caller: str, depth: int) -> Nfa:
+        """The words of an expression that is no part of a linear recursion."""
+        if isinstance(expression, Text):
+            return expression.words
+        if isinstance(expression, Call):
+            return self.call(expression, caller, depth)
+        if isinstance(expression, Repeat):
+            part = self.expression(expression.part, caller, depth)
+            return nfa.repeat(part, expression.low, expression.high)
+        if isinstance(expression, Without):
+            self.require_exact(expression)
+            part, minus = (self.expression(e, caller, depth) for e in (expression.part, expression.minus))
+            return difference(part, minus)
+        parts = [self.expression(part, caller, depth) for part in expression.parts]
+        return nfa.concat(parts) if isinstance(expression, Series) else nfa.union(parts)
+
+    def require_exact(self, expression: Without) -> None:
+        """That what is taken away is regular: known to a depth only, too little would be taken away."""
+        reached = [call for call, _, _ in calls(expression.minus)]
+        seen = {call.rule for call in reached}
+        for call in reached:
+            if call in self.cut:
+                raise UnsupportedConstraint(
+                    f"what is taken away calls {call.rule!r}, which is known to a depth only",
+                    path=f"line {expression.line}",
+                )
+            fresh = [c for c, _, _ in calls(self.rules[call.rule]) if c in self.cut or c.rule not in seen]
+            seen.update(c.rule for c in fresh)
+            reached += fresh
+
+    def hubs(self, part: int, name: str, depth: int) -> Nfa:
+        """The automaton of linear rules: a hub for each, from which its words lead to the end (or, for calls at the
+        left, to which they lead from the start)."""
+        members = [rule for rule in self.rules if self.part[rule] == part]
+        hub = {rule: i + 1 for i, rule in enumerate(members)}  # hub 0 is the end, or the start
+        rightward, size = part in self.rightward, len(hub) + 1
+        arcs: list[tuple[int, Nfa | None, int]] = []
+
+        def recursive(expression: Expression) -> bool:
+            return any(self.part.get(c.rule) == part and c not in self.cut for c, _, _ in calls(expression))
+
+        def walk(expression: Expression, caller: str, source: int, target: int) -> None:
+            nonlocal size
+            if not recursive(expression):
+                arcs.append((source, self.expression(expression, caller, depth), target))
+            elif isinstance(expression, Call):
+                arcs.append(
+                    (source, None, hub[expression.rule])
+                    if rightward
+                    else (hub[expression.rule], None, target)
+                )
+            elif isinstance(expression, Choice):
+                for option in expression.parts:
+                    walk(option, caller, source, target)
+            elif isinstance(expression, Repeat):  # at most once
+                if expression.low == 0:
+                    arcs.append((source, None, target))
+                walk(expression.part, caller, source, target)
+            elif isinstance(expression, Series):
+                inner = list(range(size, size + len(expression.parts) - 1))
+                size += len(inner)
+                ends = [source, *inner, target]
+                for item, here, there in zip(expression.parts, ends[:-1], ends[1:], strict=True):
+                    walk(item, caller, here, there)
+
+        for rule in members:
+            walk(self.rules[rule], rule, *((hub[rule], 0) if rightward else (0, hub[rule])))
+        return nfa.network(size, arcs, *((hub[name], 0) if rightward else (0, hub[name])))
+
+
+def number_components(graph: Any) -> dict[str, int]:
+    """The strongly connected component of each rule, by number."""
+    return {rule: i for i, rules in enumerate(nx.strongly_connected_components(graph)) for rule in rules}

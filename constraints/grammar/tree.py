@@ -1,0 +1,159 @@
+"""The rules of a grammar as trees, what they call, and whether they are defined and end."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from ...errors import EmptyLanguage, UnsupportedConstraint
+from ..automata.nfa import Nfa
+
+
+@dataclass(frozen=True, eq=False)
+class Text:
+    """The words of an automaton; ``name`` is that of its terminal, if it has one."""
+
+    words: Nfa
+    name: str = ""
+
+
+@dataclass(frozen=True, eq=False)
+class Call:
+    """What a rule stands for."""
+
+    rule: str
+    line: int = 0
+
+
+@dataclass(frozen=True, eq=False)
+class Series:
+    """One after the other."""
+
+    parts: Sequence[Expression]
+
+
+@dataclass(frozen=True, eq=False)
+class Choice:
+    """Any of them."""
+
+    parts: Sequence[Expression]
+
+
+@dataclass(frozen=True, eq=False)
+class Repeat:
+    """Between ``low`` and ``high`` times; ``None``: no upper bound."""
+
+    part: Expression
+    low: int
+    high: int | None
+
+
+@dataclass(frozen=True, eq=False)
+class Without:
+    """The texts of one that are not of the other."""
+
+    part: Expression
+    minus: Expression
+    line: int = 0
+
+
+Expression = Text | Call | Series | Choice | Repeat | Without
+
+
+@dataclass(frozen=True, eq=False)
+class Rules:
+    """A grammar: what each rule stands for, and the line where it does."""
+
+    rules: Mapping[str, Expression]
+    lines: Mapping[str, int] = field(default_factory=dict)
+
+    def where(self, rule: str) -> str:
+        """The place of a rule, for messages."""
+        return f"line {self.lines[rule]}" if rule in self.lines else f"rule {rule}"
+
+
+def calls(expression: Expression, left: bool = True, right: bool = True) -> Iterator[tuple[Call, bool, bool]]:
+    """The calls in an expression, and whether each is at the left and at the right of it."""
+    if isinstance(expression, Call):
+        yield expression, left, right
+    elif isinstance(expression, Series):
+        last = len(expression.parts) - 1
+        for i, part in enumerate(expression.parts):
+            yield from calls(part, left and i == 0, right and i == last)
+    elif isinstance(expression, Choice):
+        for part in expression.parts:
+            yield from calls(part, left, right)
+    elif isinstance(expression, Repeat):
+        once = expression.high == 1
+        yield from calls(expression.part, left and once, right and once)
+    elif isinstance(expression, Without):
+        yield from calls(expression.part, False, False)
+        yield from calls(expression.minus, False, False)
+
+
+def reachable_rules(rules: Mapping[str, Expression], start: str) -> set[str]:
+    """The defined rules that are called from the start rule on, itself among them."""
+    reached, stack = {start}, [start]
+    while stack:
+        for call, _, _ in calls(rules[stack.pop()]):
+            if call.rule in rules and call.rule not in reached:
+                reached.add(call.rule)
+                stack.append(call.rule)
+    return reached
+
+
+def check(grammar: Rules, start: str) -> None:
+    """That every rule that the start reaches is defined and ends."""
+    for name in (reached := reachable_rules(grammar.rules, start)):
+        for call, _, _ in calls(grammar.rules[name]):
+            if call.rule not in grammar.rules:
+                raise UnsupportedConstraint(
+                    f"the rule {call.rule!r} is not defined", path=f"line {call.line}"
+                )
+    callers: dict[str, set[str]] = {rule: set() for rule in reached}
+    for rule in reached:
+        for call, _, _ in calls(grammar.rules[rule]):
+            callers[call.rule].add(rule)
+    ends: set[str] = set()
+    waiting = list(reached)
+    while waiting:
+        rule = waiting.pop()
+        if rule not in ends and can_end(grammar.rules[rule], ends):
+            ends.add(rule)
+            waiting += callers[rule]
+    barren = [rule for rule in grammar.rules if rule in reached - ends]
+    if barren:
+        rule = next((r for r in barren if not can_end(grammar.rules[r], reached)), barren[0])
+        message = f"the rule {rule!r} never ends: each of its alternatives needs a rule that needs it again"
+        if not can_end(grammar.rules[rule], reached):
+            empty = next((t.name for t in texts(grammar.rules[rule]) if t.name and t.words.is_empty), "")
+            what = f"the terminal {empty}" if empty else "part of it"
+            message = f"the rule {rule!r} matches nothing: {what} matches no text"
+        if start not in ends:
+            raise EmptyLanguage(f"the grammar has no text: {message} (at {grammar.where(rule)})")
+        raise UnsupportedConstraint(message, path=grammar.where(rule))
+
+
+def texts(expression: Expression) -> Iterator[Text]:
+    """The texts in an expression, at any depth."""
+    if isinstance(expression, Text):
+        yield expression
+    elif isinstance(expression, Series | Choice):
+        for part in expression.parts:
+            yield from texts(part)
+    elif isinstance(expression, Repeat | Without):
+        yield from texts(expression.part)
+
+
+def can_end(expression: Expression, ends: set[str]) -> bool:
+    """Whether there is a text of the expression, given the rules known to end."""
+    if isinstance(expression, Text):
+        return not expression.words.is_empty
+    if isinstance(expression, Call):
+        return expression.rule in ends
+    if isinstance(expression, Repeat):
+        return expression.low == 0 or can_end(expression.part, ends)
+    if isinstance(expression, Without):
+        return can_end(expression.part, ends)
+    every = all if isinstance(expression, Series) else any
+    return every(can_end(part, ends) for part in expression.parts)

@@ -1,0 +1,178 @@
+"""Zero-width assertions: ``^ $ \\A \\Z \\b \\B``.
+
+An automaton with *marks* reads words over characters and marks. Whether a mark may stand where it stands depends on the
+character before it and on the one after it; a small machine checks that:
+
+    state = (kind of the previous character, kinds allowed next)
+
+:func:`resolve` intersects with that machine and then erases the marks. Marks are bytes that never occur in UTF-8.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from typing import Any
+
+import numpy as np
+from jaxtyping import Int
+from numpy import ndarray
+
+from ...errors import UnsupportedConstraint
+from ..automata import dfa, nfa, utf8
+from ..automata.nfa import Nfa
+from ..automata.utf8 import Alphabet, CodePoints
+from ..automata.work import metered
+from .characters import matched
+from .syntax import constants
+
+BEGIN, LINE_BEGIN, END, LINE_END, TEXT_END = range(0xF7, 0xFC)
+WORD_EDGE, NO_WORD_EDGE, ASCII_EDGE, NO_ASCII_EDGE = range(0xFC, 0x100)
+ALL_MARKS = ((0xC0, 0xC1), (0xF5, 0xFF))
+"""The bytes that UTF-8 never has: the marks of anchors, and before them those of look-arounds (``lookaround.py``)."""
+LOOKS_BACK = (BEGIN, LINE_BEGIN, WORD_EDGE, NO_WORD_EDGE, ASCII_EDGE, NO_ASCII_EDGE)
+
+# What may come next: a kind of character, or one of these.
+STOP, LAST_NEWLINE = "end of text", "newline at the end of the text"
+
+State = tuple[str, frozenset[str]]
+
+
+def mark(operation: Any, flags: int, dollar_is_end: bool) -> Nfa:
+    """The mark for an anchor of the parser."""
+    multiline = bool(flags & re.MULTILINE)
+    ascii_only = bool(flags & re.ASCII)
+    byte = {
+        constants.AT_BEGINNING: LINE_BEGIN if multiline else BEGIN,
+        constants.AT_BEGINNING_STRING: BEGIN,
+        constants.AT_END: LINE_END if multiline else TEXT_END if dollar_is_end else END,
+        constants.AT_END_STRING: TEXT_END,
+        constants.AT_BOUNDARY: ASCII_EDGE if ascii_only else WORD_EDGE,
+        constants.AT_NON_BOUNDARY: NO_ASCII_EDGE if ascii_only else NO_WORD_EDGE,
+    }[operation]
+    return nfa.literal(bytes([byte]))
+
+
+def transparent(automaton: Nfa) -> Nfa:
+    """The automaton with any marks let in anywhere."""
+    plain = automaton.plain
+    edges = np.concatenate([plain.edges, loops(np.arange(plain.num_states))])
+    return Nfa(plain.num_states, edges, plain.skips, plain.start, plain.accept)
+
+
+def loops(states: Int[ndarray, " state"]) -> Int[ndarray, "edge 4"]:
+    """Edges that let any marks in at these states."""
+    return np.concatenate(
+        [np.column_stack([states, np.tile(m, (len(states), 1)), states]) for m in ALL_MARKS]
+    )
+
+
+def resolve(
+    automaton: Nfa,
+    alphabet: Alphabet,
+    *,
+    middle: str | None = None,
+    words: CodePoints | None = None,
+    looks: bool = False,
+) -> Nfa:
+    """The texts of the words in which every mark stands where it may.
+
+    ``middle`` (the pattern, for the message) says that the texts start in the middle of a text: then only marks that look
+    ahead have a meaning. Raises ``UnsupportedConstraint`` for the others. ``words`` are the characters of words in place of
+    the ASCII ones of ``\\b`` under ``re.ASCII``. ``looks`` says that marks of look-arounds are there, which stay.
+    """
+    is_mark = automaton.edges[:, 1] >= BEGIN
+    if not is_mark.any():
+        return automaton
+    low, high = automaton.edges[is_mark, 1], automaton.edges[is_mark, 2]
+    used = tuple(m for m in range(BEGIN, 0x100) if np.any((low <= m) & (m <= high)))
+    if middle is not None and any(m in LOOKS_BACK for m in used):
+        raise UnsupportedConstraint(
+            f"an anchor other than $ inside a look-ahead of {middle!r} cannot be compiled", path="position 0"
+        )
+    check = checker(used, alphabet, words)
+    both = dfa.intersect(automaton, with_looks(check) if looks else check)
+    gone = both.edges[:, 1] >= BEGIN
+    return Nfa(both.num_states, both.edges[~gone], both.edges[gone][:, [0, 3]], both.start, both.accept)
+
+
+def with_looks(check: Nfa) -> Nfa:
+    """The checker with the marks of look-arounds let in anywhere."""
+    free = transparent(check)
+    own = (free.edges[:, 0] == free.edges[:, 3]) & (free.edges[:, 1] == ALL_MARKS[1][0])
+    edges = free.edges.copy()
+    edges[own, 2] = BEGIN - 1
+    return Nfa(free.num_states, edges, free.skips, free.start, free.accept)
+
+
+@metered(maxsize=64)
+def checker(used: tuple[int, ...], alphabet: Alphabet, words: CodePoints | None) -> Nfa:
+    """The words over characters and the marks in ``used`` in which every mark stands where it may."""
+    kinds = character_kinds(used, words)
+    everything = frozenset([*kinds, STOP] + ([LAST_NEWLINE] if "newline" in kinds else []))
+    start: State = ("start of text", everything)
+    hub = {start: 1}  # 0 is acceptance
+    arcs: list[tuple[int, Nfa | None, int]] = []
+    queue = [start]
+
+    def arc(source: State, label: Nfa, target: State) -> None:
+        if target not in hub:
+            hub[target] = len(hub) + 1
+            queue.append(target)
+        arcs.append((hub[source], label, hub[target]))
+
+    for state in queue:
+        previous, expected = state
+        if STOP in expected:
+            arcs.append((hub[state], None, 0))
+        for byte in used:
+            if allowed := expected & allowed_next(byte, previous, everything):
+                arc(state, nfa.literal(bytes([byte])), (previous, allowed))
+        for kind, points in kinds.items():
+            if kind in expected:
+                follow = everything
+                if kind == "newline" and LAST_NEWLINE not in expected:
+                    follow = everything - {STOP}
+                arc(state, alphabet(points), (kind, follow))
+            elif kind == "newline" and LAST_NEWLINE in expected:
+                arc(state, alphabet(points), (kind, frozenset([STOP])))
+    return dfa.minimize(nfa.network(len(hub) + 1, arcs, 1, 0))
+
+
+def character_kinds(used: tuple[int, ...], words: CodePoints | None) -> dict[str, CodePoints]:
+    """The characters by what the marks in use can tell apart."""
+    kinds: dict[str, CodePoints] = {}
+    if any(m in (LINE_BEGIN, END, LINE_END) for m in used):
+        kinds["newline"] = ((10, 10),)
+    if any(m >= WORD_EDGE for m in used):
+        word = (constants.IN, ((constants.CATEGORY, constants.CATEGORY_WORD),))
+        kinds["ascii word"] = words or matched(word, re.ASCII)
+        if WORD_EDGE in used or NO_WORD_EDGE in used:
+            kinds["other word"] = utf8.normalize(
+                (max(low, 128), high) for low, high in matched(word, 0) if high > 127
+            )
+    kinds["other"] = utf8.negate(utf8.normalize(r for points in kinds.values() for r in points))
+    return kinds
+
+
+def allowed_next(byte: int, previous: str, everything: frozenset[str]) -> frozenset[str]:
+    """What may come after a mark, given the character before it."""
+    nothing: frozenset[str] = frozenset()
+    if byte == BEGIN:
+        return everything if previous == "start of text" else nothing
+    if byte == LINE_BEGIN:
+        return everything if previous in ("start of text", "newline") else nothing
+    if byte == END:
+        return frozenset([STOP, LAST_NEWLINE])
+    if byte == LINE_END:
+        return frozenset([STOP, LAST_NEWLINE, "newline"])
+    if byte == TEXT_END:
+        return frozenset([STOP])
+    words = {"ascii word"} | ({"other word"} if byte in (WORD_EDGE, NO_WORD_EDGE) else set())
+    inside = previous in words
+    if byte in (WORD_EDGE, ASCII_EDGE):
+        return everything - words if inside else everything & words
+    same = everything & words if inside else everything - words
+    if previous == "start of text" and sys.version_info < (3, 14):
+        return same - {STOP}  # until 3.14, \B did not match the empty text
+    return same

@@ -1,0 +1,98 @@
+"""Which characters a class, ``\\w`` or a case-insensitive letter stands for, according to ``re`` itself.
+
+The pattern is matched against the text of all code points in order; the runs that match are the ranges.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from re import _compiler  # type: ignore[attr-defined]
+
+import numpy as np
+
+from ..automata import utf8
+from ..automata.utf8 import CodePoints
+from ..automata.work import metered, spend
+from .syntax import Item
+from .syntax import constants as constants
+from .syntax import parser as parser
+
+LISTED = (constants.LITERAL, constants.RANGE)
+
+
+def characters(item: Item, flags: int) -> CodePoints:
+    """The characters that an item which reads one character stands for."""
+    operation, argument = item
+    if operation is constants.LITERAL and not flags & re.IGNORECASE:
+        return utf8.normalize([(argument, argument)])
+    if operation is constants.LITERAL and argument not in cases():
+        return utf8.normalize([(argument, argument)])
+    if operation is constants.IN and not flags & re.IGNORECASE:
+        listed = [a if o is constants.RANGE else (a, a) for o, a in argument if o in LISTED]
+        negated = argument[0][0] is constants.NEGATE
+        if len(listed) + negated == len(argument):  # characters and ranges alone need no asking
+            return utf8.negate(utf8.normalize(listed)) if negated else utf8.normalize(listed)
+    key = (operation, tuple(argument) if operation is constants.IN else argument)
+    return whatever_case(key, flags) if flags & re.IGNORECASE else matched(key, flags)
+
+
+@metered(maxsize=1024)
+def matched(item: Item, flags: int) -> CodePoints:
+    """The same, by asking ``re``: the runs of matching characters in the text of all characters in order."""
+    spend(15_000)
+    found = asked(item, flags).finditer(all_characters())
+    return utf8.normalize((match.start(), match.end() - 1) for match in found)
+
+
+@metered(maxsize=1024)
+def whatever_case(item: Item, flags: int) -> CodePoints:
+    """The same where case is ignored, which matters to the characters of :func:`cases` alone."""
+    compiled = asked(item, flags)
+    spend(3_000)
+    alike = {c: compiled.fullmatch(chr(c)) is not None for c in cases()}
+    if item[0] is constants.LITERAL:
+        return utf8.normalize((c, c) for c, yes in alike.items() if yes)
+    inside = np.zeros(0x110001, bool)
+    for low, high in characters(item, flags & ~re.IGNORECASE):
+        inside[low : high + 1] = True
+    inside[list(alike)] = list(alike.values())
+    ends = np.flatnonzero(np.diff(inside, prepend=False)).tolist()
+    return utf8.normalize((low, after - 1) for low, after in zip(ends[::2], ends[1::2], strict=True))
+
+
+def asked(item: Item, flags: int) -> re.Pattern[str]:
+    """One or more characters that the item stands for, for ``re``."""
+    operation, argument = item
+    if operation is constants.IN:
+        argument = list(argument)
+    one = parser.SubPattern(parser.State(), [(operation, argument)])
+    some = parser.SubPattern(parser.State(), [(constants.MAX_REPEAT, (1, constants.MAXREPEAT, one))])
+    compiled: re.Pattern[str] = _compiler.compile(some, flags if flags & re.ASCII else flags | re.UNICODE)
+    return compiled
+
+
+@metered(maxsize=1)
+def cases() -> dict[int, int]:
+    """Every character that ``re`` may take for another where case is ignored, and what it is in lower case."""
+    spend(50_000)
+    lower = {c: small for c in range(0x110000) if (small := _compiler._sre.unicode_tolower(c)) != c}
+    some = {*lower, *lower.values(), *_compiler._EXTRA_CASES}
+    some |= {other for others in _compiler._EXTRA_CASES.values() for other in others}
+    return {c: lower.get(c, c) for c in sorted(some)}
+
+
+def same_in_lower_case(point: int, flags: int) -> CodePoints:
+    """The characters that a back-reference takes for this one."""
+    if not flags & re.IGNORECASE:
+        return utf8.normalize([(point, point)])
+    small = cases().get(point, point)
+    limit = 127 if flags & re.ASCII else 0x10FFFF
+    alike = [c for c, lower in cases().items() if lower == small and max(c, point) <= limit]
+    return utf8.normalize((c, c) for c in [point, *alike])
+
+
+@lru_cache(maxsize=1)
+def all_characters() -> str:
+    """Every code point in order, so that a position is a code point."""
+    return "".join(map(chr, range(0x110000)))

@@ -1,0 +1,1 @@
+"""What is seldom met in a pattern: atomic groups, back-references, subroutine calls, the first match."""

@@ -1,0 +1,286 @@
+"""Where the preferred match of a pattern ends, within a whole text, as an automaton.
+
+    first = { x ⟨ u ⟩ v : beginning after x, the preferred match of the pattern in the text x u v is u }
+
+``re`` tries the ways through a pattern in an order of preference and takes the first that succeeds. The ways still open are
+kept in that order while the text is read (``atomic.py``); look-arounds and anchors are told apart by what came before, and
+guessed where they depend on what comes: the guess is a duty for the rest of the text.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+
+from ...automata import dfa, nfa, utf8
+from ...automata.arrays import check_limit, reachable
+from ...automata.epsilon import NO_SKIPS
+from ...automata.nfa import Nfa
+from ...automata.work import metered, spend
+from .. import anchors, lookaround
+from ..constraint import Builder
+from ..syntax import LOOK, Item, constants
+from . import atomic
+
+BEGIN, END = 0xFE, 0xFF
+"""Bytes that UTF-8 does not have: ``⟨`` and ``⟩``."""
+MOST_STATES = 20_000
+MOST_TESTS = 3
+EVERY = nfa.star(utf8.utf8(utf8.EVERY))
+
+
+class Program(atomic.Program):
+    """The ways of matching, in their order of preference; a node in ``tests`` may be passed where its assertion holds."""
+
+    def __init__(self, builder: Builder, items: Sequence[Item], flags: int) -> None:
+        self.tests: dict[int, int] = {}
+        self.assertions: list[Nfa] = []
+        self._known: dict[str, int] = {}
+        super().__init__(builder, items, flags)
+
+    def item(self, item: Item, flags: int, then: int) -> int:
+        if item[0] is not constants.AT and item[0] not in LOOK:
+            return super().item(item, flags, then)
+        node = self.node([then])
+        self.tests[node] = self.assertion(item, flags)
+        return node
+
+    def assertion(self, item: Item, flags: int) -> int:
+        """The number of an assertion. Raises ``UnsupportedConstraint`` for more than ``MOST_TESTS``."""
+        key = f"{item} {flags}"
+        if key not in self._known:
+            if len(self.assertions) == MOST_TESTS:
+                raise self.builder.refused(
+                    f"more than {MOST_TESTS} look-arounds and anchors in a terminal", ""
+                )
+            self._known[key] = len(self.assertions)
+            self.assertions.append(places(Assertion(key, self.builder, item, flags)))
+        return self._known[key]
+
+    def open(self, nodes: Iterable[int], passed: Sequence[bool]) -> tuple[int, ...]:
+        """The nodes that read a byte or match, preferred ones first, none after a match; the tests that are passed given."""
+        found, seen, stack = list[int](), set[int](), list(nodes)[::-1]
+        while stack:
+            node = stack.pop()
+            if node in seen:
+                continue
+            seen.add(node)
+            if node == atomic.END or self.edges[node]:
+                found.append(node)
+                if node == atomic.END:
+                    break
+            elif node not in self.tests or passed[self.tests[node]]:
+                stack += reversed(self.choices[node])
+        return tuple(found)
+
+
+@dataclass(frozen=True)
+class Assertion:
+    """An item that reads nothing, known by its text."""
+
+    key: str
+    builder: Builder = field(compare=False)
+    item: Item = field(compare=False)
+    flags: int = field(compare=False)
+
+
+@metered(maxsize=64)
+def places(assertion: Assertion) -> Nfa:
+    """The texts with ``⟨`` at a place where the assertion holds, as a minimal deterministic automaton."""
+    within = assertion.builder._replace(marked=[], level=0, numbers=itertools.count(1))
+    here = nfa.concat(within.plain([assertion.item], assertion.flags))
+    where = nfa.literal(
+        lookaround.mark(1, 1)
+    )  # a mark that is no letter of the text to anchors and look-arounds
+    found = lookaround.resolve(nfa.concat([EVERY, where, here, EVERY]), within.marked, utf8.utf8)
+    found = anchors.resolve(found, utf8.utf8, looks=True)
+    wanted = nfa.concat([EVERY, where, EVERY])
+    found = dfa.intersect(found, wanted)
+    low, high = found.edges[:, 1], found.edges[:, 2]
+    digit, end = lookaround.LEVELS[1][1], lookaround.LEVELS[1][0]
+    marks = ((low == digit) & (high == digit)) | ((low == end) & (high == end))
+    renamed = found.edges.copy()
+    middle = (low == digit) & (high == digit)
+    renamed[middle, 1:3] = BEGIN
+    keep = ~marks | middle
+    skips = found.edges[marks & ~middle][:, [0, 3]]
+    return dfa.minimize(Nfa(found.num_states, renamed[keep], skips, found.start, found.accept))
+
+
+class Table(NamedTuple):
+    """A deterministic automaton: for each state the target of each byte (−1: none) and the bytes at which targets change.
+    ``cut`` is the target of ``⟨``; ``sure`` are the states after it from which every rest of a text is accepted."""
+
+    rows: list[list[int]]
+    changes: list[list[int]]
+    start: int
+    accept: frozenset[int]
+    sure: frozenset[int]
+    cut: list[int]
+
+
+def table(automaton: Nfa) -> Table:
+    """The table of a deterministic automaton."""
+    states = automaton.num_states
+    full = np.full((states, 256), -1)
+    for source, low, high, target in automaton.edges.tolist():
+        full[source, low : high + 1] = target
+    sure = list[int]()
+    for state in sorted({int(t) for t in full[:, BEGIN] if t >= 0}):
+        rest = Nfa(states, automaton.edges, NO_SKIPS, np.array([state]), automaton.accept)
+        if dfa.difference(utf8.text(), rest).is_empty:
+            sure.append(state)
+    all_sure = np.flatnonzero(reachable(automaton.edges[:, [0, 3]], np.array(sure, np.int64), states))
+    return Table(
+        full.tolist(),
+        [(np.flatnonzero(np.diff(row)) + 1).tolist() for row in full],
+        int(automaton.start[0]) if states else -1,
+        frozenset(automaton.accept.tolist()),
+        frozenset(all_sure.tolist()),
+        full[:, BEGIN].tolist(),
+    )
+
+
+Duty = tuple[
+    int, int, bool
+]  # an assertion, where it is in the text from its place on, whether it holds there
+State = tuple[str, tuple[int, ...], int, tuple[int, ...], frozenset[Duty]]
+
+
+class First:
+    """Explores the automaton of ``first``. A state is: before, within or after the match; the ways of matching still open;
+    where in a character; what each assertion has read so far; what those at earlier places still have to read."""
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        self.text = table(utf8.text())
+        self.tables = [table(a) for a in program.assertions]
+
+    def relation(self, beside: bool) -> Nfa:
+        """``first``; without ``beside`` for texts that begin with the match, without ``⟨``."""
+        begin = tuple(t.start for t in self.tables)
+        fresh: State = ("before", (), self.text.start, begin, frozenset())
+        starts = [fresh] if beside else self.begin(fresh)
+        number = {state: i for i, state in enumerate(dict.fromkeys(starts))}
+        queue, edges, accept = list(number), list[tuple[int, int, int, int]](), list[int]()
+        over: dict[frozenset[Duty], list[int]] = {}  # where the match is decided but for duties
+
+        def at(state: State) -> int:
+            if state not in number:
+                number[state] = len(number)
+                queue.append(state)
+                check_limit(len(number), MOST_STATES)
+            return number[state]
+
+        for state in queue:
+            source, (phase, ways, within, _, duties) = number[state], state
+            whole = within in self.text.accept
+            if whole and phase == "before":
+                edges += [(source, BEGIN, BEGIN, at(then)) for then in self.begin(state)]
+            if whole and phase == "within" and atomic.END in ways:
+                after = tuple(sorted(ways[: ways.index(atomic.END)]))
+                edges.append((source, END, END, at(("after", after, *state[2:]))))
+            if (
+                whole
+                and phase == "after"
+                and all((q in self.tables[k].accept) == sign for k, q, sign in duties)
+            ):
+                accept.append(source)
+            for low, high in self.ranges(state):
+                edges += [(source, low, high, at(then)) for then in self.step(state, low)]
+        rows = np.array(edges, np.int64).reshape(-1, 4)
+        begins = np.arange(len(dict.fromkeys(starts)))
+        found = Nfa(len(number), rows, NO_SKIPS, begins, np.array(accept, np.int64))
+        for duties, sources in over.items():
+            found = go_on(found, sources, self.rest(duties))
+        return found.plain
+
+    def rest(self, duties: frozenset[Duty]) -> Nfa:
+        """The rests of a text in which the assertions turn out as they were guessed."""
+        found = utf8.text()
+        for k, q, sign in sorted(duties):
+            automaton = self.program.assertions[k]
+            after = Nfa(automaton.num_states, automaton.edges, NO_SKIPS, np.array([q]), automaton.accept)
+            found = dfa.intersect(found, after) if sign else dfa.difference(found, after)
+        return found
+
+    def begin(self, state: State) -> list[State]:
+        """The states in which a match begins here."""
+        return self.opened("within", (self.program.entry,), *state[2:])
+
+    def opened(
+        self, phase: str, nodes: tuple[int, ...], within: int, read: tuple[int, ...], duties: frozenset[Duty]
+    ) -> list[State]:
+        """The states between two characters, for each way in which the assertions may turn out."""
+        options: list[list[tuple[bool, frozenset[Duty]]]] = []
+        met = {self.program.tests[node] for node in self.program.reach(nodes) if node in self.program.tests}
+        for k, t in enumerate(self.tables):
+            if k not in met:
+                options.append([(False, frozenset())])
+                continue
+            place = t.cut[read[k]] if read[k] >= 0 else -1
+            if place < 0 or place in t.sure:
+                options.append([(place >= 0, frozenset())])
+            else:
+                options.append([(sign, frozenset([(k, place, sign)])) for sign in (True, False)])
+        found = dict[State, None]()
+        for chosen in itertools.product(*options):
+            ways = self.program.open(nodes, [sign for sign, _ in chosen])
+            if phase == "after":
+                if atomic.END in ways:
+                    continue
+                ways = tuple(sorted(ways))
+            if ways or phase == "after":
+                found[phase, ways, within, read, duties.union(*(more for _, more in chosen))] = None
+        return list(found)
+
+    def ranges(self, state: State) -> list[tuple[int, int]]:
+        """The ranges of bytes that may come next, in each of which all bytes do the same."""
+        _, ways, within, read, duties = state
+        cuts = {0, 256, *self.text.changes[within]}
+        cuts.update(*(t.changes[q] for t, q in zip(self.tables, read, strict=True) if q >= 0))
+        cuts.update(*(self.tables[k].changes[q] for k, q, _ in duties))
+        cuts.update(
+            edge for way in ways for low, high, _ in self.program.edges[way] for edge in (low, high + 1)
+        )
+        found = [(a, b - 1) for a, b in itertools.pairwise(sorted(cuts)) if self.text.rows[within][a] >= 0]
+        spend(5 + len(found) * (4 + len(ways) + len(duties)))
+        return found
+
+    def step(self, state: State, byte: int) -> list[State]:
+        """The states after a byte."""
+        phase, ways, within, read, duties = state
+        within = self.text.rows[within][byte]
+        read = tuple(t.rows[q][byte] if q >= 0 else -1 for t, q in zip(self.tables, read, strict=True))
+        onward = set[Duty]()
+        for k, q, sign in duties:
+            q = self.tables[k].rows[q][byte]
+            if q >= 0 and q not in self.tables[k].sure:
+                onward.add((k, q, sign))
+            elif (q >= 0) != sign:
+                return []
+        if phase == "before":
+            return [(phase, (), within, read, frozenset(onward))]
+        kept = ways[: ways.index(atomic.END)] if atomic.END in ways else ways
+        onto = (node for way in kept for low, high, node in self.program.edges[way] if low <= byte <= high)
+        nodes = tuple(dict.fromkeys(onto))
+        if within not in self.text.accept:
+            return [(phase, nodes, within, read, frozenset(onward))] if nodes or phase == "after" else []
+        return self.opened(phase, nodes, within, read, frozenset(onward))
+
+
+def go_on(automaton: Nfa, states: Sequence[int], rest: Nfa) -> Nfa:
+    """The automaton with ``rest`` after these states."""
+    first = automaton.num_states
+    skips = [(state, begin + first) for state in states for begin in rest.start.tolist()]
+    return Nfa(
+        first + rest.num_states,
+        np.concatenate([automaton.edges, rest.edges + np.array([first, 0, 0, first])]),
+        np.concatenate([automaton.skips, np.array(skips, np.int64).reshape(-1, 2)]),
+        automaton.start,
+        np.concatenate([automaton.accept, rest.accept + first]),
+    )

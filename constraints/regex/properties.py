@@ -1,0 +1,90 @@
+"""Unicode properties and set operations, which the ``regex`` package reads and ``re`` does not.
+
+    \\p{L}  \\P{Script=Greek}  \\pN        [\\p{L}&&[^aeiou]]  [\\w--[\\d_]]
+
+Each property and each class with properties or set operations becomes the plain class of the characters that ``regex``
+finds in it (``dialects.py`` calls this where ``re`` refuses a pattern).
+"""
+
+from __future__ import annotations
+
+import re
+from contextlib import suppress
+
+import regex as unicode_regex
+
+from ...errors import UnsupportedConstraint
+from ..automata import utf8
+from ..automata.utf8 import CodePoints
+from ..automata.work import metered, spend
+from .characters import all_characters
+
+PROPERTY = r"\\[pP](?:\{[^{}]*\}|[A-Za-z])"
+PLAIN_CLASS = re.compile(rf"\[\^?\]?(?:{PROPERTY}|\\.|[^\]\\])*\]", re.DOTALL)
+CODE = re.compile(r"\\(?:[xu]\{(?P<hex>[0-9a-fA-F]{1,6})\}|c(?P<control>[A-Za-z])|(?P<escape>e))")
+OPERATION = re.compile(r"\](?:&&|--|\|\||~~)")
+SET_SYNTAX = re.compile(rf"{PROPERTY}|&&|--|\|\||~~", re.DOTALL)
+
+
+def class_at(pattern: str, start: int, ignores_case: bool) -> tuple[str, int]:
+    """The class that begins here, in the syntax of ``re``, and the place after it; ``ignores_case``: see :func:`spelled_out`.
+    Raises ``UnsupportedConstraint``."""
+    plain = PLAIN_CLASS.match(pattern, start)
+    text = plain[0] if plain else pattern[start:]
+    sets = SET_SYNTAX.search(text) is not None
+    if sets:
+        text = nested_class(pattern, start)
+    elif "[" in text[1:]:  # a class that begins with a class, and goes on with an operation
+        with suppress(UnsupportedConstraint):
+            nested = nested_class(pattern, start)
+            if OPERATION.search(nested):
+                text, sets = nested, True
+    end = start + len(text)
+    text = re.sub(rf"{CODE.pattern}|\\.", code_point, text, flags=re.DOTALL)
+    return spelled_out(start, text, ignores_case) if sets else text, end
+
+
+def code_point(found: re.Match[str]) -> str:
+    """An escape that names a character by its number, as ``re`` reads it; any other escape as it is."""
+    if found["hex"]:
+        return f"\\U{int(found['hex'], 16):08x}"
+    if found["control"]:
+        return f"\\x{ord(found['control']) % 32:02x}"
+    return r"\x1b" if found["escape"] else found[0]
+
+
+def nested_class(pattern: str, start: int) -> str:
+    """The class that begins here, in which ``[`` opens a class within it."""
+    depth = 0
+    for match in re.compile(rf"{PROPERTY}|\\.|\[\^?\]?|\]|[^\[\]\\]+", re.DOTALL).finditer(pattern, start):
+        depth += match[0].startswith("[") - (match[0] == "]")
+        if not depth:
+            return pattern[start : match.end()]
+    raise UnsupportedConstraint(f"a class in {pattern!r} does not end", path=f"position {start}")
+
+
+def spelled_out(position: int, text: str, ignores_case: bool) -> str:
+    """A property or class as the plain class of its characters.
+
+    Where case is ignored, ``regex`` reads ``\\p{Lu}``, ``\\p{Ll}`` and ``\\p{Lt}`` as any letter that has case, and complements
+    that, so the class holds all its characters.
+    """
+    try:
+        points = members(text, ignores_case)
+    except unicode_regex.error as error:
+        raise UnsupportedConstraint(
+            f"{text!r} is no set of characters: {error.msg}", path=f"position {position}"
+        ) from None
+    if not points:
+        return "(?!)"
+    found = "[" + "".join(f"\\U{low:08x}-\\U{high:08x}" for low, high in points) + "]"
+    return f"(?-i:{found})" if ignores_case else found
+
+
+@metered(maxsize=256)
+def members(text: str, ignores_case: bool = False) -> CodePoints:
+    """The characters of a property or class, according to ``regex``."""
+    spend(30_000)
+    flags = unicode_regex.V1 | (unicode_regex.IGNORECASE if ignores_case else 0)
+    found = unicode_regex.compile(f"{text}+", flags).finditer(all_characters())
+    return utf8.normalize((match.start(), match.end() - 1) for match in found)

@@ -1,0 +1,67 @@
+"""The standard library's own parser of patterns, and how to walk the tree that it returns."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from re import _constants, _parser
+from typing import Any
+
+from ...errors import UnsupportedConstraint
+
+constants, parser = _constants, _parser
+Item = tuple[Any, Any]  # an operation and its argument
+CHARACTER = (constants.LITERAL, constants.NOT_LITERAL, constants.IN, constants.ANY)
+REPEAT = (constants.MAX_REPEAT, constants.MIN_REPEAT)
+ATOMIC = (constants.ATOMIC_GROUP, constants.POSSESSIVE_REPEAT)
+LOOK = (constants.ASSERT, constants.ASSERT_NOT)
+
+
+def inner(item: Item) -> list[Sequence[Item]]:
+    """The sequences of items within an item."""
+    operation, argument = item
+    if operation is constants.SUBPATTERN:
+        return [argument[3]]
+    if operation is constants.BRANCH:
+        return list(argument[1])
+    if operation in (*REPEAT, constants.POSSESSIVE_REPEAT):
+        return [argument[2]]
+    if operation in LOOK:
+        return [argument[1]]
+    if operation is constants.ATOMIC_GROUP:
+        return [argument]
+    if operation is constants.GROUPREF_EXISTS:
+        return [part for part in argument[1:] if part is not None]
+    return []
+
+
+def atomic_items(item: Item) -> list[Item]:
+    """What an atomic group or possessive repeat reads."""
+    operation, argument = item
+    return list(argument) if operation is constants.ATOMIC_GROUP else [(constants.MAX_REPEAT, argument)]
+
+
+def scoped(flags: int, added: int, removed: int) -> int:
+    """The flags within ``(?flags:…)``: of ``a``, ``u`` and ``L`` the one that is set takes the place of the others."""
+    return (flags & ~(parser.TYPE_FLAGS if added & parser.TYPE_FLAGS else 0) | added) & ~removed
+
+
+def walk(items: Sequence[Item]) -> Iterator[Item]:
+    """All items, at any depth."""
+    for item in items:
+        yield item
+        for part in inner(item):
+            yield from walk(part)
+
+
+def place(pattern: str, sign: str) -> re.Match[str] | None:
+    """The first match of ``sign`` that is neither escaped nor in a class."""
+    token = re.compile(rf"({sign})|\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|.", re.DOTALL)
+    return next((m for m in token.finditer(pattern) if m[1] is not None), None)
+
+
+def refused(what: str, pattern: str, sign: str = "") -> UnsupportedConstraint:
+    """The error for a construct, with the first place in the pattern that looks like it."""
+    found = place(pattern, sign) if sign else None
+    position = found.start() if found else 0
+    return UnsupportedConstraint(f"{what} in {pattern!r} cannot be compiled", path=f"position {position}")

@@ -1,0 +1,1 @@
+"""SQL queries on a given database."""

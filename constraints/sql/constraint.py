@@ -1,0 +1,301 @@
+"""Queries on one database: the Spider subset of SQLite, with the tables and columns that exist.
+
+    query = core { (UNION | UNION ALL | INTERSECT | EXCEPT) core }
+    core  = SELECT [DISTINCT] items FROM tables [WHERE …] [GROUP BY … [HAVING …]] [ORDER BY … [LIMIT n]]
+
+Keywords stand in capitals, tokens are separated as in ``SELECT T1.name, COUNT(*) FROM singer AS T1 WHERE age > 20``. A
+query within a query is followed to a depth. The automaton is kept nondeterministic: with
+``columns="tables"`` it guesses at SELECT which tables FROM will name.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Literal, NamedTuple
+
+from ...errors import UnsupportedConstraint
+from .. import given
+from ..automata import utf8
+from ..automata.dfa import minimize
+from ..automata.nfa import Nfa, byte_ranges, concat, literal, network, optional, plus, star, union
+from ..automata.work import limited, metered
+from ..constraint import Constraint
+from ..narrowing import Narrowing, OnNarrowed, check_choice, report
+from .schema import SqlSchema, is_list, read_schema, spelled
+
+DEPTH = 1
+WHY = "the automaton grows with each; the argument sets it"
+MOST_TABLES = 64  # that SQLite joins
+AGGREGATES = ("COUNT", "SUM", "AVG", "MIN", "MAX")
+COMPOUNDS = (" UNION ", " UNION ALL ", " INTERSECT ", " EXCEPT ")
+COMPARISONS = ("=", "!=", "<", ">", "<=", ">=")
+DIGITS = plus(byte_ranges([(48, 57)]))
+NUMBER = concat([optional(literal(b"-")), DIGITS, optional(concat([literal(b"."), DIGITS]))])
+
+Arc = tuple[int, Nfa | None, int]
+
+
+class Scope(NamedTuple):
+    """A FROM clause, and the columns that may be named beside it."""
+
+    source: Nfa
+    column: Nfa
+    star: Nfa
+    tables: int
+
+
+def sql(
+    schema: Any,
+    *,
+    columns: Literal["database", "tables"] = "database",
+    values: Iterable[str | int | float] | None = None,
+    max_tables: int | None = None,
+    max_depth: int | None = None,
+    on_narrowed: OnNarrowed = "warn",
+) -> Constraint:
+    """SELECT queries in SQLite's language that name only what is in the database.
+
+    ``schema`` is a dict of tables and their columns, a ``sqlite3`` connection, the path of a SQLite file, or ``CREATE TABLE``
+    statements. ``columns="database"`` lets any column of the database stand anywhere; ``"tables"`` only those of the tables
+    that its FROM clause names, where joins follow the foreign keys: then whatever is accepted can be prepared by SQLite.
+    ``values`` are the only constants to compare with (default: any text or number; a connection or file knows none).
+    ``max_tables`` bounds how many tables a FROM clause joins (default 6, or 3 with ``columns="tables"``), ``max_depth`` how
+    deep queries nest (default 1).
+
+    Queries have aggregates, DISTINCT, arithmetic, joins with aliases T1, T2, …, conditions with AND, OR, BETWEEN, IN, LIKE
+    and queries, GROUP BY, HAVING, ORDER BY, LIMIT, and UNION, INTERSECT, EXCEPT. Keywords stand in capitals, names as the
+    database spells them, one space between tokens. Of this language ``narrowed`` of the constraint says which of the two
+    bounds leave queries out. With ``on_narrowed="warn"`` a warning is logged for those that were not given, "error" raises
+    ``UnsupportedConstraint``, "ignore" does nothing. Raises ``FormatError`` for a schema that
+    cannot be read, ``EmptyLanguage`` for no tables, ``TooManyStates``.
+    """
+    if columns not in ("database", "tables"):
+        raise UnsupportedConstraint(f'columns is "database" or "tables", not {columns!r}', path="columns")
+    strict = columns == "tables"
+    size = given.count(
+        (3 if strict else 6) if max_tables is None else max_tables, "max_tables", 1, MOST_TABLES
+    )
+    check_choice(on_narrowed)
+    own = {"max_tables": max_tables, "max_depth": max_depth}
+    depth = given.count(DEPTH if max_depth is None else max_depth, "max_depth", 0, given.MOST_DEPTH)
+    known = read_schema(schema)
+    with limited():
+        scopes = list(tables_in_use(known, size) if strict else [everything(known, size)])
+        automaton = Queries(scopes, constants(values), strict).query(depth).plain
+        narrowed = [
+            Narrowing("max_depth", "max_depth", "queries within queries at any depth", f"{depth} deep", WHY)
+        ]
+        if not strict or any(True for _ in known.chains(size + 1)):
+            joined = Narrowing("max_tables", "max_tables", "any number of tables joined", size, WHY)
+            narrowed.append(joined)
+    report(tuple(narrowed), on_narrowed, [name for name, value in own.items() if value is not None])
+    return Constraint(automaton, tuple(narrowed))
+
+
+# ---------------------------------------------------------------- what FROM may say
+
+
+def everything(schema: SqlSchema, size: int) -> Scope:
+    """Any table, or a chain of joins T1, T2, …; any column of the database, with any alias or table before it."""
+    tables = words(spelled(t) for t in schema.tables)
+    names = words(spelled(c) for cs in schema.tables.values() for c in cs)
+    aliases = words(f"T{i + 1}" for i in range(size))
+    qualifier = concat([union([aliases, tables]), literal(b".")])
+    column = minimize(concat([optional(qualifier), names]))
+    if size == 1:
+        own = minimize(concat([optional(concat([tables, literal(b".")])), names]))
+        return Scope(tables, own, literal(b"*"), 1)
+    on = text(" ON "), separated(concat([column, literal(b" = "), column]), words([" AND ", " OR "]))
+    # Hub 2i + 1: after table T(i + 1), with its alias or without; hub 2i + 2: the same, its ON read or left out.
+    arcs: list[Arc] = [(0, tables, 1), (1, None, 2), (1, text(" AS T1"), 2)]
+    for i in range(1, size):
+        alias = optional(text(f" AS T{i + 1}"))
+        arcs += [
+            (2 * i, concat([text(" JOIN "), tables, alias]), 2 * i + 1),
+            (2 * i + 1, concat(on), 2 * i + 2),
+        ]
+        arcs.append((2 * i + 1, None, 2 * i + 2))
+    arcs += [(2 * i + 2, None, 2 * size + 1) for i in range(size)]
+    every = concat([optional(concat([aliases, literal(b".")])), literal(b"*")])
+    return Scope(network(2 * size + 2, arcs, 0, 2 * size + 1), column, every, size)
+
+
+def tables_in_use(schema: SqlSchema, size: int) -> Iterator[Scope]:
+    """For each table, and each chain of tables joined by foreign keys: that FROM clause, with the columns of these."""
+    for table, names in schema.tables.items():
+        plain = [spelled(name) for name in names]
+        owned = [f"{spelled(table)}.{name}" for name in plain]
+        yield Scope(text(spelled(table)), words([*plain, *owned]), literal(b"*"), 1)
+    for count in range(2, size + 1):
+        for chain in schema.chains(count):
+            tables = [chain[0][0], *(link[1] for link in chain)]
+            parts = [f"{spelled(tables[0])} AS T1"]
+            for i, (left, right, pairs) in enumerate(chain):
+                at = max(j for j in range(i + 1) if tables[j] == left)
+                sides = [(f"T{at + 1}.{spelled(a)}", f"T{i + 2}.{spelled(b)}") for a, b in pairs]
+                options = [" = ".join(side) for pair in sides for side in (pair, pair[::-1])]
+                parts.append((f" JOIN {spelled(right)} AS T{i + 2} ON ", options))  # type: ignore[arg-type]
+            source = concat(
+                [text(p) if isinstance(p, str) else concat([text(p[0]), words(p[1])]) for p in parts]
+            )
+            owned = [f"T{i + 1}.{spelled(c)}" for i, t in enumerate(tables) for c in schema.tables[t]]
+            lower = [c.lower() for t in tables for c in schema.tables[t]]
+            alone = [spelled(c) for t in tables for c in schema.tables[t] if lower.count(c.lower()) == 1]
+            stars = words(["*", *(f"T{i + 1}.*" for i in range(count))])
+            yield Scope(source, words([*owned, *alone]), stars, count)
+
+
+@metered(maxsize=1)
+def any_constant() -> Nfa:
+    """Every text in single quotes, and every number."""
+    quote = literal(b"'")
+    plain = utf8.utf8(utf8.negate(utf8.normalize((c, c) for c in (0, 10, 13, 39))))
+    return minimize(union([NUMBER, concat([quote, star(union([plain, literal(b"''")])), quote])]))
+
+
+def constants(values: Iterable[str | int | float] | None) -> Nfa:
+    """The values to compare with: the given ones, or every text and number."""
+    if values is None:
+        return any_constant()
+    if not is_list(values):
+        raise UnsupportedConstraint(f"values are a list, not {given.short(values)}", path="values")
+    return words(constant(value, f"values[{i}]") for i, value in enumerate(values))
+
+
+def constant(value: Any, path: str) -> str:
+    """How a query writes a value. Raises ``UnsupportedConstraint`` for what is neither a text nor a (finite) number."""
+    if isinstance(value, str):
+        return "'" + given.text(value, path).replace("'", "''") + "'"
+    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) <= sys.float_info.max:
+        raise UnsupportedConstraint(f"a value is a text or a number, not {given.short(value)}", path=path)
+    return repr(value)
+
+
+# ---------------------------------------------------------------- queries
+
+
+class Queries:
+    """The queries over the given FROM clauses.
+
+    ``strict``: queries within queries, and the two parts of a compound, have one column and no compounds or queries of
+    their own, and the former name one table; HAVING compares with values only. This keeps each FROM clause from
+    multiplying with every other.
+    """
+
+    def __init__(self, scopes: Sequence[Scope], value: Nfa, strict: bool) -> None:
+        self.scopes, self.value, self.strict = scopes, value, strict
+        self.memo: dict[tuple[int, bool], Nfa] = {}
+
+    def query(self, depth: int, one_column: bool = False) -> Nfa:
+        """One core, or several with UNION and the like between them."""
+        if (depth, one_column) not in self.memo:
+            self.memo[depth, one_column] = self.compound(depth, one_column)
+        return self.memo[depth, one_column]
+
+    def compound(self, depth: int, one_column: bool) -> Nfa:
+        """The same, worked out."""
+        inner = self.strict and one_column
+        scopes = [scope for scope in self.scopes if scope.tables == 1 or not inner]
+        cores = union([self.core(scope, depth, one_column) for scope in scopes])
+        if not self.strict:
+            return separated(cores, words(COMPOUNDS))
+        if one_column:
+            return cores
+        part = union([self.core(scope, 0, True, ordered=False) for scope in self.scopes])
+        return union([cores, concat([part, words(COMPOUNDS), part])])
+
+    def core(self, scope: Scope, depth: int, one_column: bool, ordered: bool = True) -> Nfa:
+        """SELECT … with one FROM clause. Hubs: 0 start, 1 after FROM, 2 after WHERE, 3 after GROUP BY, 4 after HAVING, 5
+        after ORDER BY, 6 end."""
+        item = self.item(scope, one_column)
+        chosen = item if one_column else separated(item, text(", "))
+        begin = concat([text("SELECT "), optional(text("DISTINCT ")), chosen, text(" FROM "), scope.source])
+        condition = self.conditions(self.predicate(arithmetic(scope.column), depth))
+        grouped = concat([text(" GROUP BY "), separated(scope.column, text(", "))])
+        inner = 0 if self.strict else depth
+        known = union([aggregate(scope.column), scope.column])
+        having = self.conditions(self.predicate(known, inner, having=True))
+        arcs: list[Arc] = [
+            (0, begin, 1), (1, None, 2), (1, concat([text(" WHERE "), condition]), 2), (2, grouped, 3),
+            (3, None, 4), (3, concat([text(" HAVING "), having]), 4), (4, None, 6), (2, None, 6 if self.strict else 4),
+        ]  # fmt: skip
+        if ordered:
+            arcs += [(4, order_by(self.expression(scope.column)), 5), (4, None, 5)]
+            if self.strict:  # SQLite orders by aggregates only where there are groups
+                arcs += [(2, order_by(arithmetic(scope.column)), 5), (2, None, 5)]
+            arcs += [(5, None, 6), (5, concat([text(" LIMIT "), DIGITS]), 6)]
+        return network(7, arcs, 0, 6)
+
+    def item(self, scope: Scope, one: bool) -> Nfa:
+        """What may be selected; ``*`` only where the number of columns does not matter."""
+        expression = self.expression(scope.column)
+        return expression if one and self.strict else union([expression, scope.star])
+
+    def expression(self, column: Nfa) -> Nfa:
+        """A column or an aggregate, or a sum, difference, product or quotient of such."""
+        return arithmetic(union([column, aggregate(column)]))
+
+    def predicate(self, operand: Nfa, depth: int, having: bool = False) -> Nfa:
+        """A comparison; hubs: 0 start, 1 after the operand, 2 after an operator, 3 before a query, 4 end."""
+        space = [f" {c} " for c in COMPARISONS]
+        arcs: list[Arc] = [(0, operand, 1), (1, words(space), 2), (2, self.value, 4)]
+        arcs.append((1, concat([text(" BETWEEN "), self.value, text(" AND "), self.value]), 4))
+        if not having:
+            like = concat([words([" LIKE ", " NOT LIKE "]), any_constant()])
+            listed = concat([words([" IN (", " NOT IN ("]), separated(self.value, text(", ")), text(")")])
+            arcs += [
+                (2, operand, 4),
+                (1, like, 4),
+                (1, listed, 4),
+                (1, words([" IS NULL", " IS NOT NULL"]), 4),
+            ]
+        if depth:
+            within = concat([text("("), self.query(depth - 1, True), text(")")])
+            arcs += [(1, words([" IN ", " NOT IN "]), 3), (2, None, 3), (3, within, 4)]
+        return network(5, arcs, 0, 4)
+
+    def conditions(self, predicate: Nfa) -> Nfa:
+        """Comparisons with AND and OR between them, each alone in parentheses or not."""
+        return separated(predicate, words([" AND ", " OR "]))
+
+
+def aggregate(column: Nfa) -> Nfa:
+    """``COUNT(*)``, ``MAX(DISTINCT a)``, ``SUM(a - b)``."""
+    inside = concat([optional(text("DISTINCT ")), arithmetic(column), text(")")])
+    return union([text("COUNT(*)"), concat([words(f"{name}(" for name in AGGREGATES), inside])])
+
+
+def order_by(key: Nfa) -> Nfa:
+    """ORDER BY … with a direction for each key."""
+    directed = concat([key, optional(words([" ASC", " DESC"]))])
+    return concat([text(" ORDER BY "), separated(directed, text(", "))])
+
+
+def arithmetic(operand: Nfa) -> Nfa:
+    """An operand, or several with + - * / between them."""
+    return separated(operand, words([" + ", " - ", " * ", " / "]))
+
+
+# ---------------------------------------------------------------- small automata
+
+
+def text(word: str) -> Nfa:
+    """Exactly this."""
+    return literal(word.encode())
+
+
+def words(options: Iterable[str]) -> Nfa:
+    """Any of these, as a minimal automaton."""
+    return any_word(tuple(options))
+
+
+@metered(maxsize=1024)
+def any_word(options: tuple[str, ...]) -> Nfa:
+    """The same, remembered."""
+    return minimize(union(map(text, options)))
+
+
+def separated(item: Nfa, between: Nfa) -> Nfa:
+    """One or more items, with something between each two."""
+    return network(2, [(0, item, 1), (1, between, 0)], 0, 1)

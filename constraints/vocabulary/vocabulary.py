@@ -1,0 +1,122 @@
+"""The bytes of every token, and the trie of them.
+
+    text = bytes(token_1) + bytes(token_2) + ...
+
+For a byte-level tokenizer (GPT-2, NeoX, Llama 3, tekken) the bytes are those of the vocabulary entry, which need not be
+valid UTF-8 on their own. For a SentencePiece-style one, ``▁`` stands for a space and ``<0xNN>`` for a byte. Special
+tokens have no bytes (``None``): they never match text.
+
+Bytes are those of a *continuation*: after a prompt, SentencePiece's ``▁Once`` reads " Once". Only at the very start of a
+text do such tokenizers drop one leading space; to generate from an empty prompt write the constraint as
+``literal(" ") + c`` and strip the space from the result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from numbers import Integral
+from typing import TYPE_CHECKING, Any
+
+from ... import token_bytes
+from ...errors import FormatError, ShapeError
+from ...fingerprints import fingerprint
+from ..cache import store
+from ..lifting.slices import Cells
+from .trie import Trie
+
+if TYPE_CHECKING:
+    from ..canonical.segmentation import Segmentation
+
+KEPT_FROM = 10_000  # tokens
+
+
+class Vocabulary:
+    """The bytes of each token by id, and which token ends the text.
+
+    ``token_bytes[i]`` is ``None`` for a special token. Tokens of no bytes at all are treated as special: they would let a text
+    of any length go on for ever without a letter. Raises ``ShapeError`` if ``eos_token_id`` is not an id and
+    ``FormatError`` for tokens that are no bytes: what a text among them spells would be a guess.
+    """
+
+    def __init__(self, token_bytes: Sequence[bytes | None], eos_token_id: int) -> None:
+        if isinstance(token_bytes, str | bytes) or not isinstance(token_bytes, Sequence):
+            raise FormatError(
+                f"Vocabulary: token_bytes is a {type(token_bytes).__name__}; give the list of the bytes of each token, or "
+                "Vocabulary.from_tokenizer(tokenizer)"
+            )
+        for index, token in enumerate(token_bytes):
+            if token is not None and not isinstance(token, bytes):
+                raise FormatError(
+                    f"Vocabulary: token {index} is {token!r:.40}, a {type(token).__name__}; give bytes: token.encode() if it "
+                    "is what the token spells; the entries of a tokenizer spell bytes in their own way, so use "
+                    "Vocabulary.from_tokenizer(tokenizer) for those"
+                )
+        if not isinstance(eos_token_id, Integral) or not 0 <= eos_token_id < len(token_bytes):
+            raise ShapeError(
+                f"eos_token_id is {eos_token_id!r}, but the ids run from 0 to {len(token_bytes) - 1}"
+            )
+        self.token_bytes: list[bytes | None] = [b or None for b in token_bytes]
+        self.token_bytes[eos_token_id] = None
+        self.eos_token_id: int = int(eos_token_id)
+        self.tokenizer: Any = None  # what it was read from: a Tokenizer, an Encoding or a Tekkenizer
+
+    def __len__(self) -> int:
+        return len(self.token_bytes)
+
+    @classmethod
+    def from_tokenizer(
+        cls, tokenizer: Any, *, eos_token_id: int | None = None, size: int | None = None
+    ) -> Vocabulary:
+        """Read a tokenizer of transformers (fast), tokenizers, mistral-common (tekken) or tiktoken.
+
+        ``eos_token_id`` defaults to the tokenizer's own; ``size`` (default: the tokenizer's) is that of the language
+        model's output where it is padded with unused ids. Raises ``FormatError`` for families whose tokens are not
+        plain pieces of text (WordPiece, slow tokenizers) and where encoding a sample does not give its bytes back.
+        """
+        tokens, eos, source = token_bytes.read(tokenizer)
+        eos = eos if eos_token_id is None else eos_token_id
+        if eos is None:
+            raise FormatError("the tokenizer names no end-of-sequence token; pass eos_token_id")
+        if size is not None and size < len(tokens):
+            raise ShapeError(f"size is {size}, but the tokenizer has {len(tokens)} tokens")
+        vocab = cls(tokens + [None] * ((size or len(tokens)) - len(tokens)), eos)
+        vocab.tokenizer = source
+        return vocab
+
+    @cached_property
+    def trie(self) -> Trie:
+        """The prefix tree of all tokens, made on first use; a large one is kept on disk (``store.py``)."""
+        if len(self) < KEPT_FROM:
+            return Trie.of(self.token_bytes)
+        kept = store.read("trie", self.cache_name)
+        if kept is not None:
+            return Trie.from_arrays(kept)
+        trie = Trie.of(self.token_bytes)
+        store.write("trie", self.cache_name, trie.arrays())
+        return trie
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """What identifies it: a hash of the bytes of every token, which are special, and the end token, in hexadecimal.
+
+        Vocabularies read from one tokenizer in different ways have the same one; see :mod:`tractile.fingerprints`.
+        """
+        return fingerprint(self.token_bytes, self.eos_token_id)
+
+    @cached_property
+    def cache_name(self) -> str:
+        """The name of what is kept on disk for it: by its fingerprint and its size."""
+        return store.digest([self.fingerprint.encode(), b"%d" % len(self)])
+
+    @cached_property
+    def cells(self) -> Cells:
+        """What is known of repeated letters, shared by all constraints compiled for this vocabulary."""
+        return Cells(self.trie)
+
+    @cached_property
+    def segmentation(self) -> Segmentation:
+        """How the tokenizer splits and merges text. Raises ``UnsupportedConstraint`` for what is not read."""
+        from ..canonical.segmentation import read  # reads patterns, which are constraints too
+
+        return read(self)

@@ -1,0 +1,1 @@
+"""Words in running text: keywords, inflections, lengths and ends of texts."""

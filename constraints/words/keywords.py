@@ -1,0 +1,227 @@
+"""Texts that contain given words.
+
+    contains(F) = Σ* \\b F \\b Σ*                     all of them: contains(F₁) ∩ … ∩ contains(F_n)
+
+F is the set of forms of one keyword (dog, dogs). Each ``contains`` is a small deterministic automaton, and so is their
+intersection (2^n copies of little more than the forms); in a given order it is Σ* F₁ Σ* F₂ … instead. At least k of
+them: T(n, k) = (T(n − 1, k − 1) ∩ contains(F_n)) ∪ T(n − 1, k). Overlapping keywords and forms that begin other forms
+come out right, because only the language is asked about.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from functools import cache, partial, reduce
+from typing import Any, Literal
+
+from ...errors import TractileError, UnsupportedConstraint
+from .. import given
+from ..automata import dfa, nfa, utf8
+from ..automata.nfa import Nfa, check_limit
+from ..automata.utf8 import CodePoints
+from ..automata.work import limited
+from ..constraint import Constraint
+from ..narrowing import Narrowing
+from ..regex import anchors
+from ..regex.characters import characters, constants, matched
+from .inflections import as_written_without_dictionary
+
+NEIGHBOURS = utf8.normalize([(0, 0xBF), (0x2000, 0x206F), (0x3000, 0x303F), (0xFF00, 0xFF7F)])
+"""Blocks in which a character that is no letter, digit or underscore may stand beside a keyword: ASCII, Latin-1's signs,
+dashes and typographic quotes, East Asian punctuation, full-width forms."""
+MOST_STATES = 200_000
+"""All of n keywords take about 2^(n − 2) times the states of one each: more than this many are not even tried."""
+
+
+class Keywords(Constraint):
+    """Texts with keywords in them; ``exact`` makes the constraint whose words are exactly those of ``\\b``."""
+
+    def __init__(self, automaton: Nfa, narrowed: tuple[Narrowing, ...], exact: Callable[[], Nfa]) -> None:
+        super().__init__(automaton, narrowed)
+        self._exact = exact
+
+    def __invert__(self) -> Constraint:
+        """The texts without them: the complement of the exact language, also where this one is narrowed."""
+        return ~Constraint(self._exact())
+
+
+@as_written_without_dictionary
+@limited()
+def keywords(
+    words: Sequence[str | Iterable[str]],
+    *,
+    inflections: bool | None = None,
+    order: Literal["any", "given"] = "any",
+    word_boundaries: bool | Literal["exact"] = True,
+    at_least: int | None = None,
+    ignore_case: bool = False,
+) -> Constraint:
+    """Texts that contain every keyword, or ``at_least`` so many of them (1: any of them).
+
+    A keyword is a word, of which any inflected form will do (``inflections=False``: only the word itself), or a list of
+    forms, taken as they are. ``order="given"``: one after the other, without overlap. Forms are matched as they are
+    spelled, or with ``ignore_case`` as ``re.IGNORECASE`` does. ``inflections`` need the extra ``tractile[inflections]``:
+    ``True`` without it is an error, and ``None`` takes the words as they are written then, which ``narrowed`` and a warning
+    say.
+
+    ``word_boundaries``: whether forms are whole words, between edges as ``\\b`` of ``re`` has them. ``False``: inside longer
+    words too. ``"exact"``: exactly as ``re`` searches for ``\\bform\\b``; the automaton then has some thirty times the states,
+    since ``\\w`` has 734 ranges of characters. ``True``: every accepted text contains the words as ``\\b`` has them, but an
+    occurrence counts only where the characters beside it are ASCII, Latin-1 signs, typographic or East Asian punctuation,
+    or full-width forms (not, for example, beside an emoji); ``narrowed`` says so. The complement is exact in each case.
+
+    Raises ``UnsupportedConstraint`` for no keywords, keywords without forms and counts that do not fit, ``TooManyStates``
+    for more than about eleven keywords of which several are needed.
+    """
+    if order not in ("any", "given"):
+        raise UnsupportedConstraint(f'the order of keywords is "any" or "given", not {order!r}', path="order")
+    if word_boundaries not in (True, False, "exact"):
+        raise UnsupportedConstraint(
+            f'word_boundaries is True, False or "exact", not {word_boundaries!r}', path="word_boundaries"
+        )
+    choices = [as_forms(word, inflections is not False, index) for index, word in enumerate(listed(words))]
+    if not choices:
+        raise UnsupportedConstraint("no keywords, so every text would do; give at least one", path="words")
+    needed = len(choices) if at_least is None else given.count(at_least, "at_least", 0, len(choices))
+    if order == "given" and needed < len(choices):
+        raise UnsupportedConstraint('at_least goes with order="any" only', path="at_least")
+    build = partial(texts_with, choices, needed, order == "given", ignore_case)
+    if word_boundaries is not True or not any(any(edges(form)) for forms in choices for form in forms):
+        return Constraint(build(word_characters() if word_boundaries else None))
+    narrowing = Narrowing(
+        path="word_boundaries",
+        keyword="word_boundaries",
+        asked=r"\b between any characters",
+        given="beside ASCII and common punctuation only",
+        why='all of Unicode takes some thirty times the states; pass word_boundaries="exact" for it',
+    )
+    return Keywords(build(common_words()), (narrowing,), partial(build, word_characters()))
+
+
+@cache
+def word_characters() -> CodePoints:
+    """The characters of words: what ``\\w`` matches."""
+    return matched((constants.IN, ((constants.CATEGORY, constants.CATEGORY_WORD),)), 0)
+
+
+@cache
+def common_words() -> CodePoints:
+    """The characters of words, and all outside of ``NEIGHBOURS``."""
+    return utf8.normalize([*word_characters(), *utf8.negate(NEIGHBOURS)])
+
+
+@limited()
+def texts_with(
+    choices: Sequence[Sequence[str]],
+    needed: int,
+    in_order: bool,
+    ignore_case: bool,
+    words: CodePoints | None,
+) -> Nfa:
+    """The texts that contain ``needed`` of the choices; ``words`` are the characters of words, None: no boundaries."""
+    every = utf8.text()
+    found = [
+        nfa.union([bounded(form, words is not None, ignore_case) for form in forms]) for forms in choices
+    ]
+
+    def minimal(parts: Sequence[Nfa]) -> Nfa:
+        return dfa.minimize(anchors.resolve(nfa.concat(parts), utf8.utf8, words=words))
+
+    if in_order:
+        return minimal([every, *(part for f in found for part in (f, every))])
+    if needed == 1:
+        return minimal([every, nfa.union(found), every])
+    contains = [minimal([every, f, every]) for f in found]
+    check_limit(sum(part.num_states for part in contains) << max(len(choices) - 2, 0), MOST_STATES)
+    if needed == len(choices):
+        return reduce(dfa.intersect, contains, every)  # small already, where keywords do not overlap
+    return threshold(contains, needed, every)
+
+
+def forbidden_words(
+    words: Sequence[str | Iterable[str]],
+    *,
+    inflections: bool = True,
+    word_boundaries: bool = True,
+    ignore_case: bool = False,
+) -> Constraint:
+    """Texts that contain none of the words, in no inflected form, exactly as ``re`` searches for ``\\bform\\b``.
+
+    The options are those of :func:`keywords`. Without the extra ``tractile[inflections]`` this is an error where words have
+    forms that would be let through: pass ``inflections=False`` to forbid the words as they are written.
+    """
+    words = listed(words)
+    if not words:
+        return Constraint(utf8.text())
+    return ~keywords(
+        words,
+        inflections=inflections,
+        word_boundaries="exact" if word_boundaries else False,
+        at_least=1,
+        ignore_case=ignore_case,
+    )
+
+
+def listed(words: Any) -> list[Any]:
+    """The keywords as a list. Raises ``UnsupportedConstraint`` for what is none."""
+    if isinstance(words, str | bytes) or not isinstance(words, Iterable):
+        raise UnsupportedConstraint(f"keywords are a list of words, not {given.short(words)}", path="words")
+    return list(words)
+
+
+def as_forms(word: Any, inflections: bool, index: int) -> list[str]:
+    """The forms of one keyword. Raises ``UnsupportedConstraint``."""
+    path = f"words[{index}]"
+    if isinstance(word, bytes) or not isinstance(word, Iterable):
+        raise UnsupportedConstraint(
+            f"a keyword is a word or a list of forms, not {given.short(word)}", path=path
+        )
+    forms = [given.text(form, path) for form in ([word] if isinstance(word, str) else word)]
+    if not forms or not all(forms):
+        raise UnsupportedConstraint("a keyword needs at least one form, and no form may be empty", path=path)
+    return inflected(forms[0]) if isinstance(word, str) and inflections else forms
+
+
+def threshold(parts: Sequence[Nfa], needed: int, every: Nfa) -> Nfa:
+    """The texts of at least ``needed`` of the parts; ``every`` are all texts."""
+    counts = [every, *[nfa.empty()] * needed]  # by how many of the parts so far, at least
+    for part in parts:
+        more = [dfa.intersect(fewer, part) for fewer in counts[:-1]]
+        counts[1:] = [dfa.minimize(nfa.union(pair)) for pair in zip(more, counts[1:], strict=True)]
+    return counts[needed]
+
+
+def edges(form: str) -> tuple[bool, bool]:
+    """Whether the form begins, and ends, with a character of a word."""
+    first, last = (any(low <= ord(c) <= high for low, high in word_characters()) for c in (form[0], form[-1]))
+    return first, last
+
+
+def bounded(form: str, boundaries: bool, ignore_case: bool) -> Nfa:
+    """The form, with a mark for the edge of a word on the sides where it begins or ends with a character of a word."""
+    first, last = edges(form) if boundaries else (False, False)
+    edge = nfa.literal(bytes([anchors.ASCII_EDGE]))  # about the characters that `anchors.resolve` is given
+    body = nfa.literal(form.encode())
+    if ignore_case:
+        literals = [characters((constants.LITERAL, ord(c)), re.IGNORECASE) for c in form]
+        body = nfa.concat([utf8.utf8(points) for points in literals])
+    return nfa.concat([edge] * first + [body] + [edge] * last)
+
+
+def inflected(word: str) -> list[str]:
+    """The word, its inflections, and those of its lemmas: "dogs" gives dog and dogs.
+
+    Raises ``TractileError`` if ``lemminflect`` is not installed.
+    """
+    try:
+        import lemminflect
+    except ImportError:
+        raise TractileError(
+            'inflections need lemminflect: pip install "tractile[inflections]", or pass inflections=False or lists of forms'
+        ) from None
+    lemmas = {word, *(lemma for group in lemminflect.getAllLemmas(word).values() for lemma in group)}
+    forms = {
+        form for lemma in lemmas for group in lemminflect.getAllInflections(lemma).values() for form in group
+    }
+    return sorted(forms | lemmas)

@@ -1,0 +1,87 @@
+"""How long a text is, in characters, words or sentences, and whether it ends as a sentence does.
+
+    words        text.split(): runs of characters that are not white space
+    sentences    a word is *final* if it ends with one of . ! ? … and any closing quotes or brackets;
+                 the sentences are the final words, and one more if the last word is not final
+
+So "Dr. Who left." has two sentences: abbreviations are not known.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from typing import Literal
+
+from ...errors import UnsupportedConstraint
+from .. import given
+from ..automata import dfa, nfa, utf8
+from ..automata.nfa import Nfa
+from ..constraint import Constraint
+from ..regex.characters import characters, constants
+
+ENDS = ".!?…"
+CLOSERS = "\"'”’»)]"
+
+
+def text_length(
+    low: int, high: int | None = None, *, unit: Literal["characters", "words", "sentences"] = "characters"
+) -> Constraint:
+    """Texts of ``low`` to ``high`` characters (code points), words or sentences; ``high=None``: no upper bound.
+
+    Words are those of ``text.split()``; a sentence ends at a word that ends with ``. ! ? …`` and any closing quotes or
+    brackets, or at the end of the text. Raises ``UnsupportedConstraint`` for an unknown unit or an empty range,
+    ``TooManyStates`` for lengths beyond reason.
+    """
+    low = given.count(low, "low")
+    high = None if high is None else given.count(high, "high", low)
+    if unit == "characters":
+        return Constraint(nfa.repeat(utf8.utf8(utf8.EVERY), low, high))
+    space, word, final, other = words()
+    if unit == "words":
+        return Constraint(spaced(counted(word, low, high, space), space, low == 0))
+    if unit == "sentences":
+        sentence = nfa.concat([nfa.star(nfa.concat([other, space])), final])
+        unfinished = nfa.concat([other, nfa.star(nfa.concat([space, other]))])
+        last = None if high is None else high - 1
+        open_end = [] if high == 0 else [counted(sentence, max(low - 1, 0), last, space, unfinished)]
+        body = nfa.union([counted(sentence, low, high, space), *open_end])
+        return Constraint(spaced(body, space, low == 0))
+    raise UnsupportedConstraint(
+        f"a length is counted in characters, words or sentences, not {unit!r}", path="unit"
+    )
+
+
+def ends_as_sentence() -> Constraint:
+    """Texts whose last character is one of ``. ! ? …``, or closing quotes or brackets right after one."""
+    _, _, final, _ = words()
+    return Constraint(nfa.concat([utf8.text(), final]))
+
+
+@lru_cache(maxsize=1)
+def words() -> tuple[Nfa, Nfa, Nfa, Nfa]:
+    """(white space, word, final word, word that is not final); no automaton reads the empty text."""
+    blank = characters((constants.IN, ((constants.CATEGORY, constants.CATEGORY_SPACE),)), re.UNICODE)
+    visible = utf8.utf8(utf8.negate(blank))
+    word = dfa.minimize(nfa.plus(visible))
+    end, closer = (utf8.utf8(utf8.normalize((ord(c), ord(c)) for c in marks)) for marks in (ENDS, CLOSERS))
+    final = dfa.minimize(nfa.concat([nfa.star(visible), end, nfa.star(closer)]))
+    return nfa.plus(utf8.utf8(blank)), word, final, dfa.minimize(dfa.difference(word, final))
+
+
+def counted(item: Nfa, low: int, high: int | None, between: Nfa, last: Nfa | None = None) -> Nfa:
+    """``low`` to ``high`` items with something between each two, or one ``last`` after them. Not the empty text."""
+    if last is not None:
+        return nfa.concat([nfa.repeat(nfa.concat([item, between]), low, high), last])
+    if high == 0:
+        return nfa.empty()
+    more = nfa.repeat(nfa.concat([between, item]), max(low - 1, 0), None if high is None else high - 1)
+    return nfa.concat([item, more])
+
+
+def spaced(body: Nfa, space: Nfa, blank: bool) -> Nfa:
+    """The body with white space around it, or (if ``blank``) white space alone, or nothing."""
+    around = nfa.optional(space)
+    return nfa.concat(
+        [around, nfa.optional(nfa.concat([body, around])) if blank else nfa.concat([body, around])]
+    )
