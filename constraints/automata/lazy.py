@@ -1,0 +1,167 @@
+"""Lazy automata: deterministic byte automata whose states are made as they are met.
+
+A state is a *configuration*: any hashable value, such as a control state with registers (how many letters a string may still
+have, which members an object has seen) on top of a stack. A lazy automaton is trimmed: from each of its configurations some
+text is accepted. So a byte is allowed exactly if :meth:`LazyAutomaton.moves` has it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+
+from ...errors import TooManyStates
+from .nfa import Nfa
+
+Configuration = Hashable
+
+
+class Move(NamedTuple):
+    """All bytes from ``low`` to ``high`` lead to ``target``."""
+
+    low: int
+    high: int
+    target: Configuration
+
+
+Moves = tuple[Move, ...]
+"""The moves of one configuration: disjoint ranges, in the order of their bytes."""
+
+
+@dataclass(frozen=True, eq=False)
+class Letters:
+    """The letters that free text is made of, as a byte automaton: a letter is a path from state 0 back to state 0 that does
+    not visit it in between. No letter begins another one. Equality is identity: tables of a vocabulary are kept by it."""
+
+    nfa: Nfa  # deterministic; state 0 is its start and its only accepting state
+    name: str = ""
+
+
+@dataclass(frozen=True, eq=False)
+class Body:
+    """What a configuration in free text says of the letters that may follow.
+
+    Any ``k`` letters with ``k <= most`` (``None``: any number) lead to ``after(k)``, but for those that begin with a byte of
+    ``exceptions``, whose moves lead elsewhere. Every move that is neither an exception nor the beginning of a letter leaves
+    the text. From ``after(1)`` on there are no exceptions; ``after(k)`` is the same for all ``k >= settled``.
+    """
+
+    letters: Letters
+    most: int | None
+    after: Callable[[int], Configuration]
+    exceptions: bytes = b""
+    settled: int | None = 1
+
+
+class LazyAutomaton(Protocol):
+    """A deterministic, trimmed byte automaton with configurations for states."""
+
+    def start(self) -> Configuration | None:
+        """The first configuration; ``None`` if no text is accepted."""
+
+    def moves(self, configuration: Configuration) -> Moves:
+        """The configuration after each byte that may come next."""
+
+    def accepting(self, configuration: Configuration) -> bool:
+        """Whether the text may end here."""
+
+    def completion(self, configuration: Configuration) -> bytes:
+        """A text from here to acceptance: short, the shortest where that is cheap to know."""
+
+    def body(self, configuration: Configuration) -> Body | None:
+        """What is known of free text that the configuration is in, at the beginning of a letter; ``None`` elsewhere."""
+
+    def view(self, configuration: Configuration, reach: int) -> Hashable:
+        """A key: configurations with equal keys accept the same beginnings of at most ``reach`` bytes, and the same texts
+        among those."""
+
+
+class Numbered:
+    """A lazy automaton with numbers for the configurations that have been met: 0, 1, 2, …; −1 stands for none."""
+
+    def __init__(self, automaton: LazyAutomaton) -> None:
+        self.automaton = automaton
+        self.configurations: list[Configuration] = []
+        self._number: dict[Configuration, int] = {}
+        self._moves: list[tuple[tuple[int, int, int], ...] | None] = []
+        self._after: list[dict[int, int]] = []
+
+    def number(self, configuration: Configuration) -> int:
+        """The number of a configuration."""
+        found = self._number.get(configuration)
+        if found is None:
+            found = self._number[configuration] = len(self.configurations)
+            self.configurations.append(configuration)
+            self._moves.append(None)
+            self._after.append({})
+        return found
+
+    def start(self) -> int:
+        """The state of the empty text, −1 if no text is accepted."""
+        first = self.automaton.start()
+        return -1 if first is None else self.number(first)
+
+    def moves(self, state: int) -> tuple[tuple[int, int, int], ...]:
+        """(low, high, state after such a byte), in the order of the bytes."""
+        found = self._moves[state]
+        if found is None:
+            moves = self.automaton.moves(self.configurations[state])
+            found = self._moves[state] = tuple([(a, b, self.number(c)) for a, b, c in moves])
+        return found
+
+    def after(self, state: int, byte: int) -> int:
+        """The state after a byte."""
+        known = self._after[state]
+        found = known.get(byte)
+        if found is None:
+            found = -1
+            for low, high, target in self.moves(state):
+                if low <= byte <= high:
+                    found = target
+                    break
+            known[byte] = found
+        return found
+
+    def run(self, state: int, text: bytes) -> int:
+        """The state after a text."""
+        for byte in text:
+            state = self.after(state, byte)
+            if state < 0:
+                return -1
+        return state
+
+    def accepting(self, state: int) -> bool:
+        """Whether the text may end here."""
+        return self.automaton.accepting(self.configurations[state])
+
+    def accepts(self, text: bytes) -> bool:
+        """Whether a text is accepted."""
+        state = self.start()
+        if state >= 0:
+            state = self.run(state, text)
+        return state >= 0 and self.accepting(state)
+
+
+def explore(automaton: LazyAutomaton, limit: int) -> Nfa:
+    """The same language as a finite automaton, deterministic. Raises ``TooManyStates`` beyond ``limit`` configurations."""
+    import numpy as np
+
+    from .epsilon import NO_SKIPS
+
+    states = Numbered(automaton)
+    edges: list[tuple[int, int, int, int]] = []
+    state, start = 0, states.start()
+    while state < len(states.configurations):
+        if len(states.configurations) > limit:
+            raise TooManyStates(f"the automaton has more than {limit} states", limit=limit)
+        edges += [(state, low, high, target) for low, high, target in states.moves(state)]
+        state += 1
+    accept = [s for s in range(state) if states.accepting(s)]
+    return Nfa(
+        max(state, 1),
+        np.array(edges, np.int64).reshape(-1, 4),
+        NO_SKIPS,
+        np.array([start] if start >= 0 else [], np.int64),
+        np.array(accept, np.int64),
+    )

@@ -1,0 +1,242 @@
+"""Stack automata: machines that call one another, as one lazy automaton.
+
+A machine reads one region of a text: a string, an object, a rule of a grammar. Its *local* state is hashable and holds its
+registers. Where a value may begin it calls another machine, and goes on when that one is final. A configuration is a stack
+of (machine, local state), or a set of stacks where the text read so far can be understood in several ways.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Iterator, Sequence
+from itertools import pairwise
+from typing import Any, NamedTuple, Protocol
+
+from ...errors import UnsupportedConstraint
+from .lazy import Body, Configuration, Letters, Move, Moves
+
+Local = Any
+"""Hashable."""
+MOST_CALLS = 200  # machines that begin at the same byte, one within another: more is left recursion
+
+
+class LocalBody(NamedTuple):
+    """What a local state in free text says of the letters that may follow: see :class:`~.lazy.Body`.
+
+    ``after[k]`` is the local state after ``k`` letters, for ``k`` up to ``settled``; where ``most`` is ``None`` it stays the
+    same from there on. Otherwise :meth:`Machine.letters_after` gives it.
+    """
+
+    letters: Letters
+    most: int | None
+    exceptions: bytes = b""
+    settled: int | None = 1
+
+
+class Machine(Protocol):
+    """A region of a text. Trimmed: from each local state some text leads to a final one."""
+
+    def start(self) -> Local:
+        """The local state at the beginning."""
+
+    def moves(self, local: Local) -> Sequence[tuple[int, int, Local]]:
+        """(low, high, local state after such a byte): disjoint ranges in the order of the bytes."""
+
+    def calls(self, local: Local) -> Sequence[tuple[Machine, Local]]:
+        """The machines that may begin here, each with the local state after it."""
+
+    def final(self, local: Local) -> bool:
+        """Whether the region may end here."""
+
+    def completion(self, local: Local) -> bytes:
+        """A short text from here to a final state."""
+
+    def body(self, local: Local) -> LocalBody | None:
+        """What is known of free text that the local state is in; see :class:`~.lazy.Body`."""
+
+    def after_letters(self, local: Local, count: int) -> Local:
+        """The local state after so many letters, where :meth:`body` is not ``None``."""
+
+    def view(self, local: Local, reach: int) -> Hashable:
+        """A key: local states with equal keys differ only in what is more than ``reach`` bytes away."""
+
+
+class Region:
+    """A machine with the answers that most machines give: no calls, no free text, registers that all matter."""
+
+    def calls(self, local: Local) -> Sequence[tuple[Machine, Local]]:
+        return ()
+
+    def body(self, local: Local) -> LocalBody | None:
+        return None
+
+    def after_letters(self, local: Local, count: int) -> Local:
+        raise NotImplementedError("a region without free text has no letters")
+
+    def view(self, local: Local, reach: int) -> Any:
+        return local
+
+
+class Stack:
+    """One machine in a local state, and the stack that goes on when it is final. Made once: equality is identity."""
+
+    __slots__ = ("completion", "local", "machine", "parent", "view")
+
+    def __init__(self, machine: Machine, local: Local, parent: Stack | None) -> None:
+        self.machine, self.local, self.parent = machine, local, parent
+        self.view: tuple[int, int] | None = None
+        self.completion: bytes | None = None
+
+    def __repr__(self) -> str:
+        below = "" if self.parent is None else f" / {self.parent!r}"
+        return f"{type(self.machine).__name__}({self.local!r}){below}"
+
+
+class StackAutomaton:
+    """The texts of one machine, with all that it calls, as a lazy automaton."""
+
+    def __init__(self, root: Machine) -> None:
+        self.root = root
+        self._stacks: dict[tuple[int, Local, int], Stack] = {}
+        self._views: dict[Hashable, int] = {}
+        self._machines: dict[int, Machine] = {}  # kept alive: stacks are known by their identity
+
+    # ------------------------------------------------------------ the stacks
+
+    def stack(self, machine: Machine, local: Local, parent: Stack | None) -> Stack:
+        """The stack with this on top; a machine that can only end does not stay."""
+        if (
+            parent is not None
+            and machine.final(local)
+            and not machine.moves(local)
+            and not machine.calls(local)
+        ):
+            return parent
+        key = (id(machine), local, id(parent))
+        found = self._stacks.get(key)
+        if found is None:
+            self._machines[id(machine)] = machine
+            found = self._stacks[key] = Stack(machine, local, parent)
+        return found
+
+    def active(self, stacks: Iterable[Stack]) -> tuple[list[Stack], bool]:
+        """The stacks that can read a byte without another machine beginning or ending; whether the text may end."""
+        found: dict[Stack, None] = {}
+        todo, seen, ends, most = list(stacks), set[Stack](), False, MOST_CALLS
+        while todo:
+            stack = todo.pop()
+            if stack in seen:
+                continue
+            seen.add(stack)
+            machine, local, parent = stack.machine, stack.local, stack.parent
+            if machine.moves(local):
+                found[stack] = None
+            for called, after in machine.calls(local):
+                todo.append(self.stack(called, called.start(), self.stack(machine, after, parent)))
+                most -= 1
+                if most < 0:
+                    raise UnsupportedConstraint("a rule begins with itself: left recursion")
+            if machine.final(local):
+                if parent is None:
+                    ends = True
+                else:
+                    todo.append(parent)
+        return list(found), ends
+
+    # ------------------------------------------------------------ the lazy automaton
+
+    def start(self) -> Configuration | None:
+        return self.stack(self.root, self.root.start(), None)
+
+    def moves(self, configuration: Configuration) -> Moves:
+        active, _ = self.active(stacks_of(configuration))
+        if len(active) == 1:
+            top = active[0]
+            return tuple(
+                [
+                    Move(a, b, self.stack(top.machine, c, top.parent))
+                    for a, b, c in top.machine.moves(top.local)
+                ]
+            )
+        arcs = [
+            (low, high, self.stack(top.machine, local, top.parent))
+            for top in active
+            for low, high, local in top.machine.moves(top.local)
+        ]
+        return merged(arcs)
+
+    def accepting(self, configuration: Configuration) -> bool:
+        return self.active(stacks_of(configuration))[1]
+
+    def completion(self, configuration: Configuration) -> bytes:
+        return min((self._completion(s) for s in stacks_of(configuration)), key=len)
+
+    def _completion(self, stack: Stack) -> bytes:
+        for frame in upwards(stack):
+            if frame.completion is None:
+                rest = b"" if frame.parent is None else frame.parent.completion
+                assert rest is not None
+                frame.completion = frame.machine.completion(frame.local) + rest
+        assert stack.completion is not None
+        return stack.completion
+
+    def body(self, configuration: Configuration) -> Body | None:
+        active, _ = self.active(stacks_of(configuration))
+        if len(active) != 1:
+            return None
+        top = active[0]
+        found = top.machine.body(top.local)
+        if found is None:
+            return None
+
+        def after(count: int) -> Configuration:
+            return self.stack(top.machine, top.machine.after_letters(top.local, count), top.parent)
+
+        return Body(found.letters, found.most, after, found.exceptions, found.settled)
+
+    def view(self, configuration: Configuration, reach: int) -> Hashable:
+        if isinstance(configuration, Stack):
+            return self._view(configuration, reach)
+        return frozenset([self._view(s, reach) for s in stacks_of(configuration)])
+
+    def _view(self, stack: Stack, reach: int) -> int:
+        """The number of a view: the same as that of another stack exactly if all frames look alike."""
+        for frame in upwards(stack, reach):
+            if frame.view is None or frame.view[0] != reach:
+                below = -1 if frame.parent is None or frame.parent.view is None else frame.parent.view[1]
+                key = (id(frame.machine), frame.machine.view(frame.local, reach), below)
+                frame.view = (reach, self._views.setdefault(key, len(self._views)))
+        assert stack.view is not None
+        return stack.view[1]
+
+
+def upwards(stack: Stack, reach: int | None = None) -> Iterator[Stack]:
+    """The frames from the lowest whose answer is not kept yet (the completion, or the view for a reach) to the top."""
+    frames: list[Stack] = []
+    frame: Stack | None = stack
+    while frame is not None and (
+        frame.completion is None if reach is None else frame.view is None or frame.view[0] != reach
+    ):
+        frames.append(frame)
+        frame = frame.parent
+    return reversed(frames)
+
+
+def stacks_of(configuration: Configuration) -> Iterable[Stack]:
+    """The stacks of a configuration: itself, or those of a set."""
+    return (configuration,) if isinstance(configuration, Stack) else configuration  # type: ignore[return-value]
+
+
+def merged(arcs: list[tuple[int, int, Stack]]) -> Moves:
+    """Moves to sets of stacks, from arcs whose ranges may overlap: one step of the subset construction."""
+    cuts = sorted({low for low, _, _ in arcs} | {high + 1 for _, high, _ in arcs})
+    found: list[Move] = []
+    for low, end in pairwise(cuts):
+        to = frozenset([target for a, b, target in arcs if a <= low <= b])
+        if not to:
+            continue
+        target: Configuration = next(iter(to)) if len(to) == 1 else to
+        if found and found[-1].high == low - 1 and found[-1].target == target:
+            found[-1] = Move(found[-1].low, end - 1, target)
+        else:
+            found.append(Move(low, end - 1, target))
+    return tuple(found)
