@@ -197,7 +197,7 @@ def test_what_takes_too_much_is_refused_by_its_work(make, error, monkeypatch):
 
     monkeypatch.setattr(work, "Account", Watched)
     monkeypatch.setattr(work, "MAX_WORK", MAX_WORK // 5)
-    for module in ("json_schema", "functions"):
+    for module in ("json.constraint", "calls.functions"):
         monkeypatch.setattr(sys.modules[f"tractile.constraints.{module}"], "MAX_SCHEMA", MAX_WORK // 5)
     with pytest.raises(error):
         make()

@@ -59,6 +59,10 @@ class Machine(Protocol):
     def view(self, local: Local, reach: int) -> Hashable:
         """A key: local states with equal keys differ only in what is more than ``reach`` bytes away."""
 
+    def rounded(self, local: Local, level: int) -> Local:
+        """A local state from which at least the same texts are read, one of few: for abstractions. Level 0 keeps what is
+        cheap to keep, level 1 forgets all registers."""
+
 
 class Region:
     """A machine with the answers that most machines give: no calls, no free text, registers that all matter."""
@@ -73,6 +77,9 @@ class Region:
         raise NotImplementedError("a region without free text has no letters")
 
     def view(self, local: Local, reach: int) -> Any:
+        return local
+
+    def rounded(self, local: Local, level: int) -> Local:
         return local
 
 

@@ -1,0 +1,108 @@
+"""A finite automaton that accepts at least what a stack automaton accepts: its abstraction.
+
+Two things are forgotten. Registers: each machine rounds its local states (:meth:`~.stack.Machine.rounded`). And the stack:
+only the ``depth`` frames above the current one are kept; where a machine ends whose caller was forgotten, every caller that
+it may have had goes on. With depth 0 this is the recursive transition network read as a finite automaton (Nederhof 2000,
+"Practical experiments with regular approximation of context-free languages", section 5).
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from ...errors import TooManyStates
+from .dfa import minimize
+from .nfa import Nfa, trim
+from .stack import Local, Machine
+from .subsets import determinize
+from .work import attempt
+
+DEPTHS = (3, 2, 1, 0)
+"""Frames of the stack that are kept, tried in this order."""
+MOST_WORK = 300_000
+
+Frame = tuple[Machine, Local]
+Node = tuple[Machine, Local, tuple[Frame, ...]]
+
+
+def abstraction(root: Machine, most_states: int) -> Nfa:
+    """A deterministic, minimal automaton of at most about ``most_states`` states that accepts all texts of a machine.
+
+    As much of the stack is kept as fits. Raises ``TooManyStates`` where even none does not.
+    """
+    for depth in DEPTHS:
+        for level in (0, 1):
+            with suppress(TooManyStates):
+                found_nodes = Approximation(depth, level)
+                found_nodes.explore(root, 40 * most_states)
+                with attempt(MOST_WORK):
+                    found = minimize(determinize(trim(found_nodes.automaton().plain), 8 * most_states))
+                if found.num_states <= most_states:
+                    return found
+    raise TooManyStates(f"the automaton has no abstraction of {most_states} states", limit=most_states)
+
+
+@dataclass
+class Approximation:
+    """The nodes (machine, rounded local state, frames above it that are kept), and how they follow one another."""
+
+    depth: int
+    level: int
+    nodes: list[Node] = field(default_factory=list)
+    number: dict[Node, int] = field(default_factory=dict)
+    edges: list[tuple[int, int, int, int]] = field(default_factory=list)
+    epsilons: set[tuple[int, int]] = field(default_factory=set)
+    accept: list[int] = field(default_factory=list)
+    ends: dict[tuple[Machine, tuple[Frame, ...]], list[int]] = field(default_factory=dict)
+    callers: dict[tuple[Machine, tuple[Frame, ...]], list[int]] = field(default_factory=dict)
+
+    def node(self, machine: Machine, local: Local, frames: tuple[Frame, ...]) -> int:
+        """The number of a node, new ones at the end."""
+        key = (machine, machine.rounded(local, self.level), frames)
+        found = self.number.get(key)
+        if found is None:
+            found = self.number[key] = len(self.nodes)
+            self.nodes.append(key)
+        return found
+
+    def explore(self, root: Machine, limit: int) -> None:
+        """Find all nodes. Raises ``TooManyStates``."""
+        outermost: tuple[Frame, ...] = ()
+        self.node(root, root.start(), outermost)
+        for here, (machine, local, frames) in enumerate(self.nodes):
+            if len(self.nodes) > limit:
+                raise TooManyStates("the abstraction grows too large", limit=limit)
+            for low, high, after in machine.moves(local):
+                self.edges.append((here, low, high, self.node(machine, after, frames)))
+            for called, after in machine.calls(local):
+                back = self.node(machine, after, frames)
+                below = ((machine, machine.rounded(after, self.level)), *frames)[: self.depth]
+                self.epsilons.add((here, self.node(called, called.start(), below)))
+                self._returns(called, below, back)
+            if machine.final(local):
+                if machine is root and not frames:
+                    self.accept.append(here)
+                self._ends(machine, frames, here)
+
+    def _returns(self, machine: Machine, frames: tuple[Frame, ...], back: int) -> None:
+        known = self.callers.setdefault((machine, frames), [])
+        if back not in known:
+            known.append(back)
+            self.epsilons.update((end, back) for end in self.ends.get((machine, frames), ()))
+
+    def _ends(self, machine: Machine, frames: tuple[Frame, ...], here: int) -> None:
+        self.ends.setdefault((machine, frames), []).append(here)
+        self.epsilons.update((here, back) for back in self.callers.get((machine, frames), ()))
+
+    def automaton(self) -> Nfa:
+        """The nodes as a finite automaton, with epsilon transitions."""
+        return Nfa(
+            len(self.nodes),
+            np.array(self.edges, np.int64).reshape(-1, 4),
+            np.array(sorted(self.epsilons), np.int64).reshape(-1, 2),
+            np.array([0], np.int64),
+            np.array(self.accept, np.int64),
+        )

@@ -1,0 +1,50 @@
+"""Abstractions of stack automata: finite automata that accept at least the same texts."""
+
+import re
+from itertools import product
+
+import pytest
+from test_lazy import Brackets, is_value
+
+from tractile.constraints import regex
+from tractile.constraints.automata.abstraction import abstraction
+from tractile.constraints.automata.machines import Choice, Concatenation, DfaMachine, TextMachine
+from tractile.errors import TooManyStates
+
+
+@pytest.mark.parametrize("most", [4, 9, 60])
+def test_brackets_are_among_what_the_abstraction_accepts(most):
+    coarse = abstraction(Brackets(), most)
+    assert coarse.num_states <= most
+    assert coarse.is_deterministic
+    wrong = 0
+    for n in range(9):
+        for word in map("".join, product("()a", repeat=n)):
+            assert coarse.accepts(word.encode()) or not is_value(word), word
+            wrong += coarse.accepts(word.encode()) != is_value(word)
+    assert wrong
+
+
+def test_more_states_keep_more_of_the_stack():
+    words = ["".join(w) for n in range(9) for w in product("()a", repeat=n)]
+    coarse = [abstraction(Brackets(), most) for most in (4, 9, 60)]
+    more = [sum(each.accepts(word.encode()) for word in words) for each in coarse]
+    assert more[0] > more[1] >= more[2] >= sum(map(is_value, words))
+
+
+def test_what_is_regular_stays_exact():
+    machine = Choice(
+        [
+            Concatenation([DfaMachine(regex("[ab]{1,3}").bytes_automaton), TextMachine(b"c")]),
+            Concatenation([TextMachine(b"a"), DfaMachine(regex("(ba)*").bytes_automaton)]),
+        ]
+    )
+    coarse = abstraction(machine, 40)
+    for n in range(7):
+        for word in map("".join, product("abc", repeat=n)):
+            assert coarse.accepts(word.encode()) == bool(re.fullmatch("[ab]{1,3}c|a(ba)*", word)), word
+
+
+def test_too_few_states_are_refused():
+    with pytest.raises(TooManyStates, match="no abstraction of 3 states"):
+        abstraction(TextMachine(b"abcdef"), 3)
