@@ -11,6 +11,7 @@ from tractile.constraints.automata.lazy import Numbered
 from tractile.constraints.automata.machines import Concatenation, DfaMachine, TextMachine
 from tractile.constraints.automata.stack import StackAutomaton
 from tractile.constraints.masks import walk
+from tractile.constraints.masks.lazy_tokens import SINK, LazyTokens
 from tractile.constraints.masks.text_tokens import Texts
 from tractile.constraints.masks.token_masks import TokenMasks
 
@@ -79,7 +80,7 @@ def test_masks_and_edges_are_what_the_bytes_say(name, limits, monkeypatch):
     for state in random_states(states, VOCAB, random.Random(1)):
         want = brute_force(states, VOCAB, state)
         eos = {VOCAB.eos_token_id} if states.accepting(state) else set()
-        assert tokens_of(masks.mask(state), len(VOCAB)) == set(want) | eos
+        assert tokens_of(masks.mask(state).words, len(VOCAB)) == set(want) | eos
         edges = masks.edges(state)
         got = {token: target for target, tokens in edges.items() for token in tokens.tolist()}
         assert got == want
@@ -89,3 +90,43 @@ def test_masks_and_edges_are_what_the_bytes_say(name, limits, monkeypatch):
 def test_free_text_has_its_fixtures():
     """The fixtures meet what they are for: exceptions, minimum lengths, limits, letters that are cut."""
     assert TEXT.nfa.is_deterministic
+
+
+def exact_distance(states, vocab, limit=2000):
+    """The fewest tokens from each state to acceptance, EOS included, by breadth-first search over tokens."""
+    kept = {}
+
+    def distance(state):
+        if state not in kept:
+            seen, layer, length = {state}, [state], 1
+            while layer and not any(map(states.accepting, layer)):
+                layer = [t for s in layer for t in set(brute_force(states, vocab, s).values()) if t not in seen]
+                seen.update(layer := list(dict.fromkeys(layer)))
+                length += 1
+                assert len(seen) < limit
+            kept[state] = length
+        return kept[state]
+
+    return distance
+
+
+@pytest.mark.parametrize("name", MACHINES)
+def test_steps_are_what_the_bytes_say(name):
+    tokens = LazyTokens(StackAutomaton(MACHINES[name]), VOCAB, texts=TEXTS)
+    for state in random_states(tokens.states, VOCAB, random.Random(2), texts=4):
+        for token, word in enumerate(VOCAB.token_bytes):
+            if word:
+                assert tokens.step(state, token) == tokens.states.run(state, word)
+        assert tokens.step(state, VOCAB.eos_token_id) == (SINK if tokens.states.accepting(state) else -1)
+    assert tokens.step(SINK, VOCAB.eos_token_id) == SINK
+    assert tokens.step(SINK, 0) == tokens.step(-1, VOCAB.eos_token_id) == -1
+
+
+@pytest.mark.parametrize("name", [*MACHINES, "far"])
+def test_ample_is_a_bound_of_every_target(name):
+    machine = List(String(60), 40) if name == "far" else MACHINES[name]
+    tokens = LazyTokens(StackAutomaton(machine), VOCAB, texts=TEXTS)
+    for state in random_states(tokens.states, VOCAB, random.Random(3), texts=8, most=90):
+        ample, nearer = tokens.ample(state), tokens.ample_in_tokens(state)
+        for target, _ in tokens.edges_from(state):
+            assert tokens.bound(target) <= nearer <= ample

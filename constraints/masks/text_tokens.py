@@ -19,6 +19,7 @@ from ..automata.lazy import Letters
 from ..vocabulary.trie import Trie, put
 
 MAX_LETTERS = 64  # kinds of letters kept for a vocabulary
+MAX_COUNTS = 1 << 17  # tokens whose letters are counted, for one kind of letters
 MAX_TEXTS = 1024  # nodes kept for one kind of letters and one trie
 SET_BYTES = 1 << 25  # of the token sets kept for one trie
 NONE = np.empty(0, np.int64)
@@ -43,6 +44,25 @@ class LetterTable:
                 if target > 0 and not self.paths[target]:
                     self.paths[target] = self.paths[state] + bytes([byte])
                     todo.append(target)
+
+        self.rest = [0] * nfa.num_states  # bytes of the shortest end of a letter, from each state within one
+        todo, seen = [0], {0}
+        for state in todo:
+            for source in {int(edge[0]) for edge in nfa.edges if edge[3] == state} - seen:
+                self.rest[source] = self.rest[state] + 1
+                seen.add(source)
+                todo.append(source)
+        self.longest_rest = max(self.rest)
+        self._counts: dict[bytes, tuple[int, int]] = {}
+
+    def counted(self, text: bytes) -> tuple[int, int]:
+        """:meth:`count`, kept for a token."""
+        found = self._counts.get(text)
+        if found is None:
+            if len(self._counts) >= MAX_COUNTS:
+                self._counts.clear()
+            found = self._counts[text] = self.count(text)
+        return found
 
     def count(self, text: bytes) -> tuple[int, int]:
         """(letters, bytes in them) at the beginning of a text, until it ends or something else follows."""

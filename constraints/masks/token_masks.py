@@ -6,12 +6,16 @@ registers far from their limits share it. In free text it is
     tokens of at most ``most`` letters  −  those below an exception  ∪  tokens that leave the text  ∪  walks from exceptions
 
 where what follows after leaving is kept by the view of the configuration there.
+
+Kept with a mask is how many bytes, at most, a completion after a token has before an end of the completion before it:
+configurations of one view agree in that (see :class:`~..automata.lazy.LazyAutomaton`).
 """
 
 from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Hashable, Iterator
+from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Bool, Int, Int32
@@ -20,7 +24,8 @@ from numpy import ndarray
 from ..automata.arrays import spans
 from ..automata.lazy import Body, Numbered
 from ..vocabulary.trie import Trie, put
-from .text_tokens import NONE, Bits, Remainders, Texts, keep
+from .completions import common_end
+from .text_tokens import Bits, Remainders, Texts, keep
 from .walk import Pairs, Walk
 
 WORD = np.dtype("<i4")
@@ -31,6 +36,20 @@ Words = Int32[ndarray, " words"]
 Ranks = Int[ndarray, " token"]  # positions of tokens in the lexicographic order of a trie
 
 
+class Mask(NamedTuple):
+    """A mask. The completion after each of its tokens is at most ``fresh`` bytes and then an end of the one before."""
+
+    words: Words
+    fresh: int
+
+
+class Exit(NamedTuple):
+    """The remainders that can be read from a configuration; ``fresh`` as for :class:`Mask`."""
+
+    ranks: Ranks
+    fresh: int
+
+
 class TokenMasks:
     """The masks of one automaton through one vocabulary, without budgets."""
 
@@ -38,9 +57,9 @@ class TokenMasks:
         self.states, self.trie, self.texts, self.eos_token_id = states, trie, texts, eos_token_id
         self.walk = Walk(states)
         self.reach = len(trie.bounds) - 2  # bytes of the longest token
-        self._masks: OrderedDict[Hashable, Words] = OrderedDict()
+        self._masks: OrderedDict[Hashable, Mask] = OrderedDict()
         self._most_masks = max(16, MASK_BYTES // max(1, trie.num_bytes))
-        self._exits: OrderedDict[tuple[Hashable, Trie, int], Ranks] = OrderedDict()
+        self._exits: OrderedDict[tuple[Hashable, Trie, int], Exit] = OrderedDict()
         self._exit_edges: OrderedDict[tuple[int, Trie, int], list[tuple[int, Ranks]]] = OrderedDict()
 
     def view(self, state: int) -> Hashable:
@@ -49,26 +68,41 @@ class TokenMasks:
 
     # ------------------------------------------------------------ masks
 
-    def mask(self, state: int) -> Words:
-        """The tokens that may follow a state, EOS too; not to be written to."""
+    def mask(self, state: int) -> Mask:
+        """The tokens that may follow a state, EOS too; the words are not to be written to."""
         key = self.view(state)
         found = self._masks.get(key)
         if found is None:
-            bits = self._union(self.trie, [(state, 0)])
+            bits, fresh = self._union(self.trie, [(state, 0)], self.completion(state))
             if self.states.accepting(state):
                 bits[self.eos_token_id >> 3] |= 1 << (self.eos_token_id & 7)
-            found = bits.view(WORD)
-            found.flags.writeable = False
+            bits.flags.writeable = False
+            found = Mask(bits.view(WORD), fresh)
             keep(self._masks, key, found, self._most_masks)
         return found
 
-    def _union(self, trie: Trie, pairs: Pairs) -> Bits:
-        """The tokens below some nodes that can be read from the states beside them."""
+    def completion(self, state: int) -> bytes:
+        """A text from a state to acceptance."""
+        return self.states.automaton.completion(self.states.configurations[state])
+
+    def _fresh(self, ends: Pairs, swept: list[tuple[Ranks, Ranks]], base: bytes) -> int:
+        """The most bytes before an end of ``base`` in the completions of the states that a walk has met."""
+        states = {state for state, _ in ends}
+        states.update(*(np.unique(some).tolist() for some, _ in swept))
+        return max([self._new_bytes(state, base) for state in states], default=0)
+
+    def _new_bytes(self, state: int, base: bytes) -> int:
+        text = self.completion(state)
+        return len(text) - common_end(text, base)
+
+    def _union(self, trie: Trie, pairs: Pairs, base: bytes) -> tuple[Bits, int]:
+        """The tokens below some nodes that can be read from the states beside them; see :meth:`_fresh`."""
         ends, texts, swept = self.walk.walk(trie, pairs)
-        out = None
+        out, fresh = None, self._fresh(ends, swept, base)
         for state, node in texts:
-            more = self._text(state, trie, node)
+            more, new = self._text(state, trie, node, base)
             out = more if out is None else np.bitwise_or(out, more, out=out)
+            fresh = max(fresh, new)
         if out is None:
             out = np.zeros(trie.num_bytes, np.uint8)
         (_, own, low, _, order), tokens = trie.views, list[int]()
@@ -81,11 +115,12 @@ class TokenMasks:
             put(out, np.array(tokens), True)
         for _, ranks in swept:
             put(out, trie.order[ranks], True)
-        return out
+        return out, fresh
 
-    def _text(self, state: int, trie: Trie, node: int) -> Bits:
-        """The tokens below a node from a state in free text."""
+    def _text(self, state: int, trie: Trie, node: int, base: bytes) -> tuple[Bits, int]:
+        """:meth:`_union` for one state in free text."""
         part = _Part(self, state, trie, node)
+        exits = part.text.exits
         out = self.texts.made_of_letters(part.text, part.most + part.before).copy()
         if part.text.node != node:
             out &= self.texts.tokens_below(trie, node)
@@ -95,31 +130,39 @@ class TokenMasks:
                 put(out, ranks, False)
             else:
                 out &= ~self.texts.tokens_below(trie, child)
+        after = [self._new_bytes(part.after(k), base) for k in part.counts()]
+        fresh = max(after, default=0) + part.table.longest_rest
         for least, most, target, child in part.leaving():
-            ranks = part.chosen(self._exit(target, part.text.exits, child), least, most)
-            put(out, part.text.exits.order[ranks], True)
+            found = self._exit(target, exits, child)
+            put(out, exits.order[part.chosen(found.ranks, least, most)], True)
+            fresh = max(fresh, self._new_bytes(target, base) + found.fresh)
         if part.others:
-            out |= self._union(trie, part.others)
-        return out
+            more, new = self._union(trie, part.others, base)
+            out |= more
+            fresh = max(fresh, new)
+        return out, fresh
 
-    def _exit(self, state: int, trie: Remainders, node: int) -> Ranks:
+    def _exit(self, state: int, trie: Remainders, node: int) -> Exit:
         """The remainders at and below a node that can be read from the state there."""
         key = (self.view(state), trie, node)
         found = self._exits.get(key)
         if found is None:
-            found = keep(self._exits, key, self._ranks(trie, [(state, node)]), MAX_EXITS)
+            found = keep(self._exits, key, self._ranks(trie, [(state, node)], self.completion(state)), MAX_EXITS)
         return found
 
-    def _ranks(self, trie: Trie, pairs: Pairs) -> Ranks:
+    def _ranks(self, trie: Trie, pairs: Pairs, base: bytes) -> Exit:
         """:meth:`_union` as ranks."""
         ends, texts, swept = self.walk.walk(trie, pairs)
         nodes = np.array([node for _, node in ends], np.int64)
-        out = [_ranks_at(trie, nodes), *(ranks for _, ranks in swept)]
+        out = [spans(trie.low[nodes], trie.own[nodes]), *(ranks for _, ranks in swept)]
+        fresh = self._fresh(ends, swept, base)
         for state, node in texts:
-            bits, ranks = self._text(state, trie, node), np.arange(trie.low[node] + trie.own[node], trie.high[node])
+            bits, new = self._text(state, trie, node, base)
+            ranks = np.arange(trie.low[node] + trie.own[node], trie.high[node])
             tokens = trie.order[ranks]
             out.append(ranks[(bits[tokens >> 3] >> (tokens & 7) & 1).astype(bool)])
-        return np.concatenate(out)
+            fresh = max(fresh, new)
+        return Exit(np.concatenate(out), fresh)
 
     # ------------------------------------------------------------ targets
 
@@ -179,7 +222,7 @@ class _Part:
         assert body is not None
         self.body: Body = body
         self.states, self.state, self.trie, self.node = masks.states, state, trie, node
-        table = masks.texts.table(body.letters)
+        self.table = table = masks.texts.table(body.letters)
         self.text, self.before = masks.texts.below(table, trie, node)
         within = self.text.most - self.before
         self.most = within if body.most is None else min(body.most, within)
@@ -234,32 +277,42 @@ class _Part:
             kept &= self.inside(exits.origin[ranks])
         return np.asarray(ranks[kept])
 
+    def counts(self) -> tuple[int, ...]:
+        """Numbers of letters, among which is the one after which the completion is longest."""
+        if self.most == 0:
+            return ()
+        settled = self.body.settled
+        return (1,) if settled is None else tuple(range(1, max(1, min(settled, self.most)) + 1))
+
     def leaving(self) -> list[tuple[int, int, int, int]]:
         """(least letters, most letters, state, node of the remainders there) for the bytes that leave the text."""
-        children = self.text.exits.children(0)
-        if not children:
+        last, settled, children = self.text.most_leaving - self.before, self.body.settled, self.text.exits.children(0)
+        if self.body.most is not None:
+            last = min(last, self.body.most)
+        if last < 1:
             return []
-        last = min(self.text.most_leaving - self.before, self.body.most or self.text.most_leaving)
-        if self.body.most == 0:
-            return []
-        settled = self.body.settled
-        runs: list[list[int]] = []
-        open_runs: dict[tuple[int, int], list[int]] = {}
-        k = 1
-        while k <= last:
-            until = last if settled is not None and k >= settled else k
-            state, still = self.after(k), dict[tuple[int, int], list[int]]()
-            for low, high, target in self.states.moves(state):
-                for byte in range(low, high + 1) if high - low < len(children) else children:
-                    if low <= byte <= high and (child := children.get(byte)) is not None:
-                        run = open_runs.get((target, child))
-                        if run is None:
-                            run = [k, until, target, child]
-                            runs.append(run)
-                        run[1] = until
-                        still[target, child] = run
-            open_runs, k = still, until + 1
-        return [(a, b, target, child) for a, b, target, child in runs]
+        if settled is None:  # a counter: what is equal at both ends is equal between them
+            runs, todo = list[tuple[int, int, tuple[tuple[int, int], ...]]](), [(1, last)]
+            while todo:
+                low, high = todo.pop()
+                if (found := self._out(low, children)) == self._out(high, children):
+                    runs.append((low, high, found))
+                else:
+                    middle = (low + high) // 2
+                    todo += [(low, middle), (middle + 1, high)]
+        else:
+            settled = max(1, min(settled, last))
+            runs = [(k, k if k < settled else last, self._out(k, children)) for k in range(1, settled + 1)]
+        return [(low, high, target, child) for low, high, out in runs for target, child in out]
+
+    def _out(self, letters: int, children: dict[int, int]) -> tuple[tuple[int, int], ...]:
+        """(state, node of the remainders there) after some letters and a byte that leaves the text."""
+        out = list[tuple[int, int]]()
+        for low, high, target in self.states.moves(self.after(letters)):
+            for byte in range(low, high + 1) if high - low < len(children) else children:
+                if low <= byte <= high and (child := children.get(byte)) is not None:
+                    out.append((target, child))
+        return tuple(out)
 
 
 def grouped(key: Int[ndarray, " n"], values: Int[ndarray, " n"]) -> list[tuple[int, Int[ndarray, " m"]]]:
@@ -269,12 +322,3 @@ def grouped(key: Int[ndarray, " n"], values: Int[ndarray, " n"]) -> list[tuple[i
     order = np.argsort(key, kind="stable")
     kinds, begin = np.unique(key[order], return_index=True)
     return list(zip(kinds.tolist(), np.split(values[order], begin[1:]), strict=True))
-
-
-def _ranks_at(trie: Trie, nodes: Int[ndarray, " n"]) -> Ranks:
-    """The tokens that end at some nodes."""
-
-
-    return spans(trie.low[nodes], trie.own[nodes]) if len(nodes) else NONE
-
-
