@@ -44,7 +44,9 @@ class Body:
 
     Any ``k`` letters with ``k <= most`` (``None``: any number) lead to ``after(k)``, but for those that begin with a byte of
     ``exceptions``, whose moves lead elsewhere. Every move that is neither an exception nor the beginning of a letter leaves
-    the text. From ``after(1)`` on there are no exceptions; ``after(k)`` is the same for all ``k >= settled``.
+    the text. From ``after(1)`` on there are no exceptions; ``after(k)`` is the same for all ``k >= settled``. ``settled`` is
+    ``None`` for a counter: with each letter the completion becomes no longer, and no byte that leaves the text is lost or
+    leads elsewhere.
     """
 
     letters: Letters
@@ -74,7 +76,8 @@ class LazyAutomaton(Protocol):
 
     def view(self, configuration: Configuration, reach: int) -> Hashable:
         """A key: configurations with equal keys accept the same beginnings of at most ``reach`` bytes, and the same texts
-        among those."""
+        among those, and their completions change alike: if some of these beginnings turns one of them into at most n bytes
+        and then an end of it, then the other, too."""
 
 
 class Numbered:

@@ -1,0 +1,96 @@
+"""How many tokens a completion takes: bounds of the distance to acceptance, from texts alone.
+
+With fewest(i) the fewest tokens that write the last i bytes of a completion, all that a token leads to is accepted within
+
+    fresh + max over i of fewest(i)    (+ 1 for EOS)
+
+more tokens, where a completion after it is at most ``fresh`` bytes and then an end of the completion before it.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from ..automata.lazy import Numbered
+from ..vocabulary.vocabulary import Vocabulary
+
+NEVER = 1 << 62
+MAX_BOUNDS = 1 << 16  # states whose bound is kept
+
+
+class Distances(Protocol):
+    """The fewest tokens from a state to acceptance, EOS included where it must be there."""
+
+    def bound(self, state: int) -> int:
+        """An upper bound of the distance."""
+
+    def within(self, state: int, left: int) -> bool:
+        """Whether the distance is at most ``left``."""
+
+
+class Completions:
+    """Upper bounds of distances: the tokens that the completion of a state can be written with."""
+
+    def __init__(self, states: Numbered, vocab: Vocabulary, require_eos: bool = True) -> None:
+        self.states, self.vocab, self.eos = states, vocab, int(require_eos)
+        self._text, self._fewest, self._most = b"", [0], [0]  # of the last completion: by the bytes from its end
+        self._bounds: dict[int, tuple[int, int]] = {}
+
+    def bound(self, state: int) -> int:
+        """The fewest tokens that write the completion of a state, and EOS where it must be there."""
+        return self._both(state)[0]
+
+    def within(self, state: int, left: int) -> bool:
+        """Whether the bound is at most ``left``; not exact."""
+        return self.bound(state) <= left
+
+    def bound_of_ends(self, state: int) -> int:
+        """The largest bound of the ends of the completion of a state, itself among them."""
+        return self._both(state)[1]
+
+    def _both(self, state: int) -> tuple[int, int]:
+        found = self._bounds.get(state)
+        if found is None:
+            if len(self._bounds) >= MAX_BOUNDS:
+                self._bounds.clear()
+            text = self.states.automaton.completion(self.states.configurations[state])
+            self._read(text)
+            size = len(text)
+            found = self._bounds[state] = (self._fewest[size] + self.eos, self._most[size] + self.eos)
+        return found
+
+    def _read(self, text: bytes) -> None:
+        """Find the fewest tokens of every end of a text; what is known of the text before is used again."""
+        known = common_end(text, self._text)
+        fewest, most = self._fewest[: known + 1], self._most[: known + 1]
+        trie, size = self.vocab.trie, len(text)
+        own, children = trie.views.own, trie.children
+        for begin in range(size - known - 1, -1, -1):
+            node, least, length = 0, NEVER, size - begin
+            for end in range(begin, size):
+                child = children(node).get(text[end])
+                if child is None:
+                    break
+                node, length = child, length - 1
+                if own[node] and fewest[length] < least:
+                    least = fewest[length]
+            fewest.append(min(NEVER, least + 1))
+            most.append(max(most[-1], fewest[-1]))
+        self._text, self._fewest, self._most = text, fewest, most
+
+
+def common_end(first: bytes, second: bytes) -> int:
+    """The length of the longest end that two texts have in common."""
+    most = min(len(first), len(second))
+    if not most or first[-1] != second[-1]:
+        return 0
+    if first[-most:] == second[-most:]:
+        return most
+    low, high = 1, most  # equal up to low, different from high on
+    while high - low > 1:
+        middle = (low + high) // 2
+        if first[-middle:] == second[-middle:]:
+            low = middle
+        else:
+            high = middle
+    return low

@@ -1,0 +1,152 @@
+"""A lazy byte automaton read through a vocabulary: steps by tokens, masks, and what a budget leaves of them."""
+
+from __future__ import annotations
+
+import numpy as np
+from jaxtyping import Int
+from numpy import ndarray
+
+from ..automata.lazy import LazyAutomaton, Numbered
+from ..vocabulary.trie import put
+from ..vocabulary.vocabulary import Vocabulary
+from .completions import NEVER, Completions, Distances
+from .text_tokens import Texts
+from .token_masks import WORD, TokenMasks, Words
+
+MAX_STEPS = 1 << 17  # (state, token) whose target is kept
+NO_STATE, SINK = -1, -2  # after a token that is not allowed; after EOS
+
+
+class LazyTokens:
+    """The token-level automaton of a lazy byte automaton: made as it is met, nothing is ever written out.
+
+    States are numbers of configurations; :data:`SINK` follows EOS and reads EOS again, so that an accepted text can always
+    be made longer. ``distances``: by default upper bounds, from completions.
+    """
+
+    def __init__(
+        self,
+        automaton: LazyAutomaton,
+        vocab: Vocabulary,
+        require_eos: bool = True,
+        distances: Distances | None = None,
+        texts: Texts | None = None,
+    ) -> None:
+        self.states, self.vocab, self.require_eos = Numbered(automaton), vocab, require_eos
+        self.eos_token_id, self.vocabulary_fingerprint = vocab.eos_token_id, vocab.fingerprint
+        self.vocab_size = len(vocab)
+        self.texts = Texts(vocab.trie) if texts is None else texts
+        self.masks = TokenMasks(self.states, vocab.trie, self.texts, vocab.eos_token_id)
+        self.completions = Completions(self.states, vocab, require_eos)
+        self.distances: Distances = self.completions if distances is None else distances
+        self.start_state = self.states.start()  # NO_STATE if no text is accepted
+        self._steps: dict[int, int] = {}
+        self._plain_bytes = all_bytes(vocab)
+        self._only_eos = np.zeros(vocab.trie.num_bytes // 4, WORD)
+        put(self._only_eos.view(np.uint8), np.array([vocab.eos_token_id]), True)
+        self._nothing = np.zeros_like(self._only_eos)
+
+    # ------------------------------------------------------------ steps
+
+    def step(self, state: int, token: int) -> int:
+        """The state after a token, :data:`NO_STATE` where it is not allowed."""
+        key = state * self.vocab_size + token
+        after = self._steps.get(key)
+        if after is None:
+            if len(self._steps) >= MAX_STEPS:
+                self._steps.clear()
+            after = self._steps[key] = self._step(state, token)
+        return after
+
+    def _step(self, state: int, token: int) -> int:
+        if token == self.eos_token_id:
+            return SINK if state == SINK or (state >= 0 and self.states.accepting(state)) else NO_STATE
+        word = self.vocab.token_bytes[token]
+        return NO_STATE if word is None or state < 0 else self.read(state, word)
+
+    def read(self, state: int, word: bytes) -> int:
+        """The state after some bytes; letters of free text are read together."""
+        states, walk, at, last = self.states, self.masks.walk, 0, len(word) - 1
+        while True:
+            if at < last and (body := walk.body(state)) is not None and word[at] not in body.exceptions:
+                table = self.texts.table(body.letters)
+                letters, count = table.counted(word[at:])
+                if letters and (body.most is None or letters <= body.most):
+                    if body.settled is not None:
+                        letters = min(letters, max(1, body.settled))
+                    state, at = states.number(body.after(letters)), at + count
+                    if at > last:
+                        return state
+            state = states.after(state, word[at])
+            if state < 0 or at == last:
+                return state
+            at += 1
+
+    def accepting(self, state: int) -> bool:
+        """Whether the text may end in this state as it is."""
+        return state == SINK or (not self.require_eos and state >= 0 and self.states.accepting(state))
+
+    # ------------------------------------------------------------ masks
+
+    def words_from(self, state: int) -> Words:
+        """The tokens that may follow a state, EOS too, as bits; not to be written to."""
+        if state < 0:
+            return self._only_eos if state == SINK else self._nothing
+        return self.masks.mask(state).words
+
+    def edges_from(self, state: int) -> list[tuple[int, Int[ndarray, " token"]]]:
+        """The tokens that may follow a state by the state that they lead to, EOS too."""
+        out = [] if state < 0 else list(self.masks.edges(state).items())
+        if state == SINK or (state >= 0 and self.states.accepting(state)):
+            out.append((SINK, np.array([self.eos_token_id])))
+        return out
+
+    # ------------------------------------------------------------ budgets
+
+    def ample(self, state: int) -> int:
+        """A number of tokens within which acceptance can be reached after each token that may follow a state.
+
+        The first answer counts a token for each byte, where all bytes are tokens; see :meth:`ample_in_tokens`.
+        """
+        if state < 0:
+            return 0
+        if not self._plain_bytes:
+            return self.ample_in_tokens(state)
+        return len(self.masks.completion(state)) + self.masks.mask(state).fresh + self.require_eos
+
+    def ample_in_tokens(self, state: int) -> int:
+        """:meth:`ample`, nearer: the completion is written with the fewest tokens."""
+        if state < 0:
+            return 0
+        if self._plain_bytes:
+            return self.completions.bound_of_ends(state) + self.masks.mask(state).fresh
+        return max([self.bound(target) for target, _ in self.edges_from(state)], default=0)
+
+    def bound(self, state: int) -> int:
+        """An upper bound of the tokens from a state to acceptance."""
+        if state < 0:
+            return 0 if state == SINK else NEVER
+        return self.distances.bound(state)
+
+    def within(self, state: int, left: int) -> bool:
+        """Whether a state is at most so many tokens from acceptance."""
+        if state < 0:
+            return state == SINK and left >= 0
+        return self.distances.within(state, left)
+
+    def words_within(self, state: int, left: int) -> Words:
+        """The tokens that may follow a state and after which ``left`` tokens are enough; not to be written to."""
+        if left >= self.ample(state) or left >= self.ample_in_tokens(state):
+            return self.words_from(state)
+        out = np.zeros(self.vocab.trie.num_bytes, np.uint8)
+        for target, tokens in self.edges_from(state):
+            if self.within(target, left):
+                put(out, tokens, True)
+        return out.view(WORD)
+
+
+def all_bytes(vocab: Vocabulary) -> bool:
+    """Whether each byte is a token by itself."""
+    trie = vocab.trie
+    level = slice(1, trie.bounds[2] if len(trie.bounds) > 2 else 1)
+    return int((trie.own[level] > 0).sum()) == 256

@@ -1,0 +1,231 @@
+"""Free text read through a vocabulary: token sets that depend on the letters alone, not on the automaton.
+
+From a node of a trie at the beginning of a letter, a token either consists of letters (the last of which may be cut), or it
+leaves the text: it reads k ≥ 1 letters and then a byte that begins none. :class:`TextTokens` has the first kind by k, and
+the second kind as a trie of what remains of them from the leaving byte on.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from typing import TypeVar
+
+import numpy as np
+from jaxtyping import Int, Int16, UInt8
+from numpy import ndarray
+
+from ..automata.arrays import spans
+from ..automata.lazy import Letters
+from ..vocabulary.trie import Trie, put
+
+MAX_LETTERS = 64  # kinds of letters kept for a vocabulary
+MAX_COUNTS = 1 << 17  # tokens whose letters are counted, for one kind of letters
+MAX_TEXTS = 1024  # nodes kept for one kind of letters and one trie
+SET_BYTES = 1 << 25  # of the token sets kept for one trie
+NONE = np.empty(0, np.int64)
+K, V = TypeVar("K"), TypeVar("V")
+Bits = UInt8[ndarray, " bytes"]  # a token set: token v in bit v mod 8 of byte v div 8
+
+
+class LetterTable:
+    """The transitions of :class:`~..automata.lazy.Letters`: ``after[q, byte]``, 0 at the end of a letter, −1 for none."""
+
+    def __init__(self, letters: Letters) -> None:
+        nfa = letters.nfa
+        self.after: Int16[ndarray, "local 256"] = np.full((nfa.num_states, 256), -1, np.int16)
+        for source, low, high, target in nfa.edges.tolist():
+            self.after[source, low : high + 1] = target
+        self.begins = frozenset(np.flatnonzero(self.after[0] >= 0).tolist())
+        self.rows: list[list[int]] = self.after.tolist()
+        self.paths = [b""] * nfa.num_states  # from state 0 to each state within a letter
+        todo = [0]
+        for state in todo:
+            for byte, target in enumerate(self.rows[state]):
+                if target > 0 and not self.paths[target]:
+                    self.paths[target] = self.paths[state] + bytes([byte])
+                    todo.append(target)
+
+        self.rest = [0] * nfa.num_states  # bytes of the shortest end of a letter, from each state within one
+        todo, seen = [0], {0}
+        for state in todo:
+            for source in {int(edge[0]) for edge in nfa.edges if edge[3] == state} - seen:
+                self.rest[source] = self.rest[state] + 1
+                seen.add(source)
+                todo.append(source)
+        self.longest_rest = max(self.rest)
+        self._counts: dict[bytes, tuple[int, int]] = {}
+
+    def counted(self, text: bytes) -> tuple[int, int]:
+        """:meth:`count`, kept for a token."""
+        found = self._counts.get(text)
+        if found is None:
+            if len(self._counts) >= MAX_COUNTS:
+                self._counts.clear()
+            found = self._counts[text] = self.count(text)
+        return found
+
+    def count(self, text: bytes) -> tuple[int, int]:
+        """(letters, bytes in them) at the beginning of a text, until it ends or something else follows."""
+        letters = end = state = 0
+        for at, byte in enumerate(text):
+            state = self.rows[state][byte]
+            if state < 0:
+                break
+            if state == 0:
+                letters, end = letters + 1, at + 1
+        return letters, end
+
+
+class Remainders(Trie):
+    """A trie of what remains of some tokens below given nodes of another trie.
+
+    ``origin[r]``: the rank in the other trie of the token of rank r; ``letters[r]``: the letters before the remainder.
+    """
+
+    def __init__(self, trie: Trie, nodes: Int[ndarray, " point"], letters: Int[ndarray, " point"]) -> None:
+        above = np.zeros(len(nodes), np.int64)  # nodes of this trie
+        parent, byte, bounds = [np.zeros(1, np.int64)], [np.zeros(1, np.uint8)], [0, 1]
+        place, origin, count = [NONE], [NONE], [NONE]
+        while len(nodes):
+            key = above * 256 + trie.byte[nodes]
+            new, above = np.unique(key, return_inverse=True)
+            above = above + bounds[-1]
+            parent.append(new // 256)
+            byte.append((new % 256).astype(np.uint8))
+            bounds.append(bounds[-1] + len(new))
+            own = trie.own[nodes]
+            place.append(np.repeat(above, own))
+            count.append(np.repeat(letters, own))
+            origin.append(spans(trie.low[nodes], own))
+            children = trie.first[nodes + 1] - trie.first[nodes]
+            above, letters = np.repeat(above, children), np.repeat(letters, children)
+            nodes = spans(trie.first[nodes], children)
+        places, origins, counts = np.concatenate(place), np.concatenate(origin), np.concatenate(count)
+        super().__init__(np.concatenate(parent), np.concatenate(byte), bounds, trie.node, NONE)
+        self.__dict__["own"] = np.bincount(places, minlength=bounds[-1])
+        by_rank = np.argsort(self.low[places], kind="stable")
+        self.origin, self.letters_before = origins[by_rank], counts[by_rank]
+        self.order = trie.order[self.origin]
+
+
+class TextTokens:
+    """The tokens below a node of a trie, read from the beginning of a letter.
+
+    ``ranks``: of the tokens made of letters, sorted by ``letters`` (complete ones) and ``local`` (the state within the last
+    letter, 0 where it is complete). ``exits``: the remainders of those that leave the text.
+    """
+
+    def __init__(self, table: LetterTable, trie: Trie, node: int) -> None:
+        self.table, self.trie, self.node = table, trie, node
+        nodes, state, done = np.array([node]), np.zeros(1, np.int64), np.zeros(1, np.int64)
+        ranks, letters, local = [NONE], [NONE], [NONE]
+        between, leaving = [np.empty((0, 2), np.int64)], [np.empty((0, 2), np.int64)]
+        while len(nodes):
+            children = trie.first[nodes + 1] - trie.first[nodes]
+            child, parent = spans(trie.first[nodes], children), np.repeat(np.arange(len(nodes)), children)
+            after = table.after[state[parent], trie.byte[child]]
+            out = (after < 0) & (state[parent] == 0) & (done[parent] > 0)
+            leaving.append(np.column_stack([child[out], done[parent[out]]]))
+            stay = after >= 0
+            nodes, state = child[stay], after[stay].astype(np.int64)
+            done = done[parent[stay]] + (state == 0)
+            own = trie.own[nodes]
+            ranks.append(spans(trie.low[nodes], own))
+            letters.append(np.repeat(done, own))
+            local.append(np.repeat(state, own))
+            between.append(np.column_stack([nodes, done])[state == 0])
+        rank, count, within = np.concatenate(ranks), np.concatenate(letters), np.concatenate(local)
+        order = np.lexsort((within, count))
+        self.ranks, self.letters, self.local = rank[order], count[order], within[order]
+        needed = self.letters + (self.local > 0)
+        self.most = int(needed.max(initial=0))  # letters that must still be possible for all of them
+        self.between: Int[ndarray, "point 2"] = np.concatenate(between)  # (node, letters) where a letter ends
+        points = np.concatenate(leaving)
+        self.exits = Remainders(trie, points[:, 0], points[:, 1])
+        self.most_leaving = int(points[:, 1].max(initial=0))
+        self._needed = needed
+        self._letters_at: Int16[ndarray, " node"] | None = None
+
+    def tokens(self, most: int) -> Int[ndarray, " token"]:
+        """The tokens made of at most so many letters, a cut one included."""
+        return self.trie.order[self.ranks[self._needed <= most]]
+
+    def letters_at(self, node: int) -> int:
+        """The letters between this node and one below it; −1 where it is not the end of a letter."""
+        if self._letters_at is None:
+            self._letters_at = np.full(len(self.trie.parent), -1, np.int16)
+            self._letters_at[self.between[:, 0]] = self.between[:, 1]
+        return int(self._letters_at[node])
+
+
+class Texts:
+    """What has been found out about free text in one vocabulary, shared by all automata."""
+
+    def __init__(self, trie: Trie) -> None:
+        self.trie = trie
+        self._tables: OrderedDict[bytes, LetterTable] = OrderedDict()
+        self._table_of: OrderedDict[Letters, LetterTable] = OrderedDict()
+        self._texts: OrderedDict[tuple[LetterTable, Trie, int], TextTokens] = OrderedDict()
+        self._sets: OrderedDict[tuple[Trie | TextTokens, int], Bits] = OrderedDict()
+        self._most_sets = max(16, SET_BYTES // max(1, trie.num_bytes))
+
+    def table(self, letters: Letters) -> LetterTable:
+        """The transitions of letters; the same object for letters that are read alike."""
+        found = self._table_of.get(letters)
+        if found is None:
+            made = LetterTable(letters)
+            found = keep(self._tables, made.after.tobytes(), made, MAX_LETTERS, replace=False)
+            keep(self._table_of, letters, found, MAX_LETTERS)
+        return found
+
+    def below(self, table: LetterTable, trie: Trie, node: int) -> tuple[TextTokens, int]:
+        """The text tokens of a node at or above the given one, and the letters between the two."""
+        if trie is self.trie:
+            whole = self._texts.get((table, trie, 0))
+            if whole is None:
+                whole = keep(self._texts, (table, trie, 0), TextTokens(table, trie, 0), MAX_TEXTS)
+            if node == 0:
+                return whole, 0
+            if (letters := whole.letters_at(node)) > 0:
+                return whole, letters
+        found = self._texts.get((table, trie, node))
+        if found is None:
+            found = keep(self._texts, (table, trie, node), TextTokens(table, trie, node), MAX_TEXTS)
+        return found, 0
+
+    def tokens_below(self, trie: Trie, node: int) -> Bits:
+        """The tokens at and below a node; not to be written to."""
+        found = self._sets.get((trie, node))
+        if found is None:
+            found = bits_of(trie, trie.order[int(trie.low[node]) : int(trie.high[node])])
+            keep(self._sets, (trie, node), found, self._most_sets)
+        return found
+
+    def made_of_letters(self, text: TextTokens, most: int) -> Bits:
+        """The tokens made of at most so many letters, a cut one included; not to be written to."""
+        most = min(most, text.most)
+        found = self._sets.get((text, most))
+        if found is None:
+            found = keep(self._sets, (text, most), bits_of(text.trie, text.tokens(most)), self._most_sets)
+        return found
+
+
+def bits_of(trie: Trie, tokens: Int[ndarray, " token"]) -> Bits:
+    """Tokens as a set."""
+    if len(tokens) < 1000:
+        out = np.zeros(trie.num_bytes, np.uint8)
+        put(out, tokens, True)
+        return out
+    flags = np.zeros(8 * trie.num_bytes, bool)
+    flags[tokens] = True
+    return np.packbits(flags, bitorder="little")
+
+
+def keep(kept: OrderedDict[K, V], key: K, value: V, most: int, replace: bool = True) -> V:
+    """Keep a value by its key, and drop the one kept longest where there are too many."""
+    if not replace and key in kept:
+        return kept[key]
+    kept[key] = value
+    if len(kept) > most:
+        kept.popitem(last=False)
+    return value

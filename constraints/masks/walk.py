@@ -1,0 +1,128 @@
+"""The walk down a trie with a configuration beside each node.
+
+It goes node by node; where much is left after :data:`STEPS` of them, all that is left goes on together, level by level, in
+arrays. It does not enter free text with many tokens below: what follows there is in ``text_tokens.py``.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Int, Int32
+from numpy import ndarray
+
+from ..automata.arrays import spans
+from ..automata.lazy import Body, Numbered
+from ..vocabulary.trie import Trie
+
+STEPS = 300  # nodes visited one by one
+FEW = 24  # tokens below a node that are walked even in free text
+MANY = 500  # tokens below what is left for which a sweep pays
+MAX_ROWS = 1 << 13  # states whose transitions are kept as rows of 256
+Pairs = list[tuple[int, int]]  # (state, node)
+
+
+class Found(NamedTuple):
+    """What a walk has met."""
+
+    ends: Pairs  # nodes where tokens may end, with the state there
+    texts: Pairs  # nodes at which free text begins, with the state there; the tokens below are not walked
+    swept: list[tuple[Int[ndarray, " token"], Int[ndarray, " token"]]]  # (states, ranks of the tokens that lead there)
+
+
+class Walk:
+    """Walks from the configurations of one automaton, down any trie."""
+
+    def __init__(self, states: Numbered) -> None:
+        self.states = states
+        self._bodies: dict[int, Body | None] = {}
+        self._row_of: Int32[ndarray, " states"] = np.full(1024, -1, np.int32)
+        self._rows: Int32[ndarray, "row 256"] = np.empty((64, 256), np.int32)
+        self._used = 0
+
+    def body(self, state: int) -> Body | None:
+        """What is known of free text at a state."""
+        try:
+            return self._bodies[state]
+        except KeyError:
+            automaton, configuration = self.states.automaton, self.states.configurations[state]
+            found = self._bodies[state] = automaton.body(configuration)
+            return found
+
+    def walk(self, trie: Trie, begin: Pairs) -> Found:
+        """All that can be read below some nodes from the states beside them, the tokens that end at them included."""
+        first, own, low, high, _ = trie.views
+        letters, moves_of, after, body = trie.letters, self.states.moves, self.states.after, self.body
+        found, stack, steps = Found([], [], []), list(begin), STEPS
+        while stack:
+            if steps == 0:
+                steps = STEPS
+                if len(stack) > STEPS or sum([high[node] - low[node] for _, node in stack]) > MANY:
+                    self._sweep(trie, stack, found)
+                    break
+            steps -= 1
+            state, node = stack.pop()
+            ends, begin_child, end_child = own[node], first[node], first[node + 1]
+            if ends:
+                found.ends.append((state, node))
+            if begin_child == end_child:
+                continue
+            if high[node] - low[node] - ends > FEW and body(state) is not None:
+                found.texts.append((state, node))
+            elif end_child - begin_child < 5:
+                for child in range(begin_child, end_child):
+                    target = after(state, letters[child])
+                    if target >= 0:
+                        stack.append((target, child))
+            else:
+                at = begin_child
+                for least, most, target in moves_of(state):
+                    at = bisect_left(letters, least, at, end_child)
+                    until = at + 1 if least == most else bisect_right(letters, most, at, end_child)
+                    if until > at and at < end_child and letters[at] <= most:
+                        stack += [(target, child) for child in range(at, until)]
+                        at = until
+        return found
+
+    def _sweep(self, trie: Trie, pairs: Pairs, found: Found) -> None:
+        """The rest of a walk, all pairs together, one level after another."""
+        state, nodes = np.array(pairs, np.int64).T
+        while len(nodes):
+            own = trie.own[nodes]
+            if own.any():
+                found.swept.append((np.repeat(state, own), spans(trie.low[nodes], own)))
+            large = np.flatnonzero(trie.high[nodes] - trie.low[nodes] - own > FEW)
+            apart = [i for i in large.tolist() if self.body(int(state[i])) is not None]
+            if apart:
+                found.texts.extend((int(state[i]), int(nodes[i])) for i in apart)
+                state, nodes = np.delete(state, apart), np.delete(nodes, apart)
+            count = trie.first[nodes + 1] - trie.first[nodes]
+            nodes = spans(trie.first[nodes], count)
+            state = self._step(np.repeat(state, count), trie.byte[nodes])
+            kept = state >= 0
+            state, nodes = state[kept], nodes[kept]
+
+    def _step(self, state: Int[ndarray, " n"], byte: Int[ndarray, " n"]) -> Int[ndarray, " n"]:
+        """The state after each byte, −1 for none."""
+        if self._used > MAX_ROWS:
+            self._row_of[:] = -1
+            self._used = 0
+        if (known := len(self.states.configurations)) > len(self._row_of):
+            grown = np.full(2 * known, -1, np.int32)
+            grown[: len(self._row_of)] = self._row_of
+            self._row_of = grown
+        row = self._row_of[state]
+        if (row < 0).any():
+            for new in np.unique(state[row < 0]).tolist():
+                if self._used == len(self._rows):
+                    self._rows = np.concatenate([self._rows, np.empty_like(self._rows)])
+                line = self._rows[self._used]
+                line[:] = -1
+                for low, high, target in self.states.moves(new):
+                    line[low : high + 1] = target
+                self._row_of[new] = self._used
+                self._used += 1
+            row = self._row_of[state]
+        return self._rows[row, byte].astype(np.int64)
