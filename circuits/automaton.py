@@ -50,6 +50,7 @@ class Automaton(Chain):
     """
 
     narrowed: tuple[Narrowing, ...] = ()
+    lazy: Any = None  # the same automaton with states that are made as they are met, where masks should ask that one
 
     def __init__(
         self,
@@ -236,6 +237,21 @@ class Automaton(Chain):
     def mask_from(self, state: int) -> Int32[np.ndarray, " words"] | list[int]:
         """The same, or where they are few perhaps the tokens themselves; not to be written to."""
         return self.words_from(state)
+
+    def fewest_after(self, tokens: Sequence[int]) -> int:
+        """The fewest tokens that some tokens read from the start need to be accepted; ``NEVER`` where nothing does."""
+        states = set(self.start_states)
+        for token in tokens:
+            states = {after for state in states for after in self.step(state, token)}
+        distances = self.distances
+        return min((int(distances[state]) for state in states), default=NEVER)
+
+    def accepts_tokens(self, tokens: Sequence[int]) -> bool:
+        """Whether a sequence of tokens is accepted as it is."""
+        states = set(self.start_states)
+        for token in tokens:
+            states = {after for state in states for after in self.step(state, token)}
+        return not states.isdisjoint(self.accept_states)
 
     @cached_property
     def stays_accepted(self) -> bool:

@@ -41,6 +41,7 @@ class Constraint:
     Composition and compilation raise ``TooManyStates`` where the automaton would grow beyond reason.
     """
 
+    is_finite = True  # whether it has its automaton written out
     source: str | None = None  # a name for what it was made from, if that names it: see :func:`kept`
 
     def __init__(self, automaton: Nfa, narrowed: tuple[Narrowing, ...] = ()) -> None:
@@ -55,25 +56,39 @@ class Constraint:
         """
         return self._narrowed
 
+    @property
+    def finite(self) -> Constraint:
+        """This constraint by a finite automaton; see :class:`~.lazy_constraint.LazyConstraint`."""
+        return self
+
     def __and__(self, other: Constraint) -> Constraint:
-        both = dfa.intersect(self.bytes_automaton, checked(other).bytes_automaton)
-        return Constraint(both, merged(self.narrowed, other.narrowed))
+        a, b = self.finite, checked(other).finite
+        return Constraint(dfa.intersect(a.bytes_automaton, b.bytes_automaton), merged(a.narrowed, b.narrowed))
 
     def __or__(self, other: Constraint) -> Constraint:
-        return Constraint(nfa.union([self.nfa, checked(other).nfa]), merged(self.narrowed, other.narrowed))
+        if not self.is_finite or not checked(other).is_finite:
+            from .lazy_constraint import either
+
+            return either(self, other)
+        return Constraint(nfa.union([self.nfa, other.nfa]), merged(self.narrowed, other.narrowed))
 
     def __add__(self, other: Constraint) -> Constraint:
-        return Constraint(nfa.concat([self.nfa, checked(other).nfa]), merged(self.narrowed, other.narrowed))
+        if not self.is_finite or not checked(other).is_finite:
+            from .lazy_constraint import joined
+
+            return joined(self, other)
+        return Constraint(nfa.concat([self.nfa, other.nfa]), merged(self.narrowed, other.narrowed))
 
     def __sub__(self, other: Constraint) -> Constraint:
         return self & ~checked(other)
 
     def __invert__(self) -> Constraint:
-        if self.narrowed:
+        narrowed = self.finite.narrowed
+        if narrowed:
             raise UnsupportedConstraint(
                 "the complement of a narrowed constraint would accept texts that it must not: "
-                f"{self.narrowed[0]}; write the constraint so that `narrowed` is empty",
-                path=self.narrowed[0].path,
+                f"{narrowed[0]}; write the constraint so that `finite.narrowed` is empty",
+                path=narrowed[0].path,
             )
         return Constraint(dfa.difference(utf8.text(), self.nfa))
 
@@ -81,6 +96,9 @@ class Constraint:
         """Between ``low`` and ``high`` of these texts in a row; no upper bound if ``high`` is ``None``."""
         low = given.count(low, "low")
         high = None if high is None else given.count(high, "high", low)
+        return self._repeated(low, high)
+
+    def _repeated(self, low: int, high: int | None) -> Constraint:
         return Constraint(nfa.repeat(self.nfa, low, high), self.narrowed)
 
     @cached_property

@@ -27,7 +27,7 @@ from ..errors import ShapeError, TooManyStates, VocabularyMismatch
 from ..fingerprints import check_same
 from .future import Backward, Future
 from .given import an_automaton, an_hmm, whole
-from .masks import MaskQuery
+from .masks import MaskQuery, gcd
 from .next_token import NextToken, Tokens, as_tokens
 from .range import Belief, Transition, added, doubt_of_product, least, normalised, trusted
 from .record import History, row_indices
@@ -44,6 +44,8 @@ class ProductQuery(MaskQuery):
     The automaton should be unambiguous: an ambiguous one weights each sequence by its number of accepting paths
     (Thm 4.3), and ``lookahead`` is then an expected number of paths. :func:`pgcd` determinises it.
     """
+
+    has_lookahead = True
 
     def __init__(
         self,
@@ -391,6 +393,11 @@ def pgcd(
     :class:`MemoryTooSmall` where not even one message fits.
     """
     hmm, horizon = an_hmm(hmm, "pgcd: hmm"), whole(horizon, "pgcd: horizon", None)
+    if an_automaton(automaton, "pgcd: automaton").lazy is not None:
+        from .coarse import CoarseQuery
+
+        guide = pgcd(hmm, automaton.guide(), horizon, dtype, memory)
+        return CoarseQuery(gcd(automaton, horizon), guide, automaton)
     if not an_automaton(automaton, "pgcd: automaton").is_deterministic:
         try:
             automaton = automaton.determinize(limit=4 * automaton.num_states + 64)

@@ -8,7 +8,7 @@ automaton written out. ``advance`` and ``bitmask(out=…)`` take a few microseco
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Self
+from typing import Protocol, Self
 
 import numpy as np
 import torch
@@ -16,7 +16,7 @@ from jaxtyping import Bool, Float, Int, Int32
 from numpy import ndarray
 from torch import Tensor
 
-from ..constraints.masks.lazy_tokens import LazyTokens
+from ..circuits.automaton import Automaton
 from ..errors import BudgetTooSmall, ShapeError, VocabularyMismatch
 from .next_token import NextToken, Tokens
 from .record import row_indices
@@ -26,15 +26,43 @@ KEPT_BYTES = 1 << 26  # of masks held by their states
 NEVER = 1 << 62
 
 
+class TokenStates(Protocol):
+    """An automaton over tokens with numbers for its states, made as they are met; −1 is no state."""
+
+    start_state: int
+    vocab_size: int
+
+    def step(self, state: int, token: int) -> int:
+        """The state after a token."""
+
+    def words_from(self, state: int) -> Int32[ndarray, " words"]:
+        """The tokens that may follow a state, as bits."""
+
+    def words_within(self, state: int, left: int) -> Int32[ndarray, " words"]:
+        """The tokens that may follow a state and after which ``left`` tokens are enough."""
+
+    def ample(self, state: int) -> int:
+        """A number of tokens that is enough after each token that may follow a state."""
+
+    def within(self, state: int, left: int) -> bool:
+        """Whether a state is at most so many tokens from acceptance."""
+
+    def bound(self, state: int) -> int:
+        """An upper bound of the tokens from a state to acceptance."""
+
+    def accepting(self, state: int) -> bool:
+        """Whether the text may end in a state as it is."""
+
+
 class LazyMaskQuery(NextToken):
     """The Boolean query on a lazy automaton; ``horizon``: the largest budget in tokens, ``None`` for no budget (LCD)."""
 
-    def __init__(self, tokens: LazyTokens, horizon: int | None) -> None:
+    def __init__(self, tokens: TokenStates, horizon: int | None, automaton: Automaton | None = None) -> None:
         if horizon is not None and horizon < 1:
             raise BudgetTooSmall(
                 f"LazyMaskQuery: the horizon must be at least one token, not {horizon}", needed=None, given=horizon
             )
-        self.tokens, self.horizon, self.semiring = tokens, horizon, Boolean()
+        self.tokens, self.horizon, self.semiring, self.automaton = tokens, horizon, Boolean(), automaton
         self.device, self.vocab_size = torch.device("cpu"), tokens.vocab_size
         self._record = self._shares = None
         self._width = -(-tokens.vocab_size // 32)

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Sequence
-from typing import Self
+from typing import Protocol, Self, runtime_checkable
 
 import numpy as np
 import torch
@@ -277,14 +277,23 @@ class _Edges:
         return out
 
 
+@runtime_checkable
+class Masks(Protocol):
+    """A next-token query whose masks can be read as bits: :class:`MaskQuery`, or that of a lazy automaton."""
+
+    automaton: Automaton
+
+    def words(self, out: Int32[ndarray, "batch words"] | None = None) -> Int32[ndarray, "batch words"]:
+        """``bitmask`` as a numpy array, written into ``out`` if given."""
+
+
 def gcd(automaton: Automaton, horizon: int) -> MaskQuery:
     """Globally constrained decoding: the tokens that can still be completed within the budget (Dang et al. 2026, Eq. 2).
 
     Raises :class:`EvidenceError` for a constraint that has not been compiled, and where the horizon is no number of tokens.
     """
-    an_automaton(automaton, "gcd: automaton")
     horizon = whole(horizon, "gcd: horizon", None)
-    return MaskQuery(automaton, horizon)
+    return _masking(an_automaton(automaton, "gcd: automaton"), horizon)
 
 
 def lcd(automaton: Automaton) -> MaskQuery:
@@ -292,5 +301,12 @@ def lcd(automaton: Automaton) -> MaskQuery:
 
     ``start(budgets=…)`` only says after how many tokens a row ends: the masks do not depend on it.
     """
-    an_automaton(automaton, "lcd: automaton")
-    return MaskQuery(automaton, None)
+    return _masking(an_automaton(automaton, "lcd: automaton"), None)
+
+
+def _masking(automaton: Automaton, horizon: int | None) -> MaskQuery:
+    if automaton.lazy is None:
+        return MaskQuery(automaton, horizon)
+    from .lazy_masks import LazyMaskQuery
+
+    return LazyMaskQuery(automaton.lazy, horizon, automaton)

@@ -54,6 +54,8 @@ class NextToken:
     (``copy.copy``) share tables and go their own ways.
     """
 
+    has_lookahead = False  # whether it has ``lookahead()`` and ``log_lookahead()``
+
     def __init__(self, chain: Chain, horizon: int | None, semiring: Semiring[Any]) -> None:
         if horizon is not None and horizon < 1:
             raise BudgetTooSmall(

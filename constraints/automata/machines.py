@@ -119,3 +119,31 @@ class Concatenation(Region):
 
     def completion(self, local: Local) -> bytes:
         return b"".join([part.completion(part.start()) for part in self.parts[local:]])
+
+
+class Repetition(Region):
+    """Between ``low`` and ``high`` texts of a machine in a row (``None``: any number); the local state is their number."""
+
+    def __init__(self, part: Machine, low: int, high: int | None) -> None:
+        self.part, self.low, self.high = part, low, high
+
+    def start(self) -> Local:
+        return 0
+
+    def moves(self, local: Local) -> Sequence[tuple[int, int, Local]]:
+        return ()
+
+    def calls(self, local: Local) -> Sequence[tuple[Machine, Local]]:
+        if self.high is None:
+            return ((self.part, min(local + 1, self.low)),)
+        return ((self.part, local + 1),) if local < self.high else ()
+
+    def final(self, local: Local) -> bool:
+        return bool(local >= self.low)
+
+    def completion(self, local: Local) -> bytes:
+        left: int = self.low - local
+        return self.part.completion(self.part.start()) * max(0, left)
+
+    def rounded(self, local: Local, level: int) -> Local:
+        return self.low if level and self.high is None else local

@@ -14,10 +14,12 @@ from .. import given
 from ..automata.epsilon import only, plain, useful
 from ..automata.work import limited, spend
 from ..constraint import Constraint, kept
+from ..lazy_constraint import LazyConstraint
 from ..narrowing import OnNarrowed, check_choice, report
 from .closing import close_types
 from .compiler import Compiler
 from .document import Document, Schema, read_schema
+from .lazy import lazy_schema
 from .narrowed import narrowings
 from .pieces import surrounded
 from .text import STYLES
@@ -119,7 +121,11 @@ def json_schema(
     plain = numbers == "plain" or (numbers is None and is_class)
     options = (whitespace, order, max_depth, max_length, open_objects, formats, plain, max_digits)
     source = json.dumps(root).encode(), repr((strict, options)).encode()
-    constraint = kept(source, partial(build, root, strict, options))
+    finite = partial(kept, source, partial(build, root, strict, options))
+    if chosen:
+        constraint = finite()
+    else:
+        constraint = LazyConstraint(*lazy_schema(root, strict, options), finite)
     report(constraint.narrowed, on_narrowed, chosen)
     return constraint
 

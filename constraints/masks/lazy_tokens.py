@@ -128,6 +128,12 @@ class LazyTokens:
             return 0 if state == SINK else NEVER
         return self.distances.bound(state)
 
+    def fewest(self, state: int) -> int:
+        """The fewest tokens from a state to acceptance."""
+        if state < 0:
+            return 0 if state == SINK else NEVER
+        return self.distances.fewest(state)
+
     def within(self, state: int, left: int) -> bool:
         """Whether a state is at most so many tokens from acceptance."""
         if state < 0:

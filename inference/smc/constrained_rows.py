@@ -89,7 +89,7 @@ class ConstrainedRows:
         if scores.shape[1] < vocab:
             raise VocabularyMismatch(f"the model has {scores.shape[1]} tokens and the automaton {vocab}")
         offered = scores[:, :vocab]
-        if isinstance(self._query, ProductQuery):
+        if self._query.has_lookahead:
             over = self._over().to(scores.device)[:, None]
             offered = torch.where(over, offered, self._steered(offered, self._query))
         constrained = torch.full_like(scores, -torch.inf)
@@ -125,11 +125,7 @@ def check_weights(strength: float, mixture: float | None) -> None:
 
 def check_prefix(fa: Automaton, tokens: list[int], budget: int) -> None:
     """Whether an accepted text may begin with these tokens and end within ``budget`` more; raises as :meth:`begin` does."""
-    states = set(fa.start_states)
-    for token in tokens:
-        states = {after for state in states for after in fa.step(state, token)}
-    distances = fa.distances
-    needed = min((int(distances[state]) for state in states), default=NEVER)
+    needed = fa.fewest_after(tokens)
     if needed >= NEVER:
         raise EvidenceError(
             f"no text of the constraint begins with the tokens {tokens}, which are there already"

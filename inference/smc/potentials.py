@@ -23,7 +23,6 @@ from ...errors import EvidenceError, PotentialError, VocabularyMismatch
 from ...fingerprints import check_same
 from ..given import an_automaton
 from ..masks import MaskQuery, gcd, lcd
-from ..query import support
 from .boundaries import Boundary, at_end
 from .lm import LanguageModel, Prompt, fingerprint_of
 from .step import Extended, Knowledge
@@ -222,11 +221,7 @@ class ConstraintPotential(Potential):
 
     def _accepts(self, sequences: Sequence[Sequence[int]]) -> Bool[Tensor, " rows"]:
         """Whether the automaton accepts each sequence as it is."""
-        lengths = torch.tensor([len(tokens) for tokens in sequences])
-        padded = torch.full((len(sequences), int(lengths.max())), -1)
-        for row, tokens in zip(padded, sequences, strict=True):
-            row[: len(tokens)] = torch.tensor(tokens)
-        return support(self.fa, padded, lengths=lengths)
+        return torch.tensor([self.fa.accepts_tokens(tokens) for tokens in sequences], dtype=torch.bool)
 
     def advance(self, indices: Int[Tensor, " states"], tokens: Int[Tensor, " states"]) -> None:
         assert self._query is not None

@@ -70,5 +70,6 @@ def masking(fa: Automaton, horizon: int | None) -> MaskQuery:
 
 def _size(query: ProductQuery) -> int:
     """The bytes of its backward messages."""
+    query = getattr(query, "guide", query)
     itemsize = query.hmm.emission_probs.element_size()
     return query.automaton.num_states * query.hmm.hidden * (query.horizon or 1) * itemsize

@@ -24,7 +24,6 @@ from ...errors import EvidenceError, VocabularyMismatch
 from ...fingerprints import check_same
 from ..given import not_negative, short, whole
 from ..masks import MaskQuery
-from ..query import support
 from .arguments import Language, Worth, a_potential, check_proposal, check_seed, read
 from .boundaries import Boundary
 from .lm import LanguageModel, Prompt, fingerprint_of
@@ -353,7 +352,7 @@ class Sampler:
 
     def accepts(self, tokens: Int[Tensor, "rows budget"]) -> Bool[Tensor, " rows"]:
         """Which sequences that use the budget up are whole: those that end themselves, and those that the automaton takes."""
-        whole = support(self.fa, tokens)
+        whole = torch.tensor([self.fa.accepts_tokens(row) for row in tokens.tolist()], dtype=torch.bool)
         return whole if self.eos is None else whole | (tokens[:, -1] == self.eos)
 
     def run(self, prompt: Prompt, count: int, generator: Generator) -> Posterior:

@@ -1,0 +1,90 @@
+"""The token-level automaton of a constraint that is not written out: masks from a lazy automaton, all else on demand."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+
+from ..circuits.automaton import NEVER, Automaton
+from ..circuits.narrowing import Narrowing
+from .masks.lazy_tokens import LazyTokens
+
+GUIDE_STATES = 300
+"""States of the automaton that an HMM is multiplied with, where the constraint's own is larger."""
+
+WRITTEN = frozenset(
+    "initial left inputs right final labels transitions edge_source edge_target _moves _steps".split()
+)
+"""The attributes of an automaton whose transitions are all written out."""
+
+
+class ConstraintAutomaton(Automaton):
+    """An automaton over tokens whose states are made as they are met.
+
+    Next-token masks are exact, and ask :attr:`lazy`. What needs all transitions (products, counting, probabilities, drawing
+    at random) asks :attr:`finite`, which is made on first use, and may have to leave texts out: then ``narrowed`` says so,
+    and a warning is logged. P-GCD multiplies the HMM with :meth:`guide`.
+    """
+
+    def __init__(
+        self, lazy: LazyTokens, finite: Callable[[], Automaton], guide: Callable[[int], Automaton]
+    ) -> None:
+        self.lazy, self._make_finite, self._make_guide = lazy, finite, guide
+        self.eos_token_id: int | None = lazy.eos_token_id
+        self.vocabulary_fingerprint: str | None = lazy.vocabulary_fingerprint
+        self._narrowed: tuple[Narrowing, ...] = ()
+        self._guides: dict[int, Automaton] = {}
+
+    def __getattr__(self, name: str) -> Any:
+        if name not in WRITTEN or "_make_finite" not in self.__dict__:
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        return getattr(self.finite, name)
+
+    @property
+    def narrowed(self) -> tuple[Narrowing, ...]:  # type: ignore[override]
+        """Where fewer texts are accepted than were asked for: by the masks, and by :attr:`finite` once that is made."""
+        written = self.__dict__.get("_finite")
+        return self._narrowed if written is None else (*self._narrowed, *written.narrowed)
+
+    @narrowed.setter
+    def narrowed(self, value: tuple[Narrowing, ...]) -> None:
+        self._narrowed = value
+
+    @property
+    def finite(self) -> Automaton:
+        """The automaton with all its states and transitions."""
+        found: Automaton | None = self.__dict__.get("_finite")
+        if found is None:
+            found = self.__dict__["_finite"] = self._make_finite()
+        return found
+
+    def guide(self, most_states: int = GUIDE_STATES) -> Automaton:
+        """An automaton of about so many byte states that accepts at least the same texts, and just these where they fit."""
+        if most_states not in self._guides:
+            self._guides[most_states] = self._make_guide(most_states)
+        return self._guides[most_states]
+
+    @property
+    def vocab_size(self) -> int:
+        return self.lazy.vocab_size
+
+    @property
+    def device(self) -> torch.device:
+        return torch.device("cpu")
+
+    def fewest_after(self, tokens: Sequence[int]) -> int:
+        state = self._after(tokens)
+        return NEVER if state == -1 else self.lazy.fewest(state)
+
+    def accepts_tokens(self, tokens: Sequence[int]) -> bool:
+        return self.lazy.accepting(self._after(tokens))
+
+    def _after(self, tokens: Sequence[int]) -> int:
+        state = self.lazy.start_state
+        for token in tokens:
+            if state == -1:
+                break
+            state = self.lazy.step(state, token)
+        return state

@@ -1,0 +1,136 @@
+"""Constraints whose automaton is made as texts are read: no bound on lengths, counts, depth or the order of members."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cached_property
+
+from ..circuits.automaton import Automaton
+from ..errors import EmptyLanguage, TooManyStates
+from .automata.abstraction import abstraction
+from .automata.lazy import Numbered, explore
+from .automata.machines import Choice, Concatenation, DfaMachine, Repetition
+from .automata.nfa import Nfa
+from .automata.stack import Machine, StackAutomaton
+from .compiled import ConstraintAutomaton
+from .constraint import Constraint
+from .lifting.lifted import single_bytes
+from .masks.lazy_tokens import LazyTokens
+from .narrowing import Narrowing, merged, report
+from .vocabulary.vocabulary import Vocabulary
+
+MOST_EXPLORED = 20_000
+"""Configurations up to which an automaton is written out exactly, where it is asked for and the narrower one lacks texts."""
+
+
+class LazyConstraint(Constraint):
+    """A language given by a stack automaton. ``finite`` makes a regular part of it, as large as can be written out.
+
+    Masks, ``accepts`` and ``shortest`` are of the whole language, and so are ``|``, ``+`` and ``repeat``. ``&``, ``-`` and
+    ``~`` need a finite automaton: their ``narrowed`` says what that lacks.
+    """
+
+    is_finite = False
+
+    def __init__(
+        self,
+        automaton: StackAutomaton,
+        narrowed: tuple[Narrowing, ...],
+        finite: Callable[[], Constraint],
+    ) -> None:
+        self.automaton, self._make_finite, self._narrowed = automaton, finite, narrowed
+        self._states = Numbered(automaton)
+
+    @cached_property
+    def finite(self) -> Constraint:  # type: ignore[override]
+        """A constraint of the same texts, or some of them, that has a finite automaton."""
+        found = self._make_finite()
+        if found.narrowed:
+            try:
+                return Constraint(explore(self.automaton, MOST_EXPLORED), self.narrowed)
+            except TooManyStates:
+                report(found.narrowed, "warn")
+        return found
+
+    @cached_property
+    def nfa(self) -> Nfa:  # type: ignore[override]
+        return self.finite.nfa
+
+    @cached_property
+    def bytes_automaton(self) -> Nfa:
+        return self.finite.bytes_automaton
+
+    def _repeated(self, low: int, high: int | None) -> Constraint:
+        if self.automaton.root is None:
+            return self.finite.repeat(low, high)
+        automaton = StackAutomaton(Repetition(self.automaton.root, low, high))
+        return LazyConstraint(automaton, self.narrowed, lambda: self.finite.repeat(low, high))
+
+    def accepts(self, text: str | bytes) -> bool:
+        data = text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text
+        return self._states.accepts(data)
+
+    def is_empty(self) -> bool:
+        return self.automaton.start() is None
+
+    def shortest(self) -> str:
+        first = self.automaton.start()
+        if first is None:
+            raise EmptyLanguage("no text satisfies the constraint")
+        return self.automaton.completion(first).decode()
+
+    def _kept(self, vocab: Vocabulary, require_eos: bool, canonical: bool) -> Automaton:
+        return self._compile(vocab, require_eos, canonical, cache=True)
+
+    def _compile(
+        self, vocab: Vocabulary, require_eos: bool, canonical: bool, cache: bool = False
+    ) -> Automaton:
+        if canonical or not single_bytes(vocab).all():
+            return self.finite.compile(vocab, require_eos, canonical=canonical, cache=cache)
+        if self.is_empty():
+            raise EmptyLanguage("no text satisfies the constraint")
+        lazy = LazyTokens(self.automaton, vocab, require_eos)
+
+        def finite() -> Automaton:
+            return self.finite.compile(vocab, require_eos, cache=cache)
+
+        def guide(most_states: int) -> Automaton:
+            return Constraint(self.regular(most_states)).compile(vocab, require_eos)
+
+        return ConstraintAutomaton(lazy, finite, guide)
+
+    def regular(self, most_states: int) -> Nfa:
+        """A finite automaton that accepts all texts of the constraint: only these where so many states are enough."""
+        try:
+            return explore(self.automaton, most_states)
+        except TooManyStates:
+            assert self.automaton.root is not None
+            return abstraction(self.automaton.root, most_states)
+
+
+def either(a: Constraint, b: Constraint) -> Constraint:
+    """The texts of both together."""
+    return combined(Choice, a, b, lambda: a.finite | b.finite)
+
+
+def joined(a: Constraint, b: Constraint) -> Constraint:
+    """A text of one, and then a text of the other."""
+    return combined(Concatenation, a, b, lambda: a.finite + b.finite)
+
+
+def combined(
+    kind: Callable[[list[Machine]], Machine], a: Constraint, b: Constraint, finite: Callable[[], Constraint]
+) -> Constraint:
+    """Two constraints as one: by their machines, or where one has none by their finite automata."""
+    machines = [machine for each in (a, b) if (machine := machine_of(each)) is not None]
+    if len(machines) < 2:
+        return finite()
+    return LazyConstraint(StackAutomaton(kind(machines)), merged(a.narrowed, b.narrowed), finite)
+
+
+def machine_of(constraint: Constraint) -> Machine | None:
+    """The machine that reads a constraint's texts; ``None`` where there are none, or only an ambiguous automaton."""
+    if isinstance(constraint, LazyConstraint):
+        return constraint.automaton.root
+    automaton = constraint.bytes_automaton
+    return DfaMachine(automaton) if automaton.is_deterministic and not automaton.is_empty else None
