@@ -142,7 +142,7 @@ class Members(Region):
         return [(self.value(read), ("next", seen, b""))] if place == "value" else []
 
     def value(self, name):
-        return self.named[name] if name in self.named else ONE
+        return self.named.get(name, ONE)
 
     def final(self, local):
         return local[0] == "end"

@@ -7,6 +7,7 @@ the second kind as a trie of what remains of them from the leaving byte on.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import OrderedDict
 from typing import TypeVar
 
@@ -22,8 +23,10 @@ MAX_LETTERS = 64  # kinds of letters kept for a vocabulary
 MAX_COUNTS = 1 << 17  # tokens whose letters are counted, for one kind of letters
 MAX_TEXTS = 1024  # nodes kept for one kind of letters and one trie
 SET_BYTES = 1 << 25  # of the token sets kept for one trie
+MANY_TOKENS = 2000  # from here on setting them in an array of the vocabulary's size is quicker
 NONE = np.empty(0, np.int64)
-K, V = TypeVar("K"), TypeVar("V")
+K = TypeVar("K")
+V = TypeVar("V")
 Bits = UInt8[ndarray, " bytes"]  # a token set: token v in bit v mod 8 of byte v div 8
 
 
@@ -36,6 +39,10 @@ class LetterTable:
         for source, low, high, target in nfa.edges.tolist():
             self.after[source, low : high + 1] = target
         self.begins = frozenset(np.flatnonzero(self.after[0] >= 0).tolist())
+        self.no_letter = [byte for byte in range(256) if byte not in self.begins]
+        self.before = [
+            bisect_left(self.no_letter, byte) for byte in range(257)
+        ]  # how many of them are below a byte
         self.rows: list[list[int]] = self.after.tolist()
         self.paths = [b""] * nfa.num_states  # from state 0 to each state within a letter
         todo = [0]
@@ -148,7 +155,7 @@ class TextTokens:
 
     def tokens(self, most: int) -> Int[ndarray, " token"]:
         """The tokens made of at most so many letters, a cut one included."""
-        return self.trie.order[self.ranks[self._needed <= most]]
+        return np.asarray(self.trie.order[self.ranks[self._needed <= most]])
 
     def letters_at(self, node: int) -> int:
         """The letters between this node and one below it; −1 where it is not the end of a letter."""
@@ -212,13 +219,19 @@ class Texts:
 
 def bits_of(trie: Trie, tokens: Int[ndarray, " token"]) -> Bits:
     """Tokens as a set."""
-    if len(tokens) < 1000:
-        out = np.zeros(trie.num_bytes, np.uint8)
-        put(out, tokens, True)
-        return out
-    flags = np.zeros(8 * trie.num_bytes, bool)
-    flags[tokens] = True
-    return np.packbits(flags, bitorder="little")
+    out = np.zeros(trie.num_bytes, np.uint8)
+    add(out, tokens)
+    return out
+
+
+def add(bits: Bits, tokens: Int[ndarray, " token"]) -> None:
+    """Add tokens to a set."""
+    if len(tokens) < MANY_TOKENS:
+        put(bits, tokens, True)
+    else:
+        flags = np.zeros(8 * len(bits), bool)
+        flags[tokens] = True
+        bits |= np.packbits(flags, bitorder="little")
 
 
 def keep(kept: OrderedDict[K, V], key: K, value: V, most: int, replace: bool = True) -> V:

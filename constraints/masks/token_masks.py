@@ -25,7 +25,7 @@ from ..automata.arrays import spans
 from ..automata.lazy import Body, Numbered
 from ..vocabulary.trie import Trie, put
 from .completions import common_end
-from .text_tokens import Bits, Remainders, Texts, keep
+from .text_tokens import Bits, Remainders, Texts, add, keep
 from .walk import Pairs, Walk
 
 WORD = np.dtype("<i4")
@@ -112,9 +112,9 @@ class TokenMasks:
             if own[node] > 1:
                 tokens += order[at + 1 : at + own[node]]
         if tokens:
-            put(out, np.array(tokens), True)
+            add(out, np.array(tokens))
         for _, ranks in swept:
-            put(out, trie.order[ranks], True)
+            add(out, trie.order[ranks])
         return out, fresh
 
     def _text(self, state: int, trie: Trie, node: int, base: bytes) -> tuple[Bits, int]:
@@ -134,7 +134,7 @@ class TokenMasks:
         fresh = max(after, default=0) + part.table.longest_rest
         for least, most, target, child in part.leaving():
             found = self._exit(target, exits, child)
-            put(out, exits.order[part.chosen(found.ranks, least, most)], True)
+            add(out, exits.order[part.chosen(found.ranks, least, most)])
             fresh = max(fresh, self._new_bytes(target, base) + found.fresh)
         if part.others:
             more, new = self._union(trie, part.others, base)
@@ -147,7 +147,9 @@ class TokenMasks:
         key = (self.view(state), trie, node)
         found = self._exits.get(key)
         if found is None:
-            found = keep(self._exits, key, self._ranks(trie, [(state, node)], self.completion(state)), MAX_EXITS)
+            found = keep(
+                self._exits, key, self._ranks(trie, [(state, node)], self.completion(state)), MAX_EXITS
+            )
         return found
 
     def _ranks(self, trie: Trie, pairs: Pairs, base: bytes) -> Exit:
@@ -189,7 +191,9 @@ class TokenMasks:
         text, before = part.text, part.before
         here = (text.letters >= before) & (text.letters + (text.local > 0) <= part.most + before)
         here &= part.inside(text.ranks)
-        kinds = grouped((text.letters[here] - before) * len(text.table.paths) + text.local[here], text.ranks[here])
+        kinds = grouped(
+            (text.letters[here] - before) * len(text.table.paths) + text.local[here], text.ranks[here]
+        )
         for kind, ranks in kinds:
             letters, local = divmod(kind, len(text.table.paths))
             target = self.states.run(part.after(letters), text.table.paths[local])
@@ -226,14 +230,17 @@ class _Part:
         self.text, self.before = masks.texts.below(table, trie, node)
         within = self.text.most - self.before
         self.most = within if body.most is None else min(body.most, within)
-        after, self.exceptional, self.others = self.states.after, list[int](), Pairs()
-        children = trie.children(node)
-        for byte, child in children.items():
-            apart = byte in body.exceptions
-            if apart or byte not in table.begins or body.most == 0:
-                if apart:
-                    self.exceptional.append(child)
+        children, after = trie.children(node), self.states.after
+        self.exceptional, self.others = list[int](), Pairs()
+        for byte in body.exceptions:
+            if (child := children.get(byte)) is not None:
+                self.exceptional.append(child)
                 if (target := after(state, byte)) >= 0:
+                    self.others.append((target, child))
+        for low, high, target in self.states.moves(state):
+            out = table.no_letter[table.before[low] : table.before[high + 1]]
+            for byte in out if body.most != 0 else range(low, high + 1):
+                if byte not in body.exceptions and (child := children.get(byte)) is not None:
                     self.others.append((target, child))
         if body.most is not None and body.most <= self.text.most - self.before:
             self._after_most(table.begins)
@@ -258,7 +265,9 @@ class _Part:
         if letters == 0:
             return self.state
         settled = self.body.settled
-        return self.states.number(self.body.after(letters if settled is None else min(letters, max(settled, 1))))
+        return self.states.number(
+            self.body.after(letters if settled is None else min(letters, max(settled, 1)))
+        )
 
     def inside(self, ranks: Ranks) -> Bool[ndarray, " token"]:
         """Which ranks lie below the node and below no exception."""
@@ -286,7 +295,11 @@ class _Part:
 
     def leaving(self) -> list[tuple[int, int, int, int]]:
         """(least letters, most letters, state, node of the remainders there) for the bytes that leave the text."""
-        last, settled, children = self.text.most_leaving - self.before, self.body.settled, self.text.exits.children(0)
+        last, settled, children = (
+            self.text.most_leaving - self.before,
+            self.body.settled,
+            self.text.exits.children(0),
+        )
         if self.body.most is not None:
             last = min(last, self.body.most)
         if last < 1:
