@@ -89,7 +89,8 @@ class Members(Region):
     The local state is (place, names seen, what has been read of a name).
     """
 
-    def __init__(self, named, letters=TEXT):
+    def __init__(self, named, letters=TEXT, within=False):
+        self.within = within
         self.named, self.letters = dict(named), letters
         self.inner = String(letters=letters)
 
@@ -165,7 +166,7 @@ class Members(Region):
         if place == "free" and read == 0:
             return LocalBody(self.letters, None)
         if place == "name" and self.state_in_letter(read) == 0:
-            return LocalBody(self.letters, None, bytes(self.next_bytes(read)))
+            return LocalBody(self.letters, None, bytes(self.next_bytes(read)), within=self.within)
         return None
 
     def after_letters(self, local, count):

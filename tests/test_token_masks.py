@@ -34,12 +34,14 @@ LETTERS = [
     b"]",
 ]
 SIMPLE = letters_of([(0, 0x61, 0x62, 0), (0, 0x30, 0x31, 0)], "ab01")
+NAMES = {b"ab": String(0, 3), b"a": ONE, b"aba": List(ONE), "é".encode(): ONE, b"": ONE}
 MACHINES = {
     "string": String(),
     "long string": String(3, 9),
     "at least": String(7),
     "two kinds": Concatenation([String(1, 2, SIMPLE), String(0, 4)]),
-    "members": Members({b"ab": String(0, 3), b"a": ONE, b"aba": List(ONE), "é".encode(): ONE, b"": ONE}),
+    "members": Members(NAMES),
+    "members within": Members(NAMES, within=True),
     "list": List(String(1, 5), 2, 4),
     "long list": List(Members({b"n": List(String(2))}), 12),
     "quoted by a letter": Concatenation([String(3, 3, SIMPLE, 0x62), TextMachine(b"ab1")]),

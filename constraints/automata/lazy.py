@@ -47,6 +47,9 @@ class Body:
     the text. From ``after(1)`` on there are no exceptions; ``after(k)`` is the same for all ``k >= settled``. ``settled`` is
     ``None`` for a counter: with each letter the completion becomes no longer, and no byte that leaves the text is lost or
     leads elsewhere.
+
+    ``within``: after an exception, too, any letters may follow, and some letter leads to where it would be without the
+    exception: the exceptions only tell apart texts, such as names, that are treated in their own way when they end.
     """
 
     letters: Letters
@@ -54,6 +57,7 @@ class Body:
     after: Callable[[int], Configuration]
     exceptions: bytes = b""
     settled: int | None = 1
+    within: bool = False
 
 
 class LazyAutomaton(Protocol):

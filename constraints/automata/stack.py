@@ -30,6 +30,7 @@ class LocalBody(NamedTuple):
     most: int | None
     exceptions: bytes = b""
     settled: int | None = 1
+    within: bool = False
 
 
 class Machine(Protocol):
@@ -191,7 +192,7 @@ class StackAutomaton:
         def after(count: int) -> Configuration:
             return self.stack(top.machine, top.machine.after_letters(top.local, count), top.parent)
 
-        return Body(found.letters, found.most, after, found.exceptions, found.settled)
+        return Body(found.letters, found.most, after, found.exceptions, found.settled, found.within)
 
     def view(self, configuration: Configuration, reach: int) -> Hashable:
         if isinstance(configuration, Stack):

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import OrderedDict
+from functools import cached_property
 from typing import TypeVar
 
 import numpy as np
@@ -60,6 +61,7 @@ class LetterTable:
                 seen.add(source)
                 todo.append(source)
         self.longest_rest = max(self.rest)
+        self.longest_letter = 1 + self.longest_rest
         self._counts: dict[bytes, tuple[int, int]] = {}
 
     def counted(self, text: bytes) -> tuple[int, int]:
@@ -150,19 +152,39 @@ class TextTokens:
         points = np.concatenate(leaving)
         self.exits = Remainders(trie, points[:, 0], points[:, 1])
         self.most_leaving = int(points[:, 1].max(initial=0))
+        self._leaving = points[:, 0]
         self._needed = needed
-        self._letters_at: Int16[ndarray, " node"] | None = None
+        self._letters_at: Int16[ndarray, " node"] | dict[int, int] | None = None
 
     def tokens(self, most: int) -> Int[ndarray, " token"]:
         """The tokens made of at most so many letters, a cut one included."""
         return np.asarray(self.trie.order[self.ranks[self._needed <= most]])
 
+    @cached_property
+    def paths_out(self) -> dict[int, dict[int, int]]:
+        """The nodes on the way to where tokens leave the text, that one too: their children there by their bytes."""
+        found: dict[int, dict[int, int]] = {}
+        parent, byte = self.trie.parent, self.trie.byte
+        for node in self._leaving.tolist():
+            while node != self.node:
+                above, by = int(parent[node]), int(byte[node])
+                if by in found.setdefault(above, {}):
+                    break
+                found[above][by] = node
+                node = above
+        return found
+
     def letters_at(self, node: int) -> int:
         """The letters between this node and one below it; −1 where it is not the end of a letter."""
         if self._letters_at is None:
-            self._letters_at = np.full(len(self.trie.parent), -1, np.int16)
-            self._letters_at[self.between[:, 0]] = self.between[:, 1]
-        return int(self._letters_at[node])
+            self._letters_at = dict(self.between.tolist()) if len(self.between) < 5000 else self._in_array()
+        found = self._letters_at
+        return found.get(node, -1) if isinstance(found, dict) else int(found[node])
+
+    def _in_array(self) -> Int16[ndarray, " node"]:
+        out = np.full(len(self.trie.parent), -1, np.int16)
+        out[self.between[:, 0]] = self.between[:, 1]
+        return out
 
 
 class Texts:

@@ -132,6 +132,8 @@ class TokenMasks:
                 out &= ~self.texts.tokens_below(trie, child)
         after = [self._new_bytes(part.after(k), base) for k in part.counts()]
         fresh = max(after, default=0) + part.table.longest_rest
+        if part.body.within and part.body.exceptions:
+            fresh += part.table.longest_letter
         for least, most, target, child in part.leaving():
             found = self._exit(target, exits, child)
             add(out, exits.order[part.chosen(found.ranks, least, most)])
@@ -187,7 +189,7 @@ class TokenMasks:
         return out
 
     def _text_edges(self, state: int, trie: Trie, node: int) -> Iterator[tuple[int, Ranks]]:
-        part = _Part(self, state, trie, node)
+        part = _Part(self, state, trie, node, targets=True)
         text, before = part.text, part.before
         here = (text.letters >= before) & (text.letters + (text.local > 0) <= part.most + before)
         here &= part.inside(text.ranks)
@@ -221,18 +223,23 @@ class _Part:
     follow. ``exceptional``: children where the text is left at once or is treated apart. ``others``: what is to be walked.
     """
 
-    def __init__(self, masks: TokenMasks, state: int, trie: Trie, node: int) -> None:
+    def __init__(self, masks: TokenMasks, state: int, trie: Trie, node: int, targets: bool = False) -> None:
         body = masks.walk.body(state)
         assert body is not None
         self.body: Body = body
+        self.body_of = masks.walk.body
         self.states, self.state, self.trie, self.node = masks.states, state, trie, node
         self.table = table = masks.texts.table(body.letters)
         self.text, self.before = masks.texts.below(table, trie, node)
         within = self.text.most - self.before
         self.most = within if body.most is None else min(body.most, within)
-        children, after = trie.children(node), self.states.after
+        children, after, self.no_letter = trie.children(node), self.states.after, table.no_letter
         self.exceptional, self.others = list[int](), Pairs()
-        for byte in body.exceptions:
+        self.apart = list[int]()  # children of nodes below, where the text is left from an exception
+        together = body.within and not targets
+        if together:
+            self._within(body.exceptions)
+        for byte in () if together else body.exceptions:
             if (child := children.get(byte)) is not None:
                 self.exceptional.append(child)
                 if (target := after(state, byte)) >= 0:
@@ -244,6 +251,29 @@ class _Part:
                     self.others.append((target, child))
         if body.most is not None and body.most <= self.text.most - self.before:
             self._after_most(table.begins)
+
+    def _within(self, exceptions: bytes) -> None:
+        """Follow exceptions as far as tokens leave the text there."""
+        paths, no_letter, after, letters_at = self.text.paths_out, self.no_letter, self.states.after, self.text.letters_at
+        todo: list[tuple[int, int, bytes | None]] = [(self.state, self.node, exceptions)]
+        while todo:
+            state, node, some = todo.pop()
+            out = paths.get(node)
+            if out is None:
+                continue
+            for byte, child in out.items():
+                if some is not None and byte not in some:
+                    if byte in no_letter and node != self.node:
+                        self.apart.append(child)
+                        if (target := after(state, byte)) >= 0:
+                            self.others.append((target, child))
+                    continue
+                target = after(state, byte)
+                if (letters := letters_at(child)) < 0:
+                    todo.append((target, child, None))
+                elif target != self.after(letters - self.before):
+                    body = self.body_of(target)
+                    todo.append((target, child, b"" if body is None else body.exceptions))
 
     def _after_most(self, begins: frozenset[int]) -> None:
         """Tokens that go on, after the last letter, with a byte that begins another one: elsewhere it may lead on."""
@@ -282,8 +312,11 @@ class _Part:
         exits = self.text.exits
         letters = exits.letters_before[ranks] - self.before
         kept = (letters >= least) & (letters <= most)
-        if self.text.node != self.node or self.exceptional:
-            kept &= self.inside(exits.origin[ranks])
+        if self.text.node != self.node or self.exceptional or self.apart:
+            origin = exits.origin[ranks]
+            kept &= self.inside(origin)
+            for child in self.apart:
+                kept &= (origin < self.trie.low[child]) | (origin >= self.trie.high[child])
         return np.asarray(ranks[kept])
 
     def counts(self) -> tuple[int, ...]:
