@@ -60,7 +60,9 @@ class LazyMaskQuery(NextToken):
     def __init__(self, tokens: TokenStates, horizon: int | None, automaton: Automaton | None = None) -> None:
         if horizon is not None and horizon < 1:
             raise BudgetTooSmall(
-                f"LazyMaskQuery: the horizon must be at least one token, not {horizon}", needed=None, given=horizon
+                f"LazyMaskQuery: the horizon must be at least one token, not {horizon}",
+                needed=None,
+                given=horizon,
             )
         self.tokens, self.horizon, self.semiring, self.automaton = tokens, horizon, Boolean(), automaton
         self.device, self.vocab_size = torch.device("cpu"), tokens.vocab_size
@@ -68,7 +70,9 @@ class LazyMaskQuery(NextToken):
         self._width = -(-tokens.vocab_size // 32)
         self._states: list[int] = []  # of each row
         self._budget: list[int] = []
-        self._kept: dict[int, tuple[memoryview, int]] = {}  # mask by state, and the budget from which on it is that
+        self._kept: dict[
+            int, tuple[memoryview, int]
+        ] = {}  # mask by state, and the budget from which on it is that
         self._near: dict[tuple[int, int], memoryview] = {}  # mask by state and tokens left
         self._most_kept = max(16, KEPT_BYTES // (4 * self._width))
         self._buffer: Tensor | None = None  # the last one written to
@@ -135,7 +139,11 @@ class LazyMaskQuery(NextToken):
         """
         if out is None:
             return torch.from_numpy(self.words())
-        if out is not self._buffer or len(self._lines) != len(self._states) or out.data_ptr() != self._pointer:
+        if (
+            out is not self._buffer
+            or len(self._lines) != len(self._states)
+            or out.data_ptr() != self._pointer
+        ):
             self._attach(out)
         if self._buffer is None:  # its rows are not contiguous
             out.copy_(torch.from_numpy(self.words()))

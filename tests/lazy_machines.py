@@ -89,7 +89,8 @@ class Members(Region):
     The local state is (place, names seen, what has been read of a name).
     """
 
-    def __init__(self, named, letters=TEXT):
+    def __init__(self, named, letters=TEXT, within=False):
+        self.within = within
         self.named, self.letters = dict(named), letters
         self.inner = String(letters=letters)
 
@@ -142,7 +143,7 @@ class Members(Region):
         return [(self.value(read), ("next", seen, b""))] if place == "value" else []
 
     def value(self, name):
-        return self.named[name] if name in self.named else ONE
+        return self.named.get(name, ONE)
 
     def final(self, local):
         return local[0] == "end"
@@ -165,7 +166,7 @@ class Members(Region):
         if place == "free" and read == 0:
             return LocalBody(self.letters, None)
         if place == "name" and self.state_in_letter(read) == 0:
-            return LocalBody(self.letters, None, bytes(self.next_bytes(read)))
+            return LocalBody(self.letters, None, bytes(self.next_bytes(read)), within=self.within)
         return None
 
     def after_letters(self, local, count):

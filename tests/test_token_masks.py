@@ -15,18 +15,37 @@ from tractile.constraints.masks.lazy_tokens import SINK, LazyTokens
 from tractile.constraints.masks.text_tokens import Texts
 from tractile.constraints.masks.token_masks import TokenMasks
 
-LETTERS = [b"a", b"b", b'"', b"\\", b"u", b"0", b"\xc3", b"\xa9", b"n", b"1", b",", b":", b"{", b"}", b"[", b"]"]
+LETTERS = [
+    b"a",
+    b"b",
+    b'"',
+    b"\\",
+    b"u",
+    b"0",
+    b"\xc3",
+    b"\xa9",
+    b"n",
+    b"1",
+    b",",
+    b":",
+    b"{",
+    b"}",
+    b"[",
+    b"]",
+]
 SIMPLE = letters_of([(0, 0x61, 0x62, 0), (0, 0x30, 0x31, 0)], "ab01")
+NAMES = {b"ab": String(0, 3), b"a": ONE, b"aba": List(ONE), "é".encode(): ONE, b"": ONE}
 MACHINES = {
     "string": String(),
     "long string": String(3, 9),
     "at least": String(7),
     "two kinds": Concatenation([String(1, 2, SIMPLE), String(0, 4)]),
-    "members": Members({b"ab": String(0, 3), b"a": ONE, b"aba": List(ONE), "é".encode(): ONE, b"": ONE}),
+    "members": Members(NAMES),
+    "members within": Members(NAMES, within=True),
     "list": List(String(1, 5), 2, 4),
     "long list": List(Members({b"n": List(String(2))}), 12),
     "quoted by a letter": Concatenation([String(3, 3, SIMPLE, 0x62), TextMachine(b"ab1")]),
-    "[ab]{2,}": DfaMachine(regex("[ab01]{2,}\"?").bytes_automaton),
+    "[ab]{2,}": DfaMachine(regex('[ab01]{2,}"?').bytes_automaton),
     "any": DfaMachine(regex('(?s)(.*")?[ab]{0,3}').bytes_automaton),
 }
 
@@ -35,7 +54,18 @@ def vocabulary(seed, size=400):
     """All bytes, and random tokens of letters that matter: cut-off UTF-8, quotes, escapes; some twice, some special."""
     rng = random.Random(seed)
     words = [b"".join(rng.choices(LETTERS, k=rng.randint(1, 7))) for _ in range(size)]
-    more = [b"ab" * 6, b"a" * 9, b'","', b'":1,"', b'"]', b'":"', "éa".encode() * 2, b"ab01ab", b"\\u00", b"\\n\\n"]
+    more = [
+        b"ab" * 6,
+        b"a" * 9,
+        b'","',
+        b'":1,"',
+        b'"]',
+        b'":"',
+        "éa".encode() * 2,
+        b"ab01ab",
+        b"\\u00",
+        b"\\n\\n",
+    ]
     pieces = [*[bytes([b]) for b in range(256)], *words, *more, *more[:2], None]
     rng.shuffle(pieces)
     return Vocabulary([*pieces, None], eos_token_id=len(pieces))
@@ -70,7 +100,9 @@ def tokens_of(words, size):
     return set(np.flatnonzero(np.unpackbits(words.view(np.uint8), bitorder="little")[:size]).tolist())
 
 
-@pytest.mark.parametrize("limits", [(300, 24, 500), (0, 0, 0), (3, 0, 5), (10_000, 0, 0), (10_000, 10_000, 10_000)])
+@pytest.mark.parametrize(
+    "limits", [(300, 24, 500), (0, 0, 0), (3, 0, 5), (10_000, 0, 0), (10_000, 10_000, 10_000)]
+)
 @pytest.mark.parametrize("name", MACHINES)
 def test_masks_and_edges_are_what_the_bytes_say(name, limits, monkeypatch):
     for key, value in zip(("STEPS", "FEW", "MANY"), limits, strict=True):
@@ -100,7 +132,9 @@ def exact_distance(states, vocab, limit=2000):
         if state not in kept:
             seen, layer, length = {state}, [state], 1
             while layer and not any(map(states.accepting, layer)):
-                layer = [t for s in layer for t in set(brute_force(states, vocab, s).values()) if t not in seen]
+                layer = [
+                    t for s in layer for t in set(brute_force(states, vocab, s).values()) if t not in seen
+                ]
                 seen.update(layer := list(dict.fromkeys(layer)))
                 length += 1
                 assert len(seen) < limit

@@ -47,6 +47,9 @@ class Body:
     the text. From ``after(1)`` on there are no exceptions; ``after(k)`` is the same for all ``k >= settled``. ``settled`` is
     ``None`` for a counter: with each letter the completion becomes no longer, and no byte that leaves the text is lost or
     leads elsewhere.
+
+    ``within``: after an exception, too, any letters may follow, and some letter leads to where it would be without the
+    exception: the exceptions only tell apart texts, such as names, that are treated in their own way when they end.
     """
 
     letters: Letters
@@ -54,6 +57,7 @@ class Body:
     after: Callable[[int], Configuration]
     exceptions: bytes = b""
     settled: int | None = 1
+    within: bool = False
 
 
 class LazyAutomaton(Protocol):
@@ -85,6 +89,7 @@ class Numbered:
 
     def __init__(self, automaton: LazyAutomaton) -> None:
         self.automaton = automaton
+        self._step = getattr(automaton, "step", None)  # one byte, where that is cheaper than all moves
         self.configurations: list[Configuration] = []
         self._number: dict[Configuration, int] = {}
         self._moves: list[tuple[tuple[int, int, int], ...] | None] = []
@@ -117,7 +122,10 @@ class Numbered:
         """The state after a byte."""
         known = self._after[state]
         found = known.get(byte)
-        if found is None:
+        if found is None and self._moves[state] is None and self._step is not None:
+            configuration = self._step(self.configurations[state], byte)
+            found = known[byte] = -1 if configuration is None else self.number(configuration)
+        elif found is None:
             found = -1
             for low, high, target in self.moves(state):
                 if low <= byte <= high:

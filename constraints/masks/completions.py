@@ -33,7 +33,11 @@ class Completions:
 
     def __init__(self, states: Numbered, vocab: Vocabulary, require_eos: bool = True) -> None:
         self.states, self.vocab, self.eos = states, vocab, int(require_eos)
-        self._text, self._fewest, self._most = b"", [0], [0]  # of the last completion: by the bytes from its end
+        self._text, self._fewest, self._most = (
+            b"",
+            [0],
+            [0],
+        )  # of the last completion: by the bytes from its end
         self._bounds: dict[int, tuple[int, int]] = {}
 
     def bound(self, state: int) -> int:

@@ -7,7 +7,9 @@ the second kind as a trie of what remains of them from the leaving byte on.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import OrderedDict
+from functools import cached_property
 from typing import TypeVar
 
 import numpy as np
@@ -22,8 +24,10 @@ MAX_LETTERS = 64  # kinds of letters kept for a vocabulary
 MAX_COUNTS = 1 << 17  # tokens whose letters are counted, for one kind of letters
 MAX_TEXTS = 1024  # nodes kept for one kind of letters and one trie
 SET_BYTES = 1 << 25  # of the token sets kept for one trie
+MANY_TOKENS = 2000  # from here on setting them in an array of the vocabulary's size is quicker
 NONE = np.empty(0, np.int64)
-K, V = TypeVar("K"), TypeVar("V")
+K = TypeVar("K")
+V = TypeVar("V")
 Bits = UInt8[ndarray, " bytes"]  # a token set: token v in bit v mod 8 of byte v div 8
 
 
@@ -36,6 +40,10 @@ class LetterTable:
         for source, low, high, target in nfa.edges.tolist():
             self.after[source, low : high + 1] = target
         self.begins = frozenset(np.flatnonzero(self.after[0] >= 0).tolist())
+        self.no_letter = [byte for byte in range(256) if byte not in self.begins]
+        self.before = [
+            bisect_left(self.no_letter, byte) for byte in range(257)
+        ]  # how many of them are below a byte
         self.rows: list[list[int]] = self.after.tolist()
         self.paths = [b""] * nfa.num_states  # from state 0 to each state within a letter
         todo = [0]
@@ -53,6 +61,7 @@ class LetterTable:
                 seen.add(source)
                 todo.append(source)
         self.longest_rest = max(self.rest)
+        self.longest_letter = 1 + self.longest_rest
         self._counts: dict[bytes, tuple[int, int]] = {}
 
     def counted(self, text: bytes) -> tuple[int, int]:
@@ -143,19 +152,39 @@ class TextTokens:
         points = np.concatenate(leaving)
         self.exits = Remainders(trie, points[:, 0], points[:, 1])
         self.most_leaving = int(points[:, 1].max(initial=0))
+        self._leaving = points[:, 0]
         self._needed = needed
-        self._letters_at: Int16[ndarray, " node"] | None = None
+        self._letters_at: Int16[ndarray, " node"] | dict[int, int] | None = None
 
     def tokens(self, most: int) -> Int[ndarray, " token"]:
         """The tokens made of at most so many letters, a cut one included."""
-        return self.trie.order[self.ranks[self._needed <= most]]
+        return np.asarray(self.trie.order[self.ranks[self._needed <= most]])
+
+    @cached_property
+    def paths_out(self) -> dict[int, dict[int, int]]:
+        """The nodes on the way to where tokens leave the text, that one too: their children there by their bytes."""
+        found: dict[int, dict[int, int]] = {}
+        parent, byte = self.trie.parent, self.trie.byte
+        for node in self._leaving.tolist():
+            while node != self.node:
+                above, by = int(parent[node]), int(byte[node])
+                if by in found.setdefault(above, {}):
+                    break
+                found[above][by] = node
+                node = above
+        return found
 
     def letters_at(self, node: int) -> int:
         """The letters between this node and one below it; −1 where it is not the end of a letter."""
         if self._letters_at is None:
-            self._letters_at = np.full(len(self.trie.parent), -1, np.int16)
-            self._letters_at[self.between[:, 0]] = self.between[:, 1]
-        return int(self._letters_at[node])
+            self._letters_at = dict(self.between.tolist()) if len(self.between) < 5000 else self._in_array()
+        found = self._letters_at
+        return found.get(node, -1) if isinstance(found, dict) else int(found[node])
+
+    def _in_array(self) -> Int16[ndarray, " node"]:
+        out = np.full(len(self.trie.parent), -1, np.int16)
+        out[self.between[:, 0]] = self.between[:, 1]
+        return out
 
 
 class Texts:
@@ -212,13 +241,19 @@ class Texts:
 
 def bits_of(trie: Trie, tokens: Int[ndarray, " token"]) -> Bits:
     """Tokens as a set."""
-    if len(tokens) < 1000:
-        out = np.zeros(trie.num_bytes, np.uint8)
-        put(out, tokens, True)
-        return out
-    flags = np.zeros(8 * trie.num_bytes, bool)
-    flags[tokens] = True
-    return np.packbits(flags, bitorder="little")
+    out = np.zeros(trie.num_bytes, np.uint8)
+    add(out, tokens)
+    return out
+
+
+def add(bits: Bits, tokens: Int[ndarray, " token"]) -> None:
+    """Add tokens to a set."""
+    if len(tokens) < MANY_TOKENS:
+        put(bits, tokens, True)
+    else:
+        flags = np.zeros(8 * len(bits), bool)
+        flags[tokens] = True
+        bits |= np.packbits(flags, bitorder="little")
 
 
 def keep(kept: OrderedDict[K, V], key: K, value: V, most: int, replace: bool = True) -> V:

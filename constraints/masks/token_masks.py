@@ -25,7 +25,7 @@ from ..automata.arrays import spans
 from ..automata.lazy import Body, Numbered
 from ..vocabulary.trie import Trie, put
 from .completions import common_end
-from .text_tokens import Bits, Remainders, Texts, keep
+from .text_tokens import Bits, Remainders, Texts, add, keep
 from .walk import Pairs, Walk
 
 WORD = np.dtype("<i4")
@@ -112,9 +112,9 @@ class TokenMasks:
             if own[node] > 1:
                 tokens += order[at + 1 : at + own[node]]
         if tokens:
-            put(out, np.array(tokens), True)
+            add(out, np.array(tokens))
         for _, ranks in swept:
-            put(out, trie.order[ranks], True)
+            add(out, trie.order[ranks])
         return out, fresh
 
     def _text(self, state: int, trie: Trie, node: int, base: bytes) -> tuple[Bits, int]:
@@ -132,9 +132,11 @@ class TokenMasks:
                 out &= ~self.texts.tokens_below(trie, child)
         after = [self._new_bytes(part.after(k), base) for k in part.counts()]
         fresh = max(after, default=0) + part.table.longest_rest
+        if part.body.within and part.body.exceptions:
+            fresh += part.table.longest_letter
         for least, most, target, child in part.leaving():
             found = self._exit(target, exits, child)
-            put(out, exits.order[part.chosen(found.ranks, least, most)], True)
+            add(out, exits.order[part.chosen(found.ranks, least, most)])
             fresh = max(fresh, self._new_bytes(target, base) + found.fresh)
         if part.others:
             more, new = self._union(trie, part.others, base)
@@ -147,7 +149,9 @@ class TokenMasks:
         key = (self.view(state), trie, node)
         found = self._exits.get(key)
         if found is None:
-            found = keep(self._exits, key, self._ranks(trie, [(state, node)], self.completion(state)), MAX_EXITS)
+            found = keep(
+                self._exits, key, self._ranks(trie, [(state, node)], self.completion(state)), MAX_EXITS
+            )
         return found
 
     def _ranks(self, trie: Trie, pairs: Pairs, base: bytes) -> Exit:
@@ -185,11 +189,13 @@ class TokenMasks:
         return out
 
     def _text_edges(self, state: int, trie: Trie, node: int) -> Iterator[tuple[int, Ranks]]:
-        part = _Part(self, state, trie, node)
+        part = _Part(self, state, trie, node, targets=True)
         text, before = part.text, part.before
         here = (text.letters >= before) & (text.letters + (text.local > 0) <= part.most + before)
         here &= part.inside(text.ranks)
-        kinds = grouped((text.letters[here] - before) * len(text.table.paths) + text.local[here], text.ranks[here])
+        kinds = grouped(
+            (text.letters[here] - before) * len(text.table.paths) + text.local[here], text.ranks[here]
+        )
         for kind, ranks in kinds:
             letters, local = divmod(kind, len(text.table.paths))
             target = self.states.run(part.after(letters), text.table.paths[local])
@@ -217,26 +223,57 @@ class _Part:
     follow. ``exceptional``: children where the text is left at once or is treated apart. ``others``: what is to be walked.
     """
 
-    def __init__(self, masks: TokenMasks, state: int, trie: Trie, node: int) -> None:
+    def __init__(self, masks: TokenMasks, state: int, trie: Trie, node: int, targets: bool = False) -> None:
         body = masks.walk.body(state)
         assert body is not None
         self.body: Body = body
+        self.body_of = masks.walk.body
         self.states, self.state, self.trie, self.node = masks.states, state, trie, node
         self.table = table = masks.texts.table(body.letters)
         self.text, self.before = masks.texts.below(table, trie, node)
         within = self.text.most - self.before
         self.most = within if body.most is None else min(body.most, within)
-        after, self.exceptional, self.others = self.states.after, list[int](), Pairs()
-        children = trie.children(node)
-        for byte, child in children.items():
-            apart = byte in body.exceptions
-            if apart or byte not in table.begins or body.most == 0:
-                if apart:
-                    self.exceptional.append(child)
+        children, after, self.no_letter = trie.children(node), self.states.after, table.no_letter
+        self.exceptional, self.others = list[int](), Pairs()
+        self.apart = list[int]()  # children of nodes below, where the text is left from an exception
+        together = body.within and not targets
+        if together:
+            self._within(body.exceptions)
+        for byte in () if together else body.exceptions:
+            if (child := children.get(byte)) is not None:
+                self.exceptional.append(child)
                 if (target := after(state, byte)) >= 0:
+                    self.others.append((target, child))
+        for low, high, target in self.states.moves(state):
+            out = table.no_letter[table.before[low] : table.before[high + 1]]
+            for byte in out if body.most != 0 else range(low, high + 1):
+                if byte not in body.exceptions and (child := children.get(byte)) is not None:
                     self.others.append((target, child))
         if body.most is not None and body.most <= self.text.most - self.before:
             self._after_most(table.begins)
+
+    def _within(self, exceptions: bytes) -> None:
+        """Follow exceptions as far as tokens leave the text there."""
+        paths, no_letter, after, letters_at = self.text.paths_out, self.no_letter, self.states.after, self.text.letters_at
+        todo: list[tuple[int, int, bytes | None]] = [(self.state, self.node, exceptions)]
+        while todo:
+            state, node, some = todo.pop()
+            out = paths.get(node)
+            if out is None:
+                continue
+            for byte, child in out.items():
+                if some is not None and byte not in some:
+                    if byte in no_letter and node != self.node:
+                        self.apart.append(child)
+                        if (target := after(state, byte)) >= 0:
+                            self.others.append((target, child))
+                    continue
+                target = after(state, byte)
+                if (letters := letters_at(child)) < 0:
+                    todo.append((target, child, None))
+                elif target != self.after(letters - self.before):
+                    body = self.body_of(target)
+                    todo.append((target, child, b"" if body is None else body.exceptions))
 
     def _after_most(self, begins: frozenset[int]) -> None:
         """Tokens that go on, after the last letter, with a byte that begins another one: elsewhere it may lead on."""
@@ -258,7 +295,9 @@ class _Part:
         if letters == 0:
             return self.state
         settled = self.body.settled
-        return self.states.number(self.body.after(letters if settled is None else min(letters, max(settled, 1))))
+        return self.states.number(
+            self.body.after(letters if settled is None else min(letters, max(settled, 1)))
+        )
 
     def inside(self, ranks: Ranks) -> Bool[ndarray, " token"]:
         """Which ranks lie below the node and below no exception."""
@@ -273,8 +312,11 @@ class _Part:
         exits = self.text.exits
         letters = exits.letters_before[ranks] - self.before
         kept = (letters >= least) & (letters <= most)
-        if self.text.node != self.node or self.exceptional:
-            kept &= self.inside(exits.origin[ranks])
+        if self.text.node != self.node or self.exceptional or self.apart:
+            origin = exits.origin[ranks]
+            kept &= self.inside(origin)
+            for child in self.apart:
+                kept &= (origin < self.trie.low[child]) | (origin >= self.trie.high[child])
         return np.asarray(ranks[kept])
 
     def counts(self) -> tuple[int, ...]:
@@ -286,7 +328,11 @@ class _Part:
 
     def leaving(self) -> list[tuple[int, int, int, int]]:
         """(least letters, most letters, state, node of the remainders there) for the bytes that leave the text."""
-        last, settled, children = self.text.most_leaving - self.before, self.body.settled, self.text.exits.children(0)
+        last, settled, children = (
+            self.text.most_leaving - self.before,
+            self.body.settled,
+            self.text.exits.children(0),
+        )
         if self.body.most is not None:
             last = min(last, self.body.most)
         if last < 1:

@@ -29,7 +29,9 @@ class Found(NamedTuple):
 
     ends: Pairs  # nodes where tokens may end, with the state there
     texts: Pairs  # nodes at which free text begins, with the state there; the tokens below are not walked
-    swept: list[tuple[Int[ndarray, " token"], Int[ndarray, " token"]]]  # (states, ranks of the tokens that lead there)
+    swept: list[
+        tuple[Int[ndarray, " token"], Int[ndarray, " token"]]
+    ]  # (states, ranks of the tokens that lead there)
 
 
 class Walk:
@@ -125,4 +127,4 @@ class Walk:
                 self._row_of[new] = self._used
                 self._used += 1
             row = self._row_of[state]
-        return self._rows[row, byte].astype(np.int64)
+        return np.asarray(self._rows[row, byte], np.int64)
