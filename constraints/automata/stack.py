@@ -180,10 +180,13 @@ class StackAutomaton:
         assert stack.completion is not None
         return stack.completion
 
+    def completions(self, configuration: Configuration) -> Sequence[bytes]:
+        return [self._completion(s) for s in stacks_of(configuration)]
+
     def body(self, configuration: Configuration) -> Body | None:
         active, _ = self.active(stacks_of(configuration))
         if len(active) != 1:
-            return None
+            return self._common_body(active)
         top = active[0]
         found = top.machine.body(top.local)
         if found is None:
@@ -193,6 +196,35 @@ class StackAutomaton:
             return self.stack(top.machine, top.machine.after_letters(top.local, count), top.parent)
 
         return Body(found.letters, found.most, after, found.exceptions, found.settled, found.within)
+
+    def _common_body(self, active: Sequence[Stack]) -> Body | None:
+        """The free text of several stacks, where all of them are in text of the same letters or read no letter at all."""
+        bodies = [(top, found) for top in active if (found := top.machine.body(top.local)) is not None]
+        if not bodies or any(found.letters is not bodies[0][1].letters for _, found in bodies):
+            return None
+        letters, settled = bodies[0][1].letters, [found.settled for _, found in bodies]
+        within = [top for top, _ in bodies]
+        for top in active:
+            if top not in within and any(letters.may_begin(low, high) for low, high, _ in top.machine.moves(top.local)):
+                return None
+        counters = None in settled
+        if counters and any(k is not None and k > 1 for k in settled):
+            return None
+
+        def after(count: int) -> Configuration:
+            to = frozenset(
+                [self.stack(t.machine, t.machine.after_letters(t.local, count), t.parent) for t in within]
+            )
+            return next(iter(to)) if len(to) == 1 else to
+
+        return Body(
+            letters,
+            min([found.most for _, found in bodies if found.most is not None], default=None),
+            after,
+            bytes(sorted({byte for _, found in bodies for byte in found.exceptions})),
+            None if counters else max([k or 1 for k in settled]),
+            all(found.within or not found.exceptions for _, found in bodies),
+        )
 
     def view(self, configuration: Configuration, reach: int) -> Hashable:
         if isinstance(configuration, Stack):
