@@ -16,6 +16,7 @@ from .lazy import Body, Configuration, Letters, Move, Moves
 
 Local = Any
 """Hashable."""
+MAX_ACTIVE = 1 << 12  # configurations whose active stacks are kept
 MOST_CALLS = 200  # machines that begin at the same byte, one within another: more is left recursion
 
 
@@ -99,6 +100,7 @@ class StackAutomaton:
         self.root = root
         self._stacks: dict[tuple[int, Local, int], Stack] = {}
         self._views: dict[Hashable, int] = {}
+        self._active: dict[Configuration, tuple[list[Stack], bool]] = {}
         self._machines: dict[int, Machine] = {}  # kept alive: stacks are known by their identity
 
     # ------------------------------------------------------------ the stacks
@@ -119,8 +121,16 @@ class StackAutomaton:
             found = self._stacks[key] = Stack(machine, local, parent)
         return found
 
-    def active(self, stacks: Iterable[Stack]) -> tuple[list[Stack], bool]:
+    def active(self, configuration: Configuration) -> tuple[list[Stack], bool]:
         """The stacks that can read a byte without another machine beginning or ending; whether the text may end."""
+        known = self._active.get(configuration)
+        if known is None:
+            if len(self._active) >= MAX_ACTIVE:
+                self._active.clear()
+            known = self._active[configuration] = self._find_active(stacks_of(configuration))
+        return known
+
+    def _find_active(self, stacks: Iterable[Stack]) -> tuple[list[Stack], bool]:
         found: dict[Stack, None] = {}
         todo, seen, ends, most = list(stacks), set[Stack](), False, MOST_CALLS
         while todo:
@@ -149,7 +159,7 @@ class StackAutomaton:
         return None if self.root is None else self.stack(self.root, self.root.start(), None)
 
     def moves(self, configuration: Configuration) -> Moves:
-        active, _ = self.active(stacks_of(configuration))
+        active, _ = self.active(configuration)
         if len(active) == 1:
             top = active[0]
             return tuple(
@@ -166,7 +176,7 @@ class StackAutomaton:
         return merged(arcs)
 
     def accepting(self, configuration: Configuration) -> bool:
-        return self.active(stacks_of(configuration))[1]
+        return self.active(configuration)[1]
 
     def completion(self, configuration: Configuration) -> bytes:
         return min((self._completion(s) for s in stacks_of(configuration)), key=len)
@@ -184,7 +194,7 @@ class StackAutomaton:
         return [self._completion(s) for s in stacks_of(configuration)]
 
     def body(self, configuration: Configuration) -> Body | None:
-        active, _ = self.active(stacks_of(configuration))
+        active, _ = self.active(configuration)
         if len(active) != 1:
             return self._common_body(active)
         top = active[0]
