@@ -8,7 +8,7 @@ from lazy_machines import ONE, TEXT, List, Members, String, letters_of
 
 from tractile.constraints import Vocabulary, regex
 from tractile.constraints.automata.lazy import Numbered
-from tractile.constraints.automata.machines import Concatenation, DfaMachine, TextMachine
+from tractile.constraints.automata.machines import Choice, Concatenation, DfaMachine, TextMachine
 from tractile.constraints.automata.stack import StackAutomaton
 from tractile.constraints.masks import walk
 from tractile.constraints.masks.lazy_tokens import SINK, LazyTokens
@@ -45,6 +45,10 @@ MACHINES = {
     "list": List(String(1, 5), 2, 4),
     "long list": List(Members({b"n": List(String(2))}), 12),
     "quoted by a letter": Concatenation([String(3, 3, SIMPLE, 0x62), TextMachine(b"ab1")]),
+    "texts of several kinds": Choice([String(2), String(0, 6), String(1, 3), List(String())]),
+    "objects of several kinds": Choice(
+        [Members({b"ab": ONE}, within=True), Members({b"a": String(), b"abu": ONE}, within=True)]
+    ),
     "[ab]{2,}": DfaMachine(regex('[ab01]{2,}"?').bytes_automaton),
     "any": DfaMachine(regex('(?s)(.*")?[ab]{0,3}').bytes_automaton),
 }

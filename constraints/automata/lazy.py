@@ -7,8 +7,9 @@ text is accepted. So a byte is allowed exactly if :meth:`LazyAutomaton.moves` ha
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple, Protocol
 
 from ...errors import TooManyStates
@@ -36,6 +37,14 @@ class Letters:
 
     nfa: Nfa  # deterministic; state 0 is its start and its only accepting state
     name: str = ""
+
+    def may_begin(self, low: int, high: int) -> bool:
+        """Whether a letter begins with some byte from ``low`` to ``high``."""
+        return any(a <= high and low <= b for a, b in self._first)
+
+    @cached_property
+    def _first(self) -> list[tuple[int, int]]:
+        return [(low, high) for source, low, high, _ in self.nfa.edges.tolist() if source == 0]
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,13 +84,16 @@ class LazyAutomaton(Protocol):
     def completion(self, configuration: Configuration) -> bytes:
         """A text from here to acceptance: short, the shortest where that is cheap to know."""
 
+    def completions(self, configuration: Configuration) -> Sequence[bytes]:
+        """Such a text for each of the ways in which the text so far can be understood."""
+
     def body(self, configuration: Configuration) -> Body | None:
         """What is known of free text that the configuration is in, at the beginning of a letter; ``None`` elsewhere."""
 
     def view(self, configuration: Configuration, reach: int) -> Hashable:
         """A key: configurations with equal keys accept the same beginnings of at most ``reach`` bytes, and the same texts
-        among those, and their completions change alike: if some of these beginnings turns one of them into at most n bytes
-        and then an end of it, then the other, too."""
+        among those, and their completions change alike: where such a beginning turns one of them into n bytes and then an end of
+        it, it does so with the same of the other's, too."""
 
 
 class Numbered:

@@ -16,6 +16,7 @@ from .lazy import Body, Configuration, Letters, Move, Moves
 
 Local = Any
 """Hashable."""
+MAX_ACTIVE = 1 << 12  # configurations whose active stacks are kept
 MOST_CALLS = 200  # machines that begin at the same byte, one within another: more is left recursion
 
 
@@ -118,6 +119,7 @@ class StackAutomaton:
         self.root = root
         self._stacks: dict[tuple[int, Local, int], Stack] = {}
         self._views: dict[Hashable, int] = {}
+        self._active: dict[Configuration, tuple[list[Stack], bool]] = {}
         self._machines: dict[int, Machine] = {}  # kept alive: stacks are known by their identity
 
     # ------------------------------------------------------------ the stacks
@@ -138,8 +140,16 @@ class StackAutomaton:
             found = self._stacks[key] = Stack(machine, local, parent)
         return found
 
-    def active(self, stacks: Iterable[Stack]) -> tuple[list[Stack], bool]:
+    def active(self, configuration: Configuration) -> tuple[list[Stack], bool]:
         """The stacks that can read a byte without another machine beginning or ending; whether the text may end."""
+        known = self._active.get(configuration)
+        if known is None:
+            if len(self._active) >= MAX_ACTIVE:
+                self._active.clear()
+            known = self._active[configuration] = self._find_active(stacks_of(configuration))
+        return known
+
+    def _find_active(self, stacks: Iterable[Stack]) -> tuple[list[Stack], bool]:
         found: dict[Stack, None] = {}
         todo, seen, ends, most = list(stacks), set[Stack](), False, MOST_CALLS
         while todo:
@@ -168,7 +178,7 @@ class StackAutomaton:
         return None if self.root is None else self.stack(self.root, self.root.start(), None)
 
     def moves(self, configuration: Configuration) -> Moves:
-        active, _ = self.active(stacks_of(configuration))
+        active, _ = self.active(configuration)
         if len(active) == 1:
             top = active[0]
             return tuple(
@@ -196,7 +206,7 @@ class StackAutomaton:
         return None if not to else found[0] if len(to) == 1 else to
 
     def accepting(self, configuration: Configuration) -> bool:
-        return self.active(stacks_of(configuration))[1]
+        return self.active(configuration)[1]
 
     def completion(self, configuration: Configuration) -> bytes:
         return min((self._completion(s) for s in stacks_of(configuration)), key=len)
@@ -210,10 +220,13 @@ class StackAutomaton:
         assert stack.completion is not None
         return stack.completion
 
+    def completions(self, configuration: Configuration) -> Sequence[bytes]:
+        return [self._completion(s) for s in stacks_of(configuration)]
+
     def body(self, configuration: Configuration) -> Body | None:
-        active, _ = self.active(stacks_of(configuration))
+        active, _ = self.active(configuration)
         if len(active) != 1:
-            return None
+            return self._common_body(active)
         top = active[0]
         found = top.machine.body(top.local)
         if found is None:
@@ -223,6 +236,35 @@ class StackAutomaton:
             return self.stack(top.machine, top.machine.after_letters(top.local, count), top.parent)
 
         return Body(found.letters, found.most, after, found.exceptions, found.settled, found.within)
+
+    def _common_body(self, active: Sequence[Stack]) -> Body | None:
+        """The free text of several stacks, where all of them are in text of the same letters or read no letter at all."""
+        bodies = [(top, found) for top in active if (found := top.machine.body(top.local)) is not None]
+        if not bodies or any(found.letters is not bodies[0][1].letters for _, found in bodies):
+            return None
+        letters, settled = bodies[0][1].letters, [found.settled for _, found in bodies]
+        within = [top for top, _ in bodies]
+        for top in active:
+            if top not in within and any(letters.may_begin(low, high) for low, high, _ in top.machine.moves(top.local)):
+                return None
+        counters = None in settled
+        if counters and any(k is not None and k > 1 for k in settled):
+            return None
+
+        def after(count: int) -> Configuration:
+            to = frozenset(
+                [self.stack(t.machine, t.machine.after_letters(t.local, count), t.parent) for t in within]
+            )
+            return next(iter(to)) if len(to) == 1 else to
+
+        return Body(
+            letters,
+            min([found.most for _, found in bodies if found.most is not None], default=None),
+            after,
+            bytes(sorted({byte for _, found in bodies for byte in found.exceptions})),
+            None if counters else max([k or 1 for k in settled]),
+            all(found.within or not found.exceptions for _, found in bodies),
+        )
 
     def view(self, configuration: Configuration, reach: int) -> Hashable:
         if isinstance(configuration, Stack):

@@ -49,7 +49,7 @@ class Completions:
         return self.bound(state) <= left
 
     def bound_of_ends(self, state: int) -> int:
-        """The largest bound of the ends of the completion of a state, itself among them."""
+        """The largest bound of the ends of the completions of a state, themselves among them."""
         return self._both(state)[1]
 
     def _both(self, state: int) -> tuple[int, int]:
@@ -57,10 +57,12 @@ class Completions:
         if found is None:
             if len(self._bounds) >= MAX_BOUNDS:
                 self._bounds.clear()
-            text = self.states.automaton.completion(self.states.configurations[state])
-            self._read(text)
-            size = len(text)
-            found = self._bounds[state] = (self._fewest[size] + self.eos, self._most[size] + self.eos)
+            bounds, ends = [], []
+            for text in self.states.automaton.completions(self.states.configurations[state]):
+                self._read(text)
+                bounds.append(self._fewest[-1] + self.eos)
+                ends.append(self._most[-1] + self.eos)
+            found = self._bounds[state] = (min(bounds), max(ends))
         return found
 
     def _read(self, text: bytes) -> None:

@@ -112,7 +112,8 @@ class LazyTokens:
             return 0
         if not self._plain_bytes:
             return self.ample_in_tokens(state)
-        return len(self.masks.completion(state)) + self.masks.mask(state).fresh + self.require_eos
+        longest = max(map(len, self.masks.completions(state)))
+        return longest + self.masks.mask(state).fresh + self.require_eos
 
     def ample_in_tokens(self, state: int) -> int:
         """:meth:`ample`, nearer: the completion is written with the fewest tokens."""

@@ -14,7 +14,7 @@ configurations of one view agree in that (see :class:`~..automata.lazy.LazyAutom
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -37,7 +37,7 @@ Ranks = Int[ndarray, " token"]  # positions of tokens in the lexicographic order
 
 
 class Mask(NamedTuple):
-    """A mask. The completion after each of its tokens is at most ``fresh`` bytes and then an end of the one before."""
+    """A mask. The completion after each of its tokens is at most ``fresh`` bytes and then an end of one before it."""
 
     words: Words
     fresh: int
@@ -73,7 +73,7 @@ class TokenMasks:
         key = self.view(state)
         found = self._masks.get(key)
         if found is None:
-            bits, fresh = self._union(self.trie, [(state, 0)], self.completion(state))
+            bits, fresh = self._union(self.trie, [(state, 0)], self.completions(state))
             if self.states.accepting(state):
                 bits[self.eos_token_id >> 3] |= 1 << (self.eos_token_id & 7)
             bits.flags.writeable = False
@@ -81,21 +81,21 @@ class TokenMasks:
             keep(self._masks, key, found, self._most_masks)
         return found
 
-    def completion(self, state: int) -> bytes:
-        """A text from a state to acceptance."""
-        return self.states.automaton.completion(self.states.configurations[state])
+    def completions(self, state: int) -> Sequence[bytes]:
+        """Texts from a state to acceptance, one for each way in which the text so far can be understood."""
+        return self.states.automaton.completions(self.states.configurations[state])
 
-    def _fresh(self, ends: Pairs, swept: list[tuple[Ranks, Ranks]], base: bytes) -> int:
-        """The most bytes before an end of ``base`` in the completions of the states that a walk has met."""
+    def _fresh(self, ends: Pairs, swept: list[tuple[Ranks, Ranks]], base: Sequence[bytes]) -> int:
+        """The most bytes before an end of one of ``base`` in the completions of the states that a walk has met."""
         states = {state for state, _ in ends}
         states.update(*(np.unique(some).tolist() for some, _ in swept))
         return max([self._new_bytes(state, base) for state in states], default=0)
 
-    def _new_bytes(self, state: int, base: bytes) -> int:
-        text = self.completion(state)
-        return len(text) - common_end(text, base)
+    def _new_bytes(self, state: int, base: Sequence[bytes]) -> int:
+        text = self.states.automaton.completion(self.states.configurations[state])
+        return len(text) - max([common_end(text, one) for one in base])
 
-    def _union(self, trie: Trie, pairs: Pairs, base: bytes) -> tuple[Bits, int]:
+    def _union(self, trie: Trie, pairs: Pairs, base: Sequence[bytes]) -> tuple[Bits, int]:
         """The tokens below some nodes that can be read from the states beside them; see :meth:`_fresh`."""
         ends, texts, swept = self.walk.walk(trie, pairs)
         out, fresh = None, self._fresh(ends, swept, base)
@@ -117,7 +117,7 @@ class TokenMasks:
             add(out, trie.order[ranks])
         return out, fresh
 
-    def _text(self, state: int, trie: Trie, node: int, base: bytes) -> tuple[Bits, int]:
+    def _text(self, state: int, trie: Trie, node: int, base: Sequence[bytes]) -> tuple[Bits, int]:
         """:meth:`_union` for one state in free text."""
         part = _Part(self, state, trie, node)
         exits = part.text.exits
@@ -150,11 +150,11 @@ class TokenMasks:
         found = self._exits.get(key)
         if found is None:
             found = keep(
-                self._exits, key, self._ranks(trie, [(state, node)], self.completion(state)), MAX_EXITS
+                self._exits, key, self._ranks(trie, [(state, node)], self.completions(state)), MAX_EXITS
             )
         return found
 
-    def _ranks(self, trie: Trie, pairs: Pairs, base: bytes) -> Exit:
+    def _ranks(self, trie: Trie, pairs: Pairs, base: Sequence[bytes]) -> Exit:
         """:meth:`_union` as ranks."""
         ends, texts, swept = self.walk.walk(trie, pairs)
         nodes = np.array([node for _, node in ends], np.int64)

@@ -1,0 +1,176 @@
+"""The next-token query on a lazy automaton, against the query on the automaton written out, and what it refuses."""
+
+import copy
+import random
+
+import numpy as np
+import pytest
+import torch
+from lazy_machines import ONE, List, Members, String
+from test_token_masks import LETTERS, exact_distance, vocabulary
+
+import tractile as tt
+from tractile.constraints import Vocabulary, regex
+from tractile.constraints.automata.lazy import explore
+from tractile.constraints.automata.machines import DfaMachine
+from tractile.constraints.automata.stack import StackAutomaton
+from tractile.constraints.json.document import read_schema
+from tractile.constraints.json.lazy.schema import lazy_schema
+from tractile.constraints.lifting.lifted import Lifted
+from tractile.constraints.masks.lazy_tokens import LazyTokens
+from tractile.errors import BudgetTooLarge, BudgetTooSmall, EvidenceError, ShapeError, VocabularyMismatch
+from tractile.inference.lazy_masks import LazyMaskQuery
+
+VOCAB = vocabulary(5)
+SCHEMAS = [
+    {"type": "string", "maxLength": 6},
+    {"type": "object", "properties": {"a": {"type": "integer"}, "ab": {"enum": ["b", "bb", 1]}}, "required": ["a"]},
+    {"type": "array", "items": {"anyOf": [{"type": "string", "minLength": 2}, {"type": "null"}]}, "minItems": 2},
+    {"type": "object", "additionalProperties": {"type": "string", "pattern": "^[ab]+$"}, "maxProperties": 2},
+    {"anyOf": [{"type": "object", "properties": {"n": {"const": 1}}}, {"type": "object", "required": ["b"]}]},
+]
+OPTIONS = ("space", "auto", None, None, True, "auto", False, None)
+
+
+class Exact:
+    """Distances by breadth-first search over all tokens."""
+
+    def __init__(self, tokens):
+        self.distance = exact_distance(tokens.states, tokens.vocab, 20_000)
+
+    def bound(self, state):
+        return self.distance(state)
+
+    def within(self, state, left):
+        return self.distance(state) <= left
+
+
+def walk_beside(query, other, rng, batch=3):
+    """Random allowed tokens: both queries allow the same ones at every step."""
+    while bool((query.remaining > 0).any()):
+        mask = query.mask()
+        assert torch.equal(mask, other.mask())
+        assert torch.equal(query.bitmask(), other.bitmask())
+        chosen = []
+        for row, left in zip(mask, query.remaining.tolist(), strict=True):
+            some = row.nonzero().flatten().tolist()
+            assert some or not left
+            chosen.append(rng.choice(some) if some else 0)
+        query.advance(chosen)
+        other.advance(chosen)
+
+
+@pytest.mark.parametrize("pattern", ["[ab]{2,}", '"(a|b|u|0)*"', "(ab|a)(bu|u)*1?", 'a{3}"?'])
+def test_budgets_are_those_of_the_automaton_written_out(pattern):
+    nfa = regex(pattern).bytes_automaton
+    tokens = LazyTokens(StackAutomaton(DfaMachine(nfa)), VOCAB)
+    tokens.distances = Exact(tokens)
+    other = tt.gcd(Lifted(nfa, VOCAB), horizon=8)
+    query = LazyMaskQuery(tokens, 8)
+    assert torch.equal(query.feasible_lengths(), other.feasible_lengths())
+    rng, least = random.Random(0), int(query.feasible_lengths().nonzero()[0])
+    for budgets in ([least, least + 1, 8], [8, 8, least], [least + 2, least, least + 1]):
+        walk_beside(query.start(3, budgets), other.start(3, budgets), rng)
+    local = LazyMaskQuery(tokens, None).start(2, [5, 3])
+    walk_beside(local, tt.lcd(Lifted(nfa, VOCAB)).start(2, [5, 3]), rng)
+
+
+@pytest.mark.parametrize("machine", [String(0, 3), List(ONE, 1, 3)], ids=["string", "list"])
+def test_budgets_of_machines_with_registers(machine):
+    small = Vocabulary([*[bytes([b]) for b in b'"ab0\\n1,[]'], b'a"', b"1,1", b'["', b"ab", None], 14)
+    automaton = StackAutomaton(machine)
+    tokens = LazyTokens(automaton, small)
+    tokens.distances = Exact(tokens)
+    other, query = tt.gcd(Lifted(explore(automaton, 5000), small), horizon=9), LazyMaskQuery(tokens, 9)
+    assert torch.equal(query.feasible_lengths(), other.feasible_lengths())
+    for seed in range(5):
+        walk_beside(query.start(3, [9, 7, 5]), other.start(3, [9, 7, 5]), random.Random(seed))
+
+
+@pytest.mark.parametrize("schema", SCHEMAS)
+def test_masks_of_schemas_are_what_the_bytes_say(schema):
+    automaton, _ = lazy_schema(read_schema(schema), False, OPTIONS)
+    tokens, rng = LazyTokens(automaton, VOCAB), random.Random(0)
+    states = tokens.states
+    for seed in range(6):
+        query = LazyMaskQuery(tokens, 1000).start()
+        for _ in range(15):
+            allowed = set(query.mask()[0].nonzero().flatten().tolist())
+            state = query._states[0]
+            if state < 0:
+                break
+            want = {t for t, w in enumerate(VOCAB.token_bytes) if w and states.run(state, w) >= 0}
+            assert allowed == want | ({VOCAB.eos_token_id} if states.accepting(state) else set())
+            ample = tokens.ample_in_tokens(state)
+            assert all(tokens.bound(t) <= ample for t, _ in tokens.edges_from(state)), seed
+            query.advance([rng.choice(sorted(allowed))])
+
+
+@pytest.fixture
+def query():
+    named = Members({b"ab": String(0, 3), b"a": ONE}, within=True)
+    return LazyMaskQuery(LazyTokens(StackAutomaton(named), VOCAB), 500).start(2)
+
+
+def test_a_buffer_is_filled_however_it_is_laid_out(query):
+    want = query.bitmask().clone()
+    assert want.dtype == torch.int32
+    for out in (torch.empty_like(want), torch.empty(want.shape[1], 2, dtype=torch.int32).T):
+        for _ in range(2):
+            assert query.bitmask(out=out.fill_(-1)) is out
+            assert torch.equal(out, want)
+    array = np.full(tuple(want.shape[::-1]), -1, np.int32).T
+    assert np.array_equal(query.words(array), want.numpy())
+    out = torch.empty_like(want)
+    query.bitmask(out=out)
+    query.advance([VOCAB.token_bytes.index(b"{"), VOCAB.token_bytes.index(b"{")])
+    assert torch.equal(query.bitmask(out=out), query.bitmask())
+    assert not torch.equal(out, want)
+
+
+def test_bad_buffers_and_tokens_are_refused(query):
+    good = torch.empty(2, -(-len(VOCAB) // 32), dtype=torch.int32)
+    query.bitmask(out=good)
+    for bad in (good.long(), good[:1], good[:, 1:], good.float(), good[0]):
+        with pytest.raises(ShapeError):
+            query.bitmask(out=bad)
+    query.select([0])
+    with pytest.raises(ShapeError):
+        query.bitmask(out=good)
+    for tokens in ([], [0, 0], [-1], [len(VOCAB)], torch.tensor([0, 1])):
+        with pytest.raises(VocabularyMismatch):
+            query.advance(tokens)
+    with pytest.raises(ShapeError):
+        query.select([7])
+    with pytest.raises(VocabularyMismatch):
+        query.apply(torch.zeros(1, 3))
+    with pytest.raises(BudgetTooLarge):
+        query.start(budgets=501)
+    with pytest.raises(BudgetTooSmall):
+        query.start(budgets=0)
+    with pytest.raises(BudgetTooSmall):
+        LazyMaskQuery(query.tokens, 0)
+    with pytest.raises((EvidenceError, ShapeError)):
+        query.start(budgets=[1.5])
+
+
+def test_rows_are_chosen_copied_and_end(query):
+    brace, eos = VOCAB.token_bytes.index(b"{"), VOCAB.eos_token_id
+    query.advance(torch.tensor([brace, brace]))
+    query.advance([VOCAB.token_bytes.index(b"}"), brace])  # the second is not allowed
+    assert query.mask()[0].nonzero().flatten().tolist() == [eos]
+    assert not query.mask()[1].any()
+    twin = copy.copy(query)
+    twin.select([0, 0])
+    twin.advance([eos, eos])
+    assert twin.ended().tolist() == [0, 0]
+    assert twin.mask().sum(1).tolist() == [1, 1]
+    assert query.remaining.tolist() == [498, 498]
+    assert twin.remaining.tolist() == [497, 497]
+    short = query.start(2, [3, 4])
+    short.advance([brace, brace])
+    assert len(LETTERS) < len(VOCAB)
+    logits = torch.zeros(2, len(VOCAB) + 3)
+    short.apply(logits)
+    assert torch.equal(logits[:, : len(VOCAB)] == 0, short.mask())
+    assert bool(logits[:, len(VOCAB) :].isinf().all())
