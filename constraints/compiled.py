@@ -11,7 +11,7 @@ from ..circuits.automaton import NEVER, Automaton
 from ..circuits.narrowing import Narrowing
 from .masks.lazy_tokens import LazyTokens
 
-GUIDE_STATES = 300
+GUIDE_STATES = 1_000
 """States of the automaton that an HMM is multiplied with, where the constraint's own is larger."""
 
 WRITTEN = frozenset(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from functools import cached_property
 
 from ..circuits.automaton import Automaton
@@ -10,6 +11,7 @@ from ..errors import EmptyLanguage, TooManyStates
 from .automata.abstraction import abstraction
 from .automata.lazy import Numbered, explore
 from .automata.machines import Choice, Concatenation, DfaMachine, Repetition
+from .automata import utf8
 from .automata.nfa import Nfa
 from .automata.stack import Machine, StackAutomaton
 from .compiled import ConstraintAutomaton
@@ -100,12 +102,14 @@ class LazyConstraint(Constraint):
         return ConstraintAutomaton(lazy, finite, guide)
 
     def regular(self, most_states: int) -> Nfa:
-        """A finite automaton that accepts all texts of the constraint: only these where so many states are enough."""
-        try:
+        """A finite automaton that accepts all texts of the constraint: only these where so many states are enough, and all
+        texts where none of that size is known."""
+        with suppress(TooManyStates):
             return explore(self.automaton, most_states)
-        except TooManyStates:
-            assert self.automaton.root is not None
+        assert self.automaton.root is not None
+        with suppress(TooManyStates):
             return abstraction(self.automaton.root, most_states)
+        return utf8.text().plain
 
 
 def either(a: Constraint, b: Constraint) -> Constraint:

@@ -1,6 +1,6 @@
 """A finite automaton that accepts at least what a stack automaton accepts: its abstraction.
 
-Two things are forgotten. Registers: each machine rounds its local states (:meth:`~.stack.Machine.rounded`). And the stack:
+Two things are forgotten. Registers: each machine gives way to a coarser one (:meth:`~.stack.Machine.coarse`). And the stack:
 only the ``depth`` frames above the current one are kept; where a machine ends whose caller was forgotten, every caller that
 it may have had goes on. With depth 0 this is the recursive transition network read as a finite automaton (Nederhof 2000,
 "Practical experiments with regular approximation of context-free languages", section 5).
@@ -20,8 +20,8 @@ from .stack import Local, Machine
 from .subsets import determinize
 from .work import attempt
 
-DEPTHS = (3, 2, 1, 0)
-"""Frames of the stack that are kept, tried in this order."""
+CHOICES = ((3, 0), (3, 1), (3, 2), (2, 1), (2, 2), (1, 1), (1, 2), (0, 2))
+"""Frames of the stack that are kept, and the level of the machines, tried in this order."""
 MOST_WORK = 300_000
 
 Frame = tuple[Machine, Local]
@@ -33,21 +33,20 @@ def abstraction(root: Machine, most_states: int) -> Nfa:
 
     As much of the stack is kept as fits. Raises ``TooManyStates`` where even none does not.
     """
-    for depth in DEPTHS:
-        for level in (0, 1):
-            with suppress(TooManyStates):
-                found_nodes = Approximation(depth, level)
-                found_nodes.explore(root, 40 * most_states)
-                with attempt(MOST_WORK):
-                    found = minimize(determinize(trim(found_nodes.automaton().plain), 8 * most_states))
-                if found.num_states <= most_states:
-                    return found
+    for depth, level in CHOICES:
+        with suppress(TooManyStates):
+            approximation = Approximation(depth, level)
+            approximation.explore(root.coarse(level), 40 * most_states)
+            with attempt(MOST_WORK):
+                found = minimize(determinize(trim(approximation.automaton().plain), 8 * most_states))
+            if found.num_states <= most_states:
+                return found
     raise TooManyStates(f"the automaton has no abstraction of {most_states} states", limit=most_states)
 
 
 @dataclass
 class Approximation:
-    """The nodes (machine, rounded local state, frames above it that are kept), and how they follow one another."""
+    """The nodes (machine, local state, frames above it that are kept), and how they follow one another."""
 
     depth: int
     level: int
@@ -61,7 +60,7 @@ class Approximation:
 
     def node(self, machine: Machine, local: Local, frames: tuple[Frame, ...]) -> int:
         """The number of a node, new ones at the end."""
-        key = (machine, machine.rounded(local, self.level), frames)
+        key = (machine, local, frames)
         found = self.number.get(key)
         if found is None:
             found = self.number[key] = len(self.nodes)
@@ -79,7 +78,8 @@ class Approximation:
                 self.edges.append((here, low, high, self.node(machine, after, frames)))
             for called, after in machine.calls(local):
                 back = self.node(machine, after, frames)
-                below = ((machine, machine.rounded(after, self.level)), *frames)[: self.depth]
+                called = called.coarse(self.level)
+                below = ((machine, after), *frames)[: self.depth]
                 self.epsilons.add((here, self.node(called, called.start(), below)))
                 self._returns(called, below, back)
             if machine.final(local):

@@ -145,5 +145,5 @@ class Repetition(Region):
         left: int = self.low - local
         return self.part.completion(self.part.start()) * max(0, left)
 
-    def rounded(self, local: Local, level: int) -> Local:
-        return self.low if level and self.high is None else local
+    def coarse(self, level: int) -> Machine:
+        return Repetition(self.part, 0, None) if level else self

@@ -17,7 +17,7 @@ from .lazy import Body, Configuration, Letters, Move, Moves
 Local = Any
 """Hashable."""
 MAX_ACTIVE = 1 << 12  # configurations whose active stacks are kept
-MOST_CALLS = 200  # machines that begin at the same byte, one within another: more is left recursion
+MOST_CALLS = 5_000  # machines that begin at the same byte: more is left recursion
 
 
 class LocalBody(NamedTuple):
@@ -64,9 +64,9 @@ class Machine(Protocol):
     def view(self, local: Local, reach: int) -> Hashable:
         """A key: local states with equal keys differ only in what is more than ``reach`` bytes away."""
 
-    def rounded(self, local: Local, level: int) -> Local:
-        """A local state from which at least the same texts are read, one of few: for abstractions. Level 0 keeps what is
-        cheap to keep, level 1 forgets all registers."""
+    def coarse(self, level: int) -> Machine:
+        """A machine that reads at least the same texts with fewer local states, for abstractions. Level 0 is the machine
+        itself, level 1 forgets all counters, level 2 all registers."""
 
 
 class Region:
@@ -93,8 +93,8 @@ class Region:
     def view(self, local: Local, reach: int) -> Any:
         return local
 
-    def rounded(self, local: Local, level: int) -> Local:
-        return local
+    def coarse(self, level: int) -> Any:
+        return self
 
 
 class Stack:

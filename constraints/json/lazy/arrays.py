@@ -7,6 +7,7 @@ above is of the kind or not.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -191,6 +192,14 @@ class ArrayMachine(Region):
     def final(self, local: Local) -> bool:
         return bool(local[0] == END)
 
+    def coarse(self, level: int) -> Machine:
+        return self.uncounted if level else self
+
+    @cached_property
+    def uncounted(self) -> Machine:
+        """The arrays of any number of items, of any kinds."""
+        return uncounted(self.machines, self.shape)
+
     def view(self, local: Local, reach: int) -> Any:
         if self.shape.most is None or local[0] in (START, END):
             return local
@@ -238,3 +247,9 @@ class ArrayMachine(Region):
         found = self.rest(n, counts, look, b"" if kind == OPEN else comma, one=kind in (COMMA, ITEM))
         assert found is not None
         return (comma[at[0] :] if kind == COMMA else b"") + found
+
+
+def uncounted(machines: Machines, shape: Arrays) -> Machine:
+    """The arrays with the items of a shape, any number of them."""
+    wider = replace(shape, least=0, most=None, contains=(), unique=None)
+    return ArrayMachine(machines, wider)

@@ -17,7 +17,7 @@ from ...automata.stack import Local, LocalBody, Machine, Region
 from ..shapes import Need
 from ..shapes import Objects as Shape
 from .keys import Keys, name_of, spelling
-from .members import Run, bits, forms
+from .members import CoarseForm, Form, Run, bits, forms
 from .texts import QUOTE
 
 if TYPE_CHECKING:
@@ -39,7 +39,8 @@ class ObjectMachine(Region):
 
     def __init__(self, machines: Machines, shapes: Sequence[Shape]) -> None:
         self.machines, self.style = machines, machines.style
-        self.names, self.forms, classes = forms(machines, shapes)
+        self.names, found, classes = forms(machines, shapes)
+        self.forms: Sequence[Form | CoarseForm] = found
         self.classes = tuple(classes)
         self.runs: list[Run] = []
         self.hubs: list[frozenset[Run]] = []
@@ -208,6 +209,17 @@ class ObjectMachine(Region):
     def final(self, local: Local) -> bool:
         return bool(local[0] == END)
 
+    def coarse(self, level: int) -> Machine:
+        if not level:
+            return self
+        if level not in self._coarse:
+            self._coarse[level] = CoarseObjects(self, level)
+        return self._coarse[level]
+
+    @cached_property
+    def _coarse(self) -> dict[int, Machine]:
+        return {}
+
     # ------------------------------------------------------------ free text
 
     def body(self, local: Local) -> LocalBody | None:
@@ -323,3 +335,12 @@ def first(texts: Iterator[bytes]) -> Iterator[bytes]:
     for text in texts:
         yield text
         return
+
+
+class CoarseObjects(ObjectMachine):
+    """The members of an object machine's forms, without the registers: see :class:`~.members.CoarseForm`."""
+
+    def __init__(self, exact: ObjectMachine, level: int) -> None:
+        super().__init__(exact.machines, ())
+        self.names, self.classes = exact.names, exact.classes
+        self.forms = [CoarseForm(form, keep_required=level == 1) for form in exact.forms]

@@ -16,7 +16,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ...automata.lazy import Configuration
-from ...automata.stack import Local, LocalBody, Region
+from ...automata.stack import Local, LocalBody, Machine, Region
 from ..shapes import Arrays, Need
 from .arrays import AFTER, COMMA, END, ITEM, OPEN, START, ArrayMachine, Counts
 from .distinct import Unknown, ends, is_taken, meaning
@@ -220,6 +220,9 @@ class UniqueArrayMachine(Region):
                 for move in self.moves((AFTER, self.after(here, counts, value))):
                     found[move[0]] = move
         return list(found.values())
+
+    def coarse(self, level: int) -> Machine:
+        return self.plain.uncounted if level else self
 
     def final(self, local: Local) -> bool:
         return bool(local[0] == END)
