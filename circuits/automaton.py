@@ -50,7 +50,9 @@ class Automaton(Chain):
     """
 
     narrowed: tuple[Narrowing, ...] = ()
-    lazy: Any = None  # the same automaton with states that are made as they are met, where masks should ask that one
+    lazy: Any = (
+        None  # the same automaton with states that are made as they are met, where masks should ask that one
+    )
 
     def __init__(
         self,

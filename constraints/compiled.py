@@ -15,7 +15,19 @@ GUIDE_STATES = 1_000
 """States of the automaton that an HMM is multiplied with, where the constraint's own is larger."""
 
 WRITTEN = frozenset(
-    "initial left inputs right final labels transitions edge_source edge_target _moves _steps".split()
+    [
+        "initial",
+        "left",
+        "inputs",
+        "right",
+        "final",
+        "labels",
+        "transitions",
+        "edge_source",
+        "edge_target",
+        "_moves",
+        "_steps",
+    ]
 )
 """The attributes of an automaton whose transitions are all written out."""
 

@@ -8,10 +8,10 @@ from functools import cached_property
 
 from ..circuits.automaton import Automaton
 from ..errors import EmptyLanguage, TooManyStates
+from .automata import utf8
 from .automata.abstraction import abstraction
 from .automata.lazy import Numbered, explore
 from .automata.machines import Choice, Concatenation, DfaMachine, Repetition
-from .automata import utf8
 from .automata.nfa import Nfa
 from .automata.stack import Machine, StackAutomaton
 from .compiled import ConstraintAutomaton

@@ -254,7 +254,12 @@ class _Part:
 
     def _within(self, exceptions: bytes) -> None:
         """Follow exceptions as far as tokens leave the text there."""
-        paths, no_letter, after, letters_at = self.text.paths_out, self.no_letter, self.states.after, self.text.letters_at
+        paths, no_letter, after, letters_at = (
+            self.text.paths_out,
+            self.no_letter,
+            self.states.after,
+            self.text.letters_at,
+        )
         todo: list[tuple[int, int, bytes | None]] = [(self.state, self.node, exceptions)]
         while todo:
             state, node, some = todo.pop()

@@ -1,0 +1,129 @@
+"""P-GCD with an exact mask and a coarse guide."""
+
+import json
+import math
+import random
+
+import numpy as np
+import pytest
+import torch
+
+import tractile as tt
+from tractile.constraints import json_schema
+from tractile.inference.coarse import CoarseQuery
+from tractile.inference.lazy_masks import LazyMaskQuery
+
+VOCAB = tt.Vocabulary(
+    [bytes([i]) for i in range(256)] + [b'", "', b'{"', b'": ', b"true", None], eos_token_id=260
+)
+
+TREE = {
+    "properties": {"l": {"$ref": "#/$defs/t"}, "v": {}},
+    "additionalProperties": False,
+    "maxProperties": 1,
+}
+EIGHT = {"properties": {c: {"type": "boolean"} for c in "abcdefgh"}, "required": list("abcdefgh")}
+CASE = {"properties": {"k": {"const": "x"}, "v": {"type": "integer"}}, "required": ["k", "v"]}
+SCHEMAS = [
+    {"properties": {"a": {"type": "string", "maxLength": 500}, "b": {"enum": [1, 2]}}, "required": ["b"]},
+    {"type": "array", "items": {"type": "string", "minLength": 2}, "minItems": 3, "maxItems": 700},
+    {"type": "array", "items": {"enum": list("abcdefgh")}, "uniqueItems": True, "minItems": 4},
+    {"$ref": "#/$defs/t", "$defs": {"t": {"type": "object", **TREE}}},
+    {},
+    {"anyOf": [CASE, {"type": "null"}]},
+    {"type": "object", **EIGHT, "additionalProperties": False},
+]
+
+
+def walks(constraint, count, rng, most=120):
+    """Random texts of a constraint: bytes drawn evenly, then the completion."""
+    states = constraint._states
+    for _ in range(count):
+        at, text = states.start(), b""
+        for _ in range(rng.randrange(most)):
+            moves = states.moves(at)
+            if not moves:
+                break
+            low, high, at = rng.choice(moves)
+            text += bytes([rng.randint(low, high)])
+        yield text + constraint.automaton.completion(states.configurations[at])
+
+
+@pytest.mark.parametrize("schema", SCHEMAS, ids=[json.dumps(s)[:40] for s in SCHEMAS])
+@pytest.mark.parametrize("most", [60, 1000])
+def test_the_guide_accepts_all_texts_of_the_constraint(schema, most):
+    constraint = json_schema(schema)
+    guide = constraint.regular(most)
+    for text in walks(constraint, 40, random.Random(0)):
+        assert constraint.accepts(text)
+        assert guide.accepts(text), text
+
+
+def test_a_constraint_that_fits_is_its_own_guide():
+    constraint = json_schema({"enum": ["ab", "ac"]})
+    guide = constraint.compile(VOCAB).guide()
+    assert tt.count(guide, n=5) == tt.count(constraint.compile(VOCAB).finite, n=5)
+
+
+def accepted(fa, budget, tokens=()):
+    """All accepted sequences of tokens up to the first end token, by steps of the finite automaton."""
+    if tokens and tokens[-1] == fa.eos_token_id:
+        yield list(tokens)
+    elif budget:
+        query = tt.gcd(fa.finite, budget + len(tokens)).start(1)
+        for token in tokens:
+            query.advance([token])
+        for token in query.mask()[0].nonzero()[:, 0].tolist():
+            yield from accepted(fa, budget - 1, (*tokens, token))
+
+
+@pytest.fixture(scope="module")
+def parts():
+    """A constraint with a counter, an HMM, and the exact and the coarse query."""
+    fa = json_schema({"type": "array", "items": {"type": "boolean"}, "minItems": 1, "maxItems": 3}).compile(
+        VOCAB
+    )
+    hmm = tt.HMM.random(6, 261, seed=0)
+    return fa, hmm
+
+
+def test_queries_agree_where_the_guide_is_exact(parts):
+    fa, hmm = parts
+    query, exact = tt.pgcd(hmm, fa, 12), tt.pgcd(hmm, fa.finite, 12)
+    assert isinstance(query, CoarseQuery)
+    assert isinstance(tt.gcd(fa, 12), LazyMaskQuery)
+    budgets = torch.tensor([12, 9, 4])
+    query.start(3, budgets), exact.start(3, budgets)
+    for token in (b"[", b"true", b","):
+        assert torch.equal(query.mask(), exact.mask())
+        assert torch.equal(query.bitmask(), exact.bitmask())
+        for name in ("lookahead", "log_weights", "scores"):
+            assert torch.allclose(getattr(query, name)(), getattr(exact, name)(), atol=1e-5), name
+        assert torch.allclose(query.log_lookahead(), exact.log_lookahead(), atol=1e-5)
+        token = VOCAB.token_bytes.index(token)
+        allowed = query.mask()[:, token]
+        query.select(allowed), exact.select(allowed)
+        query.advance([token] * int(allowed.sum())), exact.advance([token] * int(allowed.sum()))
+    assert len(query.remaining) == 2
+
+
+def test_a_coarse_guide_leaves_the_mask_exact_and_the_estimates_unbiased(parts):
+    """Z by enumeration; a mean of 100 estimates is within 5 standard errors (error probability about 6e-7)."""
+    fa, hmm = parts
+    coarse = json_schema({"type": "array", "items": {"type": "boolean"}}).compile(VOCAB).finite
+    fa._guides = {1000: coarse}
+    own, budget = tt.HMM.random(3, 261, seed=1), 8
+    lm = tt.inference.smc.CircuitLM(own, eos_token_id=260)
+    texts = [torch.tensor([text]) for text in accepted(fa, budget)]
+    exact = torch.stack([own.log_prob(text)[0] for text in texts]).logsumexp(0)
+    query = tt.pgcd(hmm, fa, budget).start(1)
+    assert torch.equal(query.mask(), tt.gcd(fa.finite, budget).start(1).mask())
+    found = np.array(
+        [
+            tt.smc(lm, [], fa, hmm=hmm, particles=4, max_new_tokens=budget, seed=seed).log_evidence
+            for seed in range(100)
+        ]
+    )
+    ratio = np.exp(found - float(exact))
+    assert ratio.std() > 0
+    assert abs(ratio.mean() - 1) < 5 * ratio.std() / math.sqrt(len(ratio))
