@@ -99,9 +99,9 @@ class Stack:
 
 
 class StackAutomaton:
-    """The texts of one machine, with all that it calls, as a lazy automaton."""
+    """The texts of one machine, with all that it calls, as a lazy automaton. ``None``: no text at all."""
 
-    def __init__(self, root: Machine) -> None:
+    def __init__(self, root: Machine | None) -> None:
         self.root = root
         self._stacks: dict[tuple[int, Local, int], Stack] = {}
         self._views: dict[Hashable, int] = {}
@@ -152,7 +152,7 @@ class StackAutomaton:
     # ------------------------------------------------------------ the lazy automaton
 
     def start(self) -> Configuration | None:
-        return self.stack(self.root, self.root.start(), None)
+        return None if self.root is None else self.stack(self.root, self.root.start(), None)
 
     def moves(self, configuration: Configuration) -> Moves:
         active, _ = self.active(stacks_of(configuration))
