@@ -187,7 +187,8 @@ class ObjectMachine(Region):
         """The undeclared names that begin so and may be written: alternatives, and the rest of the name."""
         node, classes = state
         for i, local in enumerate(classes):
-            if local is None or not (bit := len(self.names) + i) or not self.allowed(hub) >> bit & 1:
+            bit = len(self.names) + i
+            if local is None or not self.allowed(hub) >> bit & 1:
                 continue
             for rest in self.keys.texts(i, local, node):
                 if self.group(hub, 1 << bit, text + rest) is not None:

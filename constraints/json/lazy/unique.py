@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Hashable, Sequence
+from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ...automata.lazy import Configuration
@@ -117,13 +118,10 @@ class UniqueArrayMachine(Region):
             if self.is_good(here, counts, here.text + rest):
                 return rest
         for counts, need, configuration in here.ways:
-            tried = 0
-            for rest in ends(self.distinct.automaton(need), configuration):
+            some = ends(self.distinct.automaton(need), configuration)
+            for rest in islice(some, MOST_ENDS + len(here.seen)):
                 if self.is_good(here, counts, here.text + rest):
                     return rest
-                tried += 1
-                if tried > MOST_ENDS + len(here.seen):
-                    break
         return None
 
     def is_rich(self, here: Reading) -> bool:
