@@ -16,7 +16,7 @@ from .lazy import Body, Configuration, Letters, Move, Moves
 
 Local = Any
 """Hashable."""
-MOST_CALLS = 200  # machines that begin at the same byte, one within another: more is left recursion
+MOST_CALLS = 5_000  # machines that begin at the same byte: more is left recursion
 
 
 class LocalBody(NamedTuple):
