@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+
 from .nfa import Nfa
 from .stack import Local, Machine, Region
 
@@ -13,26 +15,31 @@ class DfaMachine(Region):
 
     def __init__(self, nfa: Nfa) -> None:
         self.nfa = nfa
-        edges = nfa.edges if nfa.by_byte is None else nfa.edges[nfa.by_byte]
+        self._edges = nfa.edges if nfa.by_byte is None else nfa.edges[nfa.by_byte]
+        self._begin = np.searchsorted(self._edges[:, 0], np.arange(nfa.num_states + 1))
         self._moves: dict[int, list[tuple[int, int, int]]] = {}
-        for source, low, high, target in edges.tolist():
-            self._moves.setdefault(source, []).append((low, high, target))
         self._ends = frozenset(nfa.accept.tolist())
-        self._shortest: dict[int, bytes] | None = None
 
     def start(self) -> Local:
         return int(self.nfa.start[0])
 
     def moves(self, local: Local) -> Sequence[tuple[int, int, Local]]:
-        return self._moves.get(local, ())
+        found = self._moves.get(local)
+        if found is None:
+            rows = self._edges[self._begin[local] : self._begin[local + 1], 1:].tolist()
+            found = self._moves[local] = list(map(tuple, rows))
+        return found
 
     def final(self, local: Local) -> bool:
         return local in self._ends
 
     def completion(self, local: Local) -> bytes:
-        if self._shortest is None:
-            self._shortest = shortest_words(self._moves, self._ends)
-        return self._shortest[local]
+        onward, out = self.nfa.to_accept[1], bytearray()
+        while local not in self._ends:
+            target = int(onward[local])
+            out.append(next(low for low, _, to in self.moves(local) if to == target))
+            local = target
+        return bytes(out)
 
 
 def shortest_words(moves: dict[int, list[tuple[int, int, int]]], ends: frozenset[int]) -> dict[int, bytes]:

@@ -197,8 +197,9 @@ class ArrayMachine(Region):
 
     @cached_property
     def uncounted(self) -> Machine:
-        """The arrays of any number of items, of any kinds."""
-        return uncounted(self.machines, self.shape)
+        """The arrays with the items of the shape, any number of them, of which some may be alike."""
+        wider = replace(self.shape, least=0, most=None, contains=(), unique=None)
+        return ArrayMachine(self.machines, wider)
 
     def view(self, local: Local, reach: int) -> Any:
         if self.shape.most is None or local[0] in (START, END):
@@ -247,9 +248,3 @@ class ArrayMachine(Region):
         found = self.rest(n, counts, look, b"" if kind == OPEN else comma, one=kind in (COMMA, ITEM))
         assert found is not None
         return (comma[at[0] :] if kind == COMMA else b"") + found
-
-
-def uncounted(machines: Machines, shape: Arrays) -> Machine:
-    """The arrays with the items of a shape, any number of them."""
-    wider = replace(shape, least=0, most=None, contains=(), unique=None)
-    return ArrayMachine(machines, wider)

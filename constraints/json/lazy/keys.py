@@ -188,10 +188,8 @@ class Keys:
         """The body of a state, if all classes that are still possible have the same."""
         node, classes = state
         found: LocalBody | None = None
-        free = False  # whether any name may follow that is not declared
-        for machine, bit, local in zip(self.classes, self.bits, classes, strict=True):
+        for machine, local in zip(self.classes, classes, strict=True):
             if local is not None:
-                free |= bool(allowed & bit) and isinstance(machine, FreeText)
                 each = machine.body(local)
                 if each is None or each.most is not None or (found and found.letters is not each.letters):
                     return None
@@ -201,8 +199,7 @@ class Keys:
             b for b, c in zip(self.bits, classes, strict=True) if c is not None
         ):
             return None
-        exceptions = bytes(sorted(self.trie.children[node])) if node >= 0 else b""
-        return found._replace(exceptions=exceptions, within=free)
+        return found._replace(exceptions=bytes(sorted(self.trie.children[node])) if node >= 0 else b"")
 
     def after_letters(self, state: State, count: int) -> State:
         """The state after some letters of such a body."""

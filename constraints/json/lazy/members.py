@@ -28,8 +28,6 @@ if TYPE_CHECKING:
 
 ALL_SETS = 4
 """Members that must exist, up to which one may do for any set of them."""
-FEW_REQUIRED = 4
-"""Required members that an abstraction may keep: it has a state for each set of them."""
 EMPTY: frozenset[str] = frozenset()
 
 
@@ -277,41 +275,6 @@ class Form:
         wanted = chosen | {bit for bit, _ in found if bit < len(self.names)}
         declared = [(i, self.needs[i]) for i in self.sequence(run) if i in wanted]
         return [*declared, *(each for each in found if each[0] >= len(self.names)), *undeclared]
-
-
-class CoarseForm:
-    """A form that forgets its registers, for abstractions: any member may come, any number of times. ``keep_required``: where
-    few members are required, those that have been seen are kept, and all of them must have been at the end."""
-
-    def __init__(self, form: Form, keep_required: bool) -> None:
-        self.form = form
-        few = keep_required and form.required.bit_count() <= FEW_REQUIRED
-        self.required = form.required if few else 0
-
-    def start(self, number: int) -> Run | None:
-        """The run at the beginning, ``None`` if no object has the shape."""
-        return None if self.form.start(number) is None else Run(number)
-
-    def allowed(self, run: Run) -> int:
-        """The alternatives that may come next, as bits."""
-        return self.form.live & ~run.seen | sum({1 << each.bit for each in self.form.possible})
-
-    def done(self, run: Run) -> bool:
-        """Whether the object may end."""
-        return not self.required & ~run.seen
-
-    def tracks(self, run: Run) -> bool:
-        """Whether the names of undeclared members matter."""
-        return False
-
-    def after(self, run: Run, mark: int, name: str | None) -> Iterator[tuple[Need, Run]]:
-        """The runs after a member, with what its value needs."""
-        if mark < len(self.form.names):
-            yield self.form.needs[mark], run._replace(seen=run.seen | 1 << mark & self.required)
-            return
-        for each in self.form.possible:
-            if each.bit == mark:
-                yield each.need, run
 
 
 def bits(marks: int) -> Iterator[int]:

@@ -17,7 +17,8 @@ from ...automata.stack import Local, LocalBody, Machine, Region
 from ..shapes import Need
 from ..shapes import Objects as Shape
 from .keys import Keys, name_of, spelling
-from .members import CoarseForm, Form, Run, bits, forms
+from .coarse import CoarseForm
+from .members import Form, Run, bits, forms
 from .texts import QUOTE
 
 if TYPE_CHECKING:
@@ -338,7 +339,7 @@ def first(texts: Iterator[bytes]) -> Iterator[bytes]:
 
 
 class CoarseObjects(ObjectMachine):
-    """The members of an object machine's forms, without the registers: see :class:`~.members.CoarseForm`."""
+    """The members of an object machine's forms, without the registers: see :class:`~.coarse.CoarseForm`."""
 
     def __init__(self, exact: ObjectMachine, level: int) -> None:
         super().__init__(exact.machines, ())

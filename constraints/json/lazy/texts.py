@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property, lru_cache
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -55,13 +55,13 @@ def merged_rows(moves: list[tuple[int, int, Any]]) -> list[tuple[int, int, Any]]
 _letters: dict[tuple[tuple[int, int, int, int], ...], Letters] = {}
 
 
-def letters_of(rows: Rows, start: int) -> Letters:
+def letters_of(rows: Callable[[int], Sequence[tuple[int, int, int]]], start: int) -> Letters:
     """The letters between two visits of a state, one object for each set of letters."""
     order, number = [start], {start: 0}
     edges = []
     for state in order:
         moves = []
-        for low, high, target in rows[state]:
+        for low, high, target in rows(state):
             if target not in number:
                 number[target] = len(order)
                 order.append(target)
@@ -75,12 +75,15 @@ def letters_of(rows: Rows, start: int) -> Letters:
 
 
 _body_start = int(BODY.start[0])
-LETTERS = letters_of(rows_of(BODY), _body_start)
+LETTERS = letters_of(rows_of(BODY).__getitem__, _body_start)
 """The characters of JSON strings as they may be written."""
 LETTER_ROWS = rows_of(LETTERS.nfa)
 FINISH = shortest_words(LETTER_ROWS, frozenset([0]))
 """By state within a letter: the shortest end of it."""
-OF_BODY = rows_of(BODY)
+TABLE = [[-1] * 256 for _ in range(BODY.num_states)]
+"""By state of ``BODY``: the state after each byte."""
+for _source, _low, _high, _target in BODY.edges.tolist():
+    TABLE[_source][_low : _high + 1] = [_target] * (_high + 1 - _low)
 
 
 # ---------------------------------------------------------------- machines
@@ -144,7 +147,6 @@ class PatternText(DfaMachine):
     def __init__(self, nfa: Nfa) -> None:
         super().__init__(nfa)
         self._loops: dict[int, LocalBody | None] = {}
-        self.rows = self._moves
 
     @cached_property
     def between(self) -> frozenset[int]:
@@ -155,14 +157,16 @@ class PatternText(DfaMachine):
     def phases(self) -> dict[int, int] | None:
         """For each state where in a letter it is: a state of ``BODY``; ``None`` if a state is in two places."""
         start = int(self.nfa.start[0])
+        rows: Rows = rows_of(self.nfa)
         found, queue = {start: _body_start}, [start]
         for state in queue:
-            for byte, _, target in self.rows.get(state, ()):
-                phase = next(to for a, b, to in OF_BODY[found[state]] if a <= byte <= b)
-                if target not in found:
-                    found[target] = phase
+            phases = TABLE[found[state]]
+            for byte, _, target in rows.get(state, ()):
+                phase = found.get(target)
+                if phase is None:
+                    found[target] = phases[byte]
                     queue.append(target)
-                elif found[target] != phase:
+                elif phase != phases[byte]:
                     return None
         return found
 
@@ -173,17 +177,17 @@ class PatternText(DfaMachine):
         return self._loops[state]
 
     def _loop(self, state: int) -> LocalBody | None:
-        if state not in self.between or not self.rows.get(state):
+        if state not in self.between or not self.moves(state):
             return None
         queue, seen = [state], {state}
         for inner in queue:
-            for _, _, target in self.rows[inner]:
+            for _, _, target in self.moves(inner):
                 if target not in seen:
                     if target in self.between:
                         return None
                     seen.add(target)
                     queue.append(target)
-        return LocalBody(letters_of(self.rows, state), None)
+        return LocalBody(letters_of(self.moves, state), None)
 
     def body(self, local: Local) -> LocalBody | None:
         return self.loop(local)
@@ -209,9 +213,8 @@ class CountedPattern(Region):
     def fewest(self) -> dict[int, int]:
         """By state: the fewest letters that end from there to acceptance."""
         before: dict[int, list[int]] = {}
-        for source, found in self.text.rows.items():
-            for _, _, target in found:
-                before.setdefault(target, []).append(source)
+        for source, target in dict.fromkeys(map(tuple, self.text.nfa.edges[:, [0, 3]].tolist())):
+            before.setdefault(target, []).append(source)
         fewest = dict.fromkeys(self.text.nfa.accept.tolist(), 0)
         queue = deque(fewest)
         while queue:  # breadth first, where only moves into a state between letters count
@@ -252,7 +255,7 @@ class CountedPattern(Region):
 
     def onward(self, state: int, count: int) -> list[tuple[int, int]]:
         """The states after one byte, with the letters so far."""
-        return [(target, self.counted(target, count)) for _, _, target in self.text.rows.get(state, ())]
+        return [(target, self.counted(target, count)) for _, _, target in self.text.moves(state)]
 
     def counted(self, target: int, count: int) -> int:
         """The letters at a state that is entered."""
@@ -266,7 +269,7 @@ class CountedPattern(Region):
     def moves(self, local: Local) -> Sequence[tuple[int, int, Local]]:
         state, count = local
         found = []
-        for low, high, target in self.text.rows.get(state, ()):
+        for low, high, target in self.text.moves(state):
             after = self.counted(target, count)
             if self.live(target, after):
                 found.append((low, high, (target, after)))

@@ -1,0 +1,178 @@
+"""JSON Schema as a lazy automaton: what no finite automaton of reasonable size could hold."""
+
+import itertools
+import json
+
+import pytest
+
+import tractile as tt
+from tractile.constraints.automata.lazy import Numbered
+from tractile.constraints.json.document import read_schema
+from tractile.constraints.json.lazy import lazy_schema
+
+
+def made(schema, whitespace="space", order="any", open_objects=True, plain=False, digits=None):
+    """The lazy automaton of a schema."""
+    options = (whitespace, order, None, None, open_objects, "assert", plain, digits)
+    automaton, narrowed = lazy_schema(read_schema(schema), False, options)
+    assert not narrowed
+    return Numbered(automaton)
+
+
+def text(value):
+    return json.dumps(value, ensure_ascii=False).encode()
+
+
+def check(states, valid, invalid):
+    for value in valid:
+        assert states.accepts(text(value)), value
+        assert states.accepts(json.dumps(value).encode()), value
+    for value in invalid:
+        assert not states.accepts(text(value)), value
+
+
+def test_lengths_of_any_size():
+    states = made({"type": "string", "minLength": 3, "maxLength": 100_000})
+    check(states, ["abc", "é😀\n", "x" * 5_000], ["", "ab", 3])
+    long = made({"type": "string", "maxLength": 4_000})
+    check(long, ["x" * 4_000, "é" * 4_000], ["x" * 4_001])
+    pattern = made({"type": "string", "pattern": "^(ab)*$", "minLength": 3, "maxLength": 3_001})
+    check(pattern, ["abab", "ab" * 1_500], ["ab", "ab" * 1_501, "aba"])
+    end = pattern.run(pattern.start(), b'"' + b"ab" * 1_500)
+    assert [low for low, _, _ in pattern.moves(end)] == [34]
+    odd = {"type": "string", "pattern": "^(ab)*$", "minLength": 3, "maxLength": 3}
+    assert made(odd).start() < 0
+
+
+def test_numbers_of_items_of_any_size():
+    states = made({"type": "array", "items": {"type": "integer"}, "minItems": 2, "maxItems": 3_000})
+    check(states, [[1, 2], [1] * 3_000], [[1], [1] * 3_001])
+    kinds = {"contains": {"type": "integer"}, "minContains": 2, "maxContains": 900, "maxItems": 1_000}
+    states = made({"type": "array", "items": {"type": ["integer", "boolean"]}, **kinds})
+    check(states, [[1, True, 2], [1] * 900 + [True] * 100], [[1, True], [1] * 901, [True] * 1_001])
+    full = states.run(states.start(), b"[" + b", ".join([b"true"] * 998))
+    assert states.automaton.completion(states.configurations[full]) == b", 0, 0]"
+
+
+def test_recursion_to_any_depth():
+    states = made({"type": "array", "items": {"$ref": "#"}})
+    assert states.accepts(b"[" * 900 + b"]" * 900)
+    tree = {"properties": {"left": {"$ref": "#"}, "right": {"$ref": "#"}}, "additionalProperties": False}
+    value = {}
+    for _ in range(200):
+        value = {"right": value, "left": {}}
+    check(made({"type": "object", **tree}), [value], [{"up": {}}])
+    assert made({"type": "object", **tree, "required": ["left"]}).start() < 0
+
+
+def test_members_in_any_order():
+    names = [f"m{i}" for i in range(40)]
+    schema = {"properties": {name: {"const": i} for i, name in enumerate(names)}, "required": names[:20]}
+    states = made({"type": "object", "additionalProperties": False, **schema})
+    members = [(name, i) for i, name in enumerate(names)]
+    check(states, [dict(members), dict(members[::-1]), dict(members[19::-1])], [dict(members[1:]), {"x": 1}])
+    declared = made({"type": "object", "additionalProperties": False, **schema}, order="declared")
+    check(declared, [dict(members), dict(members[:20])], [dict(members[::-1])])
+    twice = b'{"m0": 0, "m0": 0'
+    assert states.run(states.start(), twice) < 0
+
+
+def test_every_order_of_few_members_and_their_numbers():
+    inner = {"a": {"type": "integer"}, "b": {"type": "string"}, "c": {"type": "null"}}
+    value = {"a": 1, "b": "x", "c": None}
+    for least, most in itertools.combinations_with_replacement(range(4), 2):
+        schema = {"type": "object", "properties": inner, "required": ["b"], "additionalProperties": False}
+        states = made({**schema, "minProperties": least, "maxProperties": most})
+        for size in range(4):
+            for names in itertools.permutations(value, size):
+                valid = "b" in names and least <= size <= most
+                assert states.start() >= 0 or not valid
+                found = states.start() >= 0 and states.accepts(text({n: value[n] for n in names}))
+                assert found == valid, (least, most, names)
+
+
+def test_undeclared_members_that_count_are_not_written_twice():
+    states = made({"type": "object", "minProperties": 3, "additionalProperties": {"type": "integer"}})
+    check(states, [{"a": 1, "b": 1, "": 2}, {str(i): i for i in range(50)}], [{"a": 1, "b": 1}])
+    assert not states.accepts(b'{"a": 1, "b": 1, "a": 2}')
+    assert not states.accepts(b'{"a": 1, "b": 1, "\\u00e9": 2, "c": 1, "": "x"}')
+    one = made({"type": "object", "not": {"additionalProperties": {"type": "string"}}})
+    check(one, [{"a": "x", "b": 1}, {"b": 1, "c": 2}], [{}, {"a": "x"}])
+    assert not one.accepts(b'{"a": 1, "a": "x"}')
+    assert one.accepts(b'{"a": "x", "a": 1}')
+
+
+def test_distinct_items():
+    listed = made({"type": "array", "items": {"enum": list(range(100))}, "uniqueItems": True})
+    check(listed, [list(range(100)), list(range(99, -1, -1))], [[1, 1], [*range(100), 5]])
+    end = listed.run(listed.start(), text(list(range(99)))[:-1])
+    assert listed.automaton.completion(listed.configurations[end]) == b"]"
+    assert listed.run(end, b", 98") < 0
+    assert listed.run(end, b", 99]") >= 0
+    words = made({"type": "array", "items": {"type": "string"}, "uniqueItems": True})
+    check(words, [["ab", "ba", "a", "", "abc"], [str(i) for i in range(60)]], [["a", "b", "a"], ["é", "é"]])
+    assert not words.accepts('["é", "\\u00e9"]'.encode())
+    anything = made({"type": "array", "uniqueItems": True})
+    check(
+        anything,
+        [[1, True, "1", None], [{"a": 1}, {"a": 2}]],
+        [[1, 1.0], [{"a": 1, "b": 2}, {"b": 2, "a": 1}]],
+    )
+    both = {"items": {"enum": [1, 2, "a"]}, "contains": {"type": "string"}, "minItems": 3}
+    check(made({"type": "array", "uniqueItems": True, **both}), [["a", 2, 1]], [[1, 2], [1, 2, 1]])
+    assert (
+        made({"type": "array", "uniqueItems": True, "minItems": 3, "items": {"type": "boolean"}}).start() < 0
+    )
+    short = made({"type": "array", "uniqueItems": True, "items": {"type": "string", "maxLength": 1}})
+    end = short.run(short.start(), b'["", "')
+    assert all(low != 34 for low, _, _ in short.moves(end))
+
+
+def test_free_text_is_annotated():
+    states = made({"type": "string", "minLength": 2, "maxLength": 2_000})
+    body = states.automaton.body(states.configurations[states.run(states.start(), b'"ab')])
+    other = made({"type": "object"})
+    key = other.automaton.body(other.configurations[other.run(other.start(), b'{"')])
+    assert body.letters is key.letters
+    assert (body.most, key.most) == (1_998, None)
+    named = made({"type": "object", "properties": {"by": {}, "ax": {}}})
+    body = named.automaton.body(named.configurations[named.run(named.start(), b'{"')])
+    assert body.exceptions == b"ab"
+    assert named.automaton.body(body.after(1)).exceptions == b""
+
+
+def test_white_space_and_notation():
+    schema = {"type": "object", "properties": {"a": {"type": "array", "items": {"type": "integer"}}}}
+    flexible = made(schema, "flexible")
+    assert flexible.accepts(b' { "a" :\n[ 1 ,2 ] , "b":\ttrue } ')
+    assert flexible.accepts(b"{}")
+    assert made(schema, "none").accepts(b'{"a":[1,2],"b":true}')
+    assert not made(schema, "none").accepts(b'{"a": [1,2]}')
+    plain = made({"type": "integer"}, plain=True, digits=3)
+    assert plain.accepts(b"999")
+    assert not plain.accepts(b"1000")
+    assert not plain.accepts(b"1.0")
+    closed = made(schema, open_objects=False)
+    assert not closed.accepts(b'{"b": 1}')
+
+
+def test_nothing_is_looked_at_before_it_is_met():
+    """A member that need not be there may say what is not supported, as long as nobody writes it."""
+    inner = {"not": {"unevaluatedProperties": False}}
+    schema = {"type": "object", "properties": {"a": {"properties": {"b": {"properties": {"c": inner}}}}}}
+    states = made(schema)
+    assert states.accepts(b'{"x": 1, "a": {}}')
+    with pytest.raises(tt.UnsupportedConstraint, match="unevaluatedProperties"):
+        states.accepts(b'{"a": {"b": {"c": 1}}}')
+
+
+def test_what_is_lacking_is_said():
+    options = ("space", "any", None, None, True, "assert", False, None)
+    _, narrowed = lazy_schema({"type": "number", "multipleOf": 0.5}, False, options)
+    assert [each.keyword for each in narrowed] == ["multipleOf"]
+    _, narrowed = lazy_schema({"properties": {"a": {"pattern": "^\\S$"}}}, False, options)
+    assert [each.path for each in narrowed] == ["/properties/a/pattern"]
+    _, narrowed = lazy_schema(
+        {"properties": {"a": {"pattern": "^\\d+$", "maxLength": 9_999}}}, False, options
+    )
+    assert not narrowed
