@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 from ...automata.stack import Local, LocalBody, Machine, Region
 from ..shapes import Need
 from ..shapes import Objects as Shape
-from .keys import Keys, name_of, spelling
 from .coarse import CoarseForm
+from .keys import Keys, name_of, spelling
 from .members import Form, Run, bits, forms
 from .texts import QUOTE
 
