@@ -17,7 +17,7 @@ from .lazy import Body, Configuration, Letters, Move, Moves
 Local = Any
 """Hashable."""
 MAX_ACTIVE = 1 << 12  # configurations whose active stacks are kept
-MOST_CALLS = 200  # machines that begin at the same byte, one within another: more is left recursion
+MOST_CALLS = 5_000  # machines that begin at the same byte: more is left recursion
 
 
 class LocalBody(NamedTuple):
@@ -43,6 +43,9 @@ class Machine(Protocol):
     def moves(self, local: Local) -> Sequence[tuple[int, int, Local]]:
         """(low, high, local state after such a byte): disjoint ranges in the order of the bytes."""
 
+    def step(self, local: Local, byte: int) -> Local | None:
+        """The local state after one byte, ``None`` if it may not come."""
+
     def calls(self, local: Local) -> Sequence[tuple[Machine, Local]]:
         """The machines that may begin here, each with the local state after it."""
 
@@ -64,6 +67,15 @@ class Machine(Protocol):
 
 class Region:
     """A machine with the answers that most machines give: no calls, no free text, registers that all matter."""
+
+    def moves(self, local: Local) -> Sequence[tuple[int, int, Local]]:
+        raise NotImplementedError
+
+    def step(self, local: Local, byte: int) -> Local | None:
+        for low, high, after in self.moves(local):
+            if low <= byte <= high:
+                return after
+        return None
 
     def calls(self, local: Local) -> Sequence[tuple[Machine, Local]]:
         return ()
@@ -174,6 +186,17 @@ class StackAutomaton:
             for low, high, local in top.machine.moves(top.local)
         ]
         return merged(arcs)
+
+    def step(self, configuration: Configuration, byte: int) -> Configuration | None:
+        """The configuration after one byte, ``None`` if it may not come: what :meth:`moves` says, for one byte."""
+        active, _ = self.active(configuration)
+        found = []
+        for top in active:
+            local = top.machine.step(top.local, byte)
+            if local is not None:
+                found.append(self.stack(top.machine, local, top.parent))
+        to = frozenset(found)
+        return None if not to else found[0] if len(to) == 1 else to
 
     def accepting(self, configuration: Configuration) -> bool:
         return self.active(configuration)[1]

@@ -47,6 +47,7 @@ class ObjectMachine(Region):
         self._hub: dict[frozenset[Run], int] = {}
         self._group: dict[tuple[tuple[Need, int], ...], int] = {}
         self._allowed: dict[int, int] = {}
+        self._ends: dict[tuple[int, bytes], bytes] = {}
         self._moves: dict[Local, Sequence[tuple[int, int, Local]]] = {}
         self._calls: dict[int, Sequence[tuple[Machine, Local]]] = {}
         self._next: dict[tuple[int, int], int] = {}
@@ -187,7 +188,8 @@ class ObjectMachine(Region):
         """The undeclared names that begin so and may be written: alternatives, and the rest of the name."""
         node, classes = state
         for i, local in enumerate(classes):
-            if local is None or not (bit := len(self.names) + i) or not self.allowed(hub) >> bit & 1:
+            bit = len(self.names) + i
+            if local is None or not self.allowed(hub) >> bit & 1:
                 continue
             for rest in self.keys.texts(i, local, node):
                 if self.group(hub, 1 << bit, text + rest) is not None:
@@ -262,9 +264,11 @@ class ObjectMachine(Region):
 
     def after_hub(self, hub: int, comma: bytes) -> bytes:
         """A short end of the object from a hub."""
-        look = self.machines.shortest
-        found = [text for run in self.hubs[hub] if (text := self.rest(run, look, comma)) is not None]
-        return min(found, key=len)
+        if (text := self._ends.get((hub, comma))) is None:
+            look = self.machines.shortest
+            found = [text for run in self.hubs[hub] if (text := self.rest(run, look, comma)) is not None]
+            text = self._ends[hub, comma] = min(found, key=len)
+        return text
 
     def completion(self, local: Local) -> bytes:
         kind, *rest = local

@@ -9,6 +9,7 @@ from ...automata.stack import Machine, StackAutomaton
 from ...narrowing import Narrowing
 from ..document import Document, Schema
 from ..numbers import Notation
+from .survey import Survey
 from .values import Machines, Surrounded
 
 
@@ -38,6 +39,7 @@ def lazy_schema(
     asserts_format = formats == "assert" or (formats == "auto" and document.draft < 2019)
     notation = Notation(document.draft == 4, plain, digits)
     machines = Machines(document, whitespace, order, open_objects, asserts_format, notation)
+    narrowed = Survey(document, asserts_format, notation).narrowings()
     try:
         need = machines.keywords.root()
         machine: Machine | None = None
@@ -47,4 +49,4 @@ def lazy_schema(
                 machine = Surrounded(machine)
     except RecursionError:
         raise UnsupportedConstraint("the schema nests too deep", path="/") from None
-    return StackAutomaton(machine), ()
+    return StackAutomaton(machine), narrowed

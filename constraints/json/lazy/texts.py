@@ -7,12 +7,14 @@
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections import deque
 from collections.abc import Sequence
 from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
 
+from ...automata import dfa
 from ...automata.epsilon import NO_SKIPS
 from ...automata.lazy import Letters
 from ...automata.machines import DfaMachine, shortest_words
@@ -140,18 +142,21 @@ class PatternText(DfaMachine):
     @cached_property
     def between(self) -> frozenset[int]:
         """The states between two letters."""
-        return frozenset(state for state, phase in self.phases.items() if phase == _body_start)
+        return frozenset(state for state, phase in (self.phases or {}).items() if phase == _body_start)
 
     @cached_property
-    def phases(self) -> dict[int, int]:
-        """For each state where in a letter it is: a state of ``BODY``."""
+    def phases(self) -> dict[int, int] | None:
+        """For each state where in a letter it is: a state of ``BODY``; ``None`` if a state is in two places."""
         start = int(self.nfa.start[0])
         found, queue = {start: _body_start}, [start]
         for state in queue:
             for byte, _, target in self.rows.get(state, ()):
+                phase = next(to for a, b, to in OF_BODY[found[state]] if a <= byte <= b)
                 if target not in found:
-                    found[target] = next(to for a, b, to in OF_BODY[found[state]] if a <= byte <= b)
+                    found[target] = phase
                     queue.append(target)
+                elif found[target] != phase:
+                    return None
         return found
 
     def loop(self, state: int) -> LocalBody | None:
@@ -185,55 +190,68 @@ class CountedPattern(Region):
 
     def __init__(self, shape: Strings) -> None:
         self.least, self.most = shape.least, shape.most
-        self.letters = strings.letters(shape.atoms, shape.but)
-        self.text = PatternText(self.letters.nfa)
-        self._counts: dict[int, tuple[list[int], list[int]]] = {}
+        found = strings.every(shape.atoms, shape.but)
+        self.text = PatternText(found)
+        if self.text.phases is None:
+            self.text = PatternText(dfa.intersect(found, BODY))
+        assert self.text.phases is not None
+        self.between = self.text.between
+        self._live: dict[tuple[int, int], bool] = {}
 
     @cached_property
-    def layers(self) -> tuple[dict[int, list[int]], int, int]:
-        """By state between letters: the numbers of letters to acceptance, as far as the sets of such states do not repeat;
-        where they begin to repeat, and after how many steps."""
-        over, _, _ = self.letters.pairs
+    def fewest(self) -> dict[int, int]:
+        """By state: the fewest letters that end from there to acceptance."""
         before: dict[int, list[int]] = {}
-        for source, target in over.tolist():
-            before.setdefault(target, []).append(source)
-        found: dict[int, list[int]] = {}
-        layer = frozenset(self.letters.nfa.accept.tolist())
-        met: dict[frozenset[int], int] = {}
-        while layer not in met:
-            step = met[layer] = len(met)
-            if self.most is not None and step > self.most:
-                break
-            for state in layer:
-                found.setdefault(state, []).append(step)
-            layer = frozenset([source for state in layer for source in before.get(state, ())])
-        begin = met.get(layer, len(met))
-        return found, begin, len(met) - begin
-
-    def nearest(self, state: int, least: int) -> int | None:
-        """The smallest number of letters, at least so many, from a state to acceptance."""
-        found, begin, period = self.layers
-        if state in self.text.between:
-            steps, more = found.get(state, []), 0
-        else:
-            if state not in self._counts:
-                _, _, exits = self.letters.pairs
-                ends = exits[exits[:, 0] == state, 1].tolist()
-                some = sorted({step + 1 for end in ends for step in found.get(end, ())})
-                self._counts[state] = some, []
-            steps, more = self._counts[state][0], 1
-        at = bisect_left(steps, least)
-        if at < len(steps):
-            return steps[at]
-        rest = [step for step in steps if step >= begin + more]
-        if not rest or not period:
-            return None
-        return min(step + -(-(least - step) // period) * period for step in rest)
+        for source, found in self.text.rows.items():
+            for _, _, target in found:
+                before.setdefault(target, []).append(source)
+        fewest = dict.fromkeys(self.text.nfa.accept.tolist(), 0)
+        queue = deque(fewest)
+        while queue:  # breadth first, where only moves into a state between letters count
+            target = queue.popleft()
+            step = int(target in self.between)
+            for source in before.get(target, ()):
+                if fewest[target] + step < fewest.get(source, 1 << 60):
+                    fewest[source] = fewest[target] + step
+                    (queue.append if step else queue.appendleft)(source)
+        return fewest
 
     def live(self, state: int, count: int) -> bool:
         """Whether the right number of letters can be reached."""
-        needed = self.nearest(state, max(self.least - count, 0))
-        return needed is not None and (self.most is None or count + needed <= self.most)
+        known = self.known(state, count)
+        if known is not None:
+            return known
+        stack = [(state, count)]
+        while stack:  # depth first: more letters than the fewest are needed
+            here = stack[-1]
+            onward = self.onward(*here)
+            answers = [self.known(*there) for there in onward]
+            if True in answers:
+                self._live[here] = True
+            elif None in answers:
+                stack.append(onward[answers.index(None)])
+                continue
+            else:
+                self._live[here] = False
+            stack.pop()
+        return self._live[state, count]
+
+    def known(self, state: int, count: int) -> bool | None:
+        """The same, if it is known."""
+        fewest = self.fewest[state]
+        if count + fewest >= self.least:
+            return self.most is None or count + fewest <= self.most
+        return self._live.get((state, count))
+
+    def onward(self, state: int, count: int) -> list[tuple[int, int]]:
+        """The states after one byte, with the letters so far."""
+        return [(target, self.counted(target, count)) for _, _, target in self.text.rows.get(state, ())]
+
+    def counted(self, target: int, count: int) -> int:
+        """The letters at a state that is entered."""
+        if target not in self.between:
+            return count
+        return min(count + 1, self.least) if self.most is None else count + 1
 
     def start(self) -> Local:
         return (int(self.text.nfa.start[0]), 0)
@@ -242,9 +260,7 @@ class CountedPattern(Region):
         state, count = local
         found = []
         for low, high, target in self.text.rows.get(state, ()):
-            after = count
-            if target in self.text.between:
-                after = min(count + 1, self.least) if self.most is None else count + 1
+            after = self.counted(target, count)
             if self.live(target, after):
                 found.append((low, high, (target, after)))
         return found
@@ -258,8 +274,8 @@ class CountedPattern(Region):
         while not self.final(local):
             ways = []
             for low, _, after in self.moves(local):
-                needed = self.nearest(after[0], max(self.least - after[1], 0))
-                ways.append((needed, after[0] not in self.text.between, low, after))
+                needed = max(self.fewest[after[0]], self.least - after[1])
+                ways.append((needed, after[0] not in self.between, low, after))
             _, _, byte, local = min(ways)
             out.append(byte)
         return bytes(out)
@@ -355,7 +371,15 @@ def shortest_string(shape: Strings) -> bytes | None:
                 text = "a" * size
             if text not in shape.but:
                 return b'"' + text.encode() + b'"'
-    if strings.empty(shape):
+    if shape.among is not None or (not shape.least and shape.most is None):
+        if strings.empty(shape):
+            return None
+    elif strings.every(shape.atoms, shape.but).is_empty:
         return None
+    else:
+        counted = inside(shape)
+        assert isinstance(counted, CountedPattern)
+        if not counted.live(*counted.start()):
+            return None
     machine = quoted(shape)
     return machine.completion(machine.start())

@@ -24,8 +24,10 @@ from ..shapes import NEVER, Arrays, Need, Numbers, inside
 from ..text import STYLES
 from ..values import Value
 from .arrays import ArrayMachine
+from .distinct import Distinct
 from .objects import BLANKS, ObjectMachine
 from .texts import quoted, shortest_string
+from .unique import UniqueArrayMachine
 
 Look = Callable[[Need], bytes | None]
 """A short text of a need, ``None`` if nothing satisfies it."""
@@ -47,6 +49,8 @@ class Machines(Needs):
     ) -> None:
         super().__init__(document, order, open_objects, asserts_format)
         self.style, self.notation = STYLES[whitespace], notation
+        self.distinct = Distinct(self)
+        self.matching: set[Any] = set()  # arrays of distinct items whose items are being looked for
         self._machines: dict[Need, Machine] = {}
         self._parts: dict[Need, list[Any]] = {}
         self._texts: dict[Need, bytes | None] = {NEVER: None}
@@ -102,9 +106,9 @@ class Machines(Needs):
 
     def array(self, shape: Arrays) -> Any:
         """The machine of a shape of arrays."""
-        if shape.unique is not None:
-            raise UnsupportedConstraint("uniqueItems is not supported yet", path="uniqueItems")
-        return ArrayMachine(self, shape)
+        if shape.unique is False:
+            raise UnsupportedConstraint("uniqueItems that must not hold", path="uniqueItems")
+        return UniqueArrayMachine(self, shape) if shape.unique else ArrayMachine(self, shape)
 
     def objects(self, need: Need) -> ObjectMachine | None:
         """The machine of the objects of a need, which may have no text."""
