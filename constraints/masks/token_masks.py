@@ -23,7 +23,7 @@ from numpy import ndarray
 
 from ..automata.arrays import spans
 from ..automata.lazy import Body, Numbered
-from ..vocabulary.trie import Trie, put
+from ..vocabulary.trie import Ranges, Trie, put
 from .completions import common_end
 from .text_tokens import Bits, Remainders, Texts, add, keep
 from .walk import Pairs, Walk
@@ -300,23 +300,22 @@ class _Part:
         )
 
     def inside(self, ranks: Ranks) -> Bool[ndarray, " token"]:
-        """Which ranks lie below the node and below no exception."""
+        """Which ranks lie below the node, and not where they are treated apart."""
         trie, node = self.trie, self.node
-        out = (ranks >= trie.low[node] + trie.own[node]) & (ranks < trie.high[node])
-        for child in self.exceptional:
-            out &= (ranks < trie.low[child]) | (ranks >= trie.high[child])
+        out = Ranges([(int(trie.low[c]), int(trie.high[c])) for c in self.exceptional + self.apart]).outside(ranks)
+        if self.text.node != node:
+            out &= (ranks >= trie.low[node] + trie.own[node]) & (ranks < trie.high[node])
         return np.asarray(out)
 
     def chosen(self, ranks: Ranks, least: int, most: int) -> Ranks:
         """Of some remainders those that follow ``least`` to ``most`` letters, inside the part."""
-        exits = self.text.exits
+        exits, whole = self.text.exits, self.text.node == self.node and not self.exceptional and not self.apart
+        if least == 1 and most >= self.text.most_leaving - self.before and not self.before:
+            return ranks if whole else np.asarray(ranks[self.inside(exits.origin[ranks])])
         letters = exits.letters_before[ranks] - self.before
         kept = (letters >= least) & (letters <= most)
-        if self.text.node != self.node or self.exceptional or self.apart:
-            origin = exits.origin[ranks]
-            kept &= self.inside(origin)
-            for child in self.apart:
-                kept &= (origin < self.trie.low[child]) | (origin >= self.trie.high[child])
+        if not whole:
+            kept &= self.inside(exits.origin[ranks])
         return np.asarray(ranks[kept])
 
     def counts(self) -> tuple[int, ...]:
