@@ -24,8 +24,16 @@ from tractile.inference.lazy_masks import LazyMaskQuery
 VOCAB = vocabulary(5)
 SCHEMAS = [
     {"type": "string", "maxLength": 6},
-    {"type": "object", "properties": {"a": {"type": "integer"}, "ab": {"enum": ["b", "bb", 1]}}, "required": ["a"]},
-    {"type": "array", "items": {"anyOf": [{"type": "string", "minLength": 2}, {"type": "null"}]}, "minItems": 2},
+    {
+        "type": "object",
+        "properties": {"a": {"type": "integer"}, "ab": {"enum": ["b", "bb", 1]}},
+        "required": ["a"],
+    },
+    {
+        "type": "array",
+        "items": {"anyOf": [{"type": "string", "minLength": 2}, {"type": "null"}]},
+        "minItems": 2,
+    },
     {"type": "object", "additionalProperties": {"type": "string", "pattern": "^[ab]+$"}, "maxProperties": 2},
     {"anyOf": [{"type": "object", "properties": {"n": {"const": 1}}}, {"type": "object", "required": ["b"]}]},
 ]

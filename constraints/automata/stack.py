@@ -238,7 +238,9 @@ class StackAutomaton:
         letters, settled = bodies[0][1].letters, [found.settled for _, found in bodies]
         within = [top for top, _ in bodies]
         for top in active:
-            if top not in within and any(letters.may_begin(low, high) for low, high, _ in top.machine.moves(top.local)):
+            if top not in within and any(
+                letters.may_begin(low, high) for low, high, _ in top.machine.moves(top.local)
+            ):
                 return None
         counters = None in settled
         if counters and any(k is not None and k > 1 for k in settled):
