@@ -196,7 +196,7 @@ class StackAutomaton:
 
     def step(self, configuration: Configuration, byte: int) -> Configuration | None:
         """The configuration after one byte, ``None`` if it may not come: what :meth:`moves` says, for one byte."""
-        active, _ = self.active(stacks_of(configuration))
+        active, _ = self.active(configuration)
         found = []
         for top in active:
             local = top.machine.step(top.local, byte)

@@ -18,13 +18,14 @@ from collections.abc import Hashable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Bool, Int, Int32
+from jaxtyping import Int, Int32
 from numpy import ndarray
 
 from ..automata.arrays import spans
-from ..automata.lazy import Body, Numbered
+from ..automata.lazy import Numbered
 from ..vocabulary.trie import Trie, put
 from .completions import common_end
+from .text_part import Ranks, TextPart
 from .text_tokens import Bits, Remainders, Texts, add, keep
 from .walk import Pairs, Walk
 
@@ -33,7 +34,6 @@ MASK_BYTES = 1 << 26  # of masks kept for one automaton
 MAX_EXITS = 1 << 14  # sets of tokens that leave free text, kept for one automaton
 ONE_BY_ONE = 64  # tokens that are set one by one
 Words = Int32[ndarray, " words"]
-Ranks = Int[ndarray, " token"]  # positions of tokens in the lexicographic order of a trie
 
 
 class Mask(NamedTuple):
@@ -119,7 +119,7 @@ class TokenMasks:
 
     def _text(self, state: int, trie: Trie, node: int, base: Sequence[bytes]) -> tuple[Bits, int]:
         """:meth:`_union` for one state in free text."""
-        part = _Part(self, state, trie, node)
+        part = TextPart(self.walk, self.texts, state, trie, node)
         exits = part.text.exits
         out = self.texts.made_of_letters(part.text, part.most + part.before).copy()
         if part.text.node != node:
@@ -189,7 +189,7 @@ class TokenMasks:
         return out
 
     def _text_edges(self, state: int, trie: Trie, node: int) -> Iterator[tuple[int, Ranks]]:
-        part = _Part(self, state, trie, node, targets=True)
+        part = TextPart(self.walk, self.texts, state, trie, node, targets=True)
         text, before = part.text, part.before
         here = (text.letters >= before) & (text.letters + (text.local > 0) <= part.most + before)
         here &= part.inside(text.ranks)
@@ -214,156 +214,6 @@ class TokenMasks:
         if found is None:
             found = keep(self._exit_edges, key, self._edges(trie, [(state, node)]), MAX_EXITS)
         return found
-
-
-class _Part:
-    """The tokens below one node from one state in free text: what they are made of.
-
-    ``text`` and ``before``: the text tokens, of this node or of one so many letters above it. ``most``: letters that may
-    follow. ``exceptional``: children where the text is left at once or is treated apart. ``others``: what is to be walked.
-    """
-
-    def __init__(self, masks: TokenMasks, state: int, trie: Trie, node: int, targets: bool = False) -> None:
-        body = masks.walk.body(state)
-        assert body is not None
-        self.body: Body = body
-        self.body_of = masks.walk.body
-        self.states, self.state, self.trie, self.node = masks.states, state, trie, node
-        self.table = table = masks.texts.table(body.letters)
-        self.text, self.before = masks.texts.below(table, trie, node)
-        within = self.text.most - self.before
-        self.most = within if body.most is None else min(body.most, within)
-        children, after, self.no_letter = trie.children(node), self.states.after, table.no_letter
-        self.exceptional, self.others = list[int](), Pairs()
-        self.apart = list[int]()  # children of nodes below, where the text is left from an exception
-        together = body.within and not targets
-        if together:
-            self._within(body.exceptions)
-        for byte in () if together else body.exceptions:
-            if (child := children.get(byte)) is not None:
-                self.exceptional.append(child)
-                if (target := after(state, byte)) >= 0:
-                    self.others.append((target, child))
-        for low, high, target in self.states.moves(state):
-            out = table.no_letter[table.before[low] : table.before[high + 1]]
-            for byte in out if body.most != 0 else range(low, high + 1):
-                if byte not in body.exceptions and (child := children.get(byte)) is not None:
-                    self.others.append((target, child))
-        if body.most is not None and body.most <= self.text.most - self.before:
-            self._after_most(table.begins)
-
-    def _within(self, exceptions: bytes) -> None:
-        """Follow exceptions as far as tokens leave the text there."""
-        paths, no_letter, after, letters_at = (
-            self.text.paths_out,
-            self.no_letter,
-            self.states.after,
-            self.text.letters_at,
-        )
-        todo: list[tuple[int, int, bytes | None]] = [(self.state, self.node, exceptions)]
-        while todo:
-            state, node, some = todo.pop()
-            out = paths.get(node)
-            if out is None:
-                continue
-            for byte, child in out.items():
-                if some is not None and byte not in some:
-                    if byte in no_letter and node != self.node:
-                        self.apart.append(child)
-                        if (target := after(state, byte)) >= 0:
-                            self.others.append((target, child))
-                    continue
-                target = after(state, byte)
-                if (letters := letters_at(child)) < 0:
-                    todo.append((target, child, None))
-                elif target != self.after(letters - self.before):
-                    body = self.body_of(target)
-                    todo.append((target, child, b"" if body is None else body.exceptions))
-
-    def _after_most(self, begins: frozenset[int]) -> None:
-        """Tokens that go on, after the last letter, with a byte that begins another one: elsewhere it may lead on."""
-        onward = self.after(self.body.most or 0)
-        moves = [(low, high) for low, high, _ in self.states.moves(onward)]
-        bytes_on = [b for low, high in moves for b in range(low, high + 1) if b in begins]
-        if not bytes_on or not self.body.most:
-            return
-        nodes = self.text.between[self.text.between[:, 1] == self.body.most + self.before, 0]
-        trie = self.trie
-        nodes = nodes[self.inside(trie.low[nodes])]
-        for byte in bytes_on:
-            child = trie.child(nodes, np.full(len(nodes), byte))
-            target = self.states.after(onward, byte)
-            self.others += [(target, c) for c in child.tolist() if c >= 0]
-
-    def after(self, letters: int) -> int:
-        """The state after some letters."""
-        if letters == 0:
-            return self.state
-        settled = self.body.settled
-        return self.states.number(
-            self.body.after(letters if settled is None else min(letters, max(settled, 1)))
-        )
-
-    def inside(self, ranks: Ranks) -> Bool[ndarray, " token"]:
-        """Which ranks lie below the node and below no exception."""
-        trie, node = self.trie, self.node
-        out = (ranks >= trie.low[node] + trie.own[node]) & (ranks < trie.high[node])
-        for child in self.exceptional:
-            out &= (ranks < trie.low[child]) | (ranks >= trie.high[child])
-        return np.asarray(out)
-
-    def chosen(self, ranks: Ranks, least: int, most: int) -> Ranks:
-        """Of some remainders those that follow ``least`` to ``most`` letters, inside the part."""
-        exits = self.text.exits
-        letters = exits.letters_before[ranks] - self.before
-        kept = (letters >= least) & (letters <= most)
-        if self.text.node != self.node or self.exceptional or self.apart:
-            origin = exits.origin[ranks]
-            kept &= self.inside(origin)
-            for child in self.apart:
-                kept &= (origin < self.trie.low[child]) | (origin >= self.trie.high[child])
-        return np.asarray(ranks[kept])
-
-    def counts(self) -> tuple[int, ...]:
-        """Numbers of letters, among which is the one after which the completion is longest."""
-        if self.most == 0:
-            return ()
-        settled = self.body.settled
-        return (1,) if settled is None else tuple(range(1, max(1, min(settled, self.most)) + 1))
-
-    def leaving(self) -> list[tuple[int, int, int, int]]:
-        """(least letters, most letters, state, node of the remainders there) for the bytes that leave the text."""
-        last, settled, children = (
-            self.text.most_leaving - self.before,
-            self.body.settled,
-            self.text.exits.children(0),
-        )
-        if self.body.most is not None:
-            last = min(last, self.body.most)
-        if last < 1:
-            return []
-        if settled is None:  # a counter: what is equal at both ends is equal between them
-            runs, todo = list[tuple[int, int, tuple[tuple[int, int], ...]]](), [(1, last)]
-            while todo:
-                low, high = todo.pop()
-                if (found := self._out(low, children)) == self._out(high, children):
-                    runs.append((low, high, found))
-                else:
-                    middle = (low + high) // 2
-                    todo += [(low, middle), (middle + 1, high)]
-        else:
-            settled = max(1, min(settled, last))
-            runs = [(k, k if k < settled else last, self._out(k, children)) for k in range(1, settled + 1)]
-        return [(low, high, target, child) for low, high, out in runs for target, child in out]
-
-    def _out(self, letters: int, children: dict[int, int]) -> tuple[tuple[int, int], ...]:
-        """(state, node of the remainders there) after some letters and a byte that leaves the text."""
-        out = list[tuple[int, int]]()
-        for low, high, target in self.states.moves(self.after(letters)):
-            for byte in range(low, high + 1) if high - low < len(children) else children:
-                if low <= byte <= high and (child := children.get(byte)) is not None:
-                    out.append((target, child))
-        return tuple(out)
 
 
 def grouped(key: Int[ndarray, " n"], values: Int[ndarray, " n"]) -> list[tuple[int, Int[ndarray, " m"]]]:

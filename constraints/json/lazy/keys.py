@@ -102,7 +102,7 @@ class Keys:
         self.classes: tuple[Machine, ...] = tuple(map(inside, classes))
         self.bits = tuple(1 << len(names) + i for i in range(len(classes)))
         self._rows: dict[State, list[tuple[int, int, State, int]]] = {}
-        self._free: dict[tuple[int, Local, int], bool] = {}
+        self._free: dict[tuple[int, Local, int], bytes | None] = {}
 
     def start(self, allowed: int) -> State:
         """The state before a name that is one of the alternatives."""
@@ -133,9 +133,13 @@ class Keys:
         """Whether a class has a name from here on that is not declared."""
         if isinstance(self.classes[i], FreeText) and self.classes[i].most is None:  # type: ignore[attr-defined]
             return True
+        return self.first_text(i, local, node) is not None
+
+    def first_text(self, i: int, local: Local, node: int) -> bytes | None:
+        """A short end of a name of a class that is not declared, ``None`` if there is none."""
         key = (i, local, node)
         if key not in self._free:
-            self._free[key] = next(self.texts(i, local, node), None) is not None
+            self._free[key] = next(self.texts(i, local, node), None)
         return self._free[key]
 
     def texts(self, i: int, local: Local, node: int) -> Iterator[bytes]:

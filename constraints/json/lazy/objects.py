@@ -49,6 +49,8 @@ class ObjectMachine(Region):
         self._hub: dict[frozenset[Run], int] = {}
         self._group: dict[tuple[tuple[Need, int], ...], int] = {}
         self._allowed: dict[int, int] = {}
+        self._ends: dict[tuple[int, bytes], bytes] = {}
+        self._members: dict[int, bytes] = {}
         self._moves: dict[Local, Sequence[tuple[int, int, Local]]] = {}
         self._calls: dict[int, Sequence[tuple[Machine, Local]]] = {}
         self._next: dict[tuple[int, int], int] = {}
@@ -276,9 +278,11 @@ class ObjectMachine(Region):
 
     def after_hub(self, hub: int, comma: bytes) -> bytes:
         """A short end of the object from a hub."""
-        look = self.machines.shortest
-        found = [text for run in self.hubs[hub] if (text := self.rest(run, look, comma)) is not None]
-        return min(found, key=len)
+        if (text := self._ends.get((hub, comma))) is None:
+            look = self.machines.shortest
+            found = [text for run in self.hubs[hub] if (text := self.rest(run, look, comma)) is not None]
+            text = self._ends[hub, comma] = min(found, key=len)
+        return text
 
     def completion(self, local: Local) -> bytes:
         kind, *rest = local
@@ -298,12 +302,14 @@ class ObjectMachine(Region):
 
     def member(self, group: int) -> bytes:
         """A short value of a member, and a short end of the object after it."""
-        found = []
-        for need, hub in self.groups[group]:
-            value = self.machines.shortest(need)
-            assert value is not None
-            found.append(value + self.after_hub(hub, self.style.comma))
-        return min(found, key=len)
+        if (text := self._members.get(group)) is None:
+            found = []
+            for need, hub in self.groups[group]:
+                value = self.machines.shortest(need)
+                assert value is not None
+                found.append(value + self.after_hub(hub, self.style.comma))
+            text = self._members[group] = min(found, key=len)
+        return text
 
     def rest_of_name(self, hub: int, state: Any, text: bytes | None) -> bytes:
         """A short end of a name and of all that follows."""
@@ -322,7 +328,8 @@ class ObjectMachine(Region):
             for i, local in enumerate(classes):
                 bit = len(self.names) + i
                 if local is not None and allowed >> bit & 1:
-                    ways += [(rest, bit) for rest in first(self.keys.texts(i, local, node))]
+                    text_of = self.keys.first_text(i, local, node)
+                    ways += [] if text_of is None else [(text_of, bit)]
         found = []
         for rest, bit in ways:
             group = self.group(hub, 1 << bit, None if text is None else text + rest)

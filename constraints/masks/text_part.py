@@ -1,0 +1,170 @@
+"""The tokens below one node of a trie from one state in free text: what they are made of."""
+
+from __future__ import annotations
+
+import numpy as np
+from jaxtyping import Bool, Int
+from numpy import ndarray
+
+from ..automata.lazy import Body
+from ..vocabulary.trie import Ranges, Trie
+from .text_tokens import Texts
+from .walk import Pairs, Walk
+
+Ranks = Int[ndarray, " token"]  # positions of tokens in the lexicographic order of a trie
+
+
+class TextPart:
+    """The tokens below one node from one state in free text: what they are made of.
+
+    ``text`` and ``before``: the text tokens, of this node or of one so many letters above it. ``most``: letters that may
+    follow. ``exceptional``: children where the text is left at once or is treated apart. ``others``: what is to be walked.
+    """
+
+    def __init__(
+        self, walk: Walk, texts: Texts, state: int, trie: Trie, node: int, targets: bool = False
+    ) -> None:
+        body = walk.body(state)
+        assert body is not None
+        self.body: Body = body
+        self.body_of = walk.body
+        self.states, self.state, self.trie, self.node = walk.states, state, trie, node
+        self.table = table = texts.table(body.letters)
+        self.text, self.before = texts.below(table, trie, node)
+        within = self.text.most - self.before
+        self.most = within if body.most is None else min(body.most, within)
+        children, after, self.no_letter = trie.children(node), self.states.after, table.no_letter
+        self.exceptional, self.others = list[int](), Pairs()
+        self.apart = list[int]()  # children of nodes below, where the text is left from an exception
+        together = body.within and body.most is None and not targets
+        if together:
+            self._within(body.exceptions)
+        for byte in () if together else body.exceptions:
+            if (child := children.get(byte)) is not None:
+                self.exceptional.append(child)
+                if (target := after(state, byte)) >= 0:
+                    self.others.append((target, child))
+        for low, high, target in self.states.moves(state):
+            out = table.no_letter[table.before[low] : table.before[high + 1]]
+            for byte in out if body.most != 0 else range(low, high + 1):
+                if byte not in body.exceptions and (child := children.get(byte)) is not None:
+                    self.others.append((target, child))
+        if body.most is not None and body.most <= self.text.most - self.before:
+            self._after_most(table.begins)
+
+    def _within(self, exceptions: bytes) -> None:
+        """Follow exceptions as far as tokens leave the text there."""
+        paths, no_letter, after, letters_at = (
+            self.text.paths_out,
+            self.no_letter,
+            self.states.after,
+            self.text.letters_at,
+        )
+        todo: list[tuple[int, int, bytes | None]] = [(self.state, self.node, exceptions)]
+        while todo:
+            state, node, some = todo.pop()
+            out = paths.get(node)
+            if out is None:
+                continue
+            for byte, child in out.items():
+                if some is not None and byte not in some:
+                    if byte in no_letter and node != self.node:
+                        self.apart.append(child)
+                        if (target := after(state, byte)) >= 0:
+                            self.others.append((target, child))
+                    continue
+                target = after(state, byte)
+                if (letters := letters_at(child)) < 0:
+                    todo.append((target, child, None))
+                elif target != self.after(letters - self.before):
+                    body = self.body_of(target)
+                    todo.append((target, child, b"" if body is None else body.exceptions))
+
+    def _after_most(self, begins: frozenset[int]) -> None:
+        """Tokens that go on, after the last letter, with a byte that begins another one: elsewhere it may lead on."""
+        onward = self.after(self.body.most or 0)
+        moves = [(low, high) for low, high, _ in self.states.moves(onward)]
+        bytes_on = [b for low, high in moves for b in range(low, high + 1) if b in begins]
+        if not bytes_on or not self.body.most:
+            return
+        nodes = self.text.between[self.text.between[:, 1] == self.body.most + self.before, 0]
+        trie = self.trie
+        nodes = nodes[self.inside(trie.low[nodes])]
+        for byte in bytes_on:
+            child = trie.child(nodes, np.full(len(nodes), byte))
+            target = self.states.after(onward, byte)
+            self.others += [(target, c) for c in child.tolist() if c >= 0]
+
+    def after(self, letters: int) -> int:
+        """The state after some letters."""
+        if letters == 0:
+            return self.state
+        settled = self.body.settled
+        return self.states.number(
+            self.body.after(letters if settled is None else min(letters, max(settled, 1)))
+        )
+
+    def inside(self, ranks: Ranks) -> Bool[ndarray, " token"]:
+        """Which ranks lie below the node, and not where they are treated apart."""
+        trie, node = self.trie, self.node
+        out = Ranges([(int(trie.low[c]), int(trie.high[c])) for c in self.exceptional + self.apart]).outside(
+            ranks
+        )
+        if self.text.node != node:
+            out &= (ranks >= trie.low[node] + trie.own[node]) & (ranks < trie.high[node])
+        return np.asarray(out)
+
+    def chosen(self, ranks: Ranks, least: int, most: int) -> Ranks:
+        """Of some remainders those that follow ``least`` to ``most`` letters, inside the part."""
+        exits, whole = (
+            self.text.exits,
+            self.text.node == self.node and not self.exceptional and not self.apart,
+        )
+        if least == 1 and most >= self.text.most_leaving - self.before and not self.before:
+            return ranks if whole else np.asarray(ranks[self.inside(exits.origin[ranks])])
+        letters = exits.letters_before[ranks] - self.before
+        kept = (letters >= least) & (letters <= most)
+        if not whole:
+            kept &= self.inside(exits.origin[ranks])
+        return np.asarray(ranks[kept])
+
+    def counts(self) -> tuple[int, ...]:
+        """Numbers of letters, among which is the one after which the completion is longest."""
+        if self.most == 0:
+            return ()
+        settled = self.body.settled
+        return (1,) if settled is None else tuple(range(1, max(1, min(settled, self.most)) + 1))
+
+    def leaving(self) -> list[tuple[int, int, int, int]]:
+        """(least letters, most letters, state, node of the remainders there) for the bytes that leave the text."""
+        last, settled, children = (
+            self.text.most_leaving - self.before,
+            self.body.settled,
+            self.text.exits.children(0),
+        )
+        if self.body.most is not None:
+            last = min(last, self.body.most)
+        if last < 1:
+            return []
+        if settled is None:  # a counter: what is equal at both ends is equal between them
+            runs, todo = list[tuple[int, int, tuple[tuple[int, int], ...]]](), [(1, last)]
+            while todo:
+                low, high = todo.pop()
+                if (found := self._out(low, children)) == self._out(high, children):
+                    runs.append((low, high, found))
+                else:
+                    middle = (low + high) // 2
+                    todo += [(low, middle), (middle + 1, high)]
+        else:
+            settled = max(1, min(settled, last))
+            runs = [(k, k if k < settled else last, self._out(k, children)) for k in range(1, settled + 1)]
+        return [(low, high, target, child) for low, high, out in runs for target, child in out]
+
+    def _out(self, letters: int, children: dict[int, int]) -> tuple[tuple[int, int], ...]:
+        """(state, node of the remainders there) after some letters and a byte that leaves the text."""
+        out = list[tuple[int, int]]()
+        for low, high, target in self.states.moves(self.after(letters)):
+            for byte in range(low, high + 1) if high - low < len(children) else children:
+                if low <= byte <= high and (child := children.get(byte)) is not None:
+                    out.append((target, child))
+        return tuple(out)
