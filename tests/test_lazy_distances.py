@@ -1,8 +1,6 @@
 """Budgets of lazy automata against a search over tokens, and against the distances of what is written out."""
 
 import random
-import re
-from collections import deque
 
 import numpy as np
 import pytest
@@ -143,7 +141,7 @@ class Text(Region):
         return self._after(local + count)
 
 
-def compare(automaton, vocab, texts, most=7):
+def compare(automaton, vocab, texts, most=6):
     """Distances of the states along some texts, bound, exact and by the search."""
     states, found = Numbered(automaton), []
     for eos in (True, False):
@@ -159,7 +157,6 @@ def compare(automaton, vocab, texts, most=7):
                 if expected <= most:
                     assert distances.fewest(state) == expected
                     assert distances.bound(state) >= expected
-                    assert Distances(states, vocab, eos).fewest(state) == expected
                 if byte is None:
                     break
                 state = states.after(state, byte)
@@ -186,7 +183,7 @@ def test_members_in_any_order(seed):
     compare(automaton, vocabulary(rng, "()abc,"), [b"ab", b"c,(ba,"])
 
 
-@settings(max_examples=150)
+@settings(max_examples=100)
 @given(st.integers(0, 10_000), st.integers(0, 4), st.integers(0, 9), st.booleans(), st.booleans())
 def test_free_text(seed, least, more, bounded, shut):
     """Annotated free text is only followed as far as it matters; the answers are the same."""
@@ -213,11 +210,11 @@ def test_regular_languages_are_as_far_as_when_written_out(pattern):
         vocab = vocabulary(rng, "abc")
         expected = Lifted(dfa, vocab).distances
         states = Numbered(StackAutomaton(DfaMachine(dfa)))
-        distances, queue = Distances(states, vocab), deque([states.start()])
-        while queue:
-            state = queue.popleft()
+        distances, state = Distances(states, vocab), states.start()
+        while state < len(states.configurations):
             assert distances.fewest(state) == expected[states.configurations[state].local]
-            queue += [t for _, _, t in states.moves(state) if t == len(states.configurations) - 1]
+            states.moves(state)
+            state += 1
 
 
 def test_deep_stacks():

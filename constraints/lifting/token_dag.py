@@ -14,10 +14,11 @@ from jaxtyping import Bool, Int, UInt64
 from numpy import ndarray
 
 from ...circuits.automaton import NEVER
-from ..automata.arrays import spans
+from ..automata.arrays import spans, unique_rows
 from ..automata.lazy import Letters
 from ..vocabulary.trie import Trie
 
+FEW = 200  # tokens
 FAR = 1 << 20  # tokens: a rest that no tokens spell
 
 
@@ -178,6 +179,46 @@ class TextTokens:
         return found
 
     def _steps(self, node: int, exceptions: bytes) -> Steps:
+        model = int(self.dag.model[node])
+        views = self.dag.trie.views
+        few = views.high[model] - views.low[model] <= FEW
+        return self._one_by_one(node, exceptions) if few else self._together(node, exceptions)
+
+    def _one_by_one(self, node: int, exceptions: bytes) -> Steps:
+        """Depth first: quick where few tokens are to be had."""
+        dag, table = self.dag, self._lists
+        by_end: dict[int, set[int]] = {}
+        by_byte: dict[int, dict[int, set[int]]] = {}
+        stack = [(node, 0, 0)]
+        first: bytes = exceptions
+        while stack:
+            at, local, letters = stack.pop()
+            row = table[local]
+            for byte, child in dag.children(at).items():
+                if byte in first:
+                    continue
+                to = row[byte]
+                if to < 0:
+                    if local == 0:
+                        by_byte.setdefault(byte, {}).setdefault(child, set()).add(letters)
+                    continue
+                count = letters + (to == 0)
+                if dag.ends[child]:
+                    by_end.setdefault(to, set()).add(count)
+                stack.append((child, to, count))
+            first = b""
+        return Steps(
+            {state: sorted(counts) for state, counts in by_end.items()},
+            {byte: [(n, sorted(c)) for n, c in to.items()] for byte, to in by_byte.items()},
+        )
+
+    @cached_property
+    def _lists(self) -> list[list[int]]:
+        found: list[list[int]] = self.table.tolist()
+        return found
+
+    def _together(self, node: int, exceptions: bytes) -> Steps:
+        """All tokens level by level."""
         trie, dag, table = self.dag.trie, self.dag, self.table
         at = dag.model[[node]]
         local, letters = np.zeros(1, np.int64), np.zeros(1, np.int64)
@@ -204,10 +245,10 @@ class TextTokens:
             ends.append(np.stack([local[own], letters[own]], 1))
             first = False
         by_end: dict[int, list[int]] = {}
-        for state, k in np.unique(np.concatenate(ends), axis=0).tolist() if ends else ():
+        for state, k in unique_rows(np.concatenate(ends)).tolist():
             by_end.setdefault(state, []).append(k)
         by_byte: dict[int, dict[int, list[int]]] = {}
-        for letter, to, k in np.unique(np.concatenate(leaving), axis=0).tolist() if leaving else ():
+        for letter, to, k in unique_rows(np.concatenate(leaving)).tolist():
             by_byte.setdefault(letter, {}).setdefault(to, []).append(k)
         return Steps(by_end, {byte: list(to.items()) for byte, to in by_byte.items()})
 
