@@ -82,6 +82,7 @@ class Numbered:
 
     def __init__(self, automaton: LazyAutomaton) -> None:
         self.automaton = automaton
+        self._step = getattr(automaton, "step", None)  # one byte, where that is cheaper than all moves
         self.configurations: list[Configuration] = []
         self._number: dict[Configuration, int] = {}
         self._moves: list[tuple[tuple[int, int, int], ...] | None] = []
@@ -114,7 +115,10 @@ class Numbered:
         """The state after a byte."""
         known = self._after[state]
         found = known.get(byte)
-        if found is None:
+        if found is None and self._moves[state] is None and self._step is not None:
+            configuration = self._step(self.configurations[state], byte)
+            found = known[byte] = -1 if configuration is None else self.number(configuration)
+        elif found is None:
             found = -1
             for low, high, target in self.moves(state):
                 if low <= byte <= high:

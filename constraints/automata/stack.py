@@ -41,6 +41,9 @@ class Machine(Protocol):
     def moves(self, local: Local) -> Sequence[tuple[int, int, Local]]:
         """(low, high, local state after such a byte): disjoint ranges in the order of the bytes."""
 
+    def step(self, local: Local, byte: int) -> Local | None:
+        """The local state after one byte, ``None`` if it may not come."""
+
     def calls(self, local: Local) -> Sequence[tuple[Machine, Local]]:
         """The machines that may begin here, each with the local state after it."""
 
@@ -62,6 +65,15 @@ class Machine(Protocol):
 
 class Region:
     """A machine with the answers that most machines give: no calls, no free text, registers that all matter."""
+
+    def moves(self, local: Local) -> Sequence[tuple[int, int, Local]]:
+        raise NotImplementedError
+
+    def step(self, local: Local, byte: int) -> Local | None:
+        for low, high, after in self.moves(local):
+            if low <= byte <= high:
+                return after
+        return None
 
     def calls(self, local: Local) -> Sequence[tuple[Machine, Local]]:
         return ()
@@ -92,9 +104,9 @@ class Stack:
 
 
 class StackAutomaton:
-    """The texts of one machine, with all that it calls, as a lazy automaton."""
+    """The texts of one machine, with all that it calls, as a lazy automaton. ``None``: no text at all."""
 
-    def __init__(self, root: Machine) -> None:
+    def __init__(self, root: Machine | None) -> None:
         self.root = root
         self._stacks: dict[tuple[int, Local, int], Stack] = {}
         self._views: dict[Hashable, int] = {}
@@ -145,7 +157,7 @@ class StackAutomaton:
     # ------------------------------------------------------------ the lazy automaton
 
     def start(self) -> Configuration | None:
-        return self.stack(self.root, self.root.start(), None)
+        return None if self.root is None else self.stack(self.root, self.root.start(), None)
 
     def moves(self, configuration: Configuration) -> Moves:
         active, _ = self.active(stacks_of(configuration))
@@ -163,6 +175,17 @@ class StackAutomaton:
             for low, high, local in top.machine.moves(top.local)
         ]
         return merged(arcs)
+
+    def step(self, configuration: Configuration, byte: int) -> Configuration | None:
+        """The configuration after one byte, ``None`` if it may not come: what :meth:`moves` says, for one byte."""
+        active, _ = self.active(stacks_of(configuration))
+        found = []
+        for top in active:
+            local = top.machine.step(top.local, byte)
+            if local is not None:
+                found.append(self.stack(top.machine, local, top.parent))
+        to = frozenset(found)
+        return None if not to else found[0] if len(to) == 1 else to
 
     def accepting(self, configuration: Configuration) -> bool:
         return self.active(stacks_of(configuration))[1]

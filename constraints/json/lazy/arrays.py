@@ -1,0 +1,240 @@
+"""Arrays as machines: the registers are the number of items so far, and how many there are of each kind that is counted.
+
+An item that is counted from below may be of the kind, or anything; the array takes both ways. One that is counted from
+above is of the kind or not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from ...automata.stack import Local, Machine, Region
+from ..shapes import ANY, NEVER, Arrays, Contains, Need, both
+from .objects import with_blanks
+
+if TYPE_CHECKING:
+    from .values import Look, Machines
+
+START, OPEN, AFTER, COMMA, ITEM, END = range(6)
+Counts = tuple[int, ...]
+
+
+def negated(need: Need) -> list[Need]:
+    """The needs of which one is satisfied by all that does not satisfy this one."""
+    if need == NEVER:
+        return [ANY]
+    return [frozenset([(node, not sign)]) for node, sign in sorted(need)]
+
+
+class Items:
+    """What the items of an array may be: by the registers, each way on."""
+
+    def __init__(self, machines: Machines, shape: Arrays) -> None:
+        self.machines, self.shape = machines, shape
+        starts = (c.start for c in shape.contains)
+        self.steady = max([len(shape.prefix), shape.least, *starts])  # positions from here on are alike
+        self._left: dict[tuple[int, Counts], int | None] = {}
+        self._ways: dict[tuple[int, Counts], list[tuple[Need, Counts]]] = {}
+
+    @property
+    def start(self) -> Counts:
+        """The counts of no items."""
+        return (0,) * len(self.shape.contains)
+
+    def after(self, n: int) -> int:
+        """The number of items after one more, as far as it matters."""
+        return n + 1 if self.shape.most is not None else min(n + 1, self.steady)
+
+    def ways(self, n: int, counts: Counts) -> list[tuple[Need, Counts]]:
+        """What the next item may be, and the counts after it; whether items of the need exist is not looked at."""
+        key = (min(n, self.steady), counts)
+        if key not in self._ways:
+            found: list[tuple[Need, Counts]] = [(self.shape.at(n), ())]
+            for c, count in zip(self.shape.contains, counts, strict=True):
+                found = [way for need, so_far in found for way in self.split(c, n, count, need, so_far)]
+            self._ways[key] = found
+        return self._ways[key]
+
+    def split(self, c: Contains, n: int, count: int, need: Need, so_far: Counts) -> list[tuple[Need, Counts]]:
+        """The ways of an item to be of a kind or not."""
+        if n < c.start or (c.most is None and count >= c.least):
+            return [(need, (*so_far, count))]
+        ways = []
+        if c.most is None or count < c.most:
+            ways.append((both(need, c.need), (*so_far, count + 1)))
+        others = [ANY] if c.most is None else negated(c.need)
+        ways += [(both(need, other), (*so_far, count)) for other in others]
+        return [way for way in ways if way[0] != NEVER]
+
+    def done(self, n: int, counts: Counts) -> bool:
+        """Whether the array may end."""
+        return n >= self.shape.least and all(
+            count >= c.least for c, count in zip(self.shape.contains, counts, strict=True)
+        )
+
+    def left(self, n: int, counts: Counts, look: Look | None = None) -> int | None:
+        """How many more items there must be at least; ``None`` if there is no way to end."""
+        if not counts and look is None:
+            return self.plain_left(n)
+        known = self._left if look is None else {}
+        key = (n, counts)
+        if key not in known:
+            found = self.search(n, counts, look)
+            known[key] = None if found is None else len(found)
+        return known[key]
+
+    def plain_left(self, n: int) -> int | None:
+        """The same where no kind is counted."""
+        if self.shape.most is not None and n > self.shape.most:
+            return None
+        must = self.shape.least - n
+        return max(must, 0) if must <= 0 or self.solid >= self.shape.least else None
+
+    @cached_property
+    def solid(self) -> int:
+        """The positions from the first on, up to the least number of items, that some value may have."""
+        empty, shape = self.machines.is_empty, self.shape
+        for n in range(min(shape.least, len(shape.prefix) + 1)):
+            if empty(shape.at(n)):
+                return n
+        return shape.least
+
+    def search(self, n: int, counts: Counts, look: Look | None = None) -> list[Need] | None:
+        """The fewest items to an end: their needs."""
+        look = look or self.machines.shortest
+        start = (n, counts)
+        came: dict[tuple[int, Counts], tuple[tuple[int, Counts], Need] | None] = {start: None}
+        queue = [start]
+        most = self.shape.most
+        for here in queue:
+            if self.done(*here):
+                found = []
+                while (step := came[here]) is not None:
+                    here, need = step
+                    found.append(need)
+                return found[::-1]
+            n, counts = here
+            if most is not None and n >= most:
+                continue
+            for need, after in sorted(self.ways(n, counts), key=lambda way: len(look(way[0]) or b"")):
+                there = (self.after(n), after)
+                if there not in came and look(need) is not None:
+                    came[there] = (here, need)
+                    queue.append(there)
+        return None
+
+    def live(self, n: int, counts: Counts) -> list[tuple[Need, Counts]]:
+        """The ways of the next item from which the array can end."""
+        most = self.shape.most
+        if most is not None and n >= most:
+            return []
+        found = []
+        for need, after in self.ways(n, counts):
+            left = self.left(self.after(n), after)
+            if left is None or (most is not None and n + 1 + left > most) or self.machines.is_empty(need):
+                continue
+            found.append((need, after))
+        return found
+
+
+class ArrayMachine(Region):
+    """The texts of the arrays of one shape."""
+
+    def __init__(self, machines: Machines, shape: Arrays) -> None:
+        self.machines, self.style, self.shape = machines, machines.style, shape
+        self.items = Items(machines, shape)
+        self._live: dict[tuple[int, Counts], list[tuple[Need, Counts]]] = {}
+
+    def ways(self, n: int, counts: Counts) -> list[tuple[Need, Counts]]:
+        """What the next item may be."""
+        key = (n, counts)
+        if self.shape.most is not None and not counts:
+            key = (n if n < self.items.steady else -(n < self.shape.most) - 1, counts)
+        if key not in self._live:
+            self._live[key] = self.items.live(n, counts)
+        return self._live[key]
+
+    def start(self) -> Local:
+        return (START,)
+
+    def moves(self, local: Local) -> Sequence[tuple[int, int, Local]]:
+        kind, *rest = local
+        found: list[tuple[int, int, Local]] = []
+        if kind == END:
+            return found
+        if kind == START:
+            return [(91, 91, (OPEN, 0, self.items.start))]
+        comma = self.style.comma
+        if kind == COMMA:
+            n, counts, at = rest
+            return [(comma[at],) * 2 + (self.onward(n, counts, at + 1),)]
+        n, counts = rest
+        if kind == AFTER and self.ways(n, counts):
+            found.append((comma[0], comma[0], self.onward(n, counts, 1)))
+        if kind in (OPEN, AFTER) and self.items.done(n, counts):
+            found.append((93, 93, (END,)))
+        return with_blanks(found, local) if self.style.blank else found
+
+    def onward(self, n: int, counts: Counts, at: int) -> Local:
+        """Within a comma, or after it."""
+        return (COMMA, n, counts, at) if at < len(self.style.comma) else (ITEM, n, counts)
+
+    def calls(self, local: Local) -> Sequence[tuple[Machine, Local]]:
+        if local[0] not in (OPEN, ITEM):
+            return ()
+        _, n, counts = local
+        machine, after = self.machines.machine, self.items.after(n)
+        return [(machine(need), (AFTER, after, to)) for need, to in self.ways(n, counts)]
+
+    def final(self, local: Local) -> bool:
+        return bool(local[0] == END)
+
+    def view(self, local: Local, reach: int) -> Any:
+        if self.shape.most is None or local[0] in (START, END):
+            return local
+        kind, n, *rest = local
+        if n < self.items.steady:
+            return local
+        return (kind, min(self.shape.most - n, reach), "left", *rest)
+
+    # ------------------------------------------------------------ short texts
+
+    def shortest(self, look: Look) -> bytes | None:
+        """A short text of an array, ``None`` if there is none."""
+        text = self.rest(0, self.items.start, look, b"")
+        return None if text is None else b"[" + text
+
+    def rest(self, n: int, counts: Counts, look: Look, comma: bytes, one: bool = False) -> bytes | None:
+        """The items to come and the end. ``one``: at least one of them."""
+        needs: list[Need] | None = []
+        if one:
+            ways = []
+            for need, after in self.ways(n, counts):
+                rest = self.rest(self.items.after(n), after, look, self.style.comma)
+                if (value := look(need)) is not None and rest is not None:
+                    ways.append(value + rest)
+            return min(ways, key=len, default=None)
+        if counts:
+            needs = self.items.search(n, counts, look)
+        elif n < self.shape.least:
+            needs = [self.shape.at(i) for i in range(n, self.shape.least)]
+        if needs is None:
+            return None
+        values = [look(need) for need in needs]
+        if any(value is None for value in values):
+            return None
+        return (comma if values else b"") + self.style.comma.join(v or b"" for v in values) + b"]"
+
+    def completion(self, local: Local) -> bytes:
+        kind, *rest = local
+        look, comma = self.machines.shortest, self.style.comma
+        if kind == END:
+            return b""
+        if kind == START:
+            return b"[" + self.completion((OPEN, 0, self.items.start))
+        n, counts, *at = rest
+        found = self.rest(n, counts, look, b"" if kind == OPEN else comma, one=kind in (COMMA, ITEM))
+        assert found is not None
+        return (comma[at[0] :] if kind == COMMA else b"") + found

@@ -1,0 +1,151 @@
+"""Values that must be distinct: what they are equal to, how many a need has, whether enough of them are left.
+
+JSON values are equal if they are of one type and mean the same: 1 and 1.0 are, 1 and true are not, and the members of an
+object have no order.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Hashable, Iterator, Sequence
+from decimal import Decimal
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from ...automata.lazy import Configuration
+from ...automata.stack import StackAutomaton
+from .. import numbers
+from ..shapes import Need, Numbers, Strings
+from .keys import accepted
+from .texts import shortest_string
+
+if TYPE_CHECKING:
+    from .values import Machines
+
+MOST_LISTED = 10_000
+"""Integers between bounds that are listed."""
+
+
+class Unknown(NamedTuple):
+    """A string of which a beginning and the number of the other letters are known (``None``: many)."""
+
+    prefix: str
+    letters: int | None
+
+    def may_be(self, value: Hashable) -> bool:
+        """Whether it may be equal to a value."""
+        if not isinstance(value, str) or not value.startswith(self.prefix):
+            return False
+        return self.letters is None or len(value) == len(self.prefix) + self.letters
+
+
+@lru_cache(maxsize=4096)
+def meaning(text: bytes) -> Hashable:
+    """What a JSON text is equal to; strings stand for themselves."""
+    return frozen(json.loads(text, parse_float=Decimal, parse_int=Decimal))
+
+
+def frozen(value: Any) -> Hashable:
+    """A value that is hashable, and equal exactly if the JSON values are."""
+    if isinstance(value, list):
+        return ("array", *map(frozen, value))
+    if isinstance(value, dict):
+        return ("object", frozenset((name, frozen(inner)) for name, inner in value.items()))
+    return (value,) if isinstance(value, bool) else value
+
+
+def is_taken(value: Hashable, seen: Collection[Hashable]) -> bool:
+    """Whether a value may be one of those seen."""
+    return value in seen or any(isinstance(each, Unknown) and each.may_be(value) for each in seen)
+
+
+class Distinct:
+    """The values of each need, as many as are asked for."""
+
+    def __init__(self, machines: Machines) -> None:
+        self.machines = machines
+        self._automata: dict[Need, StackAutomaton] = {}
+        self._known: dict[Need, dict[Hashable, bytes]] = {}
+        self._more: dict[Need, Iterator[bytes]] = {}
+
+    def automaton(self, need: Need) -> StackAutomaton:
+        """The texts of a need."""
+        if need not in self._automata:
+            self._automata[need] = StackAutomaton(self.machines.machine(need))
+        return self._automata[need]
+
+    def values(self, need: Need, most: int) -> dict[Hashable, bytes]:
+        """Values of a need with a text of each: so many, or all that there are."""
+        known = self._known.setdefault(need, {})
+        if need not in self._more:
+            self._more[need] = self.texts(need)
+        while len(known) < most and (text := next(self._more[need], None)) is not None:
+            known.setdefault(meaning(text), text)
+        return known
+
+    def texts(self, need: Need) -> Iterator[bytes]:
+        """Texts of the values of a need: one of each where they are listed."""
+        value = self.machines.value(need)
+        if not value.array and not value.object:
+            found = [b"null"] if value.null else []
+            found += [str(b).lower().encode() for b in value.boolean]
+            parts = [*map(self.numbers, value.number), *map(listed_strings, value.string)]
+            if all(part is not None for part in parts):
+                yield from found
+                for part in parts:
+                    yield from part or ()
+                return
+        automaton = self.automaton(need)
+        start = automaton.start()
+        if start is not None:
+            yield from ends(automaton, start)
+
+    def numbers(self, shape: Numbers) -> list[bytes] | None:
+        """A text of each number of a shape, ``None`` where they are not listed."""
+        found = numbers.listed(shape, MOST_LISTED)
+        if found is None:
+            return None
+        each = (self.machines.shortest_number(Numbers(among=frozenset([v]))) for v in found)
+        return [text for text in each if text is not None]
+
+    def matched(self, needs: Sequence[Need], seen: frozenset[Hashable]) -> list[bytes] | None:
+        """Texts of distinct values of some needs that were not seen, ``None`` if there are none."""
+        holder: dict[Hashable, int] = {}
+        chosen: dict[int, bytes] = {}
+        options = [self.values(need, len(seen) + len(needs)) for need in needs]
+
+        def place(i: int, tried: set[Hashable]) -> bool:
+            for value, text in options[i].items():
+                if value in tried or is_taken(value, seen):
+                    continue
+                tried.add(value)
+                if value not in holder or place(holder[value], tried):
+                    holder[value] = i
+                    chosen[i] = text
+                    return True
+            return False
+
+        if not all(place(i, set()) for i in range(len(needs))):
+            return None
+        return [chosen[i] for i in range(len(needs))]
+
+
+def listed_strings(shape: Strings) -> list[bytes] | None:
+    """A text of each string of a shape, ``None`` where they are not listed."""
+    if shape.among is None:
+        return None
+    each = (
+        shortest_string(Strings(among=frozenset([word]), atoms=shape.atoms)) for word in sorted(shape.among)
+    )
+    return [text for text in each if text is not None]
+
+
+def ends(automaton: StackAutomaton, configuration: Configuration) -> Iterator[bytes]:
+    """The texts from a configuration to acceptance, short ones first."""
+
+    def moves(here: Any) -> Iterator[tuple[int, Any]]:
+        for low, high, after in automaton.moves(here):
+            for byte in range(low, high + 1):
+                yield byte, after
+
+    return accepted(configuration, moves, automaton.accepting, lambda here: len(automaton.completion(here)))

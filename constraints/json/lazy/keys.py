@@ -1,0 +1,243 @@
+"""Member names as they are read: a trie of the declared ones beside the machines of classes of names.
+
+    state = (node of the trie or −1, local state of each class or None)
+
+An alternative is a bit: declared names come first, then classes. A declared name belongs to no class.
+"""
+
+from __future__ import annotations
+
+import heapq
+import json
+from collections.abc import Callable, Iterator, Sequence
+from itertools import pairwise
+from typing import Any
+
+from ...automata.stack import Local, LocalBody, Machine
+from .. import strings
+from ..shapes import Strings
+from ..text import ways
+from .texts import FreeText, inside, merged_rows
+
+State = tuple[int, tuple[Local, ...]]
+MOST_TEXTS = 20_000
+"""States that are visited in search of a name that is not taken."""
+
+
+class Trie:
+    """Names as they may be spelled. Node 0 is the start; where the spellings of a character end they meet."""
+
+    def __init__(self, names: Sequence[str]) -> None:
+        self.children: list[dict[int, int]] = [{}]
+        self.end: dict[int, int] = {}
+        after: dict[tuple[int, str], int] = {}
+        for i, name in enumerate(names):
+            node = 0
+            if not all(map(ways, name)):
+                continue  # it has a surrogate
+            for char in name:
+                if (node, char) not in after:
+                    self.add(node, char, after)
+                node = after[node, char]
+            self.end[node] = i
+        self.reach = [1 << self.end[n] if n in self.end else 0 for n in range(len(self.children))]
+        self._reach()
+
+    def add(self, node: int, char: str, after: dict[tuple[int, str], int]) -> None:
+        """Let a character follow a node."""
+        spellings = ways(char)
+        if len(spellings) == 1 and len(spellings[0]) == 1:
+            end = self.children[node].get(spellings[0][0][0])
+            after[node, char] = self.link(node, spellings[0][0], end)
+            return
+        after[node, char] = end = self.node()
+        for way in spellings:
+            here = node
+            for choices in way[:-1]:
+                found = self.children[here].get(choices[0])
+                here = self.link(here, choices, found)
+            self.link(here, way[-1], end)
+
+    def node(self) -> int:
+        """A new node."""
+        self.children.append({})
+        return len(self.children) - 1
+
+    def link(self, node: int, choices: Sequence[int], end: int | None) -> int:
+        """Let these bytes lead to a node."""
+        end = self.node() if end is None else end
+        for byte in choices:
+            self.children[node][byte] = end
+        return end
+
+    def path(self, node: int, name: int) -> bytes:
+        """The bytes from a node to the end of a name."""
+        out = bytearray()
+        while self.end.get(node) != name:
+            node, byte = next((to, b) for b, to in self.children[node].items() if self.reach[to] >> name & 1)
+            out.append(byte)
+        return bytes(out)
+
+    def _reach(self) -> None:
+        """The names that may still come of each node, as bits."""
+        before: list[list[int]] = [[] for _ in self.children]
+        for node, children in enumerate(self.children):
+            for child in children.values():
+                before[child].append(node)
+        stack = list(self.end)
+        while stack:
+            node = stack.pop()
+            for source in before[node]:
+                if self.reach[node] & ~self.reach[source]:
+                    self.reach[source] |= self.reach[node]
+                    stack.append(source)
+
+
+class Keys:
+    """The names of an object: declared ones, and classes of others."""
+
+    def __init__(self, names: Sequence[str], classes: Sequence[Strings]) -> None:
+        self.names = tuple(names)
+        self.trie = Trie(names)
+        self.classes: tuple[Machine, ...] = tuple(map(inside, classes))
+        self.bits = tuple(1 << len(names) + i for i in range(len(classes)))
+        self._rows: dict[State, list[tuple[int, int, State, int]]] = {}
+        self._free: dict[tuple[int, Local, int], bool] = {}
+
+    def start(self, allowed: int) -> State:
+        """The state before a name that is one of the alternatives."""
+        classes = zip(self.classes, self.bits, strict=True)
+        return 0, tuple([m.start() if allowed & bit else None for m, bit in classes])
+
+    def marks(self, state: State) -> int:
+        """The alternatives whose name ends here."""
+        node, classes = state
+        if node in self.trie.end:
+            return 1 << self.trie.end[node]
+        found = 0
+        for machine, bit, local in zip(self.classes, self.bits, classes, strict=True):
+            if local is not None and machine.final(local):
+                found |= bit
+        return found
+
+    def reach(self, state: State) -> int:
+        """The alternatives that may still come."""
+        node, classes = state
+        found = self.trie.reach[node] if node >= 0 else 0
+        for i, local in enumerate(classes):
+            if local is not None and (node < 0 or self.is_free(i, local, node)):
+                found |= self.bits[i]
+        return found
+
+    def is_free(self, i: int, local: Local, node: int) -> bool:
+        """Whether a class has a name from here on that is not declared."""
+        if isinstance(self.classes[i], FreeText) and self.classes[i].most is None:  # type: ignore[attr-defined]
+            return True
+        key = (i, local, node)
+        if key not in self._free:
+            self._free[key] = next(self.texts(i, local, node), None) is not None
+        return self._free[key]
+
+    def texts(self, i: int, local: Local, node: int) -> Iterator[bytes]:
+        """Ends of names of a class that are not declared, short ones first."""
+        machine, children, ends = self.classes[i], self.trie.children, self.trie.end
+
+        def moves(state: Any) -> Iterator[tuple[int, Any]]:
+            local, node = state
+            for low, high, after in machine.moves(local):
+                for byte in range(low, high + 1):
+                    yield byte, (after, children[node].get(byte, -1) if node >= 0 else -1)
+
+        return accepted(
+            (local, node),
+            moves,
+            lambda state: machine.final(state[0]) and state[1] not in ends,
+            lambda state: len(machine.completion(state[0])),
+        )
+
+    def rows(self, state: State) -> list[tuple[int, int, State, int]]:
+        """(low, high, state after such a byte, the alternatives that may come from there), within a name."""
+        if (found := self._rows.get(state)) is None:
+            found = self._rows[state] = list(self._row(state))
+        return found
+
+    def _row(self, state: State) -> Iterator[tuple[int, int, State, int]]:
+        node, classes = state
+        children = self.trie.children[node] if node >= 0 else {}
+        moves = [() if c is None else m.moves(c) for m, c in zip(self.classes, classes, strict=True)]
+        cuts = {c for found in moves for low, high, _ in found for c in (low, high + 1)}
+        cuts |= {c for byte in children for c in (byte, byte + 1)}
+        places = [0] * len(moves)
+        points = sorted(cuts)
+        for low, end in pairwise(points):
+            after: list[Local] = []
+            for i, found in enumerate(moves):
+                while places[i] < len(found) and found[places[i]][1] < low:
+                    places[i] += 1
+                here = places[i] < len(found) and found[places[i]][0] <= low
+                after.append(found[places[i]][2] if here else None)
+            target = (children.get(low, -1), tuple(after))
+            if reach := self.reach(target):
+                yield low, end - 1, target, reach
+
+    def moves(self, state: State, allowed: int) -> list[tuple[int, int, State]]:
+        """The moves within a name, to states from which one of the alternatives may come."""
+        return merged_rows([(low, high, to) for low, high, to, reach in self.rows(state) if reach & allowed])
+
+    def body(self, state: State, allowed: int) -> LocalBody | None:
+        """The body of a state, if all classes that are still possible have the same."""
+        node, classes = state
+        found: LocalBody | None = None
+        for machine, local in zip(self.classes, classes, strict=True):
+            if local is not None:
+                each = machine.body(local)
+                if each is None or each.most is not None or (found and found.letters is not each.letters):
+                    return None
+                settled = max(each.settled or 1, found.settled or 1) if found else each.settled
+                found = each._replace(settled=settled)
+        if found is None or not allowed & sum(
+            b for b, c in zip(self.bits, classes, strict=True) if c is not None
+        ):
+            return None
+        return found._replace(exceptions=bytes(sorted(self.trie.children[node])) if node >= 0 else b"")
+
+    def after_letters(self, state: State, count: int) -> State:
+        """The state after some letters of such a body."""
+        if not count:
+            return state
+        pairs = zip(self.classes, state[1], strict=True)
+        return -1, tuple([c if c is None else m.after_letters(c, count) for m, c in pairs])
+
+    def view(self, state: State, reach: int) -> Any:
+        """See ``Machine.view``."""
+        pairs = zip(self.classes, state[1], strict=True)
+        return state[0], tuple([c if c is None else m.view(c, reach) for m, c in pairs])
+
+
+def accepted(
+    start: Any,
+    moves: Callable[[Any], Iterator[tuple[int, Any]]],
+    final: Callable[[Any], bool],
+    left: Callable[[Any], int],
+) -> Iterator[bytes]:
+    """The texts from a state to a final one, short ones first, as far as they are found in reasonable time."""
+    count = 0
+    heap: list[tuple[int, int, int, bytes, Any]] = [(left(start), 0, 0, b"", start)]
+    while heap and count < MOST_TEXTS:
+        _, _, _, text, state = heapq.heappop(heap)
+        if final(state):
+            yield text
+        for byte, after in moves(state):
+            count += 1
+            size = len(text) + 1
+            heapq.heappush(heap, (size + left(after), -size, count, text + bytes([byte]), after))
+
+
+def name_of(text: bytes) -> str:
+    """The name that is written so between quotes."""
+    return str(json.loads(b'"' + text + b'"', strict=False))
+
+
+def spelling(name: str) -> bytes:
+    """How a name is written between its quotes, as short as may be."""
+    return strings.inside(name)

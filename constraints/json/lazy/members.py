@@ -1,0 +1,326 @@
+"""Which members an object may still have: registers over one shape of objects.
+
+A :class:`Form` is an object shape settled name by name. A *run* through it holds the registers: the set of declared members
+seen, how many members there are, which members that must exist are still to come, and the names that must not be written
+again.
+
+    may come = required, not seen                                   always
+             ∪ optional, not seen ∪ undeclared                      if a place is left after the required ones
+
+JSON lets a name be written twice, and then the last one counts. No declared member is written twice. Undeclared ones may
+be, but where their number counts, or where one of them must exist.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from functools import cached_property
+from itertools import combinations
+from typing import TYPE_CHECKING, NamedTuple
+
+from .. import objects, strings
+from ..shapes import NEVER, Need, Objects, Others, Strings
+from ..text import ways
+
+if TYPE_CHECKING:
+    from .values import Look, Machines
+
+ALL_SETS = 4
+"""Members that must exist, up to which one may do for any set of them."""
+EMPTY: frozenset[str] = frozenset()
+
+
+class Run(NamedTuple):
+    """A way through a form. ``seen``: bits of declared members. ``size``: members, as far as they are counted. ``missing``:
+    members that must exist among the undeclared ones and are still to come. ``places``: by order how many members lie
+    behind, −1 where that order is broken. ``counted``, ``held``: names that must not be written again, because they count
+    or because they are those of members that must exist."""
+
+    form: int
+    seen: int = 0
+    size: int = 0
+    missing: frozenset[int] = frozenset()
+    places: tuple[int, ...] = ()
+    counted: frozenset[str] = EMPTY
+    held: frozenset[str] = EMPTY
+
+
+class Other(NamedTuple):
+    """A class of undeclared members: its bit, the need of its values, and which members that must exist it does for."""
+
+    bit: int
+    need: Need
+    does: frozenset[int] = frozenset()
+
+
+class Form:
+    """An object shape settled name by name; alternatives are bits, as in :class:`~.keys.Keys`."""
+
+    def __init__(
+        self,
+        machines: Machines,
+        shape: Objects,
+        some: Sequence[objects.Some],
+        names: tuple[str, ...],
+        classes: dict[Strings, int],
+        orders: bool,
+    ) -> None:
+        self.machines, self.names, self.least, self.most = machines, names, shape.least, shape.most
+        self.needs = [
+            objects.need_of(shape, name, machines.names) if all(map(ways, name)) else NEVER for name in names
+        ]
+        number = {name: i for i, name in enumerate(names)}
+        self.required = sum(1 << number[name] for name in shape.required)
+        kinds, self.lost = objects.kinds(shape, frozenset(names), machines.names)
+        self.must = len(some)
+
+        def other(kind: Strings, need: Need, does: Sequence[int] = ()) -> Other:
+            written = Strings(kind.least, kind.most, kind.atoms)
+            return Other(classes.setdefault(written, len(classes)) + len(names), need, frozenset(does))
+
+        self.others = [other(kind, need) for kind, need in kinds]
+        sizes = range(1, len(some) + 1) if len(some) <= ALL_SETS else (1, len(some))
+        for size in sizes:
+            for does in combinations(range(len(some)), size):
+                found = objects.witnesses(kinds, [some[i] for i in does], machines.names)
+                self.others += [other(kind, need, does) for kind, need in found]
+        self.orders: tuple[tuple[int, ...], ...] = ()
+        if orders:
+            self.orders = objects.orders(list(names), shape)
+            self.place = [{i: p for p, i in enumerate(order)} for order in self.orders]
+        if not self.must and self.least <= self.required.bit_count():
+            self.least = 0
+        self.counts = self.least > 0 or self.most is not None
+
+    # ------------------------------------------------------------ what there is
+
+    @cached_property
+    def live(self) -> int:
+        """The declared members that some value may have."""
+        return sum(
+            1 << i for i, need in enumerate(self.needs) if need != NEVER and not self.machines.is_empty(need)
+        )
+
+    @cached_property
+    def possible(self) -> list[Other]:
+        """The classes of undeclared members that some value may have."""
+        return [each for each in self.others if not self.machines.is_empty(each.need)]
+
+    @cached_property
+    def free(self) -> int:
+        """The bits of the classes of members that need not exist."""
+        return sum({1 << each.bit for each in self.possible if not each.does})
+
+    def fewest(self, missing: frozenset[int]) -> int | None:
+        """How many undeclared members do for those that must exist; ``None`` if none do."""
+        if not missing:
+            return 0
+        if missing not in self._fewest:
+            self._fewest[missing] = None
+            some = {each.does & missing for each in self.possible if each.does & missing}
+            found = [n for does in some if (n := self.fewest(missing - does)) is not None]
+            self._fewest[missing] = min(found) + 1 if found else None
+        return self._fewest[missing]
+
+    @cached_property
+    def _fewest(self) -> dict[frozenset[int], int | None]:
+        return {}
+
+    def start(self, number: int) -> Run | None:
+        """The run at the beginning, ``None`` if no object has the shape."""
+        missing = frozenset(range(self.must))
+        if self.required & ~self.live or (witnesses := self.fewest(missing)) is None:
+            return None
+        sure = self.required.bit_count() + witnesses
+        if self.most is not None and max(sure, self.least) > self.most:
+            return None
+        if self.least > self.live.bit_count() and not self.possible:
+            return None
+        return Run(number, missing=missing, places=(0,) * len(self.orders))
+
+    # ------------------------------------------------------------ what may come next
+
+    def allowed(self, run: Run) -> int:
+        """The alternatives that may come next, as bits."""
+        required = self.required & ~run.seen
+        fewest = self.fewest(run.missing) or 0
+        room: float = float("inf")
+        if self.most is not None:
+            room = self.most - run.size - required.bit_count() - fewest
+        found = required
+        if room > 0:
+            found |= (self.live & ~run.seen) | self.free
+        if run.missing:
+            for each in self.possible:
+                after = run.missing - each.does
+                if each.does and each.does <= run.missing and room + fewest - (self.fewest(after) or 0) > 0:
+                    found |= 1 << each.bit
+        if self.orders:
+            declared = (1 << len(self.names)) - 1
+            found = found & ~declared | found & self.in_order(run)
+        return found
+
+    def in_order(self, run: Run) -> int:
+        """The declared members that an order has next."""
+        found = 0
+        for order, behind in zip(self.orders, run.places, strict=True):
+            if behind < 0:
+                continue
+            for place in range(behind, len(order)):
+                bit = 1 << order[place]
+                if not bit & self.live:
+                    continue
+                ahead = sum(1 for i in order[place:] if self.live >> i & 1)
+                if self.possible or run.size + ahead >= self.least:
+                    found |= bit
+                if bit & self.required:
+                    break
+        return found
+
+    def done(self, run: Run) -> bool:
+        """Whether the object may end."""
+        return not self.required & ~run.seen and not run.missing and run.size >= self.least
+
+    def tracks(self, run: Run) -> bool:
+        """Whether the names of undeclared members matter."""
+        return bool(self.others) and (bool(run.missing or run.held) or run.size < self.least)
+
+    def after(self, run: Run, mark: int, name: str | None) -> Iterator[tuple[Need, Run]]:
+        """The runs after a member, with what its value needs. ``name``: that of an undeclared member, where it matters."""
+        count = run.size
+        if self.counts:
+            count = count + 1 if self.most is not None else min(count + 1, self.least)
+        if mark < len(self.names):
+            places = (
+                tuple(
+                    order[mark] + 1 if 0 <= behind <= order[mark] and self.reaches(i, behind, mark) else -1
+                    for i, (order, behind) in enumerate(zip(self.place, run.places, strict=True))
+                )
+                if self.orders
+                else ()
+            )
+            counted = run.counted if count < self.least else EMPTY
+            yield (
+                self.needs[mark],
+                run._replace(seen=run.seen | 1 << mark, size=count, places=places, counted=counted),
+            )
+            return
+        if name is not None and (name in run.counted or name in run.held):
+            return
+        for each in self.possible:
+            if each.bit == mark and each.does <= run.missing and self.has_room(run, each.does):
+                counted = run.counted | {name} if name is not None and count < self.least else EMPTY
+                held = run.held | {name} if name is not None and each.does else run.held
+                missing = run.missing - each.does
+                yield each.need, run._replace(size=count, missing=missing, counted=counted, held=held)
+
+    def reaches(self, order: int, behind: int, mark: int) -> bool:
+        """Whether no required member lies between a place of an order and a member."""
+        between = self.orders[order][behind : self.place[order][mark]]
+        return not any(self.required >> i & 1 for i in between)
+
+    def has_room(self, run: Run, does: frozenset[int]) -> bool:
+        """Whether one more undeclared member leaves room for those that must come."""
+        if self.most is None:
+            return True
+        must = (self.required & ~run.seen).bit_count() + (self.fewest(run.missing - does) or 0)
+        return run.size + 1 + must <= self.most
+
+    # ------------------------------------------------------------ short texts
+
+    def shortest(self, run: Run, look: Look) -> list[tuple[int, Need]] | None:
+        """The members to come in a short text: bits and needs; ``None`` if there is none."""
+        found = [(i, self.needs[i]) for i in self.sequence(run) if (self.required & ~run.seen) >> i & 1]
+        missing = run.missing
+        while missing:
+            each = self.best([o for o in self.others if o.does and o.does <= missing], look, missing)
+            if each is None:
+                return None
+            found.append((each.bit, each.need))
+            missing -= each.does
+        if any(need == NEVER or look(need) is None for _, need in found):
+            return None
+        more = self.least - run.size - len(found)
+        if more > 0:
+            taken = run.seen | sum(1 << bit for bit, _ in found if bit < len(self.names))
+            found = self.filled(run, found, more, taken, look)
+        if len(found) + run.size < self.least:
+            return None
+        return found if self.most is None or len(found) + run.size <= self.most else None
+
+    def sequence(self, run: Run) -> Sequence[int]:
+        """The declared members in the order in which they may come."""
+        for order, behind in zip(self.orders, run.places, strict=True):
+            if behind >= 0:
+                return order[behind:]
+        return range(len(self.names))
+
+    def best(self, some: list[Other], look: Look, missing: frozenset[int]) -> Other | None:
+        """The undeclared member that does for most of those that must exist, with the shortest value."""
+        live = [o for o in some if look(o.need) is not None]
+        return min(live, key=lambda o: (-len(o.does), len(look(o.need) or b"")), default=None)
+
+    def filled(
+        self, run: Run, found: list[tuple[int, Need]], more: int, taken: int, look: Look
+    ) -> list[tuple[int, Need]]:
+        """The members to come and as many others as must be."""
+        extra = []
+        for i in self.sequence(run):
+            if not taken >> i & 1 and self.needs[i] != NEVER and (text := look(self.needs[i])) is not None:
+                extra.append((len(text) + len(self.names[i]), i))
+        chosen = {i for _, i in sorted(extra)[:more]}
+        others = [o for o in self.others if not o.does and look(o.need) is not None]
+        undeclared = [(o.bit, o.need) for o in others[:1]] * (more - len(chosen))
+        wanted = chosen | {bit for bit, _ in found if bit < len(self.names)}
+        declared = [(i, self.needs[i]) for i in self.sequence(run) if i in wanted]
+        return [*declared, *(each for each in found if each[0] >= len(self.names)), *undeclared]
+
+
+def bits(marks: int) -> Iterator[int]:
+    """The numbers of the bits that are set."""
+    while marks:
+        low = marks & -marks
+        yield low.bit_length() - 1
+        marks ^= low
+
+
+def names_of(machines: Machines, shapes: Sequence[Objects]) -> tuple[str, ...]:
+    """The names that an object tells one by one: the declared ones, and those that are listed by ``propertyNames``."""
+    names = dict.fromkeys(name for shape in shapes for name, _ in shape.names)
+    names |= dict.fromkeys(name for shape in shapes for name in shape.required)
+    for shape in shapes:
+        limits = list(machines.names(shape.naming)) if shape.naming else []
+        for finder, naming, _ in shape.some:
+            limits += objects.finder_names(finder, naming, machines.names)
+            if isinstance(finder, Others):
+                names |= dict.fromkeys(sorted(finder.names))
+        for others, _ in shape.others:
+            names |= dict.fromkeys(sorted(others.names))
+        for limit in limits:
+            names |= dict.fromkeys(sorted(limit.among or ()))
+            names |= dict.fromkeys(sorted(limit.but))
+        if shape.least or shape.some:
+            kinds, _ = objects.kinds(shape, frozenset(names), machines.names)
+            for kind, _ in kinds:
+                names |= dict.fromkeys(strings.few(kind))
+    return tuple(names)
+
+
+def forms(
+    machines: Machines, shapes: Sequence[Objects]
+) -> tuple[tuple[str, ...], list[Form], dict[Strings, int]]:
+    """The declared names of some shapes, the forms that make them up, and the classes of undeclared names."""
+    names = names_of(machines, shapes)
+    classes: dict[Strings, int] = {}
+    found = []
+    for shape in dict.fromkeys(shapes):
+        some = shape.some
+        cases: list[tuple[Objects, tuple[objects.Some, ...]]] = [(shape, ())]
+        if some:
+            cases = objects.narrowings(replace(shape, some=()), some, names, machines.names)
+        for case, witness in cases:
+            if any(objects.need_of(case, name, machines.names) == NEVER for name in case.required):
+                continue
+            found.append(Form(machines, case, witness, names, classes, machines.order == "declared"))
+    return names, found, classes

@@ -1,0 +1,324 @@
+"""Objects as machines: all forms of one place are read together.
+
+A *hub* is the set of runs that what has been read may belong to. Between members the registers are those of the runs; within
+a name the state of the :class:`~.keys.Keys` comes in addition. A *group* is what the value of a member may be: its needs,
+and the hub after each.
+
+    {  hub  "name  :  group  value  hub  ,  hub  "name …  }
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from ...automata.stack import Local, LocalBody, Machine, Region
+from ..shapes import Need
+from ..shapes import Objects as Shape
+from .keys import Keys, name_of, spelling
+from .members import Run, bits, forms
+from .texts import QUOTE
+
+if TYPE_CHECKING:
+    from .values import Look, Machines
+
+START, OPEN, AFTER, COMMA, BEFORE, KEY, COLON, VALUE, END = range(9)
+BLANKS = ((9, 10), (13, 13), (32, 32))
+NAME_BYTES = 6
+"""Bytes at least between the ends of two names of an object."""
+
+
+def with_blanks(moves: list[tuple[int, int, Local]], here: Local) -> list[tuple[int, int, Local]]:
+    """The moves, and white space that leads back."""
+    return sorted([*moves, *((low, high, here) for low, high in BLANKS)], key=lambda move: move[0])
+
+
+class ObjectMachine(Region):
+    """The texts of the objects of some shapes."""
+
+    def __init__(self, machines: Machines, shapes: Sequence[Shape]) -> None:
+        self.machines, self.style = machines, machines.style
+        self.names, self.forms, classes = forms(machines, shapes)
+        self.classes = tuple(classes)
+        self.runs: list[Run] = []
+        self.hubs: list[frozenset[Run]] = []
+        self.groups: list[tuple[tuple[Need, int], ...]] = []
+        self._hub: dict[frozenset[Run], int] = {}
+        self._group: dict[tuple[tuple[Need, int], ...], int] = {}
+        self._allowed: dict[int, int] = {}
+        self._moves: dict[Local, Sequence[tuple[int, int, Local]]] = {}
+        self._calls: dict[int, Sequence[tuple[Machine, Local]]] = {}
+        self._next: dict[tuple[int, int], int] = {}
+
+    @cached_property
+    def keys(self) -> Keys:
+        """The names."""
+        return Keys(self.names, self.classes)
+
+    @cached_property
+    def first(self) -> int:
+        """The hub at the beginning."""
+        return self.hub([run for i, form in enumerate(self.forms) if (run := form.start(i)) is not None])
+
+    # ------------------------------------------------------------ hubs and groups
+
+    def hub(self, runs: Iterable[Run]) -> int:
+        """The number of a set of runs."""
+        key = frozenset(runs)
+        if key not in self._hub:
+            self._hub[key] = len(self.hubs)
+            self.hubs.append(key)
+        return self._hub[key]
+
+    def allowed(self, hub: int) -> int:
+        """The alternatives that may come next."""
+        if hub not in self._allowed:
+            found = 0
+            for run in self.hubs[hub]:
+                found |= self.forms[run.form].allowed(run)
+            self._allowed[hub] = found
+        return self._allowed[hub]
+
+    def done(self, hub: int) -> bool:
+        """Whether the object may end."""
+        return any(self.forms[run.form].done(run) for run in self.hubs[hub])
+
+    def tracks(self, hub: int) -> bool:
+        """Whether the text of a name matters."""
+        return any(self.forms[run.form].tracks(run) for run in self.hubs[hub])
+
+    def group(self, hub: int, marks: int, text: bytes | None) -> int | None:
+        """What comes after a name: the number of a group."""
+        key = (hub, marks)
+        if text is None and key in self._next:
+            return self._next[key]
+        name = None if text is None or marks & (1 << len(self.names)) - 1 else name_of(text)
+        found: dict[Need, list[Run]] = {}
+        for run in self.hubs[hub]:
+            form = self.forms[run.form]
+            for mark in bits(form.allowed(run) & marks):
+                for need, after in form.after(run, mark, name):
+                    found.setdefault(need, []).append(after)
+        if not found:
+            return None
+        group = tuple((need, self.hub(runs)) for need, runs in found.items())
+        number = self._group.setdefault(group, len(self.groups))
+        if number == len(self.groups):
+            self.groups.append(group)
+        if text is None:
+            self._next[key] = number
+        return number
+
+    # ------------------------------------------------------------ the machine
+
+    def start(self) -> Local:
+        return (START,)
+
+    def moves(self, local: Local) -> Sequence[tuple[int, int, Local]]:
+        found = self._moves.get(local)
+        if found is None:
+            found = self._moves[local] = self.work_out(local)
+        return found
+
+    def work_out(self, local: Local) -> Sequence[tuple[int, int, Local]]:
+        """The moves, anew."""
+        kind, *rest = local
+        if kind == END:
+            return ()
+        if kind == START:
+            return [(123, 123, (OPEN, self.first))]
+        if kind == KEY:
+            return self.in_name(*rest)
+        found: list[tuple[int, int, Local]] = []
+        comma, colon = self.style.comma, self.style.colon
+        if kind == OPEN and self.allowed(rest[0]):
+            found.append((QUOTE, QUOTE, self.name(rest[0])))
+        elif kind == AFTER and self.allowed(rest[0]):
+            found.append((comma[0], comma[0], self.onward(COMMA, BEFORE, rest[0], 1, comma)))
+        elif kind == COMMA:
+            return [(comma[rest[1]],) * 2 + (self.onward(COMMA, BEFORE, rest[0], rest[1] + 1, comma),)]
+        elif kind == BEFORE:
+            found.append((QUOTE, QUOTE, self.name(rest[0])))
+        elif kind == COLON:
+            found.append((colon[rest[1]],) * 2 + (self.onward(COLON, VALUE, rest[0], rest[1] + 1, colon),))
+        if kind in (OPEN, AFTER) and self.done(rest[0]):
+            found.append((125, 125, (END,)))
+        if self.style.blank and (kind != COLON or not rest[1]):
+            return with_blanks(found, local)
+        return found
+
+    def onward(self, kind: int, then: int, number: int, at: int, text: bytes) -> Local:
+        """Within a text between names and values, or after it."""
+        return (kind, number, at) if at < len(text) else (then, number)
+
+    def name(self, hub: int) -> Local:
+        """The beginning of a name."""
+        return (KEY, hub, self.keys.start(self.allowed(hub)), b"" if self.tracks(hub) else None)
+
+    def in_name(self, hub: int, state: Any, text: bytes | None) -> Sequence[tuple[int, int, Local]]:
+        """The moves within a name."""
+        allowed = self.allowed(hub)
+        found: list[tuple[int, int, Local]]
+        if text is None:
+            found = [(low, high, (KEY, hub, to, None)) for low, high, to in self.keys.moves(state, allowed)]
+        else:
+            found = [
+                (byte, byte, (KEY, hub, to, after))
+                for low, high, to in self.keys.moves(state, allowed)
+                for byte in range(low, high + 1)
+                if self.is_open(hub, to, after := text + bytes([byte]))
+            ]
+        if marks := self.keys.marks(state) & allowed:
+            group = self.group(hub, marks, text)
+            if group is not None:
+                found.append((QUOTE, QUOTE, (COLON, group, 0)))
+                found.sort(key=lambda move: move[0])
+        return found
+
+    def is_open(self, hub: int, state: Any, text: bytes) -> bool:
+        """Whether a name that begins so may be written."""
+        allowed, node = self.allowed(hub), state[0]
+        if (self.keys.trie.reach[node] if node >= 0 else 0) & allowed:
+            return True
+        return next(self.names_from(hub, state, text), None) is not None
+
+    def names_from(self, hub: int, state: Any, text: bytes) -> Iterator[tuple[int, bytes]]:
+        """The undeclared names that begin so and may be written: alternatives, and the rest of the name."""
+        node, classes = state
+        for i, local in enumerate(classes):
+            if local is None or not (bit := len(self.names) + i) or not self.allowed(hub) >> bit & 1:
+                continue
+            for rest in self.keys.texts(i, local, node):
+                if self.group(hub, 1 << bit, text + rest) is not None:
+                    yield bit, rest
+                    break
+
+    def calls(self, local: Local) -> Sequence[tuple[Machine, Local]]:
+        if local[0] != VALUE:
+            return ()
+        found = self._calls.get(local[1])
+        if found is None:
+            found = self._calls[local[1]] = [
+                (self.machines.machine(need), (AFTER, hub)) for need, hub in self.groups[local[1]]
+            ]
+        return found
+
+    def final(self, local: Local) -> bool:
+        return bool(local[0] == END)
+
+    # ------------------------------------------------------------ free text
+
+    def body(self, local: Local) -> LocalBody | None:
+        if local[0] != KEY or local[3] is not None:
+            return None
+        return self.keys.body(local[2], self.allowed(local[1]))
+
+    def after_letters(self, local: Local, count: int) -> Local:
+        return (KEY, local[1], self.keys.after_letters(local[2], count), None)
+
+    def view(self, local: Local, reach: int) -> Any:
+        if local[0] != KEY or local[3] is not None:
+            return local
+        return (KEY, local[1], self.keys.view(local[2], reach))
+
+    # ------------------------------------------------------------ short texts
+
+    def shortest(self, look: Look) -> bytes | None:
+        """A short text of an object, ``None`` if there is none."""
+        found = []
+        for i, form in enumerate(self.forms):
+            run = Run(i, missing=frozenset(range(form.must)), places=(0,) * len(form.orders))
+            text = self.rest(run, look, b"")
+            if text is not None:
+                found.append(b"{" + text)
+        return min(found, key=len, default=None)
+
+    def rest(self, run: Run, look: Look, comma: bytes) -> bytes | None:
+        """The members to come and the end."""
+        members = self.forms[run.form].shortest(run, look)
+        if members is None:
+            return None
+        taken = set(run.counted | run.held)
+        parts = []
+        for bit, need in members:
+            value = look(need)
+            name = self.fresh(bit, taken)
+            if value is None or name is None:
+                return None
+            parts.append(b'"' + name + b'"' + self.style.colon + value)
+        return (comma if parts else b"") + self.style.comma.join(parts) + b"}"
+
+    def fresh(self, bit: int, taken: set[str]) -> bytes | None:
+        """A short name of an alternative that is not taken, and is from now on."""
+        if bit < len(self.names):
+            return spelling(self.names[bit])
+        i = bit - len(self.names)
+        for text in self.keys.texts(i, self.keys.classes[i].start(), 0):
+            if (name := name_of(text)) not in taken:
+                taken.add(name)
+                return text
+        return None
+
+    def after_hub(self, hub: int, comma: bytes) -> bytes:
+        """A short end of the object from a hub."""
+        look = self.machines.shortest
+        found = [text for run in self.hubs[hub] if (text := self.rest(run, look, comma)) is not None]
+        return min(found, key=len)
+
+    def completion(self, local: Local) -> bytes:
+        kind, *rest = local
+        if kind == END:
+            return b""
+        if kind == START:
+            return b"{" + self.after_hub(self.first, b"")
+        if kind in (OPEN, AFTER):
+            return self.after_hub(rest[0], b"" if kind == OPEN else self.style.comma)
+        if kind == COMMA:
+            return self.style.comma[rest[1] :] + b'"' + self.rest_of_name(*self.name(rest[0])[1:])
+        if kind == BEFORE:
+            return b'"' + self.rest_of_name(*self.name(rest[0])[1:])
+        if kind == KEY:
+            return self.rest_of_name(*rest)
+        return (self.style.colon[rest[1] :] if kind == COLON else b"") + self.member(rest[0])
+
+    def member(self, group: int) -> bytes:
+        """A short value of a member, and a short end of the object after it."""
+        found = []
+        for need, hub in self.groups[group]:
+            value = self.machines.shortest(need)
+            assert value is not None
+            found.append(value + self.after_hub(hub, self.style.comma))
+        return min(found, key=len)
+
+    def rest_of_name(self, hub: int, state: Any, text: bytes | None) -> bytes:
+        """A short end of a name and of all that follows."""
+        node, classes = state
+        allowed = self.allowed(hub)
+        ways: list[tuple[bytes, int]] = []
+        declared = (self.keys.trie.reach[node] if node >= 0 else 0) & allowed & (1 << len(self.names)) - 1
+        required = 0
+        for run in self.hubs[hub]:
+            required |= self.forms[run.form].required & ~run.seen
+        for i in list(bits(declared & required or declared))[:8]:
+            ways.append((self.keys.trie.path(node, i), i))
+        if text is not None:
+            ways += [(rest, bit) for bit, rest in self.names_from(hub, state, text)]
+        else:
+            for i, local in enumerate(classes):
+                bit = len(self.names) + i
+                if local is not None and allowed >> bit & 1:
+                    ways += [(rest, bit) for rest in first(self.keys.texts(i, local, node))]
+        found = []
+        for rest, bit in ways:
+            group = self.group(hub, 1 << bit, None if text is None else text + rest)
+            assert group is not None
+            found.append(rest + b'"' + self.style.colon + self.member(group))
+        return min(found, key=len)
+
+
+def first(texts: Iterator[bytes]) -> Iterator[bytes]:
+    """The first text, if there is one."""
+    for text in texts:
+        yield text
+        return

@@ -1,0 +1,224 @@
+"""The machines of a document: one for each need, made when it is first asked for; and which needs some value satisfies.
+
+    shortest(need) = min over the shapes of its values, whose parts are short texts of the needs below
+
+It is the least fixed point of these equations: a need is empty if it has no text at all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from decimal import Decimal
+from typing import Any
+
+from ....errors import UnsupportedConstraint
+from ...automata.machines import Choice, DfaMachine, TextMachine
+from ...automata.stack import Local, Machine, Region
+from ...automata.work import at, limited
+from .. import arrays as settling
+from ..document import Document
+from ..needs import Needs
+from ..numbers import Notation
+from ..scalars import number_piece
+from ..shapes import NEVER, Arrays, Need, Numbers, inside
+from ..text import STYLES
+from ..values import Value
+from .arrays import ArrayMachine
+from .distinct import Distinct
+from .objects import BLANKS, ObjectMachine
+from .texts import quoted, shortest_string
+from .unique import UniqueArrayMachine
+
+Look = Callable[[Need], bytes | None]
+"""A short text of a need, ``None`` if nothing satisfies it."""
+MAX_WORK = 1_350_000
+"""Units of work to read the schemas of one need."""
+
+
+class Machines(Needs):
+    """The needs of one document with their machines."""
+
+    def __init__(
+        self,
+        document: Document,
+        whitespace: str,
+        order: str,
+        open_objects: bool,
+        asserts_format: bool,
+        notation: Notation,
+    ) -> None:
+        super().__init__(document, order, open_objects, asserts_format)
+        self.style, self.notation = STYLES[whitespace], notation
+        self.distinct = Distinct(self)
+        self.matching: set[Any] = set()  # arrays of distinct items whose items are being looked for
+        self._machines: dict[Need, Machine] = {}
+        self._parts: dict[Need, list[Any]] = {}
+        self._texts: dict[Need, bytes | None] = {NEVER: None}
+        self._objects: dict[Need, ObjectMachine] = {}
+        self._arrays: dict[Need, list[Any]] = {}
+
+    def value(self, need: Need) -> Value:
+        if (found := self.values.get(need)) is None:
+            with limited(MAX_WORK), at(self.where(need)):
+                found = super().value(need)
+        return found
+
+    # ------------------------------------------------------------ machines
+
+    def machine(self, need: Need) -> Machine:
+        """The machine of the texts of a need that some value satisfies."""
+        found = self._machines.get(need)
+        if found is None:
+            with limited(MAX_WORK), at(self.where(need)):
+                parts = self.scalars(need) + self.structures(need)
+            found = self._machines[need] = parts[0] if len(parts) == 1 else Choice(parts)
+        return found
+
+    def scalars(self, need: Need) -> list[Machine]:
+        """The machines of the values that hold no others."""
+        value = self.value(need)
+        found: list[Machine] = [TextMachine(b"null")] if value.null else []
+        found += [TextMachine(str(b).lower().encode()) for b in sorted(value.boolean)]
+        found += [
+            number_machine(shape, self.notation) for shape in value.number if self.shortest_number(shape)
+        ]
+        found += [quoted(shape) for shape in value.string if shortest_string(shape) is not None]
+        return found
+
+    def structures(self, need: Need) -> list[Machine]:
+        """The machines of arrays and objects."""
+        found: list[Machine] = [m for m in self.arrays(need) if m.shortest(self.shortest) is not None]
+        objects = self.objects(need)
+        if objects is not None and objects.shortest(self.shortest) is not None:
+            found.append(objects)
+        return found
+
+    def arrays(self, need: Need) -> list[Any]:
+        """The machines of the arrays of a need, of which some may have no text."""
+        if need not in self._arrays:
+            found = []
+            for shape in self.value(need).array:
+                settled = settling.settle(shape, lambda _: False, self.where(need))
+                if settled is not None:
+                    found.append(self.array(settled))
+            self._arrays[need] = found
+        return self._arrays[need]
+
+    def array(self, shape: Arrays) -> Any:
+        """The machine of a shape of arrays."""
+        if shape.unique is False:
+            raise UnsupportedConstraint("uniqueItems that must not hold", path="uniqueItems")
+        return UniqueArrayMachine(self, shape) if shape.unique else ArrayMachine(self, shape)
+
+    def objects(self, need: Need) -> ObjectMachine | None:
+        """The machine of the objects of a need, which may have no text."""
+        shapes = self.value(need).object
+        if shapes and need not in self._objects:
+            self._objects[need] = ObjectMachine(self, shapes)
+        return self._objects.get(need)
+
+    # ------------------------------------------------------------ short texts
+
+    def is_empty(self, need: Need) -> bool:
+        """Whether nothing satisfies a need."""
+        return self.shortest(need) is None
+
+    def shortest(self, need: Need) -> bytes | None:
+        """A short text of a need, ``None`` if nothing satisfies it."""
+        if need in self._texts:
+            return self._texts[need]
+        draft: dict[Need, bytes | None] = {}
+        open_needs: set[Need] = set()
+        cyclic = False
+
+        def look(other: Need) -> bytes | None:
+            nonlocal cyclic
+            if other in self._texts:
+                return self._texts[other]
+            if other not in draft:
+                draft[other] = None
+                open_needs.add(other)
+                draft[other] = self.work_out(other, look)
+                open_needs.discard(other)
+            elif other in open_needs:
+                cyclic = True
+            return draft[other]
+
+        look(need)
+        changed = cyclic
+        while changed:
+            changed = False
+            for other in list(draft):
+                text, known = self.work_out(other, look), draft[other]
+                if text is not None and (known is None or len(text) < len(known)):
+                    draft[other] = text
+                    changed = True
+        self._texts.update(draft)
+        return self._texts[need]
+
+    def work_out(self, need: Need, look: Look) -> bytes | None:
+        """A short text of a need by those of the needs below it."""
+        value = self.value(need)
+        found: list[bytes | None] = [b"null"] if value.null else []
+        found += [str(b).lower().encode() for b in value.boolean]
+        found += [self.shortest_number(shape) for shape in value.number]
+        found += [shortest_string(shape) for shape in value.string]
+        if any(text is not None and len(text) < 3 for text in found):
+            return min((text for text in found if text is not None), key=len)
+        found += [machine.shortest(look) for machine in self.arrays(need)]
+        if (objects := self.objects(need)) is not None:
+            found.append(objects.shortest(look))
+        return min((text for text in found if text is not None), key=len, default=None)
+
+    def shortest_number(self, shape: Numbers) -> bytes | None:
+        """A short text of a number, ``None`` if there is none."""
+        if shape == Numbers():
+            return b"0"
+        candidates = [*range(10), *range(-1, -10, -1)]
+        for bound, step in ((shape.low, 1), (shape.high, -1)):
+            if bound is not None and abs(bound.value) < 10**15:
+                candidates += [int(bound.value // 1) + i * step for i in (0, 1, 2)]
+        if shape.among is None:
+            limits = (shape.low, shape.high, shape.integer, shape.multiples)
+            digits = self.notation.digits
+            for n in candidates:
+                value = Decimal(n)
+                if inside(value, *limits) and value not in shape.but and (not digits or abs(n) < 10**digits):
+                    return str(n).encode()
+        piece = number_piece(shape, self.notation)
+        return piece.nfa.shortest() if piece.size else None
+
+
+_numbers: dict[tuple[Numbers, Notation], Machine] = {}
+
+
+def number_machine(shape: Numbers, notation: Notation) -> Machine:
+    """The machine of the numbers of a shape."""
+    key = (shape, notation)
+    if key not in _numbers:
+        if len(_numbers) > 1000:
+            _numbers.clear()
+        _numbers[key] = DfaMachine(number_piece(shape, notation).nfa)
+    return _numbers[key]
+
+
+class Surrounded(Region):
+    """A value with any white space before and after it."""
+
+    def __init__(self, value: Machine) -> None:
+        self.value = value
+
+    def start(self) -> Local:
+        return 0
+
+    def moves(self, local: Local) -> Sequence[tuple[int, int, Local]]:
+        return [(low, high, local) for low, high in BLANKS]
+
+    def calls(self, local: Local) -> Sequence[tuple[Machine, Local]]:
+        return [(self.value, 1)] if local == 0 else ()
+
+    def final(self, local: Local) -> bool:
+        return bool(local == 1)
+
+    def completion(self, local: Local) -> bytes:
+        return self.value.completion(self.value.start()) if local == 0 else b""
