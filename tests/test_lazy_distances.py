@@ -78,16 +78,16 @@ class Members(Region):
         return frozenset()
 
     def moves(self, local):
-        if local is None:
+        if local == "end":
             return []
         out = [(c, c, local | {c}) for c in b"abc" if c not in local]
-        return [*([(44, 44, None)] if self.required <= local else []), *out]
+        return [*([(44, 44, "end")] if self.required <= local else []), *out]
 
     def final(self, local):
-        return local is None
+        return local == "end"
 
     def completion(self, local):
-        return b"" if local is None else bytes(sorted(self.required - local)) + b","
+        return b"" if local == "end" else bytes(sorted(self.required - local)) + b","
 
 
 LETTER = Letters(Nfa(2, np.array([[0, 97, 99, 0], [0, 40, 40, 1], [1, 41, 41, 0]]), NO_SKIPS, np.array([0]), np.array([0])))
@@ -108,11 +108,11 @@ class Text(Region):
     def moves(self, local):
         if local == -1:
             return [(34, 34, 0)]
-        if local is None:
+        if local == "end":
             return []
         if isinstance(local, tuple):
             return [(41, 41, self._after(local[0] + 1))]
-        out = [(34, 34, None)] if local >= self.least else []
+        out = [(34, 34, "end")] if local >= self.least else []
         if self.most is None or local < self.most:
             if local == 0 and self.shut:
                 out += [(40, 40, (local,)), (98, 99, 1 if self.most is not None else min(1, self.least))]
@@ -121,10 +121,10 @@ class Text(Region):
         return out
 
     def final(self, local):
-        return local is None
+        return local == "end"
 
     def completion(self, local):
-        if local is None:
+        if local == "end":
             return b""
         if isinstance(local, tuple):
             return b")" + self.completion(self._after(local[0] + 1))

@@ -18,6 +18,8 @@ class DfaMachine(Region):
         for source, low, high, target in edges.tolist():
             self._moves.setdefault(source, []).append((low, high, target))
         self._ends = frozenset(nfa.accept.tolist())
+        last = {byte for _, low, high, to in edges.tolist() if to in self._ends for byte in range(low, high + 1)}
+        self.ends_with = None if int(nfa.start[0]) in self._ends else bytes(sorted(last))
         self._shortest: dict[int, bytes] | None = None
 
     def start(self) -> Local:
@@ -58,7 +60,7 @@ class TextMachine(Region):
     """Exactly one text, not empty; the local state is the number of bytes read."""
 
     def __init__(self, text: bytes) -> None:
-        self.text = text
+        self.text, self.ends_with = text, text[-1:]
 
     def start(self) -> Local:
         return 0

@@ -33,7 +33,12 @@ class LocalBody(NamedTuple):
 
 
 class Machine(Protocol):
-    """A region of a text. Trimmed: from each local state some text leads to a final one."""
+    """A region of a text. Trimmed: from each local state some text leads to a final one.
+
+    ``ends_with``: the bytes that its texts may end with, ``None`` where that is not known.
+    """
+
+    ends_with: bytes | None
 
     def start(self) -> Local:
         """The local state at the beginning."""
@@ -65,6 +70,8 @@ class Machine(Protocol):
 
 class Region:
     """A machine with the answers that most machines give: no calls, no free text, registers that all matter."""
+
+    ends_with: bytes | None = None
 
     def moves(self, local: Local) -> Sequence[tuple[int, int, Local]]:
         raise NotImplementedError

@@ -73,6 +73,10 @@ class Crossing:
         self, crossings: Crossings, machine: Machine, local: Local, node: int, bottom: bool
     ) -> None:
         self.crossings, self.machine, self.bottom = crossings, machine, bottom
+        last = machine.ends_with
+        self.most_rest = crossings.dag.most_rest if last is None else crossings.dag.rest_after(last)
+        if node != crossings.dag.root:  # where nothing is read
+            self.most_rest = max(self.most_rest, crossings.dag.rest[node])
         self.levels: list[list[int]] = []  # the nodes at which the region ends, by cost
         self.closed = False  # whether all that matter are known
         self._exit: int | None = None  # the cost of ending where a token ends
@@ -91,7 +95,7 @@ class Crossing:
 
     def _advance(self) -> None:
         cost, here = len(self.levels), self._next
-        if self._exit is not None and cost + 1 >= self._exit + self.crossings.dag.most_rest:
+        if self._exit is not None and cost + 1 >= self._exit + self.most_rest:
             self.closed = True
             return
         self._next = []
@@ -179,6 +183,8 @@ class Crossing:
         after: dict[int, Local] = {0: local}
 
         def state(count: int) -> Local:
+            if body.most is None and body.settled is not None:
+                count = min(count, body.settled)
             found = after.get(count)
             if found is None:
                 found = after[count] = machine.after_letters(local, count)
@@ -190,7 +196,9 @@ class Crossing:
                 for low, high, target in machine.moves(local):
                     if low <= byte <= high:
                         here.append((target, child))
-        for byte, nodes in steps.leaving.items():
+        bytes_out = self._bytes_out(body, state, text)
+        for byte in steps.leaving.keys() if bytes_out is None else bytes_out & steps.leaving.keys():
+            nodes = steps.leaving[byte]
             for child, counts in nodes:
                 kinds: set[Leaving] = set()
                 for count in counts:
@@ -212,6 +220,15 @@ class Crossing:
                 target = self._run(state(count), spelled)
                 if target is not None:
                     self._next.append((target, dag.root))
+
+    def _bytes_out(
+        self, body: LocalBody, state: Callable[[int], Local], text: TextTokens
+    ) -> set[int] | None:
+        """The bytes that may leave the text after any number of letters; ``None`` if it takes long to say."""
+        if body.most is not None or body.settled is None or body.settled > 2:
+            return None
+        leaving = [move for count in range(body.settled + 1) for move in self._moves_out(state(count), text)]
+        return {byte for low, high, _ in leaving for byte in range(low, high + 1)}
 
     def _no_nearer(self, local: Local, after: Local, body: LocalBody, text: TextTokens) -> bool:
         """Whether letters have brought nothing: the text may be left here as it may be after them."""

@@ -142,7 +142,7 @@ class Distances:
         crossing = self._crossings.of(stack.machine, stack.local, node, below is None)
         best, cost, least = NEVER, 0, self.eos
         if below is not None:  # a node saves at most its rest
-            least = max(least, min(self._from(below, self._root, most), most + 1) + 1 - self._dag.most_rest)
+            least = max(least, min(self._from(below, self._root, most), most + 1) + 1 - crossing.most_rest)
         while cost + least <= min(most, best - 1):
             for end in crossing.level(cost):
                 best = min(best, cost + self._from(below, end, most - cost))

@@ -14,7 +14,7 @@ from jaxtyping import Bool, Int, UInt64
 from numpy import ndarray
 
 from ...circuits.automaton import NEVER
-from ..automata.arrays import spans, unique_rows
+from ..automata.arrays import distinct, spans, unique_rows
 from ..automata.lazy import Letters
 from ..vocabulary.trie import Trie
 
@@ -38,6 +38,7 @@ class TokenDag:
         self.ends: list[bool] = (trie.own[first] > 0).tolist()
         self.longest = len(trie.bounds) - 2  # bytes
         self._model: list[int] = first.tolist()
+        self._rest_after: dict[bytes, int] = {}
         self._children: list[dict[int, int] | None] = [None] * len(first)
 
     def _check(self) -> None:
@@ -114,6 +115,15 @@ class TokenDag:
         """The largest of :attr:`rest`, but for the root's."""
         return max((r for n, r in enumerate(self.rest) if n != self.root), default=0)
 
+    def rest_after(self, last: bytes) -> int:
+        """The largest of :attr:`rest` among the nodes that one of some bytes leads to."""
+        found = self._rest_after.get(last)
+        if found is None:
+            some = np.isin(self.trie.byte[1:], np.frombuffer(last, np.uint8))
+            nodes = distinct(self.node[1:][some]).tolist()
+            found = self._rest_after[last] = max((self.rest[node] for node in nodes), default=0)
+        return found
+
     def fewest(self, text: bytes, after: list[int]) -> list[int]:
         """The fewest tokens from each place of a text on: ``after`` of its last ones, which are known."""
         known = len(text) + 1 - len(after)
@@ -156,6 +166,7 @@ class TextTokens:
         self._spelled: dict[bytes, dict[int, bytes]] = {}
         self.begins: list[bool] = (table[0] >= 0).tolist()  # whether a letter begins with a byte
         self._of: dict[tuple[int, bytes], Steps] = {}
+        self._rows_of: dict[int, tuple[Int[ndarray, "n 3"], Int[ndarray, "n 4"]]] = {}
 
     @classmethod
     def of_letters(cls, dag: TokenDag, letters: Letters) -> TextTokens:
@@ -219,38 +230,46 @@ class TextTokens:
 
     def _together(self, node: int, exceptions: bytes) -> Steps:
         """All tokens level by level."""
+        ends, leaving = self._rows(node)
+        if exceptions:
+            others = np.ones(256, bool)
+            others[np.frombuffer(exceptions, np.uint8)] = False
+            ends, leaving = ends[others[ends[:, 0]]], leaving[others[leaving[:, 0]]]
+        by_end: dict[int, list[int]] = {}
+        for state, k in unique_rows(ends[:, 1:]).tolist():
+            by_end.setdefault(state, []).append(k)
+        by_byte: dict[int, dict[int, list[int]]] = {}
+        for letter, to, k in unique_rows(leaving[:, 1:]).tolist():
+            by_byte.setdefault(letter, {}).setdefault(to, []).append(k)
+        return Steps(by_end, {byte: list(to.items()) for byte, to in by_byte.items()})
+
+    def _rows(self, node: int) -> tuple[Int[ndarray, "n 3"], Int[ndarray, "n 4"]]:
+        """(first byte, state within a letter, letters) where tokens end, (first byte, byte, node after it, letters) where
+        they leave the text."""
+        if node in self._rows_of:
+            return self._rows_of[node]
         trie, dag, table = self.dag.trie, self.dag, self.table
         at = dag.model[[node]]
-        local, letters = np.zeros(1, np.int64), np.zeros(1, np.int64)
-        ends: list[Int[ndarray, "n 2"]] = []
-        leaving: list[Int[ndarray, "n 3"]] = []
-        first = True
+        local, letters, first = np.zeros(1, np.int64), np.zeros(1, np.int64), np.full(1, -1)
+        ends: list[Int[ndarray, "n 3"]] = [np.zeros((0, 3), np.int64)]
+        leaving: list[Int[ndarray, "n 4"]] = [np.zeros((0, 4), np.int64)]
         while len(at):
             count = trie.first[at + 1] - trie.first[at]
             child = spans(trie.first[at], count)
-            before, letters = np.repeat(local, count), np.repeat(letters, count)
+            before, letters, first = (np.repeat(x, count) for x in (local, letters, first))
             byte = trie.byte[child].astype(np.int64)
+            first = np.where(first < 0, byte, first)
             local = table[before, byte]
-            if first and exceptions:
-                keep = ~np.isin(byte, np.frombuffer(exceptions, np.uint8))
-                child, before, letters, byte, local = (
-                    x[keep] for x in (child, before, letters, byte, local)
-                )
             out = (local < 0) & (before == 0)
-            leaving.append(np.stack([byte[out], dag.node[child[out]], letters[out]], 1))
+            leaving.append(np.stack([first[out], byte[out], dag.node[child[out]], letters[out]], 1))
             keep = local >= 0
-            at, local = child[keep], local[keep]
+            at, local, first = child[keep], local[keep], first[keep]
             letters = letters[keep] + (local == 0)
             own = trie.own[at] > 0
-            ends.append(np.stack([local[own], letters[own]], 1))
-            first = False
-        by_end: dict[int, list[int]] = {}
-        for state, k in unique_rows(np.concatenate(ends)).tolist():
-            by_end.setdefault(state, []).append(k)
-        by_byte: dict[int, dict[int, list[int]]] = {}
-        for letter, to, k in unique_rows(np.concatenate(leaving)).tolist():
-            by_byte.setdefault(letter, {}).setdefault(to, []).append(k)
-        return Steps(by_end, {byte: list(to.items()) for byte, to in by_byte.items()})
+            ends.append(np.stack([first[own], local[own], letters[own]], 1))
+        found = unique_rows(np.concatenate(ends)), unique_rows(np.concatenate(leaving))
+        self._rows_of[node] = found
+        return found
 
 
 class Steps:

@@ -37,6 +37,8 @@ def with_blanks(moves: list[tuple[int, int, Local]], here: Local) -> list[tuple[
 class ObjectMachine(Region):
     """The texts of the objects of some shapes."""
 
+    ends_with = b"}"
+
     def __init__(self, machines: Machines, shapes: Sequence[Shape]) -> None:
         self.machines, self.style = machines, machines.style
         self.names, self.forms, classes = forms(machines, shapes)
