@@ -58,6 +58,10 @@ class Machine(Protocol):
     def completion(self, local: Local) -> bytes:
         """A short text from here to a final state."""
 
+    def essential(self) -> Machine:
+        """A machine of some of its texts, short ones among them, with the same local states: upper bounds of distances are
+        found in it. From a local state that it cannot leave there is no bound."""
+
     def body(self, local: Local) -> LocalBody | None:
         """What is known of free text that the local state is in; see :class:`~.lazy.Body`."""
 
@@ -84,6 +88,9 @@ class Region:
 
     def calls(self, local: Local) -> Sequence[tuple[Machine, Local]]:
         return ()
+
+    def essential(self) -> Machine:
+        return self
 
     def body(self, local: Local) -> LocalBody | None:
         return None

@@ -32,10 +32,10 @@ class Exhausted(Exception):
 
 
 class Crossings:
-    """All crossings found so far, for one vocabulary."""
+    """All crossings found so far, for one vocabulary; only those of the essential machines, if wanted."""
 
-    def __init__(self, dag: TokenDag) -> None:
-        self.dag = dag
+    def __init__(self, dag: TokenDag, essential: bool = False) -> None:
+        self.dag, self.essential = dag, essential
         self.left = MOST_POSITIONS
         self._found: dict[Key, Crossing] = {}
         self._machines: dict[int, Machine] = {}  # kept alive: crossings are known by their identity
@@ -47,7 +47,8 @@ class Crossings:
         found = self._found.get(key)
         if found is None:
             self._machines[id(machine)] = machine
-            found = self._found[key] = Crossing(self, machine, local, node, bottom)
+            some = machine.essential() if self.essential else machine
+            found = self._found[key] = Crossing(self, some, local, node, bottom)
         return found
 
     def spend(self) -> None:

@@ -13,6 +13,7 @@ A vocabulary need not have every byte as a token: then bounds may be ``NEVER`` w
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from ...circuits.automaton import NEVER
@@ -44,16 +45,14 @@ class Distances:
     ) -> None:
         self.states, self.vocab, self.eos = states, vocab, int(require_eos)
         self.most_positions, self.given_up = most_positions, 0
-        dag = vocab.token_dag
-        self._root = dag.root
-        self._dag = dag
-        self._completions = Completions(states.automaton, dag, self.eos)
-        self._crossings = Crossings(dag)
-        self._whole = Whole(states.automaton)
+        dag, automaton = vocab.token_dag, states.automaton
+        self._completions = Completions(automaton, dag, self.eos)
+        self._some = Search(automaton, Crossings(dag, essential=True), self.eos, most_positions)
+        self._all = Search(automaton, Crossings(dag), self.eos, most_positions)
         self._bounds: list[int] = []
+        self._lowered: set[int] = set()  # states whose bound is that of the essential machines
         self._known: dict[int, int] = {}  # state -> distance
         self._more_than: dict[int, int] = {}  # state -> tokens with which acceptance is out of reach
-        self._values: dict[tuple[Stack, int], tuple[int, int]] = {}
 
     @property
     def exact(self) -> bool:
@@ -88,30 +87,54 @@ class Distances:
 
     def _search(self, state: int, most: int) -> int:
         """The distance, if it is at most ``most``; otherwise something larger than that."""
-        self._crossings.left = self.most_positions
         configuration = self.states.configurations[state]
-        if len(self._values) > KEPT:
-            self._values.clear()
+        bound = self.bound(state)
+        if state not in self._lowered:
+            self._lowered.add(state)
+            with suppress(Exhausted):
+                bound = min(bound, self._some.distance(configuration, min(most, bound)))
+                self._bounds[state] = bound
+        most = min(most, bound - 1)
         try:
-            if isinstance(configuration, Stack | frozenset):
-                found = min(self._value(stack, most) for stack in stacks_of(configuration))
-            else:
-                found = self._lowest(configuration, most)
+            found = self._all.distance(configuration, most)
         except Exhausted:
             self.given_up += 1
-            self._values.clear()
-            found = self.bound(state)
-            self._known[state] = found
-            return found
+            self._known[state] = bound
+            return bound
         if found <= most:
             self._known[state] = found
+        elif most == bound - 1:
+            found = self._known[state] = bound
         else:
             self._more_than[state] = most
         return found
 
+
+class Search:
+    """Distances by crossings of the frames of stacks, kept by stack and node."""
+
+    def __init__(self, automaton: LazyAutomaton, crossings: Crossings, eos: int, most_positions: int) -> None:
+        self.crossings, self.eos, self.most_positions = crossings, eos, most_positions
+        self.root = crossings.dag.root
+        self.whole = Whole(automaton)
+        self._values: dict[tuple[Stack, int], tuple[int, int]] = {}
+
+    def distance(self, configuration: Configuration, most: int) -> int:
+        """The distance if it is at most ``most``, otherwise ``NEVER``. Raises :class:`Exhausted`."""
+        self.crossings.left = self.most_positions
+        if len(self._values) > KEPT:
+            self._values.clear()
+        try:
+            if isinstance(configuration, Stack | frozenset):
+                return min(self._value(stack, most) for stack in stacks_of(configuration))
+            return self._lowest(configuration, most)
+        except Exhausted:
+            self._values.clear()
+            raise
+
     def _lowest(self, configuration: Configuration, most: int) -> int:
         """The distance of a configuration that is no stack."""
-        crossing = self._crossings.of(self._whole, configuration, self._root, bottom=True)
+        crossing = self.crossings.of(self.whole, configuration, self.root, bottom=True)
         for cost in range(most - self.eos + 1):
             if crossing.level(cost):
                 return cost + self.eos
@@ -123,26 +146,26 @@ class Distances:
         """The distance of a stack: those below it are asked first, the lowest one before all."""
         new: list[Stack] = []
         frame: Stack | None = stack
-        while frame is not None and (frame, self._root) not in self._values:
+        while frame is not None and (frame, self.root) not in self._values:
             new.append(frame)
             frame = frame.parent
         for frame in reversed(new):
-            self._from(frame, self._root, most)
-        return self._from(stack, self._root, most)
+            self._from(frame, self.root, most)
+        return self._from(stack, self.root, most)
 
     def _from(self, stack: Stack | None, node: int, most: int) -> int:
         """The distance from the middle of a token, if it is at most ``most``."""
         if stack is None:
-            return self.eos if node == self._root else NEVER
+            return self.eos if node == self.root else NEVER
         key = (stack, node)
         known = self._values.get(key)
         if known is not None and (known[0] < NEVER or known[1] >= most):
             return known[0]
         below = stack.parent
-        crossing = self._crossings.of(stack.machine, stack.local, node, below is None)
+        crossing = self.crossings.of(stack.machine, stack.local, node, below is None)
         best, cost, least = NEVER, 0, self.eos
         if below is not None:  # a node saves at most its rest
-            least = max(least, min(self._from(below, self._root, most), most + 1) + 1 - crossing.most_rest)
+            least = max(least, min(self._from(below, self.root, most), most + 1) + 1 - crossing.most_rest)
         while cost + least <= min(most, best - 1):
             for end in crossing.level(cost):
                 best = min(best, cost + self._from(below, end, most - cost))

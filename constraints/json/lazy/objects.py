@@ -209,6 +209,15 @@ class ObjectMachine(Region):
     def final(self, local: Local) -> bool:
         return bool(local[0] == END)
 
+    def essential(self) -> Machine:
+        return self._essential
+
+    @cached_property
+    def _essential(self) -> Machine:
+        from .required import RequiredMembers
+
+        return RequiredMembers(self)
+
     # ------------------------------------------------------------ free text
 
     def body(self, local: Local) -> LocalBody | None:
