@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 
 import numpy as np
 
@@ -19,6 +20,17 @@ class DfaMachine(Region):
         self._begin = np.searchsorted(self._edges[:, 0], np.arange(nfa.num_states + 1))
         self._moves: dict[int, list[tuple[int, int, int]]] = {}
         self._ends = frozenset(nfa.accept.tolist())
+
+    @cached_property
+    def ends_with(self) -> bytes | None:  # type: ignore[override]
+        """See ``Machine.ends_with``."""
+        if int(self.nfa.start[0]) in self._ends:
+            return None
+        last = set[int]()
+        for _, low, high, to in self._edges.tolist():
+            if to in self._ends:
+                last.update(range(low, high + 1))
+        return bytes(sorted(last))
 
     def start(self) -> Local:
         return int(self.nfa.start[0])
@@ -65,7 +77,7 @@ class TextMachine(Region):
     """Exactly one text, not empty; the local state is the number of bytes read."""
 
     def __init__(self, text: bytes) -> None:
-        self.text = text
+        self.text, self.ends_with = text, text[-1:]
 
     def start(self) -> Local:
         return 0

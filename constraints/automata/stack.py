@@ -35,7 +35,12 @@ class LocalBody(NamedTuple):
 
 
 class Machine(Protocol):
-    """A region of a text. Trimmed: from each local state some text leads to a final one."""
+    """A region of a text. Trimmed: from each local state some text leads to a final one.
+
+    ``ends_with``: the bytes that its texts may end with, ``None`` where that is not known.
+    """
+
+    ends_with: bytes | None
 
     def start(self) -> Local:
         """The local state at the beginning."""
@@ -55,6 +60,10 @@ class Machine(Protocol):
     def completion(self, local: Local) -> bytes:
         """A short text from here to a final state."""
 
+    def essential(self) -> Machine:
+        """A machine of some of its texts, short ones among them, with the same local states: upper bounds of distances are
+        found in it. From a local state that it cannot leave there is no bound."""
+
     def body(self, local: Local) -> LocalBody | None:
         """What is known of free text that the local state is in; see :class:`~.lazy.Body`."""
 
@@ -72,6 +81,8 @@ class Machine(Protocol):
 class Region:
     """A machine with the answers that most machines give: no calls, no free text, registers that all matter."""
 
+    ends_with: bytes | None = None
+
     def moves(self, local: Local) -> Sequence[tuple[int, int, Local]]:
         raise NotImplementedError
 
@@ -83,6 +94,9 @@ class Region:
 
     def calls(self, local: Local) -> Sequence[tuple[Machine, Local]]:
         return ()
+
+    def essential(self) -> Machine:
+        return self
 
     def body(self, local: Local) -> LocalBody | None:
         return None

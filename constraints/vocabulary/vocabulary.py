@@ -23,6 +23,7 @@ from ...errors import FormatError, ShapeError
 from ...fingerprints import fingerprint
 from ..cache import store
 from ..lifting.slices import Cells
+from ..lifting.token_dag import TokenDag
 from .trie import Trie
 
 if TYPE_CHECKING:
@@ -113,6 +114,11 @@ class Vocabulary:
     def cells(self) -> Cells:
         """What is known of repeated letters, shared by all constraints compiled for this vocabulary."""
         return Cells(self.trie)
+
+    @cached_property
+    def token_dag(self) -> TokenDag:
+        """The trie with its equal subtrees made one."""
+        return TokenDag(self.trie)
 
     @cached_property
     def segmentation(self) -> Segmentation:

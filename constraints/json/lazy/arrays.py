@@ -143,6 +143,8 @@ class Items:
 class ArrayMachine(Region):
     """The texts of the arrays of one shape."""
 
+    ends_with = b"]"
+
     def __init__(self, machines: Machines, shape: Arrays) -> None:
         self.machines, self.style, self.shape = machines, machines.style, shape
         self.items = Items(machines, shape)

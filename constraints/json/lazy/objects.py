@@ -38,6 +38,8 @@ def with_blanks(moves: list[tuple[int, int, Local]], here: Local) -> list[tuple[
 class ObjectMachine(Region):
     """The texts of the objects of some shapes."""
 
+    ends_with = b"}"
+
     def __init__(self, machines: Machines, shapes: Sequence[Shape]) -> None:
         self.machines, self.style = machines, machines.style
         self.names, found, classes = forms(machines, shapes)
@@ -222,6 +224,15 @@ class ObjectMachine(Region):
     @cached_property
     def _coarse(self) -> dict[int, Machine]:
         return {}
+
+    def essential(self) -> Machine:
+        return self._essential
+
+    @cached_property
+    def _essential(self) -> Machine:
+        from .required import RequiredMembers
+
+        return RequiredMembers(self)
 
     # ------------------------------------------------------------ free text
 

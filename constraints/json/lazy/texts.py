@@ -317,6 +317,8 @@ class CountedPattern(Region):
 class Quoted(Region):
     """A machine of insides between quotes."""
 
+    ends_with = b'"'
+
     def __init__(self, inside: Machine) -> None:
         self.inside = inside
 

@@ -56,6 +56,8 @@ class Reading(NamedTuple):
 class UniqueArrayMachine(Region):
     """The texts of the arrays of one shape whose items are distinct."""
 
+    ends_with = b"]"
+
     def __init__(self, machines: Machines, shape: Arrays) -> None:
         self.machines, self.style = machines, machines.style
         self.distinct = machines.distinct

@@ -1,0 +1,295 @@
+"""The tokens of a vocabulary as a directed acyclic graph of bytes: the trie with its equal subtrees made one.
+
+A *node* stands for what may still follow of a token that has been begun; two beginnings with the same rests share a node. The
+root is node :attr:`TokenDag.root`: no token has been begun. What a byte automaton reads of a token depends on the node alone.
+"""
+
+from __future__ import annotations
+
+import itertools
+from functools import cached_property
+
+import numpy as np
+from jaxtyping import Bool, Int, UInt64
+from numpy import ndarray
+
+from ...circuits.automaton import NEVER
+from ..automata.arrays import distinct, spans, unique_rows
+from ..automata.lazy import Letters
+from ..vocabulary.trie import Trie
+
+FEW = 200  # tokens
+FAR = 1 << 20  # tokens: a rest that no tokens spell
+
+
+class TokenDag:
+    """The graph of a trie.
+
+    ``node[i]`` is the node of trie node i; ``ends[n]`` says whether a token may end at node n.
+    """
+
+    def __init__(self, trie: Trie) -> None:
+        self.trie = trie
+        _, first, node = np.unique(hashes(trie), return_index=True, return_inverse=True)
+        self.node: Int[ndarray, " trie_node"] = node.reshape(-1)
+        self.model: Int[ndarray, " node"] = first  # a trie node of each node
+        self._check()
+        self.root = int(self.node[0])
+        self.ends: list[bool] = (trie.own[first] > 0).tolist()
+        self.longest = len(trie.bounds) - 2  # bytes
+        self._model: list[int] = first.tolist()
+        self._rest_after: dict[bytes, int] = {}
+        self._children: list[dict[int, int] | None] = [None] * len(first)
+
+    def _check(self) -> None:
+        """Compare all trie nodes with the models of their nodes: hashes might be equal by accident."""
+        trie, node = self.trie, self.node
+        count, own = np.diff(trie.first), trie.own > 0
+        same = (count == count[self.model][node]) & (own == own[self.model][node])
+        key = node[trie.parent[1:]] * 256 + trie.byte[1:]
+        order = np.argsort(key, kind="stable")
+        equal = key[order][1:] == key[order][:-1]
+        to = node[1:][order]
+        if not same.all() or (to[1:] != to[:-1])[equal].any():
+            raise AssertionError("two beginnings of tokens with different rests have one hash")
+
+    def children(self, node: int) -> dict[int, int]:
+        """The node after each byte that a token may go on with."""
+        found = self._children[node]
+        if found is None:
+            model, of = self._model[node], self.node
+            a, b = self.trie.views.first[model], self.trie.views.first[model + 1]
+            found = dict(zip(self.trie.byte[a:b].tolist(), of[a:b].tolist(), strict=True))
+            self._children[node] = found
+        return found
+
+    @cached_property
+    def single(self) -> Bool[ndarray, " 256"]:
+        """The bytes that are tokens by themselves."""
+        found = np.zeros(256, bool)
+        for byte, node in self.children(self.root).items():
+            found[byte] = self.ends[node]
+        return found
+
+    @cached_property
+    def rest(self) -> list[int]:
+        """The most tokens that the rest of a token may need, from each node, when it is written from a token's beginning.
+
+        So a position in the middle of a token at node n is worth at most ``rest[n] − 1`` tokens more than one at a token's
+        beginning. ``FAR`` where a rest cannot be written.
+        """
+        trie = self.trie
+        most = np.zeros(len(trie.parent), np.int32)
+        fewest: list[Int[ndarray, "node length"]] = [np.zeros((1, 1), np.int32)]
+        suffix: list[Int[ndarray, "node length"]] = [np.zeros((1, 1), np.int64)]
+        for depth, (low, high) in enumerate(itertools.pairwise(trie.bounds[1:]), 1):
+            parent, byte = trie.parent[low:high], trie.byte[low:high].astype(np.int64)
+            before = suffix[-1][
+                parent - trie.bounds[depth - 1]
+            ]  # the trie nodes of the suffixes of the parent
+            here = np.zeros((high - low, depth + 1), np.int64)  # of length 0 … depth
+            for length in range(1, depth + 1):
+                known = before[:, length - 1]
+                child = trie.child(np.maximum(known, 0), byte)
+                here[:, length] = np.where(known >= 0, child, -1)
+            cost = np.full((high - low, depth + 1), FAR, np.int32)
+            cost[:, 0] = 0
+            ancestor = np.arange(low, high)
+            for last in range(1, depth + 1):  # bytes of the last token
+                ancestor = trie.parent[ancestor]
+                node = here[:, last]
+                some = np.flatnonzero((node >= 0) & (trie.own[np.maximum(node, 0)] > 0))
+                if len(some):
+                    base = fewest[depth - last][ancestor[some] - trie.bounds[depth - last]]
+                    cost[some, last:] = np.minimum(cost[some, last:], base + 1)
+            np.minimum(cost, FAR, out=cost)
+            own = np.flatnonzero(trie.own[low:high] > 0)
+            ancestor = own + low
+            for length in range(1, depth + 1):
+                ancestor = trie.parent[ancestor]
+                np.maximum.at(most, ancestor, cost[own, length])
+            fewest.append(cost)
+            suffix.append(here)
+        return [int(x) for x in most[self.model]]
+
+    @cached_property
+    def most_rest(self) -> int:
+        """The largest of :attr:`rest`, but for the root's."""
+        return max((r for n, r in enumerate(self.rest) if n != self.root), default=0)
+
+    def rest_after(self, last: bytes) -> int:
+        """The largest of :attr:`rest` among the nodes that one of some bytes leads to."""
+        found = self._rest_after.get(last)
+        if found is None:
+            some = np.isin(self.trie.byte[1:], np.frombuffer(last, np.uint8))
+            nodes = distinct(self.node[1:][some]).tolist()
+            found = self._rest_after[last] = max((self.rest[node] for node in nodes), default=0)
+        return found
+
+    def fewest(self, text: bytes, after: list[int]) -> list[int]:
+        """The fewest tokens from each place of a text on: ``after`` of its last ones, which are known."""
+        known = len(text) + 1 - len(after)
+        costs = [NEVER] * known + after
+        children, ends, root = self.children, self.ends, self.root
+        for place in range(known - 1, -1, -1):
+            node, best = root, NEVER
+            for end in range(place, len(text)):
+                step = children(node).get(text[end])
+                if step is None:
+                    break
+                node = step
+                if ends[node] and costs[end + 1] + 1 < best:
+                    best = costs[end + 1] + 1
+            costs[place] = best
+        return costs
+
+
+def hashes(trie: Trie) -> UInt64[ndarray, " trie_node"]:
+    """A number for each node that is the same where the subtrees are."""
+    salt = np.random.default_rng(0).integers(1, 1 << 63, 256).astype(np.uint64)
+    found = mixed((trie.own > 0).astype(np.uint64) + np.uint64(1))
+    for low, high in reversed(list(itertools.pairwise(trie.bounds[1:]))):
+        np.add.at(found, trie.parent[low:high], mixed(mixed(found[low:high]) + salt[trie.byte[low:high]]))
+    return found
+
+
+def mixed(x: UInt64[ndarray, " n"]) -> UInt64[ndarray, " n"]:
+    """The finaliser of SplitMix64 (Steele, Lea and Flood, 2014)."""
+    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return np.asarray(x ^ (x >> np.uint64(31)))
+
+
+class TextTokens:
+    """What tokens, or their rests, do in free text: see :meth:`of`."""
+
+    def __init__(self, dag: TokenDag, table: Int[ndarray, "local 256"]) -> None:
+        self.dag, self.table = dag, table
+        self._spelled: dict[bytes, dict[int, bytes]] = {}
+        self.begins: list[bool] = (table[0] >= 0).tolist()  # whether a letter begins with a byte
+        self._of: dict[tuple[int, bytes], Steps] = {}
+        self._rows_of: dict[int, tuple[Int[ndarray, "n 3"], Int[ndarray, "n 4"]]] = {}
+
+    @classmethod
+    def of_letters(cls, dag: TokenDag, letters: Letters) -> TextTokens:
+        """Of the letters that free text is made of."""
+        table = np.full((letters.nfa.num_states, 256), -1)
+        for source, low, high, target in letters.nfa.edges.tolist():
+            table[source, low : high + 1] = target
+        return cls(dag, table)
+
+    def spelled(self, within: int, exceptions: bytes) -> bytes:
+        """The shortest beginning of a letter that leads to a state within letters; none of some first bytes."""
+        if exceptions not in self._spelled:
+            self._spelled[exceptions] = shortest_beginnings(self.table, exceptions)
+        return self._spelled[exceptions][within]
+
+    def of(self, node: int, exceptions: bytes = b"") -> Steps:
+        """From the beginning of a letter with a token begun up to a node; the first letter begins with no exception."""
+        found = self._of.get((node, exceptions))
+        if found is None:
+            found = self._of[node, exceptions] = self._steps(node, exceptions)
+        return found
+
+    def _steps(self, node: int, exceptions: bytes) -> Steps:
+        model = int(self.dag.model[node])
+        views = self.dag.trie.views
+        few = views.high[model] - views.low[model] <= FEW
+        return self._one_by_one(node, exceptions) if few else self._together(node, exceptions)
+
+    def _one_by_one(self, node: int, exceptions: bytes) -> Steps:
+        """Depth first: quick where few tokens are to be had."""
+        dag, table = self.dag, self._lists
+        by_end: dict[int, set[int]] = {}
+        by_byte: dict[int, dict[int, set[int]]] = {}
+        stack = [(node, 0, 0)]
+        first: bytes = exceptions
+        while stack:
+            at, local, letters = stack.pop()
+            row = table[local]
+            for byte, child in dag.children(at).items():
+                if byte in first:
+                    continue
+                to = row[byte]
+                if to < 0:
+                    if local == 0:
+                        by_byte.setdefault(byte, {}).setdefault(child, set()).add(letters)
+                    continue
+                count = letters + (to == 0)
+                if dag.ends[child]:
+                    by_end.setdefault(to, set()).add(count)
+                stack.append((child, to, count))
+            first = b""
+        return Steps(
+            {state: sorted(counts) for state, counts in by_end.items()},
+            {byte: [(n, sorted(c)) for n, c in to.items()] for byte, to in by_byte.items()},
+        )
+
+    @cached_property
+    def _lists(self) -> list[list[int]]:
+        found: list[list[int]] = self.table.tolist()
+        return found
+
+    def _together(self, node: int, exceptions: bytes) -> Steps:
+        """All tokens level by level."""
+        ends, leaving = self._rows(node)
+        if exceptions:
+            others = np.ones(256, bool)
+            others[np.frombuffer(exceptions, np.uint8)] = False
+            ends, leaving = ends[others[ends[:, 0]]], leaving[others[leaving[:, 0]]]
+        by_end: dict[int, list[int]] = {}
+        for state, k in unique_rows(ends[:, 1:]).tolist():
+            by_end.setdefault(state, []).append(k)
+        by_byte: dict[int, dict[int, list[int]]] = {}
+        for letter, to, k in unique_rows(leaving[:, 1:]).tolist():
+            by_byte.setdefault(letter, {}).setdefault(to, []).append(k)
+        return Steps(by_end, {byte: list(to.items()) for byte, to in by_byte.items()})
+
+    def _rows(self, node: int) -> tuple[Int[ndarray, "n 3"], Int[ndarray, "n 4"]]:
+        """(first byte, state within a letter, letters) where tokens end, (first byte, byte, node after it, letters) where
+        they leave the text."""
+        if node in self._rows_of:
+            return self._rows_of[node]
+        trie, dag, table = self.dag.trie, self.dag, self.table
+        at = dag.model[[node]]
+        local, letters, first = np.zeros(1, np.int64), np.zeros(1, np.int64), np.full(1, -1)
+        ends: list[Int[ndarray, "n 3"]] = [np.zeros((0, 3), np.int64)]
+        leaving: list[Int[ndarray, "n 4"]] = [np.zeros((0, 4), np.int64)]
+        while len(at):
+            count = trie.first[at + 1] - trie.first[at]
+            child = spans(trie.first[at], count)
+            before, letters, first = (np.repeat(x, count) for x in (local, letters, first))
+            byte = trie.byte[child].astype(np.int64)
+            first = np.where(first < 0, byte, first)
+            local = table[before, byte]
+            out = (local < 0) & (before == 0)
+            leaving.append(np.stack([first[out], byte[out], dag.node[child[out]], letters[out]], 1))
+            keep = local >= 0
+            at, local, first = child[keep], local[keep], first[keep]
+            letters = letters[keep] + (local == 0)
+            own = trie.own[at] > 0
+            ends.append(np.stack([first[own], local[own], letters[own]], 1))
+        found = unique_rows(np.concatenate(ends)), unique_rows(np.concatenate(leaving))
+        self._rows_of[node] = found
+        return found
+
+
+class Steps:
+    """``ends``: by state within a letter (0: between two), how many letters a token may end after. ``leaving``: by byte that
+    begins no letter, the nodes after it, each with how many letters may come before it. Counts are in order."""
+
+    __slots__ = ("ends", "leaving")
+
+    def __init__(self, ends: dict[int, list[int]], leaving: dict[int, list[tuple[int, list[int]]]]) -> None:
+        self.ends, self.leaving = ends, leaving
+
+
+def shortest_beginnings(table: Int[ndarray, "local 256"], exceptions: bytes) -> dict[int, bytes]:
+    """The shortest beginning of a letter that leads to each state within letters; none of some first bytes."""
+    found, queue = {0: b""}, [0]
+    for state in queue:
+        for byte, to in enumerate(table[state].tolist()):
+            if to >= 0 and to not in found and not (state == 0 and byte in exceptions):
+                found[to] = found[state] + bytes([byte])
+                queue.append(to)
+    return found
