@@ -27,6 +27,9 @@ class Distances(Protocol):
     def within(self, state: int, left: int) -> bool:
         """Whether the distance is at most ``left``."""
 
+    def fewest(self, state: int) -> int:
+        """The distance."""
+
 
 class Completions:
     """Upper bounds of distances: the tokens that the completion of a state can be written with."""
@@ -47,6 +50,10 @@ class Completions:
     def within(self, state: int, left: int) -> bool:
         """Whether the bound is at most ``left``; not exact."""
         return self.bound(state) <= left
+
+    def fewest(self, state: int) -> int:
+        """The bound; not exact."""
+        return self.bound(state)
 
     def bound_of_ends(self, state: int) -> int:
         """The largest bound of the ends of the completions of a state, themselves among them."""

@@ -7,10 +7,10 @@ from jaxtyping import Int
 from numpy import ndarray
 
 from ..automata.lazy import LazyAutomaton, Numbered
+from ..lifting.lazy_distances import Distances as Exact
 from ..vocabulary.trie import put
 from ..vocabulary.vocabulary import Vocabulary
 from .completions import NEVER, Completions, Distances
-from .text_tokens import Texts
 from .token_masks import WORD, TokenMasks, Words
 
 MAX_STEPS = 1 << 17  # (state, token) whose target is kept
@@ -21,7 +21,7 @@ class LazyTokens:
     """The token-level automaton of a lazy byte automaton: made as it is met, nothing is ever written out.
 
     States are numbers of configurations; :data:`SINK` follows EOS and reads EOS again, so that an accepted text can always
-    be made longer. ``distances``: by default upper bounds, from completions.
+    be made longer. ``distances``: by default exact ones.
     """
 
     def __init__(
@@ -30,15 +30,14 @@ class LazyTokens:
         vocab: Vocabulary,
         require_eos: bool = True,
         distances: Distances | None = None,
-        texts: Texts | None = None,
     ) -> None:
         self.states, self.vocab, self.require_eos = Numbered(automaton), vocab, require_eos
         self.eos_token_id, self.vocabulary_fingerprint = vocab.eos_token_id, vocab.fingerprint
         self.vocab_size = len(vocab)
-        self.texts = Texts(vocab.trie) if texts is None else texts
+        self.texts = vocab.text_tokens
         self.masks = TokenMasks(self.states, vocab.trie, self.texts, vocab.eos_token_id)
         self.completions = Completions(self.states, vocab, require_eos)
-        self.distances: Distances = self.completions if distances is None else distances
+        self.distances: Distances = Exact(self.states, vocab, require_eos) if distances is None else distances
         self.start_state = self.states.start()  # NO_STATE if no text is accepted
         self._steps: dict[int, int] = {}
         self._plain_bytes = all_bytes(vocab)

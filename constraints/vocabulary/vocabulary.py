@@ -28,6 +28,7 @@ from .trie import Trie
 
 if TYPE_CHECKING:
     from ..canonical.segmentation import Segmentation
+    from ..masks.text_tokens import Texts
 
 KEPT_FROM = 10_000  # tokens
 
@@ -114,6 +115,13 @@ class Vocabulary:
     def cells(self) -> Cells:
         """What is known of repeated letters, shared by all constraints compiled for this vocabulary."""
         return Cells(self.trie)
+
+    @cached_property
+    def text_tokens(self) -> Texts:
+        """Which tokens free text is made of, by its letters, made on first use."""
+        from ..masks.text_tokens import Texts
+
+        return Texts(self.trie)
 
     @cached_property
     def token_dag(self) -> TokenDag:
