@@ -42,7 +42,8 @@ from .circuits import HMM, Automaton
 from .constraints import Constraint, Vocabulary
 from .errors import EvidenceError, TractileError, UnsupportedConstraint, VocabularyMismatch
 from .fingerprints import check_same
-from .inference import MaskQuery, gcd, pgcd
+from .inference import gcd, pgcd
+from .inference.bitmask import BitmaskQuery
 from .inference.smc.constrained_rows import ConstrainedRows, check_prefix, check_weights
 
 try:
@@ -157,7 +158,7 @@ class VLLMLogitsProcessor(_Base):  # type: ignore[misc]
             )
         self._slots: dict[int, Request] = {}
         self._groups: dict[tuple[Any, ...], list[Group]] = {}
-        self._queries: OrderedDict[tuple[Any, ...], MaskQuery] = OrderedDict()
+        self._queries: OrderedDict[tuple[Any, ...], BitmaskQuery] = OrderedDict()
 
     def is_argmax_invariant(self) -> bool:
         """The most probable token may change."""

@@ -240,6 +240,10 @@ class Automaton(Chain):
         """The same, or where they are few perhaps the tokens themselves; not to be written to."""
         return self.words_from(state)
 
+    def guide(self) -> Automaton:
+        """The automaton that P-GCD multiplies an HMM with."""
+        return self
+
     def fewest_after(self, tokens: Sequence[int]) -> int:
         """The fewest tokens that some tokens read from the start need to be accepted; ``NEVER`` where nothing does."""
         states = set(self.start_states)

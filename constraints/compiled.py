@@ -43,7 +43,8 @@ class ConstraintAutomaton(Automaton):
     def __init__(
         self, lazy: LazyTokens, finite: Callable[[], Automaton], guide: Callable[[int], Automaton]
     ) -> None:
-        self.lazy, self._make_finite, self._make_guide = lazy, finite, guide
+        self.lazy: LazyTokens = lazy
+        self._make_finite, self._make_guide = finite, guide
         self.eos_token_id: int | None = lazy.eos_token_id
         self.vocabulary_fingerprint: str | None = lazy.vocabulary_fingerprint
         self._narrowed: tuple[Narrowing, ...] = ()
@@ -55,7 +56,7 @@ class ConstraintAutomaton(Automaton):
         return getattr(self.finite, name)
 
     @property
-    def narrowed(self) -> tuple[Narrowing, ...]:  # type: ignore[override]
+    def narrowed(self) -> tuple[Narrowing, ...]:
         """Where fewer texts are accepted than were asked for: by the masks, and by :attr:`finite` once that is made."""
         written = self.__dict__.get("_finite")
         return self._narrowed if written is None else (*self._narrowed, *written.narrowed)

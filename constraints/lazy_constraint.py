@@ -44,7 +44,7 @@ class LazyConstraint(Constraint):
         self._states = Numbered(automaton)
 
     @cached_property
-    def finite(self) -> Constraint:  # type: ignore[override]
+    def finite(self) -> Constraint:
         """A constraint of the same texts, or some of them, that has a finite automaton."""
         found = self._make_finite()
         if found.narrowed:

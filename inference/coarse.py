@@ -15,17 +15,19 @@ from copy import copy
 from typing import Self
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float, Int, Int32
+from numpy import ndarray
 from torch import Tensor
 
 from ..circuits.automaton import Automaton
 from ..errors import VocabularyMismatch
+from .bitmask import BitmaskQuery
 from .guided import ProductQuery
-from .next_token import NextToken, Tokens
+from .next_token import Tokens
 from .real import Real
 
 
-class CoarseQuery(NextToken):
+class CoarseQuery(BitmaskQuery):
     """The next-token query of an exact mask and a coarse guide.
 
     Parameters
@@ -43,7 +45,7 @@ class CoarseQuery(NextToken):
 
     has_lookahead = True
 
-    def __init__(self, exact: NextToken, guide: ProductQuery, automaton: Automaton) -> None:
+    def __init__(self, exact: BitmaskQuery, guide: ProductQuery, automaton: Automaton) -> None:
         if exact.vocab_size != guide.vocab_size:
             raise VocabularyMismatch(f"the mask has {exact.vocab_size} tokens, the guide {guide.vocab_size}")
         self.exact, self.guide, self.automaton = exact, guide, automaton
@@ -96,12 +98,10 @@ class CoarseQuery(NextToken):
         return self.exact.mask()
 
     def bitmask(self, out: Int[Tensor, "batch words"] | None = None) -> Int[Tensor, "batch words"]:
-        """The mask as int32 words: see :meth:`.MaskQuery.bitmask`."""
-        return self.exact.bitmask(out)  # type: ignore[call-arg]
+        return self.exact.bitmask(out)
 
-    def words(self, out: object = None) -> object:
-        """``bitmask`` as a numpy array, written into ``out`` if given."""
-        return self.exact.words(out)  # type: ignore[attr-defined]
+    def words(self, out: Int32[ndarray, "batch words"] | None = None) -> Int32[ndarray, "batch words"]:
+        return self.exact.words(out)
 
     def log_weights(self) -> Float[Tensor, "batch vocab"]:
         """log p_hmm(x_<t, v, the rest in the guide's language) of the tokens allowed, nats."""

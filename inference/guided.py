@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import reduce
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -35,6 +35,7 @@ from .scores import Columns, EmissionTable, Scores, in_pairs, row_logsumexp, sco
 from .semiring import Log
 
 if TYPE_CHECKING:
+    from .coarse import CoarseQuery
     from .support_query import SupportQuery
 
 
@@ -373,7 +374,7 @@ def pgcd(
     horizon: int,
     dtype: torch.dtype | None = None,
     memory: int | None = None,
-) -> ProductQuery:
+) -> ProductQuery | CoarseQuery:
     """Probabilistic GCD: p_hmm(next token | prefix, constraint within the budget) (Dang et al. 2026, Algorithm 1).
 
     ``hmm`` may be the folder of one. ``dtype`` is the precision in which the emission and the backward messages are kept
@@ -387,6 +388,9 @@ def pgcd(
     On an accelerator (where the HMM's parameters are) a deterministic automaton without a limit of memory gets a
     :class:`~tractile.inference.static.StaticQuery`, whose steps do not wait for it.
 
+    A constraint whose automaton is not written out gives a :class:`~tractile.inference.coarse.CoarseQuery`: exact masks, and
+    the HMM multiplied with a finite automaton that accepts at least the same texts.
+
     Every accepted sequence counts once: an automaton that is not deterministic is determinised if that costs few states
     or if it is ambiguous. Raises :class:`VocabularyMismatch` where HMM and automaton differ in their tokens,
     :class:`TooManyStates` where an ambiguous automaton has no deterministic one of reasonable size,
@@ -397,7 +401,7 @@ def pgcd(
         from .coarse import CoarseQuery
 
         guide = pgcd(hmm, automaton.guide(), horizon, dtype, memory)
-        return CoarseQuery(gcd(automaton, horizon), guide, automaton)
+        return CoarseQuery(gcd(automaton, horizon), cast(ProductQuery, guide), automaton)
     if not an_automaton(automaton, "pgcd: automaton").is_deterministic:
         try:
             automaton = automaton.determinize(limit=4 * automaton.num_states + 64)

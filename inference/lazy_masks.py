@@ -8,7 +8,7 @@ automaton written out. ``advance`` and ``bitmask(out=…)`` take a few microseco
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol, Self
+from typing import Any, Protocol, Self
 
 import numpy as np
 import torch
@@ -16,9 +16,9 @@ from jaxtyping import Bool, Float, Int, Int32
 from numpy import ndarray
 from torch import Tensor
 
-from ..circuits.automaton import Automaton
 from ..errors import BudgetTooSmall, ShapeError, VocabularyMismatch
-from .next_token import NextToken, Tokens
+from .bitmask import BitmaskQuery
+from .next_token import Tokens
 from .record import row_indices
 from .semiring import Boolean
 
@@ -54,17 +54,18 @@ class TokenStates(Protocol):
         """Whether the text may end in a state as it is."""
 
 
-class LazyMaskQuery(NextToken):
+class LazyMaskQuery(BitmaskQuery):
     """The Boolean query on a lazy automaton; ``horizon``: the largest budget in tokens, ``None`` for no budget (LCD)."""
 
-    def __init__(self, tokens: TokenStates, horizon: int | None, automaton: Automaton | None = None) -> None:
+    def __init__(self, tokens: TokenStates, horizon: int | None, automaton: Any = None) -> None:
         if horizon is not None and horizon < 1:
             raise BudgetTooSmall(
                 f"LazyMaskQuery: the horizon must be at least one token, not {horizon}",
                 needed=None,
                 given=horizon,
             )
-        self.tokens, self.horizon, self.semiring, self.automaton = tokens, horizon, Boolean(), automaton
+        self.tokens, self.horizon, self.semiring = tokens, horizon, Boolean()
+        self.automaton = tokens if automaton is None else automaton
         self.device, self.vocab_size = torch.device("cpu"), tokens.vocab_size
         self._record = self._shares = None
         self._width = -(-tokens.vocab_size // 32)
@@ -207,25 +208,6 @@ class LazyMaskQuery(NextToken):
             words = self.tokens.words_within(state, left) if left >= 0 else self.tokens.words_from(-1)
             found = self._near[state, left] = words.view(np.int32).data
         return found
-
-    def mask(self) -> Bool[Tensor, "batch vocab"]:
-        bits = np.unpackbits(self.words().view(np.uint8), axis=1, bitorder="little")
-        return torch.from_numpy(bits[:, : self.vocab_size].view(bool))
-
-    def apply(self, logits: Float[Tensor, "batch vocab"]) -> None:
-        """Set the logits of the tokens outside the mask to −inf, in place; columns past the vocabulary too.
-
-        Raises :class:`VocabularyMismatch` where the shape does not fit.
-        """
-        if logits.ndim != 2 or len(logits) != len(self._states) or logits.shape[1] < self.vocab_size:
-            raise VocabularyMismatch(
-                f"apply: the logits must be ({len(self._states)}, {self.vocab_size}) or wider, not {tuple(logits.shape)}"
-            )
-        logits[:, : self.vocab_size].masked_fill_(~self.mask().to(logits.device), -torch.inf)
-        logits[:, self.vocab_size :] = -torch.inf
-
-    def log_weights(self) -> Tensor:
-        return torch.zeros(len(self._states), self.vocab_size).masked_fill(~self.mask(), -torch.inf)
 
     def ended(self) -> Float[Tensor, " batch"]:
         accepted = [self.tokens.accepting(state) for state in self._states]

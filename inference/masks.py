@@ -12,21 +12,22 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Sequence
-from typing import Protocol, Self, runtime_checkable
+from typing import Self
 
 import numpy as np
 import torch
-from jaxtyping import Bool, Float, Int, Int32
+from jaxtyping import Bool, Int, Int32
 from numpy import ndarray
 from torch import Tensor
 
 from ..circuits.automaton import NEVER, Automaton, pack
 from ..circuits.reach import put
-from ..errors import ShapeError, VocabularyMismatch
+from ..errors import ShapeError
+from .bitmask import BitmaskQuery
 from .evidence import Evidence
 from .given import an_automaton, whole
 from .messages import backward
-from .next_token import NextToken, Tokens
+from .next_token import Tokens
 from .record import row_indices
 from .semiring import Boolean
 
@@ -35,7 +36,7 @@ Words = Int32[ndarray, " words"]
 Mask = Words | list[int]  # bits, or the tokens where they are few
 
 
-class MaskQuery(NextToken):
+class MaskQuery(BitmaskQuery):
     """The Boolean query on an automaton: live states instead of a dense message."""
 
     def __init__(self, automaton: Automaton, horizon: int | None) -> None:
@@ -113,37 +114,6 @@ class MaskQuery(NextToken):
         self._states = [tuple(self.automaton.start_states)] * batch
 
     # ------------------------------------------------------------ masks
-
-    def mask(self) -> Bool[Tensor, "batch vocab"]:
-        bits = np.unpackbits(self.words().view(np.uint8), axis=1, bitorder="little")
-        return torch.from_numpy(bits[:, : self.vocab_size].view(bool))
-
-    def bitmask(self, out: Int[Tensor, "batch words"] | None = None) -> Int[Tensor, "batch words"]:
-        """The mask as int32 words, token v in bit v mod 32 of word v div 32; written into ``out`` (on the CPU) if given.
-
-        Raises :class:`ShapeError` where ``out`` is not (batch, words) of int32.
-        """
-        if out is None:
-            return torch.from_numpy(self.words())
-        if out.dtype != torch.int32 or out.device.type != "cpu":
-            raise ShapeError(f"bitmask: the buffer must be int32 on the CPU, not {out.dtype} on {out.device}")
-        self.words(out.numpy())
-        return out
-
-    def apply(self, logits: Float[Tensor, "batch vocab"]) -> None:
-        """Set the logits of the tokens outside the mask to −inf, in place; columns past the vocabulary too.
-
-        Raises :class:`VocabularyMismatch` where the shape does not fit.
-        """
-        if logits.ndim != 2 or len(logits) != len(self._states) or logits.shape[1] < self.vocab_size:
-            raise VocabularyMismatch(
-                f"apply: the logits must be ({len(self._states)}, {self.vocab_size}) or wider, not {tuple(logits.shape)}"
-            )
-        logits[:, : self.vocab_size].masked_fill_(~self.mask().to(logits.device), -torch.inf)
-        logits[:, self.vocab_size :] = -torch.inf
-
-    def log_weights(self) -> Tensor:
-        return torch.zeros(len(self._states), self.vocab_size).masked_fill(~self.mask(), -torch.inf)
 
     def words(self, out: Int32[ndarray, "batch words"] | None = None) -> Int32[ndarray, "batch words"]:
         """``bitmask`` as a numpy array, written into ``out`` if given."""
@@ -277,17 +247,7 @@ class _Edges:
         return out
 
 
-@runtime_checkable
-class Masks(Protocol):
-    """A next-token query whose masks can be read as bits: :class:`MaskQuery`, or that of a lazy automaton."""
-
-    automaton: Automaton
-
-    def words(self, out: Int32[ndarray, "batch words"] | None = None) -> Int32[ndarray, "batch words"]:
-        """``bitmask`` as a numpy array, written into ``out`` if given."""
-
-
-def gcd(automaton: Automaton, horizon: int) -> MaskQuery:
+def gcd(automaton: Automaton, horizon: int) -> BitmaskQuery:
     """Globally constrained decoding: the tokens that can still be completed within the budget (Dang et al. 2026, Eq. 2).
 
     Raises :class:`EvidenceError` for a constraint that has not been compiled, and where the horizon is no number of tokens.
@@ -296,7 +256,7 @@ def gcd(automaton: Automaton, horizon: int) -> MaskQuery:
     return _masking(an_automaton(automaton, "gcd: automaton"), horizon)
 
 
-def lcd(automaton: Automaton) -> MaskQuery:
+def lcd(automaton: Automaton) -> BitmaskQuery:
     """Locally constrained decoding: the tokens that can be completed at some length (Dang et al. 2026, Eq. 1).
 
     ``start(budgets=…)`` only says after how many tokens a row ends: the masks do not depend on it.
@@ -304,7 +264,7 @@ def lcd(automaton: Automaton) -> MaskQuery:
     return _masking(an_automaton(automaton, "lcd: automaton"), None)
 
 
-def _masking(automaton: Automaton, horizon: int | None) -> MaskQuery:
+def _masking(automaton: Automaton, horizon: int | None) -> BitmaskQuery:
     if automaton.lazy is None:
         return MaskQuery(automaton, horizon)
     from .lazy_masks import LazyMaskQuery

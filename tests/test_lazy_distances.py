@@ -243,4 +243,5 @@ def test_deep_stacks():
     distances = Distances(states, vocab)
     deep = states.run(states.start(), b"(" * 4000 + b"a")
     assert distances.bound(deep) == distances.fewest(deep) == 1001
-    assert distances.within(deep, 1001) and not distances.within(deep, 1000)
+    assert distances.within(deep, 1001)
+    assert not distances.within(deep, 1000)

@@ -40,7 +40,9 @@ class Machine(Protocol):
     ``ends_with``: the bytes that its texts may end with, ``None`` where that is not known.
     """
 
-    ends_with: bytes | None
+    @property
+    def ends_with(self) -> bytes | None:
+        """See the class."""
 
     def start(self) -> Local:
         """The local state at the beginning."""
@@ -95,7 +97,7 @@ class Region:
     def calls(self, local: Local) -> Sequence[tuple[Machine, Local]]:
         return ()
 
-    def essential(self) -> Machine:
+    def essential(self) -> Any:
         return self
 
     def body(self, local: Local) -> LocalBody | None:

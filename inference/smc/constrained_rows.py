@@ -11,7 +11,7 @@ difference telescopes, so a sequence's score ends as log p_lm(x) plus a constant
 
 from __future__ import annotations
 
-from typing import final
+from typing import cast, final
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -19,8 +19,8 @@ from torch import Tensor
 
 from ...circuits.automaton import NEVER, Automaton
 from ...errors import BudgetTooSmall, EvidenceError, VocabularyMismatch
+from ..bitmask import BitmaskQuery
 from ..guided import ProductQuery
-from ..masks import MaskQuery
 from .step import Step
 
 
@@ -32,7 +32,7 @@ class ConstrainedRows:
     ``mixture`` are λ and w above, for a query with an HMM.
     """
 
-    def __init__(self, query: MaskQuery, *, strength: float = 1.0, mixture: float | None = None) -> None:
+    def __init__(self, query: BitmaskQuery, *, strength: float = 1.0, mixture: float | None = None) -> None:
         eos = query.automaton.eos_token_id
         if eos is None:
             raise EvidenceError("the automaton has no end-of-sequence token to stop at")
@@ -91,7 +91,7 @@ class ConstrainedRows:
         offered = scores[:, :vocab]
         if self._query.has_lookahead:
             over = self._over().to(scores.device)[:, None]
-            offered = torch.where(over, offered, self._steered(offered, self._query))
+            offered = torch.where(over, offered, self._steered(offered, cast(ProductQuery, self._query)))
         constrained = torch.full_like(scores, -torch.inf)
         constrained[:, :vocab] = offered.masked_fill(~self._allowed.to(scores.device), -torch.inf)
         return constrained

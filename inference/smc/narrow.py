@@ -16,8 +16,8 @@ from jaxtyping import Bool, Float, Int
 from numpy import ndarray
 from torch import Generator, Tensor
 
+from ..bitmask import BitmaskQuery
 from ..guided import ProductQuery
-from ..masks import Masks
 from .step import Step, check_support
 
 MOST = 0.5  # of a table: with more tokens allowed the whole of it is read faster
@@ -87,7 +87,7 @@ def narrow(step: Step) -> Narrow | None:
     """The step seen through its constraint; None where tables are not on the CPU, or most tokens are allowed."""
     states, vocab = step.table.shape
     readable = step.table.device.type == "cpu" and step.table.dtype in (torch.float32, torch.float64)
-    if not readable or not isinstance(step.query, Masks):
+    if not readable or not isinstance(step.query, BitmaskQuery):
         return None
     kept: dict[bytes, Int[ndarray, " allowed"]] = vars(step.query.automaton).setdefault("_allowed", {})
     allowed = []

@@ -21,8 +21,9 @@ from torch import Tensor
 from ...circuits.automaton import Automaton
 from ...errors import EvidenceError, PotentialError, VocabularyMismatch
 from ...fingerprints import check_same
+from ..bitmask import BitmaskQuery
 from ..given import an_automaton
-from ..masks import MaskQuery, gcd, lcd
+from ..masks import gcd, lcd
 from .boundaries import Boundary, at_end
 from .lm import LanguageModel, Prompt, fingerprint_of
 from .step import Extended, Knowledge
@@ -192,7 +193,7 @@ class ConstraintPotential(Potential):
 
     def __init__(self, fa: Automaton, *, budgeted: bool = False) -> None:
         self.fa, self.budgeted = an_automaton(fa, "ConstraintPotential: fa"), budgeted
-        self._query: MaskQuery | None = None
+        self._query: BitmaskQuery | None = None
 
     def start(self, lm: LanguageModel, prompts: Sequence[Prompt], budgets: Sequence[int]) -> None:
         if self.fa.vocab_size != lm.vocab_size:

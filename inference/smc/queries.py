@@ -13,8 +13,10 @@ from typing import Any
 from ...circuits.automaton import Automaton
 from ...circuits.hmm import HMM
 from ...layers.visible import version
+from ..bitmask import BitmaskQuery
+from ..coarse import CoarseQuery
 from ..guided import ProductQuery, pgcd
-from ..masks import MaskQuery, gcd, lcd
+from ..masks import gcd, lcd
 
 _memory: ContextVar[int] = ContextVar("memory", default=1 << 28)
 
@@ -32,7 +34,7 @@ def keeping(memory: int) -> Iterator[None]:
         _memory.reset(token)
 
 
-def guided(hmm: HMM, fa: Automaton, horizon: int) -> ProductQuery:
+def guided(hmm: HMM, fa: Automaton, horizon: int) -> ProductQuery | CoarseQuery:
     """:func:`pgcd`, kept with the automaton for the same HMM with untouched parameters, and horizon.
 
     Every call gives an object of its own, to be started; they share tables.
@@ -42,7 +44,9 @@ def guided(hmm: HMM, fa: Automaton, horizon: int) -> ProductQuery:
     if None in versions:  # nothing says whether such parameters are untouched
         return pgcd(hmm, fa, horizon)
     key = (horizon, *zip(map(id, parameters), versions, strict=True))
-    kept: OrderedDict[Hashable, tuple[Any, ProductQuery]] = vars(fa).setdefault("_guided", OrderedDict())
+    kept: OrderedDict[Hashable, tuple[Any, ProductQuery | CoarseQuery]] = vars(fa).setdefault(
+        "_guided", OrderedDict()
+    )
     if key not in kept:
         # The tensors are held too, so that no other takes their identity.
         kept[key] = parameters, pgcd(hmm, fa, horizon)
@@ -58,9 +62,9 @@ def forget(fa: Automaton) -> None:
     vars(fa).pop("_guided", None)
 
 
-def masking(fa: Automaton, horizon: int | None) -> MaskQuery:
+def masking(fa: Automaton, horizon: int | None) -> BitmaskQuery:
     """:func:`gcd`, or :func:`lcd` without a horizon; every call gives an object of its own, to be started."""
-    kept: dict[int | None, MaskQuery] = vars(fa).setdefault("_masking", {})
+    kept: dict[int | None, BitmaskQuery] = vars(fa).setdefault("_masking", {})
     if horizon not in kept:
         if len(kept) > 8:
             kept.clear()
@@ -68,8 +72,9 @@ def masking(fa: Automaton, horizon: int | None) -> MaskQuery:
     return copy(kept[horizon])
 
 
-def _size(query: ProductQuery) -> int:
+def _size(query: ProductQuery | CoarseQuery) -> int:
     """The bytes of its backward messages."""
-    query = getattr(query, "guide", query)
+    if isinstance(query, CoarseQuery):
+        query = query.guide
     itemsize = query.hmm.emission_probs.element_size()
     return query.automaton.num_states * query.hmm.hidden * (query.horizon or 1) * itemsize

@@ -22,8 +22,8 @@ from ...circuits.automaton import Automaton
 from ...circuits.hmm import HMM
 from ...errors import EvidenceError, VocabularyMismatch
 from ...fingerprints import check_same
+from ..bitmask import BitmaskQuery
 from ..given import not_negative, short, whole
-from ..masks import MaskQuery
 from .arguments import Language, Worth, a_potential, check_proposal, check_seed, read
 from .boundaries import Boundary
 from .lm import LanguageModel, Prompt, fingerprint_of
@@ -343,7 +343,7 @@ class Sampler:
                 raise EvidenceError(
                     f"{type(self.proposal).__name__} with {type(self.potential).__name__} needs hmm=…"
                 )
-            self.query: MaskQuery = guided(self.hmm, fa, horizon)
+            self.query: BitmaskQuery = guided(self.hmm, fa, horizon)
         else:
             self.query = masking(fa, horizon)
         self.referee = self.query

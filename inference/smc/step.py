@@ -18,8 +18,8 @@ from numpy import ndarray
 from torch import Tensor
 
 from ...errors import EvidenceError
+from ..bitmask import BitmaskQuery
 from ..guided import ProductQuery
-from ..masks import Masks
 from ..next_token import NextToken
 from .boundaries import Boundary
 from .texts import Texts
@@ -107,7 +107,7 @@ class Step:
 
     def allows(self, tokens: Int[Tensor, " rows"]) -> Bool[Tensor, " rows"]:
         """Whether the constraint allows each row's token."""
-        if not isinstance(self.query, Masks) or self.table.device.type != "cpu":
+        if not isinstance(self.query, BitmaskQuery) or self.table.device.type != "cpu":
             return self.mask.gather(1, tokens[:, None].to(self.mask.device))[:, 0].cpu()
         words = self.query.words()[self.rows.numpy(), tokens.numpy() >> 5]
         return torch.from_numpy((words >> (tokens.numpy() & 31)) & 1 == 1)

@@ -42,8 +42,7 @@ class ObjectMachine(Region):
 
     def __init__(self, machines: Machines, shapes: Sequence[Shape]) -> None:
         self.machines, self.style = machines, machines.style
-        self.names, found, classes = forms(machines, shapes)
-        self.forms: Sequence[Form | CoarseForm] = found
+        self.names, self.forms, classes = forms(machines, shapes)
         self.classes = tuple(classes)
         self.runs: list[Run] = []
         self.hubs: list[frozenset[Run]] = []
@@ -362,4 +361,4 @@ class CoarseObjects(ObjectMachine):
     def __init__(self, exact: ObjectMachine, level: int) -> None:
         super().__init__(exact.machines, ())
         self.names, self.classes = exact.names, exact.classes
-        self.forms = [CoarseForm(form, keep_required=level == 1) for form in exact.forms]
+        self.forms: list[Form] = [CoarseForm(form, keep_required=level == 1) for form in exact.forms]
