@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from typing import Any
 
 import numpy as np
 import torch
@@ -10,7 +11,6 @@ from jaxtyping import Bool, Float, Int, Int32
 from numpy import ndarray
 from torch import Tensor
 
-from ..circuits.automaton import Automaton
 from ..errors import ShapeError, VocabularyMismatch
 from .next_token import NextToken
 
@@ -18,7 +18,7 @@ from .next_token import NextToken
 class BitmaskQuery(NextToken):
     """A next-token query of an automaton whose masks are read as bits."""
 
-    automaton: Automaton
+    automaton: Any
 
     @abstractmethod
     def words(self, out: Int32[ndarray, "batch words"] | None = None) -> Int32[ndarray, "batch words"]:

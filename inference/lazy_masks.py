@@ -65,7 +65,7 @@ class LazyMaskQuery(BitmaskQuery):
                 given=horizon,
             )
         self.tokens, self.horizon, self.semiring = tokens, horizon, Boolean()
-        self.automaton = tokens if automaton is None else automaton
+        self.automaton: Any = tokens if automaton is None else automaton
         self.device, self.vocab_size = torch.device("cpu"), tokens.vocab_size
         self._record = self._shares = None
         self._width = -(-tokens.vocab_size // 32)

@@ -11,6 +11,7 @@ from ..lifting.lazy_distances import Distances as Exact
 from ..vocabulary.trie import put
 from ..vocabulary.vocabulary import Vocabulary
 from .completions import NEVER, Completions, Distances
+from .text_tokens import Texts
 from .token_masks import WORD, TokenMasks, Words
 
 MAX_STEPS = 1 << 17  # (state, token) whose target is kept
@@ -30,11 +31,12 @@ class LazyTokens:
         vocab: Vocabulary,
         require_eos: bool = True,
         distances: Distances | None = None,
+        texts: Texts | None = None,
     ) -> None:
         self.states, self.vocab, self.require_eos = Numbered(automaton), vocab, require_eos
         self.eos_token_id, self.vocabulary_fingerprint = vocab.eos_token_id, vocab.fingerprint
         self.vocab_size = len(vocab)
-        self.texts = vocab.text_tokens
+        self.texts = vocab.text_tokens if texts is None else texts
         self.masks = TokenMasks(self.states, vocab.trie, self.texts, vocab.eos_token_id)
         self.completions = Completions(self.states, vocab, require_eos)
         self.distances: Distances = Exact(self.states, vocab, require_eos) if distances is None else distances
