@@ -15,6 +15,7 @@ from ..narrowing import Narrowing, OnNarrowed
 from .readers import read_bnf, read_lark
 from .rules import compile_rules
 from .terminals import Places
+from .tree import Rules
 
 SYNTAXES = ("lark", "gbnf", "ebnf")
 WORDS = re.compile(r"""\w+|"[^"\n]*"|'[^'\n]*'|[^\s\w"']+|["']""")
@@ -45,32 +46,13 @@ def grammar(
     Raises ``UnsupportedConstraint`` with the line for what cannot be read, rules that are not defined, are defined twice or
     never end; ``EmptyLanguage`` if no text is shallow enough; ``FormatError`` for a missing file; ``TooManyStates``.
     """
-    if syntax not in SYNTAXES:
-        raise UnsupportedConstraint(f"the syntax is one of {list(SYNTAXES)}, not {syntax!r}", path="syntax")
     narrowing.check_choice(on_narrowed)
     chosen = [] if max_depth is None else ["max_depth"]
     if max_depth is not None:
         max_depth = given.count(max_depth, "max_depth", 0, given.MOST_DEPTH)
-    start = start and given.text(start, "start")
-    if isinstance(text, os.PathLike) or (
-        isinstance(text, str) and text.endswith((".lark", ".gbnf", ".ebnf"))
-    ):
-        try:
-            text = Path(text).read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError) as error:
-            raise FormatError(f"the grammar cannot be read: {error}") from None
-    if not isinstance(text, str):
-        raise FormatError(f"a grammar is a text or the path of a file, not {given.short(text)}")
-    given.text(text, "text")
     try:
         with limited():
-            spend(2 * len(text) + 25 * sum(1 for _ in WORDS.finditer(text)))  # for reading it
-            if syntax == "lark":
-                rules, places = read_lark(text, start or "start")
-                first = "" if "" in rules.rules else start or "start"
-            else:
-                rules, places = read_bnf(text, syntax), Places()
-                first = start or ("root" if syntax == "gbnf" else next(iter(rules.rules)))
+            rules, first, places = read_grammar(text, syntax, start)
             compiled = compile_rules(rules, first, max_depth)
             found = places.resolve(compiled.automaton)
             if found.is_empty:
@@ -84,3 +66,28 @@ def grammar(
     )
     narrowing.report(narrowed, on_narrowed, chosen)
     return Constraint(found, narrowed)
+
+
+def read_grammar(
+    text: str | os.PathLike[str], syntax: str, start: str | None
+) -> tuple[Rules, str, Places]:
+    """The rules of a grammar, the rule to begin with, and the marks of its terminals: the arguments of :func:`grammar`."""
+    if syntax not in SYNTAXES:
+        raise UnsupportedConstraint(f"the syntax is one of {list(SYNTAXES)}, not {syntax!r}", path="syntax")
+    start = start and given.text(start, "start")
+    if isinstance(text, os.PathLike) or (
+        isinstance(text, str) and text.endswith((".lark", ".gbnf", ".ebnf"))
+    ):
+        try:
+            text = Path(text).read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise FormatError(f"the grammar cannot be read: {error}") from None
+    if not isinstance(text, str):
+        raise FormatError(f"a grammar is a text or the path of a file, not {given.short(text)}")
+    given.text(text, "text")
+    spend(2 * len(text) + 25 * sum(1 for _ in WORDS.finditer(text)))  # for reading it
+    if syntax == "lark":
+        rules, places = read_lark(text, start or "start")
+        return rules, "" if "" in rules.rules else start or "start", places
+    rules = read_bnf(text, syntax)
+    return rules, start or ("root" if syntax == "gbnf" else next(iter(rules.rules))), Places()

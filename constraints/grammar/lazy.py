@@ -1,0 +1,85 @@
+"""Grammars as lazy automata: context-free, without a depth."""
+
+from __future__ import annotations
+
+import os
+from typing import Literal
+
+from ...errors import EmptyLanguage, UnsupportedConstraint
+from .. import given, narrowing
+from ..automata.machines import DfaMachine
+from ..automata.stack import StackAutomaton
+from ..automata.work import limited
+from ..narrowing import Narrowing, OnNarrowed
+from .constraint import grammar, read_grammar
+from .machine import GrammarMachines
+from .productions import Productions
+from .rules import compile_rules
+from .tree import Choice, Expression, Repeat, Rules, Series, Text, Without, check, reachable_rules
+
+
+def lazy_grammar(
+    text: str | os.PathLike[str],
+    *,
+    syntax: Literal["lark", "gbnf", "ebnf"] = "lark",
+    start: str | None = None,
+    max_depth: int | None = None,
+    on_narrowed: OnNarrowed = "warn",
+) -> tuple[StackAutomaton, tuple[Narrowing, ...]]:
+    """The texts of a context-free grammar, as a lazy automaton, with what that leaves out.
+
+    The arguments are those of :func:`~.constraint.grammar`. Rules may lie within themselves to any depth. Only where a rule
+    must be a regular language (what stands before ``-`` in EBNF) is it followed to a depth, which ``narrowed`` says.
+    With ``max_depth`` the automaton is the finite one of :func:`~.constraint.grammar`.
+
+    Raises what :func:`~.constraint.grammar` raises, and ``TooManyStates`` while it is used, where an ambiguous text can be
+    understood in too many ways at the same time.
+    """
+    if max_depth is not None:
+        given.count(max_depth, "max_depth", 0, given.MOST_DEPTH)
+        finite = grammar(text, syntax=syntax, start=start, max_depth=max_depth, on_narrowed=on_narrowed)
+        return StackAutomaton(DfaMachine(finite.bytes_automaton)), finite.narrowed
+    narrowing.check_choice(on_narrowed)
+    try:
+        with limited():
+            rules, first, places = read_grammar(text, syntax, start)
+            if first not in rules.rules:
+                raise UnsupportedConstraint(f"the start rule {first!r} is not defined", path="start")
+            check(rules, first)
+            rules, narrowed = regular_differences(rules, first)
+            machines = GrammarMachines(Productions(rules, first))
+            if machines.productions.lengths[first].least == float("inf"):
+                raise EmptyLanguage("the grammar has no text")
+            automaton = StackAutomaton(machines.root())
+    except RecursionError:
+        raise UnsupportedConstraint("the grammar nests too deep to be read") from None
+    narrowing.report(narrowed, on_narrowed)
+    return automaton, narrowed
+
+
+def regular_differences(grammar: Rules, start: str) -> tuple[Rules, tuple[Narrowing, ...]]:
+    """The grammar with the finite automata of ``x - y`` in their places, and what these leave out of x."""
+    found: list[Narrowing] = []
+
+    def replaced(expression: Expression) -> Expression:
+        if isinstance(expression, Without):
+            name = f" difference on line {expression.line}"
+            try:
+                compiled = compile_rules(Rules({**grammar.rules, name: expression}, grammar.lines), name, None)
+            except EmptyLanguage:
+                return Choice([])
+            why = "an automaton follows rules before `-` that call themselves with text on both sides to a depth only"
+            found.extend(
+                Narrowing(path=rule, keyword="max_depth", asked="any depth", given=compiled.depth, why=why)
+                for rule in compiled.cut
+            )
+            return Text(compiled.automaton)
+        if isinstance(expression, Series | Choice):
+            return type(expression)([replaced(part) for part in expression.parts])
+        if isinstance(expression, Repeat):
+            return Repeat(replaced(expression.part), expression.low, expression.high)
+        return expression
+
+    reached = reachable_rules(grammar.rules, start)
+    rules = {name: replaced(e) if name in reached else e for name, e in grammar.rules.items()}
+    return Rules(rules, grammar.lines), narrowing.merged(found)

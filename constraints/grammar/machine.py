@@ -1,0 +1,402 @@
+"""Each rule of a grammar as a machine that calls the machines of other rules: a pushdown automaton without a depth.
+
+A machine reads the texts of its rule that are not empty; where a rule may be empty, its callers may skip it. So nothing
+begins without reading, and cycles of rules that may be empty do not loop. The local states are sets of nodes of the network
+(``productions.py``): the subset construction over bytes and rules, a state at a time.
+
+**Left recursion** is taken out as ``A → α | A β`` becomes ``α β*`` (the left-corner transform, Rosenkrantz and Lewis, 1970). The
+rules that begin with one another are one machine, read upwards: it begins with what begins any of them, and at the end of a rule
+``D`` it goes on behind each ``D`` that begins a rule.
+
+**Right recursion** leaves nothing on the stack: a machine that can only end is dropped when it calls. So is one that calls its own
+rule at the end and could do nothing after it that the called one does not do itself (``E → E + E``: L(E) (+ E)* = L(E)).
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections.abc import Iterable, Sequence
+
+from ...errors import TooManyStates
+from ..automata.stack import Local, Machine, Region
+from .productions import Productions, Table
+
+MOST_TEXT = 1_000_000  # bytes of a shortest text
+
+Within = tuple[Table, int, int]
+"""Within a terminal: its automaton, a state of that, and the node after the terminal."""
+State = int | Within
+Range = tuple[int, int, int]
+
+
+class GrammarMachines:
+    """The machines of a grammar's rules, each made when it is first called."""
+
+    def __init__(self, productions: Productions) -> None:
+        self.productions = productions
+        self._machines: dict[str, Machine] = {}
+        self._left: dict[str, tuple[str, ...]] = {}
+
+    def root(self) -> Machine:
+        """The machine of the start rule's texts, the empty one too if it has that."""
+        return Root(self, self.productions.start)
+
+    def machine(self, rule: str) -> Machine:
+        """The machine of the texts of a rule that are not empty."""
+        found = self._machines.get(rule)
+        if found is None:
+            group = self.group(rule)
+            if rule in self.productions.counted and not group:
+                found = CountMachine(self, rule)
+            else:
+                found = RuleMachine(self, rule, group)
+            self._machines[rule] = found
+        return found
+
+    def group(self, rule: str) -> tuple[str, ...]:
+        """The rules that begin with one another, this among them; none if it never begins with itself."""
+        after = self._reached(rule)
+        if rule not in after:
+            return ()
+        return (rule, *(other for other in after if other != rule and rule in self._reached(other)))
+
+    def _reached(self, rule: str) -> dict[str, None]:
+        """The rules that a rule begins with, and what those begin with."""
+        found = dict[str, None]()
+        todo = [rule]
+        while todo:
+            for other in self.left_calls(todo.pop()):
+                if other not in found:
+                    found[other] = None
+                    todo.append(other)
+        return found
+
+    def left_calls(self, rule: str) -> tuple[str, ...]:
+        """The rules that a text of the rule may begin with."""
+        if rule not in self._left:
+            if rule in self.productions.counted:
+                self._left[rule] = (self.productions.counted[rule][0],)
+            else:
+                network = self.productions.network(rule)
+                labels = (
+                    label for node in closure(self.productions, network, [0]) for label, _ in network[node]
+                )
+                self._left[rule] = tuple(dict.fromkeys(label for label in labels if isinstance(label, str)))
+        return self._left[rule]
+
+
+def closure(productions: Productions, network: list[list[tuple]], nodes: Iterable[int]) -> list[int]:  # type: ignore[type-arg]
+    """The nodes that are reached without reading."""
+    found = dict.fromkeys(nodes)
+    todo = list(found)
+    while todo:
+        for label, target in network[todo.pop()]:
+            if target not in found and skippable(productions, label):
+                found[target] = None
+                todo.append(target)
+    return list(found)
+
+
+def skippable(productions: Productions, label: object) -> bool:
+    """Whether an arc may be passed without reading."""
+    if label is None:
+        return True
+    if isinstance(label, str):
+        return productions.lengths[label].least == 0
+    return productions.table(label).is_nullable  # type: ignore[arg-type]
+
+
+class Root(Region):
+    """The texts of a rule, the empty one too if it has that."""
+
+    def __init__(self, machines: GrammarMachines, rule: str) -> None:
+        self.machines, self.rule = machines, rule
+        self.lengths = machines.productions.lengths[rule]
+
+    def start(self) -> Local:
+        return 0
+
+    def moves(self, local: Local) -> Sequence[tuple[int, int, Local]]:
+        return ()
+
+    def calls(self, local: Local) -> Sequence[tuple[Machine, Local]]:
+        if local or self.lengths.nonempty == math.inf:
+            return ()
+        return ((self.machines.machine(self.rule), 1),)
+
+    def final(self, local: Local) -> bool:
+        return bool(local == 1 or self.lengths.least == 0)
+
+    def completion(self, local: Local) -> bytes:
+        if self.final(local):
+            return b""
+        called = self.machines.machine(self.rule)
+        return called.completion(called.start())
+
+
+class CountMachine(Region):
+    """A rule so many times; the local state is how often it has been read."""
+
+    def __init__(self, machines: GrammarMachines, rule: str) -> None:
+        self.machines = machines
+        self.once, self.low, self.high = machines.productions.counted[rule]
+        if machines.productions.lengths[self.once].least == 0:
+            self.low = 0  # the others are empty
+
+    def start(self) -> Local:
+        return 0
+
+    def moves(self, local: Local) -> Sequence[tuple[int, int, Local]]:
+        return ()
+
+    def calls(self, local: Local) -> Sequence[tuple[Machine, Local]]:
+        count: int = local
+        if count == self.high:
+            return ()
+        after = count + 1 if self.high is not None else min(count + 1, max(self.low, 1))
+        return ((self.machines.machine(self.once), after),)
+
+    def final(self, local: Local) -> bool:
+        return bool(local >= max(self.low, 1))
+
+    def completion(self, local: Local) -> bytes:
+        missing = max(self.low, 1) - local
+        if missing <= 0:
+            return b""
+        called = self.machines.machine(self.once)
+        return bounded(called.completion(called.start()), missing)
+
+    def view(self, local: Local, reach: int) -> Local:
+        more = reach + 1 if self.high is None else min(self.high - local, reach + 1)
+        return (min(max(self.low - local, 0), reach + 1), more, local == 0)
+
+
+def bounded(text: bytes, times: int) -> bytes:
+    """A text so many times. Raises ``TooManyStates`` beyond ``MOST_TEXT``."""
+    if len(text) * times > MOST_TEXT:
+        raise TooManyStates(f"the shortest text has more than {MOST_TEXT} bytes", limit=MOST_TEXT)
+    return text * times
+
+
+class RuleMachine(Region):
+    """The texts of a rule that are not empty. ``group``: the rules that begin with one another, this one first."""
+
+    def __init__(self, machines: GrammarMachines, rule: str, group: tuple[str, ...] = ()) -> None:
+        self.machines, self.rule, self.group = machines, rule, frozenset(group)
+        self.productions = machines.productions
+        members = group or (rule,)
+        self.arcs: list[list[tuple]] = []  # type: ignore[type-arg]
+        first: dict[str, int] = {}
+        for member in members:
+            first[member] = at = len(self.arcs)
+            network = self.productions.network(member)
+            self.arcs += [[(label, t + at) for label, t in leaving] for leaving in network]
+        self.end = first[rule] + 1
+        beginnings = closure(self.productions, self.arcs, first.values())
+        for node in beginnings if group else ():
+            for label, target in list(self.arcs[node]):
+                if label in self.group:  # a rule that begins another: behind its end, the other goes on
+                    self.arcs[first[label] + 1].append((None, target))
+        self._closures: dict[int, frozenset[State]] = {}
+        self._sets: list[frozenset[State]] = []
+        self._number: dict[frozenset[State], int] = {}
+        self._moves: list[Sequence[Range] | None] = []
+        self._calls: list[Sequence[tuple[Machine, int]] | None] = []
+        self._entered: dict[Within, frozenset[State]] = {}
+        self.arcs.append([])
+        self.only_end = len(self.arcs) - 1  # the end of a call that stands for all that may follow it
+        self._local(frozenset(beginnings))  # local state 0 is the start, and nothing leads back to it
+        self._number.clear()
+
+    def __repr__(self) -> str:
+        return f"RuleMachine({self.rule})"
+
+    # ------------------------------------------------------------ the subset construction
+
+    def _local(self, states: frozenset[State]) -> int:
+        found = self._number.get(states)
+        if found is None:
+            found = self._number[states] = len(self._sets)
+            self._sets.append(states)
+            self._moves.append(None)
+            self._calls.append(None)
+        return found
+
+    def _behind(self, node: int) -> frozenset[State]:
+        """A node and what is reached from it without reading."""
+        found = self._closures.get(node)
+        if found is None:
+            found = frozenset(closure(self.productions, self.arcs, [node]))
+            self._closures[node] = found
+        return found
+
+    def _enter(self, table: Table, state: int, node: int) -> frozenset[State]:
+        """Where the automaton is when a terminal comes into a state."""
+        key = (table, state, node)
+        found = self._entered.get(key)
+        if found is None:
+            found = self._behind(node) if state in table.ends else frozenset()
+            if table.rows[state]:
+                found |= {key}
+            self._entered[key] = found
+        return found
+
+    def start(self) -> Local:
+        return 0
+
+    def moves(self, local: Local) -> Sequence[Range]:
+        at: int = local
+        found = self._moves[at]
+        if found is None:
+            edges: list[tuple[int, int, frozenset[State]]] = []
+            for state in self._sets[at]:
+                if isinstance(state, int):
+                    for label, node in self.arcs[state]:
+                        if label is not None and not isinstance(label, str):
+                            table = self.productions.table(label)
+                            for begin in table.starts:
+                                edges += [(a, b, self._enter(table, q, node)) for a, b, q in table.rows[begin]]
+                else:
+                    table, within, node = state
+                    edges += [(a, b, self._enter(table, q, node)) for a, b, q in table.rows[within]]
+            found = self._moves[at] = [(a, b, self._local(to)) for a, b, to in disjoint(edges)]
+        return found
+
+    def calls(self, local: Local) -> Sequence[tuple[Machine, int]]:
+        at: int = local
+        found = self._calls[at]
+        if found is None:
+            after: dict[str, set[State]] = {}
+            for state in self._sets[at]:
+                if isinstance(state, int):
+                    for label, node in self.arcs[state]:
+                        if isinstance(label, str) and not (at == 0 and label in self.group):
+                            after.setdefault(label, set()).update(self._after_call(label, node))
+            found = self._calls[at] = [
+                (self.machines.machine(rule), self._local(frozenset(after[rule]))) for rule in sorted(after)
+            ]
+        return found
+
+    def _after_call(self, rule: str, node: int) -> frozenset[State]:
+        """Where the machine is after a call. At the end, behind its own rule, what it does the called one can do as well."""
+        after = self._behind(node)
+        if rule == self.rule and self.end in after and after <= self._behind(self.end):
+            return frozenset([self.only_end])
+        return after
+
+    def final(self, local: Local) -> bool:
+        states = self._sets[local]
+        return bool(local and (self.end in states or self.only_end in states))
+
+    # ------------------------------------------------------------ shortest texts
+
+    def completion(self, local: Local) -> bytes:
+        if self.final(local):
+            return b""
+        if local == 0:
+            texts = [
+                (length + self._distance[node], label, node)
+                for state in self._sets[0]
+                if isinstance(state, int)
+                for label, node in self.arcs[state]
+                if label is not None and not (isinstance(label, str) and label in self.group)
+                for length in [self._weight(label)]
+            ]
+            _, label, node = min(texts, key=lambda item: item[0])
+            return self._read(label) + self._from(node)
+        best = min(self._sets[local], key=self._distance_of)
+        if isinstance(best, int):
+            return self._from(best)
+        table, within, node = best
+        return table.shortest[within] + self._from(node)
+
+    def _distance_of(self, state: State) -> float:
+        if isinstance(state, int):
+            return self._distance[state]
+        table, within, node = state
+        return len(table.shortest[within]) + self._distance[node]
+
+    def _weight(self, label: object) -> float:
+        """The length of the shortest text of an arc that is not empty."""
+        if isinstance(label, str):
+            return self.productions.lengths[label].nonempty
+        return self.productions.table(label).lengths.nonempty  # type: ignore[arg-type]
+
+    def _read(self, label: object) -> bytes:
+        """The shortest text of an arc that is not empty."""
+        if isinstance(label, str):
+            if self.productions.lengths[label].nonempty > MOST_TEXT:
+                return bounded(b"x", MOST_TEXT + 1)
+            called = self.machines.machine(label)
+            return called.completion(called.start())
+        text = self.productions.table(label).nonempty  # type: ignore[arg-type]
+        assert text is not None
+        return text
+
+    def _from(self, node: int) -> bytes:
+        """The shortest text from a node to the end."""
+        found = []
+        while node not in (self.end, self.only_end):
+            label, node = self._next[node]
+            if label is not None:
+                found.append(self._read(label))
+        return b"".join(found)
+
+    @property
+    def _distance(self) -> list[float]:
+        self._find_distances()
+        return self.__distance
+
+    @property
+    def _next(self) -> list[tuple]:  # type: ignore[type-arg]
+        self._find_distances()
+        return self.__next
+
+    __distance: list[float]
+    __next: list[tuple]  # type: ignore[type-arg]
+
+    def _find_distances(self) -> None:
+        """Dijkstra's algorithm from the end."""
+        if hasattr(self, "_RuleMachine__distance"):
+            return
+        before: list[list[tuple]] = [[] for _ in self.arcs]  # type: ignore[type-arg]
+        for source, leaving in enumerate(self.arcs):
+            for label, target in leaving:
+                if skippable(self.productions, label):
+                    before[target].append((source, 0, None))
+                else:
+                    before[target].append((source, self._weight(label), label))
+        distance, following = [math.inf] * len(self.arcs), [(None, -1)] * len(self.arcs)
+        distance[self.end] = distance[self.only_end] = 0
+        todo = [(0.0, self.end)]
+        while todo:
+            length, node = heapq.heappop(todo)
+            if length > distance[node]:
+                continue
+            for source, weight, label in before[node]:
+                if length + weight < distance[source]:
+                    distance[source], following[source] = length + weight, (label, node)
+                    heapq.heappush(todo, (length + weight, source))
+        self.__distance, self.__next = distance, following
+
+
+def disjoint(edges: list[tuple[int, int, frozenset[State]]]) -> list[tuple[int, int, frozenset[State]]]:
+    """Disjoint ranges, each with the union of the states of the edges over it."""
+    edges.sort(key=lambda edge: edge[0])
+    cuts = sorted({edge[0] for edge in edges} | {edge[1] + 1 for edge in edges})
+    found: list[tuple[int, int, frozenset[State]]] = []
+    at, active = 0, list[tuple[int, int, frozenset[State]]]()
+    for low, end in zip(cuts, cuts[1:], strict=False):
+        active = [edge for edge in active if edge[1] >= low]
+        while at < len(edges) and edges[at][0] == low:
+            active.append(edges[at])
+            at += 1
+        if not active:
+            continue
+        states = active[0][2] if len(active) == 1 else frozenset().union(*(edge[2] for edge in active))
+        if found and found[-1][1] == low - 1 and found[-1][2] == states:
+            found[-1] = (found[-1][0], end - 1, states)
+        else:
+            found.append((low, end - 1, states))
+    return found
