@@ -5,17 +5,23 @@ from __future__ import annotations
 import os
 from typing import Literal
 
-from ...errors import EmptyLanguage, UnsupportedConstraint
+from ...errors import EmptyLanguage, TooManyStates, UnsupportedConstraint
 from .. import given, narrowing
+from ..automata.lazy import Configuration, Moves
 from ..automata.machines import DfaMachine
 from ..automata.stack import StackAutomaton
 from ..automata.work import limited
 from ..narrowing import Narrowing, OnNarrowed
+from .beside import LazyMachine, MarkedAutomaton
 from .constraint import grammar, read_grammar
 from .machine import GrammarMachines
 from .productions import Productions
 from .rules import compile_rules
 from .tree import Choice, Expression, Repeat, Rules, Series, Text, Without, check, reachable_rules
+
+
+MOST_STACKS = 2_000
+"""Ways in which the text read so far can be understood at the same time."""
 
 
 def lazy_grammar(
@@ -48,13 +54,34 @@ def lazy_grammar(
             check(rules, first)
             rules, narrowed = regular_differences(rules, first)
             machines = GrammarMachines(Productions(rules, first))
+            automaton: StackAutomaton
             if machines.productions.lengths[first].least == float("inf"):
                 raise EmptyLanguage("the grammar has no text")
-            automaton = StackAutomaton(machines.root())
+            automaton = GrammarAutomaton(machines.root())
+            allowed = places.allowed()
+            if allowed is not None:
+                marked = MarkedAutomaton(automaton, allowed, MOST_STACKS)
+                automaton = StackAutomaton(LazyMachine(marked))
+                if marked.start() is None:
+                    raise EmptyLanguage("the grammar has no text: its terminals never stand where they may")
     except RecursionError:
         raise UnsupportedConstraint("the grammar nests too deep to be read") from None
     narrowing.report(narrowed, on_narrowed)
     return automaton, narrowed
+
+
+class GrammarAutomaton(StackAutomaton):
+    """A stack automaton that refuses texts that can be understood in too many ways at the same time."""
+
+    def moves(self, configuration: Configuration) -> Moves:
+        found = super().moves(configuration)
+        if any(isinstance(move.target, frozenset) and len(move.target) > MOST_STACKS for move in found):
+            raise TooManyStates(
+                f"the grammar is ambiguous: a text can be understood in more than {MOST_STACKS} ways at the same time; "
+                "write rules that begin alike as one",
+                limit=MOST_STACKS,
+            )
+        return found
 
 
 def regular_differences(grammar: Rules, start: str) -> tuple[Rules, tuple[Narrowing, ...]]:
