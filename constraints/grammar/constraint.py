@@ -60,10 +60,11 @@ def grammar(
     except RecursionError:
         raise UnsupportedConstraint("the grammar nests too deep to be read") from None
     why = "an automaton follows rules that call themselves with text on both sides to a depth only"
-    narrowed = tuple(
+    cut = (
         Narrowing(path=rule, keyword="max_depth", asked="any depth", given=compiled.depth, why=why)
         for rule in compiled.cut
     )
+    narrowed = narrowing.merged(rules.narrowed, cut)
     narrowing.report(narrowed, on_narrowed, chosen)
     return Constraint(found, narrowed)
 

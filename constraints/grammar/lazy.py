@@ -109,4 +109,4 @@ def regular_differences(grammar: Rules, start: str) -> tuple[Rules, tuple[Narrow
 
     reached = reachable_rules(grammar.rules, start)
     rules = {name: replaced(e) if name in reached else e for name, e in grammar.rules.items()}
-    return Rules(rules, grammar.lines), narrowing.merged(found)
+    return Rules(rules, grammar.lines), narrowing.merged(grammar.narrowed, found)

@@ -8,7 +8,13 @@ from typing import Any
 
 from ...errors import TooManyStates, TractileError, UnsupportedConstraint
 from ..automata import nfa, utf8
+from ..automata.nfa import Nfa
+from ..json.constraint import inner_texts
+from ..narrowing import Narrowing, merged
 from ..regex.constraint import regex
+from .dialect import Extensions, Token, extended
+from .operations import TerminalReader, structured
+from .parameters import instantiated
 from .sizes import count_rules, count_terminals
 from .terminals import Places, Terminal, never_beside, read_terminal
 from .tree import Call, Choice, Expression, Repeat, Rules, Series, Text, Without
@@ -186,12 +192,15 @@ def read_lark(text: str, start: str) -> tuple[Rules, Places]:
     """The rules of a Lark grammar; what it ignores may stand before each terminal and at the end. Also the marks of terminals
     that depend on what stands beside them."""
     lark = lark_package()
+    extensions = extended(text)
+    written, text = text, extensions.text
     try:
         count_terminals(text, lark.load_grammar)
         builder = lark.load_grammar.GrammarBuilder()
         builder.load_grammar(text, "<string>")
         count_rules(builder)
-        definitions, expansions, ignore = builder.build().compile([start], set())
+        keep = "*" if extensions.text is not written else set()
+        definitions, expansions, ignore = builder.build().compile([start, *extensions.kept], keep)
     except TooManyStates:
         raise
     except lark.exceptions.UnexpectedInput as error:
@@ -202,13 +211,22 @@ def read_lark(text: str, start: str) -> tuple[Rules, Places]:
         raise UnsupportedConstraint(
             f"the grammar cannot be read: {short(error)}", path=place(text, str(error))
         ) from None
-    terminals = {t.name: terminal(t.pattern, t.name, text) for t in definitions if t.name not in ignore}
+    standing_for, narrowed = read_extensions(extensions, {t.name: t.pattern for t in definitions}, lark)
+    named = {s.name for rule in expansions for s in rule.expansion if s.is_term}
+    terminals = {
+        t.name: terminal(t.pattern, t.name, text)
+        for t in definitions
+        if t.name not in ignore and (keep != "*" or t.name in named)
+    }
+    terminals |= {name: Terminal(words) for name, words in standing_for.items() if name in named}
     passed = {
         t.name: terminal(t.pattern, t.name, text, ignored=True) for t in definitions if t.name in ignore
     }
-    called = {s.name for rule in expansions for s in rule.expansion if s.is_term}
+    for name in ignore:
+        if name in standing_for:
+            passed[name] = terminals.pop(name, Terminal(standing_for[name]))
     terminals |= {
-        t.name: terminal(t.pattern, t.name, text) for t in definitions if t.name in called & passed.keys()
+        t.name: terminal(t.pattern, t.name, text) for t in definitions if t.name in named & passed.keys()
     }
     known = list({id(found): found for found in [*terminals.values(), *passed.values()]}.values())
     free = [one for one in passed.values() if never_beside(one, (o for o in known if o is not one))]
@@ -217,6 +235,7 @@ def read_lark(text: str, start: str) -> tuple[Rules, Places]:
     between = nfa.star(
         nfa.union([one.texts if one in free else places.words(one) for one in passed.values()])
     )
+    words_of = {name: Text(nfa.concat([between, found]), name) for name, found in words.items()}
     rules: dict[str, list[Expression]] = {}
     lines: dict[str, int] = {}
     for rule in expansions:
@@ -226,8 +245,13 @@ def read_lark(text: str, start: str) -> tuple[Rules, Places]:
         for symbol in rule.expansion:
             if not symbol.is_term:
                 parts.append(Call(str(symbol.name), lines[name]))
-            elif symbol.name in words:
-                parts.append(Text(nfa.concat([between, words[symbol.name]]), str(symbol.name)))
+            elif symbol.name in words_of:
+                parts.append(words_of[symbol.name])
+            elif symbol.name in extensions.repeats:
+                once, low, high = extensions.repeats[symbol.name]
+                parts.append(Repeat(Call(once), low, high))
+            elif symbol.name in extensions.steps or symbol.name in extensions.conditions:
+                parts.append(Text(nfa.empty(), str(symbol.name)))
             else:
                 raise UnsupportedConstraint(
                     f"the terminal {symbol.name!r} has no pattern", path=f"line {lines[name]}"
@@ -236,7 +260,37 @@ def read_lark(text: str, start: str) -> tuple[Rules, Places]:
     choices: dict[str, Expression] = {name: Choice(options) for name, options in rules.items()}
     if ignore and start in choices:
         choices[""] = Series([Call(start), Text(between)])
-    return Rules(choices, lines), places
+    found = Rules(choices, lines, narrowed)
+    if extensions.parametric:
+        first = "" if "" in choices else start
+        made = instantiated(found, first, extensions.parametric, extensions.steps, extensions.conditions)
+        found = Rules(made.rules, lines, narrowed)
+    return found, places
+
+
+def read_extensions(
+    extensions: Extensions, patterns: dict[str, Any], lark: Any
+) -> tuple[dict[str, Nfa], tuple[Narrowing, ...]]:
+    """The texts of the declared terminals that stand for texts, and what the schemas among them leave out."""
+
+    def literal(token: Token) -> str:
+        try:
+            written = lark.Token("STRING" if token.text[0] == '"' else "REGEXP", token.text)
+            return str(lark.load_grammar._literal_to_pattern(written).to_regexp())
+        except (lark.exceptions.GrammarError, AssertionError) as error:
+            raise UnsupportedConstraint(str(error), path=f"line {token.line}") from None
+
+    def pattern(name: str) -> str | None:
+        return str(patterns[name].to_regexp()) if name in patterns else None
+
+    reader = TerminalReader(extensions, literal, pattern)
+    schemas = {name: inner_texts(schema, "flexible", 3) for name, schema in extensions.schemas.items()}
+    narrowed = merged(*(schema.narrowed for schema in schemas.values()))
+    found = {name: schema.bytes_automaton for name, schema in schemas.items()}
+    found |= {name: structured(*value) for name, value in extensions.regexes.items()}
+    found |= {name: reader.read(body) for name, body in extensions.terminals.items()}
+    found |= {name: reader.lazy(lazy) for name, lazy in extensions.lazy.items()}
+    return found, narrowed
 
 
 def terminal(pattern: Any, name: str, text: str, ignored: bool = False) -> Terminal:

@@ -52,12 +52,6 @@ def read_terminal(pattern: str, ignored: bool) -> Terminal:
     lexers refuse, and ``TooManyStates``.
     """
     items, flags = parse(pattern, 0)
-    if may_be_empty(items):
-        raise UnsupportedConstraint(
-            f"{pattern!r} may match the empty text, which Lark's dynamic lexers do not allow: "
-            "let it match one character at least, and write `?` after the terminal",
-            path="position 0",
-        )
     builder = Builder(pattern, utf8.utf8, False, [], itertools.count(1), 0, {})
     try:
         first = First(Program(builder, items, flags))

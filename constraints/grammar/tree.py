@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from ...errors import EmptyLanguage, UnsupportedConstraint
 from ..automata.nfa import Nfa
+from ..narrowing import Narrowing
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,10 +63,11 @@ Expression = Text | Call | Series | Choice | Repeat | Without
 
 @dataclass(frozen=True, eq=False)
 class Rules:
-    """A grammar: what each rule stands for, and the line where it does."""
+    """A grammar: what each rule stands for, and the line where it does; what its schemas leave out."""
 
     rules: Mapping[str, Expression]
     lines: Mapping[str, int] = field(default_factory=dict)
+    narrowed: tuple[Narrowing, ...] = ()
 
     def where(self, rule: str) -> str:
         """The place of a rule, for messages."""
