@@ -58,8 +58,8 @@ class Extensions:
     """What declared terminals stand for, by their names."""
 
     text: str
-    schemas: dict[str, Any] = field(default_factory=dict)
-    regexes: dict[str, Any] = field(default_factory=dict)
+    schemas: dict[str, tuple[Any, int]] = field(default_factory=dict)
+    regexes: dict[str, tuple[Any, int]] = field(default_factory=dict)
     terminals: dict[str, list[Token]] = field(default_factory=dict)
     lazy: dict[str, Lazy] = field(default_factory=dict)
     repeats: dict[str, tuple[str, int, int | None]] = field(default_factory=dict)
@@ -149,9 +149,10 @@ class Rewriter:
         if head is None:
             if first.text == "%llguidance":
                 self.changed = True
-                unknown = set(first.value) - SAMPLING_OPTIONS if isinstance(first.value, dict) else {"it"}
-                if unknown:
-                    raise refused(f"the option {min(unknown)!r} of %llguidance is not supported", first)
+                options = first.value if isinstance(first.value, dict) else {"": first.value}
+                for name, value in options.items():
+                    if name not in SAMPLING_OPTIONS or not isinstance(value, bool):
+                        raise refused(f"{name}: {value!r} of %llguidance is not supported", first)
                 return ""
             return self.body(body)
         rest = body[head.length :]
@@ -184,9 +185,11 @@ class Rewriter:
             token = body[i]
             i += 1
             kind, text = token.kind, token.text
+            if not rule and (text in ("%json", "%if", "::") or kind in ("TOKEN", "GRAMMAR")):
+                raise refused(f"{text} cannot stand in a terminal", token)
             if kind == "DIRECTIVE" and text == "%json":
                 name = self.fresh("JSON")
-                self.extensions.schemas[name] = token.value
+                self.extensions.schemas[name] = token.value, token.line
                 found.append(name)
             elif kind == "DIRECTIVE" and text == "%regex":
                 name = self.fresh("REGEX")
@@ -333,6 +336,8 @@ def head_of(body: Sequence[Token]) -> Head | None:
     if at < len(body) and body[at].text == "[":
         end = next((k for k in range(at, len(body)) if body[k].text == "]"), len(body))
         for part in split(body[at + 1 : end], ","):
+            if len(part) == 2 or len(part) > 3 or (len(part) == 3 and part[1].text != "="):
+                raise refused(f"the attributes of {name!r} cannot be read", body[at])
             if part:
                 attributes[part[0].text] = part[2:]
         at = end + 1

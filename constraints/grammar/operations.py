@@ -19,6 +19,7 @@ from ..automata.nfa import Nfa
 from ..regex.constraint import compile_pattern
 from .dialect import Extensions, Lazy, Token, counts, refused
 
+STYLES = {(",", ":"): "none", (", ", ": "): "space"}
 WORDS = re.compile(r"\w+|[^\w\s]|\s+")
 
 
@@ -134,6 +135,21 @@ class TerminalReader:
         if token.text == "%regex":
             return structured(token.value, token.line), at + 1
         raise refused(f"{token.text!r} cannot stand in a terminal", token)
+
+
+def written(schema: Any, line: int) -> tuple[Any, str]:
+    """A schema and how its texts are written, as ``x-guidance`` asks in it: any white space, by default."""
+    options = schema.get("x-guidance", {}) if isinstance(schema, dict) else {}
+    if not isinstance(options, dict):
+        raise UnsupportedConstraint("x-guidance is an object", path=f"line {line}")
+    known = {"item_separator": ",", "key_separator": ":", "whitespace_flexible": True}
+    separators = {**known, **options}
+    style = STYLES.get((separators["item_separator"], separators["key_separator"]))
+    if options.keys() - known.keys() or style is None or (style == "space" and separators["whitespace_flexible"]):
+        name = min(options.keys() - known.keys(), default="item_separator")
+        raise UnsupportedConstraint(f"{name} of x-guidance is not supported", path=f"line {line}")
+    rest = {name: value for name, value in schema.items() if name != "x-guidance"} if options else schema
+    return rest, "flexible" if separators["whitespace_flexible"] else style
 
 
 def first_matches(texts: Nfa) -> Nfa:

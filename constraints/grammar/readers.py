@@ -13,7 +13,7 @@ from ..json.constraint import inner_texts
 from ..narrowing import Narrowing, merged
 from ..regex.constraint import regex
 from .dialect import Extensions, Token, extended
-from .operations import TerminalReader, structured
+from .operations import TerminalReader, structured, written as written_json
 from .parameters import instantiated
 from .sizes import count_rules, count_terminals
 from .terminals import Places, Terminal, never_beside, read_terminal
@@ -284,7 +284,7 @@ def read_extensions(
         return str(patterns[name].to_regexp()) if name in patterns else None
 
     reader = TerminalReader(extensions, literal, pattern)
-    schemas = {name: inner_texts(schema, "flexible", 3) for name, schema in extensions.schemas.items()}
+    schemas = {name: inner_texts(*written_json(*schema), 3) for name, schema in extensions.schemas.items()}
     narrowed = merged(*(schema.narrowed for schema in schemas.values()))
     found = {name: schema.bytes_automaton for name, schema in schemas.items()}
     found |= {name: structured(*value) for name, value in extensions.regexes.items()}
