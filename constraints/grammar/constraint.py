@@ -9,6 +9,7 @@ from typing import Literal
 
 from ...errors import EmptyLanguage, FormatError, UnsupportedConstraint
 from .. import given, narrowing
+from ..automata.lazy import explore
 from ..automata.work import limited, spend
 from ..constraint import Constraint
 from ..narrowing import Narrowing, OnNarrowed
@@ -18,6 +19,7 @@ from .terminals import Places
 from .tree import Rules
 
 SYNTAXES = ("lark", "gbnf", "ebnf")
+MOST_EXPLORED = 20_000
 WORDS = re.compile(r"""\w+|"[^"\n]*"|'[^'\n]*'|[^\s\w"']+|["']""")
 
 
@@ -53,6 +55,8 @@ def grammar(
     try:
         with limited():
             rules, first, places = read_grammar(text, syntax, start)
+            if rules.commits:
+                return explored(text, start, on_narrowed)
             compiled = compile_rules(rules, first, max_depth)
             found = places.resolve(compiled.automaton)
             if found.is_empty:
@@ -67,6 +71,14 @@ def grammar(
     narrowed = narrowing.merged(rules.narrowed, cut)
     narrowing.report(narrowed, on_narrowed, chosen)
     return Constraint(found, narrowed)
+
+
+def explored(text: str | os.PathLike[str], start: str | None, on_narrowed: OnNarrowed) -> Constraint:
+    """The constraint of a Lark grammar whose language is finite in its configurations."""
+    from .lazy import lazy_grammar
+
+    automaton, narrowed = lazy_grammar(text, start=start, on_narrowed=on_narrowed)
+    return Constraint(explore(automaton, MOST_EXPLORED), narrowed)
 
 
 def read_grammar(

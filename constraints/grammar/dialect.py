@@ -25,11 +25,13 @@ TOKENS = re.compile(
     re.VERBOSE,
 )
 SIGNS = re.compile(
-    r"""%(?:json|regex|lark|llguidance|if)\b|::|&|\{\s*-?\d*\s*,?\s*-?\d*\s*\}|<[^<>\n]*>|@[a-z]|\w-\w|\"\"|~\s*[^\s\d]"""
+    r"""%(?:json|regex|lark|llguidance|if)\b|::|&|\{\s*-?\d*\s*,?\s*-?\d*\s*\}|<[^<>\n]*>|@[a-z]|\w-\w|\"\"|~\s*[^\s\d]|\b_*[a-z]\w*[A-Z]|\b_*[A-Z]\w*[a-z]|\\u\{"""
     r"""|^\s*[?!]*[\w-]+\s*\[""",
     re.MULTILINE,
 )
 """What may be such an extension; what is none of these is left as it is."""
+CODE = re.compile(r"((?<!\\)(?:\\\\)*)\\u\{([0-9a-fA-F]{1,6})\}")
+PLAIN = re.compile(r"_?[a-z][_a-z0-9]*|_*[A-Z][_A-Z0-9]*|_\w*")  # names as Lark writes them
 INLINE = 20  # repeats of at most so many times stay repeats of Lark's
 HARMLESS = {"capture", "stop_capture", "temperature"}
 SAMPLING_OPTIONS = {"no_forcing"}
@@ -50,7 +52,6 @@ class Lazy:
 
     body: list[Token]
     suffix: list[Token] | None
-    hidden: bool  # a `stop`: the suffix is no part of the text
 
 
 @dataclass
@@ -143,6 +144,11 @@ class Rewriter:
         self.names.add(name)
         return name
 
+    def named(self, name: str) -> str:
+        """A rule's or terminal's name as Lark writes it."""
+        self.changed |= PLAIN.fullmatch(name) is None
+        return name_of(name)
+
     def statement(self, head: Head | None, body: list[Token]) -> str:
         """A statement in Lark's own format."""
         first = body[0]
@@ -160,12 +166,14 @@ class Rewriter:
             self.changed = True
             self.extensions.terminals[name_of(head.name)] = rest
             return ""
-        self.changed |= bool(head.attributes or head.parametric or "-" in head.name)
+        self.changed |= bool(head.attributes or head.parametric)
+        if head.attributes and is_terminal(head.name):
+            raise refused(f"the terminal {head.name!r} has attributes: give them to a rule", first)
         lazy = {"lazy", "suffix", "stop"} & head.attributes.keys()
         unknown = head.attributes.keys() - HARMLESS - {"lazy", "suffix", "stop"}
         if unknown:
             raise refused(f"the attribute {min(unknown)!r} of {head.name!r} is not supported", first)
-        start = f"{head.modifiers}{name_of(head.name)}{head.more}: "
+        start = f"{head.modifiers}{self.named(head.name)}{head.more}: "
         if lazy:
             suffix = head.attributes.get("suffix") or head.attributes.get("stop")
             if suffix and suffix[0].text == '""':
@@ -173,9 +181,9 @@ class Rewriter:
             if lazy == {"stop"} and suffix is None:  # the end token of the model ends it: any text of the rule
                 return start + self.body(rest)
             name = self.fresh("LAZY")
-            self.extensions.lazy[name] = Lazy(rest, suffix, "stop" in lazy)
+            self.extensions.lazy[name] = Lazy(rest, suffix)
             return start + name
-        return start + self.body(rest, head.name.lstrip("_")[:1].islower())
+        return start + self.body(rest, not is_terminal(head.name))
 
     def body(self, body: Sequence[Token], rule: bool = True) -> str:
         """The right side of a rule or terminal."""
@@ -185,7 +193,8 @@ class Rewriter:
             token = body[i]
             i += 1
             kind, text = token.kind, token.text
-            if not rule and (text in ("%json", "%if", "::") or kind in ("TOKEN", "GRAMMAR")):
+            called = kind == "NAME" and i < len(body) and body[i].text == "::"
+            if not rule and (text in ("%json", "%if") or called or kind in ("TOKEN", "GRAMMAR")):
                 raise refused(f"{text} cannot stand in a terminal", token)
             if kind == "DIRECTIVE" and text == "%json":
                 name = self.fresh("JSON")
@@ -200,7 +209,7 @@ class Rewriter:
                 name = self.fresh("IF")
                 self.extensions.conditions[name] = condition(test, token.line)
                 found.insert(last_alternative(found), name)
-            elif kind == "NAME" and i < len(body) and body[i].text == "::":
+            elif called:
                 if text not in self.extensions.parametric:
                     raise refused(f"the rule {text!r} has no parameter", token)
                 value, i = argument(body, i + 1)
@@ -210,8 +219,10 @@ class Rewriter:
             elif kind == "NAME":
                 if text in self.extensions.parametric and found[:1] != ["%declare"]:
                     raise refused(f"the rule {text!r} needs a parameter", token)
-                self.changed |= "-" in text
-                found.append(name_of(text))
+                found.append(self.named(text))
+            elif kind == "REGEXP" and "\\u{" in text:
+                self.changed = True
+                found.append(CODE.sub(lambda m: m[1] + f"\\U{int(m[2], 16):08x}", text))
             elif text == '""' and rule:
                 self.changed = True
                 found.append("()")
@@ -275,9 +286,17 @@ def counts(token: Token) -> tuple[int, int | None]:
     return least, most
 
 
+def is_terminal(name: str) -> bool:
+    """Whether a name is that of a terminal."""
+    return name.lstrip("_")[:1].isupper()
+
+
 def name_of(name: str) -> str:
-    """A name with ``_`` for ``-``."""
-    return name.replace("-", "_h_")
+    """A name as Lark writes it: in letters of one case, without ``-``."""
+    if PLAIN.fullmatch(name):
+        return name
+    code = "".join(f"x{ord(c):x}" if c == "-" else f"y{c}" if c.isupper() != is_terminal(name) and c.isalpha() else c for c in name)
+    return (code.upper() if is_terminal(name) else code.lower()) + ("_N" if is_terminal(name) else "_n")
 
 
 def argument(body: Sequence[Token], at: int) -> tuple[str, int]:
@@ -367,7 +386,7 @@ def special_terminals(definitions: Sequence[tuple[str, Sequence[Token]]]) -> set
     while len(found) > size:
         size = len(found)
         for name, body in definitions:
-            if name.lstrip("_")[:1].isupper() and any(
+            if is_terminal(name) and any(
                 token.text in found
                 or token.text in ("&", "%regex")
                 or (token.text == "~" and (k + 1 == len(body) or body[k + 1].kind != "NUMBER"))

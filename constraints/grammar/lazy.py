@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import os
+from itertools import pairwise
 from typing import Literal
 
 from ...errors import EmptyLanguage, TooManyStates, UnsupportedConstraint
 from .. import given, narrowing
 from ..automata.lazy import Configuration, Moves
 from ..automata.machines import DfaMachine
-from ..automata.stack import StackAutomaton
+from ..automata.stack import StackAutomaton, merged, stacks_of
 from ..automata.work import limited
 from ..narrowing import Narrowing, OnNarrowed
 from .beside import LazyMachine, MarkedAutomaton
 from .constraint import grammar, read_grammar
-from .machine import GrammarMachines
+from .machine import GrammarMachines, RuleMachine
 from .productions import Productions
 from .rules import compile_rules
 from .tree import Choice, Expression, Repeat, Rules, Series, Text, Without, check, reachable_rules
@@ -57,8 +58,14 @@ def lazy_grammar(
             automaton: StackAutomaton
             if machines.productions.lengths[first].least == float("inf"):
                 raise EmptyLanguage("the grammar has no text")
-            automaton = GrammarAutomaton(machines.root())
             allowed = places.allowed()
+            automaton = GrammarAutomaton(machines.root())
+            if rules.commits:
+                if allowed is not None:
+                    raise UnsupportedConstraint(
+                        "rules that end at their first match (lazy, suffix, stop) do not go with terminals that look beside them"
+                    )
+                automaton = StackAutomaton(LazyMachine(CommittingAutomaton(machines.root())))
             if allowed is not None:
                 marked = MarkedAutomaton(automaton, allowed, MOST_STACKS)
                 automaton = StackAutomaton(LazyMachine(marked))
@@ -74,7 +81,10 @@ class GrammarAutomaton(StackAutomaton):
     """A stack automaton that refuses texts that can be understood in too many ways at the same time."""
 
     def moves(self, configuration: Configuration) -> Moves:
-        found = super().moves(configuration)
+        return self.bounded(super().moves(configuration))
+
+    def bounded(self, found: Moves) -> Moves:
+        """The moves. Raises ``TooManyStates`` where one leads to more than ``MOST_STACKS`` stacks."""
         if any(isinstance(move.target, frozenset) and len(move.target) > MOST_STACKS for move in found):
             raise TooManyStates(
                 f"the grammar is ambiguous: a text can be understood in more than {MOST_STACKS} ways at the same time; "
@@ -82,6 +92,26 @@ class GrammarAutomaton(StackAutomaton):
                 limit=MOST_STACKS,
             )
         return found
+
+
+class CommittingAutomaton(GrammarAutomaton):
+    """A stack automaton in which some terminals, where they can end, give up every other reading of the text."""
+
+    def moves(self, configuration: Configuration) -> Moves:
+        active, _ = self.active(stacks_of(configuration))
+        arcs = [
+            (low, high, self.stack(top.machine, local, top.parent), committed)
+            for top in active
+            for low, high, local in top.machine.moves(top.local)
+            for committed in [isinstance(top.machine, RuleMachine) and local in top.machine.committed]
+        ]
+        cuts = sorted({low for low, *_ in arcs} | {high + 1 for _, high, *_ in arcs})
+        kept = []
+        for low, end in pairwise(cuts):
+            over = [arc for arc in arcs if arc[0] <= low <= arc[1]]
+            committed = any(arc[3] for arc in over)
+            kept += [(low, end - 1, arc[2]) for arc in over if arc[3] == committed]
+        return self.bounded(merged(kept))
 
 
 def regular_differences(grammar: Rules, start: str) -> tuple[Rules, tuple[Narrowing, ...]]:
@@ -109,4 +139,4 @@ def regular_differences(grammar: Rules, start: str) -> tuple[Rules, tuple[Narrow
 
     reached = reachable_rules(grammar.rules, start)
     rules = {name: replaced(e) if name in reached else e for name, e in grammar.rules.items()}
-    return Rules(rules, grammar.lines), narrowing.merged(grammar.narrowed, found)
+    return Rules(rules, grammar.lines, commits=grammar.commits), narrowing.merged(grammar.narrowed, found)

@@ -17,6 +17,7 @@ from __future__ import annotations
 import heapq
 import math
 from collections.abc import Iterable, Sequence
+from itertools import pairwise
 
 from ...errors import TooManyStates
 from ..automata.stack import Local, Machine, Region
@@ -28,6 +29,8 @@ Within = tuple[Table, int, int]
 """Within a terminal: its automaton, a state of that, and the node after the terminal."""
 State = int | Within
 Range = tuple[int, int, int]
+Edge = tuple[int, int, frozenset[State], bool]
+"""The lowest and highest byte, where they lead, and whether every other reading is given up."""
 
 
 class GrammarMachines:
@@ -200,8 +203,9 @@ class RuleMachine(Region):
                     self.arcs[first[label] + 1].append((None, target))
         self._closures: dict[int, frozenset[State]] = {}
         self._sets: list[frozenset[State]] = []
-        self._number: dict[frozenset[State], int] = {}
+        self._number: dict[tuple[frozenset[State], bool], int] = {}
         self._moves: list[Sequence[Range] | None] = []
+        self.committed: set[int] = set()  # local states after a terminal that gives up every other reading
         self._calls: list[Sequence[tuple[Machine, int]] | None] = []
         self._entered: dict[Within, frozenset[State]] = {}
         self.arcs.append([])
@@ -214,10 +218,12 @@ class RuleMachine(Region):
 
     # ------------------------------------------------------------ the subset construction
 
-    def _local(self, states: frozenset[State]) -> int:
-        found = self._number.get(states)
+    def _local(self, states: frozenset[State], committed: bool = False) -> int:
+        found = self._number.get((states, committed))
         if found is None:
-            found = self._number[states] = len(self._sets)
+            found = self._number[states, committed] = len(self._sets)
+            if committed:
+                self.committed.add(found)
             self._sets.append(states)
             self._moves.append(None)
             self._calls.append(None)
@@ -242,6 +248,13 @@ class RuleMachine(Region):
             self._entered[key] = found
         return found
 
+    def _edges(self, table: Table, state: int, node: int) -> list[Edge]:
+        """What leaves a state of a terminal."""
+        return [
+            (low, high, self._enter(table, to, node), table.commits and to in table.ends)
+            for low, high, to in table.rows[state]
+        ]
+
     def start(self) -> Local:
         return 0
 
@@ -249,18 +262,19 @@ class RuleMachine(Region):
         at: int = local
         found = self._moves[at]
         if found is None:
-            edges: list[tuple[int, int, frozenset[State]]] = []
+            edges: list[Edge] = []
             for state in self._sets[at]:
                 if isinstance(state, int):
                     for label, node in self.arcs[state]:
                         if label is not None and not isinstance(label, str):
                             table = self.productions.table(label)
                             for begin in table.starts:
-                                edges += [(a, b, self._enter(table, q, node)) for a, b, q in table.rows[begin]]
+                                edges += self._edges(table, begin, node)
                 else:
-                    table, within, node = state
-                    edges += [(a, b, self._enter(table, q, node)) for a, b, q in table.rows[within]]
-            found = self._moves[at] = [(a, b, self._local(to)) for a, b, to in disjoint(edges)]
+                    edges += self._edges(*state)
+            found = self._moves[at] = [
+                (a, b, self._local(to, committed)) for a, b, to, committed in disjoint(edges)
+            ]
         return found
 
     def calls(self, local: Local) -> Sequence[tuple[Machine, int]]:
@@ -381,22 +395,24 @@ class RuleMachine(Region):
         self.__distance, self.__next = distance, following
 
 
-def disjoint(edges: list[tuple[int, int, frozenset[State]]]) -> list[tuple[int, int, frozenset[State]]]:
-    """Disjoint ranges, each with the union of the states of the edges over it."""
+def disjoint(edges: list[Edge]) -> list[Edge]:
+    """Disjoint ranges, each with the union of the states of the edges over it, or of those that give up the others."""
     edges.sort(key=lambda edge: edge[0])
     cuts = sorted({edge[0] for edge in edges} | {edge[1] + 1 for edge in edges})
-    found: list[tuple[int, int, frozenset[State]]] = []
-    at, active = 0, list[tuple[int, int, frozenset[State]]]()
-    for low, end in zip(cuts, cuts[1:], strict=False):
+    found: list[Edge] = []
+    at, active = 0, list[Edge]()
+    for low, end in pairwise(cuts):
         active = [edge for edge in active if edge[1] >= low]
         while at < len(edges) and edges[at][0] == low:
             active.append(edges[at])
             at += 1
         if not active:
             continue
-        states = active[0][2] if len(active) == 1 else frozenset().union(*(edge[2] for edge in active))
-        if found and found[-1][1] == low - 1 and found[-1][2] == states:
-            found[-1] = (found[-1][0], end - 1, states)
+        committed = any(edge[3] for edge in active)
+        parts = [edge[2] for edge in active if edge[3] == committed]
+        states = parts[0] if len(parts) == 1 else frozenset().union(*parts)
+        if found and found[-1][1] == low - 1 and found[-1][2:] == (states, committed):
+            found[-1] = (found[-1][0], end - 1, states, committed)
         else:
-            found.append((low, end - 1, states))
+            found.append((low, end - 1, states, committed))
     return found

@@ -2,7 +2,7 @@
 
 These take every text of theirs, whatever ``re`` would prefer: they are sets of texts, with
 
-    lazy(L) = { w in L : no proper prefix of w is in L }        suffix: lazy(L S)        stop: { w : w s in lazy(L S), s in S }
+    lazy(L) = { w in L : no proper prefix of w is in L }        suffix and stop: lazy(L S)
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from ...errors import UnsupportedConstraint
 from ..automata import dfa, nfa, utf8
 from ..automata.nfa import Nfa
 from ..regex.constraint import compile_pattern
-from .dialect import Extensions, Lazy, Token, counts, refused
+from .dialect import Extensions, Lazy, Token, counts, is_terminal, name_of, refused
 
 STYLES = {(",", ":"): "none", (", ", ": "): "space"}
 WORDS = re.compile(r"\w+|[^\w\s]|\s+")
@@ -46,7 +46,7 @@ class TerminalReader:
             else:
                 pattern = self.pattern(name)
                 if pattern is None:
-                    what = "a terminal" if name.lstrip("_")[:1].isupper() else "a rule, and no terminal,"
+                    what = "a terminal" if is_terminal(token.text) else "a rule, and no terminal,"
                     raise refused(f"{what} that is not defined stands here: {name}", token)
                 self._known[name] = compile_pattern(pattern, 0, utf8.utf8)
         return self._known[name]
@@ -63,9 +63,7 @@ class TerminalReader:
         whole = self.read(lazy.body)
         if lazy.suffix is None:
             return first_matches(whole)
-        suffix = self.read(lazy.suffix)
-        found = first_matches(nfa.concat([whole, suffix]))
-        return before(found, suffix) if lazy.hidden else found
+        return first_matches(nfa.concat([whole, self.read(lazy.suffix)]))
 
     # ------------------------------------------------------------ choice | all & of | series of | ~ atoms
 
@@ -131,7 +129,7 @@ class TerminalReader:
                 return compile_pattern(f"[{low}-{high}]", 0, utf8.utf8), at + 3
             return compile_pattern(self.literal(token), 0, utf8.utf8), at + 1
         if token.kind == "NAME":
-            return self.named(token.text.replace("-", "_h_"), token), at + 1
+            return self.named(name_of(token.text), token), at + 1
         if token.text == "%regex":
             return structured(token.value, token.line), at + 1
         raise refused(f"{token.text!r} cannot stand in a terminal", token)
@@ -157,21 +155,6 @@ def first_matches(texts: Nfa) -> Nfa:
     found = dfa.minimize(texts)
     rest = found.edges[~np.isin(found.edges[:, 0], found.accept)]
     return dfa.minimize(Nfa(found.num_states, rest, found.skips, found.start, found.accept))
-
-
-def before(texts: Nfa, suffix: Nfa) -> Nfa:
-    """What stands before the suffix in these texts: their right quotient."""
-    found = dfa.minimize(texts)
-    ends = [
-        state
-        for state in range(found.num_states)
-        if not dfa.intersect(
-            Nfa(found.num_states, found.edges, found.skips, np.array([state]), found.accept), suffix
-        ).is_empty
-    ]
-    return dfa.minimize(
-        Nfa(found.num_states, found.edges, found.skips, found.start, np.array(ends, np.int64))
-    )
 
 
 def structured(value: Any, line: int) -> Nfa:

@@ -43,6 +43,7 @@ class Table:
 
     def __init__(self, words: Nfa) -> None:
         plain = words.plain
+        self.commits = False
         spend(10 + len(plain.edges) / 4)
         self.rows: list[list[tuple[int, int, int]]] = [[] for _ in range(plain.num_states)]
         for source, low, high, target in plain.edges.tolist():
@@ -126,6 +127,7 @@ class Productions:
         found = self._tables.get(id(text))
         if found is None:
             found = self._tables[id(text)] = Table(text.words)
+            found.commits = text.commits
         return found
 
     @cached_property

@@ -98,7 +98,8 @@ def bnf_parser(syntax: str) -> Any:
 
 def short(error: Any) -> str:
     """The first line of a message of ``lark``."""
-    return str(error).strip().splitlines()[0].rstrip(".")
+    lines = str(error).strip().splitlines()
+    return lines[0].rstrip(".") if lines else "a terminal or rule is not defined"
 
 
 def expression(node: Any) -> Expression:
@@ -235,7 +236,10 @@ def read_lark(text: str, start: str) -> tuple[Rules, Places]:
     between = nfa.star(
         nfa.union([one.texts if one in free else places.words(one) for one in passed.values()])
     )
-    words_of = {name: Text(nfa.concat([between, found]), name) for name, found in words.items()}
+    words_of = {
+        name: Text(nfa.concat([between, found]), name, name in extensions.lazy)
+        for name, found in words.items()
+    }
     rules: dict[str, list[Expression]] = {}
     lines: dict[str, int] = {}
     for rule in expansions:
@@ -260,11 +264,11 @@ def read_lark(text: str, start: str) -> tuple[Rules, Places]:
     choices: dict[str, Expression] = {name: Choice(options) for name, options in rules.items()}
     if ignore and start in choices:
         choices[""] = Series([Call(start), Text(between)])
-    found = Rules(choices, lines, narrowed)
+    found = Rules(choices, lines, narrowed, bool(extensions.lazy))
     if extensions.parametric:
         first = "" if "" in choices else start
         made = instantiated(found, first, extensions.parametric, extensions.steps, extensions.conditions)
-        found = Rules(made.rules, lines, narrowed)
+        found = Rules(made.rules, lines, narrowed, bool(extensions.lazy))
     return found, places
 
 
