@@ -10,7 +10,7 @@ from ...errors import EmptyLanguage, TooManyStates, UnsupportedConstraint
 from .. import given, narrowing
 from ..automata.lazy import Configuration, Moves
 from ..automata.machines import DfaMachine
-from ..automata.stack import StackAutomaton, merged, stacks_of
+from ..automata.stack import Stack, StackAutomaton, merged, stacks_of
 from ..automata.work import limited
 from ..narrowing import Narrowing, OnNarrowed
 from .beside import LazyMachine, MarkedAutomaton
@@ -95,22 +95,25 @@ class GrammarAutomaton(StackAutomaton):
 
 
 class CommittingAutomaton(GrammarAutomaton):
-    """A stack automaton in which some terminals, where they can end, give up every other reading of the text."""
+    """A stack automaton in which, where a terminal ends that commits, those that could go on are given up."""
 
     def moves(self, configuration: Configuration) -> Moves:
         active, _ = self.active(stacks_of(configuration))
         arcs = [
-            (low, high, self.stack(top.machine, local, top.parent), committed)
+            (top, *ending)
             for top in active
-            for low, high, local in top.machine.moves(top.local)
-            for committed in [isinstance(top.machine, RuleMachine) and local in top.machine.committed]
+            if isinstance(top.machine, RuleMachine)
+            for ending in top.machine.endings(top.local)
         ]
-        cuts = sorted({low for low, *_ in arcs} | {high + 1 for _, high, *_ in arcs})
-        kept = []
+        cuts = sorted({arc[1] for arc in arcs} | {arc[2] + 1 for arc in arcs})
+        kept: list[tuple[int, int, Stack]] = []
         for low, end in pairwise(cuts):
-            over = [arc for arc in arcs if arc[0] <= low <= arc[1]]
-            committed = any(arc[3] for arc in over)
-            kept += [(low, end - 1, arc[2]) for arc in over if arc[3] == committed]
+            over = [arc for arc in arcs if arc[1] <= low <= arc[2]]
+            committed = any(arc[5] for arc in over)
+            for top, _, _, local, ended, _ in over:
+                to = ended if committed else local
+                if to is not None:
+                    kept.append((low, end - 1, self.stack(top.machine, to, top.parent)))
         return self.bounded(merged(kept))
 
 

@@ -29,8 +29,11 @@ Within = tuple[Table, int, int]
 """Within a terminal: its automaton, a state of that, and the node after the terminal."""
 State = int | Within
 Range = tuple[int, int, int]
-Edge = tuple[int, int, frozenset[State], bool]
-"""The lowest and highest byte, where they lead, and whether every other reading is given up."""
+NOWHERE: frozenset[State] = frozenset()
+Edge = tuple[int, int, frozenset[State], frozenset[State], bool]
+"""The lowest and highest byte, where they lead, where they lead if the terminal can only end, and whether it commits."""
+Ending = tuple[int, int, int, int | None, bool]
+"""The same of a local state."""
 
 
 class GrammarMachines:
@@ -203,9 +206,9 @@ class RuleMachine(Region):
                     self.arcs[first[label] + 1].append((None, target))
         self._closures: dict[int, frozenset[State]] = {}
         self._sets: list[frozenset[State]] = []
-        self._number: dict[tuple[frozenset[State], bool], int] = {}
+        self._number: dict[frozenset[State], int] = {}
         self._moves: list[Sequence[Range] | None] = []
-        self.committed: set[int] = set()  # local states after a terminal that gives up every other reading
+        self._endings: list[Sequence[Ending]] = []
         self._calls: list[Sequence[tuple[Machine, int]] | None] = []
         self._entered: dict[Within, frozenset[State]] = {}
         self.arcs.append([])
@@ -218,13 +221,12 @@ class RuleMachine(Region):
 
     # ------------------------------------------------------------ the subset construction
 
-    def _local(self, states: frozenset[State], committed: bool = False) -> int:
-        found = self._number.get((states, committed))
+    def _local(self, states: frozenset[State]) -> int:
+        found = self._number.get(states)
         if found is None:
-            found = self._number[states, committed] = len(self._sets)
-            if committed:
-                self.committed.add(found)
+            found = self._number[states] = len(self._sets)
             self._sets.append(states)
+            self._endings.append(())
             self._moves.append(None)
             self._calls.append(None)
         return found
@@ -251,9 +253,20 @@ class RuleMachine(Region):
     def _edges(self, table: Table, state: int, node: int) -> list[Edge]:
         """What leaves a state of a terminal."""
         return [
-            (low, high, self._enter(table, to, node), table.commits and to in table.ends)
+            (
+                low,
+                high,
+                self._enter(table, to, node),
+                NOWHERE if table.rows[to] else self._behind(node),
+                table.commits and to in table.ends,
+            )
             for low, high, to in table.rows[state]
         ]
+
+    def endings(self, local: Local) -> Sequence[Ending]:
+        """The moves, with where they lead without the terminals that could go on, and whether one commits."""
+        self.moves(local)
+        return self._endings[local]
 
     def start(self) -> Local:
         return 0
@@ -272,9 +285,13 @@ class RuleMachine(Region):
                                 edges += self._edges(table, begin, node)
                 else:
                     edges += self._edges(*state)
-            found = self._moves[at] = [
-                (a, b, self._local(to, committed)) for a, b, to, committed in disjoint(edges)
-            ]
+            ranges = disjoint(edges)
+            found = self._moves[at] = [(a, b, self._local(to)) for a, b, to, _, _ in ranges]
+            if self.productions.commits:
+                self._endings[at] = [
+                    (a, b, self._local(to), self._local(ended) if ended else None, committed)
+                    for a, b, to, ended, committed in ranges
+                ]
         return found
 
     def calls(self, local: Local) -> Sequence[tuple[Machine, int]]:
@@ -396,7 +413,8 @@ class RuleMachine(Region):
 
 
 def disjoint(edges: list[Edge]) -> list[Edge]:
-    """Disjoint ranges, each with the union of the states of the edges over it, or of those that give up the others."""
+    """Disjoint ranges, each with the union of the states of the edges over it. Where a terminal commits, those that could
+    go on are given up."""
     edges.sort(key=lambda edge: edge[0])
     cuts = sorted({edge[0] for edge in edges} | {edge[1] + 1 for edge in edges})
     found: list[Edge] = []
@@ -408,11 +426,12 @@ def disjoint(edges: list[Edge]) -> list[Edge]:
             at += 1
         if not active:
             continue
-        committed = any(edge[3] for edge in active)
-        parts = [edge[2] for edge in active if edge[3] == committed]
-        states = parts[0] if len(parts) == 1 else frozenset().union(*parts)
-        if found and found[-1][1] == low - 1 and found[-1][2:] == (states, committed):
-            found[-1] = (found[-1][0], end - 1, states, committed)
+        ended = active[0][3] if len(active) == 1 else NOWHERE.union(*[edge[3] for edge in active])
+        committed = any([edge[4] for edge in active])
+        states = active[0][2] if len(active) == 1 else NOWHERE.union(*[edge[2] for edge in active])
+        result = (ended if committed else states, ended, committed)
+        if found and found[-1][1] == low - 1 and found[-1][2:] == result:
+            found[-1] = (found[-1][0], end - 1, *result)
         else:
-            found.append((low, end - 1, states, committed))
+            found.append((low, end - 1, *result))
     return found

@@ -90,6 +90,7 @@ class Productions:
         self.rules: dict[str, Expression] = {}
         self.counted: dict[str, tuple[str, int, int | None]] = {}
         """Rules that are repeats: the rule that is repeated, how often at least and at most."""
+        self.commits = grammar.commits
         self._tables: dict[int, Table] = {}
         self._networks: dict[str, list[list[Arc]]] = {}
         reached = reachable_rules(grammar.rules, start)
