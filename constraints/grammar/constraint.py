@@ -81,9 +81,7 @@ def explored(text: str | os.PathLike[str], start: str | None, on_narrowed: OnNar
     return Constraint(explore(automaton, MOST_EXPLORED), narrowed)
 
 
-def read_grammar(
-    text: str | os.PathLike[str], syntax: str, start: str | None
-) -> tuple[Rules, str, Places]:
+def read_grammar(text: str | os.PathLike[str], syntax: str, start: str | None) -> tuple[Rules, str, Places]:
     """The rules of a grammar, the rule to begin with, and the marks of its terminals: the arguments of :func:`grammar`."""
     if syntax not in SYNTAXES:
         raise UnsupportedConstraint(f"the syntax is one of {list(SYNTAXES)}, not {syntax!r}", path="syntax")

@@ -178,7 +178,9 @@ class Rewriter:
             suffix = head.attributes.get("suffix") or head.attributes.get("stop")
             if suffix and suffix[0].text == '""':
                 suffix = None
-            if lazy == {"stop"} and suffix is None:  # the end token of the model ends it: any text of the rule
+            if (
+                lazy == {"stop"} and suffix is None
+            ):  # the end token of the model ends it: any text of the rule
                 return start + self.body(rest)
             name = self.fresh("LAZY")
             self.extensions.lazy[name] = Lazy(rest, suffix)
@@ -234,7 +236,9 @@ class Rewriter:
             elif kind == "GRAMMAR":
                 raise refused(f"{text} refers to another grammar: write its rules in this one", token)
             elif kind == "DIRECTIVE" and text == "%lark":
-                raise refused("grammars within grammars (%lark) are not supported: write its rules here", token)
+                raise refused(
+                    "grammars within grammars (%lark) are not supported: write its rules here", token
+                )
             else:
                 found.append(text)
         return " ".join(found)
@@ -295,7 +299,10 @@ def name_of(name: str) -> str:
     """A name as Lark writes it: in letters of one case, without ``-``."""
     if PLAIN.fullmatch(name):
         return name
-    code = "".join(f"x{ord(c):x}" if c == "-" else f"y{c}" if c.isupper() != is_terminal(name) and c.isalpha() else c for c in name)
+    code = "".join(
+        f"x{ord(c):x}" if c == "-" else f"y{c}" if c.isupper() != is_terminal(name) and c.isalpha() else c
+        for c in name
+    )
     return (code.upper() if is_terminal(name) else code.lower()) + ("_N" if is_terminal(name) else "_n")
 
 

@@ -20,7 +20,6 @@ from .productions import Productions
 from .rules import compile_rules
 from .tree import Choice, Expression, Repeat, Rules, Series, Text, Without, check, reachable_rules
 
-
 MOST_STACKS = 2_000
 """Ways in which the text read so far can be understood at the same time."""
 
@@ -125,7 +124,9 @@ def regular_differences(grammar: Rules, start: str) -> tuple[Rules, tuple[Narrow
         if isinstance(expression, Without):
             name = f" difference on line {expression.line}"
             try:
-                compiled = compile_rules(Rules({**grammar.rules, name: expression}, grammar.lines), name, None)
+                compiled = compile_rules(
+                    Rules({**grammar.rules, name: expression}, grammar.lines), name, None
+                )
             except EmptyLanguage:
                 return Choice([])
             why = "an automaton follows rules before `-` that call themselves with text on both sides to a depth only"

@@ -143,7 +143,11 @@ def written(schema: Any, line: int) -> tuple[Any, str]:
     known = {"item_separator": ",", "key_separator": ":", "whitespace_flexible": True}
     separators = {**known, **options}
     style = STYLES.get((separators["item_separator"], separators["key_separator"]))
-    if options.keys() - known.keys() or style is None or (style == "space" and separators["whitespace_flexible"]):
+    if (
+        options.keys() - known.keys()
+        or style is None
+        or (style == "space" and separators["whitespace_flexible"])
+    ):
         name = min(options.keys() - known.keys(), default="item_separator")
         raise UnsupportedConstraint(f"{name} of x-guidance is not supported", path=f"line {line}")
     rest = {name: value for name, value in schema.items() if name != "x-guidance"} if options else schema

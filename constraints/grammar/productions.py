@@ -156,7 +156,9 @@ class Productions:
         if isinstance(expression, Call):
             return known[expression.rule]
         if isinstance(expression, Without):
-            raise UnsupportedConstraint("a difference is no part of a machine", path=f"line {expression.line}")
+            raise UnsupportedConstraint(
+                "a difference is no part of a machine", path=f"line {expression.line}"
+            )
         if isinstance(expression, Repeat):
             once = self._measured(expression.part, known)
             return times(once, expression.low, expression.high)

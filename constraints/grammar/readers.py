@@ -13,7 +13,8 @@ from ..json.constraint import inner_texts
 from ..narrowing import Narrowing, merged
 from ..regex.constraint import regex
 from .dialect import Extensions, Token, extended
-from .operations import TerminalReader, structured, written as written_json
+from .operations import TerminalReader, structured
+from .operations import written as written_json
 from .parameters import instantiated
 from .sizes import count_rules, count_terminals
 from .terminals import Places, Terminal, never_beside, read_terminal
