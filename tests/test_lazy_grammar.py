@@ -35,7 +35,8 @@ JSON = r"""
 STATEMENTS = r"""
     root ::= block
     block ::= (statement ws)*
-    statement ::= "if" ws "(" ws expr ws ")" ws statement (ws "else" ws statement)? | "{" ws block "}" | name ws "=" ws expr ws ";"
+    statement ::= "if" ws "(" ws expr ws ")" ws statement (ws "else" ws statement)? | "{" ws block "}" | assignment
+    assignment ::= name ws "=" ws expr ws ";"
     expr ::= expr ws [-+*/<] ws expr | "(" ws expr ws ")" | name ws "(" ws (expr (ws "," ws expr)*)? ws ")" | name | [0-9]+
     name ::= [a-z]+
     ws ::= [ \n]*
@@ -60,7 +61,7 @@ def walk(states, rng, steps):
         moves = states.moves(state)
         if not moves:
             break
-        low, high, state = rng.choice(moves)
+        low, _, state = rng.choice(moves)
         text += bytes([low])
     return text, state
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Iterator, Sequence
+from itertools import pairwise
 
 from ...errors import TooManyStates
 from ..automata.lazy import Body, Configuration, LazyAutomaton, Move, Moves
@@ -188,7 +189,7 @@ class MarkedAutomaton:
         cuts = sorted({low for low, _, _ in arcs} | {high + 1 for _, high, _ in arcs})
         found: list[Move] = []
         known: dict[frozenset[Pair], frozenset[Pair]] = {}
-        for low, end in zip(cuts, cuts[1:], strict=False):
+        for low, end in pairwise(cuts):
             pairs = frozenset([pair for a, b, pair in arcs if a <= low <= b])
             if not pairs:
                 continue

@@ -13,7 +13,8 @@ from ..automata.lazy import explore
 from ..automata.work import limited, spend
 from ..constraint import Constraint
 from ..narrowing import Narrowing, OnNarrowed
-from .readers import read_bnf, read_lark
+from .lark_reader import read_lark
+from .readers import read_bnf
 from .rules import compile_rules
 from .terminals import Places
 from .tree import Rules

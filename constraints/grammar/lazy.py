@@ -15,8 +15,9 @@ from ..automata.work import limited
 from ..narrowing import Narrowing, OnNarrowed
 from .beside import LazyMachine, MarkedAutomaton
 from .constraint import grammar, read_grammar
-from .machine import GrammarMachines, RuleMachine
+from .machine import GrammarMachines
 from .productions import Productions
+from .rule_machine import RuleMachine
 from .rules import compile_rules
 from .tree import Choice, Expression, Repeat, Rules, Series, Text, Without, check, reachable_rules
 

@@ -17,7 +17,8 @@ from ...errors import UnsupportedConstraint
 from ..automata import dfa, nfa, utf8
 from ..automata.nfa import Nfa
 from ..regex.constraint import compile_pattern
-from .dialect import Extensions, Lazy, Token, counts, is_terminal, name_of, refused
+from .dialect import Extensions, Lazy
+from .statements import Token, counts, is_terminal, name_of, refused
 
 STYLES = {(",", ":"): "none", (", ", ": "): "space"}
 WORDS = re.compile(r"\w+|[^\w\s]|\s+")
