@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 from ...errors import TooManyStates
 from ..automata.stack import Local, Machine, Region
-from .productions import Productions
+from .productions import Arc, Productions
 from .tables import Table
 from .tree import Text
 
