@@ -305,6 +305,38 @@ def test_comments_and_keywords_at_any_depth():
         assert "if;" not in word.replace(" ", "").replace("//", "if")
 
 
+# ---------------------------------------------------------------- free text
+
+
+@pytest.mark.parametrize(
+    ("text", "before", "letters", "others"),
+    [
+        (
+            JSON,
+            b'{"a": ["x',
+            ["b", "\u00e9", "\U0001f600", "\\\\n", "\\\\u00e9"],
+            ['"', "\\n", "\\\\", "\\\\u00"],
+        ),
+        ('start: "<" /([^*]|\\*[^\\/*])*/ ">"', b"<a", ["b", "\n", "/"], ["*", "*/", "**"]),
+        ('start: x\nx: "(" x ")" | /[^()]+/ "!"', b"((ab", ["b", "!"[:0] or "c"], ["(", ")"]),
+    ],
+)
+def test_free_text_is_known(text, before, letters, others):
+    """Letters lead back to where they began; nothing else is one."""
+    states = states_of(text)
+    at = states.run(states.start(), before)
+    body = states.automaton.body(states.configurations[at])
+    assert body is not None
+    assert body.most is None
+    for letter in letters:
+        assert body.letters.nfa.accepts(letter.encode()), letter
+        assert states.run(at, letter.encode()) == states.number(body.after(1)) == at, letter
+    for other in others:
+        assert not body.letters.nfa.accepts(other.encode()), other
+    again = states.run(states.start(), before + letters[0].encode())
+    assert states.automaton.body(states.configurations[again]).letters is body.letters
+
+
 # ---------------------------------------------------------------- errors
 
 

@@ -8,7 +8,7 @@ from typing import Literal
 
 from ...errors import EmptyLanguage, TooManyStates, UnsupportedConstraint
 from .. import given, narrowing
-from ..automata.lazy import Configuration, Moves
+from ..automata.lazy import Body, Configuration, Moves
 from ..automata.machines import DfaMachine
 from ..automata.stack import Stack, StackAutomaton, merged, stacks_of
 from ..automata.work import limited
@@ -21,6 +21,7 @@ from .rule_machine import RuleMachine
 from .rules import compile_rules
 from .tree import Choice, Expression, Repeat, Rules, Series, Text, Without, check, reachable_rules
 
+MOST_TURNS = 100
 MOST_STACKS = 2_000
 """Ways in which the text read so far can be understood at the same time."""
 
@@ -115,6 +116,29 @@ class CommittingAutomaton(GrammarAutomaton):
                 if to is not None:
                     kept.append((low, end - 1, self.stack(top.machine, to, top.parent)))
         return self.bounded(merged(kept))
+
+    def completion(self, configuration: Configuration) -> bytes:
+        """A text from here to acceptance. Where a terminal commits on the way that the text was made for, another is made
+        from there. Raises ``UnsupportedConstraint`` where that leads nowhere."""
+        found = bytearray()
+        for _ in range(MOST_TURNS):
+            for byte in super().completion(configuration):
+                to = next(
+                    (move.target for move in self.moves(configuration) if move.low <= byte <= move.high), None
+                )
+                if to is None:
+                    break
+                configuration = to
+                found.append(byte)
+            else:
+                if self.accepting(configuration):
+                    return bytes(found)
+        raise UnsupportedConstraint(
+            f"after {bytes(found)!r} a rule that ends at its first match ([lazy], [suffix], [stop]) takes every text that could go on"
+        )
+
+    def body(self, configuration: Configuration) -> Body | None:
+        return None  # letters may trigger a rule
 
 
 def regular_differences(grammar: Rules, start: str) -> tuple[Rules, tuple[Narrowing, ...]]:

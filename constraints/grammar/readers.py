@@ -45,7 +45,7 @@ EBNF = r"""
 """
 ESCAPE = re.compile(r"\\(?:x([0-9a-fA-F]{2})|u([0-9a-fA-F]{4})|U([0-9a-fA-F]{8})|(.))|([^\\])", re.DOTALL)
 SHORT = {"n": "\n", "r": "\r", "t": "\t"}
-PLAIN = "\\\"'[]^-/"
+PLAIN = "\\\"'[]^-/?"
 
 
 def lark_package() -> Any:

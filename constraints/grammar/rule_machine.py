@@ -18,7 +18,8 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from ...errors import TooManyStates
-from ..automata.stack import Local, Machine, Region
+from ..automata.stack import Local, LocalBody, Machine, Region
+from .free_text import body_of
 from .productions import Arc, Productions
 from .tables import Table
 from .tree import Text
@@ -91,6 +92,7 @@ class RuleMachine(Region):
         self._sets: list[frozenset[State]] = []
         self._number: dict[frozenset[State], int] = {}
         self._moves: list[Sequence[Range] | None] = []
+        self._bodies: dict[int, LocalBody | None] = {}
         self._endings: list[Sequence[Ending]] = []
         self._calls: list[Sequence[tuple[Machine, int]] | None] = []
         self._entered: dict[Within, frozenset[State]] = {}
@@ -203,6 +205,16 @@ class RuleMachine(Region):
         states = self._sets[local]
         return bool(local and (self.end in states or self.only_end in states))
 
+    def body(self, local: Local) -> LocalBody | None:
+        if local not in self._bodies:
+            self._bodies[local] = body_of(
+                local, self.moves, lambda at: bool(self.final(at) or self.calls(at))
+            )
+        return self._bodies[local]
+
+    def after_letters(self, local: Local, count: int) -> Local:
+        return local
+
     # ------------------------------------------------------------ shortest texts
 
     def completion(self, local: Local) -> bytes:
@@ -231,13 +243,13 @@ class RuleMachine(Region):
         table, within, node = state
         return len(table.shortest[within]) + self._distance[node]
 
-    def _weight(self, label: Label) -> float:
+    def _weight(self, label: Text | str) -> float:
         """The length of the shortest text of an arc that is not empty."""
         if isinstance(label, str):
             return self.productions.lengths[label].nonempty
         return self.productions.table(label).lengths.nonempty
 
-    def _read(self, label: Label) -> bytes:
+    def _read(self, label: Text | str) -> bytes:
         """The shortest text of an arc that is not empty."""
         if isinstance(label, str):
             if self.productions.lengths[label].nonempty > MOST_TEXT:
@@ -267,7 +279,7 @@ class RuleMachine(Region):
         before: list[list[tuple[int, float, Label]]] = [[] for _ in self.arcs]
         for source, leaving in enumerate(self.arcs):
             for label, target in leaving:
-                if skippable(self.productions, label):
+                if label is None or skippable(self.productions, label):
                     before[target].append((source, 0, None))
                 else:
                     before[target].append((source, self._weight(label), label))

@@ -35,7 +35,7 @@ class Table:
             for source in self.starts
             for low, _, target in self.rows[source]
         ]
-        self.nonempty = min(nonempty, key=len, default=None)
+        self.nonempty: bytes | None = min(nonempty, key=len, default=None)
 
     @property
     def lengths(self) -> Lengths:
