@@ -311,14 +311,9 @@ def test_comments_and_keywords_at_any_depth():
 @pytest.mark.parametrize(
     ("text", "before", "letters", "others"),
     [
-        (
-            JSON,
-            b'{"a": ["x',
-            ["b", "\u00e9", "\U0001f600", "\\\\n", "\\\\u00e9"],
-            ['"', "\\n", "\\\\", "\\\\u00"],
-        ),
+        (JSON, b'{"a": ["x', ["b", "é", "\U0001f600", "\\n", "\\u00e9"], ['"', "\n", "\\", "\\u00"]),
         ('start: "<" /([^*]|\\*[^\\/*])*/ ">"', b"<a", ["b", "\n", "/"], ["*", "*/", "**"]),
-        ('start: x\nx: "(" x ")" | /[^()]+/ "!"', b"((ab", ["b", "!"[:0] or "c"], ["(", ")"]),
+        ('start: x\nx: "(" x ")" | /[^()]+/ "!"', b"((ab", ["b", "é"], ["(", ")"]),
     ],
 )
 def test_free_text_is_known(text, before, letters, others):

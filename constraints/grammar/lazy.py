@@ -134,7 +134,7 @@ class CommittingAutomaton(GrammarAutomaton):
                 if self.accepting(configuration):
                     return bytes(found)
         raise UnsupportedConstraint(
-            f"after {bytes(found)!r} a rule that ends at its first match ([lazy], [suffix], [stop]) takes every text that could go on"
+            f"after {bytes(found)!r} nothing can go on that a rule with [lazy], [suffix] or [stop] does not take"
         )
 
     def body(self, configuration: Configuration) -> Body | None:
