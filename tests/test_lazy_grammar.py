@@ -11,7 +11,7 @@ import tractile as tt
 from tractile.constraints.automata.lazy import Numbered, explore
 from tractile.constraints.automata.stack import stacks_of
 from tractile.constraints.constraint import Constraint
-from tractile.constraints.grammar.lazy import lazy_grammar
+from tractile.constraints.grammar.lazy import grammar_abstraction, lazy_grammar
 from tractile.constraints.grammar.readers import read_bnf
 from tractile.constraints.grammar.tree import Call, Choice, Repeat, Series
 
@@ -330,6 +330,27 @@ def test_free_text_is_known(text, before, letters, others):
         assert not body.letters.nfa.accepts(other.encode()), other
     again = states.run(states.start(), before + letters[0].encode())
     assert states.automaton.body(states.configurations[again]).letters is body.letters
+
+
+# ---------------------------------------------------------------- abstractions
+
+
+@pytest.mark.parametrize(
+    ("syntax", "text"),
+    [
+        ("lark", ARITHMETIC),
+        ("gbnf", STATEMENTS),
+        ("gbnf", 'root ::= x{2,300}\nx ::= "a" | "(" root ")"'),
+        ("lark", 'start: "{" start* "}" | IF "x" | N\nIF: /if\\b/\nN: /(?!if\\b)[a-z]+/\n%ignore /#[^\\n]*/\n%ignore "\\n"'),
+        ("lark", 'start: a TEXT\na[suffix="!"]: TEXT\nTEXT: /[a-z]*/'),
+    ],
+)  # fmt: skip
+def test_abstractions_accept_every_text(syntax, text):
+    states, rng = states_of(text, syntax=syntax), random.Random(4)
+    coarse = grammar_abstraction(states.automaton, 200)
+    assert coarse.num_states <= 400
+    for _ in range(60):
+        assert coarse.accepts(completed(states, rng, rng.randrange(60)).encode())
 
 
 # ---------------------------------------------------------------- errors

@@ -8,12 +8,16 @@ from typing import Literal
 
 from ...errors import EmptyLanguage, TooManyStates, UnsupportedConstraint
 from .. import given, narrowing
+from ..automata import dfa
+from ..automata.abstraction import abstraction
 from ..automata.lazy import Body, Configuration, Moves
 from ..automata.machines import DfaMachine
+from ..automata.nfa import Nfa
 from ..automata.stack import Stack, StackAutomaton, merged, stacks_of
 from ..automata.work import limited
 from ..narrowing import Narrowing, OnNarrowed
-from .beside import LazyMachine, MarkedAutomaton
+from ..regex.lookaround import erase
+from .beside import MARKS, LazyMachine, MarkedAutomaton
 from .constraint import grammar, read_grammar
 from .machine import GrammarMachines
 from .productions import Productions
@@ -139,6 +143,24 @@ class CommittingAutomaton(GrammarAutomaton):
 
     def body(self, configuration: Configuration) -> Body | None:
         return None  # letters may trigger a rule
+
+
+def grammar_abstraction(automaton: StackAutomaton, most_states: int) -> Nfa:
+    """A finite automaton that accepts all texts of a lazy grammar, of at most about ``most_states`` states.
+
+    Where terminals look beside them, the abstraction of the words is met with what they allow. Raises ``TooManyStates``.
+    """
+    root = automaton.root
+    if not isinstance(root, LazyMachine):
+        return abstraction(root, most_states)
+    inner = root.automaton
+    if isinstance(inner, MarkedAutomaton):
+        found = dfa.intersect(abstraction(inner.words.root, most_states), inner.allowed.nfa)
+        for mark in MARKS:
+            found = erase(found, mark)
+        return dfa.minimize(found)
+    assert isinstance(inner, StackAutomaton)
+    return abstraction(inner.root, most_states)
 
 
 def regular_differences(grammar: Rules, start: str) -> tuple[Rules, tuple[Narrowing, ...]]:

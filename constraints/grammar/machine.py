@@ -14,6 +14,9 @@ from ..automata.stack import Local, Machine, Region
 from .productions import Productions
 from .rule_machine import RuleMachine, bounded, closure
 
+ANY = -1  # any number of times
+FEW = 16  # counts that abstractions keep where they can
+
 
 class GrammarMachines:
     """The machines of a grammar's rules, each made when it is first called."""
@@ -100,7 +103,7 @@ class Root(Region):
 
 
 class CountMachine(Region):
-    """A rule so many times; the local state is how often it has been read."""
+    """A rule so many times; the local state is how often it has been read (``ANY``: in an abstraction)."""
 
     def __init__(self, machines: GrammarMachines, rule: str) -> None:
         self.machines = machines
@@ -118,15 +121,17 @@ class CountMachine(Region):
         count: int = local
         if count == self.high:
             return ()
+        if count == ANY:
+            return ((self.machines.machine(self.once), ANY),)
         after = count + 1 if self.high is not None else min(count + 1, max(self.low, 1))
         return ((self.machines.machine(self.once), after),)
 
     def final(self, local: Local) -> bool:
-        return bool(local >= max(self.low, 1))
+        return bool(local == ANY or local >= max(self.low, 1))
 
     def completion(self, local: Local) -> bytes:
         missing = max(self.low, 1) - local
-        if missing <= 0:
+        if missing <= 0 or local == ANY:
             return b""
         called = self.machines.machine(self.once)
         return bounded(called.completion(called.start()), missing)
@@ -134,3 +139,6 @@ class CountMachine(Region):
     def view(self, local: Local, reach: int) -> Local:
         more = reach + 1 if self.high is None else min(self.high - local, reach + 1)
         return (min(max(self.low - local, 0), reach + 1), more, local == 0)
+
+    def rounded(self, local: Local, level: int) -> Local:
+        return local if level == 0 and max(self.low, self.high or 0) <= FEW else ANY
