@@ -221,13 +221,37 @@ def test_ambiguous_beginnings_are_followed_together_and_bounded():
     assert not states.accepts(b"((.yx")
 
 
-def test_too_many_ways_are_refused_by_name():
+def test_ways_that_multiply_share_their_stacks():
     """Each letter begins one of two rules, each of which waits for an end of its own: the ways are 2ⁿ."""
     rules = 'root ::= x | y\nx ::= "a" (x | y) "1" | "c"\ny ::= "a" (y | x) "2" | "c"'
     states = states_of(rules, syntax="gbnf")
-    assert states.accepts(b"a" * 8 + b"c" + b"12" * 4)
+    rng = random.Random(5)
+    for n in (1, 8, 200):
+        ends = "".join(rng.choice("12") for _ in range(n))
+        assert states.accepts(b"a" * n + b"c" + ends.encode())
+        assert not states.accepts(b"a" * n + b"c" + ends.encode() + b"1")
+        at = states.configurations[states.run(states.start(), b"a" * n)]
+        assert len(states.automaton.completion(at)) == n + 1
+        assert states.automaton.view(at, 8) == states.automaton.view(at, 8)
+    assert width(states) <= 2
+
+
+def test_levels_that_call_one_another_grow_linearly():
+    rules = """
+        root ::= root "+" t | t
+        t ::= t "*" t | root "?" root ":" root | [a-z]
+    """
+    states = states_of(rules, syntax="gbnf")
+    assert states.accepts(b"a*b*c+d?e:f+" * 15 + b"z")
+    assert not states.accepts(b"a*b*c+d?e+f+" * 15 + b"z")
+    assert width(states) <= 60
+
+
+def test_too_many_ways_are_refused_by_name(monkeypatch):
+    monkeypatch.setattr("tractile.constraints.grammar.joined.MOST_STACKS", 50)
+    states = states_of('root ::= "i" root | "i" root "e" root | "x"', syntax="gbnf")
     with pytest.raises(tt.TooManyStates, match="ambiguous"):
-        states.accepts(b"a" * 40 + b"c" + b"12" * 20)
+        states.accepts(b"i" * 100 + b"x" + b"ex" * 60)
 
 
 @pytest.mark.parametrize("count", ["{3}", "{2,4}", "{,3}", "{2,}", "{100,200}", "{150,}", "{,100}"])
@@ -300,6 +324,13 @@ def test_comments_and_keywords_at_any_depth():
     assert states.accepts(b"if (x) { y; // if ( }\n iffy; }" + b"{" * 50 + b"}" * 50)
     assert not states.accepts(b"if;")
     assert not states.accepts(b"x; // y\n {")
+    ways = 'start: x | y\nx: A (x | y) "1" | "c"\ny: A (y | x) "2" | "c"\nA: /a(?=[ac])/'
+    ambiguous = states_of(ways)
+    assert ambiguous.accepts(b"a" * 40 + b"c" + b"12" * 20)
+    at = ambiguous.run(ambiguous.start(), b"a" * 40)
+    assert ambiguous.accepting(
+        ambiguous.run(at, ambiguous.automaton.completion(ambiguous.configurations[at]))
+    )
     for _ in range(40):
         word = completed(states, rng, rng.randrange(30))
         assert "if;" not in word.replace(" ", "").replace("//", "if")

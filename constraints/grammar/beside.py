@@ -22,6 +22,7 @@ from ..automata.nfa import Nfa
 from ..automata.stack import Local, Machine, Region, Stack, StackAutomaton, stacks_of
 from ..automata.work import spend
 from ..regex import lookaround
+from .joined import JOIN, under
 
 MARKS = frozenset(lookaround.LEVELS[0])
 Node = tuple[Machine, Local, int]
@@ -132,19 +133,20 @@ class MarkedAutomaton:
             if at in self._left:
                 todo.pop()
                 continue
-            ends = self.costs[stack.machine, stack.local, d]
-            if stack.parent is None:
-                self._left[at] = min(
-                    (n for end, n in ends.items() if self.allowed.final(end)), default=math.inf
-                )
-                continue
-            missing = [(stack.parent, end) for end in ends if (stack.parent, end) not in self._left]
+            if stack.machine is JOIN:
+                onward = {(each, d): 0 for each in under(stack)}
+            else:
+                ends = self.costs[stack.machine, stack.local, d]
+                if stack.parent is None:
+                    accepted = (n for end, n in ends.items() if self.allowed.final(end))
+                    self._left[at] = min(accepted, default=math.inf)
+                    continue
+                onward = {(stack.parent, end): n for end, n in ends.items()}
+            missing = [each for each in onward if each not in self._left]
             if missing:
                 todo += missing
                 continue
-            self._left[at] = min(
-                (n + self._left[stack.parent, end] for end, n in ends.items()), default=math.inf
-            )
+            self._left[at] = min((n + self._left[each] for each, n in onward.items()), default=math.inf)
         return self._left[pair]
 
     def _closed(self, pairs: set[Pair]) -> frozenset[Pair]:
@@ -215,6 +217,8 @@ class MarkedAutomaton:
         stack: Stack | None
         found, (stack, d) = [], pair
         while stack is not None:
+            if stack.machine is JOIN:
+                stack = min(under(stack), key=lambda each, d=d: self.left((each, d)))  # type: ignore[misc]
             above = stack.parent
             ends = self.costs[stack.machine, stack.local, d]
 

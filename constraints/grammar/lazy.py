@@ -6,7 +6,7 @@ import os
 from itertools import pairwise
 from typing import Literal
 
-from ...errors import EmptyLanguage, TooManyStates, UnsupportedConstraint
+from ...errors import EmptyLanguage, UnsupportedConstraint
 from .. import given, narrowing
 from ..automata import dfa
 from ..automata.abstraction import abstraction
@@ -19,6 +19,7 @@ from ..narrowing import Narrowing, OnNarrowed
 from ..regex.lookaround import erase
 from .beside import MARKS, LazyMachine, MarkedAutomaton
 from .constraint import grammar, read_grammar
+from .joined import MOST_STACKS, GrammarAutomaton
 from .machine import GrammarMachines
 from .productions import Productions
 from .rule_machine import RuleMachine
@@ -26,8 +27,6 @@ from .rules import compile_rules
 from .tree import Choice, Expression, Repeat, Rules, Series, Text, Without, check, reachable_rules
 
 MOST_TURNS = 100
-MOST_STACKS = 2_000
-"""Ways in which the text read so far can be understood at the same time."""
 
 
 def lazy_grammar(
@@ -80,23 +79,6 @@ def lazy_grammar(
         raise UnsupportedConstraint("the grammar nests too deep to be read") from None
     narrowing.report(narrowed, on_narrowed)
     return automaton, narrowed
-
-
-class GrammarAutomaton(StackAutomaton):
-    """A stack automaton that refuses texts that can be understood in too many ways at the same time."""
-
-    def moves(self, configuration: Configuration) -> Moves:
-        return self.bounded(super().moves(configuration))
-
-    def bounded(self, found: Moves) -> Moves:
-        """The moves. Raises ``TooManyStates`` where one leads to more than ``MOST_STACKS`` stacks."""
-        if any(isinstance(move.target, frozenset) and len(move.target) > MOST_STACKS for move in found):
-            raise TooManyStates(
-                f"the grammar is ambiguous: a text can be understood in more than {MOST_STACKS} ways at the same time; "
-                "write rules that begin alike as one",
-                limit=MOST_STACKS,
-            )
-        return found
 
 
 class CommittingAutomaton(GrammarAutomaton):
