@@ -12,7 +12,7 @@ is a least fixed point over (min, +), made for the pairs that are met and what t
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from itertools import pairwise
 
 from ...errors import TooManyStates
@@ -149,29 +149,35 @@ class MarkedAutomaton:
             self._left[at] = min((n + self._left[each] for each, n in onward.items()), default=math.inf)
         return self._left[pair]
 
-    def _closed(self, pairs: set[Pair]) -> frozenset[Pair]:
+    def _closed(self, pairs: Iterable[Pair]) -> frozenset[Pair]:
         """The pairs, and those behind marks, that can be accepted."""
-        found, todo = set[Pair](), [pair for pair in pairs if self.left(pair) < math.inf]
-        while todo:
-            pair = todo.pop()
-            if pair in found:
-                continue
-            found.add(pair)
-            stack, d = pair
-            for low, high, target in self.words.moves(stack):
-                if low == high and low in MARKS:
-                    for a, b, after in self.allowed.moves(d):
-                        if a <= low <= b:
-                            todo += [
-                                (each, after)
-                                for each in stacks_of(target)
-                                if self.left((each, after)) < math.inf
-                            ]
+        found = set[Pair]()
+        fresh = {pair for pair in pairs if self.left(pair) < math.inf}
+        while fresh:
+            found |= fresh
+            behind = {
+                (stack, after)
+                for low, _, target, d in self._moves_of(fresh)
+                if low in MARKS
+                for a, b, after in self.allowed.moves(d)
+                if a <= low <= b
+                for stack in stacks_of(target)
+            }
+            fresh = {pair for pair in behind - found if self.left(pair) < math.inf}
         if len(found) > self.most:
             raise TooManyStates(
                 f"the text can be understood in more than {self.most} ways at the same time", limit=self.most
             )
         return frozenset(found)
+
+    def _moves_of(self, pairs: Iterable[Pair]) -> Iterator[tuple[int, int, Configuration, int]]:
+        """The moves of the words, those of stacks with the same state of ``D`` together, and that state."""
+        stacks: dict[int, list[Stack]] = {}
+        for stack, d in pairs:
+            stacks.setdefault(d, []).append(stack)
+        for d, together in stacks.items():
+            for low, high, target in self.words.moves(frozenset(together)):
+                yield low, high, target, d
 
     def start(self) -> Configuration | None:
         first = self.words.start()
@@ -181,23 +187,23 @@ class MarkedAutomaton:
 
     def moves(self, configuration: Configuration) -> Moves:
         arcs: list[tuple[int, int, Pair]] = []
-        for stack, d in configuration:  # type: ignore[attr-defined]
-            for low, high, target in self.words.moves(stack):
-                if low in MARKS and low == high:
-                    continue
-                for a, b, after in self.allowed.moves(d):
-                    if a <= high and low <= b:
-                        arcs += [(max(a, low), min(b, high), (each, after)) for each in stacks_of(target)]
+        pairs: Iterable[Pair] = configuration  # type: ignore[assignment]
+        for low, high, target, d in self._moves_of(pairs):
+            if low in MARKS and low == high:
+                continue
+            for a, b, after in self.allowed.moves(d):
+                if a <= high and low <= b:
+                    arcs += [(max(a, low), min(b, high), (each, after)) for each in stacks_of(target)]
         cuts = sorted({low for low, _, _ in arcs} | {high + 1 for _, high, _ in arcs})
         found: list[Move] = []
         known: dict[frozenset[Pair], frozenset[Pair]] = {}
         for low, end in pairwise(cuts):
-            pairs = frozenset([pair for a, b, pair in arcs if a <= low <= b])
-            if not pairs:
+            over = frozenset([pair for a, b, pair in arcs if a <= low <= b])
+            if not over:
                 continue
-            if pairs not in known:
-                known[pairs] = self._closed(set(pairs))
-            to = known[pairs]
+            if over not in known:
+                known[over] = self._closed(over)
+            to = known[over]
             if not to:
                 continue
             if found and found[-1].high == low - 1 and found[-1].target == to:
