@@ -347,13 +347,6 @@ def test_calls_say_on_which_side_they_are():
         ),
         ('start: /\\ba\\b/ "b"', {}, tt.EmptyLanguage, "never stand where they may"),
         ('start: /^a$/ "b"', {}, tt.EmptyLanguage, "never stand where they may"),
-        (
-            'start: "x" | y\ny: /a*/ "b"',
-            {},
-            tt.UnsupportedConstraint,
-            "terminal /a\\*/.*may match the empty text.*line 2",
-        ),
-        ('start: "" "b"', {}, tt.UnsupportedConstraint, "Empty terminals are not allowed"),
         ("start: /(?>(?:a?)*|ab)c/", {}, tt.UnsupportedConstraint, "atomic"),
         ("root ::= <[1]>", {"syntax": "gbnf"}, tt.UnsupportedConstraint, "token of the model"),
         ('main ::= "a"', {"syntax": "gbnf"}, tt.UnsupportedConstraint, "start rule 'root'"),

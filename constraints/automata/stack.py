@@ -167,9 +167,9 @@ class StackAutomaton:
 
     def _find_active(self, stacks: Iterable[Stack]) -> tuple[list[Stack], bool]:
         found: dict[Stack, None] = {}
-        todo, seen, ends, most = list(stacks), set[Stack](), False, MOST_CALLS
+        todo, seen, ends = [(stack, 0) for stack in stacks], set[Stack](), False
         while todo:
-            stack = todo.pop()
+            stack, depth = todo.pop()
             if stack in seen:
                 continue
             seen.add(stack)
@@ -177,15 +177,16 @@ class StackAutomaton:
             if machine.moves(local):
                 found[stack] = None
             for called, after in machine.calls(local):
-                todo.append(self.stack(called, called.start(), self.stack(machine, after, parent)))
-                most -= 1
-                if most < 0:
+                todo.append(
+                    (self.stack(called, called.start(), self.stack(machine, after, parent)), depth + 1)
+                )
+                if depth >= MOST_CALLS:
                     raise UnsupportedConstraint("a rule begins with itself: left recursion")
             if machine.final(local):
                 if parent is None:
                     ends = True
                 else:
-                    todo.append(parent)
+                    todo.append((parent, depth))
         return list(found), ends
 
     # ------------------------------------------------------------ the lazy automaton

@@ -6,11 +6,9 @@ import re
 from functools import lru_cache
 from typing import Any
 
-from ...errors import TooManyStates, TractileError, UnsupportedConstraint
+from ...errors import TractileError, UnsupportedConstraint
 from ..automata import nfa, utf8
 from ..regex.constraint import regex
-from .sizes import count_rules, count_terminals
-from .terminals import Places, Terminal, never_beside, read_terminal
 from .tree import Call, Choice, Expression, Repeat, Rules, Series, Text, Without
 
 GBNF = r"""
@@ -47,7 +45,7 @@ EBNF = r"""
 """
 ESCAPE = re.compile(r"\\(?:x([0-9a-fA-F]{2})|u([0-9a-fA-F]{4})|U([0-9a-fA-F]{8})|(.))|([^\\])", re.DOTALL)
 SHORT = {"n": "\n", "r": "\r", "t": "\t"}
-PLAIN = "\\\"'[]^-/"
+PLAIN = "\\\"'[]^-/?"
 
 
 def lark_package() -> Any:
@@ -92,7 +90,8 @@ def bnf_parser(syntax: str) -> Any:
 
 def short(error: Any) -> str:
     """The first line of a message of ``lark``."""
-    return str(error).strip().splitlines()[0].rstrip(".")
+    lines = str(error).strip().splitlines()
+    return lines[0].rstrip(".") if lines else "a terminal or rule is not defined"
 
 
 def expression(node: Any) -> Expression:
@@ -177,93 +176,3 @@ def char_class(token: Any) -> utf8.CodePoints:
         ranges.append((ord(low), ord(high)))
     points = utf8.normalize(ranges)
     return utf8.negate(points) if negated else points
-
-
-# ---------------------------------------------------------------- Lark
-
-
-def read_lark(text: str, start: str) -> tuple[Rules, Places]:
-    """The rules of a Lark grammar; what it ignores may stand before each terminal and at the end. Also the marks of terminals
-    that depend on what stands beside them."""
-    lark = lark_package()
-    try:
-        count_terminals(text, lark.load_grammar)
-        builder = lark.load_grammar.GrammarBuilder()
-        builder.load_grammar(text, "<string>")
-        count_rules(builder)
-        definitions, expansions, ignore = builder.build().compile([start], set())
-    except TooManyStates:
-        raise
-    except lark.exceptions.UnexpectedInput as error:
-        raise UnsupportedConstraint(
-            f"the grammar cannot be read: {short(error)}", path=f"line {error.line}"
-        ) from None
-    except Exception as error:  # the package lets errors of its own regular expressions through
-        raise UnsupportedConstraint(
-            f"the grammar cannot be read: {short(error)}", path=place(text, str(error))
-        ) from None
-    terminals = {t.name: terminal(t.pattern, t.name, text) for t in definitions if t.name not in ignore}
-    passed = {
-        t.name: terminal(t.pattern, t.name, text, ignored=True) for t in definitions if t.name in ignore
-    }
-    called = {s.name for rule in expansions for s in rule.expansion if s.is_term}
-    terminals |= {
-        t.name: terminal(t.pattern, t.name, text) for t in definitions if t.name in called & passed.keys()
-    }
-    known = list({id(found): found for found in [*terminals.values(), *passed.values()]}.values())
-    free = [one for one in passed.values() if never_beside(one, (o for o in known if o is not one))]
-    places = Places(one for one in known if one not in free)
-    words = {name: places.words(found) for name, found in terminals.items()}
-    between = nfa.star(
-        nfa.union([one.texts if one in free else places.words(one) for one in passed.values()])
-    )
-    rules: dict[str, list[Expression]] = {}
-    lines: dict[str, int] = {}
-    for rule in expansions:
-        name = str(rule.origin.name)
-        lines.setdefault(name, line_of(text, name))
-        parts: list[Expression] = []
-        for symbol in rule.expansion:
-            if not symbol.is_term:
-                parts.append(Call(str(symbol.name), lines[name]))
-            elif symbol.name in words:
-                parts.append(Text(nfa.concat([between, words[symbol.name]]), str(symbol.name)))
-            else:
-                raise UnsupportedConstraint(
-                    f"the terminal {symbol.name!r} has no pattern", path=f"line {lines[name]}"
-                )
-        rules.setdefault(name, []).append(Series(parts))
-    choices: dict[str, Expression] = {name: Choice(options) for name, options in rules.items()}
-    if ignore and start in choices:
-        choices[""] = Series([Call(start), Text(between)])
-    return Rules(choices, lines), places
-
-
-def terminal(pattern: Any, name: str, text: str, ignored: bool = False) -> Terminal:
-    """What a terminal takes, or what is passed over where it is ignored. Raises ``UnsupportedConstraint`` with the line."""
-    try:
-        if pattern.type == "str" and not pattern.flags and pattern.value:
-            return Terminal(nfa.literal(pattern.value.encode()))
-        return read_terminal(pattern.to_regexp(), ignored)
-    except UnsupportedConstraint as error:
-        line, shown = line_of(text, name), name
-        if name.startswith("__") and pattern.raw:  # written within a rule
-            lines = (i for i, each in enumerate(text.splitlines(), 1) if pattern.raw in each)
-            line, shown = next(lines, line), pattern.raw
-        raise UnsupportedConstraint(f"the terminal {shown}: {error}", path=f"line {line}") from None
-
-
-def place(text: str, message: str) -> str:
-    """Where a message of ``lark`` is about: the line it gives, or that of the rule it names."""
-    if found := re.search(r"line (\d+)", message):
-        return f"line {found[1]}"
-    names = re.findall(r"'(\w+)'|in (?:rule|terminal) (\w+)", message)
-    lines = [line_of(text, a or b, anywhere=bool(a)) for a, b in names]
-    return f"line {max(lines, default=0)}"
-
-
-def line_of(text: str, name: str, anywhere: bool = False) -> int:
-    """The line on which a rule or terminal is defined (or, ``anywhere``, last named); 0 if there is none."""
-    sign = rf"\b{re.escape(name)}\b" if anywhere else rf"^\s*[?!]?{re.escape(name)}\b"
-    lines = [i for i, line in enumerate(text.splitlines(), 1) if re.search(sign, line)]
-    return (lines[-1] if anywhere else lines[0]) if lines else 0

@@ -16,7 +16,7 @@ terminal), and loses the words in which they stand wrongly (:meth:`Context.resol
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -52,12 +52,6 @@ def read_terminal(pattern: str, ignored: bool) -> Terminal:
     lexers refuse, and ``TooManyStates``.
     """
     items, flags = parse(pattern, 0)
-    if may_be_empty(items):
-        raise UnsupportedConstraint(
-            f"{pattern!r} may match the empty text, which Lark's dynamic lexers do not allow: "
-            "let it match one character at least, and write `?` after the terminal",
-            path="position 0",
-        )
     builder = Builder(pattern, utf8.utf8, False, [], itertools.count(1), 0, {})
     try:
         first = First(Program(builder, items, flags))
@@ -208,14 +202,27 @@ class Places:
 
     def resolve(self, automaton: Nfa) -> Nfa:
         """The texts of the words in which every marked terminal stands where it may."""
+        for wrong in self._wrong():
+            automaton = dfa.difference(automaton, wrong)
+        for byte in lookaround.LEVELS[0] if self.groups else ():
+            automaton = erase(automaton, byte)
+        return automaton
+
+    def allowed(self) -> Nfa | None:
+        """The words in which every marked terminal stands where it may, deterministic; ``None`` if there are no marks."""
+        every = nfa.star(nfa.byte_ranges([(0, 255)]))
+        kept = None
+        for wrong in self._wrong():
+            kept = dfa.minimize(dfa.difference(every if kept is None else kept, wrong))
+        return kept
+
+    def _wrong(self) -> Iterator[Nfa]:
+        """For each group, the words in which one of its terminals stands where it may not."""
         for i, group in enumerate(self.groups):
             context = nfa.union([terminal.context for terminal in group if terminal.context is not None])
             texts = nfa.union([terminal.texts for terminal in group])
             wrong = dfa.minimize(dfa.difference(anywhere(texts), context))
-            automaton = dfa.difference(automaton, spelled(wrong, *marks_of(i)))
-        for byte in lookaround.LEVELS[0] if self.groups else ():
-            automaton = erase(automaton, byte)
-        return automaton
+            yield spelled(wrong, *marks_of(i))
 
 
 def marks_of(group: int) -> tuple[bytes, bytes]:

@@ -7,14 +7,17 @@ from dataclasses import dataclass, field
 
 from ...errors import EmptyLanguage, UnsupportedConstraint
 from ..automata.nfa import Nfa
+from ..narrowing import Narrowing
 
 
 @dataclass(frozen=True, eq=False)
 class Text:
-    """The words of an automaton; ``name`` is that of its terminal, if it has one."""
+    """The words of an automaton; ``name`` is that of its terminal, if it has one. ``commits``: where it can end it has ended,
+    and every other reading of the text is given up."""
 
     words: Nfa
     name: str = ""
+    commits: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,10 +65,13 @@ Expression = Text | Call | Series | Choice | Repeat | Without
 
 @dataclass(frozen=True, eq=False)
 class Rules:
-    """A grammar: what each rule stands for, and the line where it does."""
+    """A grammar: what each rule stands for, and the line where it does; what its schemas leave out; whether a terminal in it
+    gives up other readings of the text."""
 
     rules: Mapping[str, Expression]
     lines: Mapping[str, int] = field(default_factory=dict)
+    narrowed: tuple[Narrowing, ...] = ()
+    commits: bool = False
 
     def where(self, rule: str) -> str:
         """The place of a rule, for messages."""

@@ -8,6 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import tractile as tt
+from tractile.constraints.automata.lazy import Numbered
+from tractile.constraints.grammar.lazy import lazy_grammar
 
 LETTERS = "ab "
 TEXTS = ["".join(letters) for n in range(6) for letters in itertools.product(LETTERS, repeat=n)]
@@ -110,6 +112,43 @@ def test_lark_grammars_against_lark(text, words):
 def own_words(constraint) -> list[str]:
     """Up to eight short texts that the constraint accepts."""
     return list(itertools.islice((word for word in TEXTS if constraint.accepts(word)), 0, 40, 5))
+
+
+@given(
+    lark_grammars(),
+    st.lists(st.sampled_from(TEXTS), min_size=8, max_size=8),
+    st.randoms(use_true_random=False),
+)
+def test_lazy_lark_grammars_against_lark(text, words, rng):
+    """At any depth, so nothing is narrowed."""
+    parser = lark_parser(text)
+    try:
+        automaton, narrowed = lazy_grammar(text)
+    except tt.EmptyLanguage:
+        assert parser is None or not any(parses(parser, word) for word in words), text
+        return
+    except tt.TractileError:
+        return
+    states = Numbered(automaton)
+    assert not narrowed
+    if parser is None:  # which refuses terminals that may be empty
+        random_text(states, rng, text)
+        return
+    for word in [*words, *(random_text(states, rng, text) for _ in range(3))]:
+        assert states.accepts(word.encode()) == parses(parser, word), (text, word)
+
+
+def random_text(states, rng, grammar) -> str:
+    """A text from a random beginning and its completion, which must be accepted."""
+    word, state = b"", states.start()
+    for _ in range(rng.randrange(10)):
+        moves = states.moves(state)
+        if moves:
+            low, high, state = rng.choice(moves)
+            word += bytes([rng.randint(low, high)])
+    word += states.automaton.completion(states.configurations[state])
+    assert states.accepts(word), (grammar, word)
+    return word.decode()
 
 
 # ---------------------------------------------------------------- GBNF and EBNF
@@ -234,3 +273,27 @@ def test_bnf_grammars_against_a_recogniser(syntax, rules, words):
         found = constraint.accepts(word)
         assert found <= accepts(word), (text, word)
         assert found == accepts(word) or constraint.narrowed, (text, word)
+
+
+@given(
+    st.sampled_from(["gbnf", "ebnf"]),
+    st.tuples(*[expressions()] * 3),
+    st.lists(WORDS, min_size=8, max_size=8),
+    st.randoms(use_true_random=False),
+)
+def test_lazy_bnf_grammars_against_a_recogniser(syntax, rules, words, rng):
+    write, sign, end = (gbnf, "::=", "") if syntax == "gbnf" else (ebnf, "=", " ;")
+    text = "\n".join(f"r{i} {sign} {write(rule)}{end}" for i, rule in enumerate(rules))
+    accepts = recogniser(rules)
+    try:
+        automaton, narrowed = lazy_grammar(text, syntax=syntax, start="r0")
+    except tt.EmptyLanguage:
+        assert not any(map(accepts, words)), text
+        return
+    except tt.TractileError:
+        return
+    states = Numbered(automaton)
+    assert not narrowed
+    for word in [*words, *(random_text(states, rng, text) for _ in range(3))]:
+        if len(word) <= 30:
+            assert states.accepts(word.encode()) == accepts(word), (text, word)

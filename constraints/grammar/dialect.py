@@ -1,0 +1,255 @@
+"""Lark grammars as llguidance writes them, rewritten to Lark's own format.
+
+What Lark has no word for becomes a terminal that is declared and has no pattern; ``Extensions`` says what it stands for:
+``%json {…}``, ``%regex {…}``, terminals with ``&`` and ``~``, rules with ``[lazy]``, ``[suffix=…]`` or ``[stop=…]``, rules with a
+parameter (``parameters.py``). ``x{n,m}`` becomes ``x~n..m``, and ``-`` in names ``_``. Lines keep their numbers.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from .parameters import Condition, Step, condition, step
+from .statements import (
+    PLAIN,
+    Head,
+    Token,
+    counts,
+    head_of,
+    is_terminal,
+    name_of,
+    refused,
+    special_terminals,
+    statements,
+    tokens,
+)
+
+SIGNS = re.compile(
+    r"""%(?:json|regex|lark|llguidance|if)\b|::|&|\{\s*-?\d*\s*,?\s*-?\d*\s*\}|<[^<>\n]*>|@[a-z]|\w-\w|\"\"|~\s*[^\s\d]|\b_*[a-z]\w*[A-Z]|\b_*[A-Z]\w*[a-z]|\\u\{"""
+    r"""|^\s*[?!]*[\w-]+\s*\[""",
+    re.MULTILINE,
+)
+"""What may be such an extension; what is none of these is left as it is."""
+CODE = re.compile(r"((?<!\\)(?:\\\\)*)\\u\{([0-9a-fA-F]{1,6})\}")
+INLINE = 20  # repeats of at most so many times stay repeats of Lark's
+HARMLESS = {"capture", "stop_capture", "temperature"}
+SAMPLING_OPTIONS = {"no_forcing"}
+
+
+@dataclass
+class Lazy:
+    """A rule with ``[lazy]``, ``[suffix=…]`` or ``[stop=…]``: the tokens of its body and of the suffix."""
+
+    body: list[Token]
+    suffix: list[Token] | None
+
+
+@dataclass
+class Extensions:
+    """What declared terminals stand for, by their names."""
+
+    text: str
+    schemas: dict[str, tuple[Any, int]] = field(default_factory=dict)
+    regexes: dict[str, tuple[Any, int]] = field(default_factory=dict)
+    terminals: dict[str, list[Token]] = field(default_factory=dict)
+    lazy: dict[str, Lazy] = field(default_factory=dict)
+    repeats: dict[str, tuple[str, int, int | None]] = field(default_factory=dict)
+    conditions: dict[str, Condition] = field(default_factory=dict)
+    steps: dict[str, tuple[str, Step]] = field(default_factory=dict)
+    parametric: set[str] = field(default_factory=set)
+    kept: list[str] = field(default_factory=list)  # rules that only declared terminals call
+
+
+def extended(text: str) -> Extensions:
+    """The grammar in Lark's own format, and what its declared terminals stand for."""
+    if not SIGNS.search(text):
+        return Extensions(text)
+    rewriter = Rewriter(text)
+    return rewriter.extensions if rewriter.changed else Extensions(text)
+
+
+class Rewriter:
+    """Rewrites one grammar, statement by statement."""
+
+    def __init__(self, text: str) -> None:
+        self.extensions = Extensions("")
+        self.added: list[str] = []
+        self.changed = False
+        self.names = {token.text for token in tokens(text) if token.kind == "NAME"}
+        self.statements = list(statements(text))
+        heads = [head_of(body) for body in self.statements]
+        self.special = special_terminals(
+            [(h.name, body[h.length :]) for h, body in zip(heads, self.statements, strict=True) if h]
+        )
+        self.extensions.parametric = {h.name for h in heads if h and h.parametric}
+        lines: dict[int, str] = {}
+        for head, body in zip(heads, self.statements, strict=True):
+            if body:
+                lines[body[0].line] = self.statement(head, body)
+        last = max(lines, default=0)
+        shown = [lines.get(i, "") for i in range(1, last + 1)]
+        declared = [*self.extensions.schemas, *self.extensions.regexes, *self.extensions.terminals]
+        declared += [*self.extensions.lazy, *self.extensions.repeats, *self.extensions.conditions]
+        declared += [*self.extensions.steps]
+        if declared:
+            self.added.append("%declare " + " ".join(declared))
+        self.extensions.text = "\n".join([*shown, *self.added]) + "\n"
+        self.extensions.kept += sorted(self.extensions.parametric)
+
+    def fresh(self, kind: str) -> str:
+        """A name that the grammar does not have."""
+        self.changed = True
+        i = len(self.names)
+        while (name := f"{kind}_{i}") in self.names:
+            i += 1
+        self.names.add(name)
+        return name
+
+    def named(self, name: str) -> str:
+        """A rule's or terminal's name as Lark writes it."""
+        self.changed |= PLAIN.fullmatch(name) is None
+        return name_of(name)
+
+    def statement(self, head: Head | None, body: list[Token]) -> str:
+        """A statement in Lark's own format."""
+        first = body[0]
+        if head is None:
+            if first.text == "%llguidance":
+                self.changed = True
+                options = first.value if isinstance(first.value, dict) else {"": first.value}
+                for name, value in options.items():
+                    if name not in SAMPLING_OPTIONS or not isinstance(value, bool):
+                        raise refused(f"{name}: {value!r} of %llguidance is not supported", first)
+                return ""
+            return self.body(body)
+        rest = body[head.length :]
+        if head.name in self.special:
+            self.changed = True
+            self.extensions.terminals[name_of(head.name)] = rest
+            return ""
+        self.changed |= bool(head.attributes or head.parametric)
+        if head.attributes and is_terminal(head.name):
+            raise refused(f"the terminal {head.name!r} has attributes: give them to a rule", first)
+        lazy = {"lazy", "suffix", "stop"} & head.attributes.keys()
+        unknown = head.attributes.keys() - HARMLESS - {"lazy", "suffix", "stop"}
+        if unknown:
+            raise refused(f"the attribute {min(unknown)!r} of {head.name!r} is not supported", first)
+        start = f"{head.modifiers}{self.named(head.name)}{head.more}: "
+        if lazy:
+            suffix = head.attributes.get("suffix") or head.attributes.get("stop")
+            if suffix and suffix[0].text == '""':
+                suffix = None
+            if (
+                lazy == {"stop"} and suffix is None
+            ):  # the end token of the model ends it: any text of the rule
+                return start + self.body(rest)
+            name = self.fresh("LAZY")
+            self.extensions.lazy[name] = Lazy(rest, suffix)
+            return start + name
+        return start + self.body(rest, not is_terminal(head.name))
+
+    def body(self, body: Sequence[Token], rule: bool = True) -> str:
+        """The right side of a rule or terminal."""
+        found: list[str] = []  # pieces, each an atom or a sign
+        i = 0
+        while i < len(body):
+            token = body[i]
+            i += 1
+            kind, text = token.kind, token.text
+            called = kind == "NAME" and i < len(body) and body[i].text == "::"
+            if not rule and (text in ("%json", "%if") or called or kind in ("TOKEN", "GRAMMAR")):
+                raise refused(f"{text} cannot stand in a terminal", token)
+            if kind == "DIRECTIVE" and text == "%json":
+                name = self.fresh("JSON")
+                self.extensions.schemas[name] = token.value, token.line
+                found.append(name)
+            elif kind == "DIRECTIVE" and text == "%regex":
+                name = self.fresh("REGEX")
+                self.extensions.regexes[name] = (token.value, token.line)
+                found.append(name)
+            elif kind == "DIRECTIVE" and text == "%if":
+                test, i = argument(body, i)
+                name = self.fresh("IF")
+                self.extensions.conditions[name] = condition(test, token.line)
+                found.insert(last_alternative(found), name)
+            elif called:
+                if text not in self.extensions.parametric:
+                    raise refused(f"the rule {text!r} has no parameter", token)
+                value, i = argument(body, i + 1)
+                name = self.fresh("STEP")
+                self.extensions.steps[name] = name_of(text), step(value, token.line)
+                found.append(name)
+            elif kind == "NAME":
+                if text in self.extensions.parametric and found[:1] != ["%declare"]:
+                    raise refused(f"the rule {text!r} needs a parameter", token)
+                found.append(self.named(text))
+            elif kind == "REGEXP" and "\\u{" in text:
+                self.changed = True
+                found.append(CODE.sub(lambda m: m[1] + f"\\U{int(m[2], 16):08x}", text))
+            elif text == '""' and rule:
+                self.changed = True
+                found.append("()")
+            elif kind == "COUNT":
+                self.changed = True
+                self.repeat(found, token, rule)
+            elif kind == "TOKEN":
+                raise refused(f"{text} asks for a token of the model, not for text", token)
+            elif kind == "GRAMMAR":
+                raise refused(f"{text} refers to another grammar: write its rules in this one", token)
+            elif kind == "DIRECTIVE" and text == "%lark":
+                raise refused(
+                    "grammars within grammars (%lark) are not supported: write its rules here", token
+                )
+            else:
+                found.append(text)
+        return " ".join(found)
+
+    def repeat(self, found: list[str], token: Token, rule: bool) -> None:
+        """Put a repeat in the place of the last atom."""
+        low, high = counts(token)
+        begin, depth = len(found) - 1, 0
+        if begin < 0:
+            raise refused("a repeat of nothing", token)
+        while begin:
+            depth += (found[begin] in (")", "]")) - (found[begin] in ("(", "["))
+            if depth <= 0:
+                break
+            begin -= 1
+        if begin >= 2 and found[begin - 1] == "..":
+            begin -= 2
+        atom = " ".join(found[begin:])
+        if max(low, high or 0) <= INLINE or not rule:
+            if high is not None:
+                more = f"{atom}~{low}..{high}" if high else ""
+            else:
+                more = f"( {atom}~{low} {atom}* )" if low else f"{atom}*"
+        else:
+            once, more = self.fresh("repeated"), self.fresh("REPEAT")
+            self.added.append(f"{once}: {atom}")
+            self.extensions.kept.append(once)
+            self.extensions.repeats[more] = once, low, high
+        found[begin:] = [more]
+
+
+def last_alternative(pieces: Sequence[str]) -> int:
+    """Where the last alternative begins."""
+    depth = begin = 0
+    for i, piece in enumerate(pieces):
+        depth += (piece in ("(", "[")) - (piece in (")", "]"))
+        if piece == "|" and depth == 0:
+            begin = i + 1
+    return begin
+
+
+def argument(body: Sequence[Token], at: int) -> tuple[str, int]:
+    """The text of a parameter or condition that begins at a token, and where it ends."""
+    found = body[at].text if at < len(body) else ""
+    depth, end = found.count("[") + found.count("(") - found.count(")"), at + 1
+    while end < len(body) and (depth or body[end].text == "("):
+        depth += (body[end].text in ("(", "[")) - (body[end].text in (")", "]"))
+        found += body[end].text
+        end += 1
+    return found, end

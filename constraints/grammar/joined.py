@@ -1,0 +1,159 @@
+"""Stacks that share what is above and below: a graph-structured stack (Tomita, 1987), for grammars that are ambiguous.
+
+Where several stacks call the same machine at the same byte, it begins once, on a *join* of the stacks that go on when it ends.
+So n bytes can be understood in a number of ways that is exponential in n, and the stacks are at most linear in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+
+from ...errors import TooManyStates
+from ..automata.lazy import Configuration, Moves
+from ..automata.stack import Local, Machine, Region, Stack, StackAutomaton, stacks_of
+
+MOST_STACKS = 2_000
+"""Stacks in a configuration: ways in which the text read so far can be understood at the same time."""
+
+
+class Join(Region):
+    """No text; the local state of its stack is the set of stacks that go on."""
+
+    def start(self) -> Local:
+        return frozenset()
+
+    def moves(self, local: Local) -> Sequence[tuple[int, int, Local]]:
+        return ()
+
+    def final(self, local: Local) -> bool:
+        return True
+
+    def completion(self, local: Local) -> bytes:
+        return b""
+
+
+JOIN = Join()
+
+
+class GrammarAutomaton(StackAutomaton):
+    """A stack automaton with joins, of machines that do not accept the empty text where they are called."""
+
+    def __init__(self, root: Machine) -> None:
+        super().__init__(root)
+        self._orders: dict[frozenset[Machine], list[Machine]] = {}
+
+    def join(self, stacks: Iterable[Stack]) -> Stack:
+        """The stack that goes on as any of these does."""
+        members = frozenset(stacks)
+        if len(members) == 1:
+            return next(iter(members))
+        key = (id(JOIN), members, id(None))
+        found = self._stacks.get(key)
+        if found is None:
+            found = self._stacks[key] = Stack(JOIN, members, None)
+        return found
+
+    def active(self, stacks: Iterable[Stack]) -> tuple[list[Stack], bool]:
+        found: dict[Stack, None] = {}
+        todo, seen, ends = list(stacks), set[Stack](), False
+        returns: dict[Machine, dict[Stack, None]] = {}
+        while todo:
+            stack = todo.pop()
+            if stack in seen:
+                continue
+            seen.add(stack)
+            machine, local, parent = stack.machine, stack.local, stack.parent
+            if machine is JOIN:
+                todo += local
+                continue
+            if machine.moves(local):
+                found[stack] = None
+            for called, after in machine.calls(local):
+                returns.setdefault(called, {})[self.stack(machine, after, parent)] = None
+            if machine.final(local):
+                if parent is None:
+                    ends = True
+                else:
+                    todo.append(parent)
+        for machine in self._order(frozenset(returns)) if returns else ():
+            below, local = self.join(returns[machine]), machine.start()
+            if machine.moves(local):
+                found[self.stack(machine, local, below)] = None
+            for called, after in machine.calls(local):
+                returns.setdefault(called, {})[self.stack(machine, after, below)] = None
+        return list(found), ends
+
+    def _order(self, called: frozenset[Machine]) -> list[Machine]:
+        """The machines that begin where these do, callers before what they call."""
+        if called not in self._orders:
+            order, entered = list[Machine](), set[Machine]()
+            stack: list[tuple[Machine | None, Iterator[Machine]]] = [(None, iter(called))]
+            while stack:
+                machine, rest = stack[-1]
+                following = next(rest, None)
+                if following is None:
+                    stack.pop()
+                    if machine is not None:
+                        order.append(machine)
+                elif following not in entered:
+                    entered.add(following)
+                    stack.append((following, iter([m for m, _ in following.calls(following.start())])))
+            self._orders[called] = order[::-1]
+        return self._orders[called]
+
+    def moves(self, configuration: Configuration) -> Moves:
+        return self.bounded(super().moves(configuration))
+
+    def bounded(self, found: Moves) -> Moves:
+        """The moves. Raises ``TooManyStates`` where one leads to more than ``MOST_STACKS`` stacks."""
+        if any(isinstance(move.target, frozenset) and len(move.target) > MOST_STACKS for move in found):
+            raise TooManyStates(
+                f"the grammar is ambiguous: a text can be understood in more than {MOST_STACKS} ways at the same time; "
+                "write rules that begin alike as one",
+                limit=MOST_STACKS,
+            )
+        return found
+
+    # ------------------------------------------------------------ completions and views
+
+    def completion(self, configuration: Configuration) -> bytes:
+        stacks = list(stacks_of(configuration))
+        for stack in below(stacks, lambda frame: frame.completion is not None):
+            rests = [each.completion for each in under(stack)]
+            rest = min((each for each in rests if each is not None), key=len, default=b"")
+            stack.completion = stack.machine.completion(stack.local) + rest
+        return min((stack.completion or b"" for stack in stacks), key=len)
+
+    def view(self, configuration: Configuration, reach: int) -> Hashable:
+        stacks = list(stacks_of(configuration))
+        for stack in below(stacks, lambda frame: frame.view is not None and frame.view[0] == reach):
+            views = frozenset([each.view[1] for each in under(stack) if each.view is not None])
+            local = None if stack.machine is JOIN else stack.machine.view(stack.local, reach)
+            key = (id(stack.machine), local, views)
+            stack.view = (reach, self._views.setdefault(key, len(self._views)))
+        found = frozenset([stack.view[1] for stack in stacks if stack.view is not None])
+        return next(iter(found)) if isinstance(configuration, Stack) else found
+
+
+def under(stack: Stack) -> Iterable[Stack]:
+    """The stacks that go on when the top one is final."""
+    if stack.machine is JOIN:
+        members: frozenset[Stack] = stack.local
+        return members
+    return () if stack.parent is None else (stack.parent,)
+
+
+def below(stacks: Sequence[Stack], known: Callable[[Stack], bool]) -> Iterator[Stack]:
+    """The stacks and those under them that are not known yet, the lowest first."""
+    todo = list(stacks)
+    while todo:
+        stack = todo[-1]
+        if known(stack):
+            todo.pop()
+            continue
+        missing = [each for each in under(stack) if not known(each)]
+        if missing:
+            todo += missing
+        else:
+            todo.pop()
+            yield stack

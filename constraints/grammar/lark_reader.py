@@ -1,0 +1,162 @@
+"""Grammars in Lark's format → rules.
+
+The ``lark`` package reads them; what it has no word for is rewritten first (``dialect.py``).
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from ...errors import TooManyStates, UnsupportedConstraint
+from ..automata import nfa
+from ..automata.nfa import Nfa
+from ..json.constraint import inner_texts
+from ..narrowing import Narrowing, merged
+from .dialect import Extensions, extended
+from .operations import TerminalReader, structured
+from .operations import written as written_json
+from .parameters import instantiated
+from .readers import lark_package, short
+from .sizes import count_rules, count_terminals
+from .statements import Token
+from .terminals import Places, Terminal, never_beside, read_terminal
+from .tree import Call, Choice, Expression, Repeat, Rules, Series, Text
+
+
+def read_lark(text: str, start: str) -> tuple[Rules, Places]:
+    """The rules of a Lark grammar; what it ignores may stand before each terminal and at the end. Also the marks of terminals
+    that depend on what stands beside them."""
+    lark = lark_package()
+    extensions = extended(text)
+    written, text = text, extensions.text
+    try:
+        count_terminals(text, lark.load_grammar)
+        builder = lark.load_grammar.GrammarBuilder()
+        builder.load_grammar(text, "<string>")
+        count_rules(builder)
+        keep = "*" if extensions.text is not written else set()
+        definitions, expansions, ignore = builder.build().compile([start, *extensions.kept], keep)
+    except TooManyStates:
+        raise
+    except lark.exceptions.UnexpectedInput as error:
+        raise UnsupportedConstraint(
+            f"the grammar cannot be read: {short(error)}", path=f"line {error.line}"
+        ) from None
+    except Exception as error:  # the package lets errors of its own regular expressions through
+        raise UnsupportedConstraint(
+            f"the grammar cannot be read: {short(error)}", path=place(text, str(error))
+        ) from None
+    standing_for, narrowed = read_extensions(extensions, {t.name: t.pattern for t in definitions}, lark)
+    named = {s.name for rule in expansions for s in rule.expansion if s.is_term}
+    terminals = {
+        t.name: terminal(t.pattern, t.name, text)
+        for t in definitions
+        if t.name not in ignore and (keep != "*" or t.name in named)
+    }
+    terminals |= {name: Terminal(words) for name, words in standing_for.items() if name in named}
+    passed = {
+        t.name: terminal(t.pattern, t.name, text, ignored=True) for t in definitions if t.name in ignore
+    }
+    for name in ignore:
+        if name in standing_for:
+            passed[name] = terminals.pop(name, Terminal(standing_for[name]))
+    terminals |= {
+        t.name: terminal(t.pattern, t.name, text) for t in definitions if t.name in named & passed.keys()
+    }
+    known = list({id(found): found for found in [*terminals.values(), *passed.values()]}.values())
+    free = [one for one in passed.values() if never_beside(one, (o for o in known if o is not one))]
+    places = Places(one for one in known if one not in free)
+    words = {name: places.words(found) for name, found in terminals.items()}
+    between = nfa.star(
+        nfa.union([one.texts if one in free else places.words(one) for one in passed.values()])
+    )
+    words_of = {
+        name: Text(nfa.concat([between, found]), name, name in extensions.lazy)
+        for name, found in words.items()
+    }
+    rules: dict[str, list[Expression]] = {}
+    lines: dict[str, int] = {}
+    for rule in expansions:
+        name = str(rule.origin.name)
+        lines.setdefault(name, line_of(text, name))
+        parts: list[Expression] = []
+        for symbol in rule.expansion:
+            if not symbol.is_term:
+                parts.append(Call(str(symbol.name), lines[name]))
+            elif symbol.name in words_of:
+                parts.append(words_of[symbol.name])
+            elif symbol.name in extensions.repeats:
+                once, low, high = extensions.repeats[symbol.name]
+                parts.append(Repeat(Call(once), low, high))
+            elif symbol.name in extensions.steps or symbol.name in extensions.conditions:
+                parts.append(Text(nfa.empty(), str(symbol.name)))
+            else:
+                raise UnsupportedConstraint(
+                    f"the terminal {symbol.name!r} has no pattern", path=f"line {lines[name]}"
+                )
+        rules.setdefault(name, []).append(Series(parts))
+    choices: dict[str, Expression] = {name: Choice(options) for name, options in rules.items()}
+    if ignore and start in choices:
+        choices[""] = Series([Call(start), Text(between)])
+    found = Rules(choices, lines, narrowed, bool(extensions.lazy))
+    if extensions.parametric:
+        first = "" if "" in choices else start
+        made = instantiated(found, first, extensions.parametric, extensions.steps, extensions.conditions)
+        found = Rules(made.rules, lines, narrowed, bool(extensions.lazy))
+    return found, places
+
+
+def read_extensions(
+    extensions: Extensions, patterns: dict[str, Any], lark: Any
+) -> tuple[dict[str, Nfa], tuple[Narrowing, ...]]:
+    """The texts of the declared terminals that stand for texts, and what the schemas among them leave out."""
+
+    def literal(token: Token) -> str:
+        try:
+            written = lark.Token("STRING" if token.text[0] == '"' else "REGEXP", token.text)
+            return str(lark.load_grammar._literal_to_pattern(written).to_regexp())
+        except (lark.exceptions.GrammarError, AssertionError) as error:
+            raise UnsupportedConstraint(str(error), path=f"line {token.line}") from None
+
+    def pattern(name: str) -> str | None:
+        return str(patterns[name].to_regexp()) if name in patterns else None
+
+    reader = TerminalReader(extensions, literal, pattern)
+    schemas = {name: inner_texts(*written_json(*schema), 3) for name, schema in extensions.schemas.items()}
+    narrowed = merged(*(schema.narrowed for schema in schemas.values()))
+    found = {name: schema.bytes_automaton for name, schema in schemas.items()}
+    found |= {name: structured(*value) for name, value in extensions.regexes.items()}
+    found |= {name: reader.read(body) for name, body in extensions.terminals.items()}
+    found |= {name: reader.lazy(lazy) for name, lazy in extensions.lazy.items()}
+    return found, narrowed
+
+
+def terminal(pattern: Any, name: str, text: str, ignored: bool = False) -> Terminal:
+    """What a terminal takes, or what is passed over where it is ignored. Raises ``UnsupportedConstraint`` with the line."""
+    try:
+        if pattern.type == "str" and not pattern.flags and pattern.value:
+            return Terminal(nfa.literal(pattern.value.encode()))
+        return read_terminal(pattern.to_regexp(), ignored)
+    except UnsupportedConstraint as error:
+        line, shown = line_of(text, name), name
+        if name.startswith("__") and pattern.raw:  # written within a rule
+            lines = (i for i, each in enumerate(text.splitlines(), 1) if pattern.raw in each)
+            line, shown = next(lines, line), pattern.raw
+        raise UnsupportedConstraint(f"the terminal {shown}: {error}", path=f"line {line}") from None
+
+
+def place(text: str, message: str) -> str:
+    """Where a message of ``lark`` is about: the line it gives, or that of the rule it names."""
+    if found := re.search(r"line (\d+)", message):
+        return f"line {found[1]}"
+    names = re.findall(r"'(\w+)'|in (?:rule|terminal) (\w+)", message)
+    lines = [line_of(text, a or b, anywhere=bool(a)) for a, b in names]
+    return f"line {max(lines, default=0)}"
+
+
+def line_of(text: str, name: str, anywhere: bool = False) -> int:
+    """The line on which a rule or terminal is defined (or, ``anywhere``, last named); 0 if there is none."""
+    sign = rf"\b{re.escape(name)}\b" if anywhere else rf"^\s*[?!]?{re.escape(name)}\b"
+    lines = [i for i, line in enumerate(text.splitlines(), 1) if re.search(sign, line)]
+    return (lines[-1] if anywhere else lines[0]) if lines else 0

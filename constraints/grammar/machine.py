@@ -1,0 +1,144 @@
+"""Each rule of a grammar as a machine that calls the machines of other rules: a pushdown automaton without a depth.
+
+A machine reads the texts of its rule that are not empty; where a rule may be empty, its callers may skip it. So nothing
+begins without reading, and cycles of rules that may be empty do not loop. The local states are sets of nodes of the network
+(``productions.py``): the subset construction over bytes and rules, a state at a time.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from ..automata.stack import Local, Machine, Region
+from .productions import Productions
+from .rule_machine import RuleMachine, bounded, closure
+
+ANY = -1  # any number of times
+FEW = 16  # counts that abstractions keep where they can
+
+
+class GrammarMachines:
+    """The machines of a grammar's rules, each made when it is first called."""
+
+    def __init__(self, productions: Productions) -> None:
+        self.productions = productions
+        self._machines: dict[str, Machine] = {}
+        self._left: dict[str, tuple[str, ...]] = {}
+
+    def root(self) -> Machine:
+        """The machine of the start rule's texts, the empty one too if it has that."""
+        return Root(self, self.productions.start)
+
+    def machine(self, rule: str) -> Machine:
+        """The machine of the texts of a rule that are not empty."""
+        found = self._machines.get(rule)
+        if found is None:
+            group = self.group(rule)
+            if rule in self.productions.counted and not group:
+                found = CountMachine(self, rule)
+            else:
+                found = RuleMachine(self, rule, group)
+            self._machines[rule] = found
+        return found
+
+    def group(self, rule: str) -> tuple[str, ...]:
+        """The rules that begin with one another, this among them; none if it never begins with itself."""
+        after = self._reached(rule)
+        if rule not in after:
+            return ()
+        return (rule, *(other for other in after if other != rule and rule in self._reached(other)))
+
+    def _reached(self, rule: str) -> dict[str, None]:
+        """The rules that a rule begins with, and what those begin with."""
+        found = dict[str, None]()
+        todo = [rule]
+        while todo:
+            for other in self.left_calls(todo.pop()):
+                if other not in found:
+                    found[other] = None
+                    todo.append(other)
+        return found
+
+    def left_calls(self, rule: str) -> tuple[str, ...]:
+        """The rules that a text of the rule may begin with."""
+        if rule not in self._left:
+            if rule in self.productions.counted:
+                self._left[rule] = (self.productions.counted[rule][0],)
+            else:
+                network = self.productions.network(rule)
+                labels = (
+                    label for node in closure(self.productions, network, [0]) for label, _ in network[node]
+                )
+                self._left[rule] = tuple(dict.fromkeys(label for label in labels if isinstance(label, str)))
+        return self._left[rule]
+
+
+class Root(Region):
+    """The texts of a rule, the empty one too if it has that."""
+
+    def __init__(self, machines: GrammarMachines, rule: str) -> None:
+        self.machines, self.rule = machines, rule
+        self.lengths = machines.productions.lengths[rule]
+
+    def start(self) -> Local:
+        return 0
+
+    def moves(self, local: Local) -> Sequence[tuple[int, int, Local]]:
+        return ()
+
+    def calls(self, local: Local) -> Sequence[tuple[Machine, Local]]:
+        if local or self.lengths.nonempty == math.inf:
+            return ()
+        return ((self.machines.machine(self.rule), 1),)
+
+    def final(self, local: Local) -> bool:
+        return bool(local == 1 or self.lengths.least == 0)
+
+    def completion(self, local: Local) -> bytes:
+        if self.final(local):
+            return b""
+        called = self.machines.machine(self.rule)
+        return called.completion(called.start())
+
+
+class CountMachine(Region):
+    """A rule so many times; the local state is how often it has been read (``ANY``: in an abstraction)."""
+
+    def __init__(self, machines: GrammarMachines, rule: str) -> None:
+        self.machines = machines
+        self.once, self.low, self.high = machines.productions.counted[rule]
+        if machines.productions.lengths[self.once].least == 0:
+            self.low = 0  # the others are empty
+
+    def start(self) -> Local:
+        return 0
+
+    def moves(self, local: Local) -> Sequence[tuple[int, int, Local]]:
+        return ()
+
+    def calls(self, local: Local) -> Sequence[tuple[Machine, Local]]:
+        count: int = local
+        if count == self.high:
+            return ()
+        if count == ANY:
+            return ((self.machines.machine(self.once), ANY),)
+        after = count + 1 if self.high is not None else min(count + 1, max(self.low, 1))
+        return ((self.machines.machine(self.once), after),)
+
+    def final(self, local: Local) -> bool:
+        return bool(local == ANY or local >= max(self.low, 1))
+
+    def completion(self, local: Local) -> bytes:
+        missing = max(self.low, 1) - local
+        if missing <= 0 or local == ANY:
+            return b""
+        called = self.machines.machine(self.once)
+        return bounded(called.completion(called.start()), missing)
+
+    def view(self, local: Local, reach: int) -> Local:
+        more = reach + 1 if self.high is None else min(self.high - local, reach + 1)
+        return (min(max(self.low - local, 0), reach + 1), more, local == 0)
+
+    def rounded(self, local: Local, level: int) -> Local:
+        return local if level == 0 and max(self.low, self.high or 0) <= FEW else ANY

@@ -1,0 +1,167 @@
+"""The tokens and statements of a grammar in Lark's format, with what llguidance adds to it."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+from ...errors import UnsupportedConstraint
+
+TOKENS = re.compile(
+    r"""(?P<COMMENT>[ \t]*(?://|\#)[^\n]*) | (?P<NL>(?:\r?\n)) | (?P<WS>[ \t]+|\\[ ]*\n)
+    | (?P<STRING>"(?:\\.|[^"\\\n])*"i?) | (?P<REGEXP>/(?!/)(?:\\.|[^/\\])+/[imslux]*)
+    | (?P<DIRECTIVE>%[a-z]+) | (?P<TOKEN><[^<>\n]*>) | (?P<GRAMMAR>@[\w-]+)
+    | (?P<NAME>[A-Za-z_]\w*(?:-\w+)*) | (?P<COUNT>\{\s*(?:-?\d+\s*(?:,\s*(?:-?\d+)?\s*)?|,\s*-?\d+\s*)\})
+    | (?P<NUMBER>[+-]?(?:0x[0-9a-fA-F]+|\d+(?:\.\d+)?(?!\.\d|\w))|\d+) | (?P<OP>::|->|\.\.|.)""",
+    re.VERBOSE,
+)
+PLAIN = re.compile(r"_?[a-z][_a-z0-9]*|_*[A-Z][_A-Z0-9]*|_\w*")  # names as Lark writes them
+
+
+class Token(NamedTuple):
+    """A token of a grammar; ``value`` is the JSON of a directive."""
+
+    kind: str
+    text: str
+    line: int
+    value: Any = None
+
+
+def refused(what: str, token: Token) -> UnsupportedConstraint:
+    """The error for what is written at a token."""
+    return UnsupportedConstraint(what, path=f"line {token.line}")
+
+
+def tokens(text: str) -> Iterator[Token]:
+    """The tokens of a grammar; a directive with JSON behind it is one."""
+    at, line = 0, 1
+    while at < len(text):
+        match = TOKENS.match(text, at)
+        if match is None:
+            raise UnsupportedConstraint(
+                f"the grammar cannot be read: {text[at : at + 20]!r}", path=f"line {line}"
+            )
+        kind, found, value = str(match.lastgroup), match[0], None
+        end = match.end()
+        if found in ("%json", "%regex", "%llguidance"):
+            begin = end + len(text[end:]) - len(text[end:].lstrip())
+            try:
+                value, end = json.JSONDecoder().raw_decode(text, begin)
+            except json.JSONDecodeError as error:
+                raise UnsupportedConstraint(
+                    f"no JSON follows {found}: {error.msg}", path=f"line {line}"
+                ) from None
+        yield Token(kind, found, line, value)
+        line += text.count("\n", at, end)
+        at = end
+
+
+def counts(token: Token) -> tuple[int, int | None]:
+    """The least and largest number of times of ``{n}``, ``{n,}``, ``{,m}`` or ``{n,m}``."""
+    low, comma, high = (part.strip() for part in token.text[1:-1].partition(","))
+    least = int(low or 0)
+    most = (int(high) if high else None) if comma else least
+    if least < 0 or (most is not None and most < least):
+        raise refused(f"{token.text} is no range of counts", token)
+    return least, most
+
+
+def is_terminal(name: str) -> bool:
+    """Whether a name is that of a terminal."""
+    return name.lstrip("_")[:1].isupper()
+
+
+def name_of(name: str) -> str:
+    """A name as Lark writes it: in letters of one case, without ``-``."""
+    if PLAIN.fullmatch(name):
+        return name
+    code = "".join(
+        f"x{ord(c):x}" if c == "-" else f"y{c}" if c.isupper() != is_terminal(name) and c.isalpha() else c
+        for c in name
+    )
+    return (code.upper() if is_terminal(name) else code.lower()) + ("_N" if is_terminal(name) else "_n")
+
+
+class Head(NamedTuple):
+    """The left side of a rule or terminal: ``length`` tokens."""
+
+    name: str
+    length: int
+    modifiers: str
+    more: str
+    attributes: dict[str, list[Token]]
+    parametric: bool
+
+
+def statements(text: str) -> Iterator[list[Token]]:
+    """The tokens of each statement, without comments and white space."""
+    found, depth = list[Token](), 0
+    every = [token for token in tokens(text) if token.kind not in ("COMMENT", "WS")]
+    for i, token in enumerate(every):
+        if token.kind != "NL":
+            depth += (token.text in ("(", "[", "{")) - (token.text in (")", "]", "}"))
+            found.append(token)
+            continue
+        following = next((t for t in every[i:] if t.kind != "NL"), None)
+        if depth <= 0 and found and (following is None or following.text not in ("|", ":", "%if")):
+            yield found
+            found, depth = [], 0
+    if found:
+        yield found
+
+
+def head_of(body: Sequence[Token]) -> Head | None:
+    """The left side of a rule or terminal; ``None`` for directives."""
+    at, modifiers, more, parametric = 0, "", "", False
+    while at < len(body) and body[at].text in ("?", "!"):
+        modifiers += body[at].text
+        at += 1
+    if at == len(body) or body[at].kind != "NAME":
+        return None
+    name = body[at].text
+    at += 1
+    attributes: dict[str, list[Token]] = {}
+    if at < len(body) and body[at].text == "[":
+        end = next((k for k in range(at, len(body)) if body[k].text == "]"), len(body))
+        for part in split(body[at + 1 : end], ","):
+            if len(part) == 2 or len(part) > 3 or (len(part) == 3 and part[1].text != "="):
+                raise refused(f"the attributes of {name!r} cannot be read", body[at])
+            if part:
+                attributes[part[0].text] = part[2:]
+        at = end + 1
+    if [t.text for t in body[at : at + 2]] == ["::", "_"]:
+        parametric, at = True, at + 2
+    while at < len(body) and body[at].text != ":":
+        more += body[at].text
+        at += 1
+    return None if at == len(body) else Head(name, at + 1, modifiers, more, attributes, parametric)
+
+
+def split(body: Sequence[Token], sign: str) -> list[list[Token]]:
+    """The parts between signs."""
+    found: list[list[Token]] = [[]]
+    for token in body:
+        if token.text == sign:
+            found.append([])
+        else:
+            found[-1].append(token)
+    return found
+
+
+def special_terminals(definitions: Sequence[tuple[str, Sequence[Token]]]) -> set[str]:
+    """The terminals that Lark cannot write as one pattern, and those that are made of them."""
+    found: set[str] = set()
+    size = -1
+    while len(found) > size:
+        size = len(found)
+        for name, body in definitions:
+            if is_terminal(name) and any(
+                token.text in found
+                or token.text in ("&", "%regex")
+                or (token.text == "~" and (k + 1 == len(body) or body[k + 1].kind != "NUMBER"))
+                for k, token in enumerate(body)
+            ):
+                found.add(name)
+    return found

@@ -1,0 +1,60 @@
+"""The automata of terminals as rows of ranges, for machines that follow them a byte at a time."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+from ..automata.nfa import Nfa
+from ..automata.work import spend
+
+
+class Lengths(NamedTuple):
+    """The length of the shortest text, and of the shortest one that is not empty; ``inf``: there is none."""
+
+    least: float
+    nonempty: float
+
+
+class Table:
+    """The automaton of a terminal: the ranges of bytes that leave each state."""
+
+    def __init__(self, words: Nfa) -> None:
+        plain = words.plain
+        self.commits = False
+        spend(10 + len(plain.edges) / 4)
+        self.rows: list[list[tuple[int, int, int]]] = [[] for _ in range(plain.num_states)]
+        for source, low, high, target in plain.edges.tolist():
+            self.rows[source].append((low, high, target))
+        self.starts: list[int] = plain.start.tolist()
+        self.ends = frozenset(plain.accept.tolist())
+        self.shortest = shortest_words(self.rows, self.ends)
+        self.is_nullable = not self.ends.isdisjoint(self.starts)
+        nonempty = [
+            bytes([low]) + self.shortest[target]
+            for source in self.starts
+            for low, _, target in self.rows[source]
+        ]
+        self.nonempty: bytes | None = min(nonempty, key=len, default=None)
+
+    @property
+    def lengths(self) -> Lengths:
+        """The lengths of the shortest texts."""
+        nonempty = math.inf if self.nonempty is None else len(self.nonempty)
+        return Lengths(0 if self.is_nullable else nonempty, nonempty)
+
+
+def shortest_words(rows: list[list[tuple[int, int, int]]], ends: frozenset[int]) -> list[bytes]:
+    """The shortest text from each state of a trimmed automaton to an accepting one."""
+    before: dict[int, list[tuple[int, int]]] = {}
+    for source, row in enumerate(rows):
+        for low, _, target in row:
+            before.setdefault(target, []).append((source, low))
+    found = dict.fromkeys(ends, b"")
+    layer = list(ends)
+    for target in layer:  # which grows
+        for source, byte in before.get(target, ()):
+            if source not in found:
+                found[source] = bytes([byte]) + found[target]
+                layer.append(source)
+    return [found[state] for state in range(len(rows))]

@@ -1,0 +1,507 @@
+"""Grammars as lazy automata: without a depth, against enumeration, Python's own parsers and the finite automata."""
+
+import itertools
+import json
+import random
+import re
+
+import pytest
+
+import tractile as tt
+from tractile.constraints.automata.lazy import Numbered, explore
+from tractile.constraints.automata.stack import stacks_of
+from tractile.constraints.constraint import Constraint
+from tractile.constraints.grammar import joined
+from tractile.constraints.grammar.lazy import grammar_abstraction, lazy_grammar
+from tractile.constraints.grammar.readers import read_bnf
+from tractile.constraints.grammar.tree import Call, Choice, Repeat, Series
+
+ARITHMETIC = """
+    start: sum
+    sum: sum "+" product | sum "-" product | product
+    product: product "*" atom | product "/" atom | atom
+    atom: NUMBER | "-" atom | "(" sum ")"
+    NUMBER: /[0-9]+/
+"""
+JSON = r"""
+    start: value
+    value: object | array | STRING | NUMBER | "true" | "false" | "null"
+    array: "[" [value ("," value)*] "]"
+    object: "{" [pair ("," pair)*] "}"
+    pair: STRING ":" value
+    STRING: /"([^"\\\x00-\x1f]|\\(["\\\/bfnrt]|u[0-9a-fA-F]{4}))*"/
+    NUMBER: /-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?/
+    %ignore /[ \t\n\r]+/
+"""
+STATEMENTS = r"""
+    root ::= block
+    block ::= (statement ws)*
+    statement ::= "if" ws "(" ws expr ws ")" ws statement (ws "else" ws statement)? | "{" ws block "}" | assignment
+    assignment ::= name ws "=" ws expr ws ";"
+    expr ::= expr ws [-+*/<] ws expr | "(" ws expr ws ")" | name ws "(" ws (expr (ws "," ws expr)*)? ws ")" | name | [0-9]+
+    name ::= [a-z]+
+    ws ::= [ \n]*
+"""
+
+
+def states_of(text, **options):
+    automaton, narrowed = lazy_grammar(text, **options)
+    assert narrowed == ()
+    return Numbered(automaton)
+
+
+def width(states):
+    """The most stacks in a configuration that was met."""
+    return max(len(list(stacks_of(c))) for c in states.configurations)
+
+
+def walk(states, rng, steps):
+    """A random beginning of a text, and the state after it."""
+    state, text = states.start(), b""
+    for _ in range(steps):
+        moves = states.moves(state)
+        if not moves:
+            break
+        low, _, state = rng.choice(moves)
+        text += bytes([low])
+    return text, state
+
+
+def completed(states, rng, steps):
+    """A random text: every configuration on the way to it must have a completion that is accepted."""
+    text, state = walk(states, rng, steps)
+    rest = states.automaton.completion(states.configurations[state])
+    assert states.accepting(states.run(state, rest)), (text, rest)
+    return (text + rest).decode()
+
+
+# ---------------------------------------------------------------- depth
+
+
+@pytest.mark.parametrize("n", [0, 1, 2, 50, 500])
+def test_balanced_letters(n):
+    states = states_of('root ::= "a" root "b" | ""', syntax="gbnf")
+    assert states.accepts(b"a" * n + b"b" * n)
+    assert not states.accepts(b"a" * (n + 1) + b"b" * n)
+    assert not states.accepts(b"a" * n + b"b" * (n + 1))
+
+
+def test_two_kinds_of_brackets_against_a_stack():
+    states = states_of('root ::= ("(" root ")" | "[" root "]")*', syntax="gbnf")
+    for n in range(9):
+        for word in map("".join, itertools.product("()[]", repeat=n)):
+            rest = word
+            while (shorter := rest.replace("()", "").replace("[]", "")) != rest:
+                rest = shorter
+            assert states.accepts(word.encode()) == (rest == "")
+
+
+def test_arithmetic_at_any_depth():
+    states, rng = states_of(ARITHMETIC), random.Random(0)
+    for _ in range(150):
+        text = completed(states, rng, rng.randrange(60))
+        compile(re.sub(r"\b0+(?=\d)", "", text), "<text>", "eval")
+    assert states.accepts(b"(" * 300 + b"1" + b")" * 300)
+    assert not states.accepts(b"(" * 300 + b"1" + b")" * 299)
+
+
+def test_json_texts():
+    states, rng = states_of(JSON), random.Random(1)
+    for _ in range(100):
+        json.loads(completed(states, rng, rng.randrange(80)), strict=False)
+    deep = {"a": [1, {"b": []}, "x\n", None, True, -1.5e-7]}
+    for _ in range(20):
+        deep = {"a": [deep, {}], "é": deep if len(str(deep)) < 2000 else 0}
+    for indent in (None, 2):
+        text = json.dumps(deep, indent=indent, ensure_ascii=indent is None)
+        assert states.accepts(text.encode())
+        assert not states.accepts(text[:-1].encode())
+        assert not states.accepts(text.replace(":", ";", 1).encode())
+
+
+def test_a_small_language_of_statements():
+    states, rng = states_of(STATEMENTS, syntax="gbnf"), random.Random(2)
+    program = "if (x < 1) { y = f(a, (b + 2) * 3); } else if (z) { } else x = 1;\n"
+    assert states.accepts(program.encode() * 20)
+    assert not states.accepts((program * 20 + "}").encode())
+    for _ in range(60):
+        completed(states, rng, rng.randrange(60))
+    assert width(states) < 30
+
+
+# ---------------------------------------------------------------- left recursion, empty rules, ambiguity
+
+
+@pytest.mark.parametrize(
+    "rules",
+    [
+        'root ::= root "a" | "b"',
+        'root ::= x "a" | "b"\nx ::= root | y\ny ::= root "b" | "a"',
+        'root ::= e root "a" | "b"\ne ::= "" | "ab"',
+        'root ::= e e | root root\ne ::= e | "" | "a" e "b"',
+        'root ::= x\nx ::= y x | "a"\ny ::= x? "b"?',
+        'root ::= (root | "a")* "b"',
+        'root ::= x{2,3}\nx ::= root? "a" | "b"',
+        'root ::= "a" root root | ""',
+        'root ::= (root "b"){0,70} | "a"',
+    ],
+)
+def test_recursion_of_all_kinds_against_derivation(rules):
+    """Short texts against those that the rules derive, found as a least fixed point of sets of texts."""
+    states = states_of(rules, syntax="gbnf")
+    expected = derived(rules, 5)
+    for n in range(6):
+        for word in map("".join, itertools.product("ab", repeat=n)):
+            assert states.accepts(word.encode()) == (word in expected), word
+
+
+def derived(rules, most):
+    """The texts of at most so many letters of the first rule."""
+    grammar = read_bnf(rules, "gbnf").rules
+    texts = {name: set() for name in grammar}
+
+    def of(e):
+        if isinstance(e, Call):
+            return texts[e.rule]
+        if isinstance(e, Choice):
+            return set().union(*map(of, e.parts))
+        if isinstance(e, Series):
+            found = {""}
+            for part in e.parts:
+                found = joined(found, of(part))
+            return found
+        if isinstance(e, Repeat):
+            once, found, result = of(e.part), {""}, {""} if e.low == 0 else set()
+            for count in range(1, (e.high or e.low + most) + 1):
+                longer = joined(found, once)
+                result |= longer if count >= e.low else set()
+                if longer == found:
+                    break
+                found = longer
+            return result
+        words = ("".join(w) for n in range(4) for w in itertools.product("ab", repeat=n))
+        return {word for word in words if e.words.accepts(word.encode())}
+
+    def joined(left, right):
+        return {a + b for a in left for b in right if len(a + b) <= most}
+
+    while True:
+        before = {name: len(found) for name, found in texts.items()}
+        for name, e in grammar.items():
+            texts[name] = texts[name] | of(e)
+        if {name: len(found) for name, found in texts.items()} == before:
+            return texts["root"]
+
+
+def test_right_recursion_leaves_nothing_on_the_stack():
+    states = states_of('root ::= "a" root | "b"', syntax="gbnf")
+    assert states.accepts(b"a" * 2000 + b"b")
+    assert len(states.configurations) <= 3
+
+
+def test_expressions_without_precedence_stay_small():
+    operators = " | ".join(f'root "{sign}" root' for sign in "+-*/<>")
+    states = states_of(
+        f'root ::= {operators} | "-" root | "(" root ")" | [0-9]+ | root "?" root ":" root', syntax="gbnf"
+    )
+    text = b"1+-2*3<4?5:6" * 50 + b"0"
+    assert states.accepts(text.replace(b"60", b"6+0"))
+    assert states.accepts((b"(" * 40 + b"1*2" + b")" * 40 + b"+") * 5 + b"1")
+    assert width(states) <= 3
+
+
+def test_ambiguous_beginnings_are_followed_together_and_bounded():
+    rules = "root ::= x | y | z\n" + "\n".join(f'{r} ::= "a" root "{r}" | "b" root' for r in "xyz") + ' | "c"'
+    states = states_of(rules, syntax="gbnf")
+    assert states.accepts(b"a" * 300 + b"c" + b"xyz" * 100)
+    assert states.accepts(b"ab" * 300 + b"c" + b"z" * 300)
+    assert not states.accepts(b"a" * 300 + b"c" + b"x" * 299)
+    states = states_of('root ::= p "x" | q "y"\np ::= "(" root\nq ::= "(" root "z" | "."', syntax="gbnf")
+    assert states.accepts(b"((.yxx")
+    assert states.accepts(b"((.yxzy")
+    assert not states.accepts(b"((.yx")
+
+
+def test_ways_that_multiply_share_their_stacks():
+    """Each letter begins one of two rules, each of which waits for an end of its own: the ways are 2ⁿ."""
+    rules = 'root ::= x | y\nx ::= "a" (x | y) "1" | "c"\ny ::= "a" (y | x) "2" | "c"'
+    states = states_of(rules, syntax="gbnf")
+    rng = random.Random(5)
+    for n in (1, 8, 200):
+        ends = "".join(rng.choice("12") for _ in range(n))
+        assert states.accepts(b"a" * n + b"c" + ends.encode())
+        assert not states.accepts(b"a" * n + b"c" + ends.encode() + b"1")
+        at = states.configurations[states.run(states.start(), b"a" * n)]
+        assert len(states.automaton.completion(at)) == n + 1
+        assert states.automaton.view(at, 8) == states.automaton.view(at, 8)
+    assert width(states) <= 2
+
+
+def test_levels_that_call_one_another_grow_linearly():
+    rules = """
+        root ::= root "+" t | t
+        t ::= t "*" t | root "?" root ":" root | [a-z]
+    """
+    states = states_of(rules, syntax="gbnf")
+    assert states.accepts(b"a*b*c+d?e:f+" * 15 + b"z")
+    assert not states.accepts(b"a*b*c+d?e+f+" * 15 + b"z")
+    assert width(states) <= 60
+
+
+def test_too_many_ways_are_refused_by_name(monkeypatch):
+    monkeypatch.setattr(joined, "MOST_STACKS", 50)
+    states = states_of('root ::= "i" root | "i" root "e" root | "x"', syntax="gbnf")
+    with pytest.raises(tt.TooManyStates, match="ambiguous"):
+        states.accepts(b"i" * 100 + b"x" + b"ex" * 60)
+
+
+@pytest.mark.parametrize("count", ["{3}", "{2,4}", "{,3}", "{2,}", "{100,200}", "{150,}", "{,100}"])
+def test_counted_repeats(count):
+    low, high = re.fullmatch(r"\{(\d*),?(\d*)\}", count).groups()
+    low, high = int(low or 0), int(high) if high else int(low) if "," not in count else 1000
+    for syntax, text in (
+        ("gbnf", f'root ::= x{count}\nx ::= "a" | "b" x "c"'),
+        ("lark", f'start: x{count}\nx: "a" | "b" x "c"'),
+    ):
+        states = states_of(text, syntax=syntax)
+        for n in {0, 1, low - 1, low, low + 1, high - 1, high, high + 1, 300} - {-1, 1001}:
+            assert states.accepts(b"a" * (n // 2) + b"bac" * (n - n // 2)) == (low <= n <= high), n
+
+
+# ---------------------------------------------------------------- the finite automaton
+
+
+@pytest.mark.parametrize(
+    ("syntax", "text"),
+    [
+        ("lark", 'start: (A | B "x"?)* C\nA: /a+?b|c/\nB: "b"i\nC: /d{2,3}/\n%ignore / +/'),
+        ("lark", 'start: IF NAME | NAME\nIF: /if(?!\\w)/\nNAME: /[fi]+/\n%ignore /#.*/\n%ignore "\\n"'),
+        ("gbnf", 'root ::= [1-9] [0-9]* ". " m (" " m)?\nm ::= "O-O" | [NB]? [a-h] [1-8] [+#]?'),
+        ("ebnf", 'a = (b | c) - ("x", b) ;\nb = "x" | "y", [ b ] ;\nc = { "x" } ;'),
+        ("ebnf", 'a = { "x" | "yz" } - (x, "x", x) ;\nx = { "x" | "y" | "z" } ;'),
+    ],
+)
+def test_without_recursion_it_is_the_finite_automaton(syntax, text):
+    finite = tt.grammar(text, syntax=syntax)
+    automaton, narrowed = lazy_grammar(text, syntax=syntax)
+    assert finite.narrowed == narrowed == ()
+    again = Constraint(explore(automaton, 5000))
+    assert (again - finite).is_empty()
+    assert (finite - again).is_empty()
+    assert automaton.completion(automaton.start()).decode() == "" or len(
+        automaton.completion(automaton.start())
+    ) == len(finite.shortest().encode())
+
+
+def test_with_a_depth_it_is_the_finite_automaton():
+    states = Numbered(lazy_grammar(ARITHMETIC, max_depth=2)[0])
+    assert states.accepts(b"((1))")
+    assert not states.accepts(b"(((1)))")
+
+
+def test_differences_are_followed_to_a_depth_and_say_so():
+    text = 'a = b - "(x)" ;\nb = "(", b, ")" | "x" ;'
+    automaton, narrowed = lazy_grammar(text, syntax="ebnf", on_narrowed="ignore")
+    states = Numbered(automaton)
+    assert [states.accepts(w) for w in (b"x", b"(x)", b"((x))")] == [True, False, True]
+    assert [n.keyword for n in narrowed] == ["max_depth"]
+    with pytest.raises(tt.UnsupportedConstraint):
+        lazy_grammar(text, syntax="ebnf", on_narrowed="error")
+
+
+# ---------------------------------------------------------------- terminals beside others
+
+
+def test_comments_and_keywords_at_any_depth():
+    text = r"""
+        start: stmt+
+        stmt: IF "(" NAME ")" stmt | "{" stmt* "}" | NAME ";"
+        IF: /if\b/
+        NAME: /(?!if\b)[a-z]+/
+        %ignore /\s+/
+        %ignore /\/\/[^\n]*/
+    """
+    states, rng = states_of(text), random.Random(3)
+    assert states.accepts(b"if (x) { y; // if ( }\n iffy; }" + b"{" * 50 + b"}" * 50)
+    assert not states.accepts(b"if;")
+    assert not states.accepts(b"x; // y\n {")
+    ways = 'start: x | y\nx: A (x | y) "1" | "c"\ny: A (y | x) "2" | "c"\nA: /a(?=[ac])/'
+    ambiguous = states_of(ways)
+    assert ambiguous.accepts(b"a" * 40 + b"c" + b"12" * 20)
+    at = ambiguous.run(ambiguous.start(), b"a" * 40)
+    assert ambiguous.accepting(
+        ambiguous.run(at, ambiguous.automaton.completion(ambiguous.configurations[at]))
+    )
+    for _ in range(40):
+        word = completed(states, rng, rng.randrange(30))
+        assert "if;" not in word.replace(" ", "").replace("//", "if")
+
+
+# ---------------------------------------------------------------- free text
+
+
+@pytest.mark.parametrize(
+    ("text", "before", "letters", "others"),
+    [
+        (JSON, b'{"a": ["x', ["b", "é", "\U0001f600", "\\n", "\\u00e9"], ['"', "\n", "\\", "\\u00"]),
+        ('start: "<" /([^*]|\\*[^\\/*])*/ ">"', b"<a", ["b", "\n", "/"], ["*", "*/", "**"]),
+        ('start: x\nx: "(" x ")" | /[^()]+/ "!"', b"((ab", ["b", "é"], ["(", ")"]),
+    ],
+)
+def test_free_text_is_known(text, before, letters, others):
+    """Letters lead back to where they began; nothing else is one."""
+    states = states_of(text)
+    at = states.run(states.start(), before)
+    body = states.automaton.body(states.configurations[at])
+    assert body is not None
+    assert body.most is None
+    for letter in letters:
+        assert body.letters.nfa.accepts(letter.encode()), letter
+        assert states.run(at, letter.encode()) == states.number(body.after(1)) == at, letter
+    for other in others:
+        assert not body.letters.nfa.accepts(other.encode()), other
+    again = states.run(states.start(), before + letters[0].encode())
+    assert states.automaton.body(states.configurations[again]).letters is body.letters
+
+
+# ---------------------------------------------------------------- abstractions
+
+
+@pytest.mark.parametrize(
+    ("syntax", "text"),
+    [
+        ("lark", ARITHMETIC),
+        ("gbnf", STATEMENTS),
+        ("gbnf", 'root ::= x{2,300}\nx ::= "a" | "(" root ")"'),
+        ("lark", 'start: "{" start* "}" | IF "x" | N\nIF: /if\\b/\nN: /(?!if\\b)[a-z]+/\n%ignore /#[^\\n]*/\n%ignore "\\n"'),
+        ("lark", 'start: a TEXT\na[suffix="!"]: TEXT\nTEXT: /[a-z]*/'),
+    ],
+)  # fmt: skip
+def test_abstractions_accept_every_text(syntax, text):
+    states, rng = states_of(text, syntax=syntax), random.Random(4)
+    coarse = grammar_abstraction(states.automaton, 200)
+    assert coarse.num_states <= 400
+    for _ in range(60):
+        assert coarse.accepts(completed(states, rng, rng.randrange(60)).encode())
+
+
+# ---------------------------------------------------------------- errors
+
+
+@pytest.mark.parametrize(
+    ("text", "options", "error", "message"),
+    [
+        ("start: x", {}, tt.UnsupportedConstraint, "x"),
+        ("root ::= root", {"syntax": "gbnf"}, tt.EmptyLanguage, "never ends"),
+        ("root ::= <[12]>", {"syntax": "gbnf"}, tt.UnsupportedConstraint, "token of the model"),
+        ("root ::= !<|a|>", {"syntax": "gbnf"}, tt.UnsupportedConstraint, "token of the model"),
+        ("start: <|a|> /x/", {}, tt.UnsupportedConstraint, "token of the model"),
+        ("start: @other", {}, tt.UnsupportedConstraint, "another grammar"),
+        ('start: a\na[max_tokens=3]: "x"', {}, tt.UnsupportedConstraint, "max_tokens"),
+        ('start: %json {"type": }', {}, tt.UnsupportedConstraint, "no JSON"),
+        ('start: %regex {"a": 1}', {}, tt.UnsupportedConstraint, "substring"),
+        ("start: A\nA: /a/ & b\nb: /a/", {}, tt.UnsupportedConstraint, "no terminal"),
+        ('start: %lark { start: "a" }', {}, tt.UnsupportedConstraint, "within grammars"),
+        ('start: x::1\nx::_: "a" %if maybe(1)', {}, tt.UnsupportedConstraint, "maybe"),
+        ('start: x::0\nx::_: "a" x::incr(_) | "b"', {}, tt.TooManyStates, "values of their parameters"),
+        ('%llguidance {"ignore_once": true}\nstart: "a"', {}, tt.UnsupportedConstraint, "ignore_once"),
+        ('a = "x" - b ;\nb = "(", b, ")" | "x" ;', {"syntax": "ebnf"}, tt.UnsupportedConstraint, "depth"),
+    ],
+)
+def test_what_cannot_be_read_is_named(text, options, error, message):
+    with pytest.raises(error, match=message):
+        lazy_grammar(text, **options)
+
+
+# ---------------------------------------------------------------- Lark as llguidance writes it
+
+
+@pytest.mark.parametrize(
+    ("text", "accepted", "rejected"),
+    [
+        ('start: foo-bar{2} FOO-BAR{,2}\nfoo-bar: "a"\nFOO-BAR: "b"', ["aa", "aab", "aabb"], ["a", "aabbb"]),
+        ('start: ("a" | "b" "c"){2,3} "d"{2,}', ["abcdd", "aaaddd"], ["add", "aad", "aaaadd"]),
+        ("start: A\nA: /[a-c]+/ & ~/(?s:.*)bb(?s:.*)/", ["abab", "b"], ["abba", "", "d"]),
+        ('start: A\nA: ~B & /[xy]{0,2}/ | "z"\nB: "x" | C+\nC: "y"', ["", "xx", "xy", "z"], ["x", "y", "yy"]),
+        ('start: %regex {"substring_words": "foo bar. baz"}', ["", "foo", "bar. baz", " "], ["fo", "foo."]),
+        ('start: %regex {"substring_chars": "abc"} "!"', ["!", "bc!"], ["ac!"]),
+        ('start: %regex {"substring_chunks": ["ab", "c"]} "!"', ["!", "abc!", "c!"], ["b!"]),
+        ('start: a "z"\na[suffix="<e>", capture="x"]: /.*/', ["foo<e>z"], ["fooz", "a<e>b<e>z"]),
+        ('start: a /.*/\na[lazy]: /[a-z]*!/', ["ab!x!"], ["ab"]),
+        ('start: a "b"\na[stop=/!+/, temperature=0.5]: /[a-z]*/', ["foo!b"], ["foob", "foo!!b"]),
+        ('start: a\na: b | "x" a\nb: %json {"const": {"k": 1}}', ['xx{"k": 1}', '{"k":1}'], ["x"]),
+        ('start: /a*/ "" "b" /c?/', ["b", "aabc"], ["a", ""]),
+        ('start: camelCase\ncamelCase: /\\u{1F600}/', ["\U0001f600"], ["u"]),
+        ('%llguidance {"no_forcing": true}\nstart: "a" // comment\n  | "b" # another', ["a", "b"], ["ab"]),
+        ('start: pair{A}{2}\npair{x}: x x\nA: "a"', ["aaaa"], ["aa"]),
+    ],
+)  # fmt: skip
+def test_lark_as_llguidance_writes_it(text, accepted, rejected):
+    states = states_of(text)
+    finite = tt.grammar(text)
+    for word in accepted:
+        assert states.accepts(word.encode()), word
+        assert finite.accepts(word), word
+    for word in rejected:
+        assert not states.accepts(word.encode()), word
+        assert not finite.accepts(word), word
+
+
+def test_a_text_that_triggers_a_rule_is_given_to_it():
+    text = r"""
+        start: (foo | bar)* TEXT
+        TEXT: /(.|\n)*/
+        foo_head[lazy]: TEXT "<function"
+        foo: foo_head "=foo>" inner "</function>"
+        bar_head[lazy]: TEXT "<function"
+        bar: bar_head "=bar>" /[0-9]+/ "</function>"
+        inner: "(" inner ")" | "x"
+    """
+    states = states_of(text)
+    for word in (
+        "",
+        "some text",
+        "a <function=bar>12</function>\nb",
+        "<function=foo>((x))</function><function",
+        "<func",
+    ):
+        assert states.accepts(word.encode()) == (not word.endswith("<function")), word
+    assert not states.accepts(b"<function=foo>12</function>")
+    assert not states.accepts(b"a <function= b")
+
+
+def test_rules_with_parameters():
+    permutations = states_of(
+        """
+        start: perm::0x0
+        perm::_: "" %if is_ones([0:4])
+            | "a" perm::set_bit(0) %if bit_clear(0)
+            | "b" perm::set_bit(1) %if bit_clear(1)
+            | "c" perm::set_bit(2) %if bit_clear(2)
+            | "d" perm::set_bit(3) %if bit_clear(3)
+        """
+    )
+    counted = states_of(
+        """
+        start: aa::0
+        aa::_: "b" aa::incr(_) %if lt(_, 4)
+            | bb::_
+        bb::_: ("a" bb::incr(_))? %if and(lt(_, 4), not(eq([0:2], 3)))
+            | "" %if bit_count_ge(_, 1)
+        """
+    )
+    for n in range(6):
+        for word in map("".join, itertools.product("abcd", repeat=n)):
+            assert permutations.accepts(word.encode()) == (sorted(word) == list("abcd"))
+            if set(word) <= set("ab"):
+                b = len(word) - len(word.lstrip("b"))
+                a = len(word) - b
+                ok = word == "b" * b + "a" * a and b <= 4 and counted_ends(b, a)
+                assert counted.accepts(word.encode()) == ok, word
+
+
+def counted_ends(b, a):
+    """Whether the rule ``bb`` with parameter b has the text of so many a."""
+    if a:
+        return b < 4 and b != 3 and counted_ends(b + 1, a - 1)
+    return (b < 4 and b != 3) or b.bit_count() >= 1
