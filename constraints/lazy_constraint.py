@@ -11,7 +11,7 @@ from ..errors import EmptyLanguage, TooManyStates
 from .automata import utf8
 from .automata.abstraction import abstraction
 from .automata.lazy import Numbered, explore
-from .automata.machines import Choice, Concatenation, DfaMachine, Repetition
+from .automata.machines import Choice, Concatenation, DfaMachine, LazyMachine, Repetition
 from .automata.nfa import Nfa
 from .automata.stack import Machine, StackAutomaton
 from .compiled import ConstraintAutomaton
@@ -39,8 +39,10 @@ class LazyConstraint(Constraint):
         automaton: StackAutomaton,
         narrowed: tuple[Narrowing, ...],
         finite: Callable[[], Constraint],
+        abstract: Callable[[int], Nfa] | None = None,
     ) -> None:
         self.automaton, self._make_finite, self._narrowed = automaton, finite, narrowed
+        self._abstract = abstract
         self._states = Numbered(automaton)
 
     @cached_property
@@ -65,7 +67,9 @@ class LazyConstraint(Constraint):
     def _repeated(self, low: int, high: int | None) -> Constraint:
         if self.automaton.root is None:
             return self.finite.repeat(low, high)
-        automaton = StackAutomaton(Repetition(self.automaton.root, low, high))
+        part = machine_of(self)
+        assert part is not None
+        automaton = StackAutomaton(Repetition(part, low, high))
         return LazyConstraint(automaton, self.narrowed, lambda: self.finite.repeat(low, high))
 
     def accepts(self, text: str | bytes) -> bool:
@@ -108,6 +112,8 @@ class LazyConstraint(Constraint):
             return explore(self.automaton, most_states)
         assert self.automaton.root is not None
         with suppress(TooManyStates):
+            if self._abstract is not None:
+                return self._abstract(most_states)
             return abstraction(self.automaton.root, most_states)
         return utf8.text().plain
 
@@ -135,6 +141,7 @@ def combined(
 def machine_of(constraint: Constraint) -> Machine | None:
     """The machine that reads a constraint's texts; ``None`` where there are none, or only an ambiguous automaton."""
     if isinstance(constraint, LazyConstraint):
-        return constraint.automaton.root
-    automaton = constraint.bytes_automaton
-    return DfaMachine(automaton) if automaton.is_deterministic and not automaton.is_empty else None
+        automaton = constraint.automaton
+        return automaton.root if type(automaton) is StackAutomaton else LazyMachine(automaton)
+    dfa = constraint.bytes_automaton
+    return DfaMachine(dfa) if dfa.is_deterministic and not dfa.is_empty else None

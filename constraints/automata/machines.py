@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
+from .lazy import LazyAutomaton
 from .nfa import Nfa
 from .stack import Local, Machine, Region
 
@@ -166,3 +168,25 @@ class Repetition(Region):
 
     def coarse(self, level: int) -> Machine:
         return Repetition(self.part, 0, None) if level else self
+
+
+class LazyMachine(Region):
+    """The texts of a lazy automaton as a machine; its local states are the automaton's configurations."""
+
+    def __init__(self, automaton: LazyAutomaton) -> None:
+        self.automaton = automaton
+
+    def start(self) -> Local:
+        return self.automaton.start()
+
+    def moves(self, local: Local) -> Sequence[tuple[int, int, Local]]:
+        return self.automaton.moves(local)
+
+    def final(self, local: Local) -> bool:
+        return self.automaton.accepting(local)
+
+    def completion(self, local: Local) -> bytes:
+        return self.automaton.completion(local)
+
+    def view(self, local: Local, reach: int) -> Any:
+        return self.automaton.view(local, reach)

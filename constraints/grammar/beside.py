@@ -16,10 +16,10 @@ from collections.abc import Hashable, Iterable, Iterator, Sequence
 from itertools import pairwise
 
 from ...errors import TooManyStates
-from ..automata.lazy import Body, Configuration, LazyAutomaton, Move, Moves
+from ..automata.lazy import Body, Configuration, Move, Moves
 from ..automata.machines import DfaMachine
 from ..automata.nfa import Nfa
-from ..automata.stack import Local, Machine, Region, Stack, StackAutomaton, stacks_of
+from ..automata.stack import Local, Machine, Stack, StackAutomaton, stacks_of
 from ..automata.work import spend
 from ..regex import lookaround
 from .joined import JOIN, under
@@ -243,25 +243,3 @@ class MarkedAutomaton:
 
     def view(self, configuration: Configuration, reach: int) -> Hashable:
         return frozenset([(self.words.view(stack, reach), d) for stack, d in configuration])  # type: ignore[attr-defined]
-
-
-class LazyMachine(Region):
-    """The texts of a lazy automaton as a machine; its local states are the automaton's configurations."""
-
-    def __init__(self, automaton: LazyAutomaton) -> None:
-        self.automaton = automaton
-
-    def start(self) -> Local:
-        return self.automaton.start()
-
-    def moves(self, local: Local) -> Sequence[tuple[int, int, Local]]:
-        return self.automaton.moves(local)
-
-    def final(self, local: Local) -> bool:
-        return self.automaton.accepting(local)
-
-    def completion(self, local: Local) -> bytes:
-        return self.automaton.completion(local)
-
-    def view(self, local: Local, reach: int) -> Hashable:
-        return self.automaton.view(local, reach)

@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import os
 import re
+from functools import partial
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
-from ...errors import EmptyLanguage, FormatError, UnsupportedConstraint
+from ...errors import EmptyLanguage, FormatError, TooManyStates, UnsupportedConstraint
 from .. import given, narrowing
 from ..automata.lazy import explore
 from ..automata.work import limited, spend
 from ..constraint import Constraint
+from ..lazy_constraint import LazyConstraint
 from ..narrowing import Narrowing, OnNarrowed
 from .lark_reader import read_lark
 from .readers import read_bnf
-from .rules import compile_rules
+from .rules import GrammarCompiler, compile_rules
 from .terminals import Places
-from .tree import Rules
+from .tree import Rules, check
 
 SYNTAXES = ("lark", "gbnf", "ebnf")
 MOST_EXPLORED = 20_000
@@ -32,11 +34,12 @@ def grammar(
     max_depth: int | None = None,
     on_narrowed: OnNarrowed = "warn",
 ) -> Constraint:
-    """The texts of a context-free grammar, with rules within themselves at most ``max_depth`` deep.
+    """The texts of a context-free grammar.
 
-    ``max_depth=None`` takes the largest depth up to 3 that fits the limits. Where a depth leaves texts out, ``narrowed`` of
-    the constraint names the rules; ``on_narrowed``: "warn" logs that once, unless ``max_depth`` is given, "error" raises
-    ``UnsupportedConstraint``, "ignore" says nothing.
+    Rules may lie within themselves to any depth: the masks of recursive grammars are made as a text is read. Only what needs
+    a finite automaton (``finite``, ``&``, ``~``) follows them to a depth, which its ``narrowed`` names. With ``max_depth``
+    the constraint itself is finite, with rules at most so deep within themselves. ``on_narrowed``: "warn" logs once what
+    ``narrowed`` says, unless ``max_depth`` is given, "error" raises ``UnsupportedConstraint``, "ignore" says nothing.
 
     ``text`` is the grammar, or the path of its file. ``start`` is the rule to begin with (default: ``start`` in Lark,
     ``root`` in GBNF, the first rule in EBNF). Rules that call themselves only at their right end, or only at their left, are
@@ -53,11 +56,32 @@ def grammar(
     chosen = [] if max_depth is None else ["max_depth"]
     if max_depth is not None:
         max_depth = given.count(max_depth, "max_depth", 0, given.MOST_DEPTH)
+    rules, first, places = read_rules(text, syntax, start)
+    if max_depth is None and (rules.commits or GrammarCompiler(rules).cut):
+        return unbounded(text, syntax, start, on_narrowed)
+    found = bounded(rules, first, places, max_depth)
+    narrowing.report(found.narrowed, on_narrowed, chosen)
+    return found
+
+
+def read_rules(text: str | os.PathLike[str], syntax: str, start: str | None) -> tuple[Rules, str, Places]:
+    """:func:`read_grammar`, and whether all rules are defined and end."""
     try:
         with limited():
             rules, first, places = read_grammar(text, syntax, start)
-            if rules.commits:
-                return explored(text, start, on_narrowed)
+            if first not in rules.rules:
+                raise UnsupportedConstraint(f"the start rule {first!r} is not defined", path="start")
+            check(rules, first)
+    except RecursionError:
+        raise UnsupportedConstraint("the grammar nests too deep to be read") from None
+    return rules, first, places
+
+
+def bounded(rules: Rules, first: str, places: Places, max_depth: int | None) -> Constraint:
+    """The constraint of a grammar by a finite automaton, with rules at most so deep within themselves (default: 3, or as deep
+    as fits the limits)."""
+    try:
+        with limited():
             compiled = compile_rules(rules, first, max_depth)
             found = places.resolve(compiled.automaton)
             if found.is_empty:
@@ -69,17 +93,24 @@ def grammar(
         Narrowing(path=rule, keyword="max_depth", asked="any depth", given=compiled.depth, why=why)
         for rule in compiled.cut
     )
-    narrowed = narrowing.merged(rules.narrowed, cut)
-    narrowing.report(narrowed, on_narrowed, chosen)
-    return Constraint(found, narrowed)
+    return Constraint(found, narrowing.merged(rules.narrowed, cut))
 
 
-def explored(text: str | os.PathLike[str], start: str | None, on_narrowed: OnNarrowed) -> Constraint:
-    """The constraint of a Lark grammar whose language is finite in its configurations."""
-    from .lazy import lazy_grammar
+def unbounded(
+    text: str | os.PathLike[str], syntax: Any, start: str | None, on_narrowed: OnNarrowed
+) -> Constraint:
+    """The constraint of a recursive grammar. Its finite part has the largest depth up to 3 that fits the limits."""
+    from .lazy import grammar_abstraction, lazy_grammar
 
-    automaton, narrowed = lazy_grammar(text, start=start, on_narrowed=on_narrowed)
-    return Constraint(explore(automaton, MOST_EXPLORED), narrowed)
+    automaton, narrowed = lazy_grammar(text, syntax=syntax, start=start, on_narrowed=on_narrowed)
+
+    def finite() -> Constraint:
+        try:
+            return Constraint(explore(automaton, MOST_EXPLORED), narrowed)
+        except TooManyStates:
+            return bounded(*read_rules(text, syntax, start), None)
+
+    return LazyConstraint(automaton, narrowed, finite, partial(grammar_abstraction, automaton))
 
 
 def read_grammar(text: str | os.PathLike[str], syntax: str, start: str | None) -> tuple[Rules, str, Places]:

@@ -11,13 +11,13 @@ from .. import given, narrowing
 from ..automata import dfa
 from ..automata.abstraction import abstraction
 from ..automata.lazy import Body, Configuration, Moves
-from ..automata.machines import DfaMachine
+from ..automata.machines import DfaMachine, LazyMachine
 from ..automata.nfa import Nfa
 from ..automata.stack import Stack, StackAutomaton, merged, stacks_of
 from ..automata.work import limited
 from ..narrowing import Narrowing, OnNarrowed
 from ..regex.lookaround import erase
-from .beside import MARKS, LazyMachine, MarkedAutomaton
+from .beside import MARKS, MarkedAutomaton
 from .constraint import grammar, read_grammar
 from .joined import MOST_STACKS, GrammarAutomaton
 from .machine import GrammarMachines
