@@ -120,8 +120,8 @@ class Remainders(Trie):
 class TextTokens:
     """The tokens below a node of a trie, read from the beginning of a letter.
 
-    ``ranks``: of the tokens made of letters, sorted by ``letters`` (complete ones) and ``local`` (the state within the last
-    letter, 0 where it is complete). ``exits``: the remainders of those that leave the text.
+    ``ranks``: of the tokens made of letters, with the ``letters`` that are complete and the state within the last one, ``local``
+    (0 where it is complete). ``exits``: the remainders of those that leave the text.
     """
 
     def __init__(self, table: LetterTable, trie: Trie, node: int) -> None:
@@ -143,9 +143,7 @@ class TextTokens:
             letters.append(np.repeat(done, own))
             local.append(np.repeat(state, own))
             between.append(np.column_stack([nodes, done])[state == 0])
-        rank, count, within = np.concatenate(ranks), np.concatenate(letters), np.concatenate(local)
-        order = np.lexsort((within, count))
-        self.ranks, self.letters, self.local = rank[order], count[order], within[order]
+        self.ranks, self.letters, self.local = map(np.concatenate, (ranks, letters, local))
         needed = self.letters + (self.local > 0)
         self.most = int(needed.max(initial=0))  # letters that must still be possible for all of them
         self.between: Int[ndarray, "point 2"] = np.concatenate(between)  # (node, letters) where a letter ends
