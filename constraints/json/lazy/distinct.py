@@ -15,14 +15,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from ...automata.lazy import Configuration
 from ...automata.stack import StackAutomaton
 from .. import numbers
-from ..shapes import Need, Numbers, Strings
+from ..shapes import NEVER, Need, Numbers, Strings
 from .keys import accepted
 from .texts import shortest_string
 
 if TYPE_CHECKING:
     from .values import Machines
 
-MOST_LISTED = 10_000
+MOST_LISTED = 200
 """Integers between bounds that are listed."""
 
 
@@ -83,18 +83,29 @@ class Distinct:
             known.setdefault(meaning(text), text)
         return known
 
+    def listed(self, need: Need) -> list[bytes] | None:
+        """A text of each value of a need, ``None`` where they are not listed."""
+        value = self.machines.value(need)
+        if value.array or value.object:
+            return None
+        found = [b"null"] if value.null else []
+        found += [str(b).lower().encode() for b in sorted(value.boolean)]
+        for part in (*map(self.numbers, value.number), *map(listed_strings, value.string)):
+            if part is None:
+                return None
+            found += part
+        return found
+
+    def are_listed(self, need: Need) -> bool:
+        """Whether the values of a need are listed."""
+        return need != NEVER and self.listed(need) is not None
+
     def texts(self, need: Need) -> Iterator[bytes]:
         """Texts of the values of a need: one of each where they are listed."""
-        value = self.machines.value(need)
-        if not value.array and not value.object:
-            found = [b"null"] if value.null else []
-            found += [str(b).lower().encode() for b in value.boolean]
-            parts = [*map(self.numbers, value.number), *map(listed_strings, value.string)]
-            if all(part is not None for part in parts):
-                yield from found
-                for part in parts:
-                    yield from part or ()
-                return
+        found = self.listed(need)
+        if found is not None:
+            yield from found
+            return
         automaton = self.automaton(need)
         start = automaton.start()
         if start is not None:

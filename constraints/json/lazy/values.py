@@ -25,6 +25,7 @@ from ..text import STYLES
 from ..values import Value
 from .arrays import ArrayMachine
 from .distinct import Distinct
+from .listed import ListedArrayMachine
 from .objects import BLANKS, ObjectMachine
 from .texts import quoted, shortest_string
 from .unique import UniqueArrayMachine
@@ -108,7 +109,17 @@ class Machines(Needs):
         """The machine of a shape of arrays."""
         if shape.unique is False:
             raise UnsupportedConstraint("uniqueItems that must not hold", path="uniqueItems")
-        return UniqueArrayMachine(self, shape) if shape.unique else ArrayMachine(self, shape)
+        if not shape.unique:
+            return ArrayMachine(self, shape)
+        size = len(shape.prefix) + 1 if shape.most is None else min(len(shape.prefix) + 1, shape.most)
+        needs = [shape.at(n) for n in range(size)]
+        if needs and not shape.contains and all(map(self.distinct.are_listed, needs)):
+            return ListedArrayMachine(self, shape, needs)
+        return UniqueArrayMachine(self, shape)
+
+    def number_machine(self, shape: Numbers) -> Machine:
+        """The machine of a shape of numbers."""
+        return number_machine(shape, self.notation)
 
     def objects(self, need: Need) -> ObjectMachine | None:
         """The machine of the objects of a need, which may have no text."""
