@@ -44,6 +44,9 @@ class Machine(Protocol):
     def step(self, local: Local, byte: int) -> Local | None:
         """The local state after one byte, ``None`` if it may not come."""
 
+    def reads(self, local: Local) -> bool:
+        """Whether there are any moves."""
+
     def calls(self, local: Local) -> Sequence[tuple[Machine, Local]]:
         """The machines that may begin here, each with the local state after it."""
 
@@ -79,6 +82,9 @@ class Region:
                 return after
         return None
 
+    def reads(self, local: Local) -> bool:
+        return bool(self.moves(local))
+
     def calls(self, local: Local) -> Sequence[tuple[Machine, Local]]:
         return ()
 
@@ -98,12 +104,13 @@ class Region:
 class Stack:
     """One machine in a local state, and the stack that goes on when it is final. Made once: equality is identity."""
 
-    __slots__ = ("completion", "local", "machine", "parent", "view")
+    __slots__ = ("active", "completion", "local", "machine", "parent", "view")
 
     def __init__(self, machine: Machine, local: Local, parent: Stack | None) -> None:
         self.machine, self.local, self.parent = machine, local, parent
         self.view: tuple[int, int] | None = None
         self.completion: bytes | None = None
+        self.active: tuple[list[Stack], bool] | None = None
 
     def __repr__(self) -> str:
         below = "" if self.parent is None else f" / {self.parent!r}"
@@ -137,8 +144,16 @@ class StackAutomaton:
             found = self._stacks[key] = Stack(machine, local, parent)
         return found
 
-    def active(self, stacks: Iterable[Stack]) -> tuple[list[Stack], bool]:
+    def active(self, configuration: Configuration) -> tuple[list[Stack], bool]:
         """The stacks that can read a byte without another machine beginning or ending; whether the text may end."""
+        if not isinstance(configuration, Stack):
+            return self._active(stacks_of(configuration))
+        if configuration.active is None:
+            configuration.active = self._active((configuration,))
+        return configuration.active
+
+    def _active(self, stacks: Iterable[Stack]) -> tuple[list[Stack], bool]:
+        """The same, anew."""
         found: dict[Stack, None] = {}
         todo, seen, ends, most = list(stacks), set[Stack](), False, MOST_CALLS
         while todo:
@@ -147,7 +162,7 @@ class StackAutomaton:
                 continue
             seen.add(stack)
             machine, local, parent = stack.machine, stack.local, stack.parent
-            if machine.moves(local):
+            if machine.reads(local):
                 found[stack] = None
             for called, after in machine.calls(local):
                 todo.append(self.stack(called, called.start(), self.stack(machine, after, parent)))
@@ -167,7 +182,7 @@ class StackAutomaton:
         return None if self.root is None else self.stack(self.root, self.root.start(), None)
 
     def moves(self, configuration: Configuration) -> Moves:
-        active, _ = self.active(stacks_of(configuration))
+        active, _ = self.active(configuration)
         if len(active) == 1:
             top = active[0]
             return tuple(
@@ -185,7 +200,7 @@ class StackAutomaton:
 
     def step(self, configuration: Configuration, byte: int) -> Configuration | None:
         """The configuration after one byte, ``None`` if it may not come: what :meth:`moves` says, for one byte."""
-        active, _ = self.active(stacks_of(configuration))
+        active, _ = self.active(configuration)
         found = []
         for top in active:
             local = top.machine.step(top.local, byte)
@@ -195,7 +210,7 @@ class StackAutomaton:
         return None if not to else found[0] if len(to) == 1 else to
 
     def accepting(self, configuration: Configuration) -> bool:
-        return self.active(stacks_of(configuration))[1]
+        return self.active(configuration)[1]
 
     def completion(self, configuration: Configuration) -> bytes:
         return min((self._completion(s) for s in stacks_of(configuration)), key=len)
@@ -210,7 +225,7 @@ class StackAutomaton:
         return stack.completion
 
     def body(self, configuration: Configuration) -> Body | None:
-        active, _ = self.active(stacks_of(configuration))
+        active, _ = self.active(configuration)
         if len(active) != 1:
             return None
         top = active[0]

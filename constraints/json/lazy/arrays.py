@@ -188,6 +188,12 @@ class ArrayMachine(Region):
         machine, after = self.machines.machine, self.items.after(n)
         return [(machine(need), (AFTER, after, to)) for need, to in self.ways(n, counts)]
 
+    def reads(self, local: Local) -> bool:
+        kind, *rest = local
+        if kind in (OPEN, ITEM) and not self.style.blank:
+            return kind == OPEN and self.items.done(*rest)
+        return bool(kind != END)
+
     def final(self, local: Local) -> bool:
         return bool(local[0] == END)
 

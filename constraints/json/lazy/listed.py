@@ -166,6 +166,9 @@ class ListedArrayMachine(Region):
             found.sort(key=lambda move: move[0])
         return merged_rows(found)
 
+    def reads(self, local: Local) -> bool:
+        return bool(local[0] != END)
+
     def final(self, local: Local) -> bool:
         return bool(local[0] == END)
 

@@ -205,6 +205,9 @@ class ObjectMachine(Region):
             ]
         return found
 
+    def reads(self, local: Local) -> bool:
+        return bool(local[0] != END and (local[0] != VALUE or self.style.blank))
+
     def final(self, local: Local) -> bool:
         return bool(local[0] == END)
 

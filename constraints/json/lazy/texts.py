@@ -323,6 +323,9 @@ class Quoted(Region):
             found.insert(at, (QUOTE, QUOTE, 1))  # type: ignore[arg-type]
         return found
 
+    def reads(self, local: Local) -> bool:
+        return bool(local != 1)
+
     def final(self, local: Local) -> bool:
         return bool(local == 1)
 

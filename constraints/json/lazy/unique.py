@@ -221,6 +221,9 @@ class UniqueArrayMachine(Region):
                     found[move[0]] = move
         return list(found.values())
 
+    def reads(self, local: Local) -> bool:
+        return bool(local[0] != END)
+
     def final(self, local: Local) -> bool:
         return bool(local[0] == END)
 
