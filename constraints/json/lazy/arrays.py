@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...automata.stack import Local, Machine, Region
 from ..shapes import ANY, NEVER, Arrays, Contains, Need, both
-from .objects import with_blanks
+from .blanks import with_blanks
 
 if TYPE_CHECKING:
     from .values import Look, Machines

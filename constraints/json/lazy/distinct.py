@@ -16,6 +16,7 @@ from ...automata.lazy import Configuration
 from ...automata.stack import StackAutomaton
 from .. import numbers
 from ..shapes import NEVER, Need, Numbers, Strings
+from .arrays import Counts
 from .keys import accepted
 from .texts import shortest_string
 
@@ -24,6 +25,10 @@ if TYPE_CHECKING:
 
 MOST_LISTED = 200
 """Integers between bounds that are listed."""
+
+
+MOST_LETTERS = 32
+"""Letters that are counted of a string that is not known otherwise."""
 
 
 class Unknown(NamedTuple):
@@ -57,6 +62,28 @@ def frozen(value: Any) -> Hashable:
 def is_taken(value: Hashable, seen: Collection[Hashable]) -> bool:
     """Whether a value may be one of those seen."""
     return value in seen or any(isinstance(each, Unknown) and each.may_be(value) for each in seen)
+
+
+Seen = frozenset[Hashable]
+
+
+class Between(NamedTuple):
+    """Registers between items."""
+
+    n: int
+    counts: Counts
+    seen: Seen
+
+
+class Reading(NamedTuple):
+    """Registers within an item: the text so far, what is unknown of it, and the ways to read it: counts after it, need and
+    configuration."""
+
+    n: int
+    seen: Seen
+    text: bytes
+    unknown: Unknown | None
+    ways: frozenset[tuple[Counts, Need, Configuration]]
 
 
 class Distinct:
@@ -160,3 +187,29 @@ def ends(automaton: StackAutomaton, configuration: Configuration) -> Iterator[by
                 yield byte, after
 
     return accepted(configuration, moves, automaton.accepting, lambda here: len(automaton.completion(here)))
+
+
+def more(unknown: Unknown, letters: int) -> Unknown:
+    """The string with more letters."""
+    if unknown.letters is None or unknown.letters + letters > MOST_LETTERS:
+        return Unknown(unknown.prefix, None)
+    return Unknown(unknown.prefix, unknown.letters + letters)
+
+
+def decoded(text: bytes) -> str:
+    """The whole letters of the beginning of a string."""
+    for size in range(len(text), max(len(text) - 12, 0), -1):
+        try:
+            return str(json.loads(text[:size] + b'"', strict=False))
+        except ValueError:
+            continue
+    return ""
+
+
+def is_letter(text: bytes) -> bool:
+    """Whether this is a whole letter of a string."""
+    try:
+        found = json.loads(b'"' + text + b'"', strict=False)
+    except ValueError:
+        return False
+    return not 0xD800 <= ord(found[-1]) <= 0xDBFF

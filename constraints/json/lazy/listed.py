@@ -15,9 +15,10 @@ from ...automata.stack import Local, Machine, Region
 from ..shapes import Arrays, Need, Numbers, Strings
 from ..strings import is_simple
 from .arrays import AFTER, COMMA, END, ITEM, OPEN, START, ArrayMachine
+from .blanks import with_blanks
 from .distinct import Distinct
-from .objects import with_blanks
-from .texts import merged_rows, quoted
+from .letters import merged_rows
+from .texts import quoted
 
 if TYPE_CHECKING:
     from .values import Look, Machines

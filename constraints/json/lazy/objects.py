@@ -11,27 +11,22 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from ...automata.stack import Local, LocalBody, Machine, Region
 from ..shapes import Need
 from ..shapes import Objects as Shape
+from .blanks import with_blanks
 from .keys import Keys, name_of, spelling
-from .members import Run, bits, forms
-from .texts import QUOTE
+from .letters import QUOTE
+from .members import Run, bits
+from .settle import forms
 
 if TYPE_CHECKING:
     from .values import Look, Machines
 
 START, OPEN, AFTER, COMMA, BEFORE, KEY, COLON, VALUE, END = range(9)
-BLANKS = ((9, 10), (13, 13), (32, 32))
-NAME_BYTES = 6
-"""Bytes at least between the ends of two names of an object."""
-
-
-def with_blanks(moves: list[tuple[int, int, Local]], here: Local) -> list[tuple[int, int, Local]]:
-    """The moves, and white space that leads back."""
-    return sorted([*moves, *((low, high, here) for low, high in BLANKS)], key=lambda move: move[0])
 
 
 class ObjectMachine(Region):
@@ -312,17 +307,10 @@ class ObjectMachine(Region):
             for i, local in enumerate(classes):
                 bit = len(self.names) + i
                 if local is not None and allowed >> bit & 1:
-                    ways += [(rest, bit) for rest in first(self.keys.texts(i, local, node))]
+                    ways += [(rest, bit) for rest in islice(self.keys.texts(i, local, node), 1)]
         found = []
         for rest, bit in ways:
             group = self.group(hub, 1 << bit, None if text is None else text + rest)
             assert group is not None
             found.append(rest + b'"' + self.style.colon + self.member(group))
         return min(found, key=len)
-
-
-def first(texts: Iterator[bytes]) -> Iterator[bytes]:
-    """The first text, if there is one."""
-    for text in texts:
-        yield text
-        return
