@@ -16,7 +16,6 @@ from .lazy import Body, Configuration, Letters, Move, Moves
 
 Local = Any
 """Hashable."""
-MAX_ACTIVE = 1 << 12  # configurations whose active stacks are kept
 MOST_CALLS = 5_000  # machines that begin at the same byte: more is left recursion
 
 
@@ -52,6 +51,9 @@ class Machine(Protocol):
 
     def step(self, local: Local, byte: int) -> Local | None:
         """The local state after one byte, ``None`` if it may not come."""
+
+    def reads(self, local: Local) -> bool:
+        """Whether there are any moves."""
 
     def calls(self, local: Local) -> Sequence[tuple[Machine, Local]]:
         """The machines that may begin here, each with the local state after it."""
@@ -94,6 +96,9 @@ class Region:
                 return after
         return None
 
+    def reads(self, local: Local) -> bool:
+        return bool(self.moves(local))
+
     def calls(self, local: Local) -> Sequence[tuple[Machine, Local]]:
         return ()
 
@@ -116,12 +121,13 @@ class Region:
 class Stack:
     """One machine in a local state, and the stack that goes on when it is final. Made once: equality is identity."""
 
-    __slots__ = ("completion", "local", "machine", "parent", "view")
+    __slots__ = ("active", "completion", "local", "machine", "parent", "view")
 
     def __init__(self, machine: Machine, local: Local, parent: Stack | None) -> None:
         self.machine, self.local, self.parent = machine, local, parent
         self.view: tuple[int, int] | None = None
         self.completion: bytes | None = None
+        self.active: tuple[list[Stack], bool] | None = None
 
     def __repr__(self) -> str:
         below = "" if self.parent is None else f" / {self.parent!r}"
@@ -135,7 +141,6 @@ class StackAutomaton:
         self.root = root
         self._stacks: dict[tuple[int, Local, int], Stack] = {}
         self._views: dict[Hashable, int] = {}
-        self._active: dict[Configuration, tuple[list[Stack], bool]] = {}
         self._machines: dict[int, Machine] = {}  # kept alive: stacks are known by their identity
 
     # ------------------------------------------------------------ the stacks
@@ -158,14 +163,14 @@ class StackAutomaton:
 
     def active(self, configuration: Configuration) -> tuple[list[Stack], bool]:
         """The stacks that can read a byte without another machine beginning or ending; whether the text may end."""
-        known = self._active.get(configuration)
-        if known is None:
-            if len(self._active) >= MAX_ACTIVE:
-                self._active.clear()
-            known = self._active[configuration] = self._find_active(stacks_of(configuration))
-        return known
+        if not isinstance(configuration, Stack):
+            return self._active(stacks_of(configuration))
+        if configuration.active is None:
+            configuration.active = self._active((configuration,))
+        return configuration.active
 
-    def _find_active(self, stacks: Iterable[Stack]) -> tuple[list[Stack], bool]:
+    def _active(self, stacks: Iterable[Stack]) -> tuple[list[Stack], bool]:
+        """The same, anew."""
         found: dict[Stack, None] = {}
         todo, seen, ends = [(stack, 0) for stack in stacks], set[Stack](), False
         while todo:
@@ -174,7 +179,7 @@ class StackAutomaton:
                 continue
             seen.add(stack)
             machine, local, parent = stack.machine, stack.local, stack.parent
-            if machine.moves(local):
+            if machine.reads(local):
                 found[stack] = None
             for called, after in machine.calls(local):
                 todo.append(

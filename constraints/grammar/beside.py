@@ -238,6 +238,9 @@ class MarkedAutomaton:
             stack, d = above, end
         return b"".join(found)
 
+    def completions(self, configuration: Configuration) -> Sequence[bytes]:
+        return (self.completion(configuration),)
+
     def body(self, configuration: Configuration) -> Body | None:
         return None
 

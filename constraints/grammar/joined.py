@@ -53,7 +53,7 @@ class GrammarAutomaton(StackAutomaton):
             found = self._stacks[key] = Stack(JOIN, members, None)
         return found
 
-    def active(self, stacks: Iterable[Stack]) -> tuple[list[Stack], bool]:
+    def _active(self, stacks: Iterable[Stack]) -> tuple[list[Stack], bool]:
         found: dict[Stack, None] = {}
         todo, seen, ends = list(stacks), set[Stack](), False
         returns: dict[Machine, dict[Stack, None]] = {}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from itertools import pairwise
 from typing import Literal
 
@@ -13,7 +14,7 @@ from ..automata.abstraction import abstraction
 from ..automata.lazy import Body, Configuration, Moves
 from ..automata.machines import DfaMachine, LazyMachine
 from ..automata.nfa import Nfa
-from ..automata.stack import Stack, StackAutomaton, merged, stacks_of
+from ..automata.stack import Stack, StackAutomaton, merged
 from ..automata.work import limited
 from ..narrowing import Narrowing, OnNarrowed
 from ..regex.lookaround import erase
@@ -85,7 +86,7 @@ class CommittingAutomaton(GrammarAutomaton):
     """A stack automaton in which, where a terminal ends that commits, those that could go on are given up."""
 
     def moves(self, configuration: Configuration) -> Moves:
-        active, _ = self.active(stacks_of(configuration))
+        active, _ = self.active(configuration)
         arcs = [
             (top, *ending)
             for top in active
@@ -123,6 +124,9 @@ class CommittingAutomaton(GrammarAutomaton):
             f"after {bytes(found)!r} nothing can go on that a rule with [lazy], [suffix] or [stop] does not take"
         )
 
+    def completions(self, configuration: Configuration) -> Sequence[bytes]:
+        return (self.completion(configuration),)
+
     def body(self, configuration: Configuration) -> Body | None:
         return None  # letters may trigger a rule
 
@@ -133,15 +137,18 @@ def grammar_abstraction(automaton: StackAutomaton, most_states: int) -> Nfa:
     Where terminals look beside them, the abstraction of the words is met with what they allow. Raises ``TooManyStates``.
     """
     root = automaton.root
+    assert root is not None
     if not isinstance(root, LazyMachine):
         return abstraction(root, most_states)
     inner = root.automaton
     if isinstance(inner, MarkedAutomaton):
+        assert inner.words.root is not None
         found = dfa.intersect(abstraction(inner.words.root, most_states), inner.allowed.nfa)
         for mark in MARKS:
             found = erase(found, mark)
         return dfa.minimize(found)
     assert isinstance(inner, StackAutomaton)
+    assert inner.root is not None
     return abstraction(inner.root, most_states)
 
 

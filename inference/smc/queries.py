@@ -76,5 +76,5 @@ def _size(query: ProductQuery | CoarseQuery) -> int:
     """The bytes of its backward messages."""
     if isinstance(query, CoarseQuery):
         query = query.guide
-    itemsize = query.hmm.emission_probs.element_size()
+    itemsize: int = query.hmm.emission_probs.element_size()
     return query.automaton.num_states * query.hmm.hidden * (query.horizon or 1) * itemsize

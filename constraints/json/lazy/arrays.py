@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...automata.stack import Local, Machine, Region
 from ..shapes import ANY, NEVER, Arrays, Contains, Need, both
-from .objects import with_blanks
+from .blanks import with_blanks
 
 if TYPE_CHECKING:
     from .values import Look, Machines
@@ -190,6 +190,12 @@ class ArrayMachine(Region):
         _, n, counts = local
         machine, after = self.machines.machine, self.items.after(n)
         return [(machine(need), (AFTER, after, to)) for need, to in self.ways(n, counts)]
+
+    def reads(self, local: Local) -> bool:
+        kind, *rest = local
+        if kind in (OPEN, ITEM) and not self.style.blank:
+            return kind == OPEN and self.items.done(*rest)
+        return bool(kind != END)
 
     def final(self, local: Local) -> bool:
         return bool(local[0] == END)

@@ -15,15 +15,20 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from ...automata.lazy import Configuration
 from ...automata.stack import StackAutomaton
 from .. import numbers
-from ..shapes import Need, Numbers, Strings
+from ..shapes import NEVER, Need, Numbers, Strings
+from .arrays import Counts
 from .keys import accepted
 from .texts import shortest_string
 
 if TYPE_CHECKING:
     from .values import Machines
 
-MOST_LISTED = 10_000
+MOST_LISTED = 200
 """Integers between bounds that are listed."""
+
+
+MOST_LETTERS = 32
+"""Letters that are counted of a string that is not known otherwise."""
 
 
 class Unknown(NamedTuple):
@@ -59,6 +64,28 @@ def is_taken(value: Hashable, seen: Collection[Hashable]) -> bool:
     return value in seen or any(isinstance(each, Unknown) and each.may_be(value) for each in seen)
 
 
+Seen = frozenset[Hashable]
+
+
+class Between(NamedTuple):
+    """Registers between items."""
+
+    n: int
+    counts: Counts
+    seen: Seen
+
+
+class Reading(NamedTuple):
+    """Registers within an item: the text so far, what is unknown of it, and the ways to read it: counts after it, need and
+    configuration."""
+
+    n: int
+    seen: Seen
+    text: bytes
+    unknown: Unknown | None
+    ways: frozenset[tuple[Counts, Need, Configuration]]
+
+
 class Distinct:
     """The values of each need, as many as are asked for."""
 
@@ -83,18 +110,29 @@ class Distinct:
             known.setdefault(meaning(text), text)
         return known
 
+    def listed(self, need: Need) -> list[bytes] | None:
+        """A text of each value of a need, ``None`` where they are not listed."""
+        value = self.machines.value(need)
+        if value.array or value.object:
+            return None
+        found = [b"null"] if value.null else []
+        found += [str(b).lower().encode() for b in sorted(value.boolean)]
+        for part in (*map(self.numbers, value.number), *map(listed_strings, value.string)):
+            if part is None:
+                return None
+            found += part
+        return found
+
+    def are_listed(self, need: Need) -> bool:
+        """Whether the values of a need are listed."""
+        return need != NEVER and self.listed(need) is not None
+
     def texts(self, need: Need) -> Iterator[bytes]:
         """Texts of the values of a need: one of each where they are listed."""
-        value = self.machines.value(need)
-        if not value.array and not value.object:
-            found = [b"null"] if value.null else []
-            found += [str(b).lower().encode() for b in value.boolean]
-            parts = [*map(self.numbers, value.number), *map(listed_strings, value.string)]
-            if all(part is not None for part in parts):
-                yield from found
-                for part in parts:
-                    yield from part or ()
-                return
+        found = self.listed(need)
+        if found is not None:
+            yield from found
+            return
         automaton = self.automaton(need)
         start = automaton.start()
         if start is not None:
@@ -149,3 +187,29 @@ def ends(automaton: StackAutomaton, configuration: Configuration) -> Iterator[by
                 yield byte, after
 
     return accepted(configuration, moves, automaton.accepting, lambda here: len(automaton.completion(here)))
+
+
+def more(unknown: Unknown, letters: int) -> Unknown:
+    """The string with more letters."""
+    if unknown.letters is None or unknown.letters + letters > MOST_LETTERS:
+        return Unknown(unknown.prefix, None)
+    return Unknown(unknown.prefix, unknown.letters + letters)
+
+
+def decoded(text: bytes) -> str:
+    """The whole letters of the beginning of a string."""
+    for size in range(len(text), max(len(text) - 12, 0), -1):
+        try:
+            return str(json.loads(text[:size] + b'"', strict=False))
+        except ValueError:
+            continue
+    return ""
+
+
+def is_letter(text: bytes) -> bool:
+    """Whether this is a whole letter of a string."""
+    try:
+        found = json.loads(b'"' + text + b'"', strict=False)
+    except ValueError:
+        return False
+    return not 0xD800 <= ord(found[-1]) <= 0xDBFF

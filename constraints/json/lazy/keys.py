@@ -17,7 +17,8 @@ from ...automata.stack import Local, LocalBody, Machine
 from .. import strings
 from ..shapes import Strings
 from ..text import ways
-from .texts import FreeText, inside, merged_rows
+from .letters import merged_rows
+from .texts import FreeText, inside
 
 State = tuple[int, tuple[Local, ...]]
 MOST_TEXTS = 20_000

@@ -16,23 +16,17 @@ from typing import TYPE_CHECKING, Any
 from ...automata.stack import Local, LocalBody, Machine, Region
 from ..shapes import Need
 from ..shapes import Objects as Shape
+from .blanks import with_blanks
 from .coarse import CoarseForm
 from .keys import Keys, name_of, spelling
-from .members import Form, Run, bits, forms
-from .texts import QUOTE
+from .letters import QUOTE
+from .members import Form, Run, bits
+from .settle import forms
 
 if TYPE_CHECKING:
     from .values import Look, Machines
 
 START, OPEN, AFTER, COMMA, BEFORE, KEY, COLON, VALUE, END = range(9)
-BLANKS = ((9, 10), (13, 13), (32, 32))
-NAME_BYTES = 6
-"""Bytes at least between the ends of two names of an object."""
-
-
-def with_blanks(moves: list[tuple[int, int, Local]], here: Local) -> list[tuple[int, int, Local]]:
-    """The moves, and white space that leads back."""
-    return sorted([*moves, *((low, high, here) for low, high in BLANKS)], key=lambda move: move[0])
 
 
 class ObjectMachine(Region):
@@ -50,11 +44,11 @@ class ObjectMachine(Region):
         self._hub: dict[frozenset[Run], int] = {}
         self._group: dict[tuple[tuple[Need, int], ...], int] = {}
         self._allowed: dict[int, int] = {}
-        self._ends: dict[tuple[int, bytes], bytes] = {}
-        self._members: dict[int, bytes] = {}
         self._moves: dict[Local, Sequence[tuple[int, int, Local]]] = {}
         self._calls: dict[int, Sequence[tuple[Machine, Local]]] = {}
         self._next: dict[tuple[int, int], int] = {}
+        self._ends: dict[tuple[int, bytes], bytes] = {}
+        self._members: dict[int, bytes] = {}
 
     @cached_property
     def keys(self) -> Keys:
@@ -210,6 +204,9 @@ class ObjectMachine(Region):
             ]
         return found
 
+    def reads(self, local: Local) -> bool:
+        return bool(local[0] != END and (local[0] != VALUE or self.style.blank))
+
     def final(self, local: Local) -> bool:
         return bool(local[0] == END)
 
@@ -338,21 +335,14 @@ class ObjectMachine(Region):
             for i, local in enumerate(classes):
                 bit = len(self.names) + i
                 if local is not None and allowed >> bit & 1:
-                    text_of = self.keys.first_text(i, local, node)
-                    ways += [] if text_of is None else [(text_of, bit)]
+                    short = self.keys.first_text(i, local, node)
+                    ways += [] if short is None else [(short, bit)]
         found = []
         for rest, bit in ways:
             group = self.group(hub, 1 << bit, None if text is None else text + rest)
             assert group is not None
             found.append(rest + b'"' + self.style.colon + self.member(group))
         return min(found, key=len)
-
-
-def first(texts: Iterator[bytes]) -> Iterator[bytes]:
-    """The first text, if there is one."""
-    for text in texts:
-        yield text
-        return
 
 
 class CoarseObjects(ObjectMachine):

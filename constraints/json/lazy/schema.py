@@ -9,8 +9,9 @@ from ...automata.stack import Machine, StackAutomaton
 from ...narrowing import Narrowing
 from ..document import Document, Schema
 from ..numbers import Notation
+from .blanks import Surrounded
 from .survey import Survey
-from .values import Machines, Surrounded
+from .values import Machines
 
 
 def lazy_schema(

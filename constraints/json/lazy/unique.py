@@ -13,44 +13,33 @@ from __future__ import annotations
 import json
 from collections.abc import Hashable, Sequence
 from itertools import islice
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from ...automata.lazy import Configuration
 from ...automata.stack import Local, LocalBody, Machine, Region
 from ..shapes import Arrays, Need
 from .arrays import AFTER, COMMA, END, ITEM, OPEN, START, ArrayMachine, Counts
-from .distinct import Unknown, ends, is_taken, meaning
+from .blanks import with_blanks
+from .distinct import (
+    MOST_LETTERS,
+    Between,
+    Reading,
+    Unknown,
+    decoded,
+    ends,
+    is_letter,
+    is_taken,
+    meaning,
+    more,
+)
 from .keys import spelling
-from .objects import with_blanks
 
 if TYPE_CHECKING:
     from .values import Look, Machines
 
 READ = 6
-MOST_LETTERS = 32
-"""Letters that are counted of a string that is not known otherwise."""
 MOST_ENDS = 200
 """Ends of an item that are looked at for a value that was not seen."""
-Seen = frozenset[Hashable]
-
-
-class Between(NamedTuple):
-    """Registers between items."""
-
-    n: int
-    counts: Counts
-    seen: Seen
-
-
-class Reading(NamedTuple):
-    """Registers within an item: the text so far, what is unknown of it, and the ways to read it: counts after it, need and
-    configuration."""
-
-    n: int
-    seen: Seen
-    text: bytes
-    unknown: Unknown | None
-    ways: frozenset[tuple[Counts, Need, Configuration]]
 
 
 class UniqueArrayMachine(Region):
@@ -223,6 +212,9 @@ class UniqueArrayMachine(Region):
                     found[move[0]] = move
         return list(found.values())
 
+    def reads(self, local: Local) -> bool:
+        return bool(local[0] != END)
+
     def coarse(self, level: int) -> Machine:
         return self.plain.uncounted if level else self
 
@@ -324,29 +316,3 @@ class UniqueArrayMachine(Region):
                 value = meaning(text) if here.unknown is None else here.unknown
                 return end + self.completion((AFTER, self.after(here, counts, value)))
         raise AssertionError("no way to read the item")
-
-
-def more(unknown: Unknown, letters: int) -> Unknown:
-    """The string with more letters."""
-    if unknown.letters is None or unknown.letters + letters > MOST_LETTERS:
-        return Unknown(unknown.prefix, None)
-    return Unknown(unknown.prefix, unknown.letters + letters)
-
-
-def decoded(text: bytes) -> str:
-    """The whole letters of the beginning of a string."""
-    for size in range(len(text), max(len(text) - 12, 0), -1):
-        try:
-            return str(json.loads(text[:size] + b'"', strict=False))
-        except ValueError:
-            continue
-    return ""
-
-
-def is_letter(text: bytes) -> bool:
-    """Whether this is a whole letter of a string."""
-    try:
-        found = json.loads(b'"' + text + b'"', strict=False)
-    except ValueError:
-        return False
-    return not 0xD800 <= ord(found[-1]) <= 0xDBFF

@@ -7,13 +7,13 @@ It is the least fixed point of these equations: a need is empty if it has no tex
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from decimal import Decimal
 from typing import Any
 
 from ....errors import UnsupportedConstraint
 from ...automata.machines import Choice, DfaMachine, TextMachine
-from ...automata.stack import Local, Machine, Region
+from ...automata.stack import Machine
 from ...automata.work import at, limited
 from .. import arrays as settling
 from ..document import Document
@@ -25,7 +25,8 @@ from ..text import STYLES
 from ..values import Value
 from .arrays import ArrayMachine
 from .distinct import Distinct
-from .objects import BLANKS, ObjectMachine
+from .listed import ListedArrayMachine
+from .objects import ObjectMachine
 from .texts import quoted, shortest_string
 from .unique import UniqueArrayMachine
 
@@ -108,7 +109,17 @@ class Machines(Needs):
         """The machine of a shape of arrays."""
         if shape.unique is False:
             raise UnsupportedConstraint("uniqueItems that must not hold", path="uniqueItems")
-        return UniqueArrayMachine(self, shape) if shape.unique else ArrayMachine(self, shape)
+        if not shape.unique:
+            return ArrayMachine(self, shape)
+        size = len(shape.prefix) + 1 if shape.most is None else min(len(shape.prefix) + 1, shape.most)
+        needs = [shape.at(n) for n in range(size)]
+        if needs and not shape.contains and all(map(self.distinct.are_listed, needs)):
+            return ListedArrayMachine(self, shape, needs)
+        return UniqueArrayMachine(self, shape)
+
+    def number_machine(self, shape: Numbers) -> Machine:
+        """The machine of a shape of numbers."""
+        return number_machine(shape, self.notation)
 
     def objects(self, need: Need) -> ObjectMachine | None:
         """The machine of the objects of a need, which may have no text."""
@@ -200,25 +211,3 @@ def number_machine(shape: Numbers, notation: Notation) -> Machine:
             _numbers.clear()
         _numbers[key] = DfaMachine(number_piece(shape, notation).nfa)
     return _numbers[key]
-
-
-class Surrounded(Region):
-    """A value with any white space before and after it."""
-
-    def __init__(self, value: Machine) -> None:
-        self.value = value
-
-    def start(self) -> Local:
-        return 0
-
-    def moves(self, local: Local) -> Sequence[tuple[int, int, Local]]:
-        return [(low, high, local) for low, high in BLANKS]
-
-    def calls(self, local: Local) -> Sequence[tuple[Machine, Local]]:
-        return [(self.value, 1)] if local == 0 else ()
-
-    def final(self, local: Local) -> bool:
-        return bool(local == 1)
-
-    def completion(self, local: Local) -> bytes:
-        return self.value.completion(self.value.start()) if local == 0 else b""

@@ -1,0 +1,139 @@
+"""Patterns with bounds on the length: a product of an automaton and a counter, which is never written out.
+
+    (automaton state, letters so far)     a letter counts when it ends
+
+A state may be entered if the right number of letters can still be reached: the fewest that are needed tell nearly always;
+where more than these are needed, ways with more are looked for.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Any
+
+from ...automata import dfa
+from ...automata.stack import Local, LocalBody, Machine, Region
+from .. import strings
+from ..patterns import BODY
+from ..shapes import Strings
+from .patterns import PatternText
+
+
+class CountedPattern(Region):
+    """The texts of a pattern that have ``least`` to ``most`` letters; a state stays while the right number can be reached."""
+
+    def __init__(self, shape: Strings) -> None:
+        self.least, self.most = shape.least, shape.most
+        found = strings.every(shape.atoms, shape.but)
+        self.text = PatternText(found)
+        if self.text.phases is None:
+            self.text = PatternText(dfa.intersect(found, BODY))
+        assert self.text.phases is not None
+        self.between = self.text.between
+        self._live: dict[tuple[int, int], bool] = {}
+
+    @cached_property
+    def fewest(self) -> dict[int, int]:
+        """By state: the fewest letters that end from there to acceptance."""
+        before: dict[int, list[int]] = {}
+        for source, target in dict.fromkeys(map(tuple, self.text.nfa.edges[:, [0, 3]].tolist())):
+            before.setdefault(target, []).append(source)
+        fewest = dict.fromkeys(self.text.nfa.accept.tolist(), 0)
+        queue = deque(fewest)
+        while queue:  # breadth first, where only moves into a state between letters count
+            target = queue.popleft()
+            step = int(target in self.between)
+            for source in before.get(target, ()):
+                if fewest[target] + step < fewest.get(source, 1 << 60):
+                    fewest[source] = fewest[target] + step
+                    (queue.append if step else queue.appendleft)(source)
+        return fewest
+
+    def live(self, state: int, count: int) -> bool:
+        """Whether the right number of letters can be reached."""
+        known = self.known(state, count)
+        if known is not None:
+            return known
+        stack = [(state, count)]
+        while stack:  # depth first: more letters than the fewest are needed
+            here = stack[-1]
+            onward = self.onward(*here)
+            answers = [self.known(*there) for there in onward]
+            if True in answers:
+                self._live[here] = True
+            elif None in answers:
+                stack.append(onward[answers.index(None)])
+                continue
+            else:
+                self._live[here] = False
+            stack.pop()
+        return self._live[state, count]
+
+    def known(self, state: int, count: int) -> bool | None:
+        """The same, if it is known."""
+        fewest = self.fewest[state]
+        if count + fewest >= self.least:
+            return self.most is None or count + fewest <= self.most
+        return self._live.get((state, count))
+
+    def onward(self, state: int, count: int) -> list[tuple[int, int]]:
+        """The states after one byte, with the letters so far."""
+        return [(target, self.counted(target, count)) for _, _, target in self.text.moves(state)]
+
+    def counted(self, target: int, count: int) -> int:
+        """The letters at a state that is entered."""
+        if target not in self.between:
+            return count
+        return min(count + 1, self.least) if self.most is None else count + 1
+
+    def start(self) -> Local:
+        return (int(self.text.nfa.start[0]), 0)
+
+    def moves(self, local: Local) -> Sequence[tuple[int, int, Local]]:
+        state, count = local
+        found = []
+        for low, high, target in self.text.moves(state):
+            after = self.counted(target, count)
+            if self.live(target, after):
+                found.append((low, high, (target, after)))
+        return found
+
+    def final(self, local: Local) -> bool:
+        state, count = local
+        return count >= self.least and self.text.final(state)
+
+    def coarse(self, level: int) -> Machine:
+        return self.text if level else self
+
+    def completion(self, local: Local) -> bytes:
+        out = bytearray()
+        while not self.final(local):
+            ways = []
+            for low, _, after in self.moves(local):
+                needed = max(self.fewest[after[0]], self.least - after[1])
+                ways.append((needed, after[0] not in self.between, low, after))
+            _, _, byte, local = min(ways)
+            out.append(byte)
+        return bytes(out)
+
+    def body(self, local: Local) -> LocalBody | None:
+        state, count = local
+        found = self.text.loop(state) if self.text.final(state) else None
+        if found is None or count == self.most:
+            return None
+        if self.most is None:
+            return found._replace(settled=max(1, self.least - count))
+        return found._replace(most=self.most - count, settled=None)
+
+    def after_letters(self, local: Local, count: int) -> Local:
+        after = local[1] + count
+        return (local[0], min(after, self.least) if self.most is None else after)
+
+    def view(self, local: Local, reach: int) -> Any:
+        state, count = local
+        if self.text.loop(state) is None or not self.text.final(state):
+            return local
+        left = -1 if self.most is None else min(self.most - count, reach)
+        return state, min(max(self.least - count, 0), reach), left

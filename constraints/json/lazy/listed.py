@@ -1,0 +1,226 @@
+"""Arrays of distinct items that are listed: the registers hold the set of values used, as bits.
+
+The texts of all values are read side by side. A state is the set of values that the text so far may become, each with a
+state of its own machine; so the item may go on exactly while one of them is free.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+from ...automata.machines import TextMachine
+from ...automata.stack import Local, Machine, Region
+from ..shapes import Arrays, Need, Numbers, Strings
+from ..strings import is_simple
+from .arrays import AFTER, COMMA, END, ITEM, OPEN, START, ArrayMachine
+from .blanks import with_blanks
+from .distinct import Distinct
+from .letters import merged_rows
+from .texts import quoted
+
+if TYPE_CHECKING:
+    from .values import Look, Machines
+
+READ = 6
+State = frozenset[tuple[int, Local]]
+"""Values, by number, each with a local state of its machine."""
+
+
+class Values:
+    """Listed values: their numbers, machines, and short texts."""
+
+    def __init__(self, machines: Machines) -> None:
+        self.machines = machines
+        self.number: dict[Hashable, int] = {}
+        self.texts: list[bytes] = []
+        self._machines: dict[int, Machine] = {}
+        self._rows: dict[State, list[tuple[int, int, State, int]]] = {}
+
+    def add(self, value: Hashable, text: bytes) -> int:
+        """The number of a value."""
+        if value not in self.number:
+            self.number[value] = len(self.texts)
+            self.texts.append(text)
+        return self.number[value]
+
+    def machine(self, i: int) -> Machine:
+        """The machine of the texts of a value."""
+        if i not in self._machines:
+            value = next(value for value, number in self.number.items() if number == i)
+            found: Machine = TextMachine(self.texts[i])
+            if isinstance(value, str):
+                if not is_simple(value):
+                    found = quoted(Strings(among=frozenset([value])))
+            elif value is not None and not isinstance(value, tuple):
+                found = self.machines.number_machine(Numbers(among=frozenset([value])))  # type: ignore[list-item]
+            self._machines[i] = found
+        return self._machines[i]
+
+    def start(self, values: int) -> State:
+        """The state before one of some values, given as bits."""
+        some = (i for i in range(len(self.texts)) if values >> i & 1)
+        return frozenset([(i, self.machine(i).start()) for i in some])
+
+    def rows(self, state: State) -> list[tuple[int, int, State, int]]:
+        """(low, high, state after such a byte, the values that may come of it)."""
+        if state not in self._rows:
+            arcs = [(low, high, (i, to)) for i, at in state for low, high, to in self.machine(i).moves(at)]
+            cuts = sorted({low for low, _, _ in arcs} | {high + 1 for _, high, _ in arcs})
+            found = []
+            for low, end in pairwise(cuts):
+                to = frozenset([target for a, b, target in arcs if a <= low <= b])
+                if to:
+                    found.append((low, end - 1, to, sum(1 << i for i, _ in to)))
+            self._rows[state] = found
+        return self._rows[state]
+
+    def ending(self, state: State) -> int | None:
+        """The value whose text this is."""
+        return next((i for i, at in state if self.machine(i).final(at)), None)
+
+
+class ListedArrayMachine(Region):
+    """The texts of the arrays of one shape whose items are distinct and listed."""
+
+    def __init__(self, machines: Machines, shape: Arrays, needs: Sequence[Need]) -> None:
+        self.style, self.shape = machines.style, shape
+        self.plain = ArrayMachine(machines, shape)
+        self.values = Values(machines)
+        distinct: Distinct = machines.distinct
+        self.allowed = []  # by position, the last one for all later ones
+        for need in needs:
+            found = distinct.values(need, 1 << 30)
+            self.allowed.append(sum({1 << self.values.add(v, text) for v, text in found.items()}))
+        self._after: dict[tuple[int, int], list[int] | None] = {}
+        self._good: dict[tuple[int, int], int] = {}
+
+    def at(self, n: int) -> int:
+        """The values that an item may have."""
+        if self.shape.most is not None and n >= self.shape.most:
+            return 0
+        return self.allowed[min(n, len(self.allowed) - 1)]
+
+    def to_end(self, n: int, used: int) -> list[int] | None:
+        """Values with which an array can end, ``None`` if there are none."""
+        key = (n, used)
+        if key not in self._after:
+            self._after[key] = matching([self.at(i) & ~used for i in range(n, self.shape.least)])
+        return self._after[key]
+
+    def good(self, n: int, used: int) -> int:
+        """The values that the next item may have."""
+        key = (n, used)
+        if key not in self._good:
+            free, found = self.at(n) & ~used, 0
+            if n + 1 >= self.shape.least:
+                found = free
+            else:
+                for i in range(free.bit_length()):
+                    if free >> i & 1 and self.to_end(n + 1, used | 1 << i) is not None:
+                        found |= 1 << i
+            self._good[key] = found
+        return self._good[key]
+
+    def start(self) -> Local:
+        return (START,)
+
+    def moves(self, local: Local) -> Sequence[tuple[int, int, Local]]:
+        kind, *rest = local
+        if kind == END:
+            return ()
+        if kind == START:
+            return [(91, 91, (OPEN, 0, 0))]
+        n, used, *more = rest
+        comma = self.style.comma
+        if kind == COMMA:
+            return [(comma[more[0]],) * 2 + (self.in_comma(n, used, more[0] + 1),)]
+        if kind == READ:
+            return self.in_item(n, used, more[0])
+        found: list[tuple[int, int, Local]] = []
+        good = self.good(n, used)
+        if kind == AFTER and good:
+            found.append((comma[0], comma[0], self.in_comma(n, used, 1)))
+        if kind in (OPEN, AFTER) and n >= self.shape.least:
+            found.append((93, 93, (END,)))
+        if kind in (OPEN, ITEM) and good:
+            found += self.in_item(n, used, self.values.start(self.at(n)))
+        found.sort(key=lambda move: move[0])
+        return with_blanks(found, local) if self.style.blank else found
+
+    def in_comma(self, n: int, used: int, at: int) -> Local:
+        """Within a comma, or after it."""
+        return (COMMA, n, used, at) if at < len(self.style.comma) else (ITEM, n, used)
+
+    def in_item(self, n: int, used: int, state: State) -> list[tuple[int, int, Local]]:
+        """The moves within an item."""
+        good = self.good(n, used)
+        found: list[Any] = [
+            (low, high, (READ, n, used, to))
+            for low, high, to, values in self.values.rows(state)
+            if values & good
+        ]
+        ending = self.values.ending(state)
+        if ending is not None and good >> ending & 1:
+            found += self.moves((AFTER, n + 1, used | 1 << ending))
+            found.sort(key=lambda move: move[0])
+        return merged_rows(found)
+
+    def reads(self, local: Local) -> bool:
+        return bool(local[0] != END)
+
+    def final(self, local: Local) -> bool:
+        return bool(local[0] == END)
+
+    # ------------------------------------------------------------ short texts
+
+    def shortest(self, look: Look) -> bytes | None:
+        """A short text of an array, ``None`` if there is none."""
+        items = self.to_end(0, 0)
+        return None if items is None else b"[" + self.written(items)
+
+    def written(self, items: Sequence[int]) -> bytes:
+        """The last items and the end."""
+        return self.style.comma.join([self.values.texts[i] for i in items]) + b"]"
+
+    def completion(self, local: Local) -> bytes:
+        kind, *rest = local
+        if kind == END:
+            return b""
+        if kind == START:
+            return b"[" + self.completion((OPEN, 0, 0))
+        n, used, *more = rest
+        comma = self.style.comma
+        if kind in (OPEN, AFTER):
+            items = self.to_end(n, used)
+            assert items is not None
+            return (comma if items and kind == AFTER else b"") + self.written(items)
+        state = self.values.start(self.at(n)) if kind in (COMMA, ITEM) else more[0]
+        good, ends = self.good(n, used), []
+        for i, at in state:
+            if good >> i & 1:
+                rest_of_item = self.values.machine(i).completion(at)
+                ends.append((len(rest_of_item), i, rest_of_item))
+        _, i, text = min(ends)
+        text += self.completion((AFTER, n + 1, used | 1 << i))
+        return (comma[more[0] :] if kind == COMMA else b"") + text
+
+
+def matching(options: Sequence[int]) -> list[int] | None:
+    """A different value for each of some positions, by the values that each may have; ``None`` if there is none."""
+    holder: dict[int, int] = {}
+
+    def place(position: int, tried: set[int]) -> bool:
+        for i in range(options[position].bit_length()):
+            if options[position] >> i & 1 and i not in tried:
+                tried.add(i)
+                if i not in holder or place(holder[i], tried):
+                    holder[i] = position
+                    return True
+        return False
+
+    if not all(place(position, set()) for position in range(len(options))):
+        return None
+    chosen = {position: i for i, position in holder.items()}
+    return [chosen[position] for position in range(len(options))]
