@@ -95,6 +95,8 @@ class UniqueArrayMachine(Region):
 
     def is_live(self, here: Reading) -> bool:
         """Whether some end of the item may be."""
+        if not here.seen and not self.items.start and here.n + 1 >= self.plain.shape.least:
+            return True  # any end
         if here not in self._live:
             found = self.search(here)
             if found is None:
