@@ -1,4 +1,4 @@
-"""Grammars in Lark's format, GBNF or EBNF as constraints: read by ``grammar_readers.py``, compiled by ``grammar_rules.py``."""
+"""Grammars in Lark's format, GBNF or EBNF as constraints: read by ``readers.py`` and ``lark_reader.py``, compiled by ``rules.py``."""
 
 from __future__ import annotations
 
