@@ -1,4 +1,4 @@
-"""Grammars in Lark's format, GBNF or EBNF as constraints: read by ``grammar_readers.py``, compiled by ``grammar_rules.py``."""
+"""Lark, GBNF and EBNF grammars as constraints: ``readers.py`` and ``lark_reader.py`` read them, ``rules.py`` compiles them."""
 
 from __future__ import annotations
 
