@@ -104,6 +104,12 @@ class GrammarAutomaton(StackAutomaton):
     def moves(self, configuration: Configuration) -> Moves:
         return self.bounded(super().moves(configuration))
 
+    def step(self, configuration: Configuration, byte: int) -> Configuration | None:
+        for low, high, target in self.moves(configuration):
+            if low <= byte <= high:
+                return target
+        return None
+
     def bounded(self, found: Moves) -> Moves:
         """The moves. Raises ``TooManyStates`` where one leads to more than ``MOST_STACKS`` stacks."""
         if any(isinstance(move.target, frozenset) and len(move.target) > MOST_STACKS for move in found):

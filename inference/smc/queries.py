@@ -74,7 +74,6 @@ def masking(fa: Automaton, horizon: int | None) -> BitmaskQuery:
 
 def _size(query: ProductQuery | CoarseQuery) -> int:
     """The bytes of its backward messages."""
-    if isinstance(query, CoarseQuery):
-        query = query.guide
-    itemsize: int = query.hmm.emission_probs.element_size()
-    return query.automaton.num_states * query.hmm.hidden * (query.horizon or 1) * itemsize
+    guide = query.guide if isinstance(query, CoarseQuery) else query
+    size: int = guide.automaton.num_states * guide.hmm.hidden * (guide.horizon or 1)
+    return size * guide.hmm.emission_probs.element_size()
