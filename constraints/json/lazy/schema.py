@@ -32,8 +32,8 @@ def lazy_schema(
     inner
         Of a value within a larger text, around which no white space stands.
 
-    Raises ``UnsupportedConstraint`` with the path of what is not supported, where it is met: at once, or when a text gets
-    there.
+    Raises ``UnsupportedConstraint`` with the path of what is not supported, ``TooManyStates`` where schemas combine too many
+    alternatives; a pattern that takes too much work raises that when a text gets there.
     """
     whitespace, order, _, _, open_objects, formats, plain, digits = options
     document = Document(root, strict)
@@ -43,6 +43,7 @@ def lazy_schema(
     narrowed = Survey(document, asserts_format, notation).narrowings()
     try:
         need = machines.keywords.root()
+        machines.check(need)
         machine: Machine | None = None
         if not machines.is_empty(need):
             machine = machines.machine(need)

@@ -128,6 +128,19 @@ class Machines(Needs):
             self._objects[need] = ObjectMachine(self, shapes)
         return self._objects.get(need)
 
+    def check(self, root: Need) -> None:
+        """Raise now what is not supported in any need below the root, and not when a text gets there."""
+        seen = {root}
+        queue = [root]
+        for need in queue:
+            if not need or need == NEVER:
+                continue
+            value = self.value(need)
+            for inner in parts_of(value):
+                if inner not in seen:
+                    seen.add(inner)
+                    queue.append(inner)
+
     # ------------------------------------------------------------ short texts
 
     def is_empty(self, need: Need) -> bool:
@@ -198,6 +211,18 @@ class Machines(Needs):
                     return str(n).encode()
         piece = number_piece(shape, self.notation)
         return piece.nfa.shortest() if piece.size else None
+
+
+def parts_of(value: Value) -> Iterator[Need]:
+    """The needs of the members and items of some values."""
+    for array in value.array:
+        yield from (*array.prefix, array.rest, *(kind.need for kind in array.contains))
+    for shape in value.object:
+        for group in (shape.names, shape.patterns, shape.others):
+            yield from (need for _, need in group)
+        yield shape.naming
+        for _, naming, need in shape.some:
+            yield from (naming, need)
 
 
 _numbers: dict[tuple[Numbers, Notation], Machine] = {}
