@@ -49,6 +49,7 @@ class Distances:
         self._completions = Completions(automaton, dag, self.eos)
         self._some = Search(automaton, Crossings(dag, essential=True), self.eos, most_positions)
         self._all = Search(automaton, Crossings(dag), self.eos, most_positions)
+        self._least = Least(Crossings(dag), self.eos)
         self._bounds: list[int] = []
         self._lowered: set[int] = set()  # states whose bound is that of the essential machines
         self._known: dict[int, int] = {}  # state -> distance
@@ -95,12 +96,10 @@ class Distances:
                 bound = min(bound, self._some.distance(configuration, min(most, bound)))
                 self._bounds[state] = bound
         most = min(most, bound - 1)
-        try:
-            found = self._all.distance(configuration, most)
-        except Exhausted:
-            self.given_up += 1
-            self._known[state] = bound
-            return bound
+        if self._least.of(configuration) > most:
+            found = NEVER
+        else:
+            found = self._searched(configuration, most)
         if found <= most:
             self._known[state] = found
         elif most == bound - 1:
@@ -108,6 +107,65 @@ class Distances:
         else:
             self._more_than[state] = most
         return found
+
+    def _searched(self, configuration: Configuration, most: int) -> int:
+        try:
+            return self._all.distance(configuration, most)
+        except Exhausted:
+            self.given_up += 1
+            return NEVER
+
+
+class Least:
+    """Lower bounds: the tokens that end in texts which must still be read, wherever tokens begin and end around them."""
+
+    def __init__(self, crossings: Crossings, eos: int) -> None:
+        self.crossings, self.eos = crossings, eos
+        self._of: dict[Stack, int] = {}
+        self._part: dict[Machine, int] = {}
+
+    def of(self, configuration: Configuration) -> int:
+        """A lower bound of the distance of a configuration."""
+        if not isinstance(configuration, Stack | frozenset):
+            return self.eos
+        return min(self._stack(stack) for stack in stacks_of(configuration))
+
+    def _stack(self, stack: Stack) -> int:
+        new: list[Stack] = []
+        frame: Stack | None = stack
+        while frame is not None and frame not in self._of:
+            new.append(frame)
+            frame = frame.parent
+        below = self.eos if frame is None else self._of[frame]
+        for frame in reversed(new):
+            below = self._of[frame] = below + self._frame(frame)
+        return below
+
+    def _frame(self, frame: Stack) -> int:
+        readings, begun = frame.machine.to_come(frame.local)
+        found = []
+        for parts in readings:
+            costs = [self._tokens(part) for part in parts]
+            found.append(sum(costs) - (max(costs, default=0) if begun else 0))
+        return min(found, default=0)
+
+    def _tokens(self, part: Machine) -> int:
+        """The fewest tokens that end in a part, whatever stands around it."""
+        if part not in self._part:
+            self._part[part] = self._across(part)
+        return self._part[part]
+
+    def _across(self, part: Machine) -> int:
+        self.crossings.left = MOST_POSITIONS // 10
+        dag, start = self.crossings.dag, part.start()
+        ways = [self.crossings.of(part, start, node) for node in dag.nodes_after(part.begins_after)]
+        with suppress(Exhausted):
+            for cost in range(1000):
+                if any(way.level(cost) for way in ways):
+                    return cost
+                if all(way.closed for way in ways):
+                    break
+        return 0
 
 
 class Search:

@@ -115,6 +115,12 @@ class TokenDag:
         """The largest of :attr:`rest`, but for the root's."""
         return max((r for n, r in enumerate(self.rest) if n != self.root), default=0)
 
+    def nodes_after(self, last: bytes) -> list[int]:
+        """The nodes that one of some bytes leads to from which a token may go on, and the root."""
+        some = np.isin(self.trie.byte[1:], np.frombuffer(last, np.uint8))
+        nodes = distinct(self.node[1:][some]).tolist()
+        return [*(node for node in nodes if self.children(node)), self.root]
+
     def rest_after(self, last: bytes) -> int:
         """The largest of :attr:`rest` among the nodes that one of some bytes leads to."""
         found = self._rest_after.get(last)

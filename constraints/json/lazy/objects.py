@@ -212,6 +212,21 @@ class ObjectMachine(Region):
     def essential(self) -> Machine:
         return self._essential
 
+    def to_come(self, local: Local) -> tuple[list[list[Machine]], bool]:
+        from .required import OneMember, required_members
+
+        found = required_members(self, local)
+        for reading in found:
+            for mark, _ in reading:
+                if mark not in self._members:
+                    self._members[mark] = OneMember(self, mark)
+        begun = any(begun for reading in found for _, begun in reading)
+        return [[self._members[mark] for mark, _ in reading] for reading in found], begun
+
+    @cached_property
+    def _members(self) -> dict[int, Machine]:
+        return {}
+
     @cached_property
     def _essential(self) -> Machine:
         from .required import RequiredMembers
