@@ -6,18 +6,22 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from texts import random_texts
 
 from tractile.circuits.automaton import NEVER
 from tractile.constraints import Vocabulary, regex
+from tractile.constraints.automata.epsilon import NO_SKIPS
 from tractile.constraints.automata.lazy import Letters, Numbered
 from tractile.constraints.automata.machines import Choice, Concatenation, DfaMachine, TextMachine
 from tractile.constraints.automata.nfa import Nfa
-from tractile.constraints.automata.epsilon import NO_SKIPS
 from tractile.constraints.automata.stack import LocalBody, Region, StackAutomaton
+from tractile.constraints.json.constraint import json_schema
+from tractile.constraints.json.document import read_schema
+from tractile.constraints.json.lazy.schema import lazy_schema
 from tractile.constraints.lifting.lazy_distances import Distances
 from tractile.constraints.lifting.lifted import Lifted
 
-ALPHABET = "()a,\"bc"
+ALPHABET = '()a,"bc'
 
 
 def slowly(states, vocab, state, eos, most):
@@ -90,7 +94,9 @@ class Members(Region):
         return b"" if local == "end" else bytes(sorted(self.required - local)) + b","
 
 
-LETTER = Letters(Nfa(2, np.array([[0, 97, 99, 0], [0, 40, 40, 1], [1, 41, 41, 0]]), NO_SKIPS, np.array([0]), np.array([0])))
+LETTER = Letters(
+    Nfa(2, np.array([[0, 97, 99, 0], [0, 40, 40, 1], [1, 41, 41, 0]]), NO_SKIPS, np.array([0]), np.array([0]))
+)
 
 
 class Text(Region):
@@ -190,7 +196,7 @@ def test_free_text(seed, least, more, bounded, shut):
     rng = random.Random(seed)
     text = Text(least, least + more if bounded else None, True, shut)
     automaton = StackAutomaton(Concatenation([TextMachine(b"("), text, TextMachine(b")"), text]))
-    compare(automaton, vocabulary(rng, "()abc\"", 25), [b'("bb', b'("b()(', b'("bccb")"'])
+    compare(automaton, vocabulary(rng, '()abc"', 25), [b'("bb', b'("b()(', b'("bccb")"'])
 
 
 @settings(max_examples=60)
@@ -199,7 +205,9 @@ def test_several_readings(seed):
     rng = random.Random(seed)
     long = Concatenation([TextMachine(b"ab"), TextMachine(b"abc")])
     choice = Choice([long, Concatenation([DfaMachine(regex("(ab)*").bytes_automaton), TextMachine(b"(")])])
-    compare(StackAutomaton(Concatenation([choice, TextMachine(b"aa")])), vocabulary(rng, "abc("), [b"abab", b"("])
+    compare(
+        StackAutomaton(Concatenation([choice, TextMachine(b"aa")])), vocabulary(rng, "abc("), [b"abab", b"("]
+    )
 
 
 @pytest.mark.parametrize("pattern", ["(a|aa|bc)*b", "[a-c]{3,9}", "a{2}(b|c{5})+", "(?:abc){1,4}|c*"])
@@ -239,4 +247,124 @@ def test_deep_stacks():
     distances = Distances(states, vocab)
     deep = states.run(states.start(), b"(" * 4000 + b"a")
     assert distances.bound(deep) == distances.fewest(deep) == 1001
-    assert distances.within(deep, 1001) and not distances.within(deep, 1000)
+    assert distances.within(deep, 1001)
+    assert not distances.within(deep, 1000)
+
+
+SCHEMAS = [
+    {"type": "object", "properties": {"ab": {"type": "integer"}, "ac": {"enum": ["x", "yy"]}, "b": {"type": "null"}},
+     "required": ["ac", "ab"]},
+    {"type": "object", "properties": {"a": {"type": "string", "minLength": 3, "maxLength": 5}, "b": {"type": "boolean"}},
+     "required": ["a", "b"], "additionalProperties": False},
+    {"type": "array", "items": {"type": "string", "pattern": "^a.*b$"}, "minItems": 2, "maxItems": 3},
+    {"type": "object", "properties": {"a": {"type": "array", "items": {"type": "number"}, "minItems": 1}},
+     "required": ["a"], "minProperties": 2, "additionalProperties": {"type": "string"}},
+    {"anyOf": [{"type": "string", "minLength": 9}, {"type": "array", "items": {"type": "string"}, "minItems": 3}]},
+]  # fmt: skip
+PIECES = [
+    '{"',
+    '": ',
+    '", "',
+    '"}',
+    "ab",
+    "ac",
+    '"ac": ',
+    "aaa",
+    "aaaa",
+    '"]',
+    '", ',
+    '["',
+    '"yy"',
+    "null",
+    "true",
+    '["a',
+    'b", "a',
+    'b"',
+    'a"',
+    "\\",
+    "u00",
+    "aé",
+    "00",
+    ', "',
+]
+
+
+def json_vocabulary(rng):
+    pieces = [bytes([b]) for b in range(256)] + [p.encode() for p in rng.sample(PIECES, 14)]
+    return Vocabulary([*pieces, None], eos_token_id=len(pieces))
+
+
+@pytest.mark.parametrize("schema", SCHEMAS, ids=range(len(SCHEMAS)))
+def test_schemas_are_as_far_as_when_written_out(schema):
+    """Members as declared: equal to the distances of the automaton that is written out, along texts of the schema."""
+    rng = random.Random(3)
+    constraint = json_schema(schema, order="declared", max_depth=1, on_narrowed="ignore")
+    options = ("space", "declared", None, None, True, "auto", False, None)
+    automaton, _ = lazy_schema(read_schema(schema), False, options)
+    dfa = constraint.bytes_automaton
+    for text in random_texts(constraint, 4, 3, 20):
+        vocab = json_vocabulary(rng)
+        expected, states = Lifted(dfa, vocab).distances, Numbered(automaton)
+        distances = Distances(states, vocab)
+        state, there, walk = states.start(), int(dfa.start[0]), Lifted(dfa, vocab).walk
+        for byte in text.encode():
+            fewest = int(expected[there])
+            assert distances.within(state, fewest), text
+            assert not distances.within(state, fewest - 1), text
+            assert distances.lower_bound(state) <= fewest <= distances.bound(state)
+            state, there = states.after(state, byte), walk.dfa.after(there, byte)
+        assert distances.exact
+
+
+def test_members_of_an_object_in_any_order():
+    """Equal to a search over tokens."""
+    schema = {
+        "type": "object",
+        "properties": {"a": {"const": 1}, "b": {"enum": [True, "a"]}, "c": {"const": 0}, "aa": {"const": 0}},
+        "required": ["a", "b", "c"],
+        "additionalProperties": False,
+    }
+    options = ("compact", "any", None, None, True, "auto", True, None)
+    automaton, _ = lazy_schema(read_schema(schema), False, options)
+    pieces = [
+        '{"a',
+        '":',
+        '1,"',
+        '"a":1,',
+        "true",
+        ',"c":0',
+        '0,"b',
+        '":"',
+        '"}',
+        "1}",
+        "0}",
+        '{"c":',
+        'a","',
+        "aa",
+    ]
+    rng, letters = random.Random(0), sorted(set('{}":,10abctrue'))
+    for _ in range(3):
+        vocab = Vocabulary(
+            [c.encode() for c in [*letters, *rng.sample(pieces, 8)]] + [None], len(letters) + 8
+        )
+        states = Numbered(automaton)
+        distances, state = Distances(states, vocab), states.start()
+        for byte in b'{"b":true,"a":1,"c"':
+            expected = slowly(states, vocab, state, 1, 25)
+            assert distances.fewest(state) == expected
+            assert distances.lower_bound(state) <= expected
+            state = states.after(state, byte)
+
+
+def test_what_a_search_gives_up_is_told():
+    rng = random.Random(0)
+    states = Numbered(
+        StackAutomaton(Concatenation([Brackets(3), Text(3, 9, False), Members(frozenset(b"abc"))]))
+    )
+    vocab = vocabulary(rng)
+    distances = Distances(states, vocab, most_positions=5)
+    state = states.start()
+    exact = Distances(states, vocab).fewest(state)
+    assert distances.fewest(state) == distances.bound(state) >= exact
+    assert not distances.exact
+    assert distances.given_up == 1

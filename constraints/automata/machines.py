@@ -18,7 +18,9 @@ class DfaMachine(Region):
         for source, low, high, target in edges.tolist():
             self._moves.setdefault(source, []).append((low, high, target))
         self._ends = frozenset(nfa.accept.tolist())
-        last = {byte for _, low, high, to in edges.tolist() if to in self._ends for byte in range(low, high + 1)}
+        last = {
+            byte for _, low, high, to in edges.tolist() if to in self._ends for byte in range(low, high + 1)
+        }
         self.ends_with = None if int(nfa.start[0]) in self._ends else bytes(sorted(last))
         self._shortest: dict[int, bytes] | None = None
 

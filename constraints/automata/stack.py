@@ -95,7 +95,7 @@ class Region:
     def calls(self, local: Local) -> Sequence[tuple[Machine, Local]]:
         return ()
 
-    def essential(self) -> Machine:
+    def essential(self) -> Any:
         return self
 
     def to_come(self, local: Local) -> tuple[list[list[Machine]], bool]:

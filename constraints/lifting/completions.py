@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from ...circuits.automaton import NEVER
 from ..automata.lazy import Configuration, LazyAutomaton
 from ..automata.stack import Stack, stacks_of
 from .token_dag import TokenDag

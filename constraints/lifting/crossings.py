@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterator
 from ..automata.stack import Local, LocalBody, Machine
 from .token_dag import FAR, TextTokens, TokenDag
 
-MOST_POSITIONS = 200_000  # of one search
+MOST_POSITIONS = 50_000  # of one search
 Leaving = tuple[tuple[int, int, Local], ...]
 Key = tuple[int, Local, int, bool]
 
@@ -70,9 +70,7 @@ class Crossings:
 class Crossing:
     """The ways across one region from one node, by their cost: 0, 1, … tokens, found when they are asked for."""
 
-    def __init__(
-        self, crossings: Crossings, machine: Machine, local: Local, node: int, bottom: bool
-    ) -> None:
+    def __init__(self, crossings: Crossings, machine: Machine, local: Local, node: int, bottom: bool) -> None:
         self.crossings, self.machine, self.bottom = crossings, machine, bottom
         last = machine.ends_with
         self.most_rest = crossings.dag.most_rest if last is None else crossings.dag.rest_after(last)
@@ -222,9 +220,7 @@ class Crossing:
                 if target is not None:
                     self._next.append((target, dag.root))
 
-    def _bytes_out(
-        self, body: LocalBody, state: Callable[[int], Local], text: TextTokens
-    ) -> set[int] | None:
+    def _bytes_out(self, body: LocalBody, state: Callable[[int], Local], text: TextTokens) -> set[int] | None:
         """The bytes that may leave the text after any number of letters; ``None`` if it takes long to say."""
         if body.most is not None or body.settled is None or body.settled > 2:
             return None

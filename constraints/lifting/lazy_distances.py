@@ -70,6 +70,10 @@ class Distances:
             found = bounds[state] = self._completions.bound(self.states.configurations[state])
         return found
 
+    def lower_bound(self, state: int) -> int:
+        """A lower bound of :meth:`fewest`, from the parts of the text that must still come."""
+        return self._least.of(self.states.configurations[state])
+
     def within(self, state: int, left: int) -> bool:
         """Whether acceptance can be reached with at most ``left`` tokens."""
         known = self._known.get(state)
@@ -259,7 +263,9 @@ class Whole(Region):
         if local not in self._bodies:
             self._bodies[local] = self.automaton.body(local)
         found = self._bodies[local]
-        return None if found is None else LocalBody(found.letters, found.most, found.exceptions, found.settled)
+        return (
+            None if found is None else LocalBody(found.letters, found.most, found.exceptions, found.settled)
+        )
 
     def after_letters(self, local: Local, count: int) -> Local:
         found = self._bodies[local]

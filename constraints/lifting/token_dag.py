@@ -84,7 +84,9 @@ class TokenDag:
         suffix: list[Int[ndarray, "node length"]] = [np.zeros((1, 1), np.int64)]
         for depth, (low, high) in enumerate(itertools.pairwise(trie.bounds[1:]), 1):
             parent, byte = trie.parent[low:high], trie.byte[low:high].astype(np.int64)
-            before = suffix[-1][parent - trie.bounds[depth - 1]]  # the trie nodes of the suffixes of the parent
+            before = suffix[-1][
+                parent - trie.bounds[depth - 1]
+            ]  # the trie nodes of the suffixes of the parent
             here = np.zeros((high - low, depth + 1), np.int64)  # of length 0 … depth
             for length in range(1, depth + 1):
                 known = before[:, length - 1]
@@ -112,8 +114,8 @@ class TokenDag:
 
     @cached_property
     def most_rest(self) -> int:
-        """The largest of :attr:`rest`, but for the root's."""
-        return max((r for n, r in enumerate(self.rest) if n != self.root), default=0)
+        """The largest of :attr:`rest`, but for the root's; at least 1."""
+        return max([1, *(rest for node, rest in enumerate(self.rest) if node != self.root)])
 
     def nodes_after(self, last: bytes) -> list[int]:
         """The nodes that one of some bytes leads to from which a token may go on, and the root."""
@@ -122,12 +124,13 @@ class TokenDag:
         return [*(node for node in nodes if self.children(node)), self.root]
 
     def rest_after(self, last: bytes) -> int:
-        """The largest of :attr:`rest` among the nodes that one of some bytes leads to."""
+        """The largest of :attr:`rest` among the nodes that one of some bytes leads to; at least 1, which a token's beginning
+        is worth."""
         found = self._rest_after.get(last)
         if found is None:
             some = np.isin(self.trie.byte[1:], np.frombuffer(last, np.uint8))
             nodes = distinct(self.node[1:][some]).tolist()
-            found = self._rest_after[last] = max((self.rest[node] for node in nodes), default=0)
+            found = self._rest_after[last] = max([1, *(self.rest[node] for node in nodes)])
         return found
 
     def fewest(self, text: bytes, after: list[int]) -> list[int]:
@@ -284,9 +287,7 @@ class Steps:
 
     __slots__ = ("ends", "leaving")
 
-    def __init__(
-        self, ends: dict[int, list[int]], leaving: dict[int, list[tuple[int, list[int]]]]
-    ) -> None:
+    def __init__(self, ends: dict[int, list[int]], leaving: dict[int, list[tuple[int, list[int]]]]) -> None:
         self.ends, self.leaving = ends, leaving
 
 

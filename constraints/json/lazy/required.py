@@ -66,7 +66,11 @@ class OneMember(ObjectMachine):
         comma = self.style.comma
         if local[0] == START:
             starts = [(OPEN, self.first), self.onward(COMMA, BEFORE, self.first, 1, comma)]
-            found = {low: (low, high, to) for start in starts for low, high, to in ObjectMachine.work_out(self, start)}
+            found = {
+                low: (low, high, to)
+                for start in starts
+                for low, high, to in ObjectMachine.work_out(self, start)
+            }
             found.pop(125, None)
             return [found[low] for low in sorted(found)]
         if local[0] == AFTER:
