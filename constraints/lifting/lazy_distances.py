@@ -7,6 +7,18 @@ A bound comes first: the tokens that write one completion. Where that does not a
     fewest(stack) = min over nodes n of   cost of crossing the top frame to n  +  fewest(stack below, from n)
 
 where a node says how far a token has been read (``token_dag.py``) and crossings are shared by all stacks (``crossings.py``).
+What is exact and what is not: a search stops after ``most_positions`` positions, and then the upper bound stands (see
+:class:`Distances`). This happens for objects in any order with many members, whose sets of seen members are all gone through
+where the upper bound cannot be proved to be the distance; and for texts that registers follow byte by byte, such as names
+that must differ.
+
+Budgets of parts (a design, not built): ``c.tokens(at_least=a, at_most=b)`` counts the tokens that *begin* in the part; one that
+reaches into the part from before it counts before, so all counts add up to the whole. The part is a machine that is called,
+between a frame that says where it begins and ends; the register is the number of tokens begun since, and is held beside the
+configuration by what steps through tokens, not by the bytes. A crossing then gives pairs of node and tokens begun, which is
+its cost + 1 where it ends in the middle of a token − 1 where it begins in one; so ``level`` must go on up to ``b`` and no
+dominance may compare positions with different counts, unless ``a`` has been reached.
+
 A vocabulary need not have every byte as a token: then bounds may be ``NEVER`` where the search still finds an answer.
 """
 
