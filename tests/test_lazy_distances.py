@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from texts import random_texts
 
 from tractile.circuits.automaton import NEVER
 from tractile.constraints import Vocabulary, regex
@@ -14,6 +15,9 @@ from tractile.constraints.automata.lazy import Letters, Numbered
 from tractile.constraints.automata.machines import Choice, Concatenation, DfaMachine, TextMachine
 from tractile.constraints.automata.nfa import Nfa
 from tractile.constraints.automata.stack import LocalBody, Region, StackAutomaton
+from tractile.constraints.json.constraint import json_schema
+from tractile.constraints.json.document import read_schema
+from tractile.constraints.json.lazy.schema import lazy_schema
 from tractile.constraints.lifting.lazy_distances import Distances
 from tractile.constraints.lifting.lifted import Lifted
 
@@ -245,3 +249,122 @@ def test_deep_stacks():
     assert distances.bound(deep) == distances.fewest(deep) == 1001
     assert distances.within(deep, 1001)
     assert not distances.within(deep, 1000)
+
+
+SCHEMAS = [
+    {"type": "object", "properties": {"ab": {"type": "integer"}, "ac": {"enum": ["x", "yy"]}, "b": {"type": "null"}},
+     "required": ["ac", "ab"]},
+    {"type": "object", "properties": {"a": {"type": "string", "minLength": 3, "maxLength": 5}, "b": {"type": "boolean"}},
+     "required": ["a", "b"], "additionalProperties": False},
+    {"type": "array", "items": {"type": "string", "pattern": "^a.*b$"}, "minItems": 2, "maxItems": 3},
+    {"type": "object", "properties": {"a": {"type": "array", "items": {"type": "number"}, "minItems": 1}},
+     "required": ["a"], "additionalProperties": {"type": "string"}},
+    {"anyOf": [{"type": "string", "minLength": 9}, {"type": "array", "items": {"type": "string"}, "minItems": 3}]},
+]  # fmt: skip
+PIECES = [
+    '{"',
+    '": ',
+    '", "',
+    '"}',
+    "ab",
+    "ac",
+    '"ac": ',
+    "aaa",
+    "aaaa",
+    '"]',
+    '", ',
+    '["',
+    '"yy"',
+    "null",
+    "true",
+    '["a',
+    'b", "a',
+    'b"',
+    'a"',
+    "\\",
+    "u00",
+    "aé",
+    "00",
+    ', "',
+]
+
+
+def json_vocabulary(rng):
+    pieces = [bytes([b]) for b in range(256)] + [p.encode() for p in rng.sample(PIECES, 14)]
+    return Vocabulary([*pieces, None], eos_token_id=len(pieces))
+
+
+@pytest.mark.parametrize("schema", SCHEMAS, ids=range(len(SCHEMAS)))
+def test_schemas_are_as_far_as_when_written_out(schema):
+    """Members as declared: equal to the distances of the automaton that is written out, along texts of the schema."""
+    rng = random.Random(3)
+    constraint = json_schema(schema, order="declared", max_depth=1, on_narrowed="ignore")
+    options = ("space", "declared", None, None, True, "auto", False, None)
+    automaton, _ = lazy_schema(read_schema(schema), False, options)
+    dfa = constraint.bytes_automaton
+    for text in random_texts(constraint, 4, 3, 20):
+        vocab = json_vocabulary(rng)
+        expected, states = Lifted(dfa, vocab).distances, Numbered(automaton)
+        distances = Distances(states, vocab)
+        state, there, walk = states.start(), int(dfa.start[0]), Lifted(dfa, vocab).walk
+        for byte in text.encode():
+            fewest = int(expected[there])
+            assert distances.within(state, fewest), text
+            assert not distances.within(state, fewest - 1), text
+            assert distances.lower_bound(state) <= fewest <= distances.bound(state)
+            state, there = states.after(state, byte), walk.dfa.after(there, byte)
+        assert distances.exact
+
+
+def test_members_of_an_object_in_any_order():
+    """Equal to a search over tokens."""
+    schema = {
+        "type": "object",
+        "properties": {"a": {"const": 1}, "b": {"enum": [True, "a"]}, "c": {"const": 0}, "aa": {"const": 0}},
+        "required": ["a", "b", "c"],
+        "additionalProperties": False,
+    }
+    options = ("none", "any", None, None, True, "auto", True, None)
+    automaton, _ = lazy_schema(read_schema(schema), False, options)
+    pieces = [
+        '{"a',
+        '":',
+        '1,"',
+        '"a":1,',
+        "true",
+        ',"c":0',
+        '0,"b',
+        '":"',
+        '"}',
+        "1}",
+        "0}",
+        '{"c":',
+        'a","',
+        "aa",
+    ]
+    rng, letters = random.Random(0), sorted(set('{}":,10abctrue'))
+    for _ in range(3):
+        vocab = Vocabulary(
+            [c.encode() for c in [*letters, *rng.sample(pieces, 8)]] + [None], len(letters) + 8
+        )
+        states = Numbered(automaton)
+        distances, state = Distances(states, vocab), states.start()
+        for byte in b'{"b":true,"a":1,"c"':
+            expected = slowly(states, vocab, state, 1, 25)
+            assert distances.fewest(state) == expected
+            assert distances.lower_bound(state) <= expected
+            state = states.after(state, byte)
+
+
+def test_what_a_search_gives_up_is_told():
+    rng = random.Random(0)
+    states = Numbered(
+        StackAutomaton(Concatenation([Brackets(3), Text(3, 9, False), Members(frozenset(b"abc"))]))
+    )
+    vocab = vocabulary(rng)
+    distances = Distances(states, vocab, most_positions=5)
+    state = states.start()
+    exact = Distances(states, vocab).fewest(state)
+    assert distances.fewest(state) == distances.bound(state) >= exact
+    assert not distances.exact
+    assert distances.given_up == 1

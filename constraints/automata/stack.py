@@ -43,6 +43,8 @@ class Machine(Protocol):
     def ends_with(self) -> bytes | None:
         """See the class."""
 
+    begins_after: bytes
+
     def start(self) -> Local:
         """The local state at the beginning."""
 
@@ -68,6 +70,10 @@ class Machine(Protocol):
         """A machine of some of its texts, short ones among them, with the same local states: upper bounds of distances are
         found in it. From a local state that it cannot leave there is no bound."""
 
+    def to_come(self, local: Local) -> tuple[list[list[Machine]], bool]:
+        """Texts that must still be read, one apart from the other, for each way to read what precedes: machines. Whether one
+        of them may have been begun. Each has ``begins_after``, the bytes that may stand before it."""
+
     def body(self, local: Local) -> LocalBody | None:
         """What is known of free text that the local state is in; see :class:`~.lazy.Body`."""
 
@@ -86,6 +92,7 @@ class Region:
     """A machine with the answers that most machines give: no calls, no free text, registers that all matter."""
 
     ends_with: bytes | None = None
+    begins_after: bytes = b""
 
     def moves(self, local: Local) -> Sequence[tuple[int, int, Local]]:
         raise NotImplementedError
@@ -104,6 +111,9 @@ class Region:
 
     def essential(self) -> Any:
         return self
+
+    def to_come(self, local: Local) -> tuple[list[list[Machine]], bool]:
+        return [], False
 
     def body(self, local: Local) -> LocalBody | None:
         return None

@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterator
 from ..automata.stack import Local, LocalBody, Machine
 from .token_dag import FAR, TextTokens, TokenDag
 
-MOST_POSITIONS = 200_000  # of one search
+MOST_POSITIONS = 50_000  # of one search
 Leaving = tuple[tuple[int, int, Local], ...]
 Key = tuple[int, Local, int, bool]
 

@@ -7,6 +7,18 @@ A bound comes first: the tokens that write one completion. Where that does not a
     fewest(stack) = min over nodes n of   cost of crossing the top frame to n  +  fewest(stack below, from n)
 
 where a node says how far a token has been read (``token_dag.py``) and crossings are shared by all stacks (``crossings.py``).
+What is exact and what is not: a search stops after ``most_positions`` positions, and then the upper bound stands (see
+:class:`Distances`). This happens for objects in any order with many members, whose sets of seen members are all gone through
+where the upper bound cannot be proved to be the distance; and for texts that registers follow byte by byte, such as names
+that must differ.
+
+Budgets of parts (a design, not built): ``c.tokens(at_least=a, at_most=b)`` counts the tokens that *begin* in the part; one that
+reaches into the part from before it counts before, so all counts add up to the whole. The part is a machine that is called,
+between a frame that says where it begins and ends; the register is the number of tokens begun since, and is held beside the
+configuration by what steps through tokens, not by the bytes. A crossing then gives pairs of node and tokens begun, which is
+its cost + 1 where it ends in the middle of a token − 1 where it begins in one; so ``level`` must go on up to ``b`` and no
+dominance may compare positions with different counts, unless ``a`` has been reached.
+
 A vocabulary need not have every byte as a token: then bounds may be ``NEVER`` where the search still finds an answer.
 """
 
@@ -18,7 +30,7 @@ from typing import TYPE_CHECKING
 
 from ...circuits.automaton import NEVER
 from ..automata.lazy import Body, Configuration, LazyAutomaton, Numbered
-from ..automata.stack import Local, LocalBody, Region, Stack, stacks_of
+from ..automata.stack import Local, LocalBody, Machine, Region, Stack, stacks_of
 from .completions import Completions
 from .crossings import MOST_POSITIONS, Crossings, Exhausted
 
@@ -49,6 +61,7 @@ class Distances:
         self._completions = Completions(automaton, dag, self.eos)
         self._some = Search(automaton, Crossings(dag, essential=True), self.eos, most_positions)
         self._all = Search(automaton, Crossings(dag), self.eos, most_positions)
+        self._least = Least(Crossings(dag), self.eos)
         self._bounds: list[int] = []
         self._lowered: set[int] = set()  # states whose bound is that of the essential machines
         self._known: dict[int, int] = {}  # state -> distance
@@ -69,6 +82,10 @@ class Distances:
             found = bounds[state] = self._completions.bound(self.states.configurations[state])
         return found
 
+    def lower_bound(self, state: int) -> int:
+        """A lower bound of :meth:`fewest`, from the parts of the text that must still come."""
+        return self._least.of(self.states.configurations[state])
+
     def within(self, state: int, left: int) -> bool:
         """Whether acceptance can be reached with at most ``left`` tokens."""
         known = self._known.get(state)
@@ -85,6 +102,18 @@ class Distances:
         known = self._known.get(state)
         return self._search(state, self.bound(state)) if known is None else known
 
+    def searched(self, state: int, left: int, positions: int) -> bool:
+        """:meth:`within`, anew and with so many positions for the search."""
+        before = self._some.most_positions, self._all.most_positions
+        self._known.pop(state, None)
+        self._more_than.pop(state, None)
+        self._lowered.discard(state)
+        self._some.most_positions = self._all.most_positions = positions
+        try:
+            return self.within(state, left)
+        finally:
+            self._some.most_positions, self._all.most_positions = before
+
     def _search(self, state: int, most: int) -> int:
         """The distance, if it is at most ``most``; otherwise something larger than that."""
         configuration = self.states.configurations[state]
@@ -95,12 +124,10 @@ class Distances:
                 bound = min(bound, self._some.distance(configuration, min(most, bound)))
                 self._bounds[state] = bound
         most = min(most, bound - 1)
-        try:
-            found = self._all.distance(configuration, most)
-        except Exhausted:
-            self.given_up += 1
-            self._known[state] = bound
-            return bound
+        if self._least.of(configuration) > most:
+            found = NEVER
+        else:
+            found = self._searched(configuration, most)
         if found <= most:
             self._known[state] = found
         elif most == bound - 1:
@@ -108,6 +135,65 @@ class Distances:
         else:
             self._more_than[state] = most
         return found
+
+    def _searched(self, configuration: Configuration, most: int) -> int:
+        try:
+            return self._all.distance(configuration, most)
+        except Exhausted:
+            self.given_up += 1
+            return NEVER
+
+
+class Least:
+    """Lower bounds: the tokens that end in texts which must still be read, wherever tokens begin and end around them."""
+
+    def __init__(self, crossings: Crossings, eos: int) -> None:
+        self.crossings, self.eos = crossings, eos
+        self._of: dict[Stack, int] = {}
+        self._part: dict[Machine, int] = {}
+
+    def of(self, configuration: Configuration) -> int:
+        """A lower bound of the distance of a configuration."""
+        if not isinstance(configuration, Stack | frozenset):
+            return self.eos
+        return min(self._stack(stack) for stack in stacks_of(configuration))
+
+    def _stack(self, stack: Stack) -> int:
+        new: list[Stack] = []
+        frame: Stack | None = stack
+        while frame is not None and frame not in self._of:
+            new.append(frame)
+            frame = frame.parent
+        below = self.eos if frame is None else self._of[frame]
+        for frame in reversed(new):
+            below = self._of[frame] = below + self._frame(frame)
+        return below
+
+    def _frame(self, frame: Stack) -> int:
+        readings, begun = frame.machine.to_come(frame.local)
+        found = []
+        for parts in readings:
+            costs = [self._tokens(part) for part in parts]
+            found.append(sum(costs) - (max(costs, default=0) if begun else 0))
+        return min(found, default=0)
+
+    def _tokens(self, part: Machine) -> int:
+        """The fewest tokens that end in a part, whatever stands around it."""
+        if part not in self._part:
+            self._part[part] = self._across(part)
+        return self._part[part]
+
+    def _across(self, part: Machine) -> int:
+        self.crossings.left = MOST_POSITIONS // 10
+        dag, start = self.crossings.dag, part.start()
+        ways = [self.crossings.of(part, start, node) for node in dag.nodes_after(part.begins_after)]
+        with suppress(Exhausted):
+            for cost in range(1000):
+                if any(way.level(cost) for way in ways):
+                    return cost
+                if all(way.closed for way in ways):
+                    break
+        return 0
 
 
 class Search:

@@ -114,16 +114,23 @@ class TokenDag:
 
     @cached_property
     def most_rest(self) -> int:
-        """The largest of :attr:`rest`, but for the root's."""
-        return max((r for n, r in enumerate(self.rest) if n != self.root), default=0)
+        """The largest of :attr:`rest`, but for the root's; at least 1."""
+        return max([1, *(rest for node, rest in enumerate(self.rest) if node != self.root)])
+
+    def nodes_after(self, last: bytes) -> list[int]:
+        """The nodes that one of some bytes leads to from which a token may go on, and the root."""
+        some = np.isin(self.trie.byte[1:], np.frombuffer(last, np.uint8))
+        nodes = distinct(self.node[1:][some]).tolist()
+        return [*(node for node in nodes if self.children(node)), self.root]
 
     def rest_after(self, last: bytes) -> int:
-        """The largest of :attr:`rest` among the nodes that one of some bytes leads to."""
+        """The largest of :attr:`rest` among the nodes that one of some bytes leads to; at least 1, which a token's beginning
+        is worth."""
         found = self._rest_after.get(last)
         if found is None:
             some = np.isin(self.trie.byte[1:], np.frombuffer(last, np.uint8))
             nodes = distinct(self.node[1:][some]).tolist()
-            found = self._rest_after[last] = max((self.rest[node] for node in nodes), default=0)
+            found = self._rest_after[last] = max([1, *(self.rest[node] for node in nodes)])
         return found
 
     def fewest(self, text: bytes, after: list[int]) -> list[int]:

@@ -30,6 +30,9 @@ class Distances(Protocol):
     def fewest(self, state: int) -> int:
         """The distance."""
 
+    def searched(self, state: int, left: int, positions: int) -> bool:
+        """:meth:`within`, anew and with so many positions for a search."""
+
 
 class Completions:
     """Upper bounds of distances: the tokens that the completion of a state can be written with."""
@@ -54,6 +57,10 @@ class Completions:
     def fewest(self, state: int) -> int:
         """The bound; not exact."""
         return self.bound(state)
+
+    def searched(self, state: int, left: int, positions: int) -> bool:
+        """:meth:`within`; nothing is searched."""
+        return self.within(state, left)
 
     def bound_of_ends(self, state: int) -> int:
         """The largest bound of the ends of the completions of a state, themselves among them."""

@@ -15,6 +15,9 @@ from .text_tokens import Texts
 from .token_masks import WORD, TokenMasks, Words
 
 MAX_STEPS = 1 << 17  # (state, token) whose target is kept
+MOST_POSITIONS = 5_000  # of a search for the distance of a state that a token leads to
+FIRST_POSITIONS = 100_000  # of that for the fewest tokens of a text
+ALL_POSITIONS = 10_000_000  # where a text could not end otherwise
 NO_STATE, SINK = -1, -2  # after a token that is not allowed; after EOS
 
 
@@ -39,7 +42,9 @@ class LazyTokens:
         self.texts = vocab.text_tokens if texts is None else texts
         self.masks = TokenMasks(self.states, vocab.trie, self.texts, vocab.eos_token_id)
         self.completions = Completions(self.states, vocab, require_eos)
-        self.distances: Distances = Exact(self.states, vocab, require_eos) if distances is None else distances
+        self.distances: Distances = (
+            Exact(self.states, vocab, require_eos, MOST_POSITIONS) if distances is None else distances
+        )
         self.start_state = self.states.start()  # NO_STATE if no text is accepted
         self._steps: dict[int, int] = {}
         self._plain_bytes = all_bytes(vocab)
@@ -134,22 +139,30 @@ class LazyTokens:
         """The fewest tokens from a state to acceptance."""
         if state < 0:
             return 0 if state == SINK else NEVER
+        if state == self.start_state:
+            self.distances.searched(state, self.bound(state) - 1, FIRST_POSITIONS)
         return self.distances.fewest(state)
 
     def within(self, state: int, left: int) -> bool:
         """Whether a state is at most so many tokens from acceptance."""
         if state < 0:
             return state == SINK and left >= 0
+        if state == self.start_state and not self.distances.within(state, left):
+            return self.distances.searched(state, left, FIRST_POSITIONS)
         return self.distances.within(state, left)
 
     def words_within(self, state: int, left: int) -> Words:
         """The tokens that may follow a state and after which ``left`` tokens are enough; not to be written to."""
         if left >= self.ample(state) or left >= self.ample_in_tokens(state):
             return self.words_from(state)
-        out = np.zeros(self.vocab.trie.num_bytes, np.uint8)
-        for target, tokens in self.edges_from(state):
+        out, edges = np.zeros(self.vocab.trie.num_bytes, np.uint8), self.edges_from(state)
+        for target, tokens in edges:
             if self.within(target, left):
                 put(out, tokens, True)
+        if not out.any():  # a search was given up after one that led here
+            for target, tokens in edges:
+                if target >= 0 and self.distances.searched(target, left, ALL_POSITIONS):
+                    put(out, tokens, True)
         return out.view(WORD)
 
 

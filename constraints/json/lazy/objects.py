@@ -48,7 +48,7 @@ class ObjectMachine(Region):
         self._calls: dict[int, Sequence[tuple[Machine, Local]]] = {}
         self._next: dict[tuple[int, int], int] = {}
         self._ends: dict[tuple[int, bytes], bytes] = {}
-        self._members: dict[int, bytes] = {}
+        self._short_members: dict[int, bytes] = {}
 
     @cached_property
     def keys(self) -> Keys:
@@ -224,6 +224,21 @@ class ObjectMachine(Region):
     def essential(self) -> Machine:
         return self._essential
 
+    def to_come(self, local: Local) -> tuple[list[list[Machine]], bool]:
+        from .required import OneMember, required_members
+
+        found = required_members(self, local)
+        for reading in found:
+            for mark, _ in reading:
+                if mark not in self._members:
+                    self._members[mark] = OneMember(self, mark)
+        begun = any(begun for reading in found for _, begun in reading)
+        return [[self._members[mark] for mark, _ in reading] for reading in found], begun
+
+    @cached_property
+    def _members(self) -> dict[int, Machine]:
+        return {}
+
     @cached_property
     def _essential(self) -> Machine:
         from .required import RequiredMembers
@@ -309,13 +324,13 @@ class ObjectMachine(Region):
 
     def member(self, group: int) -> bytes:
         """A short value of a member, and a short end of the object after it."""
-        if (text := self._members.get(group)) is None:
+        if (text := self._short_members.get(group)) is None:
             found = []
             for need, hub in self.groups[group]:
                 value = self.machines.shortest(need)
                 assert value is not None
                 found.append(value + self.after_hub(hub, self.style.comma))
-            text = self._members[group] = min(found, key=len)
+            text = self._short_members[group] = min(found, key=len)
         return text
 
     def rest_of_name(self, hub: int, state: Any, text: bytes | None) -> bytes:

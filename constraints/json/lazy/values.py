@@ -7,7 +7,7 @@ It is the least fixed point of these equations: a need is empty if it has no tex
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from decimal import Decimal
 from typing import Any
 
