@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 from lazy_machines import ONE, List, Members, String
-from test_token_masks import LETTERS, exact_distance, vocabulary
+from test_token_masks import LETTERS, vocabulary
 
 import tractile as tt
 from tractile.constraints import Vocabulary, regex
@@ -40,19 +40,6 @@ SCHEMAS = [
 OPTIONS = ("space", "auto", None, None, True, "auto", False, None)
 
 
-class Exact:
-    """Distances by breadth-first search over all tokens."""
-
-    def __init__(self, tokens):
-        self.distance = exact_distance(tokens.states, tokens.vocab, 20_000)
-
-    def bound(self, state):
-        return self.distance(state)
-
-    def within(self, state, left):
-        return self.distance(state) <= left
-
-
 def walk_beside(query, other, rng, batch=3):
     """Random allowed tokens: both queries allow the same ones at every step."""
     while bool((query.remaining > 0).any()):
@@ -72,7 +59,6 @@ def walk_beside(query, other, rng, batch=3):
 def test_budgets_are_those_of_the_automaton_written_out(pattern):
     nfa = regex(pattern).bytes_automaton
     tokens = LazyTokens(StackAutomaton(DfaMachine(nfa)), VOCAB)
-    tokens.distances = Exact(tokens)
     other = tt.gcd(Lifted(nfa, VOCAB), horizon=8)
     query = LazyMaskQuery(tokens, 8)
     assert torch.equal(query.feasible_lengths(), other.feasible_lengths())
@@ -88,7 +74,6 @@ def test_budgets_of_machines_with_registers(machine):
     small = Vocabulary([*[bytes([b]) for b in b'"ab0\\n1,[]'], b'a"', b"1,1", b'["', b"ab", None], 14)
     automaton = StackAutomaton(machine)
     tokens = LazyTokens(automaton, small)
-    tokens.distances = Exact(tokens)
     other, query = tt.gcd(Lifted(explore(automaton, 5000), small), horizon=9), LazyMaskQuery(tokens, 9)
     assert torch.equal(query.feasible_lengths(), other.feasible_lengths())
     for seed in range(5):
