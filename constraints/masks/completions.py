@@ -19,7 +19,10 @@ MAX_BOUNDS = 1 << 16  # states whose bound is kept
 
 
 class Distances(Protocol):
-    """The fewest tokens from a state to acceptance, EOS included where it must be there."""
+    """The fewest tokens from a state to acceptance, EOS included where it must be there. ``given_up`` counts the searches that
+    took too long: there the upper bound stands."""
+
+    given_up: int
 
     def bound(self, state: int) -> int:
         """An upper bound of the distance."""
@@ -36,6 +39,8 @@ class Distances(Protocol):
 
 class Completions:
     """Upper bounds of distances: the tokens that the completion of a state can be written with."""
+
+    given_up = 0
 
     def __init__(self, states: Numbered, vocab: Vocabulary, require_eos: bool = True) -> None:
         self.states, self.vocab, self.eos = states, vocab, int(require_eos)

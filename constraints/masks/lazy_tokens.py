@@ -15,8 +15,9 @@ from .text_tokens import Texts
 from .token_masks import WORD, TokenMasks, Words
 
 MAX_STEPS = 1 << 17  # (state, token) whose target is kept
-MOST_POSITIONS = 5_000  # of a search for the distance of a state that a token leads to
+MOST_POSITIONS = 1_000  # of a search for the distance of a state that a token leads to
 FIRST_POSITIONS = 100_000  # of that for the fewest tokens of a text
+MOST_GIVEN_UP = 1  # searches of one mask; from then on upper bounds are enough
 ALL_POSITIONS = 10_000_000  # where a text could not end otherwise
 NO_STATE, SINK = -1, -2  # after a token that is not allowed; after EOS
 
@@ -156,8 +157,10 @@ class LazyTokens:
         if left >= self.ample(state) or left >= self.ample_in_tokens(state):
             return self.words_from(state)
         out, edges = np.zeros(self.vocab.trie.num_bytes, np.uint8), self.edges_from(state)
+        given_up = self.distances.given_up + MOST_GIVEN_UP
         for target, tokens in edges:
-            if self.within(target, left):
+            known = self.bound(target) <= left
+            if known or (self.distances.given_up < given_up and self.within(target, left)):
                 put(out, tokens, True)
         if not out.any():  # a search was given up after one that led here
             for target, tokens in edges:
