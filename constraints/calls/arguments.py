@@ -16,7 +16,7 @@ from ...errors import TooManyStates, UnsupportedConstraint
 from ..automata.stack import Machine
 from ..json.document import Document, Schema, read_schema
 from ..json.lazy.objects import ObjectMachine
-from ..json.lazy.schema import make_all, schema_machines
+from ..json.lazy.schema import check_all, schema_machines
 from ..json.lazy.values import Machines
 from ..json.numbers import Notation
 from ..json.shapes import NEVER, Need, Objects, Others
@@ -74,7 +74,7 @@ class Arguments(Machines):
                 options = (self.whitespace, "declared", None, None, True, "auto", False, None)
                 machines, narrowed = schema_machines(read_schema(schema), False, options)
                 root = machines.keywords.root()
-                make_all(machines, root)
+                check_all(machines, root)
             number = self.number[text] = len(self.documents)
             self.documents.append(Values(machines, root, narrowed))
         return number, tuple(each._replace(path=path + each.path) for each in self.documents[number].narrowed)

@@ -263,11 +263,12 @@ class CallsMachine(Region):
 
     def completion(self, local: Local) -> bytes:
         kind, count, *at = local
-        comma, left = self.style.comma, max(0, self.low - int(count))
+        comma = self.style.comma
+        left = max(0, self.low - int(count))
         if kind == CLOSED:
             return b""
         if kind in (BEGIN, OPEN):
-            return b"[" * (kind == BEGIN) + comma.join([self.least] * left) + b"]"
+            return b"[" * bool(kind == BEGIN) + comma.join([self.least] * left) + b"]"
         if kind == NEXT:
             return (comma + self.least) * left + b"]"
         begin = comma[at[0] :] if kind == COMMA else b""

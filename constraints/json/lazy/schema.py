@@ -12,7 +12,8 @@ from ..document import Document, Schema
 from ..numbers import Notation
 from ..shapes import NEVER, Need
 from .survey import Survey
-from .values import Machines, Surrounded
+from .texts import quoted, shortest_string
+from .values import Machines, Surrounded, number_machine
 
 
 def lazy_schema(
@@ -62,17 +63,24 @@ def schema_machines(
     return machines, Survey(document, asserts_format, notation).narrowings()
 
 
-def make_all(machines: Machines, root: Need) -> None:
-    """Make the machines of a need and of all needs below it, so that whatever is not supported is refused now.
+def check_all(machines: Machines, root: Need) -> None:
+    """Refuse now what is not supported in a need or below it, instead of when a text gets there. Machines are made where
+    they may be refused: for patterns, formats, multiples. Items that are of several kinds at once are not looked at.
 
-    Items that are of several kinds at once are not looked at. Raises ``UnsupportedConstraint`` and ``TooManyStates``.
+    Raises ``UnsupportedConstraint`` and ``TooManyStates``.
     """
     found = {root: None}
     queue = [root]
     for need in queue:
         if machines.is_empty(need):
             continue
-        machines.machine(need)
+        value = machines.value(need)
+        for text in value.string:
+            if text.atoms and shortest_string(text) is not None:
+                quoted(text)
+        for number in value.number:
+            if number.multiples and machines.shortest_number(number) is not None:
+                number_machine(number, machines.notation)
         below: list[Need] = []
         for each in machines.arrays(need):
             shape = each.items.shape
