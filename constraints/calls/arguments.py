@@ -85,9 +85,8 @@ class Arguments(Machines):
         if whole:
             number, narrowed = self.read(tool.schema(), path)
             values = self.documents[number]
-            return None if values.shortest is None else Called(
-                name, values.shortest, values.machine
-            ), narrowed
+            shortest = values.shortest
+            return None if shortest is None else Called(name, shortest, values.machine), narrowed
         members, cuts = list[tuple[str, Need]](), list[Narrowing]()
         for argument, schema in tool.arguments.items():
             number, narrowed = self.read(with_definitions(schema, tool.definitions), f"{path}.{argument}")

@@ -27,7 +27,7 @@ from ..json.strings import words
 from ..lazy_constraint import LazyConstraint
 from ..narrowing import Narrowing, OnNarrowed, check_choice, merged, report
 from .arguments import Arguments, Called
-from .call_machines import calls_machine
+from .call_lists import calls_machine
 from .python_literals import Literals
 from .python_rows import STYLES, Style, brackets, in_any_order, in_order, row
 from .tools import Tool, json_text, read_tools, with_definitions, with_references
@@ -58,9 +58,11 @@ def function_calls(
     JSON or JSON Lines file. ``order`` is that of the arguments within a call. ``whitespace`` is what stands between tokens:
     after each comma and colon a space, or nothing, or anything. ``references`` is a pattern for strings that may stand in
     place of every argument, item and property, such as ``r"\\$var\\d+\\$"`` for the results of earlier calls. ``keys``
-    name the two members of a call in JSON syntax. ``max_depth`` (default: 2) bounds how deep values without a type nest, and
-    how often a ``$ref`` lies within itself. In Python syntax numbers are written as JSON writes them (no ``1.``, ``+1``,
+    name the two members of a call in JSON syntax. In Python syntax numbers are written as JSON writes them (no ``1.``, ``+1``,
     ``1_000``), and strings of a format without escapes and quotes.
+
+    In JSON syntax nothing bounds lengths, counts and how deep values nest, but where ``max_depth`` is given. In Python syntax
+    it is 2 by default: how deep values without a type nest, and how often a ``$ref`` lies within itself.
 
     ``narrowed`` of the constraint names each argument of which fewer values are accepted than its schema allows. With
     ``on_narrowed="warn"`` a warning is logged for the constraint (but for what a given ``max_depth`` cuts, and for how Python
