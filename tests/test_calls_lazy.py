@@ -8,10 +8,14 @@ import pytest
 from texts import random_texts
 
 import tractile as tt
-from tractile.constraints.automata.lazy import explore
+from tractile.constraints import Vocabulary
+from tractile.constraints.automata.lazy import Numbered, explore
+from tractile.constraints.automata.stack import StackAutomaton
 from tractile.constraints.calls.functions import function_calls
 from tractile.constraints.calls.tools import read_tools
 from tractile.constraints.constraint import Constraint
+from tractile.inference.lazy_masks import LazyMaskQuery
+from tractile.inference.masks import MaskQuery
 
 TREE = {"type": "object", "properties": {"leaf": {"type": "integer"}, "next": {"$ref": "#/$defs/tree"}}}
 BY_KIND = {
@@ -203,8 +207,11 @@ def test_short_calls_come_first():
 def test_the_guide_accepts_all_texts(tools, options):
     c, rng = function_calls(tools, **options), random.Random(3)
     guide = Constraint(c.regular(1_000))
+    levels = [Numbered(StackAutomaton(c.automaton.root.coarse(level))) for level in range(3)]
     for i in range(40):
-        assert guide.accepts(walk(c.automaton, rng, 3 * i))
+        text = walk(c.automaton, rng, 3 * i)
+        assert guide.accepts(text)
+        assert all(level.accepts(text) for level in levels)
     assert not guide.accepts('{"nam')
     assert not guide.accepts("[0]")
 
@@ -215,3 +222,47 @@ def test_the_finite_automaton_says_what_it_lacks():
     assert lacks == {"tools[4]", "tools[5]", "tools[7]"}
     for text in random_texts(c.finite, 1, 20):
         assert c.accepts(text)
+
+
+PIECES = [
+    '{"name": "',
+    '", "arguments": {',
+    '"a": ',
+    '": ',
+    '"é": true',
+    "}}",
+    '"}}',
+    "}, {",
+    "fg",
+    'f", "',
+    "lse",
+    "ull",
+]
+PIECES += [*(chr(i) for i in range(32, 127)), *(bytes([b]) for b in range(127, 256)), *map(chr, range(32))]
+VOCAB = Vocabulary(
+    [*(p if isinstance(p, bytes) else p.encode() for p in PIECES), None], eos_token_id=len(PIECES)
+)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"parallel": (1, 2)}, {"whitespace": "flexible"}, {"order": "any", "parallel": True}],
+    ids=str,
+)
+def test_budgets_and_masks_are_those_of_the_finite_automaton(options):
+    c = function_calls(SMALL, **options)
+    lazy, finite = c.compile(VOCAB).lazy, c.finite.compile(VOCAB)
+    least = lazy.fewest(lazy.start_state)
+    assert lazy.distances.exact
+    for budget in (least, least + 3, 40):
+        one = LazyMaskQuery(lazy, budget).start(1)
+        other = MaskQuery(finite, budget).start(1)
+        rng = random.Random(budget)
+        while int(one.remaining):
+            mask = one.mask()
+            assert mask.equal(other.mask())
+            token = rng.choice(mask[0].nonzero().flatten().tolist())
+            one.advance([token])
+            other.advance([token])
+    with pytest.raises(tt.BudgetTooSmall):
+        LazyMaskQuery(lazy, least - 1).start(1)
