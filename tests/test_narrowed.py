@@ -191,6 +191,10 @@ TOOLS = [
     {"name": "f", "parameters": {"type": "object", "properties": {"x": {}, "s": STRING, "n": INTEGER}}},
     {"name": "g", "parameters": closed({"t": {"$ref": "#/$defs/t"}}, **{"$defs": {"t": closed({"t": {"$ref": "#/$defs/t"}})}})},
 ]  # fmt: skip
+HALVES = {
+    "name": "h",
+    "parameters": {"type": "object", "properties": {"x": {"type": "number", "multipleOf": 0.5}}},
+}
 
 
 @pytest.mark.parametrize(
@@ -199,7 +203,7 @@ TOOLS = [
         lambda **o: tt.constraints.json_schema(True, **o),
         lambda **o: tt.constraints.grammar('start: "(" start ")" | "x"', **o),
         lambda **o: tt.constraints.sql({"t": ["a"]}, **o),
-        lambda **o: tt.constraints.function_calls(TOOLS, **o),
+        lambda **o: tt.constraints.function_calls([*TOOLS, HALVES], **o),
         lambda **o: tt.constraints.function_calls(TOOLS, syntax="python", parallel=True, **o),
     ],
 )
@@ -359,9 +363,11 @@ def calls(parameters, **options):
 def test_arguments_are_named():
     path = "tools[0].parameters.x"
     assert calls(STRING).narrowed == calls(STRING, syntax="python").narrowed == ()
-    assert places(calls({"type": "array"})) == {(f"{path}/items", "max_depth")}
+    assert calls({"type": "array"}).narrowed == calls({"type": "string", "maxLength": 9000}).narrowed == ()
+    assert places(calls({"type": "array"}, max_depth=2)) == {(f"{path}/items", "max_depth")}
+    assert places(calls({"items": {"pattern": "^\\S$"}})) == {(f"{path}/items/pattern", "pattern")}
     assert places(calls({"type": "array"}, syntax="python")) == {(f"{path}.items", "max_depth")}
-    assert places(calls({"type": "string", "maxLength": 9000})) == {(path, "maxLength")}
+    assert places(calls({"type": "string", "maxLength": 9000}, max_depth=2)) == {(path, "maxLength")}
     assert places(calls({"type": "string", "format": "email"}, syntax="python")) == {(path, "format")}
     assert calls({"type": "string", "format": "date"}, syntax="python").narrowed == ()
 

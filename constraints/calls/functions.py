@@ -11,24 +11,32 @@ from __future__ import annotations
 
 import json
 import keyword
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable
 from functools import partial
 from typing import Any, Literal
 
 from ...errors import UnsupportedConstraint
 from .. import given
 from ..automata.nfa import Nfa, check_limit, concat, literal, union
-from ..automata.work import limited
+from ..automata.stack import StackAutomaton
+from ..automata.work import limited, spend
 from ..constraint import Constraint
 from ..json.constraint import MAX_SCHEMA, inner_texts
+from ..json.pieces import quoted
+from ..json.strings import words
+from ..lazy_constraint import LazyConstraint
 from ..narrowing import Narrowing, OnNarrowed, check_choice, merged, report
+from .arguments import Arguments, Called
+from .call_lists import calls_machine
 from .python_literals import Literals
 from .python_rows import STYLES, Style, brackets, in_any_order, in_order, row
-from .tool_types import Schema
-from .tools import Tool, read_tools
+from .tools import Tool, json_text, read_tools, with_definitions, with_references
 
 DEPTH = 2
 MORE = 2_000  # units of work, for each tool
+EACH = 100  # units of work to read a tool
+ONE = -1, -1
+"""One call, not in a list."""
 Write = Callable[[str, Any, str], Nfa]  # a name, its schema, its path -> the ways to write the argument
 
 
@@ -50,9 +58,11 @@ def function_calls(
     JSON or JSON Lines file. ``order`` is that of the arguments within a call. ``whitespace`` is what stands between tokens:
     after each comma and colon a space, or nothing, or anything. ``references`` is a pattern for strings that may stand in
     place of every argument, item and property, such as ``r"\\$var\\d+\\$"`` for the results of earlier calls. ``keys``
-    name the two members of a call in JSON syntax. ``max_depth`` (default: 2) bounds how deep values without a type nest, and
-    how often a ``$ref`` lies within itself. In Python syntax numbers are written as JSON writes them (no ``1.``, ``+1``,
+    name the two members of a call in JSON syntax. In Python syntax numbers are written as JSON writes them (no ``1.``, ``+1``,
     ``1_000``), and strings of a format without escapes and quotes.
+
+    In JSON syntax nothing bounds lengths, counts and how deep values nest, but where ``max_depth`` is given. In Python syntax
+    it is 2 by default: how deep values without a type nest, and how often a ``$ref`` lies within itself.
 
     ``narrowed`` of the constraint names each argument of which fewer values are accepted than its schema allows. With
     ``on_narrowed="warn"`` a warning is logged for the constraint (but for what a given ``max_depth`` cuts, and for how Python
@@ -74,14 +84,71 @@ def function_calls(
     if not isinstance(keys, tuple | list) or len(keys) != 2:
         raise UnsupportedConstraint(f"keys are two names, not {given.short(keys)}", path="keys")
     keys = given.text(keys[0], "keys[0]"), given.text(keys[1], "keys[1]")
+    low, high = counts(parallel)
+    read = read_tools(tools, tuples=syntax == "python")
+    if references is not None:
+        read = [with_references(tool, references) for tool in read]
+    finite = partial(finite_calls, read, syntax, (low, high), order, whitespace, keys, max_depth)
+    constraint: Constraint
+    if syntax == "json" and len(chosen) == 1:
+        constraint = lazy_calls(read, (low, high), order, whitespace, keys, finite)
+    else:
+        constraint = finite()
+    report(constraint.narrowed, on_narrowed, chosen)
+    return constraint
+
+
+def counts(parallel: Any) -> tuple[int, int | None]:
+    """The fewest and the most calls of a list (``None``: any number); −1, −1 where one call stands by itself."""
+    if parallel is False:
+        return ONE
+    if parallel is not True and not (isinstance(parallel, tuple | list) and len(parallel) == 2):
+        raise UnsupportedConstraint(
+            f"parallel is True, False or (from, to), not {parallel!r}", path="parallel"
+        )
+    low, high = (1, None) if parallel is True else parallel
+    low = given.count(low, "parallel[0]")
+    return low, None if high is None else given.count(high, "parallel[1]", max(low, 1))
+
+
+def lazy_calls(
+    tools: list[Tool],
+    number: tuple[int, int | None],
+    order: str,
+    whitespace: str,
+    keys: tuple[str, str],
+    finite: Callable[[], Constraint],
+) -> LazyConstraint:
+    """The calls in JSON syntax: a tool's schemas are looked at now, its machine is made when it is called."""
+    arguments, cuts, called = Arguments(whitespace, order), list[Narrowing](), list[Called]()
+    with limited(MAX_SCHEMA + MORE * len(tools)):
+        for index, tool in enumerate(tools):
+            spend(EACH)
+            path = f"tools[{index}].parameters"
+            found, lacking = arguments.of_tool(tool, is_whole(tool, order, path), path)
+            called += [] if found is None else [found]
+            cuts += lacking
+    return LazyConstraint(
+        StackAutomaton(calls_machine(called, arguments, number, keys)), merged(cuts), finite
+    )
+
+
+def finite_calls(
+    tools: list[Tool],
+    syntax: str,
+    number: tuple[int, int | None],
+    order: str,
+    whitespace: str,
+    keys: tuple[str, str],
+    max_depth: int,
+) -> Constraint:
+    """The calls as a finite automaton."""
     style = STYLES[whitespace]
     cuts: list[Narrowing] = []
     json_text_of = partial(json_value, {}, cuts, whitespace, max_depth)
-    calls, read = list[Nfa](), read_tools(tools, tuples=syntax == "python")
-    with limited(MAX_SCHEMA + MORE * len(read)):
-        for index, tool in enumerate(read):
-            if references is not None:
-                tool = with_references(tool, references)
+    calls = list[Nfa]()
+    with limited(MAX_SCHEMA + MORE * len(tools)):
+        for index, tool in enumerate(tools):
             path = f"tools[{index}].parameters"
             if syntax == "json":
                 calls.append(json_call(tool, style, json_text_of, order, keys, path))
@@ -89,19 +156,20 @@ def function_calls(
                 calls.append(python_call(tool, cuts, style, order, max_depth, path))
         call = union(calls)
     narrowed = merged(cuts)
-    report(narrowed, on_narrowed, chosen)
-    if parallel is False:
+    if number == ONE:
         return Constraint(call, narrowed)
-    if parallel is not True and not (isinstance(parallel, tuple | list) and len(parallel) == 2):
-        raise UnsupportedConstraint(
-            f"parallel is True, False or (from, to), not {parallel!r}", path="parallel"
-        )
-    low, high = (1, None) if parallel is True else parallel
-    low = given.count(low, "parallel[0]")
-    high = None if high is None else given.count(high, "parallel[1]", max(low, 1))
+    low, high = number
     check_limit((high or low) * max(1, call.num_states))
     body = row(style, [call] * (high or 0), low, call if high is None else None)
     return Constraint(brackets(b"[", body, b"]", style), narrowed)
+
+
+def is_whole(tool: Tool, order: str, path: str) -> bool:
+    """Whether the arguments of a tool are read by one schema of them all. Raises ``UnsupportedConstraint``."""
+    said = tool.together()
+    if said is not None and order == "any":
+        raise UnsupportedConstraint(f"{said!r} with the arguments in any order is not supported", path=path)
+    return said is not None
 
 
 def json_value(
@@ -132,20 +200,16 @@ def json_call(
 
     def write(name: str, schema: Any, path: str) -> Nfa:
         found = value(with_definitions(schema, tool.definitions), path)
-        return concat([json_text(name), style.colon, found])
+        spelled = quoted(words([name])).nfa  # as names are within the arguments
+        return concat([spelled, style.colon, found])
 
-    together = [*sorted(tool.rest), *(ref for ref in references_of(tool.arguments) if not_a_definition(ref))]
-    if together:
-        if order == "any":
-            raise UnsupportedConstraint(
-                f"{together[0]!r} with the arguments in any order is not supported", path=path
-            )
+    if is_whole(tool, order, path):
         arguments = value(tool.schema(), path)
     else:
         arguments = brackets(b"{", listed(tool, write, style, order, path), b"}", style)
     members = [
-        concat([json_text(keys[0]), style.colon, json_text(tool.name)]),
-        concat([json_text(keys[1]), style.colon, arguments]),
+        concat([literal(json_text(keys[0])), style.colon, literal(json_text(tool.name))]),
+        concat([literal(json_text(keys[1])), style.colon, arguments]),
     ]
     return brackets(b"{", row(style, members, 2, None), b"}", style)
 
@@ -173,50 +237,3 @@ def listed(tool: Tool, write: Write, style: Style, order: str, path: str) -> Nfa
     if order == "any":
         return in_any_order(items, style.comma, style.padding)
     return in_order(items, style.comma, padding=style.padding)
-
-
-def json_text(text: str) -> Nfa:
-    """A string as ``json.dumps`` writes it."""
-    return literal(json.dumps(text, ensure_ascii=False).encode())
-
-
-def with_definitions(schema: Schema, definitions: dict[str, Any]) -> Schema:
-    """The schema of an argument as a document of its own, with what the tool defines."""
-    if isinstance(schema, bool) or not definitions:
-        return schema
-    return schema | {key: {**schema.get(key, {}), **inner} for key, inner in definitions.items()}
-
-
-def references_of(value: Any) -> Iterator[str]:
-    """The ``$ref`` of a schema and all within."""
-    if isinstance(value, Mapping):
-        if isinstance(value.get("$ref"), str):
-            yield value["$ref"]
-        for inner in value.values():
-            yield from references_of(inner)
-    elif isinstance(value, list):
-        for inner in value:
-            yield from references_of(inner)
-
-
-def not_a_definition(pointer: str) -> bool:
-    """Whether a ``$ref`` leads to arguments, which only a schema of them all has in its place."""
-    return not pointer.startswith(("#/$defs/", "#/definitions/"))
-
-
-def with_references(tool: Tool, pattern: str) -> Tool:
-    """The tool with strings of the pattern allowed in place of every argument and every item and property in it."""
-    reference = {"type": "string", "pattern": f"^(?:{pattern})$"}
-
-    def wrapped(schema: Schema) -> Schema:
-        if isinstance(schema, bool):
-            return schema
-        schema = dict(schema)
-        if isinstance(schema.get("items"), dict):
-            schema["items"] = wrapped(schema["items"])
-        if isinstance(schema.get("properties"), dict):
-            schema["properties"] = {name: wrapped(s) for name, s in schema["properties"].items()}
-        return {"anyOf": [schema, reference]}
-
-    arguments = {name: wrapped(schema) for name, schema in tool.arguments.items()}
-    return Tool(tool.name, arguments, tool.required, tool.definitions, tool.rest)

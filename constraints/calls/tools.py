@@ -15,7 +15,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -46,6 +46,12 @@ class Tool:
             "type": "object", "properties": self.arguments, "required": required, **closed,
             **self.definitions, **self.rest,
         }  # fmt: skip
+
+    def together(self) -> str | None:
+        """What is said of all arguments together, or of one by the place of another: then no argument has a schema of its
+        own. ``None``: nothing."""
+        said = sorted(self.rest) + [ref for ref in references_of(self.arguments) if not_a_definition(ref)]
+        return said[0] if said else None
 
 
 def read_tools(tools: Any, *, tuples: bool) -> list[Tool]:
@@ -140,3 +146,50 @@ def from_arguments(parameters: Mapping[str, Any], path: str) -> dict[str, Any]:
         properties[name] = argument
         required += [name] * needed
     return {"type": "object", "properties": properties, "required": required}
+
+
+def with_definitions(schema: Schema, definitions: dict[str, Any]) -> Schema:
+    """The schema of an argument as a document of its own, with what the tool defines."""
+    if isinstance(schema, bool) or not definitions:
+        return schema
+    return schema | {key: {**schema.get(key, {}), **inner} for key, inner in definitions.items()}
+
+
+def references_of(value: Any) -> Iterator[str]:
+    """The ``$ref`` of a schema and all within."""
+    if isinstance(value, Mapping):
+        if isinstance(value.get("$ref"), str):
+            yield value["$ref"]
+        for inner in value.values():
+            yield from references_of(inner)
+    elif isinstance(value, list):
+        for inner in value:
+            yield from references_of(inner)
+
+
+def not_a_definition(pointer: str) -> bool:
+    """Whether a ``$ref`` leads to arguments, which only a schema of them all has in its place."""
+    return not pointer.startswith(("#/$defs/", "#/definitions/"))
+
+
+def with_references(tool: Tool, pattern: str) -> Tool:
+    """The tool with strings of the pattern allowed in place of every argument and every item and property in it."""
+    reference = {"type": "string", "pattern": f"^(?:{pattern})$"}
+
+    def wrapped(schema: Schema) -> Schema:
+        if isinstance(schema, bool):
+            return schema
+        schema = dict(schema)
+        if isinstance(schema.get("items"), dict):
+            schema["items"] = wrapped(schema["items"])
+        if isinstance(schema.get("properties"), dict):
+            schema["properties"] = {name: wrapped(s) for name, s in schema["properties"].items()}
+        return {"anyOf": [schema, reference]}
+
+    arguments = {name: wrapped(schema) for name, schema in tool.arguments.items()}
+    return Tool(tool.name, arguments, tool.required, tool.definitions, tool.rest)
+
+
+def json_text(text: str) -> bytes:
+    """A string as ``json.dumps`` writes it."""
+    return json.dumps(text, ensure_ascii=False).encode()

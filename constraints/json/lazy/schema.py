@@ -6,12 +6,15 @@ from typing import Any
 
 from ....errors import UnsupportedConstraint
 from ...automata.stack import Machine, StackAutomaton
+from ...automata.work import spend
 from ...narrowing import Narrowing
 from ..document import Document, Schema
 from ..numbers import Notation
+from ..shapes import NEVER, Need
 from .blanks import Surrounded
 from .survey import Survey
-from .values import Machines
+from .texts import quoted, shortest_string
+from .values import Machines, number_machine
 
 
 def lazy_schema(
@@ -35,12 +38,7 @@ def lazy_schema(
     Raises ``UnsupportedConstraint`` with the path of what is not supported, ``TooManyStates`` where schemas combine too many
     alternatives; a pattern that takes too much work raises that when a text gets there.
     """
-    whitespace, order, _, _, open_objects, formats, plain, digits = options
-    document = Document(root, strict)
-    asserts_format = formats == "assert" or (formats == "auto" and document.draft < 2019)
-    notation = Notation(document.draft == 4, plain, digits)
-    machines = Machines(document, whitespace, order, open_objects, asserts_format, notation)
-    narrowed = Survey(document, asserts_format, notation).narrowings()
+    machines, narrowed = schema_machines(root, strict, options)
     try:
         need = machines.keywords.root()
         machines.check(need)
@@ -52,3 +50,48 @@ def lazy_schema(
     except RecursionError:
         raise UnsupportedConstraint("the schema nests too deep", path="/") from None
     return StackAutomaton(machine), narrowed
+
+
+def schema_machines(
+    root: Schema, strict: bool, options: tuple[Any, ...]
+) -> tuple[Machines, tuple[Narrowing, ...]]:
+    """The machines of a document, none of them made yet, and what they lack of what it says. Raises
+    ``UnsupportedConstraint``."""
+    whitespace, order, _, _, open_objects, formats, plain, digits = options
+    document = Document(root, strict)
+    asserts_format = formats == "assert" or (formats == "auto" and document.draft < 2019)
+    notation = Notation(document.draft == 4, plain, digits)
+    machines = Machines(document, whitespace, order, open_objects, asserts_format, notation)
+    return machines, Survey(document, asserts_format, notation).narrowings()
+
+
+def check_all(machines: Machines, root: Need) -> None:
+    """Refuse now what is not supported in a need or below it, instead of when a text gets there. Machines are made where
+    they may be refused: for patterns, formats, multiples. Items that are of several kinds at once are not looked at.
+
+    Raises ``UnsupportedConstraint`` and ``TooManyStates``.
+    """
+    found = {root: None}
+    queue = [root]
+    for need in queue:
+        if machines.is_empty(need):
+            continue
+        value = machines.value(need)
+        for text in value.string:
+            if text.atoms and shortest_string(text) is not None:
+                quoted(text)
+        for number in value.number:
+            if number.multiples and machines.shortest_number(number) is not None:
+                number_machine(number, machines.notation)
+        below: list[Need] = []
+        for each in machines.arrays(need):
+            shape = each.items.shape
+            below += [*shape.prefix, shape.rest, *(kind.need for kind in shape.contains)]
+        if (objects := machines.objects(need)) is not None:
+            for form in objects.forms:
+                below += [*form.needs, *(other.need for other in form.others)]
+        for inner in below:
+            if inner != NEVER and inner not in found:
+                spend(20)
+                found[inner] = None
+                queue.append(inner)

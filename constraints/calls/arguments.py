@@ -1,0 +1,137 @@
+"""The arguments of tools as machines: the schema of each argument is read once, however many tools have it.
+
+An argument is a document of its own, with what its tool defines. The object of all arguments is put together from the
+machines of these documents when its tool is first called.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import cached_property, partial
+from typing import NamedTuple
+
+from ...errors import TooManyStates, UnsupportedConstraint
+from ..automata.stack import Machine
+from ..json.document import Document, Schema, read_schema
+from ..json.lazy.objects import ObjectMachine
+from ..json.lazy.schema import check_all, schema_machines
+from ..json.lazy.values import Machines
+from ..json.numbers import Notation
+from ..json.shapes import NEVER, Need, Objects, Others
+from ..narrowing import Narrowing
+from .tools import Tool, json_text, with_definitions
+
+
+class Values(NamedTuple):
+    """The values of one schema: its machines, what satisfies its root, and what they lack of it."""
+
+    machines: Machines
+    root: Need
+    narrowed: tuple[Narrowing, ...]
+
+    @property
+    def shortest(self) -> bytes | None:
+        """A short text, ``None`` if there is none."""
+        return self.machines.shortest(self.root)
+
+    def machine(self) -> Machine:
+        """The machine of the texts; there is one."""
+        return self.machines.machine(self.root)
+
+
+class Called:
+    """A tool: its name as JSON text, a short text of its arguments, and their machine, made when it is first asked for."""
+
+    def __init__(self, name: bytes, shortest: bytes, make: Callable[[], Machine]) -> None:
+        self.name, self.shortest, self._make = name, shortest, make
+
+    @cached_property
+    def machine(self) -> Machine:
+        """The machine of the arguments."""
+        return self._make()
+
+
+class Arguments(Machines):
+    """The schemas of arguments, each by its number: to an object of arguments they are what its members need."""
+
+    def __init__(self, whitespace: str, order: str) -> None:
+        super().__init__(Document(True), whitespace, order, True, True, Notation(False))
+        self.whitespace = whitespace
+        self.documents: list[Values] = []
+        self.number: dict[str, int] = {}
+
+    def read(self, schema: Schema, path: str) -> tuple[int, tuple[Narrowing, ...]]:
+        """The number of a schema, and what its values lack, with their places. All that it says is looked at.
+
+        Raises ``UnsupportedConstraint`` with the place, ``TooManyStates``.
+        """
+        text = json.dumps(schema)
+        number = self.number.get(text)
+        if number is None:
+            with placed(path):
+                options = (self.whitespace, "declared", None, None, True, "auto", False, None)
+                machines, narrowed = schema_machines(read_schema(schema), False, options)
+                root = machines.keywords.root()
+                check_all(machines, root)
+            number = self.number[text] = len(self.documents)
+            self.documents.append(Values(machines, root, narrowed))
+        return number, tuple(each._replace(path=path + each.path) for each in self.documents[number].narrowed)
+
+    def of_tool(self, tool: Tool, whole: bool, path: str) -> tuple[Called | None, tuple[Narrowing, ...]]:
+        """A tool, ``None`` if no arguments satisfy its schemas, and what they lack. ``whole``: they are one schema."""
+        name = json_text(tool.name)
+        if whole:
+            number, narrowed = self.read(tool.schema(), path)
+            values = self.documents[number]
+            shortest = values.shortest
+            return None if shortest is None else Called(name, shortest, values.machine), narrowed
+        members, cuts = list[tuple[str, Need]](), list[Narrowing]()
+        for argument, schema in tool.arguments.items():
+            number, narrowed = self.read(with_definitions(schema, tool.definitions), f"{path}.{argument}")
+            members.append((argument, frozenset([(number, True)])))
+            cuts += narrowed
+        texts = {n: self.shortest(need) for n, need in members if n in tool.required}
+        if None in texts.values():
+            return None, tuple(cuts)
+        written = [json_text(n) + self.style.colon + (t or b"") for n, t in texts.items()]
+        shortest = b"{" + self.style.comma.join(written) + b"}"
+        return Called(name, shortest, partial(self.object, tuple(members), tuple(texts))), tuple(cuts)
+
+    def object(self, members: tuple[tuple[str, Need], ...], required: tuple[str, ...]) -> Machine:
+        """The machine of the objects of these members and no others."""
+        names = frozenset(name for name, _ in members)
+        return ObjectMachine(self, [Objects(members, required, others=((Others(names), NEVER),))])
+
+    def anything(self) -> Called:
+        """Any arguments of a tool, for abstractions."""
+        number, _ = self.read({"type": "object"}, "")
+        return Called(b"", b"{}", self.documents[number].machine)
+
+    # ------------------------------------------------------------ what an object asks
+
+    def machine(self, need: Need) -> Machine:
+        ((number, _),) = need
+        return self.documents[number].machine()
+
+    def shortest(self, need: Need) -> bytes | None:
+        if need == NEVER:
+            return None
+        ((number, _),) = need
+        return self.documents[number].shortest
+
+
+@contextmanager
+def placed(path: str) -> Iterator[None]:
+    """Put the place of a schema before the places in it that errors name."""
+    try:
+        yield
+    except RecursionError:
+        raise UnsupportedConstraint("the schema nests too deep", path=path) from None
+    except UnsupportedConstraint as error:
+        message = str(error).removesuffix(f" (at {error.path})")
+        raise UnsupportedConstraint(message, path=f"{path} {error.path}".strip()) from None
+    except TooManyStates as error:
+        message = str(error).removesuffix(f" (at {error.path or '/'})")
+        raise TooManyStates(message, limit=error.limit, path=f"{path} {error.path or ''}".strip()) from None

@@ -1,0 +1,206 @@
+"""One call of any of the tools as a machine.
+
+    {"name":  a name of the tools  , "arguments":  its machine  }
+
+All names are read together: a state is the range of names, in the order of their bytes, that begin with what was read. So
+many tools cost no more than few, and the machine of a tool is made when its name has been written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from itertools import groupby
+
+from ..automata.stack import Local, Machine, Region
+from ..json.lazy.objects import with_blanks
+from ..json.lazy.texts import quoted
+from ..json.shapes import Strings
+from ..json.text import Style
+from .arguments import Called
+
+HEAD, NAME, TAIL, ARGUMENTS, CLOSE, END = range(6)
+FEW_TOOLS = 30
+"""Tools up to which an abstraction reads the arguments of each by their own schema."""
+MANY_TOOLS = 200
+"""Tools beyond which an abstraction does not even try to read all of them exactly."""
+FEW_BYTES = 600
+"""Bytes of all names up to which an abstraction tells them apart."""
+
+
+class CallMachine(Region):
+    """One call. ``anything``: any arguments, for abstractions."""
+
+    ends_with = b"}"
+
+    def __init__(
+        self, tools: Sequence[Called], keys: tuple[bytes, bytes], style: Style, anything: Callable[[], Called]
+    ) -> None:
+        self.tools = sorted(tools, key=lambda tool: tool.name)
+        self.names, self.keys, self.style, self.anything = [t.name for t in self.tools], keys, style, anything
+        self.head = pieces(b"{", keys[0], style.colon, style=style)
+        self.tail = pieces(style.comma, keys[1], style.colon, style=style)
+        self._moves: dict[Local, Sequence[tuple[int, int, Local]]] = {}
+
+    @property
+    def shortest(self) -> bytes:
+        """A short text."""
+        return self.completion(self.start())
+
+    def start(self) -> Local:
+        return (HEAD, 0, 0)
+
+    def moves(self, local: Local) -> Sequence[tuple[int, int, Local]]:
+        found = self._moves.get(local)
+        if found is None:
+            found = self._moves[local] = self.work_out(local)
+        return found
+
+    def work_out(self, local: Local) -> Sequence[tuple[int, int, Local]]:
+        """The moves, anew."""
+        kind, *rest = local
+        found: list[tuple[int, int, Local]] = []
+        at_edge = kind in (ARGUMENTS, CLOSE)  # between two tokens
+        if kind == HEAD:
+            piece, at = rest
+            at_edge = piece > 0 and at == 0
+            found.append(self.onward((HEAD,), self.head, piece, at, self.first_name()))
+        elif kind == TAIL:
+            tool, piece, at = rest
+            at_edge = at == 0
+            found.append(self.onward((TAIL, tool), self.tail, piece, at, (ARGUMENTS, tool)))
+        elif kind == NAME:
+            at_edge = rest[2] == 0
+            found += self.in_name(*rest)
+        elif kind == CLOSE:
+            found.append((125, 125, (END,)))
+        return with_blanks(found, local) if at_edge and self.style.blank else found
+
+    def onward(
+        self, state: tuple[int, ...], pieces: Sequence[bytes], piece: int, at: int, then: Local
+    ) -> tuple[int, int, Local]:
+        """The move within the pieces of a text, or to what comes after it."""
+        byte = pieces[piece][at]
+        piece, at = (piece, at + 1) if at + 1 < len(pieces[piece]) else (piece + 1, 0)
+        return byte, byte, (*state, piece, at) if piece < len(pieces) else then
+
+    def first_name(self) -> Local:
+        """The place before the name."""
+        return (NAME, 0, len(self.names), 0)
+
+    def in_name(self, low: int, high: int, at: int) -> Sequence[tuple[int, int, Local]]:
+        """The moves where the names from ``low`` to ``high`` are possible, of which ``at`` bytes have been read."""
+        found: list[tuple[int, int, Local]] = []
+        for byte, group in groupby(self.names[low:high], key=lambda name: name[at]):
+            end = low + sum(1 for _ in group)
+            whole = len(self.names[low]) == at + 1  # no name begins another one: each ends in a quote
+            found.append((byte, byte, (TAIL, self.kind(low), 0, 0) if whole else (NAME, low, end, at + 1)))
+            low = end
+        return found
+
+    def kind(self, tool: int) -> int:
+        """What is remembered of a tool."""
+        return tool
+
+    def called(self, kind: int) -> Called:
+        """The arguments that may come."""
+        return self.tools[kind]
+
+    def calls(self, local: Local) -> Sequence[tuple[Machine, Local]]:
+        return ((self.called(local[1]).machine, (CLOSE,)),) if local[0] == ARGUMENTS else ()
+
+    def final(self, local: Local) -> bool:
+        return bool(local[0] == END)
+
+    def completion(self, local: Local) -> bytes:
+        kind, *rest = local
+        if kind == END:
+            return b""
+        if kind == CLOSE:
+            return b"}"
+        if kind == ARGUMENTS:
+            return self.called(rest[0]).shortest + b"}"
+        if kind == TAIL:
+            tool, piece, at = rest
+            return b"".join(self.tail[piece:])[at:] + self.completion((ARGUMENTS, tool))
+        if kind == NAME:
+            low, high, at = rest
+            best = self.best(low, high)
+            return self.names[best][at:] + self.completion((TAIL, self.kind(best), 0, 0))
+        piece, at = rest
+        return b"".join(self.head[piece:])[at:] + self.completion(self.first_name())
+
+    def best(self, low: int, high: int) -> int:
+        """The tool with the shortest call, of some."""
+        return min(
+            range(low, high), key=lambda i: len(self.names[i]) + len(self.called(self.kind(i)).shortest)
+        )
+
+    def essential(self) -> Machine:
+        return self._essential
+
+    @cached_property
+    def _essential(self) -> Machine:
+        return ShortestCall(self)
+
+    def coarse(self, level: int) -> Machine:
+        """Level 0 is the machine itself but for many tools: so many have no abstraction of useful size, and making all their
+        machines takes long."""
+        few = FEW_TOOLS if level else MANY_TOOLS
+        return self if len(self.tools) <= few else self._coarse
+
+    @cached_property
+    def _coarse(self) -> Machine:
+        if sum(map(len, self.names)) <= FEW_BYTES:
+            return CallOfAnything(self)
+        return CallOfAnyName(self)
+
+
+def pieces(*parts: bytes, style: Style) -> tuple[bytes, ...]:
+    """The parts between which white space may stand."""
+    return parts if style.blank else (b"".join(parts),)
+
+
+class ShortestCall(CallMachine):
+    """The calls of the tool that can be called with the fewest bytes, of those that are possible."""
+
+    def __init__(self, whole: CallMachine) -> None:
+        self.__dict__.update(whole.__dict__)
+        self._moves = {}
+
+    def in_name(self, low: int, high: int, at: int) -> Sequence[tuple[int, int, Local]]:
+        byte = self.names[self.best(low, high)][at]
+        return [move for move in super().in_name(low, high, at) if move[0] == byte]
+
+
+class CallOfAnything(CallMachine):
+    """The names of tools with any arguments."""
+
+    def __init__(self, exact: CallMachine) -> None:
+        super().__init__(exact.tools, exact.keys, exact.style, exact.anything)
+
+    def essential(self) -> Machine:
+        return self
+
+    def kind(self, tool: int) -> int:
+        return 0
+
+    def called(self, kind: int) -> Called:
+        return self._anything
+
+    @cached_property
+    def _anything(self) -> Called:
+        return self.anything()
+
+    def coarse(self, level: int) -> Machine:
+        return self
+
+
+class CallOfAnyName(CallOfAnything):
+    """Any name with any arguments."""
+
+    def in_name(self, low: int, high: int, at: int) -> Sequence[tuple[int, int, Local]]:
+        return ()
+
+    def calls(self, local: Local) -> Sequence[tuple[Machine, Local]]:
+        return ((quoted(Strings()), (TAIL, 0, 0, 0)),) if local[0] == NAME else super().calls(local)

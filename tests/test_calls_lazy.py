@@ -1,0 +1,268 @@
+"""Function calls as stack automata: against ``jsonschema``, the finite automaton of the same tools, and their own promises."""
+
+import json
+import random
+
+import jsonschema
+import pytest
+from texts import random_texts
+
+import tractile as tt
+from tractile.constraints import Vocabulary
+from tractile.constraints.automata.lazy import Numbered, explore
+from tractile.constraints.automata.stack import StackAutomaton
+from tractile.constraints.calls.functions import function_calls
+from tractile.constraints.calls.tools import read_tools
+from tractile.constraints.constraint import Constraint
+from tractile.inference.lazy_masks import LazyMaskQuery
+from tractile.inference.masks import MaskQuery
+
+TREE = {"type": "object", "properties": {"leaf": {"type": "integer"}, "next": {"$ref": "#/$defs/tree"}}}
+BY_KIND = {
+    "properties": {"kind": {"enum": ["a", "b"]}, "n": {"type": "integer"}, "s": {"type": "string"}},
+    "required": ["kind"],
+    "if": {"properties": {"kind": {"const": "a"}}},
+    "then": {"required": ["n"]},
+    "else": {"required": ["s"]},
+}
+
+
+def tool(name, properties, required=(), **more):
+    return {
+        "name": name,
+        "parameters": {"type": "object", "properties": properties, "required": [*required], **more},
+    }
+
+
+SMALL = [
+    tool("f", {"a": {"type": "integer"}, "é": {"type": "boolean"}, "c": {"enum": ["x", 'y"']}}, ["é"]),
+    tool(
+        "fg", {"p": {"type": "string", "pattern": "^[ab]+$"}, "o": tool("", {"u": {}, "v": {}})["parameters"]}
+    ),
+    tool('g"é', {}),
+    tool("never", {"a": {"enum": []}, "b": {"type": "null"}}, ["a"]),
+]
+SMALL[1]["parameters"]["properties"]["o"]["properties"] = {"u": {"type": "null"}, "v": {"const": 1}}
+LARGE = [
+    *SMALL,
+    tool("any", {"x": {}, "y": {"type": "array"}}),
+    tool("tree", {"t": {"$ref": "#/$defs/tree"}}, ["t"], **{"$defs": {"tree": TREE}}),
+    {"name": "kinds", "parameters": {"type": "object", **BY_KIND}},
+    tool("set", {"s": {"type": "array", "items": {"type": "string", "maxLength": 9}, "uniqueItems": True}}, ["s"]),
+]  # fmt: skip
+MANY = [tool(f"tool_{i * i}", {"a": {"type": "integer", "minimum": i}}, ["a"]) for i in range(1_000)]
+
+
+@pytest.mark.parametrize("parallel", [False, (0, 2), (2, None), (1, 2)])
+@pytest.mark.parametrize("whitespace", ["none", "space", "flexible"])
+@pytest.mark.parametrize("order", ["declared", "any"])
+def test_the_language_is_that_of_the_finite_automaton(parallel, whitespace, order):
+    lazy = function_calls(SMALL, parallel=parallel, whitespace=whitespace, order=order, references=r"\$\d")
+    assert not lazy.narrowed
+    assert not lazy.finite.narrowed
+    same = Constraint(explore(lazy.automaton, 20_000))
+    assert (same - lazy.finite).is_empty()
+    assert (lazy.finite - same).is_empty()
+
+
+def walk(automaton, rng, most):
+    """A random text, with the checks that hold at every configuration."""
+    here, text = automaton.start(), bytearray()
+    while True:
+        moves = automaton.moves(here)
+        ends = automaton.accepting(here)
+        assert moves or ends
+        if ends and (not moves or rng.random() < 0.5):
+            return bytes(text)
+        end = automaton.completion(here)
+        there = here
+        for byte in end:
+            there = automaton.step(there, byte)
+            assert there is not None, (bytes(text), end)
+        assert automaton.accepting(there), (bytes(text), end)
+        if len(text) > most:
+            return bytes(text) + end
+        low, high, here = rng.choice(moves)
+        text.append(rng.randint(low, high))
+
+
+@pytest.mark.parametrize("parallel", [False, True, (3, 4)])
+@pytest.mark.parametrize("whitespace", ["space", "flexible"])
+def test_every_walk_ends_in_valid_calls(parallel, whitespace):
+    """No dead ends, and what ``json`` reads are calls whose arguments ``jsonschema`` allows."""
+    constraint, rng = function_calls(LARGE, parallel=parallel, whitespace=whitespace), random.Random(5)
+    validators = {
+        known.name: jsonschema.Draft202012Validator(known.schema())
+        for known in read_tools(LARGE, tuples=False)
+    }
+    names = set()
+    for i in range(60):
+        text = walk(constraint.automaton, rng, 20 + 4 * i)
+        assert constraint.accepts(text)
+        calls = json.loads(text)
+        assert parallel is False or len(calls) >= (1 if parallel is True else 3)
+        for call in [calls] if parallel is False else calls:
+            assert [*call] == ["name", "arguments"]
+            validators[call["name"]].validate(call["arguments"])
+            names.add(call["name"])
+    assert len(names) > 4
+    assert "never" not in names
+
+
+def call(name, **arguments):
+    return json.dumps({"name": name, "arguments": arguments})
+
+
+def test_nothing_is_cut():
+    c = function_calls(LARGE)
+    assert not c.narrowed
+    deep, inner = [], {"leaf": 1}
+    for _ in range(60):
+        deep, inner = [{"x": deep}], {"next": inner}
+    assert c.accepts(call("any", x=deep, y=[deep] * 30))
+    assert c.accepts(call("tree", t=inner))
+    assert c.accepts(call("set", s=[str(i) for i in range(50)]))
+    assert not c.accepts(call("set", s=["a", "b", "a"]))
+    long = function_calls([tool("f", {"a": {"type": "string", "minLength": 3, "maxLength": 5_000}})])
+    assert [long.accepts(call("f", a="x" * n)) for n in (2, 3, 5_000, 5_001)] == [False, True, True, False]
+    calls = ", ".join([call("any", x=1)] * 500)
+    assert function_calls(LARGE, parallel=(0, 10**9)).accepts(f"[{calls}]")
+    assert not function_calls(LARGE, parallel=(0, 499)).accepts(f"[{calls}]")
+    with pytest.raises(tt.TooManyStates):
+        function_calls(LARGE, parallel=(10**9, 10**9))
+
+
+def test_conditions_on_all_arguments():
+    c = function_calls(LARGE)
+    assert c.accepts(call("kinds", kind="a", n=1))
+    assert not c.accepts(call("kinds", kind="a", s=""))
+    assert c.accepts(call("kinds", kind="b", s=""))
+
+
+def test_more_arguments_in_any_order_than_sets_of_them_can_be_listed():
+    names = [f"a{i}" for i in range(40)]
+    inner = tool("", {"y": {"type": "null"}, "x": {"type": "null"}})["parameters"]
+    c = function_calls([tool("f", dict.fromkeys(names, inner), names[:30])], order="any")
+    assert c.accepts(call("f", **{name: {} for name in names[::-1]}))
+    assert not c.accepts(call("f", **{name: {} for name in names[1:]}))
+    assert not c.accepts(call("f", **{name: {} for name in [*names[:30]]})[:-2] + ', "a0": {}}}')
+    value = '{"name": "f", "arguments": {' + ", ".join(f'"{n}": %s' for n in names[:30]) + "}}"
+    assert c.accepts(value % (('{"y": null, "x": null}',) * 30))
+    assert not c.accepts(value % (('{"x": null, "y": null}',) * 30))  # the order is that of arguments alone
+
+
+def test_a_tool_of_many_is_made_when_it_is_called():
+    c = function_calls(MANY)
+    root = c.automaton.root
+    made = lambda: [t.name for t in root.tools if "machine" in vars(t)]  # noqa: E731
+    assert not made()
+    assert c.accepts(call("tool_8836", a=94))
+    assert not c.accepts(call("tool_8836", a=93))
+    assert not c.accepts(call("tool_7", a=93))
+    assert made() == [b'"tool_8836"']
+    here = c.automaton.start()
+    for byte in b'{"name": "tool_88':
+        here = c.automaton.step(here, byte)
+    assert len(c.automaton.active(here)[0]) == 1
+    after = {str(i * i)[2] for i in range(1_000) if str(i * i)[:2] == "88" and i * i > 88}
+    assert "".join(chr(low) for low, _, _ in c.automaton.moves(here)) == "".join(sorted(after))
+    assert c.accepts(b'{"name": "tool_88' + c.automaton.completion(here))
+
+
+@pytest.mark.parametrize(
+    ("inner", "message"),
+    [
+        ({"format": "regex-of-nobody", "pattern": "("}, r"at tools\[3\].parameters.a /pattern"),
+        (
+            {"items": {"properties": {"b": {"not": {"uniqueItems": True}}}}},
+            r"tools\[3\].parameters.a uniqueItems",
+        ),
+        ({"$ref": "#/$defs/none"}, r"points to nothing \(at tools\[3\].parameters.a /\$ref"),
+    ],
+)
+def test_what_is_not_supported_is_refused_at_once(inner, message):
+    with pytest.raises(tt.UnsupportedConstraint, match=message):
+        function_calls([*SMALL[:3], tool("bad", {"ok": {"type": "integer"}, "a": inner})])
+
+
+def test_if_no_tool_can_be_called():
+    never = SMALL[3:]
+    assert function_calls(never).is_empty()
+    assert function_calls(never, parallel=True).is_empty()
+    assert function_calls(never, parallel=(0, 5)).shortest() == "[]"
+    with pytest.raises(tt.EmptyLanguage):
+        function_calls(never).shortest()
+
+
+def test_short_calls_come_first():
+    assert function_calls(LARGE).shortest() == '{"name": "fg", "arguments": {}}'
+    twice = function_calls(SMALL[:1], parallel=(2, 9), whitespace="none").shortest()
+    assert json.loads(twice) == [{"name": "f", "arguments": {"é": True}}] * 2
+
+
+@pytest.mark.parametrize(
+    ("tools", "options"),
+    [(LARGE, {}), (LARGE, {"parallel": (1, 3), "whitespace": "flexible"}), (MANY, {}), (MANY[:40], {"parallel": True})],
+)  # fmt: skip
+def test_the_guide_accepts_all_texts(tools, options):
+    c, rng = function_calls(tools, **options), random.Random(3)
+    guide = Constraint(c.regular(1_000))
+    levels = [Numbered(StackAutomaton(c.automaton.root.coarse(level))) for level in range(3)]
+    for i in range(40):
+        text = walk(c.automaton, rng, 3 * i)
+        assert guide.accepts(text)
+        assert all(level.accepts(text) for level in levels)
+    assert not guide.accepts('{"nam')
+    assert not guide.accepts("[0]")
+
+
+def test_the_finite_automaton_says_what_it_lacks():
+    c = function_calls(LARGE, on_narrowed="ignore")
+    lacks = {each.path.partition(".")[0] for each in c.finite.narrowed}
+    assert lacks == {"tools[4]", "tools[5]", "tools[7]"}
+    for text in random_texts(c.finite, 1, 20):
+        assert c.accepts(text)
+
+
+PIECES = [
+    '{"name": "',
+    '", "arguments": {',
+    '"a": ',
+    '": ',
+    '"é": true',
+    "}}",
+    '"}}',
+    "}, {",
+    "fg",
+    'f", "',
+    "lse",
+    "ull",
+]
+PIECES += [*(chr(i) for i in range(32, 127)), *(bytes([b]) for b in range(127, 256)), *map(chr, range(32))]
+VOCAB = Vocabulary(
+    [*(p if isinstance(p, bytes) else p.encode() for p in PIECES), None], eos_token_id=len(PIECES)
+)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"parallel": (1, 2)}, {"whitespace": "flexible"}, {"order": "any", "parallel": True}],
+    ids=str,
+)
+def test_budgets_and_masks_are_those_of_the_finite_automaton(options):
+    c = function_calls(SMALL, **options)
+    lazy, finite = c.compile(VOCAB).lazy, c.finite.compile(VOCAB)
+    least = lazy.fewest(lazy.start_state)
+    assert lazy.distances.exact
+    for budget in (least, least + 3, 40):
+        one = LazyMaskQuery(lazy, budget).start(1)
+        other = MaskQuery(finite, budget).start(1)
+        rng = random.Random(budget)
+        while int(one.remaining):
+            mask = one.mask()
+            assert mask.equal(other.mask())
+            token = rng.choice(mask[0].nonzero().flatten().tolist())
+            one.advance([token])
+            other.advance([token])
+    with pytest.raises(tt.BudgetTooSmall):
+        LazyMaskQuery(lazy, least - 1).start(1)
