@@ -25,6 +25,7 @@ autodoc_default_options = {"members": True, "show-inheritance": True, "ignore-mo
 autodoc_typehints = "signature"
 autodoc_typehints_format = "short"
 maximum_signature_line_length = 100
+suppress_warnings = ["ref.python"]  # a name in a signature that several modules have links to one
 
 html_theme = "furo"
 html_title = "Tractile"

@@ -1,6 +1,7 @@
 """JSON Schema (drafts 4 to 2020-12) as automata over JSON text.
 
-schema → sets of values (``json/keywords.py``, ``json/values.py``) → automata (``json/compiler.py``)
+schema → sets of values (``json/keywords.py``, ``json/values.py``) → a lazy automaton (``json/lazy/``)
+                                                                   → a finite one (``json/compiler.py``)
 """
 
 from __future__ import annotations
@@ -45,61 +46,96 @@ def json_schema(
 ) -> Constraint:
     """The JSON texts whose values a JSON Schema (draft 4 to 2020-12) allows.
 
+    The constraint is a lazy automaton: nothing is built before a text gets to it. Its masks have no bound on lengths, counts,
+    depth or the order of members but those of the schema.
+
     Parameters
     ----------
     schema
-        A dict or a boolean, JSON text, the path of a file, or a class: a Pydantic model, a dataclass, a ``TypedDict``. Its
-        ``$schema`` names the draft; without one, the keywords of all drafts are read.
+        The schema: a dict, a boolean, JSON text, the path of a file, or a class (a Pydantic model, a dataclass, a
+        ``TypedDict``). Its ``$schema`` names the draft. Without one, the keywords of all drafts are read.
     whitespace
-        ``"space"``: as ``json.dumps`` writes, ``", "`` and ``": "``. ``"none"``: ``","`` and ``":"``. ``"flexible"``: any JSON
-        white space between tokens, and before and after the value.
+        The white space between the tokens of JSON.
+
+        - ``"space"``: as ``json.dumps`` writes it, ``", "`` and ``": "``.
+        - ``"none"``: none, ``","`` and ``":"``.
+        - ``"flexible"``: any, also before and after the value.
     order
-        Of the declared members of an object. ``"auto"``: any order in those objects where the automaton stays small, else as
-        declared. ``"declared"``: as ``properties`` lists them, each alternative in its own order; where ``required`` lists its
-        names in another order, also as it does, and then the others. ``"any"``: any order, in objects of at most 12 declared
-        members. Undeclared members come after the declared ones, and where that costs few states also before and between
-        them. No declared member is written twice.
+        The order of the members of an object.
+
+        - ``"auto"``, ``"any"``: any order. A finite automaton (see Notes) may need a fixed one where the object is large. With
+          ``"auto"`` it then takes the declared order; with ``"any"`` it raises ``TooManyStates``.
+        - ``"declared"``: the order in which ``properties`` lists them. Where ``required`` lists its names in another order, that
+          order too, followed by the other members. Each alternative has its own order. Undeclared members stand anywhere.
+
+        No declared member is written twice.
     open_objects
         Whether objects may have members that no schema declares. ``False`` closes every object of which some schema declares
-        ``properties``, ``patternProperties`` or ``additionalProperties``, as ``unevaluatedProperties: false`` would:
-        members that ``allOf``, ``$ref`` and the branches of ``anyOf``, ``oneOf`` and ``if`` declare may stay, and objects
-        that say nothing of their members stay open. Default: ``True``; ``False`` for classes, in which each class is closed
-        by itself.
+        ``properties``, ``patternProperties`` or ``additionalProperties``, as ``unevaluatedProperties: false`` would. Members
+        that ``allOf``, ``$ref`` and the branches of ``anyOf``, ``oneOf`` and ``if`` declare may stay. Objects that declare
+        nothing stay open. Default: ``True``; ``False`` for classes, where each class is closed by itself.
     formats
-        ``"assert"``: strings must have their ``format``. ``"annotate"``: ``format`` means nothing. ``"auto"``: as the draft
-        says, which is ``"annotate"`` for schemas whose ``$schema`` is 2019-09 or 2020-12 and ``"assert"`` for all others.
+        The meaning of ``format``.
+
+        - ``"assert"``: strings must have it.
+        - ``"annotate"``: it means nothing.
+        - ``"auto"``: ``"annotate"`` for schemas whose ``$schema`` is 2019-09 or 2020-12, ``"assert"`` for all others.
     numbers
-        ``"any"``: as JSON writes numbers, so the integer 3 may be ``3``, ``3.0`` or ``3.00``, and 0 also ``-0``. Integers and
-        numbers with bounds have no exponent (``1e22`` is refused: write 10000000000000000000000), other numbers may.
-        ``"plain"``: integers as ``-?(0|[1-9][0-9]*)`` but ``-0``, other numbers without zeros at the end. Default: ``"any"``;
-        ``"plain"`` for classes.
+        The way in which numbers are written.
+
+        - ``"any"``: as JSON writes them. The integer 3 may be ``3``, ``3.0`` or ``3.00``; 0 may be ``-0``. Integers and numbers
+          with bounds have no exponent; other numbers may have one.
+        - ``"plain"``: integers as ``-?(0|[1-9][0-9]*)`` but not ``-0``; other numbers without zeros at the end.
+
+        Default: ``"any"``; ``"plain"`` for classes.
     max_digits
         The most digits of a number before the point, and after it. Default: no bound.
     strict
-        Whether to refuse keywords and formats that no draft defines. Default: they are ignored.
+        Whether keywords and formats that no draft defines are refused. Default: they are ignored.
     max_depth
-        How often, on the way down, a schema may lie within itself, and how deep arrays and objects nest in values without a
-        schema: what no finite automaton can leave unbounded. Default: by the size of the automaton, 3; up to 16 and 7 where
-        it is small, down to 0 where it is large.
+        The depth to which a finite automaton follows a schema within itself, and arrays and objects in values without a schema.
+        Giving it makes the constraint finite, and its masks too. Default: no bound for masks; for a finite automaton as much
+        as fits, 3, up to 16 and 7 where it is small, down to 0 where it is large.
     max_length
-        A ``maxLength`` beyond it is read as that many characters, a ``maxItems`` beyond a tenth of it as that many items.
-        Default: by the size of the automaton, no bound, or 1,000, 700, 250, 160, 60, 40.
+        The length to which a finite automaton follows ``maxLength``; ``maxItems`` is followed to a tenth of it. Giving it
+        makes the constraint finite, and its masks too. Default: no bound for masks; for a finite automaton no bound, or
+        1,000, 700, 250, 160, 60 or 40 where it is large.
+    on_narrowed
+        The reaction where the constraint accepts less than the schema allows: ``"warn"`` logs one warning, ``"error"`` raises
+        ``UnsupportedConstraint``, ``"ignore"`` does nothing. What ``max_depth`` and ``max_length`` cut logs no warning.
 
-    Notes
-    -----
-    Three languages are approximated from below, since no small automaton has them. ``uniqueItems`` over listed values: as many
-    items in any order as the automaton has room for, after these only values that come later in the list. ``uniqueItems``
-    over other strings: at most two. Undeclared members: several of them count as one for ``minProperties``, and one stands
-    for all that must exist, since of two it cannot be said whether their names differ.
+    Returns
+    -------
+    Constraint
+        Its ``narrowed`` names what its masks lack of the schema. Its ``finite`` is a constraint of the same texts, or of some
+        of them, that has a finite automaton; ``finite.narrowed`` names what that lacks.
 
     Raises
     ------
     UnsupportedConstraint
-        With the path of what is not supported.
+        Something in the schema is not supported. The message has its path.
     FormatError
-        For what is not JSON, not a schema, or a class that Pydantic cannot describe.
+        The schema is not JSON, not a schema, or a class that Pydantic cannot describe.
     TooManyStates
-        Where the automaton would grow beyond reason.
+        A part of the schema (a pattern, the multiples of a number) needs too large an automaton; with ``max_depth`` or
+        ``max_length``, the whole does.
+
+    A part of the schema is read when a text gets to it. So the first and the last of these errors may come from a later mask.
+
+    Notes
+    -----
+    ``&``, ``-`` and ``~`` of constraints, counting, probabilities, random drawing and canonical tokenisation use ``finite``.
+    It is made when it is first asked for. Three languages are approximated from below there. ``uniqueItems`` over listed values:
+    some of the items in any order, after these only values that come later in the list. ``uniqueItems`` over other strings: at
+    most two. Undeclared members: several of them count as one for ``minProperties``.
+
+    Examples
+    --------
+    >>> import tractile as tt
+    >>> tags = {"type": "array", "items": {"enum": ["new", "old"]}, "uniqueItems": True}
+    >>> c = tt.constraints.json_schema(tags)
+    >>> c.accepts('["old", "new"]'), c.accepts('["old", "old"]')
+    (True, False)
     """
     for name, value, allowed in (
         ("whitespace", whitespace, list(STYLES)),

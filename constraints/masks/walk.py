@@ -21,6 +21,7 @@ STEPS = 300  # nodes visited one by one
 FEW = 24  # tokens below a node that are walked even in free text
 MANY = 500  # tokens below what is left for which a sweep pays
 MAX_ROWS = 1 << 13  # states whose transitions are kept as rows of 256
+MAX_BODIES = 1 << 14  # states of which it is kept what is known of free text
 Pairs = list[tuple[int, int]]  # (state, node)
 
 
@@ -49,6 +50,8 @@ class Walk:
         try:
             return self._bodies[state]
         except KeyError:
+            if len(self._bodies) >= MAX_BODIES:
+                self._bodies.clear()
             automaton, configuration = self.states.automaton, self.states.configurations[state]
             found = self._bodies[state] = automaton.body(configuration)
             return found
