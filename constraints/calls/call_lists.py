@@ -10,7 +10,7 @@ from functools import cached_property
 
 from ..automata.nfa import check_limit
 from ..automata.stack import Local, Machine, Region
-from ..json.lazy.objects import with_blanks
+from ..json.lazy.blanks import with_blanks
 from ..json.text import Style
 from .arguments import Arguments, Called
 from .call_machines import CallMachine

@@ -13,7 +13,7 @@ from functools import cached_property
 from itertools import groupby
 
 from ..automata.stack import Local, Machine, Region
-from ..json.lazy.objects import with_blanks
+from ..json.lazy.blanks import with_blanks
 from ..json.lazy.texts import quoted
 from ..json.shapes import Strings
 from ..json.text import Style
