@@ -85,7 +85,7 @@ def is_reported(constraint, instance, document, order) -> bool:
     values = reordered(instance) if order == "declared" else [instance]
     texts = [json.dumps(value, ensure_ascii=False) for value in values]
     if len(lost) < len(constraint.narrowed):
-        texts += map(as_decimals, texts)
+        texts += [as_decimals(text) for text in texts]
     return any(map(constraint.accepts, texts))
 
 
