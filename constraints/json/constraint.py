@@ -68,7 +68,8 @@ def json_schema(
         says, which is ``"annotate"`` for schemas whose ``$schema`` is 2019-09 or 2020-12 and ``"assert"`` for all others.
     numbers
         ``"any"``: as JSON writes numbers, so the integer 3 may be ``3``, ``3.0`` or ``3.00``, and 0 also ``-0``. Integers and
-        numbers with bounds have no exponent (``1e22`` is refused: write 10000000000000000000000), other numbers may.
+        numbers under a condition have no exponent (``1e22`` is refused: write 10000000000000000000000; ``narrowed`` says so),
+        other numbers may.
         ``"plain"``: integers as ``-?(0|[1-9][0-9]*)`` but ``-0``, other numbers without zeros at the end. Default: ``"any"``;
         ``"plain"`` for classes.
     max_digits

@@ -4,7 +4,8 @@ Left out of what is drawn, since the two are known to differ:
 
 - formats of which ``jsonschema`` takes more or less than their RFCs (e-mail addresses such as ``a@``, the year 0000, leap
   seconds): the instances here have none of these;
-- ``unevaluatedItems`` beside ``contains`` in 2019-09, where ``jsonschema`` counts items that only 2020-12 counts;
+- ``unevaluatedItems`` beside ``contains`` in 2019-09, where ``jsonschema`` counts items that only 2020-12 counts, and beside
+  ``items: true``, where it raises ``TypeError``;
 - ``unevaluatedProperties`` around ``additionalProperties`` in 2019-09, of which ``jsonschema`` takes the keywords for names
   of members (``_legacy_keywords.find_evaluated_property_keys_by_schema``), so that nothing counts as evaluated;
 - ``\\d``, ``\\w``, ``\\s`` and ``$`` before a last newline, of which Python and ECMA-262 have two readings.
@@ -249,7 +250,9 @@ def built(document, **options):
 
 def is_known_difference(document) -> bool:
     said = json.dumps(document)
-    items = "unevaluatedItems" in said and "contains" in said
+    items = "unevaluatedItems" in said and any(
+        s in said for s in ('"contains"', '"items": true', '"items": false')
+    )
     members = "unevaluatedProperties" in said and "additionalProperties" in said
     return "2019-09" in said and (items or members)
 
