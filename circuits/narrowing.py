@@ -10,7 +10,8 @@ class Narrowing(NamedTuple):
 
     ``path``: the place (a JSON pointer into a schema, a grammar's rule, a position in a pattern, an argument's name);
     ``keyword``: what is cut there (``maxLength``, ``max_depth``, …); ``asked`` and ``given``: what was written and what the
-    constraint has instead; ``why``: the reason, and what to do where something can be done.
+    constraint has instead; ``why``: the reason, and what to do where something can be done. The keyword ``numbers`` is about
+    how numbers are written, of which no value is lost.
     """
 
     path: str
@@ -18,6 +19,11 @@ class Narrowing(NamedTuple):
     asked: Any
     given: Any
     why: str
+
+    @property
+    def loses_values(self) -> bool:
+        """Whether some value cannot be written at all; otherwise each can, in fewer ways than were asked for."""
+        return self.keyword != "numbers"
 
     def __str__(self) -> str:
         place = self.path or "/" if self.path != self.keyword else ""

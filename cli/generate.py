@@ -93,4 +93,4 @@ def _print_posterior(prompt: str, posterior: Posterior, as_json: bool) -> None:
         f"log Z = {posterior.log_evidence:.3f} nats, ESS = {posterior.ess:.1f} of {len(posterior.texts)} particles, "
         f"{posterior.distinct} distinct texts"
     )
-    print_narrowings(posterior.narrowed)
+    print_narrowings(cut for cut in posterior.narrowed if cut.loses_values)

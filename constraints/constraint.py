@@ -51,8 +51,9 @@ class Constraint:
     def narrowed(self) -> tuple[Narrowing, ...]:
         """Where fewer texts are accepted than were asked for; empty if the language is exactly what was written.
 
-        Kept by ``&``, ``|``, ``+`` and ``repeat``. The complement of a narrowed constraint would accept texts that it must
-        not, so ``~`` and ``-`` refuse one.
+        Kept by ``&``, ``|``, ``+`` and ``repeat``. The complement of a constraint that lacks values would accept texts that
+        it must not, so ``~`` and ``-`` refuse one. Where only other ways to write numbers are lacking (``numbers``), the
+        complement has no text with an exponent (``1e5``) in it, and says so.
         """
         return self._narrowed
 
@@ -84,13 +85,15 @@ class Constraint:
 
     def __invert__(self) -> Constraint:
         narrowed = self.finite.narrowed
-        if narrowed:
+        if lost := next((each for each in narrowed if each.loses_values), None):
             raise UnsupportedConstraint(
                 "the complement of a narrowed constraint would accept texts that it must not: "
-                f"{narrowed[0]}; write the constraint so that `finite.narrowed` is empty",
-                path=narrowed[0].path,
+                f"{lost}; write the constraint so that `finite.narrowed` is empty",
+                path=lost.path,
             )
-        return Constraint(dfa.difference(utf8.text(), self.nfa))
+        if not narrowed:
+            return Constraint(dfa.difference(utf8.text(), self.nfa))
+        return Constraint(dfa.difference(utf8.text(), nfa.union([self.nfa, exponents()])), (NO_EXPONENTS,))
 
     def repeat(self, low: int, high: int | None = None) -> Constraint:
         """Between ``low`` and ``high`` of these texts in a row; no upper bound if ``high`` is ``None``."""
@@ -217,6 +220,22 @@ class Constraint:
             num_states=arrays.num_states,
             eos_token_id=vocab.eos_token_id,
         ).for_vocabulary(vocab.fingerprint)
+
+
+NO_EXPONENTS = Narrowing(
+    path="~",
+    keyword="complement",
+    asked="every other text",
+    given="those without an exponent behind a digit (1e5)",
+    why='it may be another way to write a number that the constraint accepts; numbers="plain" has none',
+)
+
+
+def exponents() -> Nfa:
+    """The texts with an exponent behind a digit somewhere, in a number or not."""
+    digit, anything = nfa.byte_ranges([(48, 57)]), nfa.star(nfa.byte_ranges([(0, 255)]))
+    sign = nfa.optional(nfa.byte_ranges([(43, 43), (45, 45)]))
+    return nfa.concat([anything, digit, nfa.byte_ranges([(69, 69), (101, 101)]), sign, digit, anything])
 
 
 def checked(other: Any) -> Constraint:

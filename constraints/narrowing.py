@@ -43,8 +43,10 @@ def report(
     """Log one warning for the whole constraint, raise, or do nothing.
 
     ``chosen``: keywords of narrowings that the caller has asked for with an option, of which there is no warning.
-    Raises ``UnsupportedConstraint`` at the first narrowing, chosen or not, with ``on_narrowed="error"``.
+    Raises ``UnsupportedConstraint`` at the first narrowing, chosen or not, with ``on_narrowed="error"``. Narrowings that
+    lose no value are passed over.
     """
+    narrowed = tuple(each for each in narrowed if each.loses_values)
     if narrowed and on_narrowed == "error":
         first = narrowed[0]
         raise UnsupportedConstraint(f"the language would be narrowed: {first}", path=first.path)

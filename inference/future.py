@@ -158,7 +158,10 @@ class Sweep:
         )
         self._label, self._emitted = _emitted(emission, automaton)
         self._log_most = self._emitted.amax(1).double().log()  # of each label
-        self._log_least = smallest(self._emitted).log()
+        # Of each edge: the logarithm of the smallest positive probability of its label, and whether none is zero.
+        self._log_least = smallest(self._emitted).log()[self._label]
+        self._positive = (self._emitted.amin(1) > 0)[self._label]
+        self._all_positive = bool(self._positive.all())
 
     @property
     def size(self) -> int:
@@ -176,7 +179,8 @@ class Sweep:
         """F_0: the next token is the last."""
         beta = self._accept[:, None].expand(-1, self.hidden)
         scale = torch.where(self._accept > 0, 0.0, -torch.inf).double()
-        return self._transit(beta, scale, torch.full_like(scale, -torch.inf), scale)
+        low = torch.zeros_like(scale)  # all positive entries are one
+        return self._transit(beta, scale, torch.full_like(scale, -torch.inf), low)
 
     def before(self, ahead: Ahead) -> Ahead:
         """F_{r+1} of F_r."""
@@ -225,13 +229,21 @@ class Sweep:
         return doubt.masked_fill(settled, -torch.inf)
 
     def _low(self, ahead: Ahead) -> Float[Tensor, " states"]:
-        """The logarithm of a lower bound of the positive entries of each β."""
-        found = ahead.columns.amin(1).double()
-        some = (found <= 0).nonzero().squeeze(1)  # most columns have no zero, and one pass is enough for them
-        found[some] = smallest(ahead.columns[some])
-        low = found.log() + torch.where(ahead.scale.isneginf(), torch.inf, ahead.scale)
-        low = low[self._target] + self._log_least[self._label]
-        return torch.full_like(ahead.scale, torch.inf).scatter_reduce(0, self._source, low, "amin")
+        """The logarithm of a lower bound of the positive entries of each β: that of its smallest edge, or, where there are
+        some, of its largest edge without a zero, since all entries are at least that."""
+        found, scale, positive = ahead.columns.amin(1).double(), ahead.scale, self._positive
+        zero = found <= 0
+        if has_zeros := bool(zero.any()):
+            some = zero.nonzero().squeeze(1)
+            found[some] = smallest(ahead.columns[some])
+            scale = torch.where(scale.isneginf(), torch.inf, scale)
+            positive = positive & ~zero[self._target]
+        low = (found.log() + scale)[self._target] + self._log_least
+        result = torch.full_like(scale, torch.inf)  # without an edge there are no positive entries
+        if not has_zeros and self._all_positive:
+            return result.scatter_reduce(0, self._source, low, "amax", include_self=False)
+        result = result.scatter_reduce(0, self._source, low, "amin")
+        return result.scatter_reduce(0, self._source, low.masked_fill(~positive, -torch.inf), "amax")
 
     def _lost(
         self, ahead: Ahead, thin: Bool[Tensor, "states hidden"], lost: Bool[Tensor, " states"]

@@ -47,14 +47,13 @@ class Belief(NamedTuple):
 
     def emitted(self, emission: Float[Tensor, "rows hidden"], log_top: Float[Tensor, " rows"]) -> Belief:
         """After the emission of a token by each row; ``log_top``: the logarithm of its largest emission."""
-        alpha = self.alpha * emission
+        alpha, doubt = self.alpha * emission, self.doubt + log_top
         thin = alpha < LEAST
+        if not bool(thin.any()):
+            return Belief(alpha, self.scale, doubt)
         lost = (thin & (self.alpha > 0) & (emission > 0)).any(1)
-        return Belief(
-            alpha.masked_fill_(thin, 0),
-            self.scale,
-            _more(self.doubt + log_top, lost, alpha, self.scale, LEAST),
-        )
+        alpha.masked_fill_(thin, 0)
+        return Belief(alpha, self.scale, _more(doubt, lost, alpha, self.scale, LEAST))
 
     def moved(self, scale: Float[Tensor, " rows"], moved: Moved) -> Belief:
         """After a transition of the rows, which had these scales."""

@@ -13,7 +13,7 @@ DRAFTS = {
 }
 NAMES = ["a", "b", "x1", "é"]
 STRINGS = ["", "a", "ab", "b", "é", '"', "aa", "2024-02-29", "1.2.3.4"]
-NUMBERS = [0, 1, -1, 2, 3, 5, 0.5, -2.5, 10, 100]
+NUMBERS = [0, 1, -1, 2, 3, 5, 0.5, -2.5, 10, 100, 1e22, -1e-07]
 PATTERNS = ["^a", "b$", "^[ab]*$", "^.$", "[^a]", "^(a|é)+$", "^x"]
 FORMATS = ["date", "ipv4", "uuid", "no-format"]
 SCALARS = st.sampled_from([None, True, False, *NUMBERS, *STRINGS])
@@ -167,7 +167,7 @@ def instances(draw, schema, root, depth=3):
         "boolean": [True, False],
         "string": STRINGS,
         "number": NUMBERS,
-        "integer": [0, 1, 2, 3, -1, 10],
+        "integer": [0, 1, 2, 3, -1, 10, 1e22],
     }
     return draw(st.sampled_from(plain[kind]))
 

@@ -55,6 +55,39 @@ def test_the_sweep_is_the_generic_backward_sweep(seed, blocks):
         torch.testing.assert_close(found.T, expected, rtol=1e-10, atol=1e-300)
 
 
+@given(seed=st.integers(0, 2**31), zeros=st.sampled_from([0, 0, 0.3]))
+@FEW
+def test_the_sweep_knows_a_lower_bound_of_what_is_positive(seed, zeros):
+    """No positive entry of β_{r+1} = Σ_e b_e · F_r is below the bound, by which the sweep tells whether range was lost."""
+    rng = np.random.default_rng(seed)
+    fa = oracle.random_fsa(rng, 4, 6, True, 0.4).build()
+    emission = probabilities(rng, 5, 6) ** 8 * torch.tensor(rng.random((5, 6)) >= zeros)
+    emission[:, 0] += 1e-30
+    hmm = tt.HMM(probabilities(rng, 5), probabilities(rng, 5, 5), emission / emission.sum(1, keepdim=True))
+    sweep = Sweep(hmm, fa)
+    ahead, low = sweep.first(), torch.zeros(0)
+    for beta in list(backward(hmm * fa, Real(), Evidence(1), 9))[1:]:
+        low, beta = sweep._low(ahead), Real().log(beta)[..., 0].T
+        for state in range(fa.num_states):
+            positive = beta[state][beta[state] > -torch.inf]
+            assert not len(positive) or low[state] <= positive.min() + 1e-9
+            assert len(positive) or low[state] == torch.inf
+        ahead = sweep.before(ahead)
+
+
+def test_one_short_way_to_the_end_takes_no_second_look(monkeypatch):
+    """Where a state has an edge to the end beside others, its messages are far from the end of the range."""
+    rng = np.random.default_rng(0)
+    edges = [(0, list(range(1, 9)), 0), (0, 0, 1), (1, 0, 1)]
+    fa = tt.Automaton.from_edges(edges, start=0, accept=[1], vocab_size=9)
+    weight = torch.cat([torch.full((4, 1), 1e-9), probabilities(rng, 4, 8)], 1)
+    hmm = tt.HMM(probabilities(rng, 4), probabilities(rng, 4, 4), weight / weight.sum(1, keepdim=True))
+    looked = []
+    monkeypatch.setattr(Sweep, "_lost", lambda self, *args: looked.append(1))
+    Future(hmm.to(dtype=torch.float32), fa, 60, torch.float32)
+    assert not looked
+
+
 @pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16])
 def test_what_does_not_fit_is_computed_again_to_the_bit(dtype):
     rng = np.random.default_rng(0)

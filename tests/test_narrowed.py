@@ -1,7 +1,9 @@
 """``narrowed``: no constraint accepts less than was asked for without saying where; none says so that accepts all of it."""
 
+import itertools
 import json
 import logging
+import re
 
 import jsonschema
 import pytest
@@ -13,6 +15,7 @@ from tractile.constraints import Narrowing
 from tractile.constraints.narrowing import merged, report
 
 STRING, INTEGER = {"type": "string"}, {"type": "integer"}
+DRAFT_4 = "http://json-schema.org/draft-04/schema#"
 VOCAB = tt.Vocabulary([None, *(bytes([b]) for b in range(256))], eos_token_id=0)
 
 
@@ -60,7 +63,7 @@ EXACT = [
 @pytest.mark.parametrize("value", EXACT, ids=str)
 @pytest.mark.parametrize("order", ["declared", "auto"])
 def test_schemas_whose_values_are_all_accepted_say_nothing(value, order):
-    assert schema(value, order=order).narrowed == ()
+    assert not any(cut.loses_values for cut in schema(value, order=order).narrowed)
 
 
 CUT = [
@@ -87,8 +90,9 @@ CUT = [
     ({"type": "object", "patternProperties": {r"^\w$": STRING}, "additionalProperties": INTEGER}, "", "patternProperties",
      {"é": ""}),
     ({"enum": ["\ud800", "a"]}, "", "enum", None),
-    ({"multipleOf": 0.1}, "", "multipleOf", None), ({"type": "integer", "minimum": 3, "multipleOf": 2}, "", "multipleOf", 1e22),
-    ({"allOf": [{"type": "number"}, {"not": {"multipleOf": 3}}]}, "/allOf/1/not", "multipleOf", 1e-7),
+    ({"multipleOf": 0.1}, "", "numbers", None), ({"type": "integer", "minimum": 3, "multipleOf": 2}, "", "numbers", 1e22),
+    ({"allOf": [{"type": "number"}, {"not": {"multipleOf": 3}}]}, "", "numbers", 1e-7), (INTEGER, "", "numbers", 1e22),
+    (closed({"a": {"minimum": 0}}), "", "numbers", {"a": 1e-7}),
     ({"type": "array", "prefixItems": [{"enum": ["é", "a"], "pattern": r"^\w$"}], "items": {"enum": [1, 2]}, "uniqueItems": True},
      "/prefixItems/0", "pattern", ["é"]),
     ({"type": "object", "propertyNames": {"pattern": "x"}}, "/additionalProperties", "max_depth", {"x": nested(1, 40)}),
@@ -119,9 +123,75 @@ def test_how_deep_a_schema_within_itself_goes():
     constraint = schema(TREE, max_depth=17)
     assert constraint.accepts(json.dumps(tree))
     assert not constraint.accepts(json.dumps({"below": [tree]}))
-    (cut,) = constraint.narrowed
+    (cut, numbers) = constraint.narrowed
+    assert cut.loses_values
+    assert not numbers.loses_values
     assert cut.given == "itself at most 17 levels deep"
     assert "max_depth" in str(cut)
+
+
+@pytest.mark.parametrize(
+    ("value", "options", "reported"),
+    [
+        (INTEGER, {}, True), (INTEGER, {"numbers": "plain"}, False), (INTEGER | {"$schema": DRAFT_4}, {}, False),
+        ({"type": "number"}, {}, False), ({"type": "number", "maximum": 0.5}, {}, True), ({"const": 1}, {}, True),
+        ({"type": "number", "maximum": 0.5}, {"numbers": "plain"}, True), ({"enum": [1, "a"]}, {"numbers": "plain"}, False),
+        ({"type": "array", "uniqueItems": True, "items": {"enum": [1, 2]}}, {}, True), (STRING, {}, False),
+        ({"type": "array", "items": INTEGER}, {"on_narrowed": "error"}, True), (closed({"a": INTEGER, "b": INTEGER}), {}, True),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_numbers_without_an_exponent_are_reported_once_without_a_warning(value, options, reported, caplog):
+    with caplog.at_level(logging.WARNING):
+        constraint = tt.constraints.json_schema(value, **options)
+    assert [(cut.path, cut.keyword) for cut in constraint.narrowed] == [("", "numbers")] * reported
+    assert not warnings(caplog)
+    assert str(constraint.compile(VOCAB).narrowed) == str(constraint.narrowed)
+
+
+def test_arguments_that_are_numbers_are_reported_once():
+    tools = [
+        {"name": name, "parameters": closed({"a": INTEGER, "b": {"type": "number", "minimum": 1}})}
+        for name in "fg"
+    ]
+    constraint = tt.constraints.function_calls(tools, on_narrowed="error")
+    assert places(constraint) == {("", "numbers")}
+
+
+def test_the_complement_has_no_other_way_to_write_the_same_number():
+    """Whatever text the complement accepts, and JSON can read, is no value of the schema."""
+    texts = [
+        "1",
+        "1.0",
+        "1e0",
+        "10E-1",
+        "1e+22",
+        "-2e1",
+        "1.5",
+        "15e-1",
+        '"1"',
+        '"1e0"',
+        "[1]",
+        "[1e0]",
+        "x",
+        "null",
+    ]
+    items = {"type": "array", "items": INTEGER}
+    for value in (INTEGER, {"type": "number", "minimum": 3}, {"enum": [1, 2]}, items):
+        validator, constraint = jsonschema.Draft202012Validator(value), schema(value)
+        for other in (~constraint, tt.constraints.regex(".*") - constraint, ~(constraint | constraint)):
+            for text in texts:
+                try:
+                    valid = validator.is_valid(json.loads(text))
+                except ValueError:
+                    valid = False
+                exponent = re.search("[0-9][eE]", text)
+                assert other.accepts(text) == (not valid and not exponent), text
+            assert places(other) == {("~", "complement")}
+    assert (~schema(INTEGER, numbers="plain")).narrowed == ()
+    assert (~schema(INTEGER, numbers="plain")).accepts("1e0")  # of texts: none was asked for that has a point
+    with pytest.raises(tt.UnsupportedConstraint, match="complement"):
+        ~~schema(INTEGER)
 
 
 def test_equal_schemas_are_each_named():
@@ -390,6 +460,62 @@ def test_one_of_in_python_syntax_takes_away_whole_alternatives():
     assert calls({"oneOf": [{"type": "array"}, STRING]}, syntax="python").accepts('f(x="a")')
     with pytest.raises(tt.UnsupportedConstraint, match="oneOf"):
         calls({"oneOf": [{"type": "array"}, {"type": "array", "items": INTEGER}]}, syntax="python")
+
+
+MEMBERS = [
+    dict(zip(names, (1, 2, 3), strict=False)) for n in range(4) for names in itertools.permutations("abc", n)
+]
+
+
+def objects(names, **more):
+    return {"type": "object", "properties": dict.fromkeys(names, INTEGER), **more}
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        [objects("ab"), objects("ba")], [objects("a"), objects("b", required=["b"])], [objects("ab"), {"required": ["b"]}],
+        [objects("abc", additionalProperties=False), objects("ca", additionalProperties=True)],
+        [objects("ab", additionalProperties=False), objects("cb", additionalProperties=INTEGER)],
+        [objects("ab", required=["a"]), objects("b", additionalProperties=False)], [objects("ba"), objects("ab"), True],
+    ],
+    ids=str,
+)  # fmt: skip
+def test_objects_of_several_schemas_in_python_syntax_are_put_together(parts):
+    """Members stand in the order in which they are first declared; every set of members that is valid has a text."""
+    constraint = calls({"allOf": parts}, syntax="python")
+    order = list(
+        dict.fromkeys(name for part in parts if part is not True for name in part.get("properties", {}))
+    )
+    said = any("additionalProperties" in part for part in parts if part is not True)
+    for members in MEMBERS:
+        valid = jsonschema.Draft202012Validator({"allOf": parts}).is_valid(members)
+        if valid and (said or members.keys() <= {*order}):
+            declared = [name for name in members if name in order]
+            ordered = (
+                declared == sorted(declared, key=order.index) and [*members][: len(declared)] == declared
+            )
+            assert constraint.accepts(f"f(x={json.dumps(members)})") == ordered, members
+        else:
+            assert not constraint.accepts(f"f(x={json.dumps(members)})"), members
+    assert not any(cut.keyword == "properties" for cut in constraint.narrowed)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        {"allOf": [objects("ab"), {"anyOf": [objects("ba"), STRING]}]},
+        {"allOf": [objects("ab")], "anyOf": [objects("ba"), STRING]},
+    ],
+)
+def test_objects_of_several_schemas_that_are_not_put_together_are_named(value):
+    constraint = calls(value, syntax="python")
+    assert not constraint.accepts('f(x={"a": 1, "b": 2})')
+    assert not constraint.accepts('f(x={"b": 1, "a": 2})')
+    assert "properties" in {cut.keyword for cut in constraint.narrowed}
+    assert "properties" not in {
+        cut.keyword for cut in calls({"allOf": [STRING, {"minLength": 1}]}, syntax="python").narrowed
+    }
 
 
 # ---------------------------------------------------------------- what carries it

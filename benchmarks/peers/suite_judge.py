@@ -197,8 +197,9 @@ class Judge:
             return "right", ""
         if answer:
             return "W+", "accepted"
-        if made.narrowed:
-            return "narrowed", "; ".join(map(str, made.narrowed))
+        exponent = re.search("[0-9][eE]", text)
+        if cuts := [cut for cut in made.narrowed if cut.loses_values or exponent]:
+            return "narrowed", "; ".join(map(str, cuts))
         return "W-", "rejected"
 
     @staticmethod

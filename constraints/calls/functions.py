@@ -189,7 +189,9 @@ def json_value(
         except UnsupportedConstraint as error:
             message = str(error).removesuffix(f" (at {error.path})")
             raise UnsupportedConstraint(message, path=f"{path} {error.path}".strip()) from None
-    cuts += [each._replace(path=path + each.path) for each in known[text].narrowed]
+    cuts += [
+        each._replace(path=path + each.path) if each.loses_values else each for each in known[text].narrowed
+    ]
     return known[text].nfa
 
 

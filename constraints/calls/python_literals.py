@@ -18,6 +18,7 @@ from ..automata.nfa import Nfa, byte_ranges, check_limit, concat, empty, literal
 from ..json.constraint import json_schema
 from ..json.patterns import matching
 from ..narrowing import Narrowing
+from .python_objects import one_object
 from .python_rows import Style, brackets, in_any_order, in_order, row, tuples
 from .python_strings import any_string, exactly, formatted, string_of_length, strings
 
@@ -35,6 +36,7 @@ KEYWORDS = {
 """The types, and the keywords that say something about each."""
 DEPTH = "no regular language nests without a bound; max_depth sets it"
 NUMBERS = "no 1., +1, 1_000 or 0x10"
+ORDERS = "only plain objects are put together, with type, properties, required and additionalProperties"
 COMBINATORS = ("allOf", "anyOf", "oneOf", "$ref")
 
 
@@ -70,6 +72,8 @@ class Literals:
             raise UnsupportedConstraint(
                 f"{parts[0]!r} next to {sorted(said)} is not supported in Python syntax", path=path
             )
+        if len(parts) > 1 and "object" in types:
+            self.own_orders(f"{path}.{parts[1]}")
         found = None
         for key in parts:
             part = self.combined(key, schema[key], types, f"{path}.{key}")
@@ -83,6 +87,12 @@ class Literals:
         """Note that fewer literals are accepted than the schema allows."""
         self.narrowed.append(Narrowing(path, keyword, asked, given, why))
 
+    def own_orders(self, path: str) -> None:
+        """Note that of objects which satisfy several schemas the members stand in the order of each of them."""
+        if not self.any_order:
+            given = "those in the order of every schema that they satisfy"
+            self.cut(path, "properties", "members in the order of one of the schemas", given, ORDERS)
+
     def combined(self, key: str, argument: Any, types: list[str], path: str) -> Nfa:
         """What a combinator, ``enum`` or ``const`` allows."""
         if key in ("enum", "const"):
@@ -92,6 +102,11 @@ class Literals:
             return self.reference(argument, path)
         if not argument:
             raise UnsupportedConstraint("an empty list of schemas", path=path)
+        if key == "allOf" and len(said := [s for s in argument if s not in (True, {})]) > 1:
+            if (one := one_object(said, types == ["object"])) is not None:
+                return self.value(one, path)
+            if all("object" in types_of(schema) for schema in said) and "object" in types:
+                self.own_orders(path)
         parts = [self.value(schema, f"{path}[{i}]") for i, schema in enumerate(argument)]
         if key == "anyOf":
             return union(parts)

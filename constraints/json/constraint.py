@@ -84,7 +84,7 @@ def json_schema(
         The way in which numbers are written.
 
         - ``"any"``: as JSON writes them. The integer 3 may be ``3``, ``3.0`` or ``3.00``; 0 may be ``-0``. Integers and numbers
-          with bounds have no exponent; other numbers may have one.
+          under a condition have no exponent (``narrowed`` says so); other numbers may have one.
         - ``"plain"``: integers as ``-?(0|[1-9][0-9]*)`` but not ``-0``; other numbers without zeros at the end.
 
         Default: ``"any"``; ``"plain"`` for classes.

@@ -18,7 +18,7 @@ from .objects import Record
 from .patterns import is_as_written
 from .places import bound, place, said
 from .runs import ANY_ORDER
-from .shapes import ANY, Need, Strings
+from .shapes import ANY, Need, Numbers, Strings
 from .text import ways
 from .vocabulary import pointer
 
@@ -31,7 +31,13 @@ ANY_VALUE = "any value"
 LENGTH = "an automaton of all of it would be large; max_length sets the bound"
 DEPTH = "no regular language nests without a bound; max_depth sets it"
 AGREED = "strings about which all readings agree"
-EXPONENTS = "digits can be counted only before an exponent says what they are worth; write 100, not 1e2"
+EXPONENTS = Narrowing(
+    "",
+    "numbers",
+    "integers, and numbers under a condition, in every way to write them",
+    "decimals without an exponent",
+    "digits can be compared only before an exponent says what they are worth; write 100, not 1e2",
+)
 READINGS = "ECMA-262 and Python's re read the pattern differently; strings that only one of them matches are left out"
 
 
@@ -50,15 +56,17 @@ def narrowings(compiler: Compiler, root: Need) -> tuple[Narrowing, ...]:
         found.append(cut_strings(compiler, need))
         if need in some:
             found += [
-                cut_numbers(compiler, need),
                 cut_arrays(compiler, need),
                 cut_objects(compiler, need, left),
+                cut_numbers(compiler, need),
             ]
     places = compiler.document.places
+    every = merged(*found)
     cuts = sorted(
-        merged(*found), key=lambda each: each.asked == ANY_VALUE
+        (each for each in every if each.loses_values), key=lambda each: each.asked == ANY_VALUE
     )  # what the schema says comes first
-    return merged(each._replace(path=path) for each in cuts for path in places(each.path, MOST_PLACES))
+    named = (each._replace(path=path) for each in cuts for path in places(each.path, MOST_PLACES))
+    return merged(named, (each for each in every if not each.loses_values))
 
 
 # ---------------------------------------------------------------- depth
@@ -88,14 +96,12 @@ def cut_cycles(
 
 
 def cut_numbers(compiler: Compiler, need: Need) -> Iterator[Narrowing]:
-    """Multiples that are written with an exponent, unless no integer is written so."""
-    notation = compiler.notation
+    """Numbers under a condition that are written with an exponent, unless the notation has none for them."""
+    plain, whole = compiler.notation.plain, compiler.notation.whole
     for shape in compiler.value(need).number:
-        if shape.among is None and not (shape.integer and (notation.plain or notation.whole)):
-            for step, sign in sorted(shape.multiples):
-                asked = f"{'' if sign else 'not '}multiples of {step}, however they are written"
-                path = place(compiler, need, "multipleOf", float(step))
-                yield Narrowing(path, "multipleOf", asked, "those written without an exponent", EXPONENTS)
+        as_asked = (shape.integer and (plain or whole)) or (shape.among is not None and plain)
+        if shape != Numbers() and not as_asked:
+            yield EXPONENTS
 
 
 # ---------------------------------------------------------------- strings

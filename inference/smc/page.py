@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from ...circuits.narrowing import Narrowing
+
 STYLE = """
 :root { color-scheme: light dark; --line: #8886; --soft: #8882; --lm: #4878a8; --q: #c8722c; --dead: #c33; --ended: #2a8a4a; }
 * { box-sizing: border-box } body { font: 14px/1.45 system-ui, sans-serif; margin: 1.5rem; max-width: 90rem }
@@ -117,6 +119,7 @@ def page(run: dict[str, Any], best: int | None) -> str:
         f"<li>{_escape(str(c['path'] or '/'))}: {_escape(str(c['keyword']))}: {_escape(str(c['given']))} instead of "
         f"{_escape(str(c['asked']))}</li>"
         for c in run["narrowed"]
+        if Narrowing(**c).loses_values
     )
     if cuts:
         cuts = (

@@ -97,10 +97,8 @@ class Posterior:
         if len(texts) > SHOWN:
             rest = 1 - sum(weight for _, weight in texts[:SHOWN])
             lines.append(f"{max(rest, 0.0):6.3f}  in {len(texts) - SHOWN} more")
-        if self.narrowed:
-            lines.append(
-                f"the constraint accepts less than was asked in {len(self.narrowed)} places: see narrowed"
-            )
+        if lost := [each for each in self.narrowed if each.loses_values]:
+            lines.append(f"the constraint accepts less than was asked in {len(lost)} places: see narrowed")
         return "\n".join(lines)
 
     @property

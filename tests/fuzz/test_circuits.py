@@ -6,6 +6,7 @@ one after another, each beside its meaning as an operation on the table of weigh
 
 from dataclasses import dataclass, replace
 from functools import reduce
+from math import prod
 
 import numpy as np
 import oracle
@@ -19,7 +20,7 @@ import tractile as tt
 from tractile.circuits import builders
 from tractile.errors import CircuitError, EvidenceError
 from tractile.inference import Boolean, Counting, Log, MaxProduct, MinPlus, Real
-from tractile.layers import Categorical
+from tractile.layers import Categorical, Sum
 
 
 @dataclass
@@ -111,6 +112,11 @@ def normalised(case, rng):
 
 
 def squared(case, rng):
+    """The square, which has up to as many nodes and weights as theirs squared: of small circuits alone."""
+    nodes = [case.circuit.layer(node) for node in case.circuit.nodes()]
+    weights = sum(prod(op.shape) for layer in nodes if isinstance(layer, Sum) for op in layer.operators)
+    if len(nodes) > 25 or weights > 150:
+        return case
     try:
         return Case(tt.power(case.circuit, 2), case.sizes, case.table**2)
     except CircuitError:  # not compatible with itself

@@ -12,6 +12,7 @@ from ....errors import UnsupportedConstraint
 from ...narrowing import Narrowing, merged
 from ..document import Document, Node, Resource
 from ..formats import KNOWN, LEFT_OUT, REFUSED
+from ..narrowed import EXPONENTS
 from ..numbers import Notation
 from ..patterns import readings, translate
 from ..text import ways
@@ -22,7 +23,6 @@ MORE_THAN_RFC = frozenset(["email", "idn-email", "duration", "hostname"])
 NEGATING = frozenset(["not", "oneOf", "if"])
 REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
 PATTERN = "strings that validators may read in two ways are left out"
-EXPONENTS = "digits can be counted only before an exponent says what they are worth; write 100, not 1e2"
 
 
 def is_exact(pattern: str, sign: bool) -> bool:
@@ -90,15 +90,28 @@ class Survey:
             if kind in LEFT_OUT and kind not in MORE_THAN_RFC:
                 given = "strings that have the format beyond doubt"
                 yield Narrowing(f"{path}/format", "format", kind, given, f"left out is {LEFT_OUT[kind]}")
-        step = schema.get("multipleOf")
-        whole = schema.get("type") == "integer" and (self.notation.plain or self.notation.whole)
-        if step is not None and not whole:
-            asked = f"multiples of {step}, however they are written"
-            yield Narrowing(
-                f"{path}/multipleOf", "multipleOf", asked, "those written without an exponent", EXPONENTS
-            )
+        if self.has_conditions(schema):
+            yield EXPONENTS
         listed = schema.get("enum", [schema["const"]] if "const" in schema else [])
         for value in listed if isinstance(listed, list) else ():
             if isinstance(value, str) and not value.isascii() and not all(map(ways, value)):
                 why = "a lone surrogate is no Unicode text"
                 yield Narrowing(f"{path}/enum", "enum", ascii(value), "nothing", why)
+
+    def has_conditions(self, schema: dict[str, Any]) -> bool:
+        """Whether numbers are asked for that must be compared, and so have no exponent."""
+        plain, types = self.notation.plain, schema.get("type", [])
+        if "integer" in types:
+            return not (plain or self.notation.whole)
+        if any(isinstance(v, int | float) and not isinstance(v, bool) for v in listed_values(schema)):
+            return not plain
+        return any(key in schema for key in COMPARED)
+
+
+COMPARED = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf")
+
+
+def listed_values(schema: dict[str, Any]) -> list[Any]:
+    """The values that ``enum`` or ``const`` lists."""
+    found = schema.get("enum", [schema["const"]] if "const" in schema else [])
+    return found if isinstance(found, list) else []
