@@ -26,8 +26,9 @@ def compile_(
     seed: Seed = 0,
     as_json: AsJson = False,
 ) -> None:
-    """Compile a constraint to an automaton over tokens, and say what came out: its size, its texts, up to ten of them, and
-    where it accepts less than was asked."""
+    """Compile a constraint to a finite automaton over tokens, and say what came out: its size, its texts, up to ten of them,
+    and where it accepts less than was asked. Masks while generating need no finite automaton, and may lack less."""
+    constraint = constraint.finite
     cuts = narrowings(constraint, on_narrowed)
     loaded = load_lm()[1] if tokenizer is None else load(AutoTokenizer, tokenizer)
     vocab = Vocabulary.from_tokenizer(loaded)

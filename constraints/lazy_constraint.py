@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
-from functools import cached_property
+from functools import cached_property, partial
+from typing import Any
 
 from ..circuits.automaton import Automaton
 from ..errors import EmptyLanguage, TooManyStates
@@ -43,7 +44,14 @@ class LazyConstraint(Constraint):
     ) -> None:
         self.automaton, self._make_finite, self._narrowed = automaton, finite, narrowed
         self._abstract = abstract
+        self.made_by: Callable[[], Constraint] | None = None
         self._states = Numbered(automaton)
+
+    def __reduce__(self) -> tuple[Callable[..., Constraint], tuple[Callable[[], Constraint]]]:
+        """Made again where it is read: its machines hold what they have worked out."""
+        if self.made_by is None:
+            raise TypeError("a constraint of machines made by hand cannot be copied to another process")
+        return remade, (self.made_by,)
 
     @cached_property
     def finite(self) -> Constraint:
@@ -70,7 +78,9 @@ class LazyConstraint(Constraint):
         part = machine_of(self)
         assert part is not None
         automaton = StackAutomaton(Repetition(part, low, high))
-        return LazyConstraint(automaton, self.narrowed, lambda: self.finite.repeat(low, high))
+        found = LazyConstraint(automaton, self.narrowed, lambda: self.finite.repeat(low, high))
+        found.made_by = partial(self.repeat, low, high)
+        return found
 
     def accepts(self, text: str | bytes) -> bool:
         data = text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text
@@ -118,6 +128,18 @@ class LazyConstraint(Constraint):
         return utf8.text().plain
 
 
+def remade(make: Callable[[], Constraint]) -> Constraint:
+    """A constraint as it was made."""
+    return make()
+
+
+def made(make: Callable[..., LazyConstraint], *given: Any) -> LazyConstraint:
+    """``make(*given)``, which can be copied to other processes if these can."""
+    found = make(*given)
+    found.made_by = partial(made, make, *given)
+    return found
+
+
 def either(a: Constraint, b: Constraint) -> Constraint:
     """The texts of both together."""
     return combined(Choice, a, b, lambda: a.finite | b.finite)
@@ -135,7 +157,9 @@ def combined(
     machines = [machine for each in (a, b) if (machine := machine_of(each)) is not None]
     if len(machines) < 2:
         return finite()
-    return LazyConstraint(StackAutomaton(kind(machines)), merged(a.narrowed, b.narrowed), finite)
+    found = LazyConstraint(StackAutomaton(kind(machines)), merged(a.narrowed, b.narrowed), finite)
+    found.made_by = partial(either if kind is Choice else joined, a, b)
+    return found
 
 
 def machine_of(constraint: Constraint) -> Machine | None:

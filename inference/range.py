@@ -49,8 +49,6 @@ class Belief(NamedTuple):
         """After the emission of a token by each row; ``log_top``: the logarithm of its largest emission."""
         alpha, doubt = self.alpha * emission, self.doubt + log_top
         thin = alpha < LEAST
-        if not bool(thin.any()):
-            return Belief(alpha, self.scale, doubt)
         lost = (thin & (self.alpha > 0) & (emission > 0)).any(1)
         alpha.masked_fill_(thin, 0)
         return Belief(alpha, self.scale, _more(doubt, lost, alpha, self.scale, LEAST))

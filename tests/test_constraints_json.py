@@ -335,7 +335,7 @@ def test_references():
     ("schema", "path"),
     [
         ({"properties": {"x": {"type": "string", "format": "regex"}}}, "/properties/x/format"),
-        ({"items": {"uniqueItems": True}}, "/items/uniqueItems"),
+        ({"items": {"not": {"uniqueItems": True}}}, "/items/uniqueItems"),
         ({"anyOf": [{"not": 3}]}, "/anyOf/0/not"),
         ({"type": "text"}, "/type"),
         ({"properties": {"a/b": {"type": 3}}}, "/properties/a~1b/type"),

@@ -8,6 +8,7 @@ import time
 
 import jsonschema
 import pytest
+from finite import finite_json
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -271,7 +272,7 @@ def test_compilations_leave_nothing_behind():
     def sizes(order):
         found = {}
         for i in order:
-            nfa = json_schema(schemas[i]).nfa
+            nfa = finite_json(schemas[i]).nfa
             found[i] = (nfa.num_states, len(nfa.edges), int(nfa.edges.sum()))
         return found
 
@@ -302,14 +303,15 @@ def test_orders():
     assert [json_schema(schema, order="declared").accepts(t) for t in texts] == [True, True, False, True]
     assert all(json_schema(schema, order=order).accepts(t) for t in texts for order in ("any", "auto"))
     many = {"properties": {f"k{i}": {} for i in range(30)}}
+    assert json_schema(many, order="any").accepts('{"k29": 0, "k1": 0}')
     with pytest.raises(tt.TooManyStates):
-        json_schema(many, order="any")
-    auto = json_schema({**many, "required": ["k9"]}, order="auto")
+        finite_json(many, order="any")
+    auto = finite_json({**many, "required": ["k9"]}, order="auto")
     assert auto.accepts('{"k1": 0, "k9": 0}')
     assert not any(auto.accepts(t) for t in ('{"k9": 0, "k1": 0}', '{"k9": 0, "k11": 0, "k11": 0}'))
     names = list(many["properties"])
     pairs = [f'"{name}": 0' for name in names]
-    auto = json_schema({**many, "required": names}, order="auto")
+    auto = finite_json({**many, "required": names}, order="auto")
     assert auto.accepts("{" + ", ".join(pairs) + "}")
     assert not auto.accepts("{" + ", ".join(pairs[::-1]) + "}")
     mixed = {
@@ -324,7 +326,7 @@ def test_orders():
         "required": ["b"],
         "type": "object",
     }
-    auto = json_schema(mixed, order="auto", open_objects=False)
+    auto = finite_json(mixed, order="auto", open_objects=False)
     pairs = [f'"{name}": null' for name in names]
     inner = [", ".join(p) for p in (pairs[:26], pairs[:26][::-1])]
     assert auto.accepts(f'{{"b": {{{inner[0]}}}, "a": null}}')
@@ -358,7 +360,6 @@ def test_patterns_as_both_readings():
 @pytest.mark.parametrize(
     "schema",
     [
-        {"maxItems": 10**6, "items": {"maxLength": 10**6}, "minItems": 10**5},
         {"minLength": 10**9},
         {"multipleOf": 0.123456789},
         {"allOf": [{"oneOf": [{"required": [f"{i}{j}"]} for j in range(12)]} for i in range(12)]},

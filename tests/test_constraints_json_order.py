@@ -6,6 +6,7 @@ import random
 
 import jsonschema
 import pytest
+from finite import finite_json
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -14,7 +15,7 @@ from tractile.constraints.json import compiler, planner
 from tractile.constraints.json.document import Document, read_schema
 from tractile.constraints.json.runs import DECLARED, FREE, OPEN, Way
 
-json_schema = tt.constraints.json_schema
+json_schema = finite_json
 NAMES = ["a", "b", "ab", "é"]
 OTHERS = ["z", "x", "xy"]
 VALUES = [

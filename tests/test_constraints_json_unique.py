@@ -6,11 +6,12 @@ import random
 
 import jsonschema
 import pytest
+from finite import finite_json
 
 import tractile as tt
 from tractile.constraints.json.unique import CHECKSUMS, WEIGHTS
 
-json_schema = tt.constraints.json_schema
+json_schema = finite_json
 WORDS = ["", "a", "b", "ab", "ba", "é", "~", "a\nb", '"', "a" * 61, "b-1", "b-2"]
 VALUES = [*WORDS, 1, 1.0, True, None, [], ["a"], ["a", "a"], {}, {"a": 1}]
 

@@ -8,6 +8,7 @@ import sys
 from contextlib import suppress
 
 import pytest
+from finite import finite, finite_json
 from jsonschema import Draft202012Validator
 
 import tractile as tt
@@ -27,8 +28,9 @@ SCHEMAS = [
 
 def units(schema):
     """The work of one schema."""
+    constraint = json_schema(schema)
     with limited_to(math.inf) as account:
-        json_schema(schema)
+        finite(constraint)
     return account.spent
 
 
@@ -164,13 +166,13 @@ CALLS = "".join(f"(?<g{i}>(?&g{i + 1})(?&g{i + 1}))" for i in range(30))
 @pytest.mark.parametrize(
     ("make", "error"),
     [
-        (lambda: json_schema(SHARED), tt.FormatError),
-        (lambda: json_schema(ROUND), tt.FormatError),
-        (lambda: json_schema('{"items":' * 10**5 + "true" + "}" * 10**5), tt.FormatError),
-        (lambda: json_schema({"pattern": r"^(?=(.*a){9})(?=(.*b){9})(?=(.*c){9})(?=(.*d){9}).*$"}), tt.TooManyStates),
-        (lambda: json_schema({"pattern": "^[a-z]{1,100000}$"}), tt.TooManyStates),
-        (lambda: json_schema({"enum": [[i, {"a": i}] for i in range(2_000)]}), tt.TooManyStates),
-        (lambda: json_schema({"properties": {f"property {i}": {} for i in range(20_000)}}), tt.TooManyStates),
+        (lambda: finite_json(SHARED), tt.FormatError),
+        (lambda: finite_json(ROUND), tt.FormatError),
+        (lambda: finite_json('{"items":' * 10**5 + "true" + "}" * 10**5), tt.FormatError),
+        (lambda: finite_json({"pattern": r"^(?=(.*a){9})(?=(.*b){9})(?=(.*c){9})(?=(.*d){9}).*$"}), tt.TooManyStates),
+        (lambda: finite_json({"pattern": "^[a-z]{1,100000}$"}), tt.TooManyStates),
+        (lambda: finite_json({"enum": [[i, {"a": i}] for i in range(2_000)]}), tt.TooManyStates),
+        (lambda: finite_json({"properties": {f"property {i}": {} for i in range(20_000)}}), tt.TooManyStates),
         (lambda: regex("^(?:" + "|".join(f"(?={c}{{1,9}}x){c}" for c in "abcdefghijklmnopqrst") + ")*$"), tt.TooManyStates),
         (lambda: regex("|".join(f"w{i}" for i in range(30_000))), tt.TooManyStates),
         (lambda: regex(r"(?>\w{1,20}\s?){1,20}(?>[a-z]{1,30}|\d+)+"), tt.TooManyStates),
@@ -179,7 +181,7 @@ CALLS = "".join(f"(?<g{i}>(?&g{i + 1})(?&g{i + 1}))" for i in range(30))
         (lambda: regex("(?i)" + "".join(f"[a-{chr(0x400 + i)}]" for i in range(120))), tt.TooManyStates),
         (lambda: keywords([[f"w{i}"] for i in range(40)], at_least=30), tt.TooManyStates),
         (lambda: tt.function_calls(TOOLS), tt.TooManyStates),
-        (lambda: json_schema({"properties": {"k" * 1_000_000: {}}}), tt.TooManyStates),
+        (lambda: finite_json({"properties": {"k" * 1_000_000: {}}}), tt.TooManyStates),
         (lambda: tt.grammar("start: " + '"a"? ' * 5_000), tt.TooManyStates),
     ],
     ids=["shared", "round", "deep", "looks", "repeat", "enum", "names", "looks*", "words", "atomic", "nothing", "calls",

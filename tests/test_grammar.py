@@ -5,6 +5,7 @@ import re
 
 import lark
 import pytest
+from finite import finite_grammar
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -163,7 +164,8 @@ def test_a_lark_grammar_of_json():
         except lark.exceptions.LarkError:
             valid = False
         assert c.accepts(word) == valid, word
-    assert not c.accepts("[" * 5 + "]" * 5)
+    assert c.accepts("[" * 5 + "]" * 5)
+    assert not c.finite.accepts("[" * 5 + "]" * 5)
 
 
 def test_lark_terminals_templates_and_flags():
@@ -264,7 +266,7 @@ def test_what_depth_leaves_out_is_said():
     """And nothing is, where a deeper level adds no text."""
 
     def narrowed(text, **options):
-        return [(n.path, n.given) for n in tt.grammar(text, on_narrowed="ignore", **options).narrowed]
+        return [(n.path, n.given) for n in finite_grammar(text, on_narrowed="ignore", **options).narrowed]
 
     nested = 'start: x\nx: "a" x "b" | z\nz: "[" z "]" |'
     assert narrowed(nested) == [("x", 3), ("z", 3)]
@@ -272,15 +274,15 @@ def test_what_depth_leaves_out_is_said():
     assert narrowed('start: "a" start | "b"') == narrowed('start: start start | "x"') == []
     assert narrowed('start: "a"\nunused: "(" unused ")" |') == []
     with pytest.raises(tt.UnsupportedConstraint, match="narrowed"):
-        _ = ~tt.grammar(nested)
+        _ = ~finite_grammar(nested)
     with pytest.raises(tt.UnsupportedConstraint, match="max_depth"):
-        tt.grammar(nested, on_narrowed="error")
+        finite_grammar(nested, on_narrowed="error")
     with pytest.raises(tt.UnsupportedConstraint, match="on_narrowed"):
-        tt.grammar(nested, on_narrowed="never")
+        finite_grammar(nested, on_narrowed="never")
 
 
 def test_a_narrowed_grammar_is_logged_once(caplog):
-    tt.grammar('start: "(" start ")" | "x"')
+    finite_grammar('start: "(" start ")" | "x"')
     assert [r.getMessage() for r in caplog.records if "max_depth: 3" in r.getMessage()] != []
     assert len(caplog.records) == 1
 
@@ -290,16 +292,18 @@ def test_without_a_depth_the_largest_that_fits_is_taken():
     text = 'start: "x" | ' + " | ".join(f'"{i}" start "{i}"' for i in range(6))
     text += "".join(f' | "s{i}" e "s{i}"' for i in range(6))
     text += "\ne: " + " | ".join(f'"{i}" e "{i}"' for i in range(6)) + ' | "y"'
-    c = tt.grammar(text, on_narrowed="ignore")
+    c = finite_grammar(text, on_narrowed="ignore")
     assert [(n.path, n.given) for n in c.narrowed] == [("start", 2), ("e", 2)]
     assert c.accepts("01s245y54s210")
     with pytest.raises(tt.TooManyStates):
-        tt.grammar(text, max_depth=3)
+        finite_grammar(text, max_depth=3)
 
 
 def test_rules_below_others_are_as_deep_as_those():
     """What lies below rules that nest is followed to the whole depth at every depth of those."""
-    c = tt.grammar('start: "(" start ")" | deep\ndeep: pair\npair: "[" pair "]" | "x"', on_narrowed="ignore")
+    c = finite_grammar(
+        'start: "(" start ")" | deep\ndeep: pair\npair: "[" pair "]" | "x"', on_narrowed="ignore"
+    )
     assert c.accepts("(((" + "[[[x]]]" + ")))")
     assert not c.accepts("[[[[x]]]]")
 
@@ -374,7 +378,7 @@ def test_calls_say_on_which_side_they_are():
 )
 def test_bad_grammars(text, settings_, error, message):
     with pytest.raises(error) as raised:
-        tt.grammar(text, **settings_)
+        finite_grammar(text, **settings_)
     assert re.search(message, str(raised.value)), raised.value
 
 
@@ -423,4 +427,4 @@ def test_what_lark_makes_of_rules_is_counted():
 )
 def test_what_lark_would_never_finish_is_refused(text):
     with pytest.raises(tt.TooManyStates, match="too much work"):
-        tt.grammar(text)
+        finite_grammar(text)

@@ -7,6 +7,7 @@ import re
 
 import jsonschema
 import pytest
+from finite import finite_calls, finite_grammar, finite_json
 from typer.testing import CliRunner
 
 import tractile as tt
@@ -20,7 +21,7 @@ VOCAB = tt.Vocabulary([None, *(bytes([b]) for b in range(256))], eos_token_id=0)
 
 
 def schema(value, **options):
-    return tt.constraints.json_schema(value, on_narrowed="ignore", **options)
+    return finite_json(value, on_narrowed="ignore", **options)
 
 
 def places(constraint):
@@ -143,7 +144,7 @@ def test_how_deep_a_schema_within_itself_goes():
 )  # fmt: skip
 def test_numbers_without_an_exponent_are_reported_once_without_a_warning(value, options, reported, caplog):
     with caplog.at_level(logging.WARNING):
-        constraint = tt.constraints.json_schema(value, **options)
+        constraint = finite_json(value, **options)
     assert [(cut.path, cut.keyword) for cut in constraint.narrowed] == [("", "numbers")] * reported
     assert not warnings(caplog)
     assert str(constraint.compile(VOCAB).narrowed) == str(constraint.narrowed)
@@ -154,7 +155,7 @@ def test_arguments_that_are_numbers_are_reported_once():
         {"name": name, "parameters": closed({"a": INTEGER, "b": {"type": "number", "minimum": 1}})}
         for name in "fg"
     ]
-    constraint = tt.constraints.function_calls(tools, on_narrowed="error")
+    constraint = finite_calls(tools, on_narrowed="error")
     assert places(constraint) == {("", "numbers")}
 
 
@@ -232,9 +233,7 @@ def warnings(caplog):
 
 def test_one_warning_for_a_constraint(caplog):
     with caplog.at_level(logging.WARNING):
-        tt.constraints.json_schema(
-            {"type": "array", "items": {"type": "string", "maxLength": 9000}, "maxItems": 9000}
-        )
+        finite_json({"type": "array", "items": {"type": "string", "maxLength": 9000}, "maxItems": 9000})
     (record,) = warnings(caplog)
     assert "and 1 more" in record.getMessage()
 
@@ -242,11 +241,11 @@ def test_one_warning_for_a_constraint(caplog):
 @pytest.mark.parametrize(
     "make",
     [
-        lambda **o: tt.constraints.json_schema({"type": "string", "maxLength": 9000}, max_length=10, **o),
-        lambda **o: tt.constraints.json_schema(TREE, max_depth=1, **o),
-        lambda **o: tt.constraints.grammar('start: "(" start ")" | "x"', max_depth=2, **o),
+        lambda **o: finite_json({"type": "string", "maxLength": 9000}, max_length=10, **o),
+        lambda **o: finite_json(TREE, max_depth=1, **o),
+        lambda **o: finite_grammar('start: "(" start ")" | "x"', max_depth=2, **o),
         lambda **o: tt.constraints.sql({"t": ["a"]}, max_depth=0, max_tables=2, **o),
-        lambda **o: tt.constraints.function_calls(TOOLS, max_depth=1, **o),
+        lambda **o: finite_calls(TOOLS, max_depth=1, **o),
     ],
 )
 def test_what_the_caller_has_cut_is_reported_without_a_warning(make, caplog):
@@ -270,11 +269,11 @@ HALVES = {
 @pytest.mark.parametrize(
     "make",
     [
-        lambda **o: tt.constraints.json_schema(True, **o),
-        lambda **o: tt.constraints.grammar('start: "(" start ")" | "x"', **o),
+        lambda **o: finite_json(True, **o),
+        lambda **o: finite_grammar('start: "(" start ")" | "x"', **o),
         lambda **o: tt.constraints.sql({"t": ["a"]}, **o),
-        lambda **o: tt.constraints.function_calls([*TOOLS, HALVES], **o),
-        lambda **o: tt.constraints.function_calls(TOOLS, syntax="python", parallel=True, **o),
+        lambda **o: finite_calls([*TOOLS, HALVES], **o),
+        lambda **o: finite_calls(TOOLS, syntax="python", parallel=True, **o),
     ],
 )
 def test_every_builder_warns_refuses_or_says_nothing(make, caplog):
@@ -291,9 +290,7 @@ def test_every_builder_warns_refuses_or_says_nothing(make, caplog):
 
 def test_an_error_has_the_path():
     with pytest.raises(tt.UnsupportedConstraint) as caught:
-        tt.constraints.json_schema(
-            closed({"a": {"type": "string", "maxLength": 90_000}}), on_narrowed="error"
-        )
+        finite_json(closed({"a": {"type": "string", "maxLength": 90_000}}), on_narrowed="error")
     assert caught.value.path == "/properties/a"
 
 
@@ -312,10 +309,10 @@ def test_narrowings_are_merged_and_chosen_ones_are_not_logged(caplog):
     "make",
     [
         lambda: schema({"type": "string", "maxLength": 4000}),
-        lambda: tt.constraints.grammar('start: "(" start ")" | "x"', on_narrowed="ignore"),
+        lambda: finite_grammar('start: "(" start ")" | "x"', on_narrowed="ignore"),
         lambda: schema({"type": "array", "maxItems": 5000, "items": INTEGER}),
         lambda: tt.constraints.sql({"t": ["a"]}, on_narrowed="ignore"),
-        lambda: tt.constraints.function_calls(TOOLS, on_narrowed="ignore"),
+        lambda: finite_calls(TOOLS, on_narrowed="ignore"),
         lambda: schema(True) | schema(False),
         lambda: schema(True).repeat(0, 2),
         lambda: tt.constraints.any_of("a", schema(True)),
@@ -410,14 +407,14 @@ def test_the_negation_of_unique_items_is_refused_or_sound(items):
     ],
 )
 def test_grammars_name_the_rules_that_nest(text, rules):
-    constraint = tt.constraints.grammar(text, on_narrowed="ignore")
+    constraint = finite_grammar(text, on_narrowed="ignore")
     assert {each.path for each in constraint.narrowed} == rules
     assert {each.keyword for each in constraint.narrowed} <= {"max_depth"}
 
 
 def test_a_repeat_of_itself_is_whole_at_some_depth():
     text = 'start: start start | "a"'
-    found = [tt.constraints.grammar(text, max_depth=depth) for depth in (0, 3)]
+    found = [finite_grammar(text, max_depth=depth) for depth in (0, 3)]
     assert [bool(each.narrowed) for each in found] == [True, False]
     assert [each.accepts("a" * 50) for each in found] == [False, True]
 
@@ -427,15 +424,17 @@ def test_a_repeat_of_itself_is_whole_at_some_depth():
 
 def calls(parameters, **options):
     tool = {"name": "f", "parameters": {"type": "object", "properties": {"x": parameters}, "required": ["x"]}}
-    return tt.constraints.function_calls([tool], on_narrowed="ignore", **options)
+    return finite_calls([tool], on_narrowed="ignore", **options)
 
 
 def test_arguments_are_named():
     path = "tools[0].parameters.x"
     assert calls(STRING).narrowed == calls(STRING, syntax="python").narrowed == ()
-    assert calls({"type": "array"}).narrowed == calls({"type": "string", "maxLength": 9000}).narrowed == ()
+    for whole in ({"type": "array"}, {"type": "string", "maxLength": 9000}):
+        assert tt.function_calls([{"name": "f", "parameters": closed({"x": whole})}]).narrowed == ()
     assert places(calls({"type": "array"}, max_depth=2)) == {(f"{path}/items", "max_depth")}
-    assert places(calls({"items": {"pattern": "^\\S$"}})) == {(f"{path}/items/pattern", "pattern")}
+    lazy = tt.function_calls([{"name": "f", "parameters": closed({"x": {"items": {"pattern": "^\\S$"}}})}])
+    assert places(lazy) == {(f"{path}/items/pattern", "pattern")}
     assert places(calls({"type": "array"}, syntax="python")) == {(f"{path}.items", "max_depth")}
     assert places(calls({"type": "string", "maxLength": 9000}, max_depth=2)) == {(path, "maxLength")}
     assert places(calls({"type": "string", "format": "email"}, syntax="python")) == {(path, "format")}
@@ -444,9 +443,7 @@ def test_arguments_are_named():
 
 def test_numbers_in_python_syntax(caplog):
     with caplog.at_level(logging.WARNING):
-        constraint = tt.constraints.function_calls(
-            [TOOLS[0] | {"parameters": closed({"n": INTEGER})}], syntax="python"
-        )
+        constraint = finite_calls([TOOLS[0] | {"parameters": closed({"n": INTEGER})}], syntax="python")
     assert places(constraint) == {("tools[0].parameters.n", "type")}
     assert not warnings(caplog)
     assert not any(constraint.accepts(f"f(n={text})") for text in ("1.", "+1", "1_000"))
@@ -546,7 +543,7 @@ def test_constraints_that_are_read_from_disk_have_it_without_being_built(tmp_pat
     with pytest.raises(tt.UnsupportedConstraint, match="complement"):
         _ = ~again
     with pytest.raises(tt.UnsupportedConstraint):
-        tt.constraints.json_schema({"type": "string", "maxLength": 7000}, max_length=20, on_narrowed="error")
+        finite_json({"type": "string", "maxLength": 7000}, max_length=20, on_narrowed="error")
 
 
 def test_saved_automata_keep_it(tmp_path):

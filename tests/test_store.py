@@ -6,13 +6,13 @@ import pickle
 import numpy as np
 import pytest
 import torch
+from finite import finite_json as json_schema
 
 import tractile as tt
 from tractile.constraints import Vocabulary, regex
 from tractile.constraints.cache import store
 from tractile.constraints.constraint import Deferred
 from tractile.constraints.json.compiler import Compiler
-from tractile.constraints.json.constraint import json_schema
 from tractile.constraints.lifting.lifted import Lifted
 from tractile.constraints.vocabulary import vocabulary as tokenizers
 

@@ -77,7 +77,10 @@ class Arguments(Machines):
                 check_all(machines, root)
             number = self.number[text] = len(self.documents)
             self.documents.append(Values(machines, root, narrowed))
-        return number, tuple(each._replace(path=path + each.path) for each in self.documents[number].narrowed)
+        return number, tuple(
+            each._replace(path=path + each.path) if each.loses_values else each
+            for each in self.documents[number].narrowed
+        )
 
     def of_tool(self, tool: Tool, whole: bool, path: str) -> tuple[Called | None, tuple[Narrowing, ...]]:
         """A tool, ``None`` if no arguments satisfy its schemas, and what they lack. ``whole``: they are one schema."""

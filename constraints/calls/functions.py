@@ -24,7 +24,7 @@ from ..constraint import Constraint
 from ..json.constraint import MAX_SCHEMA, inner_texts
 from ..json.pieces import quoted
 from ..json.strings import words
-from ..lazy_constraint import LazyConstraint
+from ..lazy_constraint import LazyConstraint, made
 from ..narrowing import Narrowing, OnNarrowed, check_choice, merged, report
 from .arguments import Arguments, Called
 from .call_lists import calls_machine
@@ -91,7 +91,7 @@ def function_calls(
     finite = partial(finite_calls, read, syntax, (low, high), order, whitespace, keys, max_depth)
     constraint: Constraint
     if syntax == "json" and len(chosen) == 1:
-        constraint = lazy_calls(read, (low, high), order, whitespace, keys, finite)
+        constraint = made(lazy_calls, read, (low, high), order, whitespace, keys, finite)
     else:
         constraint = finite()
     report(constraint.narrowed, on_narrowed, chosen)

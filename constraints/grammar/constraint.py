@@ -13,7 +13,7 @@ from .. import given, narrowing
 from ..automata.lazy import explore
 from ..automata.work import limited, spend
 from ..constraint import Constraint
-from ..lazy_constraint import LazyConstraint
+from ..lazy_constraint import LazyConstraint, made
 from ..narrowing import Narrowing, OnNarrowed
 from .lark_reader import read_lark
 from .readers import read_bnf
@@ -58,7 +58,9 @@ def grammar(
         max_depth = given.count(max_depth, "max_depth", 0, given.MOST_DEPTH)
     rules, first, places = read_rules(text, syntax, start)
     if max_depth is None and (rules.commits or GrammarCompiler(rules).cut):
-        return unbounded(text, syntax, start, on_narrowed)
+        lazy = made(unbounded, text, syntax, start)
+        narrowing.report(lazy.narrowed, on_narrowed)
+        return lazy
     found = bounded(rules, first, places, max_depth)
     narrowing.report(found.narrowed, on_narrowed, chosen)
     return found
@@ -96,13 +98,11 @@ def bounded(rules: Rules, first: str, places: Places, max_depth: int | None) -> 
     return Constraint(found, narrowing.merged(rules.narrowed, cut))
 
 
-def unbounded(
-    text: str | os.PathLike[str], syntax: Any, start: str | None, on_narrowed: OnNarrowed
-) -> Constraint:
+def unbounded(text: str | os.PathLike[str], syntax: Any, start: str | None) -> LazyConstraint:
     """The constraint of a recursive grammar. Its finite part has the largest depth up to 3 that fits the limits."""
     from .lazy import grammar_abstraction, lazy_grammar
 
-    automaton, narrowed = lazy_grammar(text, syntax=syntax, start=start, on_narrowed=on_narrowed)
+    automaton, narrowed = lazy_grammar(text, syntax=syntax, start=start, on_narrowed="ignore")
 
     def finite() -> Constraint:
         try:

@@ -15,7 +15,7 @@ from .. import given
 from ..automata.epsilon import only, plain, useful
 from ..automata.work import limited, spend
 from ..constraint import Constraint, kept
-from ..lazy_constraint import LazyConstraint
+from ..lazy_constraint import LazyConstraint, made
 from ..narrowing import OnNarrowed, check_choice, report
 from .closing import close_types
 from .compiler import Compiler
@@ -157,13 +157,21 @@ def json_schema(
     plain = numbers == "plain" or (numbers is None and is_class)
     options = (whitespace, order, max_depth, max_length, open_objects, formats, plain, max_digits)
     source = json.dumps(root).encode(), repr((strict, options)).encode()
-    finite = partial(kept, source, partial(build, root, strict, options))
     if chosen:
-        constraint = finite()
+        constraint = kept(source, partial(build, root, strict, options))
     else:
-        constraint = LazyConstraint(*lazy_schema(root, strict, options), finite)
+        constraint = made(lazily, source, root, strict, options)
     report(constraint.narrowed, on_narrowed, chosen)
     return constraint
+
+
+def lazily(
+    source: tuple[bytes, bytes], root: Schema, strict: bool, options: tuple[Any, ...]
+) -> LazyConstraint:
+    """The constraint of a schema by its lazy automaton."""
+    return LazyConstraint(
+        *lazy_schema(root, strict, options), partial(kept, source, partial(build, root, strict, options))
+    )
 
 
 def inner_texts(schema: Any, whitespace: str, max_depth: int) -> Constraint:

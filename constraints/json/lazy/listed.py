@@ -84,6 +84,8 @@ class Values:
 class ListedArrayMachine(Region):
     """The texts of the arrays of one shape whose items are distinct and listed."""
 
+    ends_with = b"]"
+
     def __init__(self, machines: Machines, shape: Arrays, needs: Sequence[Need]) -> None:
         self.style, self.shape = machines.style, shape
         self.plain = ArrayMachine(machines, shape)
@@ -172,6 +174,9 @@ class ListedArrayMachine(Region):
 
     def final(self, local: Local) -> bool:
         return bool(local[0] == END)
+
+    def coarse(self, level: int) -> Machine:
+        return self.plain.uncounted if level else self
 
     # ------------------------------------------------------------ short texts
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from ....errors import UnsupportedConstraint
 from ...automata.stack import Machine, StackAutomaton
-from ...automata.work import spend
+from ...automata.work import at, spend
 from ...narrowing import Narrowing
 from ..document import Document, Schema
 from ..numbers import Notation
@@ -36,12 +36,12 @@ def lazy_schema(
         Of a value within a larger text, around which no white space stands.
 
     Raises ``UnsupportedConstraint`` with the path of what is not supported, ``TooManyStates`` where schemas combine too many
-    alternatives; a pattern that takes too much work raises that when a text gets there.
+    alternatives, or a pattern or a multiple takes too much work.
     """
     machines, narrowed = schema_machines(root, strict, options)
     try:
         need = machines.keywords.root()
-        machines.check(need)
+        check_all(machines, need)
         machine: Machine | None = None
         if not machines.is_empty(need):
             machine = machines.machine(need)
@@ -74,18 +74,20 @@ def check_all(machines: Machines, root: Need) -> None:
     found = {root: None}
     queue = [root]
     for need in queue:
-        if machines.is_empty(need):
-            continue
+        with at(machines.where(need)):
+            if machines.is_empty(need):
+                continue
         value = machines.value(need)
-        for text in value.string:
-            if text.atoms and shortest_string(text) is not None:
-                quoted(text)
-        for number in value.number:
-            if number.multiples and machines.shortest_number(number) is not None:
-                number_machine(number, machines.notation)
+        with at(machines.where(need)):
+            for text in value.string:
+                if text.atoms and shortest_string(text) is not None:
+                    quoted(text)
+            for number in value.number:
+                if number.multiples and machines.shortest_number(number) is not None:
+                    number_machine(number, machines.notation)
         below: list[Need] = []
         for each in machines.arrays(need):
-            shape = each.items.shape
+            shape = getattr(each, "plain", each).items.shape
             below += [*shape.prefix, shape.rest, *(kind.need for kind in shape.contains)]
         if (objects := machines.objects(need)) is not None:
             for form in objects.forms:

@@ -12,6 +12,7 @@ from functools import lru_cache
 from typing import Any
 from weakref import WeakKeyDictionary
 
+from ....errors import TooManyStates
 from ...automata.machines import DfaMachine
 from ...automata.stack import Local, LocalBody, Machine, Region
 from .. import strings
@@ -71,6 +72,8 @@ class FreeText(Region):
 
 
 FREE = FreeText(0, None)
+MOST_LETTERS = 1_000_000
+"""The largest ``minLength``: short texts are written out."""
 
 
 class Quoted(Region):
@@ -148,7 +151,9 @@ def quoted(shape: Strings) -> Machine:
 
 @lru_cache(maxsize=4096)
 def shortest_string(shape: Strings) -> bytes | None:
-    """A short text of a shape, ``None`` if no string has it."""
+    """A short text of a shape, ``None`` if no string has it. Raises ``TooManyStates`` where it is very long."""
+    if shape.least > MOST_LETTERS:
+        raise TooManyStates(f"strings of at least {shape.least} characters are too long", limit=MOST_LETTERS)
     if not shape.atoms and shape.among is None:
         if not shape.but:
             return b'"' + b"a" * shape.least + b'"'

@@ -7,7 +7,7 @@ It is the least fixed point of these equations: a need is empty if it has no tex
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from decimal import Decimal
 from typing import Any
 
@@ -101,14 +101,16 @@ class Machines(Needs):
             for shape in self.value(need).array:
                 settled = settling.settle(shape, lambda _: False, self.where(need))
                 if settled is not None:
-                    found.append(self.array(settled))
+                    found.append(self.array(need, settled))
             self._arrays[need] = found
         return self._arrays[need]
 
-    def array(self, shape: Arrays) -> Any:
+    def array(self, need: Need, shape: Arrays) -> Any:
         """The machine of a shape of arrays."""
         if shape.unique is False:
-            raise UnsupportedConstraint("uniqueItems that must not hold", path="uniqueItems")
+            raise UnsupportedConstraint(
+                "uniqueItems that must not hold", path=f"{self.where(need)}/uniqueItems"
+            )
         if not shape.unique:
             return ArrayMachine(self, shape)
         size = len(shape.prefix) + 1 if shape.most is None else min(len(shape.prefix) + 1, shape.most)
@@ -127,19 +129,6 @@ class Machines(Needs):
         if shapes and need not in self._objects:
             self._objects[need] = ObjectMachine(self, shapes)
         return self._objects.get(need)
-
-    def check(self, root: Need) -> None:
-        """Raise now what is not supported in any need below the root, and not when a text gets there."""
-        seen = {root}
-        queue = [root]
-        for need in queue:
-            if not need or need == NEVER:
-                continue
-            value = self.value(need)
-            for inner in parts_of(value):
-                if inner not in seen:
-                    seen.add(inner)
-                    queue.append(inner)
 
     # ------------------------------------------------------------ short texts
 
@@ -211,18 +200,6 @@ class Machines(Needs):
                     return str(n).encode()
         piece = number_piece(shape, self.notation)
         return piece.nfa.shortest() if piece.size else None
-
-
-def parts_of(value: Value) -> Iterator[Need]:
-    """The needs of the members and items of some values."""
-    for array in value.array:
-        yield from (*array.prefix, array.rest, *(kind.need for kind in array.contains))
-    for shape in value.object:
-        for group in (shape.names, shape.patterns, shape.others):
-            yield from (need for _, need in group)
-        yield shape.naming
-        for _, naming, need in shape.some:
-            yield from (naming, need)
 
 
 _numbers: dict[tuple[Numbers, Notation], Machine] = {}
