@@ -32,6 +32,7 @@ class Found(NamedTuple):
     swept: list[
         tuple[Int[ndarray, " token"], Int[ndarray, " token"]]
     ]  # (states, ranks of the tokens that lead there)
+    moved: set[int]  # the states that it has moved on from
 
 
 class Walk:
@@ -57,7 +58,7 @@ class Walk:
         """All that can be read below some nodes from the states beside them, the tokens that end at them included."""
         first, own, low, high, _ = trie.views
         letters, moves_of, after, body = trie.letters, self.states.moves, self.states.after, self.body
-        found, stack, steps = Found([], [], []), list(begin), STEPS
+        found, stack, steps = Found([], [], [], set()), list(begin), STEPS
         while stack:
             if steps == 0:
                 steps = STEPS
@@ -73,7 +74,9 @@ class Walk:
                 continue
             if high[node] - low[node] - ends > FEW and body(state) is not None:
                 found.texts.append((state, node))
-            elif end_child - begin_child < 5:
+                continue
+            found.moved.add(state)
+            if end_child - begin_child < 5:
                 for child in range(begin_child, end_child):
                     target = after(state, letters[child])
                     if target >= 0:
@@ -101,6 +104,7 @@ class Walk:
                 found.texts.extend((int(state[i]), int(nodes[i])) for i in apart)
                 state, nodes = np.delete(state, apart), np.delete(nodes, apart)
             count = trie.first[nodes + 1] - trie.first[nodes]
+            found.moved.update(np.unique(state[count > 0]).tolist())
             nodes = spans(trie.first[nodes], count)
             state = self._step(np.repeat(state, count), trie.byte[nodes])
             kept = state >= 0

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from ...automata.sharing import Prefixes
 from ...automata.stack import Local, LocalBody, Machine, Region
 from ..shapes import Need
 from ..shapes import Objects as Shape
@@ -27,6 +28,12 @@ if TYPE_CHECKING:
     from .values import Look, Machines
 
 START, OPEN, AFTER, COMMA, BEFORE, KEY, COLON, VALUE, END = range(9)
+_MEMBER = frozenset([OPEN, COMMA, BEFORE, KEY, COLON, VALUE, END])
+_BETWEEN = frozenset([AFTER, COMMA, BEFORE, END])
+COVERED = (frozenset(range(9)), _MEMBER, _BETWEEN, *[_MEMBER] * 3, *[frozenset([COLON, VALUE])] * 2, _BETWEEN)
+"""By the kind of a local state: the kinds whose moves its short view determines."""
+FOLLOWING = tuple([kinds & {AFTER, COLON, VALUE, END} if i else frozenset[int]() for i, kinds in enumerate(COVERED)])
+"""By the kind of a local state: the kinds whose short view its own determines."""
 
 
 class ObjectMachine(Region):
@@ -49,6 +56,7 @@ class ObjectMachine(Region):
         self._next: dict[tuple[int, int], int] = {}
         self._ends: dict[tuple[int, bytes], bytes] = {}
         self._members: dict[int, bytes] = {}
+        self._runs: dict[int, list[tuple[int, int]]] = {}
 
     @cached_property
     def keys(self) -> Keys:
@@ -245,7 +253,62 @@ class ObjectMachine(Region):
             return local
         return (KEY, local[1], self.keys.view(local[2], reach))
 
+    @cached_property
+    def involved(self) -> bool:
+        """Whether what may come depends on more registers than the alternatives that are allowed."""
+        return any(form.must or form.least for form in self.forms)
+
+    def facts(self, hub: int, state: Any, prefixes: Prefixes) -> tuple[tuple[int, int], ...]:
+        """What a token can tell of the runs of a hub from a state of the names: forms, and alternatives they allow."""
+        if (runs := self._runs.get(hub)) is None:
+            runs = self._runs[hub] = [(run.form, self.forms[run.form].allowed(run)) for run in self.hubs[hub]]
+        keys, node = self.keys, state[0]
+        if keys.free(state, self.allowed(hub)):
+            names = keys.observed(node, prefixes) if node >= 0 else 0
+        else:
+            names = keys.trie.reach[node] if node >= 0 else 0
+        names |= -1 << len(self.names)
+        return tuple(sorted({(form, allowed & names) for form, allowed in runs}))
+
+    def short(self, local: Local, prefixes: Any, reach: int) -> Any:
+        kind = local[0]
+        if kind == AFTER:
+            return (AFTER, self.done(local[1]), self.allowed(local[1]) != 0)
+        if kind in (START, END) or self.involved:
+            return self.view(local, reach)
+        if kind in (COLON, VALUE):
+            return (kind, frozenset([need for need, _ in self.groups[local[1]]]), *local[2:])
+        hub = local[1]
+        if kind == KEY:
+            return (KEY, self.keys.view(local[2], reach), local[3], self.facts(hub, local[2], prefixes))
+        facts = self.facts(hub, self.keys.start(self.allowed(hub)), prefixes)
+        return (OPEN, self.done(hub), facts) if kind == OPEN else (kind, facts, *local[2:])
+
+    def covers(self, origin: Local, local: Local) -> bool:
+        return local[0] in COVERED[origin[0]] or (self.involved and origin[0] != AFTER)
+
+    def follows(self, origin: Local, local: Local) -> bool:
+        return local[0] in FOLLOWING[origin[0]]
+
     # ------------------------------------------------------------ short texts
+
+    @cached_property
+    def longest(self) -> int | None:  # type: ignore[override]
+        """See ``Machine.longest``: the members that must come, and one more."""
+        return None if self.involved else max(map(self.longest_of, self.forms), default=0)
+
+    def longest_of(self, form: Form) -> int:
+        """The same for the runs through one form."""
+        look, around = self.machines.shortest, 2 + len(self.style.colon) + len(self.style.comma)
+        must = one = 0
+        for i in bits(form.live):
+            size = len(spelling(self.names[i])) + len(look(form.needs[i]) or b"") + around
+            one = max(one, size)
+            must += size if form.required >> i & 1 else 0
+        for each in form.possible:
+            size = self.keys.longest(each.bit - len(self.names)) + len(look(each.need) or b"")
+            one = max(one, size + around)
+        return must + one + 2
 
     def shortest(self, look: Look) -> bytes | None:
         """A short text of an object, ``None`` if there is none."""

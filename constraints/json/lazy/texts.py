@@ -17,7 +17,7 @@ from ...automata.stack import Local, LocalBody, Machine, Region
 from .. import strings
 from ..shapes import Strings
 from .counted import CountedPattern
-from .letters import FINISH, LETTER_ROWS, LETTERS, QUOTE
+from .letters import FINISH, MOST_FINISH, LETTER_ROWS, LETTERS, QUOTE
 from .patterns import PatternText
 
 
@@ -25,7 +25,7 @@ class FreeText(Region):
     """Any ``least`` to ``most`` letters (``None``: any number)."""
 
     def __init__(self, least: int, most: int | None) -> None:
-        self.least, self.most = least, most
+        self.least, self.most, self.longest = least, most, least + MOST_FINISH
 
     def start(self) -> Local:
         return (0, 0)
@@ -80,6 +80,7 @@ class Quoted(Region):
 
     def __init__(self, inside: Machine) -> None:
         self.inside = inside
+        self.longest = None if inside.longest is None else inside.longest + 2
 
     def start(self) -> Local:
         return 0
