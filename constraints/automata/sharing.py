@@ -55,17 +55,6 @@ class Sharing:
                 return True
         return False
 
-    def follows(self, origin: Stack, configuration: Configuration) -> bool:
-        """Whether a stack's short view says no more than that of the stack that a walk began at."""
-        if not isinstance(configuration, Stack) or configuration.depth > origin.depth:
-            return False
-        frame = frame_at(origin, configuration.depth)
-        return frame is configuration or (
-            frame.machine is configuration.machine
-            and frame.parent is configuration.parent
-            and frame.machine.follows(frame.local, configuration.local)
-        )
-
 
 def frame_at(stack: Stack, depth: int) -> Stack:
     """The frame of a stack with so many frames below it."""

@@ -85,9 +85,6 @@ class Machine(Protocol):
     def covers(self, origin: Local, local: Local) -> bool:
         """Whether the short view of one local state determines the moves, calls and ends of another that follows it."""
 
-    def follows(self, origin: Local, local: Local) -> bool:
-        """Whether the short view of one local state determines that of another that follows it."""
-
     @property
     def longest(self) -> int | None:
         """The most bytes from any local state that is reached to a final one, by the shortest way, or somewhat more than
@@ -135,9 +132,6 @@ class Region:
         return self.view(local, reach)
 
     def covers(self, origin: Local, local: Local) -> bool:
-        return True
-
-    def follows(self, origin: Local, local: Local) -> bool:
         return True
 
     def coarse(self, level: int) -> Any:

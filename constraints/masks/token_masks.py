@@ -17,7 +17,7 @@ view agree in that (see :class:`~..automata.lazy.LazyAutomaton`).
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence, Set
 from typing import NamedTuple
 
 import numpy as np
@@ -37,6 +37,7 @@ from .walk import Pairs, Walk
 WORD = np.dtype("<i4")
 MASK_BYTES = 1 << 26  # of masks kept for one automaton
 MAX_EXITS = 1 << 14  # sets of tokens that leave free text, kept for one automaton
+MOST_MOVED = 2000  # states that a walk moves on from and that are looked at for a short view
 ONE_BY_ONE = 64  # tokens that are set one by one
 Words = Int32[ndarray, " words"]
 
@@ -51,47 +52,46 @@ class Mask(NamedTuple):
 class Exit(NamedTuple):
     """The remainders that can be read from a configuration, with what the measure says of the states after them, at most.
 
-    ``strays``: whether more than the short view of the configuration told."""
+    ``moved``: the states that were moved on from; ``None`` where more than the short view of the configuration told."""
 
     ranks: Ranks
     most: int
-    strays: bool
+    moved: frozenset[int] | None
 
 
 class Longest:
     """A measure of states: the bytes to acceptance, bounded by the frames of their stacks alone.
 
-    ``strays``: whether a walk has moved on from a state that the short view of ``origin`` does not cover."""
+    ``states``: those that walks have moved on from; ``None`` once the short view of ``origin`` does not cover one of them."""
 
     def __init__(self, masks: TokenMasks, origin: Configuration) -> None:
-        self.masks, self.origin, self.strays = masks, origin, False
-        self._seen: set[int] = set()
+        self.masks, self.origin = masks, origin
+        self.states: set[int] | None = set()
+        if masks.sharing is None or not isinstance(origin, Stack):
+            self.states = None
 
     def of(self, state: int) -> int:
         """At least the bytes of the shortest text from a state to acceptance."""
         sharing, configurations = self.masks.sharing, self.masks.states.configurations
         return NEVER if sharing is None else sharing.automaton.longest(configurations[state])
 
-    def moved(self, states: set[int]) -> None:
+    def moved(self, states: Set[int] | None) -> None:
         """Look at the states that a walk has moved on from."""
-        sharing, origin = self.masks.sharing, self.origin
-        if self.strays or sharing is None:
+        sharing, origin, known = self.masks.sharing, self.origin, self.states
+        if known is None:
             return
-        if not isinstance(origin, Stack):
-            self.strays = True
-            return
+        assert sharing is not None and isinstance(origin, Stack)
         configurations = self.masks.states.configurations
-        self.strays = any(sharing.strays(origin, configurations[state]) for state in states)
+        if states is None or len(states) > MOST_MOVED:
+            self.states = None
+        elif any(sharing.strays(origin, configurations[state]) for state in states - known):
+            self.states = None
+        else:
+            known |= states
 
     def exit(self, state: int, found: Exit) -> int:
         """The same of the remainders from a state on."""
-        sharing, origin = self.masks.sharing, self.origin
-        if not self.strays and sharing is not None:
-            self.strays = (
-                found.strays
-                or not isinstance(origin, Stack)
-                or not sharing.follows(origin, self.masks.states.configurations[state])
-            )
+        self.moved(found.moved)
         return found.most
 
     def within_text(self, part: TextPart) -> int:
@@ -102,7 +102,7 @@ class Longest:
 class Fresh:
     """A measure of states: the bytes that their completion has before an end of one of those in ``base``."""
 
-    strays = True
+    states = None
 
     def __init__(self, masks: TokenMasks, base: Sequence[bytes]) -> None:
         self.masks, self.base = masks, base
@@ -112,7 +112,7 @@ class Fresh:
         text = states.automaton.completion(states.configurations[state])
         return len(text) - max([common_end(text, one) for one in self.base])
 
-    def moved(self, states: set[int]) -> None:
+    def moved(self, states: Set[int] | None) -> None:
         pass
 
     def exit(self, state: int, found: Exit) -> int:
@@ -174,7 +174,7 @@ class TokenMasks:
         if self.states.accepting(state):
             bits[self.eos_token_id >> 3] |= 1 << (self.eos_token_id & 7)
         bits.flags.writeable = False
-        return Mask(bits.view(WORD), most), measure.strays
+        return Mask(bits.view(WORD), most), measure.states is None
 
     def fresh(self, state: int) -> int:
         """The completion after each token that may follow is at most so many bytes and then an end of one before it."""
@@ -255,15 +255,15 @@ class TokenMasks:
             if exact:
                 own = Fresh(self, self.completions(state))
             found = self._ranks(trie, [(state, node)], own)
-            if short is not None and not found.strays:
+            if short is not None and found.moved is not None:
                 key = ("short", short, trie, node)
             keep(kept, key, found, MAX_EXITS)
         return found
 
     def _ranks(self, trie: Trie, pairs: Pairs, measure: Measure) -> Exit:
         """:meth:`_union` as ranks."""
-        ends, texts, swept, moved = self.walk.walk(trie, pairs)
-        measure.moved(moved)
+        ends, texts, swept, passed = self.walk.walk(trie, pairs)
+        measure.moved(passed)
         nodes = np.array([node for _, node in ends], np.int64)
         out = [spans(trie.low[nodes], trie.own[nodes]), *(ranks for _, ranks in swept)]
         most = self._most(ends, swept, measure)
@@ -273,7 +273,8 @@ class TokenMasks:
             tokens = trie.order[ranks]
             out.append(ranks[(bits[tokens >> 3] >> (tokens & 7) & 1).astype(bool)])
             most = max(most, new)
-        return Exit(np.concatenate(out), most, measure.strays)
+        moved = None if measure.states is None else frozenset(measure.states)
+        return Exit(np.concatenate(out), most, moved)
 
     # ------------------------------------------------------------ targets
 

@@ -226,9 +226,6 @@ class ArrayMachine(Region):
     def covers(self, origin: Local, local: Local) -> bool:
         return bool(origin[0] != AFTER or local[0] in (AFTER, COMMA, END))
 
-    def follows(self, origin: Local, local: Local) -> bool:
-        return bool(origin[0] != AFTER or local[0] == AFTER)
-
     # ------------------------------------------------------------ short texts
 
     @cached_property

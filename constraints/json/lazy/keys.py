@@ -105,7 +105,7 @@ class Keys:
         self.bits = tuple(1 << len(names) + i for i in range(len(classes)))
         self._rows: dict[State, list[tuple[int, int, State, int]]] = {}
         self._free: dict[tuple[int, Local, int], bytes | None] = {}
-        self._observed: dict[tuple[int, Prefixes], int] = {}
+        self._observed: dict[tuple[int, Prefixes], list[tuple[int, int]]] = {}
 
     def start(self, allowed: int) -> State:
         """The state before a name that is one of the alternatives."""
@@ -229,17 +229,18 @@ class Keys:
                 return True
         return False
 
-    def observed(self, node: int, prefixes: Prefixes) -> int:
-        """The declared names whose end a token can read from a node on, the quote after it too, as bits."""
+    def observed(self, node: int, prefixes: Prefixes) -> list[tuple[int, int]]:
+        """The declared names whose end a token can read from a node on, the quote after it too: (node of the prefixes,
+        name)."""
         found = self._observed.get((node, prefixes))
         if found is None:
-            found, todo, seen = 0, [(node, 0)], {(node, 0)}
+            found, todo, seen = [], [(node, 0)], {(node, 0)}
             while todo:
                 here, at = todo.pop()
                 children = prefixes.children(at)
                 if here in self.trie.end and QUOTE in children:
-                    found |= 1 << self.trie.end[here]
-                for byte, below in self.trie.children[here].items() if here >= 0 else ():
+                    found.append((at, self.trie.end[here]))
+                for byte, below in self.trie.children[here].items():
                     if byte in children and (pair := (below, children[byte])) not in seen:
                         seen.add(pair)
                         todo.append(pair)

@@ -9,7 +9,7 @@ and the hub after each.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -28,12 +28,11 @@ if TYPE_CHECKING:
     from .values import Look, Machines
 
 START, OPEN, AFTER, COMMA, BEFORE, KEY, COLON, VALUE, END = range(9)
-_MEMBER = frozenset([OPEN, COMMA, BEFORE, KEY, COLON, VALUE, END])
+_IN_MEMBER = frozenset([OPEN, COMMA, BEFORE, KEY, COLON, VALUE, END])
 _BETWEEN = frozenset([AFTER, COMMA, BEFORE, END])
-COVERED = (frozenset(range(9)), _MEMBER, _BETWEEN, *[_MEMBER] * 3, *[frozenset([COLON, VALUE])] * 2, _BETWEEN)
+_VALUE = frozenset([COLON, VALUE, *_BETWEEN])
+COVERED = (frozenset(range(9)), _IN_MEMBER, _BETWEEN, *[_IN_MEMBER] * 3, _VALUE, _VALUE, _BETWEEN)
 """By the kind of a local state: the kinds whose moves its short view determines."""
-FOLLOWING = tuple([kinds & {AFTER, COLON, VALUE, END} if i else frozenset[int]() for i, kinds in enumerate(COVERED)])
-"""By the kind of a local state: the kinds whose short view its own determines."""
 
 
 class ObjectMachine(Region):
@@ -258,37 +257,43 @@ class ObjectMachine(Region):
         """Whether what may come depends on more registers than the alternatives that are allowed."""
         return any(form.must or form.least for form in self.forms)
 
-    def facts(self, hub: int, state: Any, prefixes: Prefixes) -> tuple[tuple[int, int], ...]:
-        """What a token can tell of the runs of a hub from a state of the names: forms, and alternatives they allow."""
+    def facts(self, hub: int, state: Any, prefixes: Prefixes) -> Hashable:
+        """What a token can tell of a state of the names: by the ends of declared names that it can reach, or by the node, and by
+        what the runs allow."""
         if (runs := self._runs.get(hub)) is None:
             runs = self._runs[hub] = [(run.form, self.forms[run.form].allowed(run)) for run in self.hubs[hub]]
-        keys, node = self.keys, state[0]
-        if keys.free(state, self.allowed(hub)):
-            names = keys.observed(node, prefixes) if node >= 0 else 0
-        else:
-            names = keys.trie.reach[node] if node >= 0 else 0
-        names |= -1 << len(self.names)
-        return tuple(sorted({(form, allowed & names) for form, allowed in runs}))
+        keys, node, classes = self.keys, state[0], -1 << len(self.names)
+        if node >= 0 and not keys.free(state, self.allowed(hub)):
+            classes |= keys.trie.reach[node]
+            return node, tuple(sorted({(form, allowed & classes) for form, allowed in runs}))
+        ends = [
+            (at, frozenset([self.forms[form].needs[name] for form, allowed in runs if allowed >> name & 1]))
+            for at, name in (keys.observed(node, prefixes) if node >= 0 else ())
+        ]
+        return frozenset(ends), tuple(sorted({(form, allowed & classes) for form, allowed in runs}))
+
+    def after_member(self, hub: int) -> tuple[bool, bool]:
+        """Whether the object may end, and whether another member may come."""
+        return self.done(hub), self.allowed(hub) != 0
 
     def short(self, local: Local, prefixes: Any, reach: int) -> Any:
         kind = local[0]
         if kind == AFTER:
-            return (AFTER, self.done(local[1]), self.allowed(local[1]) != 0)
+            return (AFTER, *self.after_member(local[1]))
         if kind in (START, END) or self.involved:
             return self.view(local, reach)
         if kind in (COLON, VALUE):
-            return (kind, frozenset([need for need, _ in self.groups[local[1]]]), *local[2:])
+            ways = frozenset([(need, self.after_member(hub)) for need, hub in self.groups[local[1]]])
+            return (kind, ways, *local[2:])
         hub = local[1]
         if kind == KEY:
-            return (KEY, self.keys.view(local[2], reach), local[3], self.facts(hub, local[2], prefixes))
+            _, classes = self.keys.view(local[2], reach)
+            return (KEY, classes, self.facts(hub, local[2], prefixes))
         facts = self.facts(hub, self.keys.start(self.allowed(hub)), prefixes)
         return (OPEN, self.done(hub), facts) if kind == OPEN else (kind, facts, *local[2:])
 
     def covers(self, origin: Local, local: Local) -> bool:
         return local[0] in COVERED[origin[0]] or (self.involved and origin[0] != AFTER)
-
-    def follows(self, origin: Local, local: Local) -> bool:
-        return local[0] in FOLLOWING[origin[0]]
 
     # ------------------------------------------------------------ short texts
 
