@@ -40,6 +40,14 @@ class Sharing:
                 frame.short = self._numbers.setdefault(key, len(self._numbers))
         return configuration.short
 
+    def alike(self, configuration: Configuration) -> Configuration:
+        """A configuration with the same short view from which walks are shorter."""
+        if not isinstance(configuration, Stack):
+            return configuration
+        machine, local = configuration.machine, configuration.local
+        other = machine.alike(local, self.prefixes)
+        return configuration if other is local else self.automaton.stack(machine, other, configuration.parent)
+
     def strays(self, origin: Stack, configuration: Configuration) -> bool:
         """Whether moves from a configuration may depend on more than the short view of the stack that a walk began at."""
         least = origin.depth

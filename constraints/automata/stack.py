@@ -82,6 +82,9 @@ class Machine(Protocol):
         """The part of a local state in a short view: see :mod:`~.sharing`. It determines all moves from the local states
         that it covers. ``prefixes``: the beginnings of the tokens that are read."""
 
+    def alike(self, local: Local, prefixes: Any) -> Local:
+        """A local state with the same short view from which walks are shorter."""
+
     def covers(self, origin: Local, local: Local) -> bool:
         """Whether the short view of one local state determines the moves, calls and ends of another that follows it."""
 
@@ -130,6 +133,9 @@ class Region:
 
     def short(self, local: Local, prefixes: Any, reach: int) -> Any:
         return self.view(local, reach)
+
+    def alike(self, local: Local, prefixes: Any) -> Local:
+        return local
 
     def covers(self, origin: Local, local: Local) -> bool:
         return True

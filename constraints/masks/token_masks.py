@@ -160,7 +160,9 @@ class TokenMasks:
             if (found := kept.get(("short", short))) is not None:
                 return found
             if ("short", short) not in kept:  # otherwise it is known that walks stray
-                found, strays = self._mask(state)
+                assert self.sharing is not None
+                alike = self.sharing.alike(self.states.configurations[state])
+                found, strays = self._mask(self.states.number(alike))
                 keep(kept, ("short", short), None if strays else found, self._most_masks)
                 return keep(kept, ("", self.view(state)), found, self._most_masks) if strays else found
         key = ("", self.view(state))

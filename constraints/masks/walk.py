@@ -1,7 +1,7 @@
 """The walk down a trie with a configuration beside each node.
 
 It goes node by node; where much is left after :data:`STEPS` of them, all that is left goes on together, level by level, in
-arrays. It does not enter free text with many tokens below: what follows there is in ``text_tokens.py``.
+arrays, until little is left. It does not enter free text with many tokens below: what follows there is in ``text_tokens.py``.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from ..vocabulary.trie import Trie
 STEPS = 300  # nodes visited one by one
 FEW = 24  # tokens below a node that are walked even in free text
 MANY = 500  # tokens below what is left for which a sweep pays
+FEW_PAIRS = 40  # from here on they are walked one by one again
 MAX_ROWS = 1 << 13  # states whose transitions are kept as rows of 256
 Pairs = list[tuple[int, int]]  # (state, node)
 
@@ -63,8 +64,8 @@ class Walk:
             if steps == 0:
                 steps = STEPS
                 if len(stack) > STEPS or sum([high[node] - low[node] for _, node in stack]) > MANY:
-                    self._sweep(trie, stack, found)
-                    break
+                    stack = self._sweep(trie, stack, found)
+                    continue
             steps -= 1
             state, node = stack.pop()
             ends, begin_child, end_child = own[node], first[node], first[node + 1]
@@ -91,10 +92,10 @@ class Walk:
                         at = until
         return found
 
-    def _sweep(self, trie: Trie, pairs: Pairs, found: Found) -> None:
-        """The rest of a walk, all pairs together, one level after another."""
+    def _sweep(self, trie: Trie, pairs: Pairs, found: Found) -> Pairs:
+        """A walk with all pairs together, one level after another, until few are left: these."""
         state, nodes = np.array(pairs, np.int64).T
-        while len(nodes):
+        while len(nodes) > FEW_PAIRS:
             own = trie.own[nodes]
             if own.any():
                 found.swept.append((np.repeat(state, own), spans(trie.low[nodes], own)))
@@ -109,6 +110,7 @@ class Walk:
             state = self._step(np.repeat(state, count), trie.byte[nodes])
             kept = state >= 0
             state, nodes = state[kept], nodes[kept]
+        return list(zip(state.tolist(), nodes.tolist(), strict=True))
 
     def _step(self, state: Int[ndarray, " n"], byte: Int[ndarray, " n"]) -> Int[ndarray, " n"]:
         """The state after each byte, −1 for none."""

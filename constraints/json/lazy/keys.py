@@ -2,6 +2,8 @@
 
     state = (node of the trie or −1, local state of each class or None)
 
+The number −2 − i stands for a node where the declared name i ends, and no longer one goes on: see ``alike``.
+
 An alternative is a bit: declared names come first, then classes. A declared name belongs to no class.
 """
 
@@ -115,6 +117,8 @@ class Keys:
     def marks(self, state: State) -> int:
         """The alternatives whose name ends here."""
         node, classes = state
+        if node < -1:
+            return 1 << -2 - node
         if node in self.trie.end:
             return 1 << self.trie.end[node]
         found = 0
@@ -246,6 +250,16 @@ class Keys:
                         todo.append(pair)
             self._observed[node, prefixes] = found
         return found
+
+    def alike(self, state: State, allowed: int, prefixes: Prefixes) -> State:
+        """A state from which the same tokens can be read, with fewer declared names before it where that is possible."""
+        node, classes = state
+        if node < 0 or not self.free(state, allowed):
+            return state
+        ends = self.observed(node, prefixes)
+        if any(at for at, _ in ends):
+            return state
+        return (-2 - ends[0][1] if ends else -1), classes
 
     def view(self, state: State, reach: int) -> Any:
         """See ``Machine.view``."""

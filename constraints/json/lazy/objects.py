@@ -266,9 +266,10 @@ class ObjectMachine(Region):
         if node >= 0 and not keys.free(state, self.allowed(hub)):
             classes |= keys.trie.reach[node]
             return node, tuple(sorted({(form, allowed & classes) for form, allowed in runs}))
+        observed = [(0, -2 - node)] if node < -1 else keys.observed(node, prefixes) if node >= 0 else ()
         ends = [
             (at, frozenset([self.forms[form].needs[name] for form, allowed in runs if allowed >> name & 1]))
-            for at, name in (keys.observed(node, prefixes) if node >= 0 else ())
+            for at, name in observed
         ]
         return frozenset(ends), tuple(sorted({(form, allowed & classes) for form, allowed in runs}))
 
@@ -291,6 +292,11 @@ class ObjectMachine(Region):
             return (KEY, classes, self.facts(hub, local[2], prefixes))
         facts = self.facts(hub, self.keys.start(self.allowed(hub)), prefixes)
         return (OPEN, self.done(hub), facts) if kind == OPEN else (kind, facts, *local[2:])
+
+    def alike(self, local: Local, prefixes: Any) -> Local:
+        if local[0] != KEY or self.involved:
+            return local
+        return (KEY, local[1], self.keys.alike(local[2], self.allowed(local[1]), prefixes), local[3])
 
     def covers(self, origin: Local, local: Local) -> bool:
         return local[0] in COVERED[origin[0]] or (self.involved and origin[0] != AFTER)
