@@ -9,8 +9,8 @@ where what follows after leaving is kept by the view of the configuration there.
 
 Short views come first, where the automaton has them (:mod:`~..automata.sharing`): far more configurations share those.
 
-Kept with a mask is how many bytes, at most, it takes to acceptance after a token. Where that is not known, :meth:`TokenMasks.fresh`
-says how many bytes, at most, a completion after a token has before an end of the completion before it: configurations of one
+Kept with a mask is how many bytes, at most, it takes to acceptance after a token. Where that is not known,
+:meth:`TokenMasks.fresh` says how many bytes, at most, a completion after a token has before an end of the completion before it: configurations of one
 view agree in that (see :class:`~..automata.lazy.LazyAutomaton`).
 """
 
@@ -80,14 +80,17 @@ class Longest:
         sharing, origin, known = self.masks.sharing, self.origin, self.states
         if known is None:
             return
-        assert sharing is not None and isinstance(origin, Stack)
+        assert sharing is not None
+        assert isinstance(origin, Stack)
         configurations = self.masks.states.configurations
-        if states is None or len(states) > MOST_MOVED:
-            self.states = None
-        elif any(sharing.strays(origin, configurations[state]) for state in states - known):
-            self.states = None
-        else:
+        if (
+            states is not None
+            and len(states) <= MOST_MOVED
+            and not any(sharing.strays(origin, configurations[state]) for state in states - known)
+        ):
             known |= states
+        else:
+            self.states = None
 
     def exit(self, state: int, found: Exit) -> int:
         """The same of the remainders from a state on."""
@@ -164,10 +167,14 @@ class TokenMasks:
                 alike = self.sharing.alike(self.states.configurations[state])
                 found, strays = self._mask(self.states.number(alike))
                 keep(kept, ("short", short), None if strays else found, self._most_masks)
-                return keep(kept, ("", self.view(state)), found, self._most_masks) if strays else found
+                if not strays:
+                    return found
+                keep(kept, ("", self.view(state)), found, self._most_masks)
         key = ("", self.view(state))
-        found = kept.get(key)
-        return keep(kept, key, self._mask(state)[0], self._most_masks) if found is None else found
+        if (found := kept.get(key)) is None:
+            found, _ = self._mask(state)
+            keep(kept, key, found, self._most_masks)
+        return found
 
     def _mask(self, state: int) -> tuple[Mask, bool]:
         """A mask, anew; whether more than the short view told."""
@@ -247,7 +254,11 @@ class TokenMasks:
 
     def _exit(self, state: int, trie: Remainders, node: int, measure: Measure) -> Exit:
         """The remainders at and below a node that can be read from the state there."""
-        exact, kept, short = isinstance(measure, Fresh), self._exits, None if isinstance(measure, Fresh) else self.short(state)
+        exact, kept, short = (
+            isinstance(measure, Fresh),
+            self._exits,
+            None if isinstance(measure, Fresh) else self.short(state),
+        )
         if short is not None and (found := kept.get(("short", short, trie, node))) is not None:
             return found
         key = ("fresh" if exact else "", self.view(state), trie, node)

@@ -17,7 +17,7 @@ from ...automata.stack import Local, LocalBody, Machine, Region
 from .. import strings
 from ..shapes import Strings
 from .counted import CountedPattern
-from .letters import FINISH, MOST_FINISH, LETTER_ROWS, LETTERS, QUOTE
+from .letters import FINISH, LETTER_ROWS, LETTERS, MOST_FINISH, QUOTE
 from .patterns import PatternText
 
 
@@ -25,7 +25,8 @@ class FreeText(Region):
     """Any ``least`` to ``most`` letters (``None``: any number)."""
 
     def __init__(self, least: int, most: int | None) -> None:
-        self.least, self.most, self.longest = least, most, least + MOST_FINISH
+        self.least, self.most = least, most
+        self.longest: int = least + MOST_FINISH
 
     def start(self) -> Local:
         return (0, 0)
