@@ -41,8 +41,11 @@ class TokenStates(Protocol):
     def words_within(self, state: int, left: int) -> Int32[ndarray, " words"]:
         """The tokens that may follow a state and after which ``left`` tokens are enough."""
 
+    def enough(self, state: int) -> int:
+        """A number of tokens that is enough after each token that may follow a state, found quickly."""
+
     def ample(self, state: int) -> int:
-        """A number of tokens that is enough after each token that may follow a state."""
+        """The same, lower."""
 
     def within(self, state: int, left: int) -> bool:
         """Whether a state is at most so many tokens from acceptance."""
@@ -195,7 +198,7 @@ class LazyMaskQuery(BitmaskQuery):
         if len(self._kept) >= self._most_kept:
             self._kept.clear()
         words = self.tokens.words_from(state).view(np.int32)
-        found = words.data, 1 if self.horizon is None else self.tokens.ample(state) + 1
+        found = words.data, 1 if self.horizon is None else self.tokens.enough(state) + 1
         self._kept[state] = found
         return found
 
@@ -205,6 +208,10 @@ class LazyMaskQuery(BitmaskQuery):
         if found is None:
             if len(self._near) >= self._most_kept:
                 self._near.clear()
+            if left >= 0 and (ample := self.tokens.ample(state)) <= left:
+                found = self._kept[state][0]
+                self._kept[state] = found, ample + 1
+                return found
             words = self.tokens.words_within(state, left) if left >= 0 else self.tokens.words_from(-1)
             found = self._near[state, left] = words.view(np.int32).data
         return found

@@ -22,6 +22,7 @@ class DfaMachine(Region):
         self._begin = np.searchsorted(self._edges[:, 0], np.arange(nfa.num_states + 1))
         self._moves: dict[int, list[tuple[int, int, int]]] = {}
         self._ends = frozenset(nfa.accept.tolist())
+        self.longest = nfa.num_states
 
     @cached_property
     def ends_with(self) -> bytes | None:  # type: ignore[override]
@@ -79,7 +80,7 @@ class TextMachine(Region):
     """Exactly one text, not empty; the local state is the number of bytes read."""
 
     def __init__(self, text: bytes) -> None:
-        self.text, self.ends_with = text, text[-1:]
+        self.text, self.ends_with, self.longest = text, text[-1:], len(text)
 
     def start(self) -> Local:
         return 0
@@ -100,6 +101,11 @@ class Choice(Region):
 
     def __init__(self, options: Sequence[Machine]) -> None:
         self.options = tuple(options)
+
+    @cached_property
+    def longest(self) -> int:  # type: ignore[override]
+        """See ``Machine.longest``."""
+        return len(self.completion(self.start()))
 
     def start(self) -> Local:
         return 0
@@ -125,6 +131,11 @@ class Concatenation(Region):
     def __init__(self, parts: Sequence[Machine]) -> None:
         self.parts = tuple(parts)
 
+    @cached_property
+    def longest(self) -> int:  # type: ignore[override]
+        """See ``Machine.longest``."""
+        return len(self.completion(self.start()))
+
     def start(self) -> Local:
         return 0
 
@@ -147,6 +158,11 @@ class Repetition(Region):
 
     def __init__(self, part: Machine, low: int, high: int | None) -> None:
         self.part, self.low, self.high = part, low, high
+
+    @cached_property
+    def longest(self) -> int:  # type: ignore[override]
+        """See ``Machine.longest``."""
+        return len(self.completion(self.start()))
 
     def start(self) -> Local:
         return 0

@@ -16,6 +16,7 @@ from .lazy import Body, Configuration, Letters, Move, Moves
 
 Local = Any
 """Hashable."""
+NEVER = 1 << 62
 MOST_CALLS = 5_000  # machines that begin at the same byte: more is left recursion
 
 
@@ -83,6 +84,21 @@ class Machine(Protocol):
     def view(self, local: Local, reach: int) -> Hashable:
         """A key: local states with equal keys differ only in what is more than ``reach`` bytes away."""
 
+    def short(self, local: Local, prefixes: Any, reach: int) -> Hashable:
+        """The part of a local state in a short view: see :mod:`~.sharing`. It determines all moves from the local states
+        that it covers. ``prefixes``: the beginnings of the tokens that are read."""
+
+    def alike(self, local: Local, prefixes: Any) -> Local:
+        """A local state with the same short view from which walks are shorter."""
+
+    def covers(self, origin: Local, local: Local) -> bool:
+        """Whether the short view of one local state determines the moves, calls and ends of another that follows it."""
+
+    @property
+    def longest(self) -> int | None:
+        """The most bytes from any local state that is reached to a final one, by the shortest way, or somewhat more than
+        that; ``None`` where that is not known."""
+
     def coarse(self, level: int) -> Machine:
         """A machine that reads at least the same texts with fewer local states, for abstractions. Level 0 is the machine
         itself, level 1 forgets all counters, level 2 all registers."""
@@ -93,6 +109,7 @@ class Region:
 
     ends_with: bytes | None = None
     begins_after: bytes = b""
+    longest: int | None = None
 
     def moves(self, local: Local) -> Sequence[tuple[int, int, Local]]:
         raise NotImplementedError
@@ -124,6 +141,15 @@ class Region:
     def view(self, local: Local, reach: int) -> Any:
         return local
 
+    def short(self, local: Local, prefixes: Any, reach: int) -> Any:
+        return self.view(local, reach)
+
+    def alike(self, local: Local, prefixes: Any) -> Local:
+        return local
+
+    def covers(self, origin: Local, local: Local) -> bool:
+        return True
+
     def coarse(self, level: int) -> Any:
         return self
 
@@ -131,13 +157,27 @@ class Region:
 class Stack:
     """One machine in a local state, and the stack that goes on when it is final. Made once: equality is identity."""
 
-    __slots__ = ("active", "completion", "local", "machine", "parent", "view")
+    __slots__ = (
+        "active",
+        "completion",
+        "depth",
+        "local",
+        "longest",
+        "machine",
+        "parent",
+        "reached",
+        "short",
+        "view",
+    )
 
     def __init__(self, machine: Machine, local: Local, parent: Stack | None) -> None:
         self.machine, self.local, self.parent = machine, local, parent
         self.view: tuple[int, int] | None = None
         self.completion: bytes | None = None
         self.active: tuple[list[Stack], bool] | None = None
+        self.depth: int = 0 if parent is None else parent.depth + 1
+        self.reached: tuple[Stack, ...] = ()  # once `active` is known: all on the way to these
+        self.short = self.longest = -1
 
     def __repr__(self) -> str:
         below = "" if self.parent is None else f" / {self.parent!r}"
@@ -179,10 +219,19 @@ class StackAutomaton:
             configuration.active = self._active((configuration,))
         return configuration.active
 
-    def _active(self, stacks: Iterable[Stack]) -> tuple[list[Stack], bool]:
+    def reached(self, configuration: Configuration) -> Iterable[Stack]:
+        """The stacks that can be reached without reading a byte."""
+        if not isinstance(configuration, Stack):
+            return self._reached(stacks_of(configuration))
+        if not configuration.reached:
+            configuration.reached = self._reached((configuration,))
+        return configuration.reached
+
+    def _active(self, stacks: Iterable[Stack], seen: set[Stack] | None = None) -> tuple[list[Stack], bool]:
         """The same, anew."""
         found: dict[Stack, None] = {}
-        todo, seen, ends = [(stack, 0) for stack in stacks], set[Stack](), False
+        seen = set() if seen is None else seen
+        todo, ends = [(stack, 0) for stack in stacks], False
         while todo:
             stack, depth = todo.pop()
             if stack in seen:
@@ -203,6 +252,11 @@ class StackAutomaton:
                 else:
                     todo.append((parent, depth))
         return list(found), ends
+
+    def _reached(self, stacks: Iterable[Stack]) -> tuple[Stack, ...]:
+        seen = set[Stack]()
+        self._active(stacks, seen)
+        return tuple(seen)
 
     # ------------------------------------------------------------ the lazy automaton
 
@@ -254,6 +308,23 @@ class StackAutomaton:
 
     def completions(self, configuration: Configuration) -> Sequence[bytes]:
         return [self._completion(s) for s in stacks_of(configuration)]
+
+    def longest(self, configuration: Configuration) -> int:
+        """At least as many bytes as there are in the shortest text from here to acceptance, and the same for all local
+        states of the frames; ``NEVER`` where that is not known."""
+        return min([self._longest(stack) for stack in stacks_of(configuration)])
+
+    def _longest(self, stack: Stack) -> int:
+        frames: list[Stack] = []
+        frame: Stack | None = stack
+        while frame is not None and frame.longest < 0:
+            frames.append(frame)
+            frame = frame.parent
+        below = 0 if frame is None else frame.longest
+        for each in reversed(frames):
+            own = each.machine.longest
+            below = each.longest = NEVER if own is None else min(NEVER, below + own)
+        return stack.longest
 
     def body(self, configuration: Configuration) -> Body | None:
         active, _ = self.active(configuration)

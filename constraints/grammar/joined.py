@@ -53,9 +53,10 @@ class GrammarAutomaton(StackAutomaton):
             found = self._stacks[key] = Stack(JOIN, members, None)
         return found
 
-    def _active(self, stacks: Iterable[Stack]) -> tuple[list[Stack], bool]:
+    def _active(self, stacks: Iterable[Stack], seen: set[Stack] | None = None) -> tuple[list[Stack], bool]:
         found: dict[Stack, None] = {}
-        todo, seen, ends = list(stacks), set[Stack](), False
+        seen = set() if seen is None else seen
+        todo, ends = list(stacks), False
         returns: dict[Machine, dict[Stack, None]] = {}
         while todo:
             stack = todo.pop()

@@ -110,6 +110,12 @@ class LazyTokens:
 
     # ------------------------------------------------------------ budgets
 
+    def enough(self, state: int) -> int:
+        """A number of tokens as for :meth:`ample`, found at once and often larger; :data:`NEVER` where none is."""
+        if state < 0:
+            return 0
+        return min(NEVER, self.masks.mask(state).most + self.require_eos) if self._plain_bytes else NEVER
+
     def ample(self, state: int) -> int:
         """A number of tokens within which acceptance can be reached after each token that may follow a state.
 
@@ -120,14 +126,14 @@ class LazyTokens:
         if not self._plain_bytes:
             return self.ample_in_tokens(state)
         longest = max(map(len, self.masks.completions(state)))
-        return longest + self.masks.mask(state).fresh + self.require_eos
+        return longest + self.masks.fresh(state) + self.require_eos
 
     def ample_in_tokens(self, state: int) -> int:
         """:meth:`ample`, nearer: the completion is written with the fewest tokens."""
         if state < 0:
             return 0
         if self._plain_bytes:
-            return self.completions.bound_of_ends(state) + self.masks.mask(state).fresh
+            return self.completions.bound_of_ends(state) + self.masks.fresh(state)
         return max([self.bound(target) for target, _ in self.edges_from(state)], default=0)
 
     def bound(self, state: int) -> int:
@@ -154,7 +160,7 @@ class LazyTokens:
 
     def words_within(self, state: int, left: int) -> Words:
         """The tokens that may follow a state and after which ``left`` tokens are enough; not to be written to."""
-        if left >= self.ample(state) or left >= self.ample_in_tokens(state):
+        if left >= self.enough(state) or left >= self.ample(state) or left >= self.ample_in_tokens(state):
             return self.words_from(state)
         out, edges = np.zeros(self.vocab.trie.num_bytes, np.uint8), self.edges_from(state)
         given_up = self.distances.given_up + MOST_GIVEN_UP

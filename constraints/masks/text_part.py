@@ -36,6 +36,7 @@ class TextPart:
         children, after, self.no_letter = trie.children(node), self.states.after, table.no_letter
         self.exceptional, self.others = list[int](), Pairs()
         self.apart = list[int]()  # children of nodes below, where the text is left from an exception
+        self.moved = {state}  # states that it has moved on from
         together = body.within and body.most is None and not targets
         if together:
             self._within(body.exceptions)
@@ -63,6 +64,7 @@ class TextPart:
         todo: list[tuple[int, int, bytes | None]] = [(self.state, self.node, exceptions)]
         while todo:
             state, node, some = todo.pop()
+            self.moved.add(state)
             out = paths.get(node)
             if out is None:
                 continue
@@ -83,6 +85,7 @@ class TextPart:
     def _after_most(self, begins: frozenset[int]) -> None:
         """Tokens that go on, after the last letter, with a byte that begins another one: elsewhere it may lead on."""
         onward = self.after(self.body.most or 0)
+        self.moved.add(onward)
         moves = [(low, high) for low, high, _ in self.states.moves(onward)]
         bytes_on = [b for low, high in moves for b in range(low, high + 1) if b in begins]
         if not bytes_on or not self.body.most:
@@ -163,6 +166,7 @@ class TextPart:
     def _out(self, letters: int, children: dict[int, int]) -> tuple[tuple[int, int], ...]:
         """(state, node of the remainders there) after some letters and a byte that leaves the text."""
         out = list[tuple[int, int]]()
+        self.moved.add(self.after(letters))
         for low, high, target in self.states.moves(self.after(letters)):
             for byte in range(low, high + 1) if high - low < len(children) else children:
                 if low <= byte <= high and (child := children.get(byte)) is not None:

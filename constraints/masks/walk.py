@@ -1,7 +1,7 @@
 """The walk down a trie with a configuration beside each node.
 
 It goes node by node; where much is left after :data:`STEPS` of them, all that is left goes on together, level by level, in
-arrays. It does not enter free text with many tokens below: what follows there is in ``text_tokens.py``.
+arrays, until little is left. It does not enter free text with many tokens below: what follows there is in ``text_tokens.py``.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from ..vocabulary.trie import Trie
 STEPS = 300  # nodes visited one by one
 FEW = 24  # tokens below a node that are walked even in free text
 MANY = 500  # tokens below what is left for which a sweep pays
+FEW_PAIRS = 40  # from here on they are walked one by one again
 MAX_ROWS = 1 << 13  # states whose transitions are kept as rows of 256
 MAX_BODIES = 1 << 14  # states of which it is kept what is known of free text
 Pairs = list[tuple[int, int]]  # (state, node)
@@ -33,6 +34,7 @@ class Found(NamedTuple):
     swept: list[
         tuple[Int[ndarray, " token"], Int[ndarray, " token"]]
     ]  # (states, ranks of the tokens that lead there)
+    moved: set[int]  # the states that it has moved on from
 
 
 class Walk:
@@ -60,13 +62,13 @@ class Walk:
         """All that can be read below some nodes from the states beside them, the tokens that end at them included."""
         first, own, low, high, _ = trie.views
         letters, moves_of, after, body = trie.letters, self.states.moves, self.states.after, self.body
-        found, stack, steps = Found([], [], []), list(begin), STEPS
+        found, stack, steps = Found([], [], [], set()), list(begin), STEPS
         while stack:
             if steps == 0:
                 steps = STEPS
                 if len(stack) > STEPS or sum([high[node] - low[node] for _, node in stack]) > MANY:
-                    self._sweep(trie, stack, found)
-                    break
+                    stack = self._sweep(trie, stack, found)
+                    continue
             steps -= 1
             state, node = stack.pop()
             ends, begin_child, end_child = own[node], first[node], first[node + 1]
@@ -76,7 +78,9 @@ class Walk:
                 continue
             if high[node] - low[node] - ends > FEW and body(state) is not None:
                 found.texts.append((state, node))
-            elif end_child - begin_child < 5:
+                continue
+            found.moved.add(state)
+            if end_child - begin_child < 5:
                 for child in range(begin_child, end_child):
                     target = after(state, letters[child])
                     if target >= 0:
@@ -91,10 +95,10 @@ class Walk:
                         at = until
         return found
 
-    def _sweep(self, trie: Trie, pairs: Pairs, found: Found) -> None:
-        """The rest of a walk, all pairs together, one level after another."""
+    def _sweep(self, trie: Trie, pairs: Pairs, found: Found) -> Pairs:
+        """A walk with all pairs together, one level after another, until few are left: these."""
         state, nodes = np.array(pairs, np.int64).T
-        while len(nodes):
+        while len(nodes) > FEW_PAIRS:
             own = trie.own[nodes]
             if own.any():
                 found.swept.append((np.repeat(state, own), spans(trie.low[nodes], own)))
@@ -104,10 +108,12 @@ class Walk:
                 found.texts.extend((int(state[i]), int(nodes[i])) for i in apart)
                 state, nodes = np.delete(state, apart), np.delete(nodes, apart)
             count = trie.first[nodes + 1] - trie.first[nodes]
+            found.moved.update(np.unique(state[count > 0]).tolist())
             nodes = spans(trie.first[nodes], count)
             state = self._step(np.repeat(state, count), trie.byte[nodes])
             kept = state >= 0
             state, nodes = state[kept], nodes[kept]
+        return list(zip(state.tolist(), nodes.tolist(), strict=True))
 
     def _step(self, state: Int[ndarray, " n"], byte: Int[ndarray, " n"]) -> Int[ndarray, " n"]:
         """The state after each byte, −1 for none."""

@@ -220,7 +220,27 @@ class ArrayMachine(Region):
             return local
         return (kind, min(self.shape.most - n, reach), "left", *rest)
 
+    def short(self, local: Local, prefixes: Any, reach: int) -> Any:
+        if local[0] != AFTER:
+            return self.view(local, reach)
+        _, n, counts = local
+        return (AFTER, self.items.done(n, counts), bool(self.ways(n, counts)))
+
+    def covers(self, origin: Local, local: Local) -> bool:
+        return bool(origin[0] != AFTER or local[0] in (AFTER, COMMA, END))
+
     # ------------------------------------------------------------ short texts
+
+    @cached_property
+    def longest(self) -> int | None:  # type: ignore[override]
+        """See ``Machine.longest``."""
+        shape = self.shape
+        if shape.contains:
+            return None
+        lengths = [len(self.machines.shortest(shape.at(n)) or b"") for n in range(len(shape.prefix) + 1)]
+        lengths = [length + len(self.style.comma) for length in lengths]
+        first = sum(lengths[: min(shape.least, len(shape.prefix))])
+        return first + max(0, shape.least - len(shape.prefix)) * lengths[-1] + max(lengths) + 2
 
     def shortest(self, look: Look) -> bytes | None:
         """A short text of an array, ``None`` if there is none. Raises ``TooManyStates`` where it is very long."""

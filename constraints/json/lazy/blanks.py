@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 
 from ...automata.stack import Local, Machine, Region
 
@@ -19,6 +20,11 @@ class Surrounded(Region):
 
     def __init__(self, value: Machine) -> None:
         self.value = value
+
+    @cached_property
+    def longest(self) -> int:  # type: ignore[override]
+        """See ``Machine.longest``."""
+        return len(self.completion(self.start()))
 
     def start(self) -> Local:
         return 0

@@ -18,6 +18,7 @@ from ...automata.stack import Local, LocalBody, Machine, Region
 from .. import strings
 from ..patterns import BODY
 from ..shapes import Strings
+from .letters import MOST_LETTER
 from .patterns import PatternText
 
 
@@ -33,6 +34,8 @@ class CountedPattern(Region):
         assert self.text.phases is not None
         self.between = self.text.between
         self._live: dict[tuple[int, int], bool] = {}
+        size = self.text.nfa.num_states
+        self.longest = size * (self.least + 1) if self.most is None else MOST_LETTER * (self.most + 1)
 
     @cached_property
     def fewest(self) -> dict[int, int]:

@@ -2,6 +2,8 @@
 
     state = (node of the trie or −1, local state of each class or None)
 
+The number −2 − i stands for a node where the declared name i ends, and no longer one goes on: see ``alike``.
+
 An alternative is a bit: declared names come first, then classes. A declared name belongs to no class.
 """
 
@@ -13,11 +15,12 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 from typing import Any
 
+from ...automata.sharing import Prefixes
 from ...automata.stack import Local, LocalBody, Machine
 from .. import strings
 from ..shapes import Strings
 from ..text import ways
-from .letters import merged_rows
+from .letters import QUOTE, merged_rows
 from .texts import FreeText, inside
 
 State = tuple[int, tuple[Local, ...]]
@@ -104,6 +107,7 @@ class Keys:
         self.bits = tuple(1 << len(names) + i for i in range(len(classes)))
         self._rows: dict[State, list[tuple[int, int, State, int]]] = {}
         self._free: dict[tuple[int, Local, int], bytes | None] = {}
+        self._observed: dict[tuple[int, Prefixes], list[tuple[int, int]]] = {}
 
     def start(self, allowed: int) -> State:
         """The state before a name that is one of the alternatives."""
@@ -113,6 +117,8 @@ class Keys:
     def marks(self, state: State) -> int:
         """The alternatives whose name ends here."""
         node, classes = state
+        if node < -1:
+            return 1 << -2 - node
         if node in self.trie.end:
             return 1 << self.trie.end[node]
         found = 0
@@ -212,6 +218,48 @@ class Keys:
             return state
         pairs = zip(self.classes, state[1], strict=True)
         return -1, tuple([c if c is None else m.after_letters(c, count) for m, c in pairs])
+
+    def longest(self, i: int) -> int:
+        """The most bytes to the end of an undeclared name of a class, or somewhat more than that."""
+        machine = self.classes[i]
+        if isinstance(machine, FreeText):
+            return machine.longest + 3  # one of so many letters is not declared
+        return ((1 << 20) if machine.longest is None else machine.longest) * (len(self.trie.children) + 1)
+
+    def free(self, state: State, allowed: int) -> bool:
+        """Whether any text may follow in the name, of any length."""
+        for machine, bit, local in zip(self.classes, self.bits, state[1], strict=True):
+            if local is not None and allowed & bit and isinstance(machine, FreeText) and machine.most is None:
+                return True
+        return False
+
+    def observed(self, node: int, prefixes: Prefixes) -> list[tuple[int, int]]:
+        """The declared names whose end a token can read from a node on, the quote after it too: (node of the prefixes,
+        name)."""
+        found = self._observed.get((node, prefixes))
+        if found is None:
+            found, todo, seen = [], [(node, 0)], {(node, 0)}
+            while todo:
+                here, at = todo.pop()
+                children = prefixes.children(at)
+                if here in self.trie.end and QUOTE in children:
+                    found.append((at, self.trie.end[here]))
+                for byte, below in self.trie.children[here].items():
+                    if byte in children and (pair := (below, children[byte])) not in seen:
+                        seen.add(pair)
+                        todo.append(pair)
+            self._observed[node, prefixes] = found
+        return found
+
+    def alike(self, state: State, allowed: int, prefixes: Prefixes) -> State:
+        """A state from which the same tokens can be read, with fewer declared names before it where that is possible."""
+        node, classes = state
+        if node < 0 or not self.free(state, allowed):
+            return state
+        ends = self.observed(node, prefixes)
+        if any(at for at, _ in ends):
+            return state
+        return (-2 - ends[0][1] if ends else -1), classes
 
     def view(self, state: State, reach: int) -> Any:
         """See ``Machine.view``."""

@@ -66,6 +66,9 @@ LETTERS = letters_of(rows_of(BODY).__getitem__, BETWEEN)
 LETTER_ROWS = rows_of(LETTERS.nfa)
 FINISH = shortest_words(LETTER_ROWS, frozenset([0]))
 """By state within a letter: the shortest end of it."""
+MOST_FINISH = max(map(len, FINISH.values()))
+MOST_LETTER = 12
+"""Bytes of a letter, at most: two escapes of half a character each."""
 TABLE = [[-1] * 256 for _ in range(BODY.num_states)]
 """By state of ``BODY``: the state after each byte."""
 for _source, _low, _high, _target in BODY.edges.tolist():

@@ -9,10 +9,11 @@ and the hub after each.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from ...automata.sharing import Prefixes
 from ...automata.stack import Local, LocalBody, Machine, Region
 from ..shapes import Need
 from ..shapes import Objects as Shape
@@ -27,6 +28,11 @@ if TYPE_CHECKING:
     from .values import Look, Machines
 
 START, OPEN, AFTER, COMMA, BEFORE, KEY, COLON, VALUE, END = range(9)
+_IN_MEMBER = frozenset([OPEN, COMMA, BEFORE, KEY, COLON, VALUE, END])
+_BETWEEN = frozenset([AFTER, COMMA, BEFORE, END])
+_VALUE = frozenset([COLON, VALUE, *_BETWEEN])
+COVERED = (frozenset(range(9)), _IN_MEMBER, _BETWEEN, *[_IN_MEMBER] * 3, _VALUE, _VALUE, _BETWEEN)
+"""By the kind of a local state: the kinds whose moves its short view determines."""
 
 
 class ObjectMachine(Region):
@@ -49,6 +55,7 @@ class ObjectMachine(Region):
         self._next: dict[tuple[int, int], int] = {}
         self._ends: dict[tuple[int, bytes], bytes] = {}
         self._short_members: dict[int, bytes] = {}
+        self._runs: dict[int, list[tuple[int, int]]] = {}
 
     @cached_property
     def keys(self) -> Keys:
@@ -260,7 +267,74 @@ class ObjectMachine(Region):
             return local
         return (KEY, local[1], self.keys.view(local[2], reach))
 
+    @cached_property
+    def involved(self) -> bool:
+        """Whether what may come depends on more registers than the alternatives that are allowed."""
+        return any(form.must or form.least for form in self.forms)
+
+    def facts(self, hub: int, state: Any, prefixes: Prefixes) -> Hashable:
+        """What a token can tell of a state of the names: by the ends of declared names that it can reach, or by the node, and by
+        what the runs allow."""
+        if (runs := self._runs.get(hub)) is None:
+            runs = self._runs[hub] = [(run.form, self.forms[run.form].allowed(run)) for run in self.hubs[hub]]
+        keys, node, classes = self.keys, state[0], -1 << len(self.names)
+        if node >= 0 and not keys.free(state, self.allowed(hub)):
+            classes |= keys.trie.reach[node]
+            return node, tuple(sorted({(form, allowed & classes) for form, allowed in runs}))
+        observed = [(0, -2 - node)] if node < -1 else keys.observed(node, prefixes) if node >= 0 else ()
+        ends = [
+            (at, frozenset([self.forms[form].needs[name] for form, allowed in runs if allowed >> name & 1]))
+            for at, name in observed
+        ]
+        return frozenset(ends), tuple(sorted({(form, allowed & classes) for form, allowed in runs}))
+
+    def after_member(self, hub: int) -> tuple[bool, bool]:
+        """Whether the object may end, and whether another member may come."""
+        return self.done(hub), self.allowed(hub) != 0
+
+    def short(self, local: Local, prefixes: Any, reach: int) -> Any:
+        kind = local[0]
+        if kind == AFTER:
+            return (AFTER, *self.after_member(local[1]))
+        if kind in (START, END) or self.involved:
+            return self.view(local, reach)
+        if kind in (COLON, VALUE):
+            ways = frozenset([(need, self.after_member(hub)) for need, hub in self.groups[local[1]]])
+            return (kind, ways, *local[2:])
+        hub = local[1]
+        if kind == KEY:
+            _, classes = self.keys.view(local[2], reach)
+            return (KEY, classes, self.facts(hub, local[2], prefixes))
+        facts = self.facts(hub, self.keys.start(self.allowed(hub)), prefixes)
+        return (OPEN, self.done(hub), facts) if kind == OPEN else (kind, facts, *local[2:])
+
+    def alike(self, local: Local, prefixes: Any) -> Local:
+        if local[0] != KEY or self.involved:
+            return local
+        return (KEY, local[1], self.keys.alike(local[2], self.allowed(local[1]), prefixes), local[3])
+
+    def covers(self, origin: Local, local: Local) -> bool:
+        return local[0] in COVERED[origin[0]] or (self.involved and origin[0] != AFTER)
+
     # ------------------------------------------------------------ short texts
+
+    @cached_property
+    def longest(self) -> int | None:  # type: ignore[override]
+        """See ``Machine.longest``: the members that must come, and one more."""
+        return None if self.involved else max(map(self.longest_of, self.forms), default=0)
+
+    def longest_of(self, form: Form) -> int:
+        """The same for the runs through one form."""
+        look, around = self.machines.shortest, 2 + len(self.style.colon) + len(self.style.comma)
+        must = one = 0
+        for i in bits(form.live):
+            size = len(spelling(self.names[i])) + len(look(form.needs[i]) or b"") + around
+            one = max(one, size)
+            must += size if form.required >> i & 1 else 0
+        for each in form.possible:
+            size = self.keys.longest(each.bit - len(self.names)) + len(look(each.need) or b"")
+            one = max(one, size + around)
+        return must + one + 2
 
     def shortest(self, look: Look) -> bytes | None:
         """A short text of an object, ``None`` if there is none."""

@@ -18,7 +18,7 @@ from ...automata.stack import Local, LocalBody, Machine, Region
 from .. import strings
 from ..shapes import Strings
 from .counted import CountedPattern
-from .letters import FINISH, LETTER_ROWS, LETTERS, QUOTE
+from .letters import FINISH, LETTER_ROWS, LETTERS, MOST_FINISH, QUOTE
 from .patterns import PatternText
 
 
@@ -27,6 +27,7 @@ class FreeText(Region):
 
     def __init__(self, least: int, most: int | None) -> None:
         self.least, self.most = least, most
+        self.longest: int = least + MOST_FINISH
 
     def start(self) -> Local:
         return (0, 0)
@@ -83,6 +84,7 @@ class Quoted(Region):
 
     def __init__(self, inside: Machine) -> None:
         self.inside = inside
+        self.longest = None if inside.longest is None else inside.longest + 2
 
     def start(self) -> Local:
         return 0
