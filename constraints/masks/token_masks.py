@@ -10,8 +10,8 @@ where what follows after leaving is kept by the view of the configuration there.
 Short views come first, where the automaton has them (:mod:`~..automata.sharing`): far more configurations share those.
 
 Kept with a mask is how many bytes, at most, it takes to acceptance after a token. Where that is not known,
-:meth:`TokenMasks.fresh` says how many bytes, at most, a completion after a token has before an end of the completion before it: configurations of one
-view agree in that (see :class:`~..automata.lazy.LazyAutomaton`).
+:meth:`TokenMasks.fresh` says how many bytes, at most, a completion after a token has before an end of the completion
+before it: configurations of one view agree in that (see :class:`~..automata.lazy.LazyAutomaton`).
 """
 
 from __future__ import annotations
