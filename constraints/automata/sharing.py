@@ -12,7 +12,7 @@ from collections.abc import Hashable, Iterator, Mapping
 from typing import Protocol
 
 from .lazy import Configuration
-from .stack import Stack, StackAutomaton
+from .stack import Stack, StackAutomaton, stacks_of
 
 
 class Prefixes(Protocol):
@@ -29,10 +29,10 @@ class Sharing:
         self.automaton, self.prefixes, self.reach = automaton, prefixes, reach
         self._numbers: dict[tuple[int, Hashable, int], int] = {}
 
-    def key(self, configuration: Configuration) -> int | None:
-        """The number of the short view of a stack, ``None`` for a set of them."""
+    def key(self, configuration: Configuration) -> Hashable:
+        """The number of the short view of a stack; those of a set of them."""
         if not isinstance(configuration, Stack):
-            return None
+            return frozenset([self.key(stack) for stack in stacks_of(configuration)])
         if configuration.short < 0:
             for frame in lacking(configuration):
                 below = -1 if frame.parent is None else frame.parent.short
@@ -48,8 +48,10 @@ class Sharing:
         other = machine.alike(local, self.prefixes)
         return configuration if other is local else self.automaton.stack(machine, other, configuration.parent)
 
-    def strays(self, origin: Stack, configuration: Configuration) -> bool:
-        """Whether moves from a configuration may depend on more than the short view of the stack that a walk began at."""
+    def strays(self, origin: Configuration, configuration: Configuration) -> bool:
+        """Whether moves from a configuration may depend on more than the short view of that which a walk began at."""
+        if not isinstance(origin, Stack):
+            return any(self.strays(stack, configuration) for stack in stacks_of(origin))
         least = origin.depth
         for stack in self.automaton.reached(configuration):
             if stack.depth > least:

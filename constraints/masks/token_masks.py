@@ -10,8 +10,8 @@ where what follows after leaving is kept by the view of the configuration there.
 Short views come first, where the automaton has them (:mod:`~..automata.sharing`): far more configurations share those.
 
 Kept with a mask is how many bytes, at most, it takes to acceptance after a token. Where that is not known,
-:meth:`TokenMasks.fresh` says how many bytes, at most, a completion after a token has before an end of the completion before it:
-configurations of one view agree in that (see :class:`~..automata.lazy.LazyAutomaton`).
+:meth:`TokenMasks.fresh` says how many bytes, at most, a completion after a token has before an end of the completion
+before it: configurations of one view agree in that (see :class:`~..automata.lazy.LazyAutomaton`).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from numpy import ndarray
 from ..automata.arrays import spans
 from ..automata.lazy import Configuration, Numbered
 from ..automata.sharing import Sharing
-from ..automata.stack import NEVER, Stack, StackAutomaton
+from ..automata.stack import NEVER, StackAutomaton
 from ..vocabulary.trie import Trie, put
 from .completions import common_end
 from .text_part import Ranks, TextPart
@@ -67,7 +67,7 @@ class Longest:
     def __init__(self, masks: TokenMasks, origin: Configuration) -> None:
         self.masks, self.origin = masks, origin
         self.states: set[int] | None = set()
-        if masks.sharing is None or not isinstance(origin, Stack):
+        if masks.sharing is None:
             self.states = None
 
     def of(self, state: int) -> int:
@@ -81,7 +81,6 @@ class Longest:
         if known is None:
             return
         assert sharing is not None
-        assert isinstance(origin, Stack)
         configurations = self.masks.states.configurations
         if (
             states is not None
@@ -150,7 +149,7 @@ class TokenMasks:
         """The key of all that a token can meet from a state."""
         return self.states.automaton.view(self.states.configurations[state], self.reach)
 
-    def short(self, state: int) -> int | None:
+    def short(self, state: int) -> Hashable | None:
         """The key of what a token usually meets from a state, ``None`` where there is no such key."""
         return None if self.sharing is None else self.sharing.key(self.states.configurations[state])
 

@@ -68,7 +68,8 @@ class Walk:
                 steps = STEPS
                 if len(stack) > STEPS or sum([high[node] - low[node] for _, node in stack]) > MANY:
                     stack = self._sweep(trie, stack, found)
-                    continue
+                    if not stack:
+                        break
             steps -= 1
             state, node = stack.pop()
             ends, begin_child, end_child = own[node], first[node], first[node + 1]
