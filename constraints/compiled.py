@@ -48,7 +48,16 @@ class ConstraintAutomaton(Automaton):
         self.eos_token_id: int | None = lazy.eos_token_id
         self.vocabulary_fingerprint: str | None = lazy.vocabulary_fingerprint
         self._narrowed: tuple[Narrowing, ...] = ()
+        self.made_by: Callable[[], Automaton] | None = None
         self._guides: dict[int, Automaton] = {}
+
+    def __reduce__(self) -> tuple[Callable[..., Automaton], tuple[Callable[[], Automaton]]]:
+        """Compiled again where it is read: its masks hold what they have worked out."""
+        if self.made_by is None:
+            raise TypeError(
+                "an automaton that was not compiled from a constraint cannot be copied to another process"
+            )
+        return compiled_again, (self.made_by,)
 
     def __getattr__(self, name: str) -> Any:
         if name not in WRITTEN or "_make_finite" not in self.__dict__:
@@ -101,3 +110,8 @@ class ConstraintAutomaton(Automaton):
                 break
             state = self.lazy.step(state, token)
         return state
+
+
+def compiled_again(make: Callable[[], Automaton]) -> Automaton:
+    """An automaton as it was compiled."""
+    return make()

@@ -113,7 +113,9 @@ class LazyConstraint(Constraint):
         def guide(most_states: int) -> Automaton:
             return Constraint(self.regular(most_states)).compile(vocab, require_eos)
 
-        return ConstraintAutomaton(lazy, finite, guide)
+        found = ConstraintAutomaton(lazy, finite, guide)
+        found.made_by = partial(self.compile, vocab, require_eos, cache=cache)
+        return found
 
     def regular(self, most_states: int) -> Nfa:
         """A finite automaton that accepts all texts of the constraint: only these where so many states are enough, and all

@@ -2,6 +2,7 @@
 
 import json
 import math
+import pickle
 import random
 
 import numpy as np
@@ -127,3 +128,12 @@ def test_a_coarse_guide_leaves_the_mask_exact_and_the_estimates_unbiased(parts):
     ratio = np.exp(found - float(exact))
     assert ratio.std() > 0
     assert abs(ratio.mean() - 1) < 5 * ratio.std() / math.sqrt(len(ratio))
+
+
+def test_copies_for_other_processes():
+    constraint = (json_schema({"enum": ["ab", 1]}) + json_schema({"type": "boolean"})).repeat(1, 2)
+    again = pickle.loads(pickle.dumps(constraint))
+    assert again.accepts('"ab"true1false')
+    assert not again.accepts('"ab"true1')
+    one, other = constraint.compile(VOCAB), pickle.loads(pickle.dumps(constraint.compile(VOCAB)))
+    assert torch.equal(tt.gcd(one, 20).start(1).mask(), tt.gcd(other, 20).start(1).mask())
