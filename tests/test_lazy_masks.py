@@ -17,6 +17,7 @@ from tractile.constraints.automata.stack import StackAutomaton
 from tractile.constraints.json.document import read_schema
 from tractile.constraints.json.lazy.schema import lazy_schema
 from tractile.constraints.lifting.lifted import Lifted
+from tractile.constraints.masks import lazy_tokens
 from tractile.constraints.masks.lazy_tokens import LazyTokens
 from tractile.errors import BudgetTooLarge, BudgetTooSmall, EvidenceError, ShapeError, VocabularyMismatch
 from tractile.inference.lazy_masks import LazyMaskQuery
@@ -167,3 +168,25 @@ def test_rows_are_chosen_copied_and_end(query):
     short.apply(logits)
     assert torch.equal(logits[:, : len(VOCAB)] == 0, short.mask())
     assert bool(logits[:, len(VOCAB) :].isinf().all())
+
+
+def test_a_budget_never_runs_dry_where_searches_are_given_up(monkeypatch):
+    """Each search gives up at once: the tightest budget still ends in a text."""
+    members = {name: {"enum": [name, 1]} for name in ("ab", "u00", "b", "0")}
+    schema = {
+        "properties": members,
+        "required": list(members),
+        "additionalProperties": False,
+        "type": "object",
+    }
+    automaton, _ = lazy_schema(read_schema(schema), False, OPTIONS)
+    tokens = LazyTokens(automaton, VOCAB)
+    least = tokens.fewest(tokens.start_state)
+    monkeypatch.setattr(lazy_tokens, "MOST_GIVEN_UP", 0)
+    for seed in range(5):
+        rng, query = random.Random(seed), LazyMaskQuery(tokens, least).start()
+        while int(query.remaining) and query._states[0] >= 0:
+            some = query.mask()[0].nonzero().flatten().tolist()
+            assert some
+            query.advance([rng.choice(some)])
+        assert query._states[0] == lazy_tokens.SINK

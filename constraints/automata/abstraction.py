@@ -31,7 +31,7 @@ Node = tuple[Machine, Local, tuple[Frame, ...]]
 def abstraction(root: Machine, most_states: int) -> Nfa:
     """A deterministic, minimal automaton of at most about ``most_states`` states that accepts all texts of a machine.
 
-    As much of the stack is kept as fits. Raises ``TooManyStates`` where even none does not.
+    As much of the stack is kept as fits. Raises ``TooManyStates`` where so many states are too few even with nothing of it.
     """
     for depth, level in CHOICES:
         with suppress(TooManyStates):

@@ -91,9 +91,11 @@ class LazyAutomaton(Protocol):
         """What is known of free text that the configuration is in, at the beginning of a letter; ``None`` elsewhere."""
 
     def view(self, configuration: Configuration, reach: int) -> Hashable:
-        """A key: configurations with equal keys accept the same beginnings of at most ``reach`` bytes, and the same texts
-        among those, and their completions change alike: where such a beginning turns one of them into n bytes and then an end of
-        it, it does so with the same of the other's, too."""
+        """A key under which token masks are kept; ``reach`` is the number of bytes of the longest token.
+
+        Configurations with equal keys can read the same next ``reach`` bytes, and may end after the same ones. Reading them
+        also changes their completions in the same way: if one completion becomes n new bytes and then an end of the old one,
+        so does the other, with the same n and an end that begins at the same place."""
 
 
 class Numbered:

@@ -23,8 +23,7 @@ MOST_CALLS = 5_000  # machines that begin at the same byte: more is left recursi
 class LocalBody(NamedTuple):
     """What a local state in free text says of the letters that may follow: see :class:`~.lazy.Body`.
 
-    ``after[k]`` is the local state after ``k`` letters, for ``k`` up to ``settled``; where ``most`` is ``None`` it stays the
-    same from there on. Otherwise :meth:`Machine.letters_after` gives it.
+    The local state after ``k`` letters is :meth:`Machine.after_letters`; it stays the same from ``settled`` letters on.
     """
 
     letters: Letters
@@ -37,7 +36,8 @@ class LocalBody(NamedTuple):
 class Machine(Protocol):
     """A region of a text. Trimmed: from each local state some text leads to a final one.
 
-    ``ends_with``: the bytes that its texts may end with, ``None`` where that is not known.
+    ``ends_with``: the bytes that its texts may end with, ``None`` where that is not known. ``begins_after``: the bytes that may
+    stand before its texts, where it is one of those that :meth:`to_come` names.
     """
 
     @property
@@ -112,7 +112,7 @@ class Region:
     longest: int | None = None
 
     def moves(self, local: Local) -> Sequence[tuple[int, int, Local]]:
-        raise NotImplementedError
+        raise NotImplementedError(f"{type(self).__name__} has no moves: a machine must define them")
 
     def step(self, local: Local, byte: int) -> Local | None:
         for low, high, after in self.moves(local):

@@ -18,7 +18,8 @@ MAX_STEPS = 1 << 17  # (state, token) whose target is kept
 MOST_POSITIONS = 1_000  # of a search for the distance of a state that a token leads to
 FIRST_POSITIONS = 100_000  # of that for the fewest tokens of a text
 MOST_GIVEN_UP = 1  # searches of one mask; from then on upper bounds are enough
-ALL_POSITIONS = 10_000_000  # where a text could not end otherwise
+ALL_POSITIONS = 300_000  # where all searches of a mask were given up, and no token is left
+MOST_TRIED = 8  # states that are searched for so long
 NO_STATE, SINK = -1, -2  # after a token that is not allowed; after EOS
 
 
@@ -168,10 +169,12 @@ class LazyTokens:
             known = self.bound(target) <= left
             if known or (self.distances.given_up < given_up and self.within(target, left)):
                 put(out, tokens, True)
-        if not out.any():  # a search was given up after one that led here
-            for target, tokens in edges:
-                if target >= 0 and self.distances.searched(target, left, ALL_POSITIONS):
+        if not out.any() and self.distances.given_up >= given_up:  # one token is enough to go on
+            nearest = sorted((edge for edge in edges if edge[0] >= 0), key=lambda edge: self.bound(edge[0]))
+            for target, tokens in nearest[:MOST_TRIED]:
+                if self.distances.searched(target, left, ALL_POSITIONS):
                     put(out, tokens, True)
+                    break
         return out.view(WORD)
 
 
