@@ -171,22 +171,14 @@ def test_rows_are_chosen_copied_and_end(query):
 
 
 def test_a_budget_never_runs_dry_where_searches_are_given_up(monkeypatch):
-    """Each search gives up at once: the tightest budget still ends in a text."""
-    members = {name: {"enum": [name, 1]} for name in ("ab", "u00", "b", "0")}
-    schema = {
-        "properties": members,
-        "required": list(members),
-        "additionalProperties": False,
-        "type": "object",
-    }
-    automaton, _ = lazy_schema(read_schema(schema), False, OPTIONS)
-    tokens = LazyTokens(automaton, VOCAB)
-    least = tokens.fewest(tokens.start_state)
+    """The completion is not the text of the fewest tokens, and no mask searches: the tightest budget still ends in a text."""
+    vocab = Vocabulary([*[bytes([b]) for b in range(256)], b"longtext", None], 257)
+    tokens = LazyTokens(StackAutomaton(DfaMachine(regex("abcd(abc|longtext)").bytes_automaton)), vocab)
+    assert tokens.fewest(tokens.start_state) == 6
+    tokens = LazyTokens(StackAutomaton(DfaMachine(regex("abcd(abc|longtext)").bytes_automaton)), vocab)
     monkeypatch.setattr(lazy_tokens, "MOST_GIVEN_UP", 0)
-    for seed in range(5):
-        rng, query = random.Random(seed), LazyMaskQuery(tokens, least).start()
-        while int(query.remaining) and query._states[0] >= 0:
-            some = query.mask()[0].nonzero().flatten().tolist()
-            assert some
-            query.advance([rng.choice(some)])
-        assert query._states[0] == lazy_tokens.SINK
+    query = LazyMaskQuery(tokens, 6).start()
+    for token in (*b"abcd", 256, 257):
+        assert query.mask()[0].nonzero().flatten().tolist() == [token]
+        query.advance([token])
+    assert query._states == [lazy_tokens.SINK]
