@@ -96,11 +96,8 @@ class TextMachine(Region):
         return self.text[local:]
 
 
-class Choice(Region):
-    """The texts of any one of some machines."""
-
-    def __init__(self, options: Sequence[Machine]) -> None:
-        self.options = tuple(options)
+class Caller(Region):
+    """A machine that reads nothing itself: it begins in local state 0 and calls others."""
 
     @cached_property
     def longest(self) -> int:  # type: ignore[override]
@@ -112,6 +109,16 @@ class Choice(Region):
 
     def moves(self, local: Local) -> Sequence[tuple[int, int, Local]]:
         return ()
+
+    def completion(self, local: Local) -> bytes:
+        raise NotImplementedError(f"{type(self).__name__} has no completion: a machine must define one")
+
+
+class Choice(Caller):
+    """The texts of any one of some machines."""
+
+    def __init__(self, options: Sequence[Machine]) -> None:
+        self.options = tuple(options)
 
     def calls(self, local: Local) -> Sequence[tuple[Machine, Local]]:
         return tuple((option, 1) for option in self.options) if local == 0 else ()
@@ -125,22 +132,11 @@ class Choice(Region):
         return min((option.completion(option.start()) for option in self.options), key=len)
 
 
-class Concatenation(Region):
+class Concatenation(Caller):
     """The texts of some machines, one after another; the local state is how many have ended."""
 
     def __init__(self, parts: Sequence[Machine]) -> None:
         self.parts = tuple(parts)
-
-    @cached_property
-    def longest(self) -> int:  # type: ignore[override]
-        """See ``Machine.longest``."""
-        return len(self.completion(self.start()))
-
-    def start(self) -> Local:
-        return 0
-
-    def moves(self, local: Local) -> Sequence[tuple[int, int, Local]]:
-        return ()
 
     def calls(self, local: Local) -> Sequence[tuple[Machine, Local]]:
         at: int = local
@@ -153,22 +149,11 @@ class Concatenation(Region):
         return b"".join([part.completion(part.start()) for part in self.parts[local:]])
 
 
-class Repetition(Region):
+class Repetition(Caller):
     """Between ``low`` and ``high`` texts of a machine in a row (``None``: any number); the local state is their number."""
 
     def __init__(self, part: Machine, low: int, high: int | None) -> None:
         self.part, self.low, self.high = part, low, high
-
-    @cached_property
-    def longest(self) -> int:  # type: ignore[override]
-        """See ``Machine.longest``."""
-        return len(self.completion(self.start()))
-
-    def start(self) -> Local:
-        return 0
-
-    def moves(self, local: Local) -> Sequence[tuple[int, int, Local]]:
-        return ()
 
     def calls(self, local: Local) -> Sequence[tuple[Machine, Local]]:
         if self.high is None:
