@@ -9,26 +9,13 @@ import torch
 
 from ..circuits.automaton import NEVER, Automaton
 from ..circuits.narrowing import Narrowing
+from .lifting.lifted import WRITTEN
 from .masks.lazy_tokens import LazyTokens
 
 GUIDE_STATES = 1_000
 """States of the automaton that an HMM is multiplied with, where the constraint's own is larger."""
 
-WRITTEN = frozenset(
-    [
-        "initial",
-        "left",
-        "inputs",
-        "right",
-        "final",
-        "labels",
-        "transitions",
-        "edge_source",
-        "edge_target",
-        "_moves",
-        "_steps",
-    ]
-)
+WRITTEN_OUT = WRITTEN | {"_moves", "_steps"}
 """The attributes of an automaton whose transitions are all written out."""
 
 
@@ -60,7 +47,7 @@ class ConstraintAutomaton(Automaton):
         return compiled_again, (self.made_by,)
 
     def __getattr__(self, name: str) -> Any:
-        if name not in WRITTEN or "_make_finite" not in self.__dict__:
+        if name not in WRITTEN_OUT or "_make_finite" not in self.__dict__:
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
         return getattr(self.finite, name)
 
