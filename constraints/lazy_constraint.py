@@ -14,11 +14,12 @@ from .automata.abstraction import abstraction
 from .automata.lazy import Numbered, explore
 from .automata.machines import Choice, Concatenation, DfaMachine, LazyMachine, Repetition
 from .automata.nfa import Nfa
+from .automata.recording import RecordingAutomaton
 from .automata.stack import Machine, StackAutomaton
 from .compiled import ConstraintAutomaton
 from .constraint import Constraint
 from .lifting.lifted import single_bytes
-from .masks.lazy_tokens import LazyTokens
+from .masks.recording_tokens import RecordingTokens
 from .narrowing import Narrowing, merged, report
 from .vocabulary.vocabulary import Vocabulary
 
@@ -45,7 +46,8 @@ class LazyConstraint(Constraint):
         self.automaton, self._make_finite, self._narrowed = automaton, finite, narrowed
         self._abstract = abstract
         self.made_by: Callable[[], Constraint] | None = None
-        self._states = Numbered(automaton)
+        self.recording = RecordingAutomaton(automaton)
+        self._states = Numbered(self.recording)
 
     def __reduce__(self) -> tuple[Callable[..., Constraint], tuple[Callable[[], Constraint]]]:
         """Made again where it is read: its machines hold what they have worked out."""
@@ -59,7 +61,7 @@ class LazyConstraint(Constraint):
         found = self._make_finite()
         if found.narrowed:
             try:
-                return Constraint(explore(self.automaton, MOST_EXPLORED), self.narrowed)
+                return Constraint(explore(self.recording, MOST_EXPLORED), self.narrowed)
             except TooManyStates:
                 report(found.narrowed, "warn")
         return found
@@ -78,6 +80,7 @@ class LazyConstraint(Constraint):
         part = machine_of(self)
         assert part is not None
         automaton = StackAutomaton(Repetition(part, low, high))
+        automaton.needs_distinct = self.automaton.needs_distinct
         found = LazyConstraint(automaton, self.narrowed, lambda: self.finite.repeat(low, high))
         found.made_by = partial(self.repeat, low, high)
         return found
@@ -87,13 +90,13 @@ class LazyConstraint(Constraint):
         return self._states.accepts(data)
 
     def is_empty(self) -> bool:
-        return self.automaton.start() is None
+        return self.recording.start() is None
 
     def shortest(self) -> str:
-        first = self.automaton.start()
+        first = self.recording.start()
         if first is None:
             raise EmptyLanguage("no text satisfies the constraint")
-        return self.automaton.completion(first).decode()
+        return self.recording.completion(first).decode()
 
     def _kept(self, vocab: Vocabulary, require_eos: bool, canonical: bool) -> Automaton:
         return self._compile(vocab, require_eos, canonical, cache=True)
@@ -105,7 +108,7 @@ class LazyConstraint(Constraint):
             return self.finite.compile(vocab, require_eos, canonical=canonical, cache=cache)
         if self.is_empty():
             raise EmptyLanguage("no text satisfies the constraint")
-        lazy = LazyTokens(self.automaton, vocab, require_eos)
+        lazy = RecordingTokens(self.automaton, vocab, require_eos)
 
         def finite() -> Automaton:
             return self.finite.compile(vocab, require_eos, cache=cache)
@@ -118,8 +121,8 @@ class LazyConstraint(Constraint):
         return found
 
     def regular(self, most_states: int) -> Nfa:
-        """A finite automaton that accepts all texts of the constraint: only these where so many states are enough, and all
-        texts where none of that size is known."""
+        """A finite automaton that accepts all texts of the constraint: only these where so many states are enough (but items
+        that must differ may be equal), and all texts where none of that size is known."""
         with suppress(TooManyStates):
             return explore(self.automaton, most_states)
         assert self.automaton.root is not None
@@ -159,7 +162,11 @@ def combined(
     machines = [machine for each in (a, b) if (machine := machine_of(each)) is not None]
     if len(machines) < 2:
         return finite()
-    found = LazyConstraint(StackAutomaton(kind(machines)), merged(a.narrowed, b.narrowed), finite)
+    automaton = StackAutomaton(kind(machines))
+    automaton.needs_distinct = any(
+        c.automaton.needs_distinct for c in (a, b) if isinstance(c, LazyConstraint)
+    )
+    found = LazyConstraint(automaton, merged(a.narrowed, b.narrowed), finite)
     found.made_by = partial(either if kind is Choice else joined, a, b)
     return found
 

@@ -97,7 +97,7 @@ def test_every_walk_ends_in_valid_calls(parallel, whitespace):
     }
     names = set()
     for i in range(60):
-        text = walk(constraint.automaton, rng, 20 + 4 * i)
+        text = walk(constraint.recording, rng, 20 + 4 * i)
         assert constraint.accepts(text)
         calls = json.loads(text)
         assert parallel is False or len(calls) >= (1 if parallel is True else 3)

@@ -7,6 +7,7 @@ import pytest
 
 import tractile as tt
 from tractile.constraints.automata.lazy import Numbered
+from tractile.constraints.automata.recording import RecordingAutomaton
 from tractile.constraints.json.document import read_schema
 from tractile.constraints.json.lazy import lazy_schema
 
@@ -16,7 +17,7 @@ def made(schema, whitespace="space", order="any", open_objects=True, plain=False
     options = (whitespace, order, None, None, open_objects, "assert", plain, digits)
     automaton, narrowed = lazy_schema(read_schema(schema), False, options)
     assert not any(cut.loses_values for cut in narrowed)
-    return Numbered(automaton)
+    return Numbered(RecordingAutomaton(automaton))
 
 
 def text(value):

@@ -37,7 +37,8 @@ class Machine(Protocol):
     """A region of a text. Trimmed: from each local state some text leads to a final one.
 
     ``ends_with``: the bytes that its texts may end with, ``None`` where that is not known. ``begins_after``: the bytes that may
-    stand before its texts, where it is one of those that :meth:`to_come` names.
+    stand before its texts, where it is one of those that :meth:`to_come` names. ``compares``: whether it allows only some of the
+    texts that it reads, by what it calls: it is a :class:`~.recording.Comparing` machine.
     """
 
     @property
@@ -45,6 +46,7 @@ class Machine(Protocol):
         """See the class."""
 
     begins_after: bytes
+    compares: bool
 
     def start(self) -> Local:
         """The local state at the beginning."""
@@ -109,6 +111,7 @@ class Region:
 
     ends_with: bytes | None = None
     begins_after: bytes = b""
+    compares: bool = False
     longest: int | None = None
 
     def moves(self, local: Local) -> Sequence[tuple[int, int, Local]]:
@@ -166,6 +169,7 @@ class Stack:
         "machine",
         "parent",
         "reached",
+        "recorded",
         "short",
         "view",
     )
@@ -176,6 +180,11 @@ class Stack:
         self.completion: bytes | None = None
         self.active: tuple[list[Stack], bool] | None = None
         self.depth: int = 0 if parent is None else parent.depth + 1
+        self.recorded: tuple[int, ...] = (
+            () if parent is None else parent.recorded
+        )  # depths of machines that compare
+        if machine.compares:
+            self.recorded += (self.depth,)
         self.reached: tuple[Stack, ...] = ()  # once `active` is known: all on the way to these
         self.short = self.longest = -1
 
@@ -192,6 +201,8 @@ class StackAutomaton:
         self._stacks: dict[tuple[int, Local, int], Stack] = {}
         self._views: dict[Hashable, int] = {}
         self._machines: dict[int, Machine] = {}  # kept alive: stacks are known by their identity
+        self.compares = False  # whether a machine that compares has been met: see `recording.py`
+        self.needs_distinct = False  # whether such a machine may need several items
 
     # ------------------------------------------------------------ the stacks
 
@@ -209,6 +220,7 @@ class StackAutomaton:
         if found is None:
             self._machines[id(machine)] = machine
             found = self._stacks[key] = Stack(machine, local, parent)
+            self.compares |= machine.compares
         return found
 
     def active(self, configuration: Configuration) -> tuple[list[Stack], bool]:

@@ -128,9 +128,9 @@ def lazy_calls(
             found, lacking = arguments.of_tool(tool, is_whole(tool, order, path), path)
             called += [] if found is None else [found]
             cuts += lacking
-    return LazyConstraint(
-        StackAutomaton(calls_machine(called, arguments, number, keys)), merged(cuts), finite
-    )
+    automaton = StackAutomaton(calls_machine(called, arguments, number, keys))
+    automaton.needs_distinct = any(each.machines.distinct.are_needed for each in arguments.documents)
+    return LazyConstraint(automaton, merged(cuts), finite)
 
 
 def finite_calls(

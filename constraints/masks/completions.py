@@ -71,6 +71,25 @@ class Completions:
         """The largest bound of the ends of the completions of a state, themselves among them."""
         return self._both(state)[1]
 
+    def of_text(self, text: bytes) -> int:
+        """The fewest tokens that write a text, and EOS where it must be there."""
+        self._read(text)
+        return self._fewest[-1] + self.eos
+
+    def tokens(self, text: bytes) -> list[int]:
+        """The fewest tokens that write a text."""
+        trie, found, at = self.vocab.trie, list[int](), 0
+        self._read(text)
+        while at < len(text):
+            node, left = 0, self._fewest[len(text) - at] - 1
+            for end in range(at, len(text)):
+                node = trie.children(node)[text[end]]
+                if trie.views.own[node] and self._fewest[len(text) - end - 1] == left:
+                    found.append(int(trie.order[int(trie.low[node])]))
+                    at = end + 1
+                    break
+        return found
+
     def _both(self, state: int) -> tuple[int, int]:
         found = self._bounds.get(state)
         if found is None:

@@ -7,16 +7,16 @@ object have no order.
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Hashable, Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from decimal import Decimal
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
-from ...automata.lazy import Configuration
+from ...automata.lazy import Configuration, LazyAutomaton
+from ...automata.recording import RecordingAutomaton
 from ...automata.stack import StackAutomaton
 from .. import numbers
 from ..shapes import NEVER, Need, Numbers, Strings
-from .arrays import Counts
 from .keys import accepted
 from .texts import shortest_string
 
@@ -25,23 +25,6 @@ if TYPE_CHECKING:
 
 MOST_LISTED = 200
 """Integers between bounds that are listed."""
-
-
-MOST_LETTERS = 32
-"""Letters that are counted of a string that is not known otherwise."""
-
-
-class Unknown(NamedTuple):
-    """A string of which a beginning and the number of the other letters are known (``None``: many)."""
-
-    prefix: str
-    letters: int | None
-
-    def may_be(self, value: Hashable) -> bool:
-        """Whether it may be equal to a value."""
-        if not isinstance(value, str) or not value.startswith(self.prefix):
-            return False
-        return self.letters is None or len(value) == len(self.prefix) + self.letters
 
 
 @lru_cache(maxsize=4096)
@@ -59,46 +42,20 @@ def frozen(value: Any) -> Hashable:
     return (value,) if isinstance(value, bool) else value
 
 
-def is_taken(value: Hashable, seen: Collection[Hashable]) -> bool:
-    """Whether a value may be one of those seen."""
-    return value in seen or any(isinstance(each, Unknown) and each.may_be(value) for each in seen)
-
-
-Seen = frozenset[Hashable]
-
-
-class Between(NamedTuple):
-    """Registers between items."""
-
-    n: int
-    counts: Counts
-    seen: Seen
-
-
-class Reading(NamedTuple):
-    """Registers within an item: the text so far, what is unknown of it, and the ways to read it: counts after it, need and
-    configuration."""
-
-    n: int
-    seen: Seen
-    text: bytes
-    unknown: Unknown | None
-    ways: frozenset[tuple[Counts, Need, Configuration]]
-
-
 class Distinct:
     """The values of each need, as many as are asked for."""
 
     def __init__(self, machines: Machines) -> None:
         self.machines = machines
-        self._automata: dict[Need, StackAutomaton] = {}
+        self.are_needed = False  # whether some array may need several of them
+        self._automata: dict[Need, RecordingAutomaton] = {}
         self._known: dict[Need, dict[Hashable, bytes]] = {}
         self._more: dict[Need, Iterator[bytes]] = {}
 
-    def automaton(self, need: Need) -> StackAutomaton:
+    def automaton(self, need: Need) -> RecordingAutomaton:
         """The texts of a need."""
         if need not in self._automata:
-            self._automata[need] = StackAutomaton(self.machines.machine(need))
+            self._automata[need] = RecordingAutomaton(StackAutomaton(self.machines.machine(need)))
         return self._automata[need]
 
     def values(self, need: Need, most: int) -> dict[Hashable, bytes]:
@@ -154,7 +111,7 @@ class Distinct:
 
         def place(i: int, tried: set[Hashable]) -> bool:
             for value, text in options[i].items():
-                if value in tried or is_taken(value, seen):
+                if value in tried or value in seen:
                     continue
                 tried.add(value)
                 if value not in holder or place(holder[value], tried):
@@ -178,7 +135,7 @@ def listed_strings(shape: Strings) -> list[bytes] | None:
     return [text for text in each if text is not None]
 
 
-def ends(automaton: StackAutomaton, configuration: Configuration) -> Iterator[bytes]:
+def ends(automaton: LazyAutomaton, configuration: Configuration) -> Iterator[bytes]:
     """The texts from a configuration to acceptance, short ones first."""
 
     def moves(here: Any) -> Iterator[tuple[int, Any]]:
@@ -187,29 +144,3 @@ def ends(automaton: StackAutomaton, configuration: Configuration) -> Iterator[by
                 yield byte, after
 
     return accepted(configuration, moves, automaton.accepting, lambda here: len(automaton.completion(here)))
-
-
-def more(unknown: Unknown, letters: int) -> Unknown:
-    """The string with more letters."""
-    if unknown.letters is None or unknown.letters + letters > MOST_LETTERS:
-        return Unknown(unknown.prefix, None)
-    return Unknown(unknown.prefix, unknown.letters + letters)
-
-
-def decoded(text: bytes) -> str:
-    """The whole letters of the beginning of a string."""
-    for size in range(len(text), max(len(text) - 12, 0), -1):
-        try:
-            return str(json.loads(text[:size] + b'"', strict=False))
-        except ValueError:
-            continue
-    return ""
-
-
-def is_letter(text: bytes) -> bool:
-    """Whether this is a whole letter of a string."""
-    try:
-        found = json.loads(b'"' + text + b'"', strict=False)
-    except ValueError:
-        return False
-    return not 0xD800 <= ord(found[-1]) <= 0xDBFF

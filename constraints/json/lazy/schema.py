@@ -49,7 +49,9 @@ def lazy_schema(
                 machine = Surrounded(machine)
     except RecursionError:
         raise UnsupportedConstraint("the schema nests too deep", path="/") from None
-    return StackAutomaton(machine), narrowed
+    automaton = StackAutomaton(machine)
+    automaton.needs_distinct = machines.distinct.are_needed
+    return automaton, narrowed
 
 
 def schema_machines(

@@ -28,7 +28,7 @@ from .distinct import Distinct
 from .listed import ListedArrayMachine
 from .objects import ObjectMachine
 from .texts import quoted, shortest_string
-from .unique import UniqueArrayMachine
+from .unique import DistinctArrayMachine
 
 Look = Callable[[Need], bytes | None]
 """A short text of a need, ``None`` if nothing satisfies it."""
@@ -117,7 +117,8 @@ class Machines(Needs):
         needs = [shape.at(n) for n in range(size)]
         if needs and not shape.contains and all(map(self.distinct.are_listed, needs)):
             return ListedArrayMachine(self, shape, needs)
-        return UniqueArrayMachine(self, shape)
+        self.distinct.are_needed |= shape.least > 1 or bool(shape.contains)
+        return DistinctArrayMachine(self, shape)
 
     def number_machine(self, shape: Numbers) -> Machine:
         """The machine of a shape of numbers."""

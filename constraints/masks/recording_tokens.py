@@ -1,0 +1,329 @@
+"""Token masks of stack automata whose machines compare what they call: those of the stacks, without what comparisons forbid.
+
+A token can only be forbidden where the item that is being read may still become one that was seen, or where the token ends
+one item and goes on with the next. The first are found on the way down the vocabulary's trie along the items that were seen;
+the second are few, and are read one by one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import cached_property
+
+import numpy as np
+from jaxtyping import Int
+from numpy import ndarray
+
+from ..automata.lazy import Configuration
+from ..automata.recording import Reading, Readings, RecordingAutomaton, frames, is_recorded, plain_part
+from ..automata.stack import StackAutomaton
+from ..vocabulary.trie import put
+from ..vocabulary.vocabulary import Vocabulary
+from .completions import NEVER, Completions, Distances
+from .lazy_tokens import MAX_STEPS, LazyTokens
+from .token_masks import WORD, Words
+
+RECORDED = 1 << 40
+"""States from here on have records."""
+CLOSERS, COMMA, OPENER = frozenset(b"}]"), 44, 91
+BETWEEN = b", \t\n\r]"
+
+
+class RecordingTokens:
+    """The token-level automaton of a stack automaton, with comparisons.
+
+    Distances are exact but near items that must differ from others: there they are those of a completion.
+    """
+
+    def __init__(self, automaton: StackAutomaton, vocab: Vocabulary, require_eos: bool = True) -> None:
+        self.base = LazyTokens(automaton, vocab, require_eos)
+        self._texts_bounds = Completions(self.base.states, vocab, require_eos)
+        if automaton.needs_distinct:
+            self.base.distances = self._texts_bounds
+        self.plain, self.recording = automaton, RecordingAutomaton(automaton)
+        self.vocab, self.vocab_size, self.require_eos = vocab, len(vocab), require_eos
+        self.eos_token_id, self.vocabulary_fingerprint = vocab.eos_token_id, vocab.fingerprint
+        self._steps: dict[int, int] = {}
+        self._recorded: list[Readings] = []
+        self._plain_state: list[int] = []
+        self._number: dict[Readings, int] = {}
+        self._forbidden: dict[int, tuple[list[int], list[int], int]] = {}
+        self._promised: dict[int, bytes] = {}  # texts to acceptance that masks have allowed
+        start = self.recording.start()
+        self.start_state = -1 if start is None else self.state(start)
+
+    @property
+    def distances(self) -> Distances:
+        """The distances of the stacks."""
+        return self.base.distances
+
+    # ------------------------------------------------------------ states
+
+    def state(self, configuration: Configuration) -> int:
+        """The number of a configuration."""
+        if not isinstance(configuration, Readings):
+            return self.base.states.number(configuration)
+        found = self._number.get(configuration)
+        if found is None:
+            found = self._number[configuration] = RECORDED + len(self._recorded)
+            self._recorded.append(configuration)
+            self._plain_state.append(self.base.states.number(plain_part(configuration)))
+        return found
+
+    def configuration(self, state: int) -> Configuration:
+        """The configuration of a state."""
+        return (
+            self._recorded[state - RECORDED] if state >= RECORDED else self.base.states.configurations[state]
+        )
+
+    def plain_state(self, state: int) -> int:
+        """The state of the stacks."""
+        return self._plain_state[state - RECORDED] if state >= RECORDED else state
+
+    def step(self, state: int, token: int) -> int:
+        """The state after a token, −1 where it is not allowed."""
+        if state < RECORDED and not self.plain.compares:
+            after = self.base.step(state, token)
+            if not self.plain.compares:
+                return after
+        key = state * self.vocab_size + token
+        found = self._steps.get(key)
+        if found is None:
+            if len(self._steps) >= MAX_STEPS:
+                self._steps.clear()
+            found = self._steps[key] = self._step(state, token)
+        return found
+
+    def _step(self, state: int, token: int) -> int:
+        if state < RECORDED:
+            after = self.base.step(state, token)
+            if after < 0 or not is_recorded(self.base.states.configurations[after]):
+                return after
+        elif token == self.eos_token_id:
+            return self.base.step(self.plain_state(state), token)
+        word = self.vocab.token_bytes[token]
+        if word is None:
+            return -1
+        return self._read(self.recording.readings(self.configuration(state)), word)
+
+    def _read(self, readings: Iterable[Reading], word: bytes) -> int:
+        found = self.recording.configuration(self.recording.all_after(readings, word))
+        return -1 if found is None else self.state(found)
+
+    def accepting(self, state: int) -> bool:
+        """Whether the text may end in this state as it is."""
+        return self.base.accepting(self.plain_state(state))
+
+    # ------------------------------------------------------------ masks
+
+    def words_from(self, state: int) -> Words:
+        """The tokens that may follow a state, EOS too, as bits; not to be written to."""
+        words = self.base.words_from(self.plain_state(state))
+        if state < 0 or not self.plain.compares:
+            return words
+        forbidden, _, _ = self.forbidden(state)
+        return without(words, forbidden)
+
+    def forbidden(self, state: int) -> tuple[list[int], list[int], int]:
+        """The tokens that comparisons forbid, those that were looked at and are allowed, and at least as many bytes as a
+        completion after one of these has."""
+        found = self._forbidden.get(state)
+        if found is None:
+            found = self._forbidden[state] = self._compared(state)
+        return found
+
+    def _compared(self, state: int) -> tuple[list[int], list[int], int]:
+        words = self.base.words_from(self.plain_state(state)).view(np.uint8)
+        readings = self.recording.readings(self.configuration(state))
+        barred, passed, most = list[int](), list[int](), 0
+        near: list[int] = []
+        if state >= RECORDED:
+            near, most = self._along(set(readings), words, barred)
+        some = self._between_items(state, readings)
+        for token in [*near, *some[(words[some >> 3] >> (some & 7) & 1).astype(bool)].tolist()]:
+            target = self.step(state, token)
+            (passed if target != -1 else barred).append(token)
+            if target >= RECORDED:
+                most = max(most, len(self.recording.completion(self.configuration(target))))
+        return barred, passed, most
+
+    def _along(
+        self, readings: set[Reading], words: Int[ndarray, " bytes"], barred: list[int]
+    ) -> tuple[list[int], int]:
+        """The tokens after which an item may still become one that was seen. ``barred`` gets those with which it must."""
+        trie, near, most = self.vocab.trie, list[int](), 0
+        todo = [(readings, 0)]
+        while todo:
+            here, node = todo.pop()
+            onward = self._onward(here)
+            for byte, child in trie.children(node).items() if onward else ():
+                if byte not in onward:
+                    continue
+                after = {one for reading in here for one in self.recording.after(reading, byte)}
+                live = {reading for reading in after if self.recording.is_live(reading)}
+                if live:
+                    own = trie.order[int(trie.low[child]) : int(trie.low[child] + trie.own[child])]
+                    near += own[(words[own >> 3] >> (own & 7) & 1).astype(bool)].tolist()
+                    todo.append((live, child))
+                else:
+                    below = trie.order[int(trie.low[child]) : int(trie.high[child])]
+                    barred += below[(words[below >> 3] >> (below & 7) & 1).astype(bool)].tolist()
+        return near, most
+
+    def _onward(self, readings: set[Reading]) -> set[int]:
+        """The bytes with which items go on towards those that were seen."""
+        found = set[int]()
+        for stack, records in readings:
+            for record, frame in zip(records, frames(stack), strict=True):
+                rivals, text = record.rivals, record.text or b""
+                if record.text is None:
+                    rivals = record.seen
+                for value in rivals:
+                    found.update(frame.machine.towards(text, value) or b"")
+                if rivals or not frame.machine.may_end(frame.local):
+                    found.update(BETWEEN)
+        return found
+
+    def _between_items(self, state: int, readings: Iterable[Reading]) -> Int[ndarray, " token"]:
+        """Tokens among which are all those that end an item and go on with the next."""
+        level = 0
+        if state >= RECORDED:
+            level = min(self._closers(reading) for reading in readings)
+        plain = self.plain_state(state)
+        some = np.concatenate([self._leaving[min(level, len(self._leaving) - 1)], self._entering])
+        body = self.base.masks.walk.body(plain)
+        if body is not None:
+            text, _ = self.base.texts.below(self.base.texts.table(body.letters), self.vocab.trie, 0)
+            letters = self.base.texts.made_of_letters(text, text.most)
+            some = some[(letters[some >> 3] >> (some & 7) & 1) == 0]
+        return np.asarray(some)
+
+    def _closers(self, reading: Reading) -> int:
+        """The containers that must be closed before the item ends."""
+        stack, records = reading
+        depth, opened = records[-1].depth if records else -1, 0
+        frame = stack
+        while frame.depth > depth + 1 and frame.parent is not None:
+            opened += frame.machine.ends_with in (b"]", b"}")
+            frame = frame.parent
+        return opened
+
+    @cached_property
+    def _leaving(self) -> list[Int[ndarray, " token"]]:
+        """By the closing brackets that stand before it at least: the tokens with a comma."""
+        found: list[list[int]] = [[], [], [], []]
+        for token, word in enumerate(self.vocab.token_bytes):
+            if word is None or COMMA not in word:
+                continue
+            closers = sum(byte in CLOSERS for byte in word[: word.rindex(COMMA)])
+            for level in range(min(closers, len(found) - 1) + 1):
+                found[level].append(token)
+        return [np.array(some, np.int64) for some in found]
+
+    @cached_property
+    def _entering(self) -> Int[ndarray, " token"]:
+        """The tokens in which an array begins, and two items may."""
+        found = [
+            token
+            for token, word in enumerate(self.vocab.token_bytes)
+            if word is not None and OPENER in word and COMMA in word[word.index(OPENER) :]
+        ]
+        return np.array(found, np.int64)
+
+    # ------------------------------------------------------------ budgets
+
+    def enough(self, state: int) -> int:
+        """A number of tokens within which acceptance can be reached after each token that may follow."""
+        found = self.base.enough(self.plain_state(state))
+        if state < 0 or not self.plain.compares:
+            return found
+        return max(found, self.forbidden(state)[2] + self.require_eos)
+
+    def ample(self, state: int) -> int:
+        """The same, often lower."""
+        return self.base.ample(state) if self._has_plain_distances(state) else self.enough(state)
+
+    def ample_in_tokens(self, state: int) -> int:
+        """The same, often lower still."""
+        return self.base.ample_in_tokens(state) if self._has_plain_distances(state) else self.enough(state)
+
+    def _has_plain_distances(self, state: int) -> bool:
+        """Whether all that is known of the distances of stacks holds for a state and those after it."""
+        return state < RECORDED and not self.plain.needs_distinct
+
+    def is_free(self, state: int) -> bool:
+        """Whether comparisons cannot matter for the distance to acceptance."""
+        if state < RECORDED:
+            return True
+        return all(self.recording.is_free(reading) for reading in self._recorded[state - RECORDED])
+
+    def bound(self, state: int) -> int:
+        """An upper bound of the tokens from a state to acceptance."""
+        if self.is_free(state):
+            return self.base.bound(self.plain_state(state))
+        texts = [self.recording.completion(self.configuration(state))]
+        if state in self._promised:
+            texts.append(self._promised[state])
+        return min(map(self._texts_bounds.of_text, texts))
+
+    def fewest(self, state: int) -> int:
+        """The fewest tokens from a state to acceptance; those of a completion where items must differ."""
+        return self.base.fewest(self.plain_state(state)) if self.is_free(state) else self.bound(state)
+
+    def within(self, state: int, left: int) -> bool:
+        """Whether a state is at most so many tokens from acceptance."""
+        if self.is_free(state):
+            return self.base.within(self.plain_state(state), left)
+        return self.bound(state) <= left
+
+    def words_within(self, state: int, left: int) -> Words:
+        """The tokens that may follow a state and after which ``left`` tokens are enough; not to be written to."""
+        if state < 0 or not self.plain.compares:
+            return self.base.words_within(state, left)
+        if left >= self.enough(state):
+            return self.words_from(state)
+        words = self.base.words_within(self.plain_state(state), left - self._more(state))
+        barred, passed, _ = self.forbidden(state)
+        far = [token for token in passed if not self.within(self.step(state, token), left)]
+        return self._with_completion(state, left, without(words, [*barred, *far]))
+
+    def _more(self, state: int) -> int:
+        """At least as many tokens as a completion takes more than one of the stacks, after a token of the mask that has not
+        been looked at: items that are needed must differ."""
+        if state < RECORDED:
+            return 0
+        return max(
+            sum(
+                frame.machine.longest or NEVER
+                for frame in frames(stack)
+                if not frame.machine.may_end(frame.local)
+            )
+            for stack, _ in self._recorded[state - RECORDED]
+        )
+
+    def _with_completion(self, state: int, left: int, words: Words) -> Words:
+        """A mask with the first token of a completion, where that is as short as it must be."""
+        if self.is_free(state):
+            return words
+        texts = [self.recording.completion(self.configuration(state)), self._promised.get(state)]
+        text = min((text for text in texts if text is not None), key=self._texts_bounds.of_text)
+        tokens = self._texts_bounds.tokens(text)
+        if not tokens or len(tokens) + self.require_eos - 1 > left:
+            return words
+        target = self.step(state, tokens[0])
+        rest = text[len(self.vocab.token_bytes[tokens[0]] or b"") :]
+        known = self._promised.get(target)
+        if known is None or self._texts_bounds.of_text(rest) < self._texts_bounds.of_text(known):
+            self._promised[target] = rest
+        out = words.copy()
+        put(out.view(np.uint8), np.array(tokens[:1]), True)
+        return out.view(WORD)
+
+
+def without(words: Words, tokens: list[int]) -> Words:
+    """A mask without some tokens."""
+    if not tokens:
+        return words
+    out = words.copy()
+    put(out.view(np.uint8), np.array(tokens), False)
+    return out.view(WORD)
