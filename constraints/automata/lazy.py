@@ -104,6 +104,7 @@ class Numbered:
     def __init__(self, automaton: LazyAutomaton) -> None:
         self.automaton = automaton
         self._step = getattr(automaton, "step", None)  # one byte, where that is cheaper than all moves
+        self._alone = getattr(automaton, "alone", None)  # several bytes, where that is cheaper than one by one
         self.configurations: list[Configuration] = []
         self._number: dict[Configuration, int] = {}
         self._moves: list[tuple[tuple[int, int, int], ...] | None] = []
@@ -147,6 +148,13 @@ class Numbered:
                     break
             known[byte] = found
         return found
+
+    def alone(self, state: int, text: bytes, at: int) -> tuple[int, int]:
+        """The state after some bytes of a text from a position on, at least one, and the position after them."""
+        if self._alone is None:
+            return self.after(state, text[at]), at + 1
+        configuration, at = self._alone(self.configurations[state], text, at)
+        return -1 if configuration is None else self.number(configuration), at
 
     def run(self, state: int, text: bytes) -> int:
         """The state after a text."""

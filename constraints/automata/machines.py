@@ -45,6 +45,13 @@ class DfaMachine(Region):
             found = self._moves[local] = list(map(tuple, rows))
         return found
 
+    def forced(self, local: Local) -> tuple[bytes, Local] | None:
+        out = bytearray()
+        while local not in self._ends and len(moves := self.moves(local)) == 1 and moves[0][0] == moves[0][1]:
+            out.append(moves[0][0])
+            local = moves[0][2]
+        return (bytes(out), local) if out else None
+
     def final(self, local: Local) -> bool:
         return local in self._ends
 
@@ -84,6 +91,9 @@ class TextMachine(Region):
 
     def start(self) -> Local:
         return 0
+
+    def forced(self, local: Local) -> tuple[bytes, Local] | None:
+        return (self.text[local:], len(self.text)) if local < len(self.text) else None
 
     def moves(self, local: Local) -> Sequence[tuple[int, int, Local]]:
         at: int = local

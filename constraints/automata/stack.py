@@ -60,6 +60,10 @@ class Machine(Protocol):
     def reads(self, local: Local) -> bool:
         """Whether there are any moves."""
 
+    def forced(self, local: Local) -> tuple[bytes, Local] | None:
+        """Bytes of which each is the only one that may come, with no way to end or call before the last of them, and the local
+        state after them; ``None`` where there are none, or it is not known."""
+
     def calls(self, local: Local) -> Sequence[tuple[Machine, Local]]:
         """The machines that may begin here, each with the local state after it."""
 
@@ -125,6 +129,9 @@ class Region:
 
     def reads(self, local: Local) -> bool:
         return bool(self.moves(local))
+
+    def forced(self, local: Local) -> tuple[bytes, Local] | None:
+        return None
 
     def calls(self, local: Local) -> Sequence[tuple[Machine, Local]]:
         return ()
@@ -302,6 +309,32 @@ class StackAutomaton:
                 found.append(self.stack(top.machine, local, top.parent))
         to = frozenset(found)
         return None if not to else found[0] if len(to) == 1 else to
+
+    def forced(self, configuration: Configuration) -> tuple[bytes, Configuration] | None:
+        """Bytes of which each is the only one that may come, and the configuration after them; ``None`` where that is not
+        known. The frames stay the same until after the last of them."""
+        active, ends = self.active(configuration)
+        if len(active) != 1 or ends:
+            return None
+        top = active[0]
+        found = top.machine.forced(top.local)
+        return None if found is None else (found[0], self.stack(top.machine, found[1], top.parent))
+
+    def alone(self, configuration: Configuration, text: bytes, at: int) -> tuple[Configuration | None, int]:
+        """The configuration after the bytes of a text from a position on that are read by one machine, which neither calls nor
+        ends between them: at least one of them. The position after them."""
+        active, _ = self.active(configuration)
+        if len(active) != 1:
+            return self.step(configuration, text[at]), at + 1
+        top = active[0]
+        machine, local, last = top.machine, top.local, len(text) - 1
+        while True:
+            local = machine.step(local, text[at])
+            if local is None:
+                return None, at + 1
+            at += 1
+            if at > last or machine.final(local) or machine.calls(local):
+                return self.stack(machine, local, top.parent), at
 
     def accepting(self, configuration: Configuration) -> bool:
         return self.active(configuration)[1]

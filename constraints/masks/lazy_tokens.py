@@ -85,10 +85,9 @@ class LazyTokens:
                     state, at = states.number(body.after(letters)), at + count
                     if at > last:
                         return state
-            state = states.after(state, word[at])
-            if state < 0 or at == last:
+            state, at = states.alone(state, word, at)
+            if state < 0 or at > last:
                 return state
-            at += 1
 
     def accepting(self, state: int) -> bool:
         """Whether the text may end in this state as it is."""

@@ -43,6 +43,8 @@ class Walk:
     def __init__(self, states: Numbered) -> None:
         self.states = states
         self._bodies: dict[int, Body | None] = {}
+        self._forced: dict[int, tuple[bytes, int] | None] = {}
+        self._force = getattr(states.automaton, "forced", None)
         self._row_of: Int32[ndarray, " states"] = np.full(1024, -1, np.int32)
         self._rows: Int32[ndarray, "row 256"] = np.empty((64, 256), np.int32)
         self._used = 0
@@ -58,10 +60,28 @@ class Walk:
             found = self._bodies[state] = automaton.body(configuration)
             return found
 
-    def walk(self, trie: Trie, begin: Pairs) -> Found:
-        """All that can be read below some nodes from the states beside them, the tokens that end at them included."""
+    def forced(self, state: int) -> tuple[bytes, int] | None:
+        """Bytes that must come in a state, and the state after them."""
+        if self._force is None:
+            return None
+        try:
+            return self._forced[state]
+        except KeyError:
+            if len(self._forced) >= MAX_BODIES:
+                self._forced.clear()
+            made = self._force(self.states.configurations[state])
+            found = None if made is None else (made[0], self.states.number(made[1]))
+            self._forced[state] = found
+            return found
+
+    def walk(self, trie: Trie, begin: Pairs, exact: bool = True) -> Found:
+        """All that can be read below some nodes from the states beside them, the tokens that end at them included.
+
+        ``exact=False``: a token that ends between bytes that must come is given with the state before these.
+        """
         first, own, low, high, _ = trie.views
         letters, moves_of, after, body = trie.letters, self.states.moves, self.states.after, self.body
+        children = trie.children
         found, stack, steps = Found([], [], [], set()), list(begin), STEPS
         while stack:
             if steps == 0:
@@ -81,6 +101,17 @@ class Walk:
                 found.texts.append((state, node))
                 continue
             found.moved.add(state)
+            if not exact and (forced := self.forced(state)) is not None:
+                text, target = forced
+                for left in range(len(text) - 1, -1, -1):
+                    node = children(node).get(text[~left], 0)
+                    if not node:
+                        break
+                    if left and own[node]:
+                        found.ends.append((state, node))
+                else:
+                    stack.append((target, node))
+                continue
             if end_child - begin_child < 5:
                 for child in range(begin_child, end_child):
                     target = after(state, letters[child])

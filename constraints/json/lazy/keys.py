@@ -191,6 +191,26 @@ class Keys:
             if reach := self.reach(target):
                 yield low, end - 1, target, reach
 
+    def forced(self, state: State, allowed: int) -> tuple[bytes, State] | None:
+        """The bytes that must come within a name, and the state after them; ``None`` where there are none."""
+        node, classes = state
+        if node < 0 or any(local is not None for local in classes):
+            return None
+        out, trie = bytearray(), self.trie
+        while node not in trie.end:
+            ways = [(byte, to) for byte, to in trie.children[node].items() if trie.reach[to] & allowed]
+            if len(ways) != 1:
+                break
+            byte, node = ways[0]
+            out.append(byte)
+        return (bytes(out), (node, classes)) if out else None
+
+    def step(self, state: State, byte: int, allowed: int) -> State | None:
+        """The state after one byte of a name, where only declared names may come; ``None`` where it may not come."""
+        node, classes = state
+        after = self.trie.children[node].get(byte)
+        return None if after is None or not self.trie.reach[after] & allowed else (after, classes)
+
     def moves(self, state: State, allowed: int) -> list[tuple[int, int, State]]:
         """The moves within a name, to states from which one of the alternatives may come."""
         return merged_rows([(low, high, to) for low, high, to, reach in self.rows(state) if reach & allowed])

@@ -127,6 +127,26 @@ class ObjectMachine(Region):
             found = self._moves[local] = self.work_out(local)
         return found
 
+    def step(self, local: Local, byte: int) -> Local | None:
+        if local[0] == KEY and byte != QUOTE and local[3] is None and local not in self._moves:
+            node, classes = local[2]
+            if node >= 0 and not any(each is not None for each in classes):
+                after = self.keys.step(local[2], byte, self.allowed(local[1]))
+                return None if after is None else (KEY, local[1], after, None)
+        return super().step(local, byte)
+
+    def forced(self, local: Local) -> tuple[bytes, Local] | None:
+        if local[0] != KEY or local[3] is not None:
+            return None
+        _, hub, state, _ = local
+        found = self.keys.forced(state, self.allowed(hub))
+        out, state = (b"", state) if found is None else found
+        marks = self.keys.marks(state) & self.allowed(hub)
+        if not marks or len(self.in_name(hub, state, None)) > 1:
+            return None if found is None else (out, (KEY, hub, state, None))
+        group = self.group(hub, marks, None)
+        return (out + b'"', (COLON, group, 0)) if group is not None else None
+
     def work_out(self, local: Local) -> Sequence[tuple[int, int, Local]]:
         """The moves, anew."""
         kind, *rest = local

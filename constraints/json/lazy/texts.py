@@ -99,6 +99,12 @@ class Quoted(Region):
             found.insert(at, (QUOTE, QUOTE, 1))  # type: ignore[arg-type]
         return found
 
+    def forced(self, local: Local) -> tuple[bytes, Local] | None:
+        if local in (0, 1):
+            return None
+        found = self.inside.forced(local[0])
+        return None if found is None else (found[0], (found[1],))
+
     def reads(self, local: Local) -> bool:
         return bool(local != 1)
 
