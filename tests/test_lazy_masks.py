@@ -36,6 +36,18 @@ SCHEMAS = [
         "minItems": 2,
     },
     {"type": "object", "additionalProperties": {"type": "string", "pattern": "^[ab]+$"}, "maxProperties": 2},
+    {"type": "string", "pattern": "^a.*b$", "minLength": 3, "maxLength": 6},
+    {"type": "array", "items": {"type": "string", "pattern": "b$|^u{3}"}, "maxItems": 2},
+    {
+        "anyOf": [
+            {
+                "type": "object",
+                "properties": {"a": {"type": "string", "pattern": "^(ab|bu)+$"}},
+                "required": [name],
+            }
+            for name in ("ab", "b")
+        ]
+    },
     {"anyOf": [{"type": "object", "properties": {"n": {"const": 1}}}, {"type": "object", "required": ["b"]}]},
 ]
 OPTIONS = ("space", "auto", None, None, True, "auto", False, None)

@@ -12,10 +12,15 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple, Protocol
 
+from jaxtyping import Bool, Int
+from numpy import ndarray
+
 from ...errors import TooManyStates
 from .nfa import Nfa
 
 Configuration = Hashable
+Numbers = Int[ndarray, " n"]
+Flags = Bool[ndarray, " n"]
 
 
 class Move(NamedTuple):
@@ -69,6 +74,23 @@ class Body:
     within: bool = False
 
 
+@dataclass(frozen=True, eq=False)
+class Pattern:
+    """What a configuration within a pattern says: free text that a deterministic automaton with a counter restricts.
+
+    Its states are pairs of numbers; −1 stands for none. ``leaves`` is the only byte that may come after the pattern, in a
+    state that is final; no other machine reads any byte of it. ``to(state, count)`` is the configuration in a state.
+    """
+
+    state: int
+    count: int
+    letters: Letters
+    leaves: int
+    after: Callable[[Numbers, Numbers, Numbers], tuple[Numbers, Numbers]]
+    final: Callable[[Numbers, Numbers], Flags]
+    to: Callable[[int, int], Configuration]
+
+
 class LazyAutomaton(Protocol):
     """A deterministic, trimmed byte automaton with configurations for states."""
 
@@ -104,7 +126,9 @@ class Numbered:
     def __init__(self, automaton: LazyAutomaton) -> None:
         self.automaton = automaton
         self._step = getattr(automaton, "step", None)  # one byte, where that is cheaper than all moves
-        self._alone = getattr(automaton, "alone", None)  # several bytes, where that is cheaper than one by one
+        self._alone = getattr(
+            automaton, "alone", None
+        )  # several bytes, where that is cheaper than one by one
         self.configurations: list[Configuration] = []
         self._number: dict[Configuration, int] = {}
         self._moves: list[tuple[tuple[int, int, int], ...] | None] = []

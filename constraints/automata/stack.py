@@ -8,11 +8,12 @@ of (machine, local state), or a set of stacks where the text read so far can be 
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any, NamedTuple, Protocol
 
 from ...errors import UnsupportedConstraint
-from .lazy import Body, Configuration, Letters, Move, Moves
+from .lazy import Body, Configuration, Letters, Move, Moves, Pattern
 
 Local = Any
 """Hashable."""
@@ -59,6 +60,9 @@ class Machine(Protocol):
 
     def reads(self, local: Local) -> bool:
         """Whether there are any moves."""
+
+    def pattern(self, local: Local) -> Pattern | None:
+        """What is known of a pattern that the local state is in; ``to`` gives local states. See :class:`~.lazy.Pattern`."""
 
     def forced(self, local: Local) -> tuple[bytes, Local] | None:
         """Bytes of which each is the only one that may come, with no way to end or call before the last of them, and the local
@@ -129,6 +133,9 @@ class Region:
 
     def reads(self, local: Local) -> bool:
         return bool(self.moves(local))
+
+    def pattern(self, local: Local) -> Pattern | None:
+        return None
 
     def forced(self, local: Local) -> tuple[bytes, Local] | None:
         return None
@@ -319,6 +326,24 @@ class StackAutomaton:
         top = active[0]
         found = top.machine.forced(top.local)
         return None if found is None else (found[0], self.stack(top.machine, found[1], top.parent))
+
+    def pattern(self, configuration: Configuration) -> Pattern | None:
+        """What is known of the pattern that all stacks are in; ``None`` elsewhere."""
+        active, _ = self.active(configuration)
+        if not active or any(
+            s.machine is not active[0].machine or s.local != active[0].local for s in active
+        ):
+            return None
+        found = active[0].machine.pattern(active[0].local)
+        if found is None:
+            return None
+
+        def to(state: int, count: int) -> Configuration:
+            local = found.to(state, count)
+            stacks = frozenset([self.stack(top.machine, local, top.parent) for top in active])
+            return next(iter(stacks)) if len(stacks) == 1 else stacks
+
+        return replace(found, to=to)
 
     def alone(self, configuration: Configuration, text: bytes, at: int) -> tuple[Configuration | None, int]:
         """The configuration after the bytes of a text from a position on that are read by one machine, which neither calls nor

@@ -27,9 +27,10 @@ from numpy import ndarray
 from ..automata.arrays import spans
 from ..automata.lazy import Configuration, Numbered
 from ..automata.sharing import Sharing
-from ..automata.stack import NEVER, StackAutomaton
+from ..automata.stack import NEVER, Stack, StackAutomaton
 from ..vocabulary.trie import Trie, put
 from .completions import common_end
+from .pattern_part import pattern_part
 from .text_part import Ranks, TextPart
 from .text_tokens import Bits, Remainders, Texts, add, keep
 from .walk import Pairs, Walk
@@ -100,6 +101,10 @@ class Longest:
         """The same of the states within free text."""
         return self.of(part.state)
 
+    def within_pattern(self, state: int) -> int:
+        """The same of the states within a pattern."""
+        return self.of(state)
+
 
 class Fresh:
     """A measure of states: the bytes that their completion has before an end of one of those in ``base``."""
@@ -124,6 +129,12 @@ class Fresh:
         """The same of the states within free text."""
         new = max([self.of(part.after(k)) for k in part.counts()], default=0) + part.table.longest_rest
         return new + part.table.longest_letter if part.body.within and part.body.exceptions else new
+
+    def within_pattern(self, state: int) -> int:
+        """The same of the states within a pattern."""
+        configuration = self.masks.states.configurations[state]
+        longest = min([stack.machine.longest or NEVER for stack in self.masks.stacks(configuration)])
+        return min(NEVER, longest + 1)
 
 
 Measure = Longest | Fresh
@@ -152,6 +163,11 @@ class TokenMasks:
     def short(self, state: int) -> Hashable | None:
         """The key of what a token usually meets from a state, ``None`` where there is no such key."""
         return None if self.sharing is None else self.sharing.key(self.states.configurations[state])
+
+    def stacks(self, configuration: Configuration) -> Sequence[Stack]:
+        """The stacks of a configuration that read the next byte."""
+        automaton = self.states.automaton
+        return automaton.active(configuration)[0] if isinstance(automaton, StackAutomaton) else ()
 
     # ------------------------------------------------------------ masks
 
@@ -205,7 +221,7 @@ class TokenMasks:
 
     def _union(self, trie: Trie, pairs: Pairs, measure: Measure) -> tuple[Bits, int]:
         """The tokens below some nodes that can be read from the states beside them; the most that the measure says."""
-        ends, texts, swept, moved = self.walk.walk(trie, pairs, exact=False)
+        ends, texts, swept, moved, patterns = self.walk.walk(trie, pairs, exact=False)
         measure.moved(moved)
         out, most = None, self._most(ends, swept, measure)
         for state, node in texts:
@@ -214,6 +230,10 @@ class TokenMasks:
             most = max(most, new)
         if out is None:
             out = np.zeros(trie.num_bytes, np.uint8)
+        for state, node in patterns:
+            ranks, new = self._pattern(state, trie, node, measure)
+            add(out, trie.order[ranks])
+            most = max(most, new)
         (_, own, low, _, order), tokens = trie.views, list[int]()
         for _, node in ends:
             at = low[node]
@@ -251,6 +271,33 @@ class TokenMasks:
             most = max(most, new)
         return out, most
 
+    def _pattern(self, state: int, trie: Trie, node: int, measure: Measure) -> tuple[Ranks, int]:
+        """:meth:`_union` for one state within a pattern, as ranks."""
+        pattern = self.walk.pattern(state)
+        assert pattern is not None
+        measure.moved({state})
+        part, most = pattern_part(pattern, trie, node), measure.within_pattern(state)
+        if part.ends is None:
+            return part.ranks, most
+        target = self.states.after(self.states.number(pattern.to(*part.ends)), pattern.leaves)
+        text, _ = self.texts.below(self.texts.table(pattern.letters), trie, node)
+        child = text.exits.children(0).get(pattern.leaves)
+        found, low = [part.ranks], trie.low[part.leaving]
+        if child is not None:
+            exits = self._exit(target, text.exits, child, measure)
+            most = max(most, measure.exit(target, exits))
+            ranks = text.exits.origin[exits.ranks]
+            begin = np.sort(low)
+            at = np.searchsorted(begin, ranks, side="right") - 1
+            end = trie.high[part.leaving][np.argsort(low, kind="stable")]
+            found.append(ranks[(at >= 0) & (ranks < end[at])])
+        at_once = part.leaving[trie.parent[part.leaving] == node]
+        if len(at_once):
+            some = self._ranks(trie, [(target, int(at_once[0]))], measure)
+            found.append(some.ranks)
+            most = max(most, some.most)
+        return np.concatenate(found), most
+
     def _exit(self, state: int, trie: Remainders, node: int, measure: Measure) -> Exit:
         """The remainders at and below a node that can be read from the state there."""
         exact, kept, short = (
@@ -274,7 +321,7 @@ class TokenMasks:
 
     def _ranks(self, trie: Trie, pairs: Pairs, measure: Measure) -> Exit:
         """:meth:`_union` as ranks."""
-        ends, texts, swept, passed = self.walk.walk(trie, pairs, exact=False)
+        ends, texts, swept, passed, patterns = self.walk.walk(trie, pairs, exact=False)
         measure.moved(passed)
         nodes = np.array([node for _, node in ends], np.int64)
         out = [spans(trie.low[nodes], trie.own[nodes]), *(ranks for _, ranks in swept)]
@@ -284,6 +331,10 @@ class TokenMasks:
             ranks = np.arange(trie.low[node] + trie.own[node], trie.high[node])
             tokens = trie.order[ranks]
             out.append(ranks[(bits[tokens >> 3] >> (tokens & 7) & 1).astype(bool)])
+            most = max(most, new)
+        for state, node in patterns:
+            ranks, new = self._pattern(state, trie, node, measure)
+            out.append(ranks)
             most = max(most, new)
         moved = None if measure.states is None else frozenset(measure.states)
         return Exit(np.concatenate(out), most, moved)
@@ -299,7 +350,7 @@ class TokenMasks:
 
     def _edges(self, trie: Trie, pairs: Pairs) -> list[tuple[int, Ranks]]:
         """(state, ranks that lead there), in disjoint pieces."""
-        ends, texts, swept, _ = self.walk.walk(trie, pairs)
+        ends, texts, swept, _, _ = self.walk.walk(trie, pairs)
         (_, own, low, _, _) = trie.views
         out = [(state, np.arange(low[node], low[node] + own[node])) for state, node in ends]
         for states, ranks in swept:

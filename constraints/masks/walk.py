@@ -10,18 +10,18 @@ from bisect import bisect_left, bisect_right
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Int, Int32
+from jaxtyping import Int
 from numpy import ndarray
 
 from ..automata.arrays import spans
-from ..automata.lazy import Body, Numbered
+from ..automata.lazy import Body, Numbered, Pattern
+from ..automata.transitions import Transitions
 from ..vocabulary.trie import Trie
 
 STEPS = 300  # nodes visited one by one
 FEW = 24  # tokens below a node that are walked even in free text
 MANY = 500  # tokens below what is left for which a sweep pays
 FEW_PAIRS = 40  # from here on they are walked one by one again
-MAX_ROWS = 1 << 13  # states whose transitions are kept as rows of 256
 MAX_BODIES = 1 << 14  # states of which it is kept what is known of free text
 Pairs = list[tuple[int, int]]  # (state, node)
 
@@ -35,6 +35,7 @@ class Found(NamedTuple):
         tuple[Int[ndarray, " token"], Int[ndarray, " token"]]
     ]  # (states, ranks of the tokens that lead there)
     moved: set[int]  # the states that it has moved on from
+    patterns: Pairs  # nodes at which a pattern goes on; the tokens below are not walked
 
 
 class Walk:
@@ -45,9 +46,9 @@ class Walk:
         self._bodies: dict[int, Body | None] = {}
         self._forced: dict[int, tuple[bytes, int] | None] = {}
         self._force = getattr(states.automaton, "forced", None)
-        self._row_of: Int32[ndarray, " states"] = np.full(1024, -1, np.int32)
-        self._rows: Int32[ndarray, "row 256"] = np.empty((64, 256), np.int32)
-        self._used = 0
+        self._rows = Transitions(states.moves)
+        self._patterns: dict[int, Pattern | None] = {}
+        self._pattern = getattr(states.automaton, "pattern", None)
 
     def body(self, state: int) -> Body | None:
         """What is known of free text at a state."""
@@ -58,6 +59,19 @@ class Walk:
                 self._bodies.clear()
             automaton, configuration = self.states.automaton, self.states.configurations[state]
             found = self._bodies[state] = automaton.body(configuration)
+            return found
+
+    def pattern(self, state: int) -> Pattern | None:
+        """What is known of a pattern at a state."""
+        if self._pattern is None:
+            return None
+        try:
+            return self._patterns[state]
+        except KeyError:
+            if len(self._patterns) >= MAX_BODIES:
+                self._patterns.clear()
+            found: Pattern | None = self._pattern(self.states.configurations[state])
+            self._patterns[state] = found
             return found
 
     def forced(self, state: int) -> tuple[bytes, int] | None:
@@ -82,7 +96,7 @@ class Walk:
         first, own, low, high, _ = trie.views
         letters, moves_of, after, body = trie.letters, self.states.moves, self.states.after, self.body
         children = trie.children
-        found, stack, steps = Found([], [], [], set()), list(begin), STEPS
+        found, stack, steps = Found([], [], [], set(), []), list(begin), STEPS
         while stack:
             if steps == 0:
                 steps = STEPS
@@ -97,9 +111,13 @@ class Walk:
                 found.ends.append((state, node))
             if begin_child == end_child:
                 continue
-            if high[node] - low[node] - ends > FEW and body(state) is not None:
-                found.texts.append((state, node))
-                continue
+            if high[node] - low[node] - ends > FEW:
+                if body(state) is not None:
+                    found.texts.append((state, node))
+                    continue
+                if not exact and self.pattern(state) is not None:
+                    found.patterns.append((state, node))
+                    continue
             found.moved.add(state)
             if not exact and (forced := self.forced(state)) is not None:
                 text, target = forced
@@ -142,30 +160,7 @@ class Walk:
             count = trie.first[nodes + 1] - trie.first[nodes]
             found.moved.update(np.unique(state[count > 0]).tolist())
             nodes = spans(trie.first[nodes], count)
-            state = self._step(np.repeat(state, count), trie.byte[nodes])
+            state = self._rows.after(np.repeat(state, count), trie.byte[nodes])
             kept = state >= 0
             state, nodes = state[kept], nodes[kept]
         return list(zip(state.tolist(), nodes.tolist(), strict=True))
-
-    def _step(self, state: Int[ndarray, " n"], byte: Int[ndarray, " n"]) -> Int[ndarray, " n"]:
-        """The state after each byte, −1 for none."""
-        if self._used > MAX_ROWS:
-            self._row_of[:] = -1
-            self._used = 0
-        if (known := len(self.states.configurations)) > len(self._row_of):
-            grown = np.full(2 * known, -1, np.int32)
-            grown[: len(self._row_of)] = self._row_of
-            self._row_of = grown
-        row = self._row_of[state]
-        if (row < 0).any():
-            for new in np.unique(state[row < 0]).tolist():
-                if self._used == len(self._rows):
-                    self._rows = np.concatenate([self._rows, np.empty_like(self._rows)])
-                line = self._rows[self._used]
-                line[:] = -1
-                for low, high, target in self.states.moves(new):
-                    line[low : high + 1] = target
-                self._row_of[new] = self._used
-                self._used += 1
-            row = self._row_of[state]
-        return np.asarray(self._rows[row, byte], np.int64)

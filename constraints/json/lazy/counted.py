@@ -13,12 +13,15 @@ from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
 
+import numpy as np
+
 from ...automata import dfa
+from ...automata.lazy import Flags, Numbers, Pattern
 from ...automata.stack import Local, LocalBody, Machine, Region
 from .. import strings
 from ..patterns import BODY
 from ..shapes import Strings
-from .letters import MOST_LETTER
+from .letters import LETTERS, MOST_LETTER
 from .patterns import PatternText
 
 
@@ -120,6 +123,33 @@ class CountedPattern(Region):
             _, _, byte, local = min(ways)
             out.append(byte)
         return bytes(out)
+
+    @cached_property
+    def _fewest(self) -> Numbers:
+        """``fewest`` by state."""
+        return np.array([self.fewest[state] for state in range(self.text.nfa.num_states)])
+
+    def pattern(self, local: Local) -> Pattern | None:
+        if local[0] not in self.between:
+            return None
+        text = self.text
+
+        def after(state: Numbers, count: Numbers, byte: Numbers) -> tuple[Numbers, Numbers]:
+            target = text.rows.after(state, byte)
+            to = np.maximum(target, 0)
+            counted = count + text.are_between[to]
+            if self.most is None:
+                counted = np.minimum(counted, np.maximum(self.least, count))
+            most = counted + self._fewest[to]
+            live = (target >= 0) & (most <= (most if self.most is None else self.most))
+            for i in np.flatnonzero(live & (most < self.least)).tolist():
+                live[i] = self.live(int(to[i]), int(counted[i]))
+            return np.where(live, target, -1), counted
+
+        def final(state: Numbers, count: Numbers) -> Flags:
+            return np.asarray(text.are_final[state] & (count >= self.least))
+
+        return Pattern(local[0], local[1], LETTERS, -1, after, final, lambda state, count: (state, count))
 
     def body(self, local: Local) -> LocalBody | None:
         state, count = local

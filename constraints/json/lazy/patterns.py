@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from functools import cached_property
 
+import numpy as np
+
+from ...automata.lazy import Flags, Numbers, Pattern
 from ...automata.machines import DfaMachine
 from ...automata.nfa import Nfa
+from ...automata.transitions import Transitions
 from ...automata.stack import Local, LocalBody
-from .letters import BETWEEN, TABLE, Rows, letters_of, rows_of
+from .letters import BETWEEN, LETTERS, TABLE, Rows, letters_of, rows_of
 
 
 class PatternText(DfaMachine):
@@ -57,6 +61,37 @@ class PatternText(DfaMachine):
                     seen.add(target)
                     queue.append(target)
         return LocalBody(letters_of(self.moves, state), None)
+
+    @cached_property
+    def rows(self) -> Transitions:
+        """The transitions as an array."""
+        return Transitions(self.moves)
+
+    @cached_property
+    def are_final(self) -> Flags:
+        """By state: whether the text may end."""
+        found = np.zeros(self.nfa.num_states, bool)
+        found[self.nfa.accept] = True
+        return found
+
+    @cached_property
+    def are_between(self) -> Flags:
+        """By state: whether it lies between two letters."""
+        found = np.zeros(self.nfa.num_states, bool)
+        found[list(self.between)] = True
+        return found
+
+    def pattern(self, local: Local) -> Pattern | None:
+        if local not in self.between:
+            return None
+
+        def after(state: Numbers, count: Numbers, byte: Numbers) -> tuple[Numbers, Numbers]:
+            return self.rows.after(state, byte), count
+
+        def final(state: Numbers, count: Numbers) -> Flags:
+            return np.asarray(self.are_final[state])
+
+        return Pattern(local, 0, LETTERS, -1, after, final, lambda state, count: state)
 
     def body(self, local: Local) -> LocalBody | None:
         return self.loop(local)

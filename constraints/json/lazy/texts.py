@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 from weakref import WeakKeyDictionary
 
 from ....errors import TooManyStates
+from ...automata.lazy import Pattern
 from ...automata.machines import DfaMachine
 from ...automata.stack import Local, LocalBody, Machine, Region
 from .. import strings
@@ -104,6 +106,13 @@ class Quoted(Region):
             return None
         found = self.inside.forced(local[0])
         return None if found is None else (found[0], (found[1],))
+
+    def pattern(self, local: Local) -> Pattern | None:
+        found = None if local in (0, 1) else self.inside.pattern(local[0])
+        if found is None:
+            return None
+        inner = found.to
+        return replace(found, leaves=QUOTE, to=lambda state, count: (inner(state, count),))
 
     def reads(self, local: Local) -> bool:
         return bool(local != 1)
