@@ -14,6 +14,7 @@ from oracle import assert_log_close, log
 import tractile as tt
 from tractile.errors import EvidenceError
 from tractile.inference import Boolean, Counting, Log, MaxProduct, MinPlus, ProductQuery, Real
+from tractile.inference.coarse import CoarseQuery
 from tractile.inference.static import StaticQuery
 
 
@@ -106,6 +107,11 @@ def _static(p):
     return StaticQuery(p.parts[0], p.parts[1].determinize(), p.horizon)
 
 
+def _coarse(p):
+    """An exact mask and a guide that is exact, too."""
+    return CoarseQuery(tt.gcd(p.parts[1], p.horizon), _pgcd(p), p.parts[1])
+
+
 WIDE, GATHERED = "tractile.inference.scores.WIDE", "tractile.inference.tables.GATHERED"
 GENERIC = [
     Kind(
@@ -139,6 +145,7 @@ MASKS = [
 ]
 PRODUCTS = [
     Kind("pgcd", _pgcd, _once, by_mask=True),
+    Kind("pgcd, a mask and a guide", _coarse, _once, by_mask=True),
     Kind("pgcd, every label gathered", _pgcd, _once, by_mask=True, patches=((WIDE, 2.0),)),
     Kind(
         "pgcd, weighted by paths",

@@ -9,8 +9,8 @@ import numpy as np
 from ...automata.lazy import Flags, Numbers, Pattern
 from ...automata.machines import DfaMachine
 from ...automata.nfa import Nfa
-from ...automata.transitions import Transitions
 from ...automata.stack import Local, LocalBody
+from ...automata.transitions import Transitions
 from .letters import BETWEEN, LETTERS, TABLE, Rows, letters_of, rows_of
 
 
