@@ -2,6 +2,8 @@
 PYTHON ?= python3
 TORCH ?= torch==2.13.0
 VENV ?= .venv
+# Processes that run the tests.
+WORKERS ?= 2
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 
@@ -11,7 +13,7 @@ demo: $(VENV)/.core  ## constrained generation on the embedded model: samples an
 	$(BIN)/python examples/demo.py
 
 test: $(VENV)/.test
-	$(BIN)/python -m pytest $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile $(PYTEST_ARGS)
 
 docs: $(VENV)/.docs
 	$(BIN)/python -m sphinx -W --keep-going -b html docs docs/_build/html
