@@ -140,6 +140,7 @@ class Builder(NamedTuple):
     numbers: Iterator[int]
     level: int
     memory: Mapping[int, str | None]
+    committed: bool = False  # within an atomic group
 
     def sequence(self, items: Sequence[Item], flags: int, rest: Nfa) -> Nfa:
         """The items one after the other, then ``rest``, which is all of what follows them in the pattern."""
@@ -196,7 +197,8 @@ class Builder(NamedTuple):
         """An atomic group between two marks."""
         begin, end, mark = self.mark(), self.mark(), lookaround.LEVELS[self.level % 2][0]
         self.marked.append(Commit(begin, end, atomic.first(self, items, flags, mark), mark))
-        return nfa.concat([nfa.literal(begin), *self.plain(items, flags), nfa.literal(end)])
+        within = self._replace(committed=True).plain(items, flags)
+        return nfa.concat([nfa.literal(begin), *within, nfa.literal(end)])
 
     def mark(self) -> bytes:
         """A new mark."""
@@ -231,7 +233,11 @@ class Builder(NamedTuple):
             elif operation in LOOK:
                 parts.append(self.look(operation, argument, flags))
             elif operation in ATOMIC:
-                parts.append(self.commit(atomic_items((operation, argument)), flags))
+                inner = atomic_items((operation, argument))
+                if self.committed:  # what is first in the group around it is known already
+                    parts.extend(self.plain(inner, flags))
+                else:
+                    parts.append(self.commit(inner, flags))
             elif operation is constants.FAILURE:
                 parts.append(nfa.empty())
             elif operation is constants.GROUPREF:
