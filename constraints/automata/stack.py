@@ -67,13 +67,12 @@ class Machine(Protocol):
     def completion(self, local: Local) -> bytes:
         """A short text from here to a final state."""
 
-    def essential(self) -> Machine:
-        """A machine of some of its texts, short ones among them, with the same local states: upper bounds of distances are
-        found in it. From a local state that it cannot leave there is no bound."""
+    def divided(self) -> Machine:
+        """An equal machine with the same local states that calls parts of its text which recur: distances are found in it."""
 
-    def to_come(self, local: Local) -> tuple[list[list[Machine]], bool]:
-        """Texts that must still be read, one apart from the other, for each way to read what precedes: machines. Whether one
-        of them may have been begun. Each has ``begins_after``, the bytes that may stand before it."""
+    def to_come(self, local: Local) -> list[tuple[list[Machine], list[Machine]]]:
+        """Texts that must still be read, one apart from the other, for each way to read what precedes: machines; and more
+        of them, one of which may have been begun. Each has ``begins_after``, the bytes that may stand before it."""
 
     def body(self, local: Local) -> LocalBody | None:
         """What is known of free text that the local state is in; see :class:`~.lazy.Body`."""
@@ -126,11 +125,11 @@ class Region:
     def calls(self, local: Local) -> Sequence[tuple[Machine, Local]]:
         return ()
 
-    def essential(self) -> Any:
+    def divided(self) -> Any:
         return self
 
-    def to_come(self, local: Local) -> tuple[list[list[Machine]], bool]:
-        return [], False
+    def to_come(self, local: Local) -> list[tuple[list[Machine], list[Machine]]]:
+        return []
 
     def body(self, local: Local) -> LocalBody | None:
         return None

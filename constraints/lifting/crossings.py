@@ -18,11 +18,14 @@ calls. Positions that cannot be better than known ones are left out:
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 
 from ..automata.stack import Local, LocalBody, Machine
 from .token_dag import FAR, TextTokens, TokenDag
 
 MOST_POSITIONS = 50_000  # of one search
+MOST_DEPTH = 100  # crossings that go on in one another
+NOTHING: list[int] = []
 Leaving = tuple[tuple[int, int, Local], ...]
 Key = tuple[int, Local, int, bool]
 
@@ -32,11 +35,16 @@ class Exhausted(Exception):
 
 
 class Crossings:
-    """All crossings found so far, for one vocabulary; only those of the essential machines, if wanted."""
+    """All crossings found so far, for one vocabulary.
 
-    def __init__(self, dag: TokenDag, essential: bool = False) -> None:
-        self.dag, self.essential = dag, essential
-        self.left = MOST_POSITIONS
+    A search that is given up can be taken up again: what has been found stays.
+    """
+
+    def __init__(self, dag: TokenDag) -> None:
+        self.dag = dag
+        self.left, self.depth = MOST_POSITIONS, 0
+        self.least = Least(self)
+        self.divides = bool(dag.single.all())  # otherwise some may go on for ever in one another
         self._found: dict[Key, Crossing] = {}
         self._machines: dict[int, Machine] = {}  # kept alive: crossings are known by their identity
         self._texts: dict[int, tuple[object, TextTokens]] = {}
@@ -47,16 +55,8 @@ class Crossings:
         found = self._found.get(key)
         if found is None:
             self._machines[id(machine)] = machine
-            some = machine.essential() if self.essential else machine
-            found = self._found[key] = Crossing(self, some, local, node, bottom)
+            found = self._found[key] = Crossing(self, machine.divided(), local, node, bottom)
         return found
-
-    def spend(self) -> None:
-        """Count one position. Raises :class:`Exhausted` when there have been too many."""
-        self.left -= 1
-        if self.left < 0:
-            self._found.clear()  # what was being looked at is incomplete
-            raise Exhausted
 
     def text(self, body: LocalBody) -> TextTokens:
         """What the tokens do in free text."""
@@ -68,112 +68,214 @@ class Crossings:
 
 
 class Crossing:
-    """The ways across one region from one node, by their cost: 0, 1, … tokens, found when they are asked for."""
+    """The ways across one region from one node, by their cost: 0, 1, … tokens, found when they are asked for.
+
+    ``least``: no way costs less. Where the region calls another one, and where it goes on after that, another crossing
+    of the same region goes on: it is shared by all that come there.
+    """
 
     def __init__(self, crossings: Crossings, machine: Machine, local: Local, node: int, bottom: bool) -> None:
-        self.crossings, self.machine, self.bottom = crossings, machine, bottom
-        last = machine.ends_with
+        self.crossings, self.machine, self.bottom, self.begin = crossings, machine, bottom, (local, node)
+        root, last = crossings.dag.root, machine.ends_with
         self.most_rest = crossings.dag.most_rest if last is None else crossings.dag.rest_after(last)
-        if node != crossings.dag.root:  # where nothing is read
+        if node != root:  # where nothing is read
             self.most_rest = max(self.most_rest, crossings.dag.rest[node])
+        ending, beginning = crossings.least.of(machine, local)
+        self.least = max(ending, beginning + (node != root) - (not bottom))
         self.levels: list[list[int]] = []  # the nodes at which the region ends, by cost
         self.closed = False  # whether all that matter are known
         self._exit: int | None = None  # the cost of ending where a token ends
         self._exits: set[int] = set()
         self._seen: set[tuple[Local, int]] = set()
         self._begins: dict[Local, int] = {}  # the cost of a token's beginning, by local state
-        self._next: list[tuple[Local, int]] = [(local, node)]
-        self._calls: list[tuple[Crossing, Local, int]] = []
+        self._ahead = crossings.dag.ahead(b"" if bottom else last)
+        self._here: list[tuple[Local, int]] = [(local, node)]  # positions of the next level to be found
+        self._later: list[tuple[Local, int]] = []  # those of the last one from which the region cannot end in this token
+        self._next: list[tuple[Local, int]] = []  # those of the level after it
+        self._ends: list[int] = []  # what has been found of the level
+        self._calls: list[tuple[Crossing, Local, int, int, int]] = []
+        self._onward: list[tuple[Crossing, int]] = []
+        self._done = [0, 0]  # of these two, in the level
         self._leaving: dict[Local, Leaving] = {}
+        self._finished = 0
+        self._everywhere = crossings.dag.ahead(None)
+        self._ahead_now = self._ahead
 
     def level(self, cost: int) -> list[int]:
         """The nodes at which the region can end with so many tokens, and not with fewer."""
+        if cost < self.least:
+            return NOTHING
         while len(self.levels) <= cost and not self.closed:
             self._advance()
-        return self.levels[cost] if cost < len(self.levels) else []
+        return self.levels[cost] if cost < len(self.levels) else NOTHING
 
     def _advance(self) -> None:
-        cost, here = len(self.levels), self._next
+        """Find the next level."""
+        cost = len(self.levels)
         if self._exit is not None and cost + 1 >= self._exit + self.most_rest:
             self.closed = True
             return
-        self._next = []
-        self.crossings.spend()
-        found: list[int] = []
-        calls = self._calls
-        self._calls = [call for call in calls if not call[0].closed or cost - call[2] < len(call[0].levels)]
-        done = 0
-        while True:
-            while here:
-                local, node = here.pop()
-                self._visit(local, node, cost, here, found)
-            if done == len(self._calls):
-                break
-            crossing, after, begin = self._calls[done]
-            done += 1
-            here += [(after, node) for node in crossing.level(cost - begin)]
-        if not self._next and not self._calls:
-            self.closed = True
-        self.levels.append(found)
+        self.crossings.depth += 1
+        try:
+            if cost:
+                self._finish(cost - 1)
+            if not self.closed:
+                self._find(cost)
+                self.levels.append(self._ends)
+                self._ends = []
+        finally:
+            self.crossings.depth -= 1
 
-    def _visit(
-        self, local: Local, node: int, cost: int, here: list[tuple[Local, int]], found: list[int]
-    ) -> None:
-        """Go on from a position: ``here`` gets those that cost nothing more, ``found`` the node if the region ends."""
+    def _finish(self, cost: int) -> None:
+        """Go on from the positions of a level that cannot end in it: to those of the next one."""
+        if self._finished > cost:
+            return
+        self._ahead_now = self._everywhere
+        self._here += self._later
+        self._later = []
+        self._find(cost)
+        self._ahead_now = self._ahead
+        self._calls = [call for call in self._calls if more(call[0], cost + 1 - call[2] - call[3])]
+        self._onward = [each for each in self._onward if more(each[0], cost + 1 - each[1])]
+        self._here, self._next, self._done = self._next, [], [0, 0]
+        self._finished = cost + 1
+        if not self._here and not self._calls and not self._onward:
+            self.closed = True
+
+    def _find(self, cost: int) -> None:
+        """Find one level. May be left where the search is given up, and taken up again."""
+        here, done, crossings = self._here, self._done, self.crossings
+        while True:
+            if here:
+                if crossings.left < 0:
+                    raise Exhausted
+                local, node = here.pop()
+                self._visit(local, node, cost)
+            elif done[0] < len(self._calls):
+                called, after, begin, ahead, origin = self._calls[done[0]]
+                inside = cost - begin - ahead
+                for node in called.level(inside):
+                    self._arrive(after, node, begin + inside, cost, inside == 0 and node == origin)
+                done[0] += 1
+            elif done[1] < len(self._onward):
+                onward, begin = self._onward[done[1]]
+                for node in onward.level(cost - begin):
+                    self._end(node, cost)
+                done[1] += 1
+            else:
+                return
+
+    def _visit(self, local: Local, node: int, cost: int) -> None:
+        """Go on from a position, which has not been visited."""
         key = (local, node)
         if key in self._seen:
             return
+        crossings, machine = self.crossings, self.machine
+        crossings.left -= 1
+        if not self._ahead_now[node]:
+            self._later.append(key)
+            if machine.final(local):
+                self._end(node, cost)
+            return
+        dag = crossings.dag
+        calls = machine.calls(local)
+        if calls and key != self.begin and crossings.divides and crossings.depth < MOST_DEPTH:
+            self._go_on(local, node, cost)
+            return
         self._seen.add(key)
-        self.crossings.spend()
-        dag, machine = self.crossings.dag, self.machine
-        if node == dag.root:
-            self._begins[local] = cost
-        else:
-            begin = self._begins.get(local)
-            if begin is not None and cost + 1 >= begin + dag.rest[node]:
-                return
-            if dag.ends[node]:
-                self._next.append((local, dag.root))
+        if not self._worthwhile(local, node, cost):
+            return
+        if node != dag.root and dag.ends[node]:
+            self._begin(local, cost + 1)
         final = machine.final(local)
         if final:
-            self._end(node, cost, found)
-        calls = machine.calls(local)
+            self._end(node, cost)
         body = None if calls or (final and not self.bottom) else machine.body(local)
         if body is not None:
-            self._text(local, node, body, here)
+            self._text(local, node, body, cost)
             return
-        for called, after in calls:
-            crossing = self.crossings.of(called, called.start(), node)
-            self._calls.append((crossing, after, cost))
         children = dag.children(node)
+        for called, after in calls:
+            start = called.start()
+            if node == dag.root or crossings.least.may_begin(called, start, children):
+                ahead = 0 if called.final(start) else max(crossings.least.of(machine, after))
+                ahead = max(0, ahead - (not self.bottom))
+                self._calls.append((crossings.of(called, start, node), after, cost, ahead, node))
         for low, high, target in machine.moves(local):
             if low == high:
                 child = children.get(low)
                 if child is not None:
-                    here.append((target, child))
+                    self._push(target, child, cost)
             elif high - low < len(children):
                 for byte in range(low, high + 1):
                     child = children.get(byte)
                     if child is not None:
-                        here.append((target, child))
+                        self._push(target, child, cost)
             else:
-                here += [(target, child) for byte, child in children.items() if low <= byte <= high]
+                for byte, child in children.items():
+                    if low <= byte <= high:
+                        self._push(target, child, cost)
 
-    def _end(self, node: int, cost: int, found: list[int]) -> None:
+    def _push(self, local: Local, node: int, cost: int) -> None:
+        """Visit a position in the middle of a token, if more of the token can be read there or the region may end."""
+        dag = self.crossings.dag
+        begin = self._begins.get(local)
+        if begin is not None and cost + 1 >= begin + dag.rest[node]:
+            return
+        first = self.crossings.least.first(self.machine, local)
+        if first is None or not first.isdisjoint(dag.children(node)):
+            self._here.append((local, node))
+        elif dag.ends[node]:
+            self._begin(local, cost + 1)
+
+    def _begin(self, local: Local, cost: int) -> None:
+        """Visit a token's beginning at the next level."""
+        if self._begins.get(local, cost + 1) > cost:
+            self._begins[local] = cost
+            self._next.append((local, self.crossings.dag.root))
+
+    def _worthwhile(self, local: Local, node: int, cost: int) -> bool:
+        """Whether a position may be better than a token's beginning in the same local state."""
+        dag = self.crossings.dag
+        if node == dag.root:
+            self._begins[local] = min(cost, self._begins.get(local, cost))
+            return True
+        begin = self._begins.get(local)
+        return begin is None or cost + 1 < begin + dag.rest[node]
+
+    def _arrive(self, after: Local, node: int, cost: int, level: int, nothing_read: bool) -> None:
+        """Go on after a region that has been called, at a level of this one not below the cost."""
+        crossings = self.crossings
+        near = cost == level and (nothing_read or not crossings.divides or crossings.depth >= MOST_DEPTH)
+        if near:
+            self._here.append((after, node))
+        else:
+            self._go_on(after, node, cost)
+
+    def _go_on(self, local: Local, node: int, cost: int) -> None:
+        """Let another crossing of the region go on."""
+        key = (local, node)
+        if key in self._seen or key == self.begin:
+            return
+        self._seen.add(key)
+        if self._worthwhile(local, node, cost):
+            self._onward.append((self.crossings.of(self.machine, local, node, self.bottom), cost))
+
+    def _end(self, node: int, cost: int) -> None:
         dag = self.crossings.dag
         if node == dag.root:
             if self._exit is None:
                 self._exit = cost
-                found.append(node)
+                self._ends.append(node)
         elif not self.bottom and node not in self._exits:
             if self._exit is not None and cost + 1 >= self._exit + dag.rest[node]:
                 return
             self._exits.add(node)
-            found.append(node)
+            self._ends.append(node)
 
     # ------------------------------------------------------------ free text
 
-    def _text(self, local: Local, node: int, body: LocalBody, here: list[tuple[Local, int]]) -> None:
+    def _text(self, local: Local, node: int, body: LocalBody, cost: int) -> None:
         """Go on in free text by whole rests of tokens: to where one leaves the text, and to where one ends in it."""
         dag, machine = self.crossings.dag, self.machine
         text = self.crossings.text(body)
@@ -194,7 +296,7 @@ class Crossing:
             if child is not None:
                 for low, high, target in machine.moves(local):
                     if low <= byte <= high:
-                        here.append((target, child))
+                        self._push(target, child, cost)
         bytes_out = self._bytes_out(body, state, text)
         for byte in steps.leaving.keys() if bytes_out is None else bytes_out & steps.leaving.keys():
             nodes = steps.leaving[byte]
@@ -209,7 +311,7 @@ class Crossing:
                     kinds.add(leaving)
                     for low, high, target in leaving:
                         if low <= byte <= high and (target, child) not in self._seen:
-                            here.append((target, child))
+                            self._push(target, child, cost)
         needed, free = self._needed(body, state, text), most >= FAR
         for within, counts in steps.ends.items():
             for count in self._useful(counts, needed, most, free, state, text):
@@ -218,7 +320,7 @@ class Crossing:
                     continue
                 target = self._run(state(count), spelled)
                 if target is not None:
-                    self._next.append((target, dag.root))
+                    self._begin(target, cost + 1)
 
     def _bytes_out(self, body: LocalBody, state: Callable[[int], Local], text: TextTokens) -> set[int] | None:
         """The bytes that may leave the text after any number of letters; ``None`` if it takes long to say."""
@@ -302,3 +404,91 @@ class Crossing:
             else:
                 return None
         return local
+
+
+def more(crossing: Crossing, cost: int) -> bool:
+    """Whether a crossing may have ways of some cost or more."""
+    return not crossing.closed or cost < len(crossing.levels)
+
+
+class Least:
+    """Lower bounds of crossings, from the texts that must still be read in a region."""
+
+    def __init__(self, crossings: Crossings) -> None:
+        self.crossings = crossings
+        self._of: dict[tuple[int, Local], tuple[int, int]] = {}
+        self._parts: dict[Machine, tuple[int, int]] = {}
+        self._first: dict[tuple[int, Local], frozenset[int] | None] = {}
+
+    def of(self, machine: Machine, local: Local) -> tuple[int, int]:
+        """The fewest tokens that end, and the fewest that begin, between a local state and the end of the region."""
+        key = (id(machine), local)
+        found = self._of.get(key)
+        if found is None:
+            self._of[key] = 0, 0  # where it comes back to itself
+            found = self._of[key] = self._work_out(machine, local)
+        return found
+
+    def _work_out(self, machine: Machine, local: Local) -> tuple[int, int]:
+        found = []
+        for whole, one_begun in machine.to_come(local):
+            pairs, begun = [self._part(part) for part in whole], [self._part(part) for part in one_begun]
+            sums = [sum(p[k] for p in pairs + begun) - max((p[k] for p in begun), default=0) for k in (0, 1)]
+            found.append(sums)
+        return (min(f[0] for f in found), min(f[1] for f in found)) if found else (0, 0)
+
+    def _part(self, part: Machine) -> tuple[int, int]:
+        """The fewest tokens that end, and that begin, in a part, whatever stands around it."""
+        if part not in self._parts:
+            self._parts[part] = 0, 0
+            left, depth = self.crossings.left, self.crossings.depth
+            self.crossings.left, self.crossings.depth = MOST_POSITIONS // 10, 0
+            with suppress(Exhausted):
+                self._parts[part] = self._across(part)
+            self.crossings.left, self.crossings.depth = left, depth
+        return self._parts[part]
+
+    def _across(self, part: Machine) -> tuple[int, int]:
+        dag, start, kinds = self.crossings.dag, part.start(), dict[object, int]()
+        first = self.first(part, start)
+        for node in [dag.root, *dag.nodes_after(part.begins_after)]:
+            children = dag.children(node)
+            read = first or children
+            kinds.setdefault(
+                (node == dag.root, dag.ends[node], *((b, children[b]) for b in sorted(read) if b in children)), node
+            )
+        ways = [self.crossings.of(part, start, node) for node in kinds.values()]
+        ending, beginning = None, 1000
+        for cost in range(1000):
+            for way in ways:
+                if ends := way.level(cost):
+                    ending = cost if ending is None else ending
+                    begun = cost + (dag.root not in ends) - (way.begin[1] != dag.root)
+                    beginning = min(beginning, begun)
+            if (ending is not None and cost > beginning) or all(way.closed for way in ways):
+                break
+        return (0, 0) if ending is None else (ending, max(0, beginning))
+
+    def may_begin(self, machine: Machine, local: Local, children: dict[int, int]) -> bool:
+        """Whether a token that goes on with one of some bytes can be read, or nothing need be read."""
+        first = self.first(machine, local)
+        return first is None or any(byte in children for byte in first)
+
+    def first(self, machine: Machine, local: Local) -> frozenset[int] | None:
+        """The bytes that may come first; ``None`` where there may be none."""
+        key = (id(machine), local)
+        if key not in self._first:
+            self._first[key] = None
+            self._first[key] = self._bytes(machine.divided(), local)
+        return self._first[key]
+
+    def _bytes(self, machine: Machine, local: Local) -> frozenset[int] | None:
+        if machine.final(local):
+            return None
+        found = {byte for low, high, _ in machine.moves(local) for byte in range(low, high + 1)}
+        for called, _ in machine.calls(local):
+            more = self.first(called, called.start())
+            if more is None:
+                return None
+            found |= more
+        return frozenset(found)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Bool, Int, UInt64
@@ -39,6 +40,7 @@ class TokenDag:
         self.longest = len(trie.bounds) - 2  # bytes
         self._model: list[int] = first.tolist()
         self._rest_after: dict[bytes, int] = {}
+        self._ahead: dict[bytes | None, list[bool]] = {}
         self._children: list[dict[int, int] | None] = [None] * len(first)
 
     def _check(self) -> None:
@@ -133,6 +135,22 @@ class TokenDag:
             found = self._rest_after[last] = max([1, *(self.rest[node] for node in nodes)])
         return found
 
+    def ahead(self, last: bytes | None) -> list[bool]:
+        """Whether one of some bytes can come in the rest of a token, by node; always at the root, and where they are not
+        known."""
+        key = None if last is None else bytes(sorted(set(last)))
+        if key not in self._ahead:
+            trie = self.trie
+            found = np.full(len(trie.parent), key is None)
+            if key is not None:
+                wanted = np.isin(trie.byte, np.frombuffer(key, np.uint8))
+                for low, high in reversed(list(itertools.pairwise(trie.bounds[1:]))):
+                    some = found[low:high] | wanted[low:high]
+                    found[trie.parent[low:high][some]] = True
+            found[0] = True
+            self._ahead[key] = found[self.model].tolist()
+        return self._ahead[key]
+
     def fewest(self, text: bytes, after: list[int]) -> list[int]:
         """The fewest tokens from each place of a text on: ``after`` of its last ones, which are known."""
         known = len(text) + 1 - len(after)
@@ -175,7 +193,7 @@ class TextTokens:
         self._spelled: dict[bytes, dict[int, bytes]] = {}
         self.begins: list[bool] = (table[0] >= 0).tolist()  # whether a letter begins with a byte
         self._of: dict[tuple[int, bytes], Steps] = {}
-        self._rows_of: dict[int, tuple[Int[ndarray, "n 3"], Int[ndarray, "n 4"]]] = {}
+        self._rows_of: dict[int, Rows] = {}
 
     @classmethod
     def of_letters(cls, dag: TokenDag, letters: Letters) -> TextTokens:
@@ -239,22 +257,30 @@ class TextTokens:
 
     def _together(self, node: int, exceptions: bytes) -> Steps:
         """All tokens level by level."""
-        ends, leaving = self._rows(node)
-        if exceptions:
-            others = np.ones(256, bool)
-            others[np.frombuffer(exceptions, np.uint8)] = False
-            ends, leaving = ends[others[ends[:, 0]]], leaving[others[leaving[:, 0]]]
-        by_end: dict[int, list[int]] = {}
-        for state, k in unique_rows(ends[:, 1:]).tolist():
-            by_end.setdefault(state, []).append(k)
-        by_byte: dict[int, dict[int, list[int]]] = {}
-        for letter, to, k in unique_rows(leaving[:, 1:]).tolist():
-            by_byte.setdefault(letter, {}).setdefault(to, []).append(k)
-        return Steps(by_end, {byte: list(to.items()) for byte, to in by_byte.items()})
+        rows = self._rows(node)
+        if not exceptions:
+            by_end: dict[int, list[int]] = {}
+            for state, k in rows.ends.tolist():
+                by_end.setdefault(state, []).append(k)
+            by_byte: dict[int, dict[int, list[int]]] = {}
+            for letter, to, k in rows.leaving.tolist():
+                by_byte.setdefault(letter, {}).setdefault(to, []).append(k)
+            return Steps(by_end, {byte: list(to.items()) for byte, to in by_byte.items()})
+        every = self.of(node)
+        others = np.ones(256, bool)
+        others[np.frombuffer(exceptions, np.uint8)] = False
+        ends, leaving = every.ends, every.leaving
+        for state, k in rows.ends[~(rows.ends_first[:, others].any(1))].tolist():
+            ends = ends if ends is not every.ends else dict(ends)
+            ends[state] = [each for each in ends[state] if each != k]
+        for letter, to, k in rows.leaving[~(rows.leaving_first[:, others].any(1))].tolist():
+            leaving = leaving if leaving is not every.leaving else dict(leaving)
+            kept = [(n, [each for each in counts if n != to or each != k]) for n, counts in leaving[letter]]
+            leaving[letter] = [(n, counts) for n, counts in kept if counts]
+        return Steps({s: k for s, k in ends.items() if k}, {b: to for b, to in leaving.items() if to})
 
-    def _rows(self, node: int) -> tuple[Int[ndarray, "n 3"], Int[ndarray, "n 4"]]:
-        """(first byte, state within a letter, letters) where tokens end, (first byte, byte, node after it, letters) where
-        they leave the text."""
+    def _rows(self, node: int) -> Rows:
+        """Where tokens end and where they leave the text, from a node on."""
         if node in self._rows_of:
             return self._rows_of[node]
         trie, dag, table = self.dag.trie, self.dag, self.table
@@ -270,15 +296,34 @@ class TextTokens:
             first = np.where(first < 0, byte, first)
             local = table[before, byte]
             out = (local < 0) & (before == 0)
-            leaving.append(np.stack([first[out], byte[out], dag.node[child[out]], letters[out]], 1))
+            leaving.append(np.stack([byte[out], dag.node[child[out]], letters[out], first[out]], 1))
             keep = local >= 0
             at, local, first = child[keep], local[keep], first[keep]
             letters = letters[keep] + (local == 0)
             own = trie.own[at] > 0
-            ends.append(np.stack([first[own], local[own], letters[own]], 1))
-        found = unique_rows(np.concatenate(ends)), unique_rows(np.concatenate(leaving))
-        self._rows_of[node] = found
+            ends.append(np.stack([local[own], letters[own], first[own]], 1))
+        found = self._rows_of[node] = Rows(*by_first(np.concatenate(ends)), *by_first(np.concatenate(leaving)))
         return found
+
+
+class Rows(NamedTuple):
+    """(state within a letter, letters) where tokens end, (byte, node after it, letters) where they leave the text; and the
+    bytes with which such tokens begin."""
+
+    ends: Int[ndarray, "n 2"]
+    ends_first: Bool[ndarray, "n 256"]
+    leaving: Int[ndarray, "n 3"]
+    leaving_first: Bool[ndarray, "n 256"]
+
+
+def by_first(rows: Int[ndarray, "n m"]) -> tuple[Int[ndarray, "k m-1"], Bool[ndarray, "k 256"]]:
+    """The rows without their last column, each once and in order; of each the values of the last column."""
+    rows = unique_rows(rows)
+    new = np.ones(len(rows), bool)
+    new[1:] = (rows[1:, :-1] != rows[:-1, :-1]).any(1)
+    first = np.zeros((int(new.sum()), 256), bool)
+    first[np.cumsum(new) - 1, rows[:, -1]] = True
+    return rows[new, :-1], first
 
 
 class Steps:

@@ -228,29 +228,30 @@ class ObjectMachine(Region):
     def _coarse(self) -> dict[int, Machine]:
         return {}
 
-    def essential(self) -> Machine:
-        return self._essential
-
-    def to_come(self, local: Local) -> tuple[list[list[Machine]], bool]:
-        from .required import OneMember, required_members
-
-        found = required_members(self, local)
-        for reading in found:
-            for mark, _ in reading:
-                if mark not in self._members:
-                    self._members[mark] = OneMember(self, mark)
-        begun = any(begun for reading in found for _, begun in reading)
-        return [[self._members[mark] for mark, _ in reading] for reading in found], begun
+    def divided(self) -> Machine:
+        return self._divided
 
     @cached_property
-    def _members(self) -> dict[int, Machine]:
+    def _divided(self) -> Machine:
+        from .members_apart import MembersApart
+
+        self.members  # noqa: B018  shared
+        return MembersApart(self)
+
+    def to_come(self, local: Local) -> list[tuple[list[Machine], list[Machine]]]:
+        from .members_apart import required_members
+
+        return required_members(self, local)
+
+    @cached_property
+    def members(self) -> dict[Any, Any]:
+        """Members as machines: see ``MembersApart``."""
         return {}
 
     @cached_property
-    def _essential(self) -> Machine:
-        from .required import RequiredMembers
-
-        return RequiredMembers(self)
+    def apart(self) -> dict[int, Machine]:
+        """Members with what stands around them: see ``required_members``."""
+        return {}
 
     # ------------------------------------------------------------ free text
 

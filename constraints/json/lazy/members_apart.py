@@ -1,0 +1,191 @@
+"""Objects as machines that call one machine for each member: how distances of objects are found.
+
+The distances across a member are the same whichever members have been seen. So they are found once, and not for each set of
+them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from ...automata.stack import Local, LocalBody, Machine, Region
+from ..shapes import Need
+from .blanks import with_blanks
+from .letters import QUOTE
+from .members import bits
+from .objects import AFTER, BEFORE, COLON, COMMA, END, KEY, OPEN, START, VALUE, ObjectMachine
+
+if TYPE_CHECKING:
+    from .keys import Keys, State
+    from .values import Machines
+
+NAMING, COLON_AT, VALUED, DONE = range(4)
+
+
+class Member(Region):
+    """The texts of one member: a name of one alternative, a colon, and a value of one need; from within the name, if its
+    state is given."""
+
+    def __init__(self, machines: Machines, keys: Keys, mark: int, need: Need, state: State | None) -> None:
+        self.style, self.keys, self.bit, self.state = machines.style, keys, 1 << mark, state
+        self.value: Machine = machines.machine(need)
+        self.ends_with = self.value.ends_with
+        self._moves: dict[Local, Sequence[tuple[int, int, Local]]] = {}
+
+    def start(self) -> Local:
+        return (NAMING, self.state)
+
+    def moves(self, local: Local) -> Sequence[tuple[int, int, Local]]:
+        found = self._moves.get(local)
+        if found is None:
+            found = self._moves[local] = self._work_out(*local)
+        return found
+
+    def _work_out(self, kind: int, at: Any) -> Sequence[tuple[int, int, Local]]:
+        colon, blank = self.style.colon, self.style.blank
+        found: list[tuple[int, int, Local]] = []
+        if kind == NAMING and at is None:
+            return [(QUOTE, QUOTE, (NAMING, self.keys.start(self.bit)))]
+        if kind == NAMING:
+            found = [(low, high, (NAMING, to)) for low, high, to in self.keys.moves(at, self.bit)]
+            if self.keys.marks(at) & self.bit:
+                found.append((QUOTE, QUOTE, (COLON_AT, 0)))
+                found.sort(key=lambda move: move[0])
+            return found
+        if kind == COLON_AT:
+            after = (COLON_AT, at + 1) if at + 1 < len(colon) else (VALUED, None)
+            found = [(colon[at], colon[at], after)]
+        if blank and ((kind == COLON_AT and not at) or kind == VALUED):
+            return with_blanks(found, (kind, at))
+        return found
+
+    def calls(self, local: Local) -> Sequence[tuple[Machine, Local]]:
+        return [(self.value, (DONE, None))] if local[0] == VALUED else ()
+
+    def final(self, local: Local) -> bool:
+        return bool(local[0] == DONE)
+
+    def body(self, local: Local) -> LocalBody | None:
+        return None if local[0] != NAMING or local[1] is None else self.keys.body(local[1], self.bit)
+
+    def after_letters(self, local: Local, count: int) -> Local:
+        return (NAMING, self.keys.after_letters(local[1], count))
+
+
+class MembersApart(ObjectMachine):
+    """An object machine, with its local states, that calls a machine where a member begins.
+
+    Where the text of a name matters, it reads the name itself."""
+
+    def __init__(self, whole: ObjectMachine) -> None:
+        whole.keys, whole.first  # noqa: B018  worked out once for both
+        self.__dict__.update(whole.__dict__)
+        self.whole = whole
+        self._moves = {}
+        self._called: dict[tuple[int, State | None], Sequence[tuple[Machine, Local]]] = {}
+        self._members: dict[tuple[int, Need, State | None], Member] = whole.members
+
+    def divided(self) -> Machine:
+        return self
+
+    def apart_from(self, local: Local) -> bool:
+        """Whether members are called from a local state."""
+        return local[0] in (OPEN, BEFORE, KEY) and not self.tracks(local[1])
+
+    def work_out(self, local: Local) -> Sequence[tuple[int, int, Local]]:
+        if not self.apart_from(local):
+            return super().work_out(local)
+        return () if local[0] == KEY else [m for m in super().work_out(local) if m[0] != QUOTE]
+
+    def calls(self, local: Local) -> Sequence[tuple[Machine, Local]]:
+        if not self.apart_from(local):
+            return super().calls(local)
+        hub, state = local[1], local[2] if local[0] == KEY else None
+        found = self._called.get((hub, state))
+        if found is None:
+            found = self._called[hub, state] = [
+                (self.member(mark, need, state), (AFTER, after))
+                for mark in bits(self.allowed(hub) & self.possible(state))
+                if (group := self.group(hub, 1 << mark, None)) is not None
+                for need, after in self.groups[group]
+            ]
+        return found
+
+    def possible(self, state: State | None) -> int:
+        """The alternatives that a name may still become, and perhaps others."""
+        if state is None:
+            return -1
+        node, classes = state
+        if node < -1:
+            return 1 << -2 - node
+        found = self.keys.trie.reach[node] if node >= 0 else 0
+        return found | sum(bit for bit, c in zip(self.keys.bits, classes, strict=True) if c is not None)
+
+    def member(self, mark: int, need: Need, state: State | None) -> Member:
+        """The texts of one alternative with a value of some need."""
+        key = (mark, need, state)
+        if key not in self._members:
+            self._members[key] = Member(self.machines, self.keys, mark, need, state)
+        return self._members[key]
+
+    def body(self, local: Local) -> LocalBody | None:
+        return None if self.apart_from(local) else super().body(local)
+
+
+class OneMember(MembersApart):
+    """One member, with the white space before it, and with what follows it up to the next member or the end.
+
+    The texts of an object are ``{`` and then such texts, one after another: so the tokens that end in each add up.
+    """
+
+    def __init__(self, whole: ObjectMachine, mark: int) -> None:
+        super().__init__(whole)
+        self.mark = mark
+        self.begins_after = bytes({*b"{", *self.style.comma[-1:], *(b" \t\n\r" if self.style.blank else b"")})
+        self.ends_with = bytes({*b"}", *self.style.comma[-1:]})
+
+    def start(self) -> Local:
+        return (BEFORE, self.first)
+
+    def allowed(self, hub: int) -> int:
+        return 1 << self.mark
+
+    def tracks(self, hub: int) -> bool:
+        return False
+
+    def work_out(self, local: Local) -> Sequence[tuple[int, int, Local]]:
+        kind, comma = local[0], self.style.comma
+        if kind == COMMA:
+            after = (COMMA, local[1], local[2] + 1) if local[2] + 1 < len(comma) else (END,)
+            return [(comma[local[2]], comma[local[2]], after)]
+        if kind == AFTER:
+            after = (COMMA, local[1], 1) if len(comma) > 1 else (END,)
+            ends: list[tuple[int, int, Local]] = [(comma[0], comma[0], after), (125, 125, (END,))]
+            return with_blanks(ends, local) if self.style.blank else ends
+        return super().work_out(local)
+
+
+def required_members(whole: ObjectMachine, local: Local) -> list[tuple[list[Machine], list[Machine]]]:
+    """By reading of what precedes: the members that must still come, and those of which one may have been begun."""
+    kind = local[0]
+    if kind == END:
+        return []
+    begun = 0
+    if kind in (COLON, VALUE):
+        hubs = [hub for _, hub in whole.groups[local[1]]]
+    else:
+        hubs = [whole.first if kind == START else local[1]]
+        if kind == KEY and local[2][0] >= 0:
+            begun = whole.keys.trie.reach[local[2][0]]
+        elif kind == KEY and local[2][0] < -1:
+            begun = 1 << -2 - local[2][0]
+
+    def members(marks: int) -> list[Machine]:
+        for mark in bits(marks):
+            if mark not in whole.apart:
+                whole.apart[mark] = OneMember(whole, mark)
+        return [whole.apart[mark] for mark in bits(marks)]
+
+    required = [whole.forms[run.form].required & ~run.seen for hub in hubs for run in whole.hubs[hub]]
+    return [(members(marks & ~begun), members(marks & begun)) for marks in required]
