@@ -47,7 +47,6 @@ class Crossings:
         self.divides = bool(dag.single.all())  # otherwise some may go on for ever in one another
         self._found: dict[Key, Crossing] = {}
         self._machines: dict[int, Machine] = {}  # kept alive: crossings are known by their identity
-        self._texts: dict[int, tuple[object, TextTokens]] = {}
 
     def of(self, machine: Machine, local: Local, node: int, bottom: bool = False) -> Crossing:
         """The crossing of a machine from a local state to its end; a ``bottom`` one ends where a token ends."""
@@ -57,14 +56,6 @@ class Crossings:
             self._machines[id(machine)] = machine
             found = self._found[key] = Crossing(self, machine.divided(), local, node, bottom)
         return found
-
-    def text(self, body: LocalBody) -> TextTokens:
-        """What the tokens do in free text."""
-        found = self._texts.get(id(body.letters))
-        if found is None:
-            found = body.letters, TextTokens.of_letters(self.dag, body.letters)
-            self._texts[id(body.letters)] = found
-        return found[1]
 
 
 class Crossing:
@@ -278,7 +269,7 @@ class Crossing:
     def _text(self, local: Local, node: int, body: LocalBody, cost: int) -> None:
         """Go on in free text by whole rests of tokens: to where one leaves the text, and to where one ends in it."""
         dag, machine = self.crossings.dag, self.machine
-        text = self.crossings.text(body)
+        text = self.crossings.dag.text(body.letters)
         steps = text.of(node, body.exceptions)
         most = FAR if body.most is None else body.most
         after: dict[int, Local] = {0: local}

@@ -20,6 +20,7 @@ from ..automata.lazy import Letters
 from ..vocabulary.trie import Trie
 
 FEW = 200  # tokens
+MAX_TEXTS = 200  # kinds of letters kept
 FAR = 1 << 20  # tokens: a rest that no tokens spell
 
 
@@ -41,6 +42,8 @@ class TokenDag:
         self._model: list[int] = first.tolist()
         self._rest_after: dict[bytes, int] = {}
         self._ahead: dict[bytes | None, list[bool]] = {}
+        self._texts: dict[Letters, TextTokens] = {}
+        self._by_table: dict[bytes, TextTokens] = {}
         self._children: list[dict[int, int] | None] = [None] * len(first)
 
     def _check(self) -> None:
@@ -135,6 +138,22 @@ class TokenDag:
             found = self._rest_after[last] = max([1, *(self.rest[node] for node in nodes)])
         return found
 
+    def text(self, letters: Letters) -> TextTokens:
+        """What the tokens do in free text."""
+        found = self._texts.get(letters)
+        if found is None:
+            table = np.full((letters.nfa.num_states, 256), -1)
+            for source, low, high, target in letters.nfa.edges.tolist():
+                table[source, low : high + 1] = target
+            key = table.tobytes()
+            if len(self._texts) >= MAX_TEXTS:
+                self._texts.clear()
+                self._by_table.clear()
+            if key not in self._by_table:
+                self._by_table[key] = TextTokens(self, table)
+            found = self._texts[letters] = self._by_table[key]
+        return found
+
     def ahead(self, last: bytes | None) -> list[bool]:
         """Whether one of some bytes can come in the rest of a token, by node; always at the root, and where they are not
         known."""
@@ -194,14 +213,6 @@ class TextTokens:
         self.begins: list[bool] = (table[0] >= 0).tolist()  # whether a letter begins with a byte
         self._of: dict[tuple[int, bytes], Steps] = {}
         self._rows_of: dict[int, Rows] = {}
-
-    @classmethod
-    def of_letters(cls, dag: TokenDag, letters: Letters) -> TextTokens:
-        """Of the letters that free text is made of."""
-        table = np.full((letters.nfa.num_states, 256), -1)
-        for source, low, high, target in letters.nfa.edges.tolist():
-            table[source, low : high + 1] = target
-        return cls(dag, table)
 
     def spelled(self, within: int, exceptions: bytes) -> bytes:
         """The shortest beginning of a letter that leads to a state within letters; none of some first bytes."""
@@ -340,8 +351,11 @@ def shortest_beginnings(table: Int[ndarray, "local 256"], exceptions: bytes) -> 
     """The shortest beginning of a letter that leads to each state within letters; none of some first bytes."""
     found, queue = {0: b""}, [0]
     for state in queue:
-        for byte, to in enumerate(table[state].tolist()):
-            if to >= 0 and to not in found and not (state == 0 and byte in exceptions):
-                found[to] = found[state] + bytes([byte])
-                queue.append(to)
+        row = table[state].copy()
+        if state == 0:
+            row[np.frombuffer(exceptions, np.uint8)] = -1
+        for to, byte in zip(*np.unique(row, return_index=True), strict=True):
+            if to >= 0 and int(to) not in found:
+                found[int(to)] = found[state] + bytes([byte])
+                queue.append(int(to))
     return found
