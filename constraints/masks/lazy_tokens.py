@@ -13,6 +13,7 @@ from ..vocabulary.vocabulary import Vocabulary
 from .completions import NEVER, Completions, Distances
 from .text_tokens import Texts
 from .token_masks import WORD, TokenMasks, Words
+from .within import tokens_to
 
 MAX_STEPS = 1 << 17  # (state, token) whose target is kept
 MOST_POSITIONS = 1_000  # of a search for the distance of a state that a token leads to
@@ -163,15 +164,19 @@ class LazyTokens:
         """The tokens that may follow a state and after which ``left`` tokens are enough; not to be written to."""
         if left >= self.enough(state) or left >= self.ample(state) or left >= self.ample_in_tokens(state):
             return self.words_from(state)
-        out, edges = np.zeros(self.vocab.trie.num_bytes, np.uint8), self.edges_from(state)
         given_up = self.distances.given_up + MOST_GIVEN_UP
-        for target, tokens in edges:
-            known = self.bound(target) <= left
-            if known or (self.distances.given_up < given_up and self.within(target, left)):
-                put(out, tokens, True)
+
+        def near(target: int) -> bool:
+            if self.bound(target) <= left:
+                return True
+            return self.distances.given_up < given_up and self.within(target, left)
+
+        out = tokens_to(self.masks, state, near) if state >= 0 else np.zeros(self.vocab.trie.num_bytes, np.uint8)
+        if state == SINK or (state >= 0 and self.states.accepting(state)):
+            put(out, np.array([self.eos_token_id]), True)
         if not out.any() and self.distances.given_up >= given_up:  # one token is enough to go on
-            nearest = sorted((edge for edge in edges if edge[0] >= 0), key=lambda edge: self.bound(edge[0]))
-            for target, tokens in nearest[:MOST_TRIED]:
+            edges = sorted(self.masks.edges(state).items(), key=lambda edge: self.bound(edge[0]))
+            for target, tokens in edges[:MOST_TRIED]:
                 if self.distances.searched(target, left, ALL_POSITIONS):
                     put(out, tokens, True)
                     break
