@@ -33,6 +33,15 @@ class LocalBody(NamedTuple):
     within: bool = False
 
 
+class ToCome(NamedTuple):
+    """Texts that must still be read, one apart from the other, in any order. Each is a pair of machines: of the text as it is
+    followed by another one, and as it is the last; both have ``begins_after``, the bytes that may stand before it. One of
+    ``may_be_begun`` may have been read in part."""
+
+    whole: Sequence[tuple[Machine, Machine]]
+    may_be_begun: Sequence[tuple[Machine, Machine]]
+
+
 class Machine(Protocol):
     """A region of a text. Trimmed: from each local state some text leads to a final one.
 
@@ -70,9 +79,8 @@ class Machine(Protocol):
     def divided(self) -> Machine:
         """An equal machine with the same local states that calls parts of its text which recur: distances are found in it."""
 
-    def to_come(self, local: Local) -> list[tuple[list[Machine], list[Machine]]]:
-        """Texts that must still be read, one apart from the other, for each way to read what precedes: machines; and more
-        of them, one of which may have been begun. Each has ``begins_after``, the bytes that may stand before it."""
+    def to_come(self, local: Local) -> Sequence[ToCome]:
+        """Texts that must still be read, for each way to read what precedes: lower bounds of distances."""
 
     def body(self, local: Local) -> LocalBody | None:
         """What is known of free text that the local state is in; see :class:`~.lazy.Body`."""
@@ -128,8 +136,8 @@ class Region:
     def divided(self) -> Any:
         return self
 
-    def to_come(self, local: Local) -> list[tuple[list[Machine], list[Machine]]]:
-        return []
+    def to_come(self, local: Local) -> Sequence[ToCome]:
+        return ()
 
     def body(self, local: Local) -> LocalBody | None:
         return None

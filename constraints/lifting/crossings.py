@@ -20,8 +20,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 
-from ..automata.stack import Local, LocalBody, Machine
-from .token_dag import FAR, TextTokens, TokenDag
+from ..automata.stack import Local, LocalBody, Machine, ToCome
+from .token_dag import FAR, NEVER, TextTokens, TokenDag
 
 MOST_POSITIONS = 50_000  # of one search
 MOST_DEPTH = 100  # crossings that go on in one another
@@ -421,12 +421,20 @@ class Least:
         return found
 
     def _work_out(self, machine: Machine, local: Local) -> tuple[int, int]:
-        found = []
-        for whole, one_begun in machine.to_come(local):
-            pairs, begun = [self._part(part) for part in whole], [self._part(part) for part in one_begun]
-            sums = [sum(p[k] for p in pairs + begun) - max((p[k] for p in begun), default=0) for k in (0, 1)]
-            found.append(sums)
+        found = [self._together(each) for each in machine.to_come(local)]
         return (min(f[0] for f in found), min(f[1] for f in found)) if found else (0, 0)
+
+    def _together(self, texts: ToCome) -> tuple[int, int]:
+        """The fewest tokens that end, and that begin, in some texts together."""
+        whole, begun = [
+            [(self._part(followed), self._part(last)) for followed, last in some] for some in texts
+        ]
+        sums = []
+        for k in (0, 1):
+            found = sum(followed[k] for followed, _ in whole + begun)
+            found += min([0, *(last[k] - followed[k] for followed, last in whole + begun)])
+            sums.append(max(0, found - max([max(each[k] for each in pair) for pair in begun], default=0)))
+        return sums[0], sums[1]
 
     def _part(self, part: Machine) -> tuple[int, int]:
         """The fewest tokens that end, and that begin, in a part, whatever stands around it."""
@@ -434,8 +442,7 @@ class Least:
             self._parts[part] = 0, 0
             left, depth = self.crossings.left, self.crossings.depth
             self.crossings.left, self.crossings.depth = MOST_POSITIONS // 10, 0
-            with suppress(Exhausted):
-                self._parts[part] = self._across(part)
+            self._parts[part] = self._across(part)
             self.crossings.left, self.crossings.depth = left, depth
         return self._parts[part]
 
@@ -444,21 +451,22 @@ class Least:
         first = self.first(part, start)
         for node in [dag.root, *dag.nodes_after(part.begins_after)]:
             children = dag.children(node)
-            read = first or children
-            kinds.setdefault(
-                (node == dag.root, dag.ends[node], *((b, children[b]) for b in sorted(read) if b in children)), node
-            )
+            read = children if first is None else sorted(first & children.keys())
+            kinds.setdefault((node == dag.root, dag.ends[node], *((b, children[b]) for b in read)), node)
         ways = [self.crossings.of(part, start, node) for node in kinds.values()]
-        ending, beginning = None, 1000
-        for cost in range(1000):
-            for way in ways:
-                if ends := way.level(cost):
-                    ending = cost if ending is None else ending
-                    begun = cost + (dag.root not in ends) - (way.begin[1] != dag.root)
-                    beginning = min(beginning, begun)
-            if (ending is not None and cost > beginning) or all(way.closed for way in ways):
-                break
-        return (0, 0) if ending is None else (ending, max(0, beginning))
+        ending = beginning = NEVER
+        cost = 0
+        with suppress(Exhausted):
+            while ending == NEVER or cost <= beginning:
+                for way in ways:
+                    if ends := way.level(cost):
+                        ending = min(ending, cost)
+                        begun = cost + (dag.root not in ends) - (way.begin[1] != dag.root)
+                        beginning = min(beginning, begun)
+                if all(way.closed for way in ways):
+                    break
+                cost += 1
+        return min(ending, cost), max(0, min(beginning, cost - 1))
 
     def may_begin(self, machine: Machine, local: Local, children: dict[int, int]) -> bool:
         """Whether a token that goes on with one of some bytes can be read, or nothing need be read."""

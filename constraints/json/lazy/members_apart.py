@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from ...automata.stack import Local, LocalBody, Machine, Region
+from ...automata.stack import Local, LocalBody, Machine, Region, ToCome
 from ..shapes import Need
 from .blanks import with_blanks
 from .letters import QUOTE
@@ -116,11 +116,8 @@ class MembersApart(ObjectMachine):
         """The alternatives that a name may still become, and perhaps others."""
         if state is None:
             return -1
-        node, classes = state
-        if node < -1:
-            return 1 << -2 - node
-        found = self.keys.trie.reach[node] if node >= 0 else 0
-        return found | sum(bit for bit, c in zip(self.keys.bits, classes, strict=True) if c is not None)
+        classes = zip(self.keys.bits, state[1], strict=True)
+        return reached(self.keys, state) | sum(bit for bit, local in classes if local is not None)
 
     def member(self, mark: int, need: Need, state: State | None) -> Member:
         """The texts of one alternative with a value of some need."""
@@ -134,16 +131,16 @@ class MembersApart(ObjectMachine):
 
 
 class OneMember(MembersApart):
-    """One member, with the white space before it, and with what follows it up to the next member or the end.
+    """One member, with the white space before it, and what follows it: up to the next member, or the end if it is the last.
 
     The texts of an object are ``{`` and then such texts, one after another: so the tokens that end in each add up.
     """
 
-    def __init__(self, whole: ObjectMachine, mark: int) -> None:
+    def __init__(self, whole: ObjectMachine, mark: int, last: bool) -> None:
         super().__init__(whole)
-        self.mark = mark
+        self.mark, self.last = mark, last
         self.begins_after = bytes({*b"{", *self.style.comma[-1:], *(b" \t\n\r" if self.style.blank else b"")})
-        self.ends_with = bytes({*b"}", *self.style.comma[-1:]})
+        self.ends_with = b"}" if last else self.style.comma[-1:]
 
     def start(self) -> Local:
         return (BEFORE, self.first)
@@ -154,20 +151,24 @@ class OneMember(MembersApart):
     def tracks(self, hub: int) -> bool:
         return False
 
+    def to_come(self, local: Local) -> Sequence[ToCome]:
+        return ()
+
     def work_out(self, local: Local) -> Sequence[tuple[int, int, Local]]:
         kind, comma = local[0], self.style.comma
         if kind == COMMA:
             after = (COMMA, local[1], local[2] + 1) if local[2] + 1 < len(comma) else (END,)
             return [(comma[local[2]], comma[local[2]], after)]
         if kind == AFTER:
-            after = (COMMA, local[1], 1) if len(comma) > 1 else (END,)
-            ends: list[tuple[int, int, Local]] = [(comma[0], comma[0], after), (125, 125, (END,))]
+            ends: list[tuple[int, int, Local]] = [(125, 125, (END,))]
+            if not self.last:
+                ends = [(comma[0], comma[0], (COMMA, local[1], 1) if len(comma) > 1 else (END,))]
             return with_blanks(ends, local) if self.style.blank else ends
         return super().work_out(local)
 
 
-def required_members(whole: ObjectMachine, local: Local) -> list[tuple[list[Machine], list[Machine]]]:
-    """By reading of what precedes: the members that must still come, and those of which one may have been begun."""
+def required_members(whole: ObjectMachine, local: Local) -> list[ToCome]:
+    """The members that must still come, by reading of what precedes."""
     kind = local[0]
     if kind == END:
         return []
@@ -176,16 +177,22 @@ def required_members(whole: ObjectMachine, local: Local) -> list[tuple[list[Mach
         hubs = [hub for _, hub in whole.groups[local[1]]]
     else:
         hubs = [whole.first if kind == START else local[1]]
-        if kind == KEY and local[2][0] >= 0:
-            begun = whole.keys.trie.reach[local[2][0]]
-        elif kind == KEY and local[2][0] < -1:
-            begun = 1 << -2 - local[2][0]
+        if kind == KEY:
+            begun = reached(whole.keys, local[2])
 
-    def members(marks: int) -> list[Machine]:
-        for mark in bits(marks):
-            if mark not in whole.apart:
-                whole.apart[mark] = OneMember(whole, mark)
-        return [whole.apart[mark] for mark in bits(marks)]
+    def member(mark: int) -> tuple[Machine, Machine]:
+        if mark not in whole.apart:
+            whole.apart[mark] = OneMember(whole, mark, False), OneMember(whole, mark, True)
+        return whole.apart[mark]
 
     required = [whole.forms[run.form].required & ~run.seen for hub in hubs for run in whole.hubs[hub]]
-    return [(members(marks & ~begun), members(marks & begun)) for marks in required]
+    return [
+        ToCome([member(mark) for mark in bits(marks & ~begun)], [member(mark) for mark in bits(marks & begun)])
+        for marks in required
+    ]
+
+
+def reached(keys: Keys, state: State) -> int:
+    """The declared names that a name may still become."""
+    node = state[0]
+    return 1 << -2 - node if node < -1 else keys.trie.reach[node] if node >= 0 else 0

@@ -14,7 +14,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from ...automata.sharing import Prefixes
-from ...automata.stack import Local, LocalBody, Machine, Region
+from ...automata.stack import Local, LocalBody, Machine, Region, ToCome
 from ..shapes import Need
 from ..shapes import Objects as Shape
 from .blanks import with_blanks
@@ -238,7 +238,7 @@ class ObjectMachine(Region):
         self.members  # noqa: B018  shared
         return MembersApart(self)
 
-    def to_come(self, local: Local) -> list[tuple[list[Machine], list[Machine]]]:
+    def to_come(self, local: Local) -> Sequence[ToCome]:
         from .members_apart import required_members
 
         return required_members(self, local)
@@ -249,7 +249,7 @@ class ObjectMachine(Region):
         return {}
 
     @cached_property
-    def apart(self) -> dict[int, Machine]:
+    def apart(self) -> dict[int, tuple[Machine, Machine]]:
         """Members with what stands around them: see ``required_members``."""
         return {}
 
