@@ -71,7 +71,7 @@ class Crossing:
         self.most_rest = crossings.dag.most_rest if last is None else crossings.dag.rest_after(last)
         if node != root:  # where nothing is read
             self.most_rest = max(self.most_rest, crossings.dag.rest[node])
-        ending, beginning = crossings.least.of(machine, local)
+        ending, beginning = crossings.least.of(machine, local, bottom)
         self.least = max(ending, beginning + (node != root) - (not bottom))
         self.levels: list[list[int]] = []  # the nodes at which the region ends, by cost
         self.closed = False  # whether all that matter are known
@@ -407,53 +407,53 @@ class Least:
 
     def __init__(self, crossings: Crossings) -> None:
         self.crossings = crossings
-        self._of: dict[tuple[int, Local], tuple[int, int]] = {}
-        self._parts: dict[Machine, tuple[int, int]] = {}
+        self._of: dict[tuple[int, Local, bool], tuple[int, int]] = {}
+        self._parts: dict[tuple[Machine, bool], tuple[int, int]] = {}
         self._first: dict[tuple[int, Local], frozenset[int] | None] = {}
 
-    def of(self, machine: Machine, local: Local) -> tuple[int, int]:
-        """The fewest tokens that end, and the fewest that begin, between a local state and the end of the region."""
-        key = (id(machine), local)
+    def of(self, machine: Machine, local: Local, bottom: bool = False) -> tuple[int, int]:
+        """The fewest tokens that end, and the fewest that begin, between a local state and the end of the region; a
+        ``bottom`` one ends where a token ends."""
+        key = (id(machine), local, bottom)
         found = self._of.get(key)
         if found is None:
             self._of[key] = 0, 0  # where it comes back to itself
-            found = self._of[key] = self._work_out(machine, local)
+            sums = [self._together(each, bottom) for each in machine.to_come(local)]
+            found = self._of[key] = tuple(map(min, zip(*sums, strict=True))) if sums else (0, 0)
         return found
 
-    def _work_out(self, machine: Machine, local: Local) -> tuple[int, int]:
-        found = [self._together(each) for each in machine.to_come(local)]
-        return (min(f[0] for f in found), min(f[1] for f in found)) if found else (0, 0)
-
-    def _together(self, texts: ToCome) -> tuple[int, int]:
-        """The fewest tokens that end, and that begin, in some texts together."""
+    def _together(self, texts: ToCome, bottom: bool) -> tuple[int, int]:
+        """The same of some texts together."""
         whole, begun = [
-            [(self._part(followed), self._part(last)) for followed, last in some] for some in texts
+            [(self._part(followed), self._part(last, bottom)) for followed, last in some] for some in texts
         ]
         sums = []
         for k in (0, 1):
             found = sum(followed[k] for followed, _ in whole + begun)
-            found += min([0, *(last[k] - followed[k] for followed, last in whole + begun)])
+            other = int(bottom and k == 0)  # at least, of another text that is the last
+            found += min([other, *(last[k] - followed[k] for followed, last in whole + begun)])
             sums.append(max(0, found - max([max(each[k] for each in pair) for pair in begun], default=0)))
         return sums[0], sums[1]
 
-    def _part(self, part: Machine) -> tuple[int, int]:
-        """The fewest tokens that end, and that begin, in a part, whatever stands around it."""
-        if part not in self._parts:
-            self._parts[part] = 0, 0
+    def _part(self, part: Machine, bottom: bool = False) -> tuple[int, int]:
+        """The same of one text, whatever stands around it."""
+        key = (part, bottom)
+        if key not in self._parts:
+            self._parts[key] = 0, 0
             left, depth = self.crossings.left, self.crossings.depth
             self.crossings.left, self.crossings.depth = MOST_POSITIONS // 10, 0
-            self._parts[part] = self._across(part)
+            self._parts[key] = self._across(part, bottom)
             self.crossings.left, self.crossings.depth = left, depth
-        return self._parts[part]
+        return self._parts[key]
 
-    def _across(self, part: Machine) -> tuple[int, int]:
+    def _across(self, part: Machine, bottom: bool) -> tuple[int, int]:
         dag, start, kinds = self.crossings.dag, part.start(), dict[object, int]()
         first = self.first(part, start)
         for node in [dag.root, *dag.nodes_after(part.begins_after)]:
             children = dag.children(node)
             read = children if first is None else sorted(first & children.keys())
             kinds.setdefault((node == dag.root, dag.ends[node], *((b, children[b]) for b in read)), node)
-        ways = [self.crossings.of(part, start, node) for node in kinds.values()]
+        ways = [self.crossings.of(part, start, node, bottom) for node in kinds.values()]
         ending = beginning = NEVER
         cost = 0
         with suppress(Exhausted):

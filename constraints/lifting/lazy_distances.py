@@ -149,7 +149,7 @@ class Search:
             stack = stack.parent
         found = (self.eos, self.eos) if stack is None else self._least[stack]
         for frame in reversed(new):
-            ending, beginning = self.crossings.least.of(frame.machine, frame.local)
+            ending, beginning = self.crossings.least.of(frame.machine, frame.local, frame.parent is None)
             found = self._least[frame] = found[0] + ending, found[1] + beginning
         return found
 

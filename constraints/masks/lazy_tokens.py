@@ -17,7 +17,7 @@ from .within import tokens_to
 
 MAX_STEPS = 1 << 17  # (state, token) whose target is kept
 MOST_POSITIONS = 1_000  # of a search for the distance of a state that a token leads to
-FIRST_POSITIONS = 100_000  # of that for the fewest tokens of a text
+FIRST_POSITIONS = 20_000  # of that for the fewest tokens of a text
 MOST_GIVEN_UP = 1  # searches of one mask; from then on upper bounds are enough
 ALL_POSITIONS = 300_000  # where all searches of a mask were given up, and no token is left
 MOST_TRIED = 8  # states that are searched for so long
