@@ -76,8 +76,15 @@ class Machine(Protocol):
     def completion(self, local: Local) -> bytes:
         """A short text from here to a final state."""
 
+    def essential(self) -> Machine:
+        """A machine of some of its texts, short ones among them, with the same local states: upper bounds of distances are
+        found in it. From a local state that it cannot leave there is no bound."""
+
     def divided(self) -> Machine:
         """An equal machine with the same local states that calls parts of its text which recur: distances are found in it."""
+
+    def wider(self, local: Local) -> Local | None:
+        """A local state from which all texts are accepted that are from this one, and more; ``None`` if none is known."""
 
     def to_come(self, local: Local) -> Sequence[ToCome]:
         """Texts that must still be read, for each way to read what precedes: lower bounds of distances."""
@@ -133,8 +140,14 @@ class Region:
     def calls(self, local: Local) -> Sequence[tuple[Machine, Local]]:
         return ()
 
+    def essential(self) -> Any:
+        return self
+
     def divided(self) -> Any:
         return self
+
+    def wider(self, local: Local) -> Local | None:
+        return None
 
     def to_come(self, local: Local) -> Sequence[ToCome]:
         return ()

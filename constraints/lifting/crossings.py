@@ -35,13 +35,13 @@ class Exhausted(Exception):
 
 
 class Crossings:
-    """All crossings found so far, for one vocabulary.
+    """All crossings found so far, for one vocabulary; only those of the essential machines, if wanted.
 
     A search that is given up can be taken up again: what has been found stays.
     """
 
-    def __init__(self, dag: TokenDag) -> None:
-        self.dag = dag
+    def __init__(self, dag: TokenDag, essential: bool = False) -> None:
+        self.dag, self.essential = dag, essential
         self.left, self.depth = MOST_POSITIONS, 0
         self.least = Least(self)
         self.divides = bool(dag.single.all())  # otherwise some may go on for ever in one another
@@ -50,11 +50,12 @@ class Crossings:
 
     def of(self, machine: Machine, local: Local, node: int, bottom: bool = False) -> Crossing:
         """The crossing of a machine from a local state to its end; a ``bottom`` one ends where a token ends."""
+        machine = (machine.essential() if self.essential else machine).divided()
         key = (id(machine), local, node, bottom)
         found = self._found.get(key)
         if found is None:
             self._machines[id(machine)] = machine
-            found = self._found[key] = Crossing(self, machine.divided(), local, node, bottom)
+            found = self._found[key] = Crossing(self, machine, local, node, bottom)
         return found
 
 
@@ -89,16 +90,26 @@ class Crossing:
         self._done = [0, 0]  # of these two, in the level
         self._leaving: dict[Local, Leaving] = {}
         self._finished = 0
+        self._checked, self._ways = 0, False  # levels that have been looked at, and whether there was a way
+        wider = machine.wider(local)
+        self._wider = None if wider is None else crossings.of(machine, wider, node, bottom)
         self._everywhere = crossings.dag.ahead(None)
         self._ahead_now = self._ahead
 
     def level(self, cost: int) -> list[int]:
         """The nodes at which the region can end with so many tokens, and not with fewer."""
-        if cost < self.least:
+        if cost < self.least or (self._wider is not None and not self._wider.ends_within(cost)):
             return NOTHING
         while len(self.levels) <= cost and not self.closed:
             self._advance()
         return self.levels[cost] if cost < len(self.levels) else NOTHING
+
+    def ends_within(self, cost: int) -> bool:
+        """Whether there is a way of at most some cost."""
+        while self._checked <= cost and not self._ways:
+            self._ways = bool(self.level(self._checked))
+            self._checked += 1
+        return self._ways and cost >= self._checked - 1
 
     def _advance(self) -> None:
         """Find the next level."""
@@ -137,9 +148,10 @@ class Crossing:
         """Find one level. May be left where the search is given up, and taken up again."""
         here, done, crossings = self._here, self._done, self.crossings
         while True:
+            if crossings.left < 0:
+                raise Exhausted
+            crossings.left -= 1
             if here:
-                if crossings.left < 0:
-                    raise Exhausted
                 local, node = here.pop()
                 self._visit(local, node, cost)
             elif done[0] < len(self._calls):
@@ -162,7 +174,6 @@ class Crossing:
         if key in self._seen:
             return
         crossings, machine = self.crossings, self.machine
-        crossings.left -= 1
         if not self._ahead_now[node]:
             self._later.append(key)
             if machine.final(local):
@@ -189,8 +200,8 @@ class Crossing:
         for called, after in calls:
             start = called.start()
             if node == dag.root or crossings.least.may_begin(called, start, children):
-                ahead = 0 if called.final(start) else max(crossings.least.of(machine, after))
-                ahead = max(0, ahead - (not self.bottom))
+                ending, beginning = crossings.least.of(machine, after, self.bottom)
+                ahead = 0 if called.final(start) else max(ending, beginning - (not self.bottom))
                 self._calls.append((crossings.of(called, start, node), after, cost, ahead, node))
         for low, high, target in machine.moves(local):
             if low == high:

@@ -25,6 +25,7 @@ A vocabulary need not have every byte as a token: then bounds may be ``NEVER`` w
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from ...circuits.automaton import NEVER
@@ -58,8 +59,10 @@ class Distances:
         self.most_positions, self.given_up = most_positions, 0
         dag, automaton = vocab.token_dag, states.automaton
         self._completions = Completions(automaton, dag, self.eos)
+        self._some = Search(automaton, Crossings(dag, essential=True), self.eos)
         self._all = Search(automaton, Crossings(dag), self.eos)
         self._bounds: list[int] = []
+        self._bound_sought: dict[int, int] = {}  # state -> tokens within which a lower bound has been sought
         self._known: dict[int, int] = {}  # state -> distance
         self._more_than: dict[int, int] = {}  # state -> tokens with which acceptance is out of reach
 
@@ -96,7 +99,9 @@ class Distances:
     def fewest(self, state: int) -> int:
         """The fewest tokens to acceptance, ``NEVER`` if none lead there."""
         known = self._known.get(state)
-        return self._search(state, self.bound(state)) if known is None else known
+        if known is not None:
+            return known
+        return self._search(state, self.lowered_bound(state, self.bound(state) - 1))
 
     def searched(self, state: int, left: int, positions: int) -> bool:
         """:meth:`within`, with so many positions more for the search."""
@@ -107,6 +112,17 @@ class Distances:
         finally:
             self.most_positions = before
 
+    def lowered_bound(self, state: int, left: int) -> int:
+        """:meth:`bound`, or a lower one that is sought where a distance of at most ``left`` is possible."""
+        bound = self.bound(state)
+        if bound <= left or left <= self._bound_sought.get(state, -1) or self.lower_bound(state) > left:
+            return bound
+        self._bound_sought[state] = left
+        with suppress(Exhausted):
+            found = self._some.distance(self.states.configurations[state], left, self.most_positions)
+            bound = self._bounds[state] = min(bound, found)
+        return bound
+
     def _search(self, state: int, most: int) -> int:
         """The distance, if it is at most ``most``; otherwise something larger than that."""
         bound = self.bound(state)
@@ -115,7 +131,7 @@ class Distances:
             found = self._all.distance(self.states.configurations[state], most, self.most_positions)
         except Exhausted:
             self.given_up += 1
-            return bound
+            return self.lowered_bound(state, most)
         if found <= most:
             self._known[state] = found
         elif most == bound - 1:

@@ -17,7 +17,7 @@ from .within import tokens_to
 
 MAX_STEPS = 1 << 17  # (state, token) whose target is kept
 MOST_POSITIONS = 1_000  # of a search for the distance of a state that a token leads to
-FIRST_POSITIONS = 20_000  # of that for the fewest tokens of a text
+FIRST_POSITIONS = 100_000  # of that for the fewest tokens of a text
 MOST_GIVEN_UP = 1  # searches of one mask; from then on upper bounds are enough
 ALL_POSITIONS = 300_000  # where all searches of a mask were given up, and no token is left
 MOST_TRIED = 8  # states that are searched for so long
@@ -149,7 +149,8 @@ class LazyTokens:
         if state < 0:
             return 0 if state == SINK else NEVER
         if state == self.start_state:
-            self.distances.searched(state, self.bound(state) - 1, FIRST_POSITIONS)
+            bound = self.distances.lowered_bound(state, self.bound(state) - 1)
+            self.distances.searched(state, bound - 1, FIRST_POSITIONS)
         return self.distances.fewest(state)
 
     def within(self, state: int, left: int) -> bool:
@@ -167,9 +168,9 @@ class LazyTokens:
         given_up = self.distances.given_up + MOST_GIVEN_UP
 
         def near(target: int) -> bool:
-            if self.bound(target) <= left:
-                return True
-            return self.distances.given_up < given_up and self.within(target, left)
+            if self.distances.given_up < given_up:
+                return self.within(target, left)
+            return target >= 0 and self.distances.lowered_bound(target, left) <= left
 
         out = tokens_to(self.masks, state, near) if state >= 0 else np.zeros(self.vocab.trie.num_bytes, np.uint8)
         if state == SINK or (state >= 0 and self.states.accepting(state)):

@@ -24,17 +24,16 @@ NAMING, COLON_AT, VALUED, DONE = range(4)
 
 
 class Member(Region):
-    """The texts of one member: a name of one alternative, a colon, and a value of one need; from within the name, if its
-    state is given."""
+    """The texts of one member: a name of one alternative, a colon, and a value of one need."""
 
-    def __init__(self, machines: Machines, keys: Keys, mark: int, need: Need, state: State | None) -> None:
-        self.style, self.keys, self.bit, self.state = machines.style, keys, 1 << mark, state
+    def __init__(self, machines: Machines, keys: Keys, mark: int, need: Need) -> None:
+        self.style, self.keys, self.bit = machines.style, keys, 1 << mark
         self.value: Machine = machines.machine(need)
         self.ends_with = self.value.ends_with
         self._moves: dict[Local, Sequence[tuple[int, int, Local]]] = {}
 
     def start(self) -> Local:
-        return (NAMING, self.state)
+        return (NAMING, None)
 
     def moves(self, local: Local) -> Sequence[tuple[int, int, Local]]:
         found = self._moves.get(local)
@@ -72,6 +71,28 @@ class Member(Region):
     def after_letters(self, local: Local, count: int) -> Local:
         return (NAMING, self.keys.after_letters(local[1], count))
 
+    def wider(self, local: Local) -> Local | None:
+        kind, state = local
+        if kind != NAMING or state is None or state[0] == -1 or self.bit < 1 << len(self.keys.names):
+            return None
+        return (NAMING, (-1, state[1]))  # it may become declared names, too
+
+
+class RestOfMember(Region):
+    """The texts of a member from a state within its name on."""
+
+    def __init__(self, member: Member, state: State) -> None:
+        self.member, self.state, self.ends_with = member, state, member.ends_with
+
+    def start(self) -> Local:
+        return (NAMING, self.state)
+
+    def final(self, local: Local) -> bool:
+        return self.member.final(local)
+
+    def divided(self) -> Machine:
+        return self.member
+
 
 class MembersApart(ObjectMachine):
     """An object machine, with its local states, that calls a machine where a member begins.
@@ -84,9 +105,12 @@ class MembersApart(ObjectMachine):
         self.whole = whole
         self._moves = {}
         self._called: dict[tuple[int, State | None], Sequence[tuple[Machine, Local]]] = {}
-        self._members: dict[tuple[int, Need, State | None], Member] = whole.members
+        self._members: dict[tuple[int, Need], Member] = whole.members
 
     def divided(self) -> Machine:
+        return self
+
+    def essential(self) -> Machine:
         return self
 
     def apart_from(self, local: Local) -> bool:
@@ -106,28 +130,60 @@ class MembersApart(ObjectMachine):
         if found is None:
             found = self._called[hub, state] = [
                 (self.member(mark, need, state), (AFTER, after))
-                for mark in bits(self.allowed(hub) & self.possible(state))
+                for mark in bits(self.possible(hub, state))
                 if (group := self.group(hub, 1 << mark, None)) is not None
                 for need, after in self.groups[group]
             ]
         return found
 
-    def possible(self, state: State | None) -> int:
+    def possible(self, hub: int, state: State | None) -> int:
         """The alternatives that a name may still become, and perhaps others."""
         if state is None:
-            return -1
+            return self.allowed(hub)
+        return self.allowed(hub) & self.possible_from(state)
+
+    def possible_from(self, state: State) -> int:
+        """The same in any hub."""
         classes = zip(self.keys.bits, state[1], strict=True)
         return reached(self.keys, state) | sum(bit for bit, local in classes if local is not None)
 
-    def member(self, mark: int, need: Need, state: State | None) -> Member:
-        """The texts of one alternative with a value of some need."""
-        key = (mark, need, state)
+    def member(self, mark: int, need: Need, state: State | None) -> Machine:
+        """The texts of one alternative with a value of some need, from within its name if a state is given."""
+        key = (mark, need)
         if key not in self._members:
-            self._members[key] = Member(self.machines, self.keys, mark, need, state)
-        return self._members[key]
+            self._members[key] = Member(self.machines, self.keys, mark, need)
+        return self._members[key] if state is None else RestOfMember(self._members[key], state)
 
     def body(self, local: Local) -> LocalBody | None:
         return None if self.apart_from(local) else super().body(local)
+
+
+class RequiredMembers(MembersApart):
+    """Some texts of an object machine: where a name begins, the first of the members that must come is next; where none
+    must, the object ends. They cost nearly the same in all orders."""
+
+    def __init__(self, whole: ObjectMachine) -> None:
+        super().__init__(whole)
+        self._allowed = {}
+
+    def allowed(self, hub: int) -> int:
+        found = self._allowed.get(hub)
+        if found is None:
+            allowed, required = self.whole.allowed(hub), 0
+            for run in self.hubs[hub]:
+                required |= self.forms[run.form].required & ~run.seen
+            required &= allowed
+            found = self._allowed[hub] = required & -required if required else 0 if self.done(hub) else allowed
+        return found
+
+    def possible(self, hub: int, state: State | None) -> int:
+        found = super().possible(hub, state)
+        if state is None or found:
+            return found
+        return self.whole.allowed(hub) & self.possible_from(state)  # in the midst of another name
+
+    def in_name(self, hub: int, state: State, text: bytes | None) -> Sequence[tuple[int, int, Local]]:
+        return super().in_name(hub, state, text) or self.whole.in_name(hub, state, text)
 
 
 class OneMember(MembersApart):

@@ -231,12 +231,20 @@ class ObjectMachine(Region):
     def divided(self) -> Machine:
         return self._divided
 
+    def essential(self) -> Machine:
+        return self._essential
+
     @cached_property
     def _divided(self) -> Machine:
         from .members_apart import MembersApart
 
-        self.members  # noqa: B018  shared
         return MembersApart(self)
+
+    @cached_property
+    def _essential(self) -> Machine:
+        from .members_apart import RequiredMembers
+
+        return RequiredMembers(self)
 
     def to_come(self, local: Local) -> Sequence[ToCome]:
         from .members_apart import required_members
