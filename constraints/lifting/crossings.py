@@ -11,27 +11,22 @@ calls. Positions that cannot be better than known ones are left out:
 
 - One in the middle of a token at node n, against one at a token's beginning in the same local state: it saves at most
   ``rest[n] − 1`` tokens.
-- In free text (:class:`~..automata.stack.LocalBody`), once the text may end: one with fewer letters left, against one with
-  more. Before it may end: one that still needs more letters, where the most letters are far away.
+- Those from which the region cannot end in this token, as long as no more tokens are asked for.
+- Crossings that cost at least as much as what is asked for, by lower bounds (``lower_bounds.py``).
+- In free text, those that letters bring nothing (``text_crossings.py``).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import suppress
+from ..automata.stack import Local, Machine
+from .lower_bounds import MOST_POSITIONS, Exhausted, LowerBounds
+from .text_crossings import InText
+from .token_dag import TokenDag
 
-from ..automata.stack import Local, LocalBody, Machine, ToCome
-from .token_dag import FAR, NEVER, TextTokens, TokenDag
-
-MOST_POSITIONS = 50_000  # of one search
-MOST_DEPTH = 100  # crossings that go on in one another
+MOST_DEPTH = 60  # crossings within one another, from which on a region goes on by itself
+DEEPEST = 150  # crossings within one another
 NOTHING: list[int] = []
-Leaving = tuple[tuple[int, int, Local], ...]
 Key = tuple[int, Local, int, bool]
-
-
-class Exhausted(Exception):
-    """The search has looked at as many positions as it may."""
 
 
 class Crossings:
@@ -43,7 +38,7 @@ class Crossings:
     def __init__(self, dag: TokenDag, essential: bool = False) -> None:
         self.dag, self.essential = dag, essential
         self.left, self.depth = MOST_POSITIONS, 0
-        self.least = Least(self)
+        self.bounds = LowerBounds(self)
         self.divides = bool(dag.single.all())  # otherwise some may go on for ever in one another
         self._found: dict[Key, Crossing] = {}
         self._machines: dict[int, Machine] = {}  # kept alive: crossings are known by their identity
@@ -59,7 +54,7 @@ class Crossings:
         return found
 
 
-class Crossing:
+class Crossing(InText):
     """The ways across one region from one node, by their cost: 0, 1, … tokens, found when they are asked for.
 
     ``least``: no way costs less. Where the region calls another one, and where it goes on after that, another crossing
@@ -67,34 +62,33 @@ class Crossing:
     """
 
     def __init__(self, crossings: Crossings, machine: Machine, local: Local, node: int, bottom: bool) -> None:
-        self.crossings, self.machine, self.bottom, self.begin = crossings, machine, bottom, (local, node)
-        root, last = crossings.dag.root, machine.ends_with
-        self.most_rest = crossings.dag.most_rest if last is None else crossings.dag.rest_after(last)
-        if node != root:  # where nothing is read
-            self.most_rest = max(self.most_rest, crossings.dag.rest[node])
-        ending, beginning = crossings.least.of(machine, local, bottom)
-        self.least = max(ending, beginning + (node != root) - (not bottom))
+        self.crossings, self.dag, self.machine, self.bottom = crossings, crossings.dag, machine, bottom
+        dag, last, self.begin = crossings.dag, machine.ends_with, (local, node)
+        self.most_rest = dag.most_rest if last is None else dag.rest_after(last)
+        if node != dag.root:  # where nothing is read
+            self.most_rest = max(self.most_rest, dag.rest[node])
+        ending, beginning = crossings.bounds.of(machine, local, bottom)
+        self.least = max(ending, beginning + (node != dag.root) - (not bottom))
+        wider = machine.wider(local) if crossings.divides else None
+        self._wider = None if wider is None else crossings.of(machine, wider, node, bottom)
         self.levels: list[list[int]] = []  # the nodes at which the region ends, by cost
         self.closed = False  # whether all that matter are known
         self._exit: int | None = None  # the cost of ending where a token ends
         self._exits: set[int] = set()
         self._seen: set[tuple[Local, int]] = set()
         self._begins: dict[Local, int] = {}  # the cost of a token's beginning, by local state
-        self._ahead = crossings.dag.ahead(b"" if bottom else last)
-        self._here: list[tuple[Local, int]] = [(local, node)]  # positions of the next level to be found
-        self._later: list[tuple[Local, int]] = []  # those of the last one from which the region cannot end in this token
+        self._leaving = {}
+        # what is known of the level that is being looked for
+        self._busy, self._finished = False, 0  # levels after which the next one has been begun
+        self._may_end = self._soon = dag.ahead(b"" if bottom else last)  # by node: in the rest of its token
+        self._here: list[tuple[Local, int]] = [(local, node)]  # positions to be visited
+        self._later: list[tuple[Local, int]] = []  # those from which the region cannot end in this token
         self._next: list[tuple[Local, int]] = []  # those of the level after it
-        self._ends: list[int] = []  # what has been found of the level
-        self._calls: list[tuple[Crossing, Local, int, int, int]] = []
-        self._onward: list[tuple[Crossing, int]] = []
-        self._done = [0, 0]  # of these two, in the level
-        self._leaving: dict[Local, Leaving] = {}
-        self._finished = 0
-        self._checked, self._ways = 0, False  # levels that have been looked at, and whether there was a way
-        wider = machine.wider(local)
-        self._wider = None if wider is None else crossings.of(machine, wider, node, bottom)
-        self._everywhere = crossings.dag.ahead(None)
-        self._ahead_now = self._ahead
+        self._ends: list[int] = []  # where the region ends
+        self._calls: list[tuple[Crossing, Local, int, int, int]] = []  # see `_visit`
+        self._onward: list[tuple[Crossing, int]] = []  # crossings that go on, with the cost before them
+        self._done = [0, 0]  # of these two
+        self._checked, self._ends_somewhere = 0, False  # levels, see `ends_within`
 
     def level(self, cost: int) -> list[int]:
         """The nodes at which the region can end with so many tokens, and not with fewer."""
@@ -106,10 +100,10 @@ class Crossing:
 
     def ends_within(self, cost: int) -> bool:
         """Whether there is a way of at most some cost."""
-        while self._checked <= cost and not self._ways:
-            self._ways = bool(self.level(self._checked))
+        while self._checked <= cost and not self._ends_somewhere:
+            self._ends_somewhere = bool(self.level(self._checked))
             self._checked += 1
-        return self._ways and cost >= self._checked - 1
+        return self._ends_somewhere and cost >= self._checked - 1
 
     def _advance(self) -> None:
         """Find the next level."""
@@ -117,7 +111,12 @@ class Crossing:
         if self._exit is not None and cost + 1 >= self._exit + self.most_rest:
             self.closed = True
             return
+        if (
+            self._busy or self.crossings.depth >= DEEPEST
+        ):  # a lower bound is wanted of what is being looked at
+            raise Exhausted
         self.crossings.depth += 1
+        self._busy = True
         try:
             if cost:
                 self._finish(cost - 1)
@@ -127,16 +126,17 @@ class Crossing:
                 self._ends = []
         finally:
             self.crossings.depth -= 1
+            self._busy = False
 
     def _finish(self, cost: int) -> None:
         """Go on from the positions of a level that cannot end in it: to those of the next one."""
         if self._finished > cost:
             return
-        self._ahead_now = self._everywhere
+        self._may_end = self.dag.ahead(None)
         self._here += self._later
         self._later = []
         self._find(cost)
-        self._ahead_now = self._ahead
+        self._may_end = self._soon
         self._calls = [call for call in self._calls if more(call[0], cost + 1 - call[2] - call[3])]
         self._onward = [each for each in self._onward if more(each[0], cost + 1 - each[1])]
         self._here, self._next, self._done = self._next, [], [0, 0]
@@ -174,9 +174,10 @@ class Crossing:
         if key in self._seen:
             return
         crossings, machine = self.crossings, self.machine
-        if not self._ahead_now[node]:
+        final = machine.final(local)
+        if not self._may_end[node] and (final or crossings.bounds.first(machine, local) is not None):
             self._later.append(key)
-            if machine.final(local):
+            if final:
                 self._end(node, cost)
             return
         dag = crossings.dag
@@ -189,7 +190,6 @@ class Crossing:
             return
         if node != dag.root and dag.ends[node]:
             self._begin(local, cost + 1)
-        final = machine.final(local)
         if final:
             self._end(node, cost)
         body = None if calls or (final and not self.bottom) else machine.body(local)
@@ -199,8 +199,8 @@ class Crossing:
         children = dag.children(node)
         for called, after in calls:
             start = called.start()
-            if node == dag.root or crossings.least.may_begin(called, start, children):
-                ending, beginning = crossings.least.of(machine, after, self.bottom)
+            if node == dag.root or crossings.bounds.may_begin(called, start, children):
+                ending, beginning = crossings.bounds.of(machine, after, self.bottom)
                 ahead = 0 if called.final(start) else max(ending, beginning - (not self.bottom))
                 self._calls.append((crossings.of(called, start, node), after, cost, ahead, node))
         for low, high, target in machine.moves(local):
@@ -224,7 +224,7 @@ class Crossing:
         begin = self._begins.get(local)
         if begin is not None and cost + 1 >= begin + dag.rest[node]:
             return
-        first = self.crossings.least.first(self.machine, local)
+        first = self.crossings.bounds.first(self.machine, local)
         if first is None or not first.isdisjoint(dag.children(node)):
             self._here.append((local, node))
         elif dag.ends[node]:
@@ -275,230 +275,7 @@ class Crossing:
             self._exits.add(node)
             self._ends.append(node)
 
-    # ------------------------------------------------------------ free text
-
-    def _text(self, local: Local, node: int, body: LocalBody, cost: int) -> None:
-        """Go on in free text by whole rests of tokens: to where one leaves the text, and to where one ends in it."""
-        dag, machine = self.crossings.dag, self.machine
-        text = self.crossings.dag.text(body.letters)
-        steps = text.of(node, body.exceptions)
-        most = FAR if body.most is None else body.most
-        after: dict[int, Local] = {0: local}
-
-        def state(count: int) -> Local:
-            if body.most is None and body.settled is not None:
-                count = min(count, body.settled)
-            found = after.get(count)
-            if found is None:
-                found = after[count] = machine.after_letters(local, count)
-            return found
-
-        for byte in body.exceptions:
-            child = dag.children(node).get(byte)
-            if child is not None:
-                for low, high, target in machine.moves(local):
-                    if low <= byte <= high:
-                        self._push(target, child, cost)
-        bytes_out = self._bytes_out(body, state, text)
-        for byte in steps.leaving.keys() if bytes_out is None else bytes_out & steps.leaving.keys():
-            nodes = steps.leaving[byte]
-            for child, counts in nodes:
-                kinds: set[Leaving] = set()
-                for count in counts:
-                    if count > most:
-                        break
-                    leaving = self._moves_out(state(count), text)
-                    if leaving in kinds:
-                        continue
-                    kinds.add(leaving)
-                    for low, high, target in leaving:
-                        if low <= byte <= high and (target, child) not in self._seen:
-                            self._push(target, child, cost)
-        needed, free = self._needed(body, state, text), most >= FAR
-        for within, counts in steps.ends.items():
-            for count in self._useful(counts, needed, most, free, state, text):
-                spelled = text.spelled(within, b"" if count else body.exceptions)
-                if within == 0 and node == dag.root and self._no_nearer(local, state(count), body, text):
-                    continue
-                target = self._run(state(count), spelled)
-                if target is not None:
-                    self._begin(target, cost + 1)
-
-    def _bytes_out(self, body: LocalBody, state: Callable[[int], Local], text: TextTokens) -> set[int] | None:
-        """The bytes that may leave the text after any number of letters; ``None`` if it takes long to say."""
-        if body.most is not None or body.settled is None or body.settled > 2:
-            return None
-        leaving = [move for count in range(body.settled + 1) for move in self._moves_out(state(count), text)]
-        return {byte for low, high, _ in leaving for byte in range(low, high + 1)}
-
-    def _no_nearer(self, local: Local, after: Local, body: LocalBody, text: TextTokens) -> bool:
-        """Whether letters have brought nothing: the text may be left here as it may be after them."""
-        kind = self._kind(local, text)
-        return not body.exceptions and (bool(kind[0]) or kind[1]) and kind == self._kind(after, text)
-
-    def _kind(self, local: Local, text: TextTokens) -> tuple[Leaving, bool]:
-        """How the text may end here."""
-        return self._moves_out(local, text), self.machine.final(local)
-
-    def _useful(
-        self,
-        counts: list[int],
-        needed: int,
-        most: int,
-        free: bool,
-        state: Callable[[int], Local],
-        text: TextTokens,
-    ) -> Iterator[int]:
-        """Those of some counts of letters after which the text may soonest end."""
-        counts = [count for count in counts if count <= most]
-        fewer = [count for count in counts if count < needed]
-        if fewer and (free or most - needed >= 2 * self.crossings.dag.longest):
-            fewer = fewer[-1:]
-        yield from fewer
-        kinds: set[tuple[Leaving, bool]] = set()
-        for count in counts:
-            if count >= needed and (kind := self._kind(state(count), text)) not in kinds:
-                kinds.add(kind)
-                yield count
-
-    def _needed(self, body: LocalBody, state: Callable[[int], Local], text: TextTokens) -> int:
-        """The letters that must come before the text may end."""
-        most = FAR if body.most is None else body.most
-
-        def may_end(count: int) -> bool:
-            local = state(count)
-            return bool(self._moves_out(local, text)) or self.machine.final(local)
-
-        low, high = -1, 0  # not after low letters; after high?
-        while not may_end(high):
-            if high >= most:
-                return FAR
-            low, high = high, min(most, max(1, 2 * high))
-        while high - low > 1:
-            middle = (low + high) // 2
-            low, high = (low, middle) if may_end(middle) else (middle, high)
-        return high
-
-    def _moves_out(self, local: Local, text: TextTokens) -> Leaving:
-        """The moves that leave free text."""
-        found = self._leaving.get(local)
-        if found is None:
-            parts: list[tuple[int, int, Local]] = []
-            for low, high, target in self.machine.moves(local):
-                begin = None
-                for byte in range(low, high + 2):
-                    out = byte <= high and not text.begins[byte]
-                    if out and begin is None:
-                        begin = byte
-                    elif not out and begin is not None:
-                        parts.append((begin, byte - 1, target))
-                        begin = None
-            found = self._leaving[local] = tuple(parts)
-        return found
-
-    def _run(self, local: Local, text: bytes) -> Local | None:
-        """The local state after some bytes."""
-        for byte in text:
-            for low, high, target in self.machine.moves(local):
-                if low <= byte <= high:
-                    local = target
-                    break
-            else:
-                return None
-        return local
-
 
 def more(crossing: Crossing, cost: int) -> bool:
     """Whether a crossing may have ways of some cost or more."""
     return not crossing.closed or cost < len(crossing.levels)
-
-
-class Least:
-    """Lower bounds of crossings, from the texts that must still be read in a region."""
-
-    def __init__(self, crossings: Crossings) -> None:
-        self.crossings = crossings
-        self._of: dict[tuple[int, Local, bool], tuple[int, int]] = {}
-        self._parts: dict[tuple[Machine, bool], tuple[int, int]] = {}
-        self._first: dict[tuple[int, Local], frozenset[int] | None] = {}
-
-    def of(self, machine: Machine, local: Local, bottom: bool = False) -> tuple[int, int]:
-        """The fewest tokens that end, and the fewest that begin, between a local state and the end of the region; a
-        ``bottom`` one ends where a token ends."""
-        key = (id(machine), local, bottom)
-        found = self._of.get(key)
-        if found is None:
-            self._of[key] = 0, 0  # where it comes back to itself
-            sums = [self._together(each, bottom) for each in machine.to_come(local)]
-            found = self._of[key] = tuple(map(min, zip(*sums, strict=True))) if sums else (0, 0)
-        return found
-
-    def _together(self, texts: ToCome, bottom: bool) -> tuple[int, int]:
-        """The same of some texts together."""
-        whole, begun = [
-            [(self._part(followed), self._part(last, bottom)) for followed, last in some] for some in texts
-        ]
-        sums = []
-        for k in (0, 1):
-            found = sum(followed[k] for followed, _ in whole + begun)
-            other = int(bottom and k == 0)  # at least, of another text that is the last
-            found += min([other, *(last[k] - followed[k] for followed, last in whole + begun)])
-            sums.append(max(0, found - max([max(each[k] for each in pair) for pair in begun], default=0)))
-        return sums[0], sums[1]
-
-    def _part(self, part: Machine, bottom: bool = False) -> tuple[int, int]:
-        """The same of one text, whatever stands around it."""
-        key = (part, bottom)
-        if key not in self._parts:
-            self._parts[key] = 0, 0
-            left, depth = self.crossings.left, self.crossings.depth
-            self.crossings.left, self.crossings.depth = MOST_POSITIONS // 10, 0
-            self._parts[key] = self._across(part, bottom)
-            self.crossings.left, self.crossings.depth = left, depth
-        return self._parts[key]
-
-    def _across(self, part: Machine, bottom: bool) -> tuple[int, int]:
-        dag, start, kinds = self.crossings.dag, part.start(), dict[object, int]()
-        first = self.first(part, start)
-        for node in [dag.root, *dag.nodes_after(part.begins_after)]:
-            children = dag.children(node)
-            read = children if first is None else sorted(first & children.keys())
-            kinds.setdefault((node == dag.root, dag.ends[node], *((b, children[b]) for b in read)), node)
-        ways = [self.crossings.of(part, start, node, bottom) for node in kinds.values()]
-        ending = beginning = NEVER
-        cost = 0
-        with suppress(Exhausted):
-            while ending == NEVER or cost <= beginning:
-                for way in ways:
-                    if ends := way.level(cost):
-                        ending = min(ending, cost)
-                        begun = cost + (dag.root not in ends) - (way.begin[1] != dag.root)
-                        beginning = min(beginning, begun)
-                if all(way.closed for way in ways):
-                    break
-                cost += 1
-        return min(ending, cost), max(0, min(beginning, cost - 1))
-
-    def may_begin(self, machine: Machine, local: Local, children: dict[int, int]) -> bool:
-        """Whether a token that goes on with one of some bytes can be read, or nothing need be read."""
-        first = self.first(machine, local)
-        return first is None or any(byte in children for byte in first)
-
-    def first(self, machine: Machine, local: Local) -> frozenset[int] | None:
-        """The bytes that may come first; ``None`` where there may be none."""
-        key = (id(machine), local)
-        if key not in self._first:
-            self._first[key] = None
-            self._first[key] = self._bytes(machine.divided(), local)
-        return self._first[key]
-
-    def _bytes(self, machine: Machine, local: Local) -> frozenset[int] | None:
-        if machine.final(local):
-            return None
-        found = {byte for low, high, _ in machine.moves(local) for byte in range(low, high + 1)}
-        for called, _ in machine.calls(local):
-            more = self.first(called, called.start())
-            if more is None:
-                return None
-            found |= more
-        return frozenset(found)

@@ -32,7 +32,8 @@ from ...circuits.automaton import NEVER
 from ..automata.lazy import Body, Configuration, LazyAutomaton, Numbered
 from ..automata.stack import Local, LocalBody, Region, Stack, stacks_of
 from .completions import Completions
-from .crossings import MOST_POSITIONS, Crossings, Exhausted
+from .crossings import Crossings
+from .lower_bounds import MOST_POSITIONS, Exhausted
 
 if TYPE_CHECKING:
     from ..vocabulary.vocabulary import Vocabulary
@@ -165,7 +166,7 @@ class Search:
             stack = stack.parent
         found = (self.eos, self.eos) if stack is None else self._least[stack]
         for frame in reversed(new):
-            ending, beginning = self.crossings.least.of(frame.machine, frame.local, frame.parent is None)
+            ending, beginning = self.crossings.bounds.of(frame.machine, frame.local, frame.parent is None)
             found = self._least[frame] = found[0] + ending, found[1] + beginning
         return found
 

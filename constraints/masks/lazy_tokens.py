@@ -172,7 +172,11 @@ class LazyTokens:
                 return self.within(target, left)
             return target >= 0 and self.distances.lowered_bound(target, left) <= left
 
-        out = tokens_to(self.masks, state, near) if state >= 0 else np.zeros(self.vocab.trie.num_bytes, np.uint8)
+        out = (
+            tokens_to(self.masks, state, near)
+            if state >= 0
+            else np.zeros(self.vocab.trie.num_bytes, np.uint8)
+        )
         if state == SINK or (state >= 0 and self.states.accepting(state)):
             put(out, np.array([self.eos_token_id]), True)
         if not out.any() and self.distances.given_up >= given_up:  # one token is enough to go on

@@ -252,7 +252,9 @@ class Texts:
         found = self._kinds.get(key)
         if found is None:
             some = (text.local == local) & (text.letters >= least) & (text.letters <= most)
-            found = keep(self._kinds, key, bits_of(text.trie, text.trie.order[text.ranks[some]]), self._most_sets)
+            found = keep(
+                self._kinds, key, bits_of(text.trie, text.trie.order[text.ranks[some]]), self._most_sets
+            )
         return found
 
 

@@ -27,7 +27,7 @@ class Member(Region):
     """The texts of one member: a name of one alternative, a colon, and a value of one need."""
 
     def __init__(self, machines: Machines, keys: Keys, mark: int, need: Need) -> None:
-        self.style, self.keys, self.bit = machines.style, keys, 1 << mark
+        self.style, self.keys, self.mark, self.bit = machines.style, keys, mark, 1 << mark
         self.value: Machine = machines.machine(need)
         self.ends_with = self.value.ends_with
         self._moves: dict[Local, Sequence[tuple[int, int, Local]]] = {}
@@ -71,6 +71,20 @@ class Member(Region):
     def after_letters(self, local: Local, count: int) -> Local:
         return (NAMING, self.keys.after_letters(local[1], count))
 
+    def completion(self, local: Local) -> bytes:
+        kind, at = local
+        value = self.value.completion(self.value.start()) if kind != DONE else b""
+        if kind != NAMING:
+            return (self.style.colon[at:] if kind == COLON_AT else b"") + value
+        node, classes = self.keys.start(self.bit) if at is None else at
+        number = self.mark - len(self.keys.names)
+        if number < 0:
+            name: bytes | None = self.keys.trie.path(node, self.mark)
+        else:
+            name = self.keys.first_text(number, classes[number], node)
+        assert name is not None
+        return (b'"' if at is None else b"") + name + b'"' + self.style.colon + value
+
     def wider(self, local: Local) -> Local | None:
         kind, state = local
         if kind != NAMING or state is None or state[0] == -1 or self.bit < 1 << len(self.keys.names):
@@ -89,6 +103,9 @@ class RestOfMember(Region):
 
     def final(self, local: Local) -> bool:
         return self.member.final(local)
+
+    def completion(self, local: Local) -> bytes:
+        return self.member.completion(local)
 
     def divided(self) -> Machine:
         return self.member
@@ -129,7 +146,7 @@ class MembersApart(ObjectMachine):
         found = self._called.get((hub, state))
         if found is None:
             found = self._called[hub, state] = [
-                (self.member(mark, need, state), (AFTER, after))
+                (self.member_of(mark, need, state), (AFTER, after))
                 for mark in bits(self.possible(hub, state))
                 if (group := self.group(hub, 1 << mark, None)) is not None
                 for need, after in self.groups[group]
@@ -147,7 +164,7 @@ class MembersApart(ObjectMachine):
         classes = zip(self.keys.bits, state[1], strict=True)
         return reached(self.keys, state) | sum(bit for bit, local in classes if local is not None)
 
-    def member(self, mark: int, need: Need, state: State | None) -> Machine:
+    def member_of(self, mark: int, need: Need, state: State | None) -> Machine:
         """The texts of one alternative with a value of some need, from within its name if a state is given."""
         key = (mark, need)
         if key not in self._members:
@@ -173,7 +190,9 @@ class RequiredMembers(MembersApart):
             for run in self.hubs[hub]:
                 required |= self.forms[run.form].required & ~run.seen
             required &= allowed
-            found = self._allowed[hub] = required & -required if required else 0 if self.done(hub) else allowed
+            found = self._allowed[hub] = (
+                required & -required if required else 0 if self.done(hub) else allowed
+            )
         return found
 
     def possible(self, hub: int, state: State | None) -> int:
@@ -243,7 +262,9 @@ def required_members(whole: ObjectMachine, local: Local) -> list[ToCome]:
 
     required = [whole.forms[run.form].required & ~run.seen for hub in hubs for run in whole.hubs[hub]]
     return [
-        ToCome([member(mark) for mark in bits(marks & ~begun)], [member(mark) for mark in bits(marks & begun)])
+        ToCome(
+            [member(mark) for mark in bits(marks & ~begun)], [member(mark) for mark in bits(marks & begun)]
+        )
         for marks in required
     ]
 
