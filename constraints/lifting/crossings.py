@@ -76,6 +76,9 @@ class Crossing(InText):
         self._exit: int | None = None  # the cost of ending where a token ends
         self._exits: set[int] = set()
         self._seen: set[tuple[Local, int]] = set()
+        self._gone_on: dict[
+            tuple[Local, int], int
+        ] = {}  # positions from which another crossing goes on: the cost
         self._begins: dict[Local, int] = {}  # the cost of a token's beginning, by local state
         self._leaving = {}
         # what is known of the level that is being looked for
@@ -85,7 +88,8 @@ class Crossing(InText):
         self._later: list[tuple[Local, int]] = []  # those from which the region cannot end in this token
         self._next: list[tuple[Local, int]] = []  # those of the level after it
         self._ends: list[int] = []  # where the region ends
-        self._calls: list[tuple[Crossing, Local, int, int, int]] = []  # see `_visit`
+        # crossings of regions that are called: the local state after them, the cost before, at least that after, the node
+        self._calls: list[tuple[Crossing, Local, int, int, int]] = []
         self._onward: list[tuple[Crossing, int]] = []  # crossings that go on, with the cost before them
         self._done = [0, 0]  # of these two
         self._checked, self._ends_somewhere = 0, False  # levels, see `ends_within`
@@ -106,14 +110,12 @@ class Crossing(InText):
         return self._ends_somewhere and cost >= self._checked - 1
 
     def _advance(self) -> None:
-        """Find the next level."""
+        """Find the next level. Raises :class:`Exhausted`, and can be called again then."""
         cost = len(self.levels)
         if self._exit is not None and cost + 1 >= self._exit + self.most_rest:
             self.closed = True
             return
-        if (
-            self._busy or self.crossings.depth >= DEEPEST
-        ):  # a lower bound is wanted of what is being looked at
+        if self._busy or self.crossings.depth >= DEEPEST:  # busy: for a lower bound within itself
             raise Exhausted
         self.crossings.depth += 1
         self._busy = True
@@ -180,7 +182,7 @@ class Crossing(InText):
             if final:
                 self._end(node, cost)
             return
-        dag = crossings.dag
+        dag = self.dag
         calls = machine.calls(local)
         if calls and key != self.begin and crossings.divides and crossings.depth < MOST_DEPTH:
             self._go_on(local, node, cost)
@@ -220,7 +222,7 @@ class Crossing(InText):
 
     def _push(self, local: Local, node: int, cost: int) -> None:
         """Visit a position in the middle of a token, if more of the token can be read there or the region may end."""
-        dag = self.crossings.dag
+        dag = self.dag
         begin = self._begins.get(local)
         if begin is not None and cost + 1 >= begin + dag.rest[node]:
             return
@@ -234,11 +236,11 @@ class Crossing(InText):
         """Visit a token's beginning at the next level."""
         if self._begins.get(local, cost + 1) > cost:
             self._begins[local] = cost
-            self._next.append((local, self.crossings.dag.root))
+            self._next.append((local, self.dag.root))
 
     def _worthwhile(self, local: Local, node: int, cost: int) -> bool:
         """Whether a position may be better than a token's beginning in the same local state."""
-        dag = self.crossings.dag
+        dag = self.dag
         if node == dag.root:
             self._begins[local] = min(cost, self._begins.get(local, cost))
             return True
@@ -248,8 +250,7 @@ class Crossing(InText):
     def _arrive(self, after: Local, node: int, cost: int, level: int, nothing_read: bool) -> None:
         """Go on after a region that has been called, at a level of this one not below the cost."""
         crossings = self.crossings
-        near = cost == level and (nothing_read or not crossings.divides or crossings.depth >= MOST_DEPTH)
-        if near:
+        if cost == level and (nothing_read or not crossings.divides or crossings.depth >= MOST_DEPTH):
             self._here.append((after, node))
         else:
             self._go_on(after, node, cost)
@@ -257,14 +258,14 @@ class Crossing(InText):
     def _go_on(self, local: Local, node: int, cost: int) -> None:
         """Let another crossing of the region go on."""
         key = (local, node)
-        if key in self._seen or key == self.begin:
+        if key == self.begin or self._gone_on.get(key, cost + 1) <= cost:
             return
-        self._seen.add(key)
+        self._gone_on[key] = cost
         if self._worthwhile(local, node, cost):
             self._onward.append((self.crossings.of(self.machine, local, node, self.bottom), cost))
 
     def _end(self, node: int, cost: int) -> None:
-        dag = self.crossings.dag
+        dag = self.dag
         if node == dag.root:
             if self._exit is None:
                 self._exit = cost

@@ -19,6 +19,7 @@ from .token_dag import TokenDag
 
 MOST_POSITIONS = 50_000  # of one search
 MOST_TOKENS = 1000  # of a lower bound
+DEEPER = 4  # crossings, which a lower bound within one counts as: calls of Python
 
 
 class Exhausted(Exception):
@@ -85,7 +86,7 @@ class LowerBounds:
         if key not in self._parts:
             self._parts[key] = 0, 0
             left, depth = self.crossings.left, self.crossings.depth
-            self.crossings.left, self.crossings.depth = MOST_POSITIONS // 10, 0
+            self.crossings.left, self.crossings.depth = MOST_POSITIONS // 10, depth + DEEPER
             self._parts[key] = self._across(part, bottom)
             self.crossings.left, self.crossings.depth = left, depth
         return self._parts[key]
