@@ -7,10 +7,12 @@ A bound comes first: the tokens that write one completion. Where that does not a
     fewest(stack) = min over nodes n of   cost of crossing the top frame to n  +  fewest(stack below, from n)
 
 where a node says how far a token has been read (``token_dag.py``) and crossings are shared by all stacks (``crossings.py``).
-What is exact and what is not: a search stops after ``most_positions`` positions, and then the upper bound stands (see
-:class:`Distances`). This happens for objects in any order with many members, whose sets of seen members are all gone through
-where the upper bound cannot be proved to be the distance; and for texts that registers follow byte by byte, such as names
-that must differ.
+What is exact and what is not: a search stops after ``most_positions`` positions, and then an upper bound stands (see
+:class:`Distances`): the best of the completion and of texts whose members come in one order. Lower bounds keep searches short
+(``lower_bounds.py``); they are nearly always the distance of an object or one less. Given up are those for objects with a dozen
+or more members that must come, where the sets of seen members are all gone through because the two bounds differ; and those
+for texts that registers follow byte by byte, such as patterns with counters and names that must differ. A search that was given
+up goes on where it stopped when it is asked for again.
 
 Budgets of parts (a design, not built): ``c.tokens(at_least=a, at_most=b)`` counts the tokens that *begin* in the part; one that
 reaches into the part from before it counts before, so all counts add up to the whole. The part is a machine that is called,
@@ -109,7 +111,7 @@ class Distances:
         before = self.most_positions
         self.most_positions = positions
         try:
-            return self.within(state, left)
+            return self.lowered_bound(state, left) <= left or self.within(state, left)
         finally:
             self.most_positions = before
 
@@ -118,10 +120,10 @@ class Distances:
         bound = self.bound(state)
         if bound <= left or left <= self._bound_sought.get(state, -1) or self.lower_bound(state) > left:
             return bound
-        self._bound_sought[state] = left
         with suppress(Exhausted):
             found = self._some.distance(self.states.configurations[state], left, self.most_positions)
             bound = self._bounds[state] = min(bound, found)
+            self._bound_sought[state] = left
         return bound
 
     def _search(self, state: int, most: int) -> int:

@@ -20,7 +20,6 @@ MOST_POSITIONS = 1_000  # of a search for the distance of a state that a token l
 FIRST_POSITIONS = 100_000  # of that for the fewest tokens of a text
 MOST_GIVEN_UP = 1  # searches of one mask; from then on upper bounds are enough
 ALL_POSITIONS = 300_000  # where all searches of a mask were given up, and no token is left
-MOST_TRIED = 8  # states that are searched for so long
 NO_STATE, SINK = -1, -2  # after a token that is not allowed; after EOS
 
 
@@ -181,10 +180,10 @@ class LazyTokens:
             put(out, np.array([self.eos_token_id]), True)
         if not out.any() and self.distances.given_up >= given_up:  # one token is enough to go on
             edges = sorted(self.masks.edges(state).items(), key=lambda edge: self.bound(edge[0]))
-            for target, tokens in edges[:MOST_TRIED]:
-                if self.distances.searched(target, left, ALL_POSITIONS):
-                    put(out, tokens, True)
-                    break
+            for positions in (ALL_POSITIONS // 10, ALL_POSITIONS):
+                for target, tokens in edges:
+                    if not out.any() and self.distances.searched(target, left, positions):
+                        put(out, tokens, True)
         return out.view(WORD)
 
 
