@@ -34,6 +34,15 @@ class LocalBody(NamedTuple):
     within: bool = False
 
 
+class ToCome(NamedTuple):
+    """Texts that must still be read, one apart from the other, in any order. Each is a pair of machines: of the text as it is
+    followed by another one, and as it is the last; both have ``begins_after``, the bytes that may stand before it. One of
+    ``may_be_begun`` may have been read in part."""
+
+    whole: Sequence[tuple[Machine, Machine]]
+    may_be_begun: Sequence[tuple[Machine, Machine]]
+
+
 class Machine(Protocol):
     """A region of a text. Trimmed: from each local state some text leads to a final one.
 
@@ -81,9 +90,14 @@ class Machine(Protocol):
         """A machine of some of its texts, short ones among them, with the same local states: upper bounds of distances are
         found in it. From a local state that it cannot leave there is no bound."""
 
-    def to_come(self, local: Local) -> tuple[list[list[Machine]], bool]:
-        """Texts that must still be read, one apart from the other, for each way to read what precedes: machines. Whether one
-        of them may have been begun. Each has ``begins_after``, the bytes that may stand before it."""
+    def divided(self) -> Machine:
+        """An equal machine with the same local states that calls parts of its text which recur: distances are found in it."""
+
+    def wider(self, local: Local) -> Local | None:
+        """A local state from which all texts are accepted that are from this one, and more; ``None`` if none is known."""
+
+    def to_come(self, local: Local) -> Sequence[ToCome]:
+        """Texts that must still be read, for each way to read what precedes: lower bounds of distances."""
 
     def body(self, local: Local) -> LocalBody | None:
         """What is known of free text that the local state is in; see :class:`~.lazy.Body`."""
@@ -146,8 +160,14 @@ class Region:
     def essential(self) -> Any:
         return self
 
-    def to_come(self, local: Local) -> tuple[list[list[Machine]], bool]:
-        return [], False
+    def divided(self) -> Any:
+        return self
+
+    def wider(self, local: Local) -> Local | None:
+        return None
+
+    def to_come(self, local: Local) -> Sequence[ToCome]:
+        return ()
 
     def body(self, local: Local) -> LocalBody | None:
         return None

@@ -11,294 +11,272 @@ calls. Positions that cannot be better than known ones are left out:
 
 - One in the middle of a token at node n, against one at a token's beginning in the same local state: it saves at most
   ``rest[n] − 1`` tokens.
-- In free text (:class:`~..automata.stack.LocalBody`), once the text may end: one with fewer letters left, against one with
-  more. Before it may end: one that still needs more letters, where the most letters are far away.
+- Those from which the region cannot end in this token, as long as no more tokens are asked for.
+- Crossings that cost at least as much as what is asked for, by lower bounds (``lower_bounds.py``).
+- In free text, those that letters bring nothing (``text_crossings.py``).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from ..automata.stack import Local, Machine
+from .lower_bounds import MOST_POSITIONS, Exhausted, LowerBounds
+from .text_crossings import InText
+from .token_dag import TokenDag
 
-from ..automata.stack import Local, LocalBody, Machine
-from .token_dag import FAR, TextTokens, TokenDag
-
-MOST_POSITIONS = 50_000  # of one search
-Leaving = tuple[tuple[int, int, Local], ...]
+MOST_DEPTH = 60  # crossings within one another, from which on a region goes on by itself
+DEEPEST = 150  # crossings within one another
+NOTHING: list[int] = []
 Key = tuple[int, Local, int, bool]
 
 
-class Exhausted(Exception):
-    """The search has looked at as many positions as it may."""
-
-
 class Crossings:
-    """All crossings found so far, for one vocabulary; only those of the essential machines, if wanted."""
+    """All crossings found so far, for one vocabulary; only those of the essential machines, if wanted.
+
+    A search that is given up can be taken up again: what has been found stays.
+    """
 
     def __init__(self, dag: TokenDag, essential: bool = False) -> None:
         self.dag, self.essential = dag, essential
-        self.left = MOST_POSITIONS
+        self.left, self.depth = MOST_POSITIONS, 0
+        self.bounds = LowerBounds(self)
+        self.divides = bool(dag.single.all())  # otherwise some may go on for ever in one another
         self._found: dict[Key, Crossing] = {}
         self._machines: dict[int, Machine] = {}  # kept alive: crossings are known by their identity
-        self._texts: dict[int, tuple[object, TextTokens]] = {}
 
     def of(self, machine: Machine, local: Local, node: int, bottom: bool = False) -> Crossing:
         """The crossing of a machine from a local state to its end; a ``bottom`` one ends where a token ends."""
+        machine = (machine.essential() if self.essential else machine).divided()
         key = (id(machine), local, node, bottom)
         found = self._found.get(key)
         if found is None:
             self._machines[id(machine)] = machine
-            some = machine.essential() if self.essential else machine
-            found = self._found[key] = Crossing(self, some, local, node, bottom)
+            found = self._found[key] = Crossing(self, machine, local, node, bottom)
         return found
 
-    def spend(self) -> None:
-        """Count one position. Raises :class:`Exhausted` when there have been too many."""
-        self.left -= 1
-        if self.left < 0:
-            self._found.clear()  # what was being looked at is incomplete
-            raise Exhausted
 
-    def text(self, body: LocalBody) -> TextTokens:
-        """What the tokens do in free text."""
-        found = self._texts.get(id(body.letters))
-        if found is None:
-            found = body.letters, TextTokens.of_letters(self.dag, body.letters)
-            self._texts[id(body.letters)] = found
-        return found[1]
+class Crossing(InText):
+    """The ways across one region from one node, by their cost: 0, 1, … tokens, found when they are asked for.
 
-
-class Crossing:
-    """The ways across one region from one node, by their cost: 0, 1, … tokens, found when they are asked for."""
+    ``least``: no way costs less. Where the region calls another one, and where it goes on after that, another crossing
+    of the same region goes on: it is shared by all that come there.
+    """
 
     def __init__(self, crossings: Crossings, machine: Machine, local: Local, node: int, bottom: bool) -> None:
-        self.crossings, self.machine, self.bottom = crossings, machine, bottom
-        last = machine.ends_with
-        self.most_rest = crossings.dag.most_rest if last is None else crossings.dag.rest_after(last)
-        if node != crossings.dag.root:  # where nothing is read
-            self.most_rest = max(self.most_rest, crossings.dag.rest[node])
+        self.crossings, self.dag, self.machine, self.bottom = crossings, crossings.dag, machine, bottom
+        dag, last, self.begin = crossings.dag, machine.ends_with, (local, node)
+        self.most_rest = dag.most_rest if last is None else dag.rest_after(last)
+        if node != dag.root:  # where nothing is read
+            self.most_rest = max(self.most_rest, dag.rest[node])
+        ending, beginning = crossings.bounds.of(machine, local, bottom)
+        self.least = max(ending, beginning + (node != dag.root) - (not bottom))
+        wider = machine.wider(local) if crossings.divides else None
+        self._wider = None if wider is None else crossings.of(machine, wider, node, bottom)
         self.levels: list[list[int]] = []  # the nodes at which the region ends, by cost
         self.closed = False  # whether all that matter are known
         self._exit: int | None = None  # the cost of ending where a token ends
         self._exits: set[int] = set()
         self._seen: set[tuple[Local, int]] = set()
+        self._gone_on: dict[
+            tuple[Local, int], int
+        ] = {}  # positions from which another crossing goes on: the cost
         self._begins: dict[Local, int] = {}  # the cost of a token's beginning, by local state
-        self._next: list[tuple[Local, int]] = [(local, node)]
-        self._calls: list[tuple[Crossing, Local, int]] = []
-        self._leaving: dict[Local, Leaving] = {}
+        self._leaving = {}
+        # what is known of the level that is being looked for
+        self._busy, self._finished = False, 0  # levels after which the next one has been begun
+        self._may_end = self._soon = dag.ahead(b"" if bottom else last)  # by node: in the rest of its token
+        self._here: list[tuple[Local, int]] = [(local, node)]  # positions to be visited
+        self._later: list[tuple[Local, int]] = []  # those from which the region cannot end in this token
+        self._next: list[tuple[Local, int]] = []  # those of the level after it
+        self._ends: list[int] = []  # where the region ends
+        # crossings of regions that are called: the local state after them, the cost before, at least that after, the node
+        self._calls: list[tuple[Crossing, Local, int, int, int]] = []
+        self._onward: list[tuple[Crossing, int]] = []  # crossings that go on, with the cost before them
+        self._done = [0, 0]  # of these two
+        self._checked, self._ends_somewhere = 0, False  # levels, see `ends_within`
 
     def level(self, cost: int) -> list[int]:
         """The nodes at which the region can end with so many tokens, and not with fewer."""
+        if cost < self.least or (self._wider is not None and not self._wider.ends_within(cost)):
+            return NOTHING
         while len(self.levels) <= cost and not self.closed:
             self._advance()
-        return self.levels[cost] if cost < len(self.levels) else []
+        return self.levels[cost] if cost < len(self.levels) else NOTHING
+
+    def ends_within(self, cost: int) -> bool:
+        """Whether there is a way of at most some cost."""
+        while self._checked <= cost and not self._ends_somewhere:
+            self._ends_somewhere = bool(self.level(self._checked))
+            self._checked += 1
+        return self._ends_somewhere and cost >= self._checked - 1
 
     def _advance(self) -> None:
-        cost, here = len(self.levels), self._next
+        """Find the next level. Raises :class:`Exhausted`, and can be called again then."""
+        cost = len(self.levels)
         if self._exit is not None and cost + 1 >= self._exit + self.most_rest:
             self.closed = True
             return
-        self._next = []
-        self.crossings.spend()
-        found: list[int] = []
-        calls = self._calls
-        self._calls = [call for call in calls if not call[0].closed or cost - call[2] < len(call[0].levels)]
-        done = 0
-        while True:
-            while here:
-                local, node = here.pop()
-                self._visit(local, node, cost, here, found)
-            if done == len(self._calls):
-                break
-            crossing, after, begin = self._calls[done]
-            done += 1
-            here += [(after, node) for node in crossing.level(cost - begin)]
-        if not self._next and not self._calls:
-            self.closed = True
-        self.levels.append(found)
+        if self._busy or self.crossings.depth >= DEEPEST:  # busy: for a lower bound within itself
+            raise Exhausted
+        self.crossings.depth += 1
+        self._busy = True
+        try:
+            if cost:
+                self._finish(cost - 1)
+            if not self.closed:
+                self._find(cost)
+                self.levels.append(self._ends)
+                self._ends = []
+        finally:
+            self.crossings.depth -= 1
+            self._busy = False
 
-    def _visit(
-        self, local: Local, node: int, cost: int, here: list[tuple[Local, int]], found: list[int]
-    ) -> None:
-        """Go on from a position: ``here`` gets those that cost nothing more, ``found`` the node if the region ends."""
+    def _finish(self, cost: int) -> None:
+        """Go on from the positions of a level that cannot end in it: to those of the next one."""
+        if self._finished > cost:
+            return
+        self._may_end = self.dag.ahead(None)
+        self._here += self._later
+        self._later = []
+        self._find(cost)
+        self._may_end = self._soon
+        self._calls = [call for call in self._calls if more(call[0], cost + 1 - call[2] - call[3])]
+        self._onward = [each for each in self._onward if more(each[0], cost + 1 - each[1])]
+        self._here, self._next, self._done = self._next, [], [0, 0]
+        self._finished = cost + 1
+        if not self._here and not self._calls and not self._onward:
+            self.closed = True
+
+    def _find(self, cost: int) -> None:
+        """Find one level. May be left where the search is given up, and taken up again."""
+        here, done, crossings = self._here, self._done, self.crossings
+        while True:
+            if crossings.left < 0:
+                raise Exhausted
+            crossings.left -= 1
+            if here:
+                local, node = here.pop()
+                self._visit(local, node, cost)
+            elif done[0] < len(self._calls):
+                called, after, begin, ahead, origin = self._calls[done[0]]
+                inside = cost - begin - ahead
+                for node in called.level(inside):
+                    self._arrive(after, node, begin + inside, cost, inside == 0 and node == origin)
+                done[0] += 1
+            elif done[1] < len(self._onward):
+                onward, begin = self._onward[done[1]]
+                for node in onward.level(cost - begin):
+                    self._end(node, cost)
+                done[1] += 1
+            else:
+                return
+
+    def _visit(self, local: Local, node: int, cost: int) -> None:
+        """Go on from a position, which has not been visited."""
         key = (local, node)
         if key in self._seen:
             return
-        self._seen.add(key)
-        self.crossings.spend()
-        dag, machine = self.crossings.dag, self.machine
-        if node == dag.root:
-            self._begins[local] = cost
-        else:
-            begin = self._begins.get(local)
-            if begin is not None and cost + 1 >= begin + dag.rest[node]:
-                return
-            if dag.ends[node]:
-                self._next.append((local, dag.root))
+        crossings, machine = self.crossings, self.machine
         final = machine.final(local)
-        if final:
-            self._end(node, cost, found)
+        if not self._may_end[node] and (final or crossings.bounds.first(machine, local) is not None):
+            self._later.append(key)
+            if final:
+                self._end(node, cost)
+            return
+        dag = self.dag
         calls = machine.calls(local)
+        if calls and key != self.begin and crossings.divides and crossings.depth < MOST_DEPTH:
+            self._go_on(local, node, cost)
+            return
+        self._seen.add(key)
+        if not self._worthwhile(local, node, cost):
+            return
+        if node != dag.root and dag.ends[node]:
+            self._begin(local, cost + 1)
+        if final:
+            self._end(node, cost)
         body = None if calls or (final and not self.bottom) else machine.body(local)
         if body is not None:
-            self._text(local, node, body, here)
+            self._text(local, node, body, cost)
             return
-        for called, after in calls:
-            crossing = self.crossings.of(called, called.start(), node)
-            self._calls.append((crossing, after, cost))
         children = dag.children(node)
+        for called, after in calls:
+            start = called.start()
+            if node == dag.root or crossings.bounds.may_begin(called, start, children):
+                ending, beginning = crossings.bounds.of(machine, after, self.bottom)
+                ahead = 0 if called.final(start) else max(ending, beginning - (not self.bottom))
+                self._calls.append((crossings.of(called, start, node), after, cost, ahead, node))
         for low, high, target in machine.moves(local):
             if low == high:
                 child = children.get(low)
                 if child is not None:
-                    here.append((target, child))
+                    self._push(target, child, cost)
             elif high - low < len(children):
                 for byte in range(low, high + 1):
                     child = children.get(byte)
                     if child is not None:
-                        here.append((target, child))
+                        self._push(target, child, cost)
             else:
-                here += [(target, child) for byte, child in children.items() if low <= byte <= high]
+                for byte, child in children.items():
+                    if low <= byte <= high:
+                        self._push(target, child, cost)
 
-    def _end(self, node: int, cost: int, found: list[int]) -> None:
-        dag = self.crossings.dag
+    def _push(self, local: Local, node: int, cost: int) -> None:
+        """Visit a position in the middle of a token, if more of the token can be read there or the region may end."""
+        dag = self.dag
+        begin = self._begins.get(local)
+        if begin is not None and cost + 1 >= begin + dag.rest[node]:
+            return
+        first = self.crossings.bounds.first(self.machine, local)
+        if first is None or not first.isdisjoint(dag.children(node)):
+            self._here.append((local, node))
+        elif dag.ends[node]:
+            self._begin(local, cost + 1)
+
+    def _begin(self, local: Local, cost: int) -> None:
+        """Visit a token's beginning at the next level."""
+        if self._begins.get(local, cost + 1) > cost:
+            self._begins[local] = cost
+            self._next.append((local, self.dag.root))
+
+    def _worthwhile(self, local: Local, node: int, cost: int) -> bool:
+        """Whether a position may be better than a token's beginning in the same local state."""
+        dag = self.dag
+        if node == dag.root:
+            self._begins[local] = min(cost, self._begins.get(local, cost))
+            return True
+        begin = self._begins.get(local)
+        return begin is None or cost + 1 < begin + dag.rest[node]
+
+    def _arrive(self, after: Local, node: int, cost: int, level: int, nothing_read: bool) -> None:
+        """Go on after a region that has been called, at a level of this one not below the cost."""
+        crossings = self.crossings
+        if cost == level and (nothing_read or not crossings.divides or crossings.depth >= MOST_DEPTH):
+            self._here.append((after, node))
+        else:
+            self._go_on(after, node, cost)
+
+    def _go_on(self, local: Local, node: int, cost: int) -> None:
+        """Let another crossing of the region go on."""
+        key = (local, node)
+        if key == self.begin or self._gone_on.get(key, cost + 1) <= cost:
+            return
+        self._gone_on[key] = cost
+        if self._worthwhile(local, node, cost):
+            self._onward.append((self.crossings.of(self.machine, local, node, self.bottom), cost))
+
+    def _end(self, node: int, cost: int) -> None:
+        dag = self.dag
         if node == dag.root:
             if self._exit is None:
                 self._exit = cost
-                found.append(node)
+                self._ends.append(node)
         elif not self.bottom and node not in self._exits:
             if self._exit is not None and cost + 1 >= self._exit + dag.rest[node]:
                 return
             self._exits.add(node)
-            found.append(node)
+            self._ends.append(node)
 
-    # ------------------------------------------------------------ free text
 
-    def _text(self, local: Local, node: int, body: LocalBody, here: list[tuple[Local, int]]) -> None:
-        """Go on in free text by whole rests of tokens: to where one leaves the text, and to where one ends in it."""
-        dag, machine = self.crossings.dag, self.machine
-        text = self.crossings.text(body)
-        steps = text.of(node, body.exceptions)
-        most = FAR if body.most is None else body.most
-        after: dict[int, Local] = {0: local}
-
-        def state(count: int) -> Local:
-            if body.most is None and body.settled is not None:
-                count = min(count, body.settled)
-            found = after.get(count)
-            if found is None:
-                found = after[count] = machine.after_letters(local, count)
-            return found
-
-        for byte in body.exceptions:
-            child = dag.children(node).get(byte)
-            if child is not None:
-                for low, high, target in machine.moves(local):
-                    if low <= byte <= high:
-                        here.append((target, child))
-        bytes_out = self._bytes_out(body, state, text)
-        for byte in steps.leaving.keys() if bytes_out is None else bytes_out & steps.leaving.keys():
-            nodes = steps.leaving[byte]
-            for child, counts in nodes:
-                kinds: set[Leaving] = set()
-                for count in counts:
-                    if count > most:
-                        break
-                    leaving = self._moves_out(state(count), text)
-                    if leaving in kinds:
-                        continue
-                    kinds.add(leaving)
-                    for low, high, target in leaving:
-                        if low <= byte <= high and (target, child) not in self._seen:
-                            here.append((target, child))
-        needed, free = self._needed(body, state, text), most >= FAR
-        for within, counts in steps.ends.items():
-            for count in self._useful(counts, needed, most, free, state, text):
-                spelled = text.spelled(within, b"" if count else body.exceptions)
-                if within == 0 and node == dag.root and self._no_nearer(local, state(count), body, text):
-                    continue
-                target = self._run(state(count), spelled)
-                if target is not None:
-                    self._next.append((target, dag.root))
-
-    def _bytes_out(self, body: LocalBody, state: Callable[[int], Local], text: TextTokens) -> set[int] | None:
-        """The bytes that may leave the text after any number of letters; ``None`` if it takes long to say."""
-        if body.most is not None or body.settled is None or body.settled > 2:
-            return None
-        leaving = [move for count in range(body.settled + 1) for move in self._moves_out(state(count), text)]
-        return {byte for low, high, _ in leaving for byte in range(low, high + 1)}
-
-    def _no_nearer(self, local: Local, after: Local, body: LocalBody, text: TextTokens) -> bool:
-        """Whether letters have brought nothing: the text may be left here as it may be after them."""
-        kind = self._kind(local, text)
-        return not body.exceptions and (bool(kind[0]) or kind[1]) and kind == self._kind(after, text)
-
-    def _kind(self, local: Local, text: TextTokens) -> tuple[Leaving, bool]:
-        """How the text may end here."""
-        return self._moves_out(local, text), self.machine.final(local)
-
-    def _useful(
-        self,
-        counts: list[int],
-        needed: int,
-        most: int,
-        free: bool,
-        state: Callable[[int], Local],
-        text: TextTokens,
-    ) -> Iterator[int]:
-        """Those of some counts of letters after which the text may soonest end."""
-        counts = [count for count in counts if count <= most]
-        fewer = [count for count in counts if count < needed]
-        if fewer and (free or most - needed >= 2 * self.crossings.dag.longest):
-            fewer = fewer[-1:]
-        yield from fewer
-        kinds: set[tuple[Leaving, bool]] = set()
-        for count in counts:
-            if count >= needed and (kind := self._kind(state(count), text)) not in kinds:
-                kinds.add(kind)
-                yield count
-
-    def _needed(self, body: LocalBody, state: Callable[[int], Local], text: TextTokens) -> int:
-        """The letters that must come before the text may end."""
-        most = FAR if body.most is None else body.most
-
-        def may_end(count: int) -> bool:
-            local = state(count)
-            return bool(self._moves_out(local, text)) or self.machine.final(local)
-
-        low, high = -1, 0  # not after low letters; after high?
-        while not may_end(high):
-            if high >= most:
-                return FAR
-            low, high = high, min(most, max(1, 2 * high))
-        while high - low > 1:
-            middle = (low + high) // 2
-            low, high = (low, middle) if may_end(middle) else (middle, high)
-        return high
-
-    def _moves_out(self, local: Local, text: TextTokens) -> Leaving:
-        """The moves that leave free text."""
-        found = self._leaving.get(local)
-        if found is None:
-            parts: list[tuple[int, int, Local]] = []
-            for low, high, target in self.machine.moves(local):
-                begin = None
-                for byte in range(low, high + 2):
-                    out = byte <= high and not text.begins[byte]
-                    if out and begin is None:
-                        begin = byte
-                    elif not out and begin is not None:
-                        parts.append((begin, byte - 1, target))
-                        begin = None
-            found = self._leaving[local] = tuple(parts)
-        return found
-
-    def _run(self, local: Local, text: bytes) -> Local | None:
-        """The local state after some bytes."""
-        for byte in text:
-            for low, high, target in self.machine.moves(local):
-                if low <= byte <= high:
-                    local = target
-                    break
-            else:
-                return None
-        return local
+def more(crossing: Crossing, cost: int) -> bool:
+    """Whether a crossing may have ways of some cost or more."""
+    return not crossing.closed or cost < len(crossing.levels)

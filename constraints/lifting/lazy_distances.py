@@ -7,10 +7,12 @@ A bound comes first: the tokens that write one completion. Where that does not a
     fewest(stack) = min over nodes n of   cost of crossing the top frame to n  +  fewest(stack below, from n)
 
 where a node says how far a token has been read (``token_dag.py``) and crossings are shared by all stacks (``crossings.py``).
-What is exact and what is not: a search stops after ``most_positions`` positions, and then the upper bound stands (see
-:class:`Distances`). This happens for objects in any order with many members, whose sets of seen members are all gone through
-where the upper bound cannot be proved to be the distance; and for texts that registers follow byte by byte, such as names
-that must differ.
+What is exact and what is not: a search stops after ``most_positions`` positions, and then an upper bound stands (see
+:class:`Distances`): the best of the completion and of texts whose members come in one order. Lower bounds keep searches short
+(``lower_bounds.py``); they are nearly always the distance of an object or one less. Given up are those for objects with a dozen
+or more members that must come, where the sets of seen members are all gone through because the two bounds differ; and those
+for texts that registers follow byte by byte, such as patterns with counters and names that must differ. A search that was given
+up goes on where it stopped when it is asked for again.
 
 Budgets of parts (a design, not built): ``c.tokens(at_least=a, at_most=b)`` counts the tokens that *begin* in the part; one that
 reaches into the part from before it counts before, so all counts add up to the whole. The part is a machine that is called,
@@ -30,9 +32,10 @@ from typing import TYPE_CHECKING
 
 from ...circuits.automaton import NEVER
 from ..automata.lazy import Body, Configuration, LazyAutomaton, Numbered
-from ..automata.stack import Local, LocalBody, Machine, Region, Stack, stacks_of
+from ..automata.stack import Local, LocalBody, Region, Stack, stacks_of
 from .completions import Completions
-from .crossings import MOST_POSITIONS, Crossings, Exhausted
+from .crossings import Crossings
+from .lower_bounds import MOST_POSITIONS, Exhausted
 
 if TYPE_CHECKING:
     from ..vocabulary.vocabulary import Vocabulary
@@ -59,11 +62,10 @@ class Distances:
         self.most_positions, self.given_up = most_positions, 0
         dag, automaton = vocab.token_dag, states.automaton
         self._completions = Completions(automaton, dag, self.eos)
-        self._some = Search(automaton, Crossings(dag, essential=True), self.eos, most_positions)
-        self._all = Search(automaton, Crossings(dag), self.eos, most_positions)
-        self._least = Least(Crossings(dag), self.eos)
+        self._some = Search(automaton, Crossings(dag, essential=True), self.eos)
+        self._all = Search(automaton, Crossings(dag), self.eos)
         self._bounds: list[int] = []
-        self._lowered: set[int] = set()  # states whose bound is that of the essential machines
+        self._bound_sought: dict[int, int] = {}  # state -> tokens within which a lower bound has been sought
         self._known: dict[int, int] = {}  # state -> distance
         self._more_than: dict[int, int] = {}  # state -> tokens with which acceptance is out of reach
 
@@ -84,7 +86,7 @@ class Distances:
 
     def lower_bound(self, state: int) -> int:
         """A lower bound of :meth:`fewest`, from the parts of the text that must still come."""
-        return self._least.of(self.states.configurations[state])
+        return self._all.lower(self.states.configurations[state])
 
     def within(self, state: int, left: int) -> bool:
         """Whether acceptance can be reached with at most ``left`` tokens."""
@@ -100,34 +102,39 @@ class Distances:
     def fewest(self, state: int) -> int:
         """The fewest tokens to acceptance, ``NEVER`` if none lead there."""
         known = self._known.get(state)
-        return self._search(state, self.bound(state)) if known is None else known
+        if known is not None:
+            return known
+        return self._search(state, self.lowered_bound(state, self.bound(state) - 1))
 
     def searched(self, state: int, left: int, positions: int) -> bool:
-        """:meth:`within`, anew and with so many positions for the search."""
-        before = self._some.most_positions, self._all.most_positions
-        self._known.pop(state, None)
-        self._more_than.pop(state, None)
-        self._lowered.discard(state)
-        self._some.most_positions = self._all.most_positions = positions
+        """:meth:`within`, with so many positions more for the search."""
+        before = self.most_positions
+        self.most_positions = positions
         try:
-            return self.within(state, left)
+            return self.lowered_bound(state, left) <= left or self.within(state, left)
         finally:
-            self._some.most_positions, self._all.most_positions = before
+            self.most_positions = before
+
+    def lowered_bound(self, state: int, left: int) -> int:
+        """:meth:`bound`, or a lower one that is sought where a distance of at most ``left`` is possible."""
+        bound = self.bound(state)
+        if bound <= left or left <= self._bound_sought.get(state, -1) or self.lower_bound(state) > left:
+            return bound
+        with suppress(Exhausted):
+            found = self._some.distance(self.states.configurations[state], left, self.most_positions)
+            bound = self._bounds[state] = min(bound, found)
+            self._bound_sought[state] = left
+        return bound
 
     def _search(self, state: int, most: int) -> int:
         """The distance, if it is at most ``most``; otherwise something larger than that."""
-        configuration = self.states.configurations[state]
         bound = self.bound(state)
-        if state not in self._lowered:
-            self._lowered.add(state)
-            with suppress(Exhausted):
-                bound = min(bound, self._some.distance(configuration, min(most, bound)))
-                self._bounds[state] = bound
         most = min(most, bound - 1)
-        if self._least.of(configuration) > most:
-            found = NEVER
-        else:
-            found = self._searched(configuration, most)
+        try:
+            found = self._all.distance(self.states.configurations[state], most, self.most_positions)
+        except Exhausted:
+            self.given_up += 1
+            return self.lowered_bound(state, most)
         if found <= most:
             self._known[state] = found
         elif most == bound - 1:
@@ -136,87 +143,46 @@ class Distances:
             self._more_than[state] = most
         return found
 
-    def _searched(self, configuration: Configuration, most: int) -> int:
-        try:
-            return self._all.distance(configuration, most)
-        except Exhausted:
-            self.given_up += 1
-            return NEVER
-
-
-class Least:
-    """Lower bounds: the tokens that end in texts which must still be read, wherever tokens begin and end around them."""
-
-    def __init__(self, crossings: Crossings, eos: int) -> None:
-        self.crossings, self.eos = crossings, eos
-        self._of: dict[Stack, int] = {}
-        self._part: dict[Machine, int] = {}
-
-    def of(self, configuration: Configuration) -> int:
-        """A lower bound of the distance of a configuration."""
-        if not isinstance(configuration, Stack | frozenset):
-            return self.eos
-        return min(self._stack(stack) for stack in stacks_of(configuration))
-
-    def _stack(self, stack: Stack) -> int:
-        new: list[Stack] = []
-        frame: Stack | None = stack
-        while frame is not None and frame not in self._of:
-            new.append(frame)
-            frame = frame.parent
-        below = self.eos if frame is None else self._of[frame]
-        for frame in reversed(new):
-            below = self._of[frame] = below + self._frame(frame)
-        return below
-
-    def _frame(self, frame: Stack) -> int:
-        readings, begun = frame.machine.to_come(frame.local)
-        found = []
-        for parts in readings:
-            costs = [self._tokens(part) for part in parts]
-            found.append(sum(costs) - (max(costs, default=0) if begun else 0))
-        return min(found, default=0)
-
-    def _tokens(self, part: Machine) -> int:
-        """The fewest tokens that end in a part, whatever stands around it."""
-        if part not in self._part:
-            self._part[part] = self._across(part)
-        return self._part[part]
-
-    def _across(self, part: Machine) -> int:
-        self.crossings.left = MOST_POSITIONS // 10
-        dag, start = self.crossings.dag, part.start()
-        ways = [self.crossings.of(part, start, node) for node in dag.nodes_after(part.begins_after)]
-        with suppress(Exhausted):
-            for cost in range(1000):
-                if any(way.level(cost) for way in ways):
-                    return cost
-                if all(way.closed for way in ways):
-                    break
-        return 0
-
 
 class Search:
     """Distances by crossings of the frames of stacks, kept by stack and node."""
 
-    def __init__(self, automaton: LazyAutomaton, crossings: Crossings, eos: int, most_positions: int) -> None:
-        self.crossings, self.eos, self.most_positions = crossings, eos, most_positions
+    def __init__(self, automaton: LazyAutomaton, crossings: Crossings, eos: int) -> None:
+        self.crossings, self.eos = crossings, eos
         self.root = crossings.dag.root
         self.whole = Whole(automaton)
         self._values: dict[tuple[Stack, int], tuple[int, int]] = {}
+        self._least: dict[Stack, tuple[int, int]] = {}
 
-    def distance(self, configuration: Configuration, most: int) -> int:
+    def lower(self, configuration: Configuration) -> int:
+        """A lower bound of the distance of a configuration."""
+        if not isinstance(configuration, Stack | frozenset):
+            return self.eos
+        return min(max(self.least(stack)) for stack in stacks_of(configuration))
+
+    def least(self, stack: Stack | None) -> tuple[int, int]:
+        """At least so many tokens end, and at least so many begin, from a stack to acceptance."""
+        new: list[Stack] = []
+        while stack is not None and stack not in self._least:
+            new.append(stack)
+            stack = stack.parent
+        found = (self.eos, self.eos) if stack is None else self._least[stack]
+        for frame in reversed(new):
+            ending, beginning = self.crossings.bounds.of(frame.machine, frame.local, frame.parent is None)
+            found = self._least[frame] = found[0] + ending, found[1] + beginning
+        return found
+
+    def distance(self, configuration: Configuration, most: int, positions: int) -> int:
         """The distance if it is at most ``most``, otherwise ``NEVER``. Raises :class:`Exhausted`."""
-        self.crossings.left = self.most_positions
+        self.crossings.left = positions
         if len(self._values) > KEPT:
             self._values.clear()
-        try:
-            if isinstance(configuration, Stack | frozenset):
-                return min(self._value(stack, most) for stack in stacks_of(configuration))
+        if not isinstance(configuration, Stack | frozenset):
             return self._lowest(configuration, most)
-        except Exhausted:
-            self._values.clear()
-            raise
+        best = NEVER
+        for stack in sorted(stacks_of(configuration), key=lambda stack: max(self.least(stack))):
+            best = min(best, self._value(stack, min(most, best - 1)))
+        return best
 
     def _lowest(self, configuration: Configuration, most: int) -> int:
         """The distance of a configuration that is no stack."""
@@ -231,12 +197,14 @@ class Search:
     def _value(self, stack: Stack, most: int) -> int:
         """The distance of a stack: those below it are asked first, the lowest one before all."""
         new: list[Stack] = []
-        frame: Stack | None = stack
+        frame: Stack | None = stack.parent
         while frame is not None and (frame, self.root) not in self._values:
             new.append(frame)
             frame = frame.parent
+        whole = self.least(stack)
         for frame in reversed(new):
-            self._from(frame, self.root, most)
+            part = self.least(frame)
+            self._from(frame, self.root, most - max(whole[0] - part[0], whole[1] - part[1]))
         return self._from(stack, self.root, most)
 
     def _from(self, stack: Stack | None, node: int, most: int) -> int:
@@ -247,14 +215,16 @@ class Search:
         known = self._values.get(key)
         if known is not None and (known[0] < NEVER or known[1] >= most):
             return known[0]
+        ending, beginning = self.least(stack)
+        if max(ending, beginning + (node != self.root)) > most:
+            return NEVER
         below = stack.parent
         crossing = self.crossings.of(stack.machine, stack.local, node, below is None)
-        best, cost, least = NEVER, 0, self.eos
-        if below is not None:  # a node saves at most its rest
-            least = max(least, min(self._from(below, self.root, most), most + 1) + 1 - crossing.most_rest)
+        least = max(self.least(below))
+        best, cost = NEVER, crossing.least
         while cost + least <= min(most, best - 1):
             for end in crossing.level(cost):
-                best = min(best, cost + self._from(below, end, most - cost))
+                best = min(best, cost + self._from(below, end, min(most, best - 1) - cost))
             if crossing.closed and cost + 1 >= len(crossing.levels):
                 break
             cost += 1

@@ -14,11 +14,12 @@ from jaxtyping import Bool, Int, UInt64
 from numpy import ndarray
 
 from ...circuits.automaton import NEVER
-from ..automata.arrays import distinct, spans, unique_rows
+from ..automata.arrays import distinct
 from ..automata.lazy import Letters
 from ..vocabulary.trie import Trie
+from .text_steps import TextTokens
 
-FEW = 200  # tokens
+MAX_TEXTS = 200  # kinds of letters kept
 FAR = 1 << 20  # tokens: a rest that no tokens spell
 
 
@@ -39,6 +40,9 @@ class TokenDag:
         self.longest = len(trie.bounds) - 2  # bytes
         self._model: list[int] = first.tolist()
         self._rest_after: dict[bytes, int] = {}
+        self._ahead: dict[bytes | None, list[bool]] = {}
+        self._texts: dict[Letters, TextTokens] = {}
+        self._by_table: dict[bytes, TextTokens] = {}
         self._children: list[dict[int, int] | None] = [None] * len(first)
 
     def _check(self) -> None:
@@ -133,6 +137,38 @@ class TokenDag:
             found = self._rest_after[last] = max([1, *(self.rest[node] for node in nodes)])
         return found
 
+    def text(self, letters: Letters) -> TextTokens:
+        """What the tokens do in free text."""
+        found = self._texts.get(letters)
+        if found is None:
+            table = np.full((letters.nfa.num_states, 256), -1)
+            for source, low, high, target in letters.nfa.edges.tolist():
+                table[source, low : high + 1] = target
+            key = table.tobytes()
+            if len(self._texts) >= MAX_TEXTS:
+                self._texts.clear()
+                self._by_table.clear()
+            if key not in self._by_table:
+                self._by_table[key] = TextTokens(self, table)
+            found = self._texts[letters] = self._by_table[key]
+        return found
+
+    def ahead(self, last: bytes | None) -> list[bool]:
+        """Whether one of some bytes can come in the rest of a token, by node; always at the root, and where they are not
+        known."""
+        key = None if last is None else bytes(sorted(set(last)))
+        if key not in self._ahead:
+            trie = self.trie
+            found = np.full(len(trie.parent), key is None)
+            if key is not None:
+                wanted = np.isin(trie.byte, np.frombuffer(key, np.uint8))
+                for low, high in reversed(list(itertools.pairwise(trie.bounds[1:]))):
+                    some = found[low:high] | wanted[low:high]
+                    found[trie.parent[low:high][some]] = True
+            found[0] = True
+            self._ahead[key] = found[self.model].tolist()
+        return self._ahead[key]
+
     def fewest(self, text: bytes, after: list[int]) -> list[int]:
         """The fewest tokens from each place of a text on: ``after`` of its last ones, which are known."""
         known = len(text) + 1 - len(after)
@@ -165,138 +201,3 @@ def mixed(x: UInt64[ndarray, " n"]) -> UInt64[ndarray, " n"]:
     x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return np.asarray(x ^ (x >> np.uint64(31)))
-
-
-class TextTokens:
-    """What tokens, or their rests, do in free text: see :meth:`of`."""
-
-    def __init__(self, dag: TokenDag, table: Int[ndarray, "local 256"]) -> None:
-        self.dag, self.table = dag, table
-        self._spelled: dict[bytes, dict[int, bytes]] = {}
-        self.begins: list[bool] = (table[0] >= 0).tolist()  # whether a letter begins with a byte
-        self._of: dict[tuple[int, bytes], Steps] = {}
-        self._rows_of: dict[int, tuple[Int[ndarray, "n 3"], Int[ndarray, "n 4"]]] = {}
-
-    @classmethod
-    def of_letters(cls, dag: TokenDag, letters: Letters) -> TextTokens:
-        """Of the letters that free text is made of."""
-        table = np.full((letters.nfa.num_states, 256), -1)
-        for source, low, high, target in letters.nfa.edges.tolist():
-            table[source, low : high + 1] = target
-        return cls(dag, table)
-
-    def spelled(self, within: int, exceptions: bytes) -> bytes:
-        """The shortest beginning of a letter that leads to a state within letters; none of some first bytes."""
-        if exceptions not in self._spelled:
-            self._spelled[exceptions] = shortest_beginnings(self.table, exceptions)
-        return self._spelled[exceptions][within]
-
-    def of(self, node: int, exceptions: bytes = b"") -> Steps:
-        """From the beginning of a letter with a token begun up to a node; the first letter begins with no exception."""
-        found = self._of.get((node, exceptions))
-        if found is None:
-            found = self._of[node, exceptions] = self._steps(node, exceptions)
-        return found
-
-    def _steps(self, node: int, exceptions: bytes) -> Steps:
-        model = int(self.dag.model[node])
-        views = self.dag.trie.views
-        few = views.high[model] - views.low[model] <= FEW
-        return self._one_by_one(node, exceptions) if few else self._together(node, exceptions)
-
-    def _one_by_one(self, node: int, exceptions: bytes) -> Steps:
-        """Depth first: quick where few tokens are to be had."""
-        dag, table = self.dag, self._lists
-        by_end: dict[int, set[int]] = {}
-        by_byte: dict[int, dict[int, set[int]]] = {}
-        stack = [(node, 0, 0)]
-        first: bytes = exceptions
-        while stack:
-            at, local, letters = stack.pop()
-            row = table[local]
-            for byte, child in dag.children(at).items():
-                if byte in first:
-                    continue
-                to = row[byte]
-                if to < 0:
-                    if local == 0:
-                        by_byte.setdefault(byte, {}).setdefault(child, set()).add(letters)
-                    continue
-                count = letters + (to == 0)
-                if dag.ends[child]:
-                    by_end.setdefault(to, set()).add(count)
-                stack.append((child, to, count))
-            first = b""
-        return Steps(
-            {state: sorted(counts) for state, counts in by_end.items()},
-            {byte: [(n, sorted(c)) for n, c in to.items()] for byte, to in by_byte.items()},
-        )
-
-    @cached_property
-    def _lists(self) -> list[list[int]]:
-        found: list[list[int]] = self.table.tolist()
-        return found
-
-    def _together(self, node: int, exceptions: bytes) -> Steps:
-        """All tokens level by level."""
-        ends, leaving = self._rows(node)
-        if exceptions:
-            others = np.ones(256, bool)
-            others[np.frombuffer(exceptions, np.uint8)] = False
-            ends, leaving = ends[others[ends[:, 0]]], leaving[others[leaving[:, 0]]]
-        by_end: dict[int, list[int]] = {}
-        for state, k in unique_rows(ends[:, 1:]).tolist():
-            by_end.setdefault(state, []).append(k)
-        by_byte: dict[int, dict[int, list[int]]] = {}
-        for letter, to, k in unique_rows(leaving[:, 1:]).tolist():
-            by_byte.setdefault(letter, {}).setdefault(to, []).append(k)
-        return Steps(by_end, {byte: list(to.items()) for byte, to in by_byte.items()})
-
-    def _rows(self, node: int) -> tuple[Int[ndarray, "n 3"], Int[ndarray, "n 4"]]:
-        """(first byte, state within a letter, letters) where tokens end, (first byte, byte, node after it, letters) where
-        they leave the text."""
-        if node in self._rows_of:
-            return self._rows_of[node]
-        trie, dag, table = self.dag.trie, self.dag, self.table
-        at = dag.model[[node]]
-        local, letters, first = np.zeros(1, np.int64), np.zeros(1, np.int64), np.full(1, -1)
-        ends: list[Int[ndarray, "n 3"]] = [np.zeros((0, 3), np.int64)]
-        leaving: list[Int[ndarray, "n 4"]] = [np.zeros((0, 4), np.int64)]
-        while len(at):
-            count = trie.first[at + 1] - trie.first[at]
-            child = spans(trie.first[at], count)
-            before, letters, first = (np.repeat(x, count) for x in (local, letters, first))
-            byte = trie.byte[child].astype(np.int64)
-            first = np.where(first < 0, byte, first)
-            local = table[before, byte]
-            out = (local < 0) & (before == 0)
-            leaving.append(np.stack([first[out], byte[out], dag.node[child[out]], letters[out]], 1))
-            keep = local >= 0
-            at, local, first = child[keep], local[keep], first[keep]
-            letters = letters[keep] + (local == 0)
-            own = trie.own[at] > 0
-            ends.append(np.stack([first[own], local[own], letters[own]], 1))
-        found = unique_rows(np.concatenate(ends)), unique_rows(np.concatenate(leaving))
-        self._rows_of[node] = found
-        return found
-
-
-class Steps:
-    """``ends``: by state within a letter (0: between two), how many letters a token may end after. ``leaving``: by byte that
-    begins no letter, the nodes after it, each with how many letters may come before it. Counts are in order."""
-
-    __slots__ = ("ends", "leaving")
-
-    def __init__(self, ends: dict[int, list[int]], leaving: dict[int, list[tuple[int, list[int]]]]) -> None:
-        self.ends, self.leaving = ends, leaving
-
-
-def shortest_beginnings(table: Int[ndarray, "local 256"], exceptions: bytes) -> dict[int, bytes]:
-    """The shortest beginning of a letter that leads to each state within letters; none of some first bytes."""
-    found, queue = {0: b""}, [0]
-    for state in queue:
-        for byte, to in enumerate(table[state].tolist()):
-            if to >= 0 and to not in found and not (state == 0 and byte in exceptions):
-                found[to] = found[state] + bytes([byte])
-                queue.append(to)
-    return found

@@ -27,6 +27,9 @@ class Distances(Protocol):
     def bound(self, state: int) -> int:
         """An upper bound of the distance."""
 
+    def lowered_bound(self, state: int, left: int) -> int:
+        """An upper bound, a lower one where a distance of at most ``left`` is possible and that does not take long."""
+
     def within(self, state: int, left: int) -> bool:
         """Whether the distance is at most ``left``."""
 
@@ -54,6 +57,10 @@ class Completions:
     def bound(self, state: int) -> int:
         """The fewest tokens that write the completion of a state, and EOS where it must be there."""
         return self._both(state)[0]
+
+    def lowered_bound(self, state: int, left: int) -> int:
+        """The bound."""
+        return self.bound(state)
 
     def within(self, state: int, left: int) -> bool:
         """Whether the bound is at most ``left``; not exact."""

@@ -13,13 +13,13 @@ from ..vocabulary.vocabulary import Vocabulary
 from .completions import NEVER, Completions, Distances
 from .text_tokens import Texts
 from .token_masks import WORD, TokenMasks, Words
+from .within import tokens_to
 
 MAX_STEPS = 1 << 17  # (state, token) whose target is kept
 MOST_POSITIONS = 1_000  # of a search for the distance of a state that a token leads to
 FIRST_POSITIONS = 100_000  # of that for the fewest tokens of a text
 MOST_GIVEN_UP = 1  # searches of one mask; from then on upper bounds are enough
 ALL_POSITIONS = 300_000  # where all searches of a mask were given up, and no token is left
-MOST_TRIED = 8  # states that are searched for so long
 NO_STATE, SINK = -1, -2  # after a token that is not allowed; after EOS
 
 
@@ -147,7 +147,8 @@ class LazyTokens:
         if state < 0:
             return 0 if state == SINK else NEVER
         if state == self.start_state:
-            self.distances.searched(state, self.bound(state) - 1, FIRST_POSITIONS)
+            bound = self.distances.lowered_bound(state, self.bound(state) - 1)
+            self.distances.searched(state, bound - 1, FIRST_POSITIONS)
         return self.distances.fewest(state)
 
     def within(self, state: int, left: int) -> bool:
@@ -162,18 +163,26 @@ class LazyTokens:
         """The tokens that may follow a state and after which ``left`` tokens are enough; not to be written to."""
         if left >= self.enough(state) or left >= self.ample(state) or left >= self.ample_in_tokens(state):
             return self.words_from(state)
-        out, edges = np.zeros(self.vocab.trie.num_bytes, np.uint8), self.edges_from(state)
         given_up = self.distances.given_up + MOST_GIVEN_UP
-        for target, tokens in edges:
-            known = self.bound(target) <= left
-            if known or (self.distances.given_up < given_up and self.within(target, left)):
-                put(out, tokens, True)
+
+        def near(target: int) -> bool:
+            if self.distances.given_up < given_up:
+                return self.within(target, left)
+            return target >= 0 and self.distances.lowered_bound(target, left) <= left
+
+        out = (
+            tokens_to(self.masks, state, near)
+            if state >= 0
+            else np.zeros(self.vocab.trie.num_bytes, np.uint8)
+        )
+        if state == SINK or (state >= 0 and self.states.accepting(state)):
+            put(out, np.array([self.eos_token_id]), True)
         if not out.any() and self.distances.given_up >= given_up:  # one token is enough to go on
-            nearest = sorted((edge for edge in edges if edge[0] >= 0), key=lambda edge: self.bound(edge[0]))
-            for target, tokens in nearest[:MOST_TRIED]:
-                if self.distances.searched(target, left, ALL_POSITIONS):
-                    put(out, tokens, True)
-                    break
+            edges = sorted(self.masks.edges(state).items(), key=lambda edge: self.bound(edge[0]))
+            for positions in (ALL_POSITIONS // 10, ALL_POSITIONS):
+                for target, tokens in edges:
+                    if not out.any() and self.distances.searched(target, left, positions):
+                        put(out, tokens, True)
         return out.view(WORD)
 
 

@@ -159,6 +159,14 @@ class TextTokens:
         return np.asarray(self.trie.order[self.ranks[self._needed <= most]])
 
     @cached_property
+    def counts(self) -> dict[int, list[int]]:
+        """By state within the last letter the numbers of complete letters that tokens are made of, in order."""
+        found: dict[int, list[int]] = {}
+        for kind in np.unique(self.local * (1 << 32) + self.letters).tolist():
+            found.setdefault(kind >> 32, []).append(kind & (1 << 32) - 1)
+        return found
+
+    @cached_property
     def paths_out(self) -> dict[int, dict[int, int]]:
         """The nodes on the way to where tokens leave the text, that one too: their children there by their bytes."""
         found: dict[int, dict[int, int]] = {}
@@ -194,6 +202,7 @@ class Texts:
         self._table_of: OrderedDict[Letters, LetterTable] = OrderedDict()
         self._texts: OrderedDict[tuple[LetterTable, Trie, int], TextTokens] = OrderedDict()
         self._sets: OrderedDict[tuple[Trie | TextTokens, int], Bits] = OrderedDict()
+        self._kinds: OrderedDict[tuple[TextTokens, int, int, int], Bits] = OrderedDict()
         self._most_sets = max(16, SET_BYTES // max(1, trie.num_bytes))
 
     def table(self, letters: Letters) -> LetterTable:
@@ -234,6 +243,18 @@ class Texts:
         found = self._sets.get((text, most))
         if found is None:
             found = keep(self._sets, (text, most), bits_of(text.trie, text.tokens(most)), self._most_sets)
+        return found
+
+    def with_letters(self, text: TextTokens, least: int, most: int, local: int) -> Bits:
+        """The tokens made of some numbers of complete letters that end in a state within the next one; not to be written
+        to."""
+        key = (text, least, most, local)
+        found = self._kinds.get(key)
+        if found is None:
+            some = (text.local == local) & (text.letters >= least) & (text.letters <= most)
+            found = keep(
+                self._kinds, key, bits_of(text.trie, text.trie.order[text.ranks[some]]), self._most_sets
+            )
         return found
 
 

@@ -364,22 +364,24 @@ class TokenMasks:
         text, before = part.text, part.before
         here = (text.letters >= before) & (text.letters + (text.local > 0) <= part.most + before)
         here &= part.inside(text.ranks)
-        kinds = grouped(
-            (text.letters[here] - before) * len(text.table.paths) + text.local[here], text.ranks[here]
-        )
+        counts = text.letters[here] - before
+        if part.body.settled is not None:
+            counts = np.minimum(counts, max(part.body.settled, 1))
+        kinds = grouped(counts * len(text.table.paths) + text.local[here], text.ranks[here])
         for kind, ranks in kinds:
             letters, local = divmod(kind, len(text.table.paths))
             target = self.states.run(part.after(letters), text.table.paths[local])
             yield target, ranks
         for least, most, target, child in part.leaving():
-            for after, ranks in self._exit_targets(target, text.exits, child):
+            for after, ranks in self.exit_targets(target, text.exits, child):
                 chosen = part.chosen(ranks, least, most)
                 if len(chosen):
                     yield after, text.exits.origin[chosen]
         if part.others:
             yield from self._edges(trie, part.others)
 
-    def _exit_targets(self, state: int, trie: Remainders, node: int) -> list[tuple[int, Ranks]]:
+    def exit_targets(self, state: int, trie: Remainders, node: int) -> list[tuple[int, Ranks]]:
+        """The remainders at and below a node by the state that they lead to."""
         key = (state, trie, node)
         found = self._exit_edges.get(key)
         if found is None:

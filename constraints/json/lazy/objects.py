@@ -14,7 +14,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from ...automata.sharing import Prefixes
-from ...automata.stack import Local, LocalBody, Machine, Region
+from ...automata.stack import Local, LocalBody, Machine, Region, ToCome
 from ..shapes import Need
 from ..shapes import Objects as Shape
 from .blanks import with_blanks
@@ -248,29 +248,38 @@ class ObjectMachine(Region):
     def _coarse(self) -> dict[int, Machine]:
         return {}
 
+    def divided(self) -> Machine:
+        return self._divided
+
     def essential(self) -> Machine:
         return self._essential
 
-    def to_come(self, local: Local) -> tuple[list[list[Machine]], bool]:
-        from .required import OneMember, required_members
-
-        found = required_members(self, local)
-        for reading in found:
-            for mark, _ in reading:
-                if mark not in self._members:
-                    self._members[mark] = OneMember(self, mark)
-        begun = any(begun for reading in found for _, begun in reading)
-        return [[self._members[mark] for mark, _ in reading] for reading in found], begun
-
     @cached_property
-    def _members(self) -> dict[int, Machine]:
-        return {}
+    def _divided(self) -> Machine:
+        from .members_apart import MembersApart
+
+        return MembersApart(self)
 
     @cached_property
     def _essential(self) -> Machine:
-        from .required import RequiredMembers
+        from .members_apart import RequiredMembers
 
         return RequiredMembers(self)
+
+    def to_come(self, local: Local) -> Sequence[ToCome]:
+        from .members_apart import required_members
+
+        return required_members(self, local)
+
+    @cached_property
+    def members(self) -> dict[Any, Any]:
+        """Members as machines: see ``MembersApart``."""
+        return {}
+
+    @cached_property
+    def apart(self) -> dict[int, tuple[Machine, Machine]]:
+        """Members with what stands around them: see ``required_members``."""
+        return {}
 
     # ------------------------------------------------------------ free text
 

@@ -1,0 +1,275 @@
+"""Objects as machines that call one machine for each member: how distances of objects are found.
+
+The distances across a member are the same whichever members have been seen. So they are found once, and not for each set of
+them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from ...automata.stack import Local, LocalBody, Machine, Region, ToCome
+from ..shapes import Need
+from .blanks import with_blanks
+from .letters import QUOTE
+from .members import bits
+from .objects import AFTER, BEFORE, COLON, COMMA, END, KEY, OPEN, START, VALUE, ObjectMachine
+
+if TYPE_CHECKING:
+    from .keys import Keys, State
+    from .values import Machines
+
+NAMING, COLON_AT, VALUED, DONE = range(4)
+
+
+class Member(Region):
+    """The texts of one member: a name of one alternative, a colon, and a value of one need."""
+
+    def __init__(self, machines: Machines, keys: Keys, mark: int, need: Need) -> None:
+        self.style, self.keys, self.mark, self.bit = machines.style, keys, mark, 1 << mark
+        self.value: Machine = machines.machine(need)
+        self.ends_with = self.value.ends_with
+        self._moves: dict[Local, Sequence[tuple[int, int, Local]]] = {}
+
+    def start(self) -> Local:
+        return (NAMING, None)
+
+    def moves(self, local: Local) -> Sequence[tuple[int, int, Local]]:
+        found = self._moves.get(local)
+        if found is None:
+            found = self._moves[local] = self._work_out(*local)
+        return found
+
+    def _work_out(self, kind: int, at: Any) -> Sequence[tuple[int, int, Local]]:
+        colon, blank = self.style.colon, self.style.blank
+        found: list[tuple[int, int, Local]] = []
+        if kind == NAMING and at is None:
+            return [(QUOTE, QUOTE, (NAMING, self.keys.start(self.bit)))]
+        if kind == NAMING:
+            found = [(low, high, (NAMING, to)) for low, high, to in self.keys.moves(at, self.bit)]
+            if self.keys.marks(at) & self.bit:
+                found.append((QUOTE, QUOTE, (COLON_AT, 0)))
+                found.sort(key=lambda move: move[0])
+            return found
+        if kind == COLON_AT:
+            after = (COLON_AT, at + 1) if at + 1 < len(colon) else (VALUED, None)
+            found = [(colon[at], colon[at], after)]
+        if blank and ((kind == COLON_AT and not at) or kind == VALUED):
+            return with_blanks(found, (kind, at))
+        return found
+
+    def calls(self, local: Local) -> Sequence[tuple[Machine, Local]]:
+        return [(self.value, (DONE, None))] if local[0] == VALUED else ()
+
+    def final(self, local: Local) -> bool:
+        return bool(local[0] == DONE)
+
+    def body(self, local: Local) -> LocalBody | None:
+        return None if local[0] != NAMING or local[1] is None else self.keys.body(local[1], self.bit)
+
+    def after_letters(self, local: Local, count: int) -> Local:
+        return (NAMING, self.keys.after_letters(local[1], count))
+
+    def completion(self, local: Local) -> bytes:
+        kind, at = local
+        value = self.value.completion(self.value.start()) if kind != DONE else b""
+        if kind != NAMING:
+            return (self.style.colon[at:] if kind == COLON_AT else b"") + value
+        node, classes = self.keys.start(self.bit) if at is None else at
+        number = self.mark - len(self.keys.names)
+        if number < 0:
+            name: bytes | None = self.keys.trie.path(node, self.mark)
+        else:
+            name = self.keys.first_text(number, classes[number], node)
+        assert name is not None
+        return (b'"' if at is None else b"") + name + b'"' + self.style.colon + value
+
+    def wider(self, local: Local) -> Local | None:
+        kind, state = local
+        if kind != NAMING or state is None or state[0] == -1 or self.bit < 1 << len(self.keys.names):
+            return None
+        return (NAMING, (-1, state[1]))  # it may become declared names, too
+
+
+class RestOfMember(Region):
+    """The texts of a member from a state within its name on."""
+
+    def __init__(self, member: Member, state: State) -> None:
+        self.member, self.state, self.ends_with = member, state, member.ends_with
+
+    def start(self) -> Local:
+        return (NAMING, self.state)
+
+    def final(self, local: Local) -> bool:
+        return self.member.final(local)
+
+    def completion(self, local: Local) -> bytes:
+        return self.member.completion(local)
+
+    def divided(self) -> Machine:
+        return self.member
+
+
+class MembersApart(ObjectMachine):
+    """An object machine, with its local states, that calls a machine where a member begins.
+
+    Where the text of a name matters, it reads the name itself."""
+
+    def __init__(self, whole: ObjectMachine) -> None:
+        whole.keys, whole.first  # noqa: B018  worked out once for both
+        self.__dict__.update(whole.__dict__)
+        self.whole = whole
+        self._moves = {}
+        self._called: dict[tuple[int, State | None], Sequence[tuple[Machine, Local]]] = {}
+        self._members: dict[tuple[int, Need], Member] = whole.members
+
+    def divided(self) -> Machine:
+        return self
+
+    def essential(self) -> Machine:
+        return self
+
+    def apart_from(self, local: Local) -> bool:
+        """Whether members are called from a local state."""
+        return local[0] in (OPEN, BEFORE, KEY) and not self.tracks(local[1])
+
+    def work_out(self, local: Local) -> Sequence[tuple[int, int, Local]]:
+        if not self.apart_from(local):
+            return super().work_out(local)
+        return () if local[0] == KEY else [m for m in super().work_out(local) if m[0] != QUOTE]
+
+    def calls(self, local: Local) -> Sequence[tuple[Machine, Local]]:
+        if not self.apart_from(local):
+            return super().calls(local)
+        hub, state = local[1], local[2] if local[0] == KEY else None
+        found = self._called.get((hub, state))
+        if found is None:
+            found = self._called[hub, state] = [
+                (self.member_of(mark, need, state), (AFTER, after))
+                for mark in bits(self.possible(hub, state))
+                if (group := self.group(hub, 1 << mark, None)) is not None
+                for need, after in self.groups[group]
+            ]
+        return found
+
+    def possible(self, hub: int, state: State | None) -> int:
+        """The alternatives that a name may still become, and perhaps others."""
+        if state is None:
+            return self.allowed(hub)
+        return self.allowed(hub) & self.possible_from(state)
+
+    def possible_from(self, state: State) -> int:
+        """The same in any hub."""
+        classes = zip(self.keys.bits, state[1], strict=True)
+        return reached(self.keys, state) | sum(bit for bit, local in classes if local is not None)
+
+    def member_of(self, mark: int, need: Need, state: State | None) -> Machine:
+        """The texts of one alternative with a value of some need, from within its name if a state is given."""
+        key = (mark, need)
+        if key not in self._members:
+            self._members[key] = Member(self.machines, self.keys, mark, need)
+        return self._members[key] if state is None else RestOfMember(self._members[key], state)
+
+    def body(self, local: Local) -> LocalBody | None:
+        return None if self.apart_from(local) else super().body(local)
+
+
+class RequiredMembers(MembersApart):
+    """Some texts of an object machine: where a name begins, the first of the members that must come is next; where none
+    must, the object ends. They cost nearly the same in all orders."""
+
+    def __init__(self, whole: ObjectMachine) -> None:
+        super().__init__(whole)
+        self._allowed = {}
+
+    def allowed(self, hub: int) -> int:
+        found = self._allowed.get(hub)
+        if found is None:
+            allowed, required = self.whole.allowed(hub), 0
+            for run in self.hubs[hub]:
+                required |= self.forms[run.form].required & ~run.seen
+            required &= allowed
+            found = self._allowed[hub] = (
+                required & -required if required else 0 if self.done(hub) else allowed
+            )
+        return found
+
+    def possible(self, hub: int, state: State | None) -> int:
+        found = super().possible(hub, state)
+        if state is None or found:
+            return found
+        return self.whole.allowed(hub) & self.possible_from(state)  # in the midst of another name
+
+    def in_name(self, hub: int, state: State, text: bytes | None) -> Sequence[tuple[int, int, Local]]:
+        return super().in_name(hub, state, text) or self.whole.in_name(hub, state, text)
+
+
+class OneMember(MembersApart):
+    """One member, with the white space before it, and what follows it: up to the next member, or the end if it is the last.
+
+    The texts of an object are ``{`` and then such texts, one after another: so the tokens that end in each add up.
+    """
+
+    def __init__(self, whole: ObjectMachine, mark: int, last: bool) -> None:
+        super().__init__(whole)
+        self.mark, self.last = mark, last
+        self.begins_after = bytes({*b"{", *self.style.comma[-1:], *(b" \t\n\r" if self.style.blank else b"")})
+        self.ends_with = b"}" if last else self.style.comma[-1:]
+
+    def start(self) -> Local:
+        return (BEFORE, self.first)
+
+    def allowed(self, hub: int) -> int:
+        return 1 << self.mark
+
+    def tracks(self, hub: int) -> bool:
+        return False
+
+    def to_come(self, local: Local) -> Sequence[ToCome]:
+        return ()
+
+    def work_out(self, local: Local) -> Sequence[tuple[int, int, Local]]:
+        kind, comma = local[0], self.style.comma
+        if kind == COMMA:
+            after = (COMMA, local[1], local[2] + 1) if local[2] + 1 < len(comma) else (END,)
+            return [(comma[local[2]], comma[local[2]], after)]
+        if kind == AFTER:
+            ends: list[tuple[int, int, Local]] = [(125, 125, (END,))]
+            if not self.last:
+                ends = [(comma[0], comma[0], (COMMA, local[1], 1) if len(comma) > 1 else (END,))]
+            return with_blanks(ends, local) if self.style.blank else ends
+        return super().work_out(local)
+
+
+def required_members(whole: ObjectMachine, local: Local) -> list[ToCome]:
+    """The members that must still come, by reading of what precedes."""
+    kind = local[0]
+    if kind == END:
+        return []
+    begun = 0
+    if kind in (COLON, VALUE):
+        hubs = [hub for _, hub in whole.groups[local[1]]]
+    else:
+        hubs = [whole.first if kind == START else local[1]]
+        if kind == KEY:
+            begun = reached(whole.keys, local[2])
+
+    def member(mark: int) -> tuple[Machine, Machine]:
+        if mark not in whole.apart:
+            whole.apart[mark] = OneMember(whole, mark, False), OneMember(whole, mark, True)
+        return whole.apart[mark]
+
+    required = [whole.forms[run.form].required & ~run.seen for hub in hubs for run in whole.hubs[hub]]
+    return [
+        ToCome(
+            [member(mark) for mark in bits(marks & ~begun)], [member(mark) for mark in bits(marks & begun)]
+        )
+        for marks in required
+    ]
+
+
+def reached(keys: Keys, state: State) -> int:
+    """The declared names that a name may still become."""
+    node = state[0]
+    return 1 << -2 - node if node < -1 else keys.trie.reach[node] if node >= 0 else 0

@@ -1,0 +1,139 @@
+"""Lower bounds of the tokens across a region, from the texts that must still be read in it.
+
+    tokens that end in the region    ≥  Σ over the texts of  min over nodes n, n' of  cost(n, n')
+    tokens that begin in the region  ≥  Σ over the texts of  min over nodes n, n' of  cost(n, n') + [n' ≠ root] − [n ≠ root]
+
+where the texts are parts of the region, one apart from the other (:class:`~..automata.stack.ToCome`): the members that an
+object must still have. The costs are those of crossings of the parts, from each node at which they may be entered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Protocol
+
+from ...circuits.automaton import NEVER
+from ..automata.stack import Local, Machine, ToCome
+from .token_dag import TokenDag
+
+MOST_POSITIONS = 50_000  # of one search
+MOST_TOKENS = 1000  # of a lower bound
+DEEPER = 4  # crossings, which a lower bound within one counts as: calls of Python
+
+
+class Exhausted(Exception):
+    """The search has looked at as many positions as it may."""
+
+
+class Ways(Protocol):
+    """A crossing: see :class:`~.crossings.Crossing`."""
+
+    begin: tuple[Local, int]
+    closed: bool
+
+    def level(self, cost: int) -> Sequence[int]:
+        """The nodes at which the region can end with so many tokens, and not with fewer."""
+
+
+class Regions(Protocol):
+    """All crossings: see :class:`~.crossings.Crossings`."""
+
+    dag: TokenDag
+    left: int
+    depth: int
+
+    def of(self, machine: Machine, local: Local, node: int, bottom: bool = False) -> Ways:
+        """The crossing of a machine from a local state to its end; a ``bottom`` one ends where a token ends."""
+
+
+class LowerBounds:
+    """Lower bounds of crossings, from the texts that must still be read in a region."""
+
+    def __init__(self, crossings: Regions) -> None:
+        self.crossings = crossings
+        self._of: dict[tuple[int, Local, bool], tuple[int, int]] = {}
+        self._parts: dict[tuple[Machine, bool], tuple[int, int]] = {}
+        self._first: dict[tuple[int, Local], frozenset[int] | None] = {}
+
+    def of(self, machine: Machine, local: Local, bottom: bool = False) -> tuple[int, int]:
+        """The fewest tokens that end, and the fewest that begin, between a local state and the end of the region; a
+        ``bottom`` one ends where a token ends."""
+        key = (id(machine), local, bottom)
+        found = self._of.get(key)
+        if found is None:
+            self._of[key] = 0, 0  # where it comes back to itself
+            sums = [self._together(each, bottom) for each in machine.to_come(local)]
+            found = self._of[key] = tuple(map(min, zip(*sums, strict=True))) if sums else (0, 0)
+        return found
+
+    def _together(self, texts: ToCome, bottom: bool) -> tuple[int, int]:
+        """The same of some texts together."""
+        whole, begun = [
+            [(self._part(followed), self._part(last, bottom)) for followed, last in some] for some in texts
+        ]
+        sums = []
+        for k in (0, 1):
+            found = sum(followed[k] for followed, _ in whole + begun)
+            other = int(bottom and k == 0)  # at least, of another text that is the last
+            found += min([other, *(last[k] - followed[k] for followed, last in whole + begun)])
+            sums.append(max(0, found - max([max(each[k] for each in pair) for pair in begun], default=0)))
+        return sums[0], sums[1]
+
+    def _part(self, part: Machine, bottom: bool = False) -> tuple[int, int]:
+        """The same of one text, whatever stands around it."""
+        key = (part, bottom)
+        if key not in self._parts:
+            self._parts[key] = 0, 0
+            left, depth = self.crossings.left, self.crossings.depth
+            self.crossings.left, self.crossings.depth = MOST_POSITIONS // 10, depth + DEEPER
+            self._parts[key] = self._across(part, bottom)
+            self.crossings.left, self.crossings.depth = left, depth
+        return self._parts[key]
+
+    def _across(self, part: Machine, bottom: bool) -> tuple[int, int]:
+        dag, start, kinds = self.crossings.dag, part.start(), dict[object, int]()
+        first = self.first(part, start)
+        for node in [dag.root, *dag.nodes_after(part.begins_after)]:
+            children = dag.children(node)
+            read = children if first is None else sorted(first & children.keys())
+            kinds.setdefault((node == dag.root, dag.ends[node], *((b, children[b]) for b in read)), node)
+        ways = [self.crossings.of(part, start, node, bottom) for node in kinds.values()]
+        ending = beginning = NEVER
+        cost = 0
+        with suppress(Exhausted):
+            while cost < MOST_TOKENS and (ending == NEVER or cost <= beginning):
+                for way in ways:
+                    if ends := way.level(cost):
+                        ending = min(ending, cost)
+                        begun = cost + (dag.root not in ends) - (way.begin[1] != dag.root)
+                        beginning = min(beginning, begun)
+                if all(way.closed for way in ways):
+                    break
+                cost += 1
+        return min(ending, cost), max(0, min(beginning, cost - 1))
+
+    def may_begin(self, machine: Machine, local: Local, children: dict[int, int]) -> bool:
+        """Whether a token that goes on with one of some bytes can be read, or nothing need be read."""
+        first = self.first(machine, local)
+        return first is None or any(byte in children for byte in first)
+
+    def first(self, machine: Machine, local: Local) -> frozenset[int] | None:
+        """The bytes that may come first; ``None`` where there may be none."""
+        machine = machine.divided()
+        key = (id(machine), local)
+        if key not in self._first:
+            self._first[key] = None
+            self._first[key] = self._bytes(machine, local)
+        return self._first[key]
+
+    def _bytes(self, machine: Machine, local: Local) -> frozenset[int] | None:
+        if machine.final(local):
+            return None
+        found = {byte for low, high, _ in machine.moves(local) for byte in range(low, high + 1)}
+        for called, _ in machine.calls(local):
+            more = self.first(called, called.start())
+            if more is None:
+                return None
+            found |= more
+        return frozenset(found)

@@ -1,0 +1,134 @@
+"""Distances of schemas against a breadth-first search over tokens: objects in any order, nested, recursive and open ones."""
+
+import random
+
+import numpy as np
+import pytest
+from test_lazy_distances import slowly
+
+from tractile.circuits.automaton import NEVER
+from tractile.constraints import Vocabulary
+from tractile.constraints.automata.lazy import Numbered
+from tractile.constraints.json.document import read_schema
+from tractile.constraints.json.lazy.schema import lazy_schema
+from tractile.constraints.lifting.lazy_distances import Distances
+from tractile.constraints.masks.lazy_tokens import LazyTokens
+
+ONE, NULL = {"const": 1}, {"type": "null"}
+OPEN = {"additionalProperties": ONE, "propertyNames": {"pattern": "^[ab]*$"}}
+NODE = {"type": "object", "properties": {"a": {"anyOf": [NULL, {"$ref": "#"}]}, "b": {"enum": [0, 10]}},
+        "required": ["a", "b"], "additionalProperties": False}  # fmt: skip
+SCHEMAS = {
+    "any order": {"type": "object", "properties": {"a": ONE, "b": {"type": "boolean"}, "ab": {"enum": ["a", "ab"]}},
+                  "required": ["ab", "a"], "additionalProperties": False},
+    "open": {"type": "object", "properties": {"a": ONE, "ab": NULL}, "required": ["a"], **OPEN},
+    "nested": {"type": "object", "properties": {"a": {"type": "object", "properties": {"b": ONE, "aa": ONE},
+               "required": ["b", "aa"], "additionalProperties": False}, "b": {"type": "array", "items": {"enum": [0, 1]},
+               "minItems": 1, "maxItems": 2}}, "required": ["a", "b"], "additionalProperties": False},
+    "recursive": NODE,
+    "counted": {"type": "object", "properties": {"a": ONE, "b": ONE}, "minProperties": 2, "maxProperties": 3, **OPEN},
+    "dependent": {"type": "object", "properties": {"a": ONE, "b": ONE, "ab": ONE}, "dependentRequired": {"a": ["ab"]},
+                  "required": ["b"], "additionalProperties": False},
+    "readings": {"anyOf": [{"type": "object", "properties": {"a": ONE, "b": NULL}, "required": ["a", "b"],
+                            "additionalProperties": False},
+                           {"type": "object", "properties": {"a": NULL}, "required": ["a"], "additionalProperties": False}]},
+}  # fmt: skip
+LETTERS = sorted(set('{}[]":,ab01truefalsn'))
+PIECES = ['{"', '{"a', '":', '": ', '1,"', '","', '"}', '"}}', "}}", '},"', "1}", "1}}", '0}', ',"', '"a"', '"ab":', '"b":',
+          '"a":1', "true", "null", "],", '":{', '":{"b', '","b":', 'b":', "10", "  ", '{ "', "l}", ":1", "aab", '"a":null'
+          ]  # fmt: skip
+
+
+def vocabulary(rng, whole):
+    single = [bytes([b]) for b in range(256)] if whole else [c.encode() for c in [*LETTERS, " "]]
+    pieces = list(dict.fromkeys(single + [p.encode() for p in rng.sample(PIECES, rng.randint(4, 14))]))
+    return Vocabulary([*pieces, None], eos_token_id=len(pieces))
+
+
+def lazy(schema, style="none", order="any"):
+    return lazy_schema(read_schema(schema), False, (style, order, None, None, True, "auto", True, None))[0]
+
+
+@pytest.mark.parametrize("schema", SCHEMAS.values(), ids=SCHEMAS)
+@pytest.mark.parametrize("style", ["none", "space", "flexible"])
+def test_bounds_and_distances(schema, style):
+    rng, most, met = random.Random(0), 22, 0
+    for whole in (True, False):
+        automaton, vocab = lazy(schema, style, rng.choice(["any", "declared"])), vocabulary(rng, whole)
+        states = Numbered(automaton)
+        distances, eager = Distances(states, vocab), Distances(states, vocab)
+        for _ in range(3):
+            state = states.start()
+            for _ in range(8):
+                expected = slowly(states, vocab, state, 1, most)
+                assert distances.lower_bound(state) <= expected
+                for left in (expected - 1, expected, most):
+                    assert left > most or distances.within(state, left) == (expected <= left)
+                if expected < NEVER:
+                    assert distances.bound(state) >= expected
+                    assert eager.fewest(state) == expected
+                    met += 1
+                after = [s for word in vocab.token_bytes if word and (s := states.run(state, word)) >= 0]
+                if not after:
+                    break
+                state = rng.choice(after)
+        assert distances.exact
+        assert eager.exact
+    assert met
+
+
+@pytest.mark.parametrize("schema", SCHEMAS.values(), ids=SCHEMAS)
+def test_tokens_within_a_budget_are_those_with_near_targets(schema):
+    rng = random.Random(1)
+    vocab = vocabulary(rng, True)
+    tokens = LazyTokens(lazy(schema), vocab)
+    slow = Distances(tokens.states, vocab)
+    tokens.distances.most_positions = slow.most_positions  # nothing is given up
+    for _ in range(3):
+        state = tokens.start_state
+        for _ in range(8):
+            edges = [(target, some) for target, some in tokens.edges_from(state) if target >= 0]
+            for left in range(8):
+                found = np.unpackbits(tokens.words_within(state, left).view(np.uint8), bitorder="little")
+                wanted = [t for target, some in edges for t in some.tolist() if slow.within(target, left)]
+                if tokens.states.accepting(state):
+                    wanted.append(vocab.eos_token_id)
+                assert np.flatnonzero(found).tolist() == sorted(wanted)
+            if not edges:
+                break
+            state = rng.choice(edges)[0]
+    assert tokens.distances.exact
+
+
+def test_a_search_that_was_given_up_is_taken_up_again():
+    vocab = vocabulary(random.Random(2), True)
+    states = Numbered(lazy(SCHEMAS["nested"]))
+    expected = Distances(states, vocab).fewest(states.start())
+    distances = Distances(states, vocab, most_positions=100)
+    for _ in range(1_000):
+        if distances.fewest(states.start()) == expected and states.start() in distances._known:
+            break
+    else:
+        raise AssertionError("the search does not come to an end")
+    assert not distances.exact
+    assert distances.within(states.start(), expected)
+    assert not distances.within(states.start(), expected - 1)
+
+
+def test_long_arrays_and_deep_objects():
+    """Crossings that go on in one another do not use up the stack of Python."""
+    vocab = Vocabulary([*[bytes([b]) for b in range(256)], b"1,", None], 257)
+    states = Numbered(lazy({"type": "array", "items": ONE, "minItems": 700}))
+    distances = Distances(states, vocab)
+    assert distances.fewest(states.start()) == 1 + 700 + 1 + 1
+    schema = ONE
+    for _ in range(120):
+        schema = {
+            "type": "object",
+            "properties": {"a": schema},
+            "required": ["a"],
+            "additionalProperties": False,
+        }
+    states = Numbered(lazy(schema))
+    distances = Distances(states, vocab)
+    assert distances.lower_bound(states.start()) <= distances.fewest(states.start()) == 120 * 6 + 2
