@@ -14,24 +14,13 @@ from ..document import Document, Node, Resource
 from ..formats import KNOWN, LEFT_OUT, REFUSED
 from ..narrowed import EXPONENTS
 from ..numbers import Notation
-from ..patterns import readings, translate
 from ..text import ways
-from ..vocabulary import KEYWORDS, pointer, subschemas
+from ..vocabulary import KEYWORDS, subschemas
 
 MORE_THAN_RFC = frozenset(["email", "idn-email", "duration", "hostname"])
 """Formats of which only what no RFC has is left out."""
 NEGATING = frozenset(["not", "oneOf", "if"])
 REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
-PATTERN = "strings that validators may read in two ways are left out"
-
-
-def is_exact(pattern: str, sign: bool) -> bool:
-    """Whether the strings that have (or lack) a pattern are those of ECMA-262, but for the ends of lines."""
-    if len(readings(pattern)) > 1:
-        return False
-    found, exact = translate(pattern, over=not sign), translate(pattern, over=None)
-    dots = r"[^\n]", r"[^\n\r\u2028\u2029]"
-    return found.replace(r"\n?$", "$").replace(*dots) == exact.replace(*dots)
 
 
 class Survey:
@@ -76,13 +65,6 @@ class Survey:
 
     def lacks(self, schema: dict[str, Any], path: str, negated: bool) -> Iterator[Narrowing]:
         """What is lacking of one schema."""
-        pattern = schema.get("pattern")
-        if pattern is not None and not all(is_exact(pattern, sign) for sign in {True, not negated}):
-            yield Narrowing(f"{path}/pattern", "pattern", pattern, "strings read in one way", PATTERN)
-        for pattern in schema.get("patternProperties", ()):
-            if not (is_exact(pattern, True) and is_exact(pattern, False)):
-                where = f"{path}/patternProperties/{pointer(pattern)}"
-                yield Narrowing(where, "patternProperties", pattern, "names read in one way", PATTERN)
         kind = schema.get("format")
         if self.asserts_format and kind in KNOWN:
             if kind in REFUSED:
