@@ -128,20 +128,19 @@ def cut_string(compiler: Compiler, need: Need, shape: Strings) -> Iterator[Narro
 
 
 def formats(compiler: Compiler, need: Need, shape: Strings) -> Iterator[Narrowing]:
-    """Formats that are taken more strictly than they are meant."""
+    """Times, of which leap seconds are left out."""
     for kind, which, sign in sorted(shape.atoms):
-        if kind != "format" or which not in LEFT_OUT:
+        name, *rounds = which.split(", ")
+        if kind != "format" or not rounds:
             continue
-        if shape.among is not None and not any(ambiguous(kind, which, text) for text in shape.among):
+        exact = frozenset([(kind, name, sign)])
+        if shape.among is not None and all(
+            strings.has(text, exact) <= strings.has(text, shape.atoms) for text in shape.among
+        ):
             continue
         given = f"strings that {'have' if sign else 'lack'} the format beyond doubt"
-        asked, why = which if sign else f"not {which}", f"left out is {LEFT_OUT[which]}"
-        yield Narrowing(place(compiler, need, kind, which), kind, asked, given, why)
-
-
-def ambiguous(kind: str, which: str, text: str) -> bool:
-    """Whether a string is taken neither to have nor to lack a property."""
-    return not any(strings.has(text, frozenset([(kind, which, sign)])) for sign in (True, False))
+        asked, why = name if sign else f"not {name}", LEFT_OUT
+        yield Narrowing(place(compiler, need, kind, name), kind, asked, given, why)
 
 
 # ---------------------------------------------------------------- arrays

@@ -219,8 +219,8 @@ def test_what_is_cut_is_named(data, drawn, order):
         instance = data.draw(values)
         text, valid = json.dumps(instance, ensure_ascii=False), validator.is_valid(instance)
         accepted = constraint.accepts(text)
-        assert valid or not accepted or "23:59:60Z" in text, text
-        lax = any(word in text for word in NO_RFC)
+        lax = any(word in text for word in (*NO_RFC, "23:59:60Z"))
+        assert valid or not accepted or lax, text
         assert accepted or not valid or lax or is_reported(constraint, instance, document, order), text
 
 
