@@ -59,6 +59,9 @@ class Body:
 
     ``within``: after an exception, too, any letters may follow, and some letter leads to where it would be without the
     exception: the exceptions only tell apart texts, such as names, that are treated in their own way when they end.
+
+    ``exact``: whether ``after(k)`` is where these letters lead. Otherwise it has forgotten which letters they were, which does
+    for the tokens that may follow, and texts are read byte by byte.
     """
 
     letters: Letters
@@ -67,6 +70,7 @@ class Body:
     exceptions: bytes = b""
     settled: int | None = 1
     within: bool = False
+    exact: bool = True
 
 
 class LazyAutomaton(Protocol):

@@ -31,6 +31,7 @@ class LocalBody(NamedTuple):
     exceptions: bytes = b""
     settled: int | None = 1
     within: bool = False
+    exact: bool = True
 
 
 class Machine(Protocol):
@@ -88,6 +89,10 @@ class Machine(Protocol):
         """The part of a local state in a short view: see :mod:`~.sharing`. It determines all moves from the local states
         that it covers. ``prefixes``: the beginnings of the tokens that are read."""
 
+    def passing(self, local: Local) -> Local:
+        """A local state from which the same tokens can be read, for walks of a vocabulary: it need not tell what only the
+        text after a token can depend on."""
+
     def alike(self, local: Local, prefixes: Any) -> Local:
         """A local state with the same short view from which walks are shorter."""
 
@@ -143,6 +148,9 @@ class Region:
 
     def short(self, local: Local, prefixes: Any, reach: int) -> Any:
         return self.view(local, reach)
+
+    def passing(self, local: Local) -> Local:
+        return local
 
     def alike(self, local: Local, prefixes: Any) -> Local:
         return local
@@ -294,6 +302,24 @@ class StackAutomaton:
     def accepting(self, configuration: Configuration) -> bool:
         return self.active(configuration)[1]
 
+    def passing(self, configuration: Configuration) -> Configuration:
+        """A configuration from which the same tokens can be read, for walks: see :meth:`Machine.passing`."""
+        if isinstance(configuration, Stack):
+            return self._passing(configuration)
+        return frozenset([self._passing(stack) for stack in stacks_of(configuration)])
+
+    def _passing(self, stack: Stack) -> Stack:
+        frames = [stack]
+        while frames[-1].parent is not None:
+            frames.append(frames[-1].parent)
+        found: Stack | None = None
+        for frame in reversed(frames):
+            local = frame.machine.passing(frame.local)
+            same = local is frame.local and found is frame.parent
+            found = frame if same else self.stack(frame.machine, local, found)
+        assert found is not None
+        return found
+
     def completion(self, configuration: Configuration) -> bytes:
         return min((self._completion(s) for s in stacks_of(configuration)), key=len)
 
@@ -338,7 +364,9 @@ class StackAutomaton:
         def after(count: int) -> Configuration:
             return self.stack(top.machine, top.machine.after_letters(top.local, count), top.parent)
 
-        return Body(found.letters, found.most, after, found.exceptions, found.settled, found.within)
+        return Body(
+            found.letters, found.most, after, found.exceptions, found.settled, found.within, found.exact
+        )
 
     def _common_body(self, active: Sequence[Stack]) -> Body | None:
         """The free text of several stacks, where all of them are in text of the same letters or read no letter at all."""
@@ -369,6 +397,7 @@ class StackAutomaton:
             bytes(sorted({byte for _, found in bodies for byte in found.exceptions})),
             None if counters else max([k or 1 for k in settled]),
             all(found.within or not found.exceptions for _, found in bodies),
+            all(found.exact for _, found in bodies),
         )
 
     def view(self, configuration: Configuration, reach: int) -> Hashable:

@@ -76,7 +76,12 @@ class LazyTokens:
         """The state after some bytes; letters of free text are read together."""
         states, walk, at, last = self.states, self.masks.walk, 0, len(word) - 1
         while True:
-            if at < last and (body := walk.body(state)) is not None and word[at] not in body.exceptions:
+            if (
+                at < last
+                and (body := walk.body(state)) is not None
+                and body.exact
+                and word[at] not in body.exceptions
+            ):
                 table = self.texts.table(body.letters)
                 letters, count = table.counted(word[at:])
                 if letters and (body.most is None or letters <= body.most):

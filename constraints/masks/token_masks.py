@@ -153,6 +153,14 @@ class TokenMasks:
         """The key of what a token usually meets from a state, ``None`` where there is no such key."""
         return None if self.sharing is None else self.sharing.key(self.states.configurations[state])
 
+    def passing(self, state: int) -> int:
+        """A state from which the same tokens can be read, for walks."""
+        if self.sharing is None:
+            return state
+        configuration = self.states.configurations[state]
+        found = self.sharing.automaton.passing(configuration)
+        return state if found is configuration else self.states.number(found)
+
     # ------------------------------------------------------------ masks
 
     def mask(self, state: int) -> Mask:
@@ -177,6 +185,7 @@ class TokenMasks:
 
     def _mask(self, state: int) -> tuple[Mask, bool]:
         """A mask, anew; whether more than the short view told."""
+        state = self.passing(state)
         measure = Longest(self, self.states.configurations[state])
         bits, most = self._union(self.trie, [(state, 0)], measure)
         if self.states.accepting(state):
@@ -189,7 +198,9 @@ class TokenMasks:
         key = self.view(state)
         found = self._fresh.get(key)
         if found is None:
-            _, found = self._union(self.trie, [(state, 0)], Fresh(self, self.completions(state)))
+            _, found = self._union(
+                self.trie, [(self.passing(state), 0)], Fresh(self, self.completions(state))
+            )
             keep(self._fresh, key, found, MAX_EXITS)
         return found
 
@@ -291,9 +302,10 @@ class TokenMasks:
     # ------------------------------------------------------------ targets
 
     def edges(self, state: int) -> dict[int, Int[ndarray, " token"]]:
-        """The tokens that may follow a state, EOS apart, by the state that they lead to."""
+        """The tokens that may follow a state, EOS apart, by the state that they lead to, or one that stands for it in
+        walks."""
         grouped: dict[int, list[Ranks]] = {}
-        for target, ranks in self._edges(self.trie, [(state, 0)]):
+        for target, ranks in self._edges(self.trie, [(self.passing(state), 0)]):
             grouped.setdefault(target, []).append(ranks)
         return {target: self.trie.order[np.concatenate(some)] for target, some in grouped.items()}
 

@@ -7,7 +7,7 @@ object have no order.
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Hashable, Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from decimal import Decimal
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -27,21 +27,11 @@ MOST_LISTED = 200
 """Integers between bounds that are listed."""
 
 
-MOST_LETTERS = 32
-"""Letters that are counted of a string that is not known otherwise."""
+class Hidden:
+    """A value that was forgotten: it may be equal to any other."""
 
 
-class Unknown(NamedTuple):
-    """A string of which a beginning and the number of the other letters are known (``None``: many)."""
-
-    prefix: str
-    letters: int | None
-
-    def may_be(self, value: Hashable) -> bool:
-        """Whether it may be equal to a value."""
-        if not isinstance(value, str) or not value.startswith(self.prefix):
-            return False
-        return self.letters is None or len(value) == len(self.prefix) + self.letters
+HIDDEN = Hidden()
 
 
 @lru_cache(maxsize=4096)
@@ -59,30 +49,40 @@ def frozen(value: Any) -> Hashable:
     return (value,) if isinstance(value, bool) else value
 
 
-def is_taken(value: Hashable, seen: Collection[Hashable]) -> bool:
-    """Whether a value may be one of those seen."""
-    return value in seen or any(isinstance(each, Unknown) and each.may_be(value) for each in seen)
+def size(value: Hashable) -> int:
+    """At most the bytes of the shortest text of a value."""
+    if isinstance(value, str):
+        return len(value) + 2
+    if not isinstance(value, tuple) or isinstance(value[0], bool):
+        return 1
+    kind, *parts = value
+    inner = parts if kind == "array" else [part for member in parts[0] for part in member]
+    return 2 + sum(size(part) + 1 for part in inner) - bool(inner)
 
 
 Seen = frozenset[Hashable]
 
 
 class Between(NamedTuple):
-    """Registers between items."""
+    """Registers between items. ``walks``: see :class:`Reading`."""
 
     n: int
     counts: Counts
     seen: Seen
+    walks: bool = False
 
 
 class Reading(NamedTuple):
-    """Registers within an item: the text so far, what is unknown of it, and the ways to read it: counts after it, need and
-    configuration."""
+    """Registers within an item: the text so far, and the ways to read it: counts after it, need and configuration.
+
+    ``rivals``: in a walk of a vocabulary, the values seen that the item may still be equal to. Where there are none the text is
+    forgotten (``None``), and its value is :data:`HIDDEN` after it. ``None`` outside of walks.
+    """
 
     n: int
     seen: Seen
-    text: bytes
-    unknown: Unknown | None
+    text: bytes | None
+    rivals: Seen | None
     ways: frozenset[tuple[Counts, Need, Configuration]]
 
 
@@ -154,7 +154,7 @@ class Distinct:
 
         def place(i: int, tried: set[Hashable]) -> bool:
             for value, text in options[i].items():
-                if value in tried or is_taken(value, seen):
+                if value in tried or value in seen:
                     continue
                 tried.add(value)
                 if value not in holder or place(holder[value], tried):
@@ -187,29 +187,3 @@ def ends(automaton: StackAutomaton, configuration: Configuration) -> Iterator[by
                 yield byte, after
 
     return accepted(configuration, moves, automaton.accepting, lambda here: len(automaton.completion(here)))
-
-
-def more(unknown: Unknown, letters: int) -> Unknown:
-    """The string with more letters."""
-    if unknown.letters is None or unknown.letters + letters > MOST_LETTERS:
-        return Unknown(unknown.prefix, None)
-    return Unknown(unknown.prefix, unknown.letters + letters)
-
-
-def decoded(text: bytes) -> str:
-    """The whole letters of the beginning of a string."""
-    for size in range(len(text), max(len(text) - 12, 0), -1):
-        try:
-            return str(json.loads(text[:size] + b'"', strict=False))
-        except ValueError:
-            continue
-    return ""
-
-
-def is_letter(text: bytes) -> bool:
-    """Whether this is a whole letter of a string."""
-    try:
-        found = json.loads(b'"' + text + b'"', strict=False)
-    except ValueError:
-        return False
-    return not 0xD800 <= ord(found[-1]) <= 0xDBFF

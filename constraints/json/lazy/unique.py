@@ -3,15 +3,16 @@
     (items so far, counts of kinds, values seen, text of this item, configurations of its automaton)
 
 An item may only be begun, and gone on with, as long as some end of it is a value that was not seen, after which enough
-distinct values are left. Free text in an item is annotated: after letters that continue no value seen, the item is known by
-its beginning and the number of its letters (:class:`~.distinct.Unknown`), which is enough for all tokens but those that end
-a string and hold all of the next one, with as many letters.
+distinct values are left.
+
+Walks of a vocabulary would meet a configuration for each text. So in walks (:meth:`UniqueArrayMachine.passing`) the text is
+forgotten as soon as it can become none of the values seen. An item that follows a forgotten one within the same token is
+refused at its end: tokens that hold the end of an item and all of the next one are not in the masks.
 """
 
 from __future__ import annotations
 
-import json
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
@@ -20,19 +21,10 @@ from ...automata.stack import Local, LocalBody, Machine, Region
 from ..shapes import Arrays, Need
 from .arrays import AFTER, COMMA, END, ITEM, OPEN, START, ArrayMachine, Counts
 from .blanks import with_blanks
-from .distinct import (
-    MOST_LETTERS,
-    Between,
-    Reading,
-    Unknown,
-    decoded,
-    ends,
-    is_letter,
-    is_taken,
-    meaning,
-    more,
-)
+from .distinct import HIDDEN, Between, Reading, Seen, ends, meaning, size
 from .keys import spelling
+from .letters import merged_rows
+from .rivals import beginning, may_be
 
 if TYPE_CHECKING:
     from .values import Look, Machines
@@ -77,24 +69,31 @@ class UniqueArrayMachine(Region):
             if start is not None:
                 ways.append((counts, need, start))
         found = Reading(here.n, here.seen, b"", None, frozenset(ways))
+        if here.walks:
+            found = self.forgotten(found._replace(rivals=here.seen - {HIDDEN}))
         return [found] if ways and self.is_live(found) else []
 
-    def after(self, here: Reading, counts: Counts, value: Hashable) -> Between:
-        """The registers after an item."""
-        return Between(self.items.after(here.n), counts, here.seen | {value})
+    def forgotten(self, here: Reading) -> Reading:
+        """The registers in a walk, without the text if that can matter no more: no value seen is left that it may become, and
+        the array may end after this item, whatever it is."""
+        is_last = not self.items.start and here.n + 1 >= self.plain.shape.least
+        return here._replace(text=None) if is_last and not here.rivals else here
 
-    def is_good(self, here: Reading, counts: Counts, text: bytes) -> bool:
-        """Whether an item may end with this text."""
-        value: Hashable = here.unknown
-        if value is None:
-            value = meaning(text)
-        if is_taken(value, here.seen):
+    def after(self, here: Reading, counts: Counts, text: bytes | None) -> Between:
+        """The registers after an item."""
+        value = HIDDEN if text is None else meaning(text)
+        return Between(self.items.after(here.n), counts, here.seen | {value}, here.rivals is not None)
+
+    def is_good(self, here: Reading, counts: Counts, text: bytes | None) -> bool:
+        """Whether an item may end with this text, as far as its value is known."""
+        if text is not None and meaning(text) in here.seen:
             return False
-        after = self.after(here, counts, value)
-        return self.to_end(after) is not None
+        return self.to_end(self.after(here, counts, text)) is not None
 
     def is_live(self, here: Reading) -> bool:
         """Whether some end of the item may be."""
+        if here.text is None:
+            return True
         if not here.seen and not self.items.start and here.n + 1 >= self.plain.shape.least:
             return True  # any end
         if here not in self._live:
@@ -105,17 +104,28 @@ class UniqueArrayMachine(Region):
         return True
 
     def search(self, here: Reading) -> bytes | None:
-        """An end of the item that may be."""
+        """An end of the item that may be. After a forgotten value there must be two: one may be the forgotten one."""
+        assert here.text is not None
+        found: dict[Hashable, bytes] = {}
+        for rest in self.some_ends(here):
+            found.setdefault(meaning(here.text + rest), rest)
+            if len(found) > (HIDDEN in here.seen):
+                return next(iter(found.values()))
+        return None
+
+    def some_ends(self, here: Reading) -> Iterator[bytes]:
+        """Ends of the item that may be, short ones first."""
+        text = here.text
+        assert text is not None
         for counts, need, configuration in here.ways:
             rest = self.distinct.automaton(need).completion(configuration)
-            if self.is_good(here, counts, here.text + rest):
-                return rest
+            if self.is_good(here, counts, text + rest):
+                yield rest
         for counts, need, configuration in here.ways:
             some = ends(self.distinct.automaton(need), configuration)
             for rest in islice(some, MOST_ENDS + len(here.seen)):
-                if self.is_good(here, counts, here.text + rest):
-                    return rest
-        return None
+                if self.is_good(here, counts, text + rest):
+                    yield rest
 
     def is_rich(self, here: Reading) -> bool:
         """Whether the item is in free text that two more letters may come of, which make it differ from all others."""
@@ -148,16 +158,13 @@ class UniqueArrayMachine(Region):
 
     def onward(self, here: Reading, byte: int, ways: frozenset[Any]) -> Reading:
         """The registers after a byte of the item."""
-        text, unknown = here.text + bytes([byte]), here.unknown
-        if unknown is None:
-            return Reading(here.n, here.seen, text, None, ways)
-        if (
-            byte == 34 and text[-2:-1] != b"\\"
-        ):  # the text of an unknown string is the letter that is being read
-            return Reading(here.n, here.seen, b'"', unknown, ways)
-        if is_letter(text):
-            text, unknown = b"", more(unknown, 1)
-        return Reading(here.n, here.seen, text, unknown, ways)
+        if here.text is None:
+            return here._replace(ways=ways)
+        text, rivals = here.text + bytes([byte]), here.rivals
+        if rivals is None:
+            return here._replace(text=text, ways=ways)
+        rivals = frozenset([value for value in rivals if may_be(text, value)])
+        return self.forgotten(here._replace(text=text, rivals=rivals, ways=ways))
 
     def moves(self, local: Local) -> Sequence[tuple[int, int, Local]]:
         kind, *rest = local
@@ -187,30 +194,33 @@ class UniqueArrayMachine(Region):
 
     def in_item(self, here: Reading) -> Sequence[tuple[int, int, Local]]:
         """The moves within an item."""
-        after: dict[int, set[Any]] = {}
-        for counts, need, configuration in here.ways:
-            for low, high, to in self.distinct.automaton(need).moves(configuration):
-                for byte in range(low, high + 1):
-                    after.setdefault(byte, set()).add((counts, need, to))
-        rich = self.is_rich(here)
         found: list[tuple[int, int, Local]] = []
-        for byte, ways in after.items():
-            onward = self.onward(here, byte, frozenset(ways))
-            if (rich and byte != 34) or self.is_live(onward):
-                found.append((byte, byte, (READ, onward)))
+        if here.text is None and len(here.ways) == 1:
+            ((counts, need, configuration),) = here.ways
+            for low, high, to in self.distinct.automaton(need).moves(configuration):
+                found.append((low, high, (READ, here._replace(ways=frozenset([(counts, need, to)])))))
+        else:
+            after: dict[int, set[Any]] = {}
+            for counts, need, configuration in here.ways:
+                for low, high, to in self.distinct.automaton(need).moves(configuration):
+                    for byte in range(low, high + 1):
+                        after.setdefault(byte, set()).add((counts, need, to))
+            rich = self.is_rich(here)
+            for byte, ways in sorted(after.items()):
+                onward = self.onward(here, byte, frozenset(ways))
+                if (rich and byte != 34) or self.is_live(onward):
+                    found.append((byte, byte, (READ, onward)))
         found += self.leaving(here)
         found.sort(key=lambda move: move[0])
-        return found
+        return merged_rows(found)
 
     def leaving(self, here: Reading) -> list[tuple[int, int, Local]]:
         """The moves after an item that may be at its end."""
         found: dict[int, tuple[int, int, Local]] = {}
         for counts, need, configuration in here.ways:
-            if self.distinct.automaton(need).accepting(configuration) and self.is_good(
-                here, counts, here.text
-            ):
-                value = meaning(here.text) if here.unknown is None else here.unknown
-                for move in self.moves((AFTER, self.after(here, counts, value))):
+            ends_here = HIDDEN not in here.seen and self.distinct.automaton(need).accepting(configuration)
+            if ends_here and self.is_good(here, counts, here.text):
+                for move in self.moves((AFTER, self.after(here, counts, here.text))):
                     found[move[0]] = move
         return list(found.values())
 
@@ -223,54 +233,69 @@ class UniqueArrayMachine(Region):
     def final(self, local: Local) -> bool:
         return bool(local[0] == END)
 
-    # ------------------------------------------------------------ free text
+    # ------------------------------------------------------------ walks of a vocabulary
+
+    def passing(self, local: Local) -> Local:
+        kind, *rest = local
+        if kind in (START, END):
+            return local
+        if kind != READ:
+            return (kind, rest[0]._replace(walks=True), *rest[1:])
+        here = rest[0]
+        if here.rivals is not None:
+            return local
+        ways = [(counts, need, self.distinct.automaton(need).passing(at)) for counts, need, at in here.ways]
+        rivals = frozenset([value for value in here.seen if may_be(here.text, value)])
+        return (READ, self.forgotten(here._replace(rivals=rivals, ways=frozenset(ways))))
 
     def body(self, local: Local) -> LocalBody | None:
         if local[0] != READ or len(local[1].ways) != 1:
             return None
-        here = local[1]
+        _, here = self.passing(local)
         ((_, need, configuration),) = here.ways
         found = self.distinct.automaton(need).body(configuration)
-        if found is None or found.exceptions or here.text[:1] not in (b'"', b"") or not self.is_rich(here):
+        if (
+            found is None
+            or found.exceptions
+            or self.forgotten(here._replace(rivals=frozenset())).text is not None
+        ):
             return None
-        settled = None if found.settled is None else MOST_LETTERS + 1 + found.settled
-        most = None if found.most is None else found.most - 2
-        if here.unknown is not None:
-            return LocalBody(found.letters, most, b"", settled)
-        prefix = json.loads(here.text + b'"')
-        exceptions = {
-            first
-            for value in here.seen
-            if isinstance(value, str) and value.startswith(prefix) and value != prefix
-            for first in (spelling(value[len(prefix) :])[0], 92)
-        }
-        return LocalBody(found.letters, most, bytes(sorted(exceptions)), settled)
+        exceptions: set[int] = set()
+        if here.rivals:
+            if here.text[:1] != b'"':
+                return None
+            prefix = beginning(here.text.decode(), 0)
+            longer = [value[len(prefix) :] for value in here.rivals if value != prefix]
+            exceptions = {first for rest in longer for first in (spelling(rest)[0], 92)}
+        return LocalBody(found.letters, found.most, bytes(sorted(exceptions)), found.settled, exact=False)
 
     def after_letters(self, local: Local, count: int) -> Local:
-        here = local[1]
         if not count:
             return local
+        _, here = self.passing(local)
         ((counts, need, configuration),) = here.ways
         body = self.distinct.automaton(need).body(configuration)
         assert body is not None
-        unknown = here.unknown or Unknown(json.loads(here.text + b'"'), 0)
         ways = frozenset([(counts, need, body.after(count))])
-        return (READ, Reading(here.n, here.seen, b"", more(unknown, count), ways))
+        return (READ, Reading(here.n, here.seen, None, frozenset(), ways))
 
     def view(self, local: Local, reach: int) -> Any:
-        if local[0] != READ or local[1].unknown is not None or local[1].text[:1] != b'"':
+        if local[0] != READ:
             return local
         here = local[1]
         ways = frozenset(
             (counts, need, self.distinct.automaton(need).view(configuration, reach))
             for counts, need, configuration in here.ways
         )
-        short = frozenset(v for v in here.seen if not isinstance(v, str) or len(v) < reach)
-        if len(here.text) < reach or any(
-            isinstance(v, str) and v.startswith(decoded(here.text)) for v in here.seen
-        ):
-            return (READ, here.n, here.seen, here.text, ways)
-        return (READ, here.n, short, ways)
+        if here.text is not None and len(here.text) < reach:
+            return (READ, here._replace(ways=ways))
+        if here.text is not None and self.passing(local)[1].text is not None:
+            return (READ, here._replace(ways=ways))
+        return (READ, here.n, self.short_values(here.seen, reach), ways)
+
+    def short_values(self, seen: Seen, reach: int) -> Seen:
+        """The values that a token may hold a text of."""
+        return frozenset([value for value in seen if value is HIDDEN or size(value) <= reach])
 
     # ------------------------------------------------------------ short texts
 
@@ -306,15 +331,20 @@ class UniqueArrayMachine(Region):
 
     def rest_of_item(self, here: Reading) -> bytes:
         """A short end of an item, and of the array."""
-        end = self._live.get(here) or self.search(here)
-        assert end is not None
+        if here.text is None:
+            counts, need, configuration = min(
+                here.ways, key=lambda way: len(self.distinct.automaton(way[1]).completion(way[2]))
+            )
+            end = self.distinct.automaton(need).completion(configuration)
+            return end + self.completion((AFTER, self.after(here, counts, None)))
+        found = self._live.get(here) or self.search(here)
+        assert found is not None
         for counts, need, configuration in here.ways:
             automaton = self.distinct.automaton(need)
             there: Configuration | None = configuration
-            for byte in end:
+            for byte in found:
                 there = None if there is None else automaton.step(there, byte)
-            text = here.text + end
+            text = here.text + found
             if there is not None and automaton.accepting(there) and self.is_good(here, counts, text):
-                value = meaning(text) if here.unknown is None else here.unknown
-                return end + self.completion((AFTER, self.after(here, counts, value)))
+                return found + self.completion((AFTER, self.after(here, counts, text)))
         raise AssertionError("no way to read the item")
