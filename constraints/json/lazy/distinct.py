@@ -27,13 +27,6 @@ MOST_LISTED = 200
 """Integers between bounds that are listed."""
 
 
-class Hidden:
-    """A value that was forgotten: it may be equal to any other."""
-
-
-HIDDEN = Hidden()
-
-
 @lru_cache(maxsize=4096)
 def meaning(text: bytes) -> Hashable:
     """What a JSON text is equal to; strings stand for themselves."""
@@ -64,26 +57,30 @@ Seen = frozenset[Hashable]
 
 
 class Between(NamedTuple):
-    """Registers between items. ``walks``: see :class:`Reading`."""
+    """Registers between items. ``walks``: whether this is met in a walk of a vocabulary; ``hidden``: the beginning of an item of
+    the same walk that was forgotten."""
 
     n: int
     counts: Counts
     seen: Seen
     walks: bool = False
+    hidden: bytes | None = None
 
 
 class Reading(NamedTuple):
     """Registers within an item: the text so far, and the ways to read it: counts after it, need and configuration.
 
-    ``rivals``: in a walk of a vocabulary, the values seen that the item may still be equal to. Where there are none the text is
-    forgotten (``None``), and its value is :data:`HIDDEN` after it. ``None`` outside of walks.
+    ``rivals``: in a walk of a vocabulary, the values seen that the item may still be equal to; ``None`` outside of walks.
+    ``forgotten``: the text is only a beginning of what was read. ``hidden``: see :class:`Between`.
     """
 
     n: int
     seen: Seen
-    text: bytes | None
+    text: bytes
     rivals: Seen | None
     ways: frozenset[tuple[Counts, Need, Configuration]]
+    forgotten: bool = False
+    hidden: bytes | None = None
 
 
 class Distinct:

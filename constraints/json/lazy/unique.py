@@ -5,9 +5,9 @@
 An item may only be begun, and gone on with, as long as some end of it is a value that was not seen, after which enough
 distinct values are left.
 
-Walks of a vocabulary would meet a configuration for each text. So in walks (:meth:`UniqueArrayMachine.passing`) the text is
-forgotten as soon as it can become none of the values seen. An item that follows a forgotten one within the same token is
-refused at its end: tokens that hold the end of an item and all of the next one are not in the masks.
+Walks of a vocabulary would meet a configuration for each text. So in walks (:meth:`UniqueArrayMachine.passing`) all of the
+text but its beginning is forgotten as soon as it can become none of the values seen. Where the next item ends within the same
+token, it is refused if it may be equal to the forgotten one.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from ...automata.stack import Local, LocalBody, Machine, Region
 from ..shapes import Arrays, Need
 from .arrays import AFTER, COMMA, END, ITEM, OPEN, START, ArrayMachine, Counts
 from .blanks import with_blanks
-from .distinct import HIDDEN, Between, Reading, Seen, ends, meaning, size
+from .distinct import Between, Reading, ends, meaning, size
 from .keys import spelling
 from .letters import merged_rows
-from .rivals import beginning, may_be
+from .rivals import beginning, leading_on, may_be
 
 if TYPE_CHECKING:
     from .values import Look, Machines
@@ -68,33 +68,35 @@ class UniqueArrayMachine(Region):
             start = self.distinct.automaton(need).start()
             if start is not None:
                 ways.append((counts, need, start))
-        found = Reading(here.n, here.seen, b"", None, frozenset(ways))
+        found = Reading(here.n, here.seen, b"", None, frozenset(ways), hidden=here.hidden)
         if here.walks:
-            found = self.forgotten(found._replace(rivals=here.seen - {HIDDEN}))
+            found = found._replace(rivals=here.seen)
         return [found] if ways and self.is_live(found) else []
 
-    def forgotten(self, here: Reading) -> Reading:
-        """The registers in a walk, without the text if that can matter no more: no value seen is left that it may become, and
-        the array may end after this item, whatever it is."""
-        is_last = not self.items.start and here.n + 1 >= self.plain.shape.least
-        return here._replace(text=None) if is_last and not here.rivals else here
+    def may_forget(self, here: Reading) -> bool:
+        """Whether the array may end after this item, whatever it is, and none was forgotten before it."""
+        return here.hidden is None and not self.items.start and here.n + 1 >= self.plain.shape.least
 
-    def after(self, here: Reading, counts: Counts, text: bytes | None) -> Between:
+    def after(self, here: Reading, counts: Counts, text: bytes) -> Between:
         """The registers after an item."""
-        value = HIDDEN if text is None else meaning(text)
-        return Between(self.items.after(here.n), counts, here.seen | {value}, here.rivals is not None)
+        seen, hidden = (here.seen, text) if here.forgotten else (here.seen | {meaning(text)}, here.hidden)
+        return Between(self.items.after(here.n), counts, seen, here.rivals is not None, hidden)
 
-    def is_good(self, here: Reading, counts: Counts, text: bytes | None) -> bool:
+    def is_good(self, here: Reading, counts: Counts, text: bytes) -> bool:
         """Whether an item may end with this text, as far as its value is known."""
-        if text is not None and meaning(text) in here.seen:
+        if not here.forgotten and meaning(text) in here.seen:
             return False
         return self.to_end(self.after(here, counts, text)) is not None
 
+    def is_doubtful(self, here: Reading, text: bytes) -> bool:
+        """Whether an item of this text may be equal to one that was forgotten."""
+        return here.hidden is not None and may_be(here.hidden, meaning(text))
+
     def is_live(self, here: Reading) -> bool:
         """Whether some end of the item may be."""
-        if here.text is None:
+        if here.forgotten:
             return True
-        if not here.seen and not self.items.start and here.n + 1 >= self.plain.shape.least:
+        if not here.seen and self.may_forget(here):
             return True  # any end
         if here not in self._live:
             found = self.search(here)
@@ -104,27 +106,25 @@ class UniqueArrayMachine(Region):
         return True
 
     def search(self, here: Reading) -> bytes | None:
-        """An end of the item that may be. After a forgotten value there must be two: one may be the forgotten one."""
-        assert here.text is not None
+        """An end of the item that may be: one of two, if each may be equal to a forgotten item."""
         found: dict[Hashable, bytes] = {}
         for rest in self.some_ends(here):
-            found.setdefault(meaning(here.text + rest), rest)
-            if len(found) > (HIDDEN in here.seen):
-                return next(iter(found.values()))
+            text = here.text + rest
+            found.setdefault(meaning(text), rest)
+            if len(found) == 2 or not self.is_doubtful(here, text):
+                return rest
         return None
 
     def some_ends(self, here: Reading) -> Iterator[bytes]:
         """Ends of the item that may be, short ones first."""
-        text = here.text
-        assert text is not None
         for counts, need, configuration in here.ways:
             rest = self.distinct.automaton(need).completion(configuration)
-            if self.is_good(here, counts, text + rest):
+            if self.is_good(here, counts, here.text + rest):
                 yield rest
         for counts, need, configuration in here.ways:
             some = ends(self.distinct.automaton(need), configuration)
             for rest in islice(some, MOST_ENDS + len(here.seen)):
-                if self.is_good(here, counts, text + rest):
+                if self.is_good(here, counts, here.text + rest):
                     yield rest
 
     def is_rich(self, here: Reading) -> bool:
@@ -158,13 +158,15 @@ class UniqueArrayMachine(Region):
 
     def onward(self, here: Reading, byte: int, ways: frozenset[Any]) -> Reading:
         """The registers after a byte of the item."""
-        if here.text is None:
+        if here.forgotten:
             return here._replace(ways=ways)
         text, rivals = here.text + bytes([byte]), here.rivals
         if rivals is None:
             return here._replace(text=text, ways=ways)
         rivals = frozenset([value for value in rivals if may_be(text, value)])
-        return self.forgotten(here._replace(text=text, rivals=rivals, ways=ways))
+        if rivals or not self.may_forget(here):
+            return here._replace(text=text, rivals=rivals, ways=ways)
+        return here._replace(text=text[:1], rivals=rivals, ways=ways, forgotten=True)
 
     def moves(self, local: Local) -> Sequence[tuple[int, int, Local]]:
         kind, *rest = local
@@ -193,19 +195,15 @@ class UniqueArrayMachine(Region):
         return (COMMA, here, at) if at < len(self.style.comma) else (ITEM, here)
 
     def in_item(self, here: Reading) -> Sequence[tuple[int, int, Local]]:
-        """The moves within an item."""
-        found: list[tuple[int, int, Local]] = []
-        if here.text is None and len(here.ways) == 1:
-            ((counts, need, configuration),) = here.ways
-            for low, high, to in self.distinct.automaton(need).moves(configuration):
-                found.append((low, high, (READ, here._replace(ways=frozenset([(counts, need, to)])))))
-        else:
+        """The moves within an item, and after it."""
+        found = self.in_forgotten(here)
+        if found is None:
             after: dict[int, set[Any]] = {}
             for counts, need, configuration in here.ways:
                 for low, high, to in self.distinct.automaton(need).moves(configuration):
                     for byte in range(low, high + 1):
                         after.setdefault(byte, set()).add((counts, need, to))
-            rich = self.is_rich(here)
+            rich, found = self.is_rich(here), []
             for byte, ways in sorted(after.items()):
                 onward = self.onward(here, byte, frozenset(ways))
                 if (rich and byte != 34) or self.is_live(onward):
@@ -214,12 +212,36 @@ class UniqueArrayMachine(Region):
         found.sort(key=lambda move: move[0])
         return merged_rows(found)
 
+    def in_forgotten(self, here: Reading) -> list[tuple[int, int, Local]] | None:
+        """The moves within an item in a walk, where few bytes lead on to a value seen; ``None`` where that is not known."""
+        if here.rivals is None or len(here.ways) > 1 or not (here.forgotten or self.may_forget(here)):
+            return None
+        tracked = leading_on(here.text, here.rivals)
+        if tracked is None:
+            return None
+        found: list[tuple[int, int, Local]] = []
+        ((counts, need, configuration),) = here.ways
+        for low, high, to in self.distinct.automaton(need).moves(configuration):
+            ways = frozenset([(counts, need, to)])
+            for byte in tracked.intersection(range(low, high + 1)):
+                onward = self.onward(here, byte, ways)
+                if self.is_live(onward):
+                    found.append((byte, byte, (READ, onward)))
+            for first, last in apart(low, high, tracked):
+                if here.text:
+                    onward = here._replace(text=here.text[:1], rivals=frozenset(), forgotten=True, ways=ways)
+                    found.append((first, last, (READ, onward)))
+                else:
+                    found += [(b, b, (READ, self.onward(here, b, ways))) for b in range(first, last + 1)]
+        return found
+
     def leaving(self, here: Reading) -> list[tuple[int, int, Local]]:
         """The moves after an item that may be at its end."""
         found: dict[int, tuple[int, int, Local]] = {}
         for counts, need, configuration in here.ways:
-            ends_here = HIDDEN not in here.seen and self.distinct.automaton(need).accepting(configuration)
-            if ends_here and self.is_good(here, counts, here.text):
+            if not self.distinct.automaton(need).accepting(configuration):
+                continue
+            if self.is_good(here, counts, here.text) and not self.is_doubtful(here, here.text):
                 for move in self.moves((AFTER, self.after(here, counts, here.text))):
                     found[move[0]] = move
         return list(found.values())
@@ -244,9 +266,9 @@ class UniqueArrayMachine(Region):
         here = rest[0]
         if here.rivals is not None:
             return local
-        ways = [(counts, need, self.distinct.automaton(need).passing(at)) for counts, need, at in here.ways]
         rivals = frozenset([value for value in here.seen if may_be(here.text, value)])
-        return (READ, self.forgotten(here._replace(rivals=rivals, ways=frozenset(ways))))
+        forgotten = not rivals and self.may_forget(here)
+        return (READ, here._replace(rivals=rivals, forgotten=forgotten))
 
     def body(self, local: Local) -> LocalBody | None:
         if local[0] != READ or len(local[1].ways) != 1:
@@ -254,17 +276,13 @@ class UniqueArrayMachine(Region):
         _, here = self.passing(local)
         ((_, need, configuration),) = here.ways
         found = self.distinct.automaton(need).body(configuration)
-        if (
-            found is None
-            or found.exceptions
-            or self.forgotten(here._replace(rivals=frozenset())).text is not None
-        ):
+        if found is None or found.exceptions or not (here.forgotten or self.may_forget(here)):
             return None
         exceptions: set[int] = set()
         if here.rivals:
             if here.text[:1] != b'"':
                 return None
-            prefix = beginning(here.text.decode(), 0)
+            prefix, _ = beginning(here.text.decode(), 0)
             longer = [value[len(prefix) :] for value in here.rivals if value != prefix]
             exceptions = {first for rest in longer for first in (spelling(rest)[0], 92)}
         return LocalBody(found.letters, found.most, bytes(sorted(exceptions)), found.settled, exact=False)
@@ -277,7 +295,7 @@ class UniqueArrayMachine(Region):
         body = self.distinct.automaton(need).body(configuration)
         assert body is not None
         ways = frozenset([(counts, need, body.after(count))])
-        return (READ, Reading(here.n, here.seen, None, frozenset(), ways))
+        return (READ, here._replace(rivals=frozenset(), forgotten=True, ways=ways))
 
     def view(self, local: Local, reach: int) -> Any:
         if local[0] != READ:
@@ -287,15 +305,9 @@ class UniqueArrayMachine(Region):
             (counts, need, self.distinct.automaton(need).view(configuration, reach))
             for counts, need, configuration in here.ways
         )
-        if here.text is not None and len(here.text) < reach:
+        if len(here.text) < reach or not self.passing(local)[1].forgotten:
             return (READ, here._replace(ways=ways))
-        if here.text is not None and self.passing(local)[1].text is not None:
-            return (READ, here._replace(ways=ways))
-        return (READ, here.n, self.short_values(here.seen, reach), ways)
-
-    def short_values(self, seen: Seen, reach: int) -> Seen:
-        """The values that a token may hold a text of."""
-        return frozenset([value for value in seen if value is HIDDEN or size(value) <= reach])
+        return (READ, here.n, frozenset([value for value in here.seen if size(value) <= reach]), ways)
 
     # ------------------------------------------------------------ short texts
 
@@ -331,12 +343,12 @@ class UniqueArrayMachine(Region):
 
     def rest_of_item(self, here: Reading) -> bytes:
         """A short end of an item, and of the array."""
-        if here.text is None:
+        if here.forgotten:
             counts, need, configuration = min(
                 here.ways, key=lambda way: len(self.distinct.automaton(way[1]).completion(way[2]))
             )
             end = self.distinct.automaton(need).completion(configuration)
-            return end + self.completion((AFTER, self.after(here, counts, None)))
+            return end + self.completion((AFTER, self.after(here, counts, here.text)))
         found = self._live.get(here) or self.search(here)
         assert found is not None
         for counts, need, configuration in here.ways:
@@ -348,3 +360,13 @@ class UniqueArrayMachine(Region):
             if there is not None and automaton.accepting(there) and self.is_good(here, counts, text):
                 return found + self.completion((AFTER, self.after(here, counts, text)))
         raise AssertionError("no way to read the item")
+
+
+def apart(low: int, high: int, bytes_: frozenset[int]) -> Iterator[tuple[int, int]]:
+    """The parts of a range that hold none of some bytes."""
+    for byte in sorted(bytes_.intersection(range(low, high + 1))):
+        if low < byte:
+            yield low, byte - 1
+        low = byte + 1
+    if low <= high:
+        yield low, high
