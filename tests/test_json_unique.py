@@ -47,6 +47,7 @@ SCHEMAS = [
     {"items": {"enum": [[1], [2], {"a": 1}, "a"]}},
     {"items": {"enum": [[1], [2], [11]]}, "minItems": 3},
     {"items": {"type": "array", "items": INTEGER, "uniqueItems": True}},
+    {"items": {"type": "object", "properties": {"a": {"type": "array", "items": STRING, "uniqueItems": True}}}},
     {"items": STRING, "contains": {"const": "hello"}},
     {"prefixItems": [STRING, {"type": "array", "items": STRING}], "items": STRING},
 ]  # fmt: skip

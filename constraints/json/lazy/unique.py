@@ -12,7 +12,7 @@ token, it is refused if it may be equal to the forgotten one.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from .values import Look, Machines
 
 READ = 6
+Way = tuple[Counts, Need, Configuration]
 MOST_ENDS = 200
 """Ends of an item that are looked at for a value that was not seen."""
 
@@ -159,14 +160,19 @@ class UniqueArrayMachine(Region):
     def onward(self, here: Reading, byte: int, ways: frozenset[Any]) -> Reading:
         """The registers after a byte of the item."""
         if here.forgotten:
-            return here._replace(ways=ways)
+            return self.passed(here, here.text, ways)
         text, rivals = here.text + bytes([byte]), here.rivals
         if rivals is None:
             return here._replace(text=text, ways=ways)
         rivals = frozenset([value for value in rivals if may_be(text, value)])
         if rivals or not self.may_forget(here):
             return here._replace(text=text, rivals=rivals, ways=ways)
-        return here._replace(text=text[:1], rivals=rivals, ways=ways, forgotten=True)
+        return self.passed(here, text[:1], ways)
+
+    def passed(self, here: Reading, text: bytes, ways: Iterable[Way]) -> Reading:
+        """The registers of a walk within an item that was forgotten but for a beginning."""
+        some = [(counts, need, self.distinct.automaton(need).passing(at)) for counts, need, at in ways]
+        return here._replace(text=text, rivals=frozenset(), ways=frozenset(some), forgotten=True)
 
     def moves(self, local: Local) -> Sequence[tuple[int, int, Local]]:
         kind, *rest = local
@@ -229,8 +235,8 @@ class UniqueArrayMachine(Region):
                     found.append((byte, byte, (READ, onward)))
             for first, last in apart(low, high, tracked):
                 if here.text:
-                    onward = here._replace(text=here.text[:1], rivals=frozenset(), forgotten=True, ways=ways)
-                    found.append((first, last, (READ, onward)))
+                    text = here.text if here.forgotten else here.text[:1]
+                    found.append((first, last, (READ, self.passed(here, text, ways))))
                 else:
                     found += [(b, b, (READ, self.onward(here, b, ways))) for b in range(first, last + 1)]
         return found
@@ -267,8 +273,9 @@ class UniqueArrayMachine(Region):
         if here.rivals is not None:
             return local
         rivals = frozenset([value for value in here.seen if may_be(here.text, value)])
-        forgotten = not rivals and self.may_forget(here)
-        return (READ, here._replace(rivals=rivals, forgotten=forgotten))
+        if not rivals and self.may_forget(here):
+            return (READ, self.passed(here, here.text, here.ways))
+        return (READ, here._replace(rivals=rivals))
 
     def body(self, local: Local) -> LocalBody | None:
         if local[0] != READ or len(local[1].ways) != 1:
@@ -294,8 +301,8 @@ class UniqueArrayMachine(Region):
         ((counts, need, configuration),) = here.ways
         body = self.distinct.automaton(need).body(configuration)
         assert body is not None
-        ways = frozenset([(counts, need, body.after(count))])
-        return (READ, here._replace(rivals=frozenset(), forgotten=True, ways=ways))
+        text = here.text if here.forgotten else here.text[:1]
+        return (READ, self.passed(here, text, [(counts, need, body.after(count))]))
 
     def view(self, local: Local, reach: int) -> Any:
         if local[0] != READ:
