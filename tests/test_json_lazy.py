@@ -232,3 +232,39 @@ def test_times_can_be_ended_from_everywhere():
             if state >= 0:
                 rest = states.automaton.completion(states.configurations[state])
                 assert states.accepting(states.run(state, rest)), word
+
+
+def test_masks_of_times():
+    """Tokens that hold a leap second with its offset; masks are shared between minutes where none does."""
+    pieces = [
+        "23",
+        "59",
+        ":59",
+        ":60",
+        ":60Z",
+        "59:60+",
+        ":60+00",
+        ":60+01:",
+        "60-08:00",
+        "15:59",
+        ":29:60",
+        "+01:30",
+        "T00",
+        '"',
+    ]
+    vocab = tt.Vocabulary(
+        [None, *(bytes([b]) for b in range(256)), *(p.encode() for p in pieces)], eos_token_id=0
+    )
+    rng = random.Random(2)
+    for schema, before in (("time", '"'), ("date-time", '"2016-12-31T')):
+        lazy = tt.constraints.json_schema({"type": "string", "format": schema}).compile(vocab).lazy
+        met = set()
+        for _ in range(60):
+            word = before.encode() + random_time(rng).encode()
+            state = lazy.read(lazy.start_state, word[: rng.randint(len(before), len(word))])
+            if state < 0 or state in met:
+                continue
+            met.add(state)
+            masked = {t for t in range(1, len(vocab)) if lazy.words_from(state)[t // 32] >> (t % 32) & 1}
+            assert masked == {t for t in range(1, len(vocab)) if lazy.read(state, vocab.token_bytes[t]) >= 0}
+        assert len(met) > 30
