@@ -1,12 +1,15 @@
 """Arrays of distinct items that are not listed: masks against steps, and texts against what they mean."""
 
+import itertools
 import json
 import random
 from decimal import Decimal
 
+import jsonschema
 import pytest
 
 import tractile as tt
+from tractile.constraints.automata.lazy import Numbered
 from tractile.constraints.json.lazy.distinct import frozen
 from tractile.constraints.json.lazy.rivals import leading_on, may_be
 
@@ -175,3 +178,39 @@ def test_beginnings_of_texts_of_values():
                                 text[: size + 1],
                                 other,
                             )
+
+
+REPEATING = [
+    {"items": {"enum": [1, 2, "a"]}},
+    {"items": {"enum": [1, 2, "a"]}, "minItems": 3},
+    {"items": {"enum": [1, "a"]}, "maxItems": 2},
+    {"prefixItems": [{"enum": [1, 2]}, {"enum": ["a"]}], "items": {"enum": [2, None]}, "maxItems": 3},
+    {"prefixItems": [{"enum": [1, 2]}, {"enum": ["a"]}], "items": {"enum": [True]}, "maxItems": 3},
+    {"prefixItems": [{"enum": [1]}, {"enum": [1.0, 2]}], "items": False},
+    {"items": {"type": "boolean"}, "maxItems": 1},
+]
+
+
+@pytest.mark.parametrize("schema", REPEATING, ids=str)
+def test_items_of_which_two_are_equal(schema):
+    """Every array of up to four items; and every beginning of one that is accepted can be ended."""
+    schema = {"type": "array", **schema}
+    constraint = tt.constraints.json_schema({**schema, "not": {"uniqueItems": True}})
+    validator = jsonschema.Draft202012Validator({**schema, "not": {"uniqueItems": True}})
+    states = Numbered(constraint.automaton)
+    valid = 0
+    for size in range(5):
+        for value in itertools.product([1, 2, "a", None, True, False], repeat=size):
+            text = json.dumps(list(value)).encode()
+            assert constraint.accepts(text) == validator.is_valid(list(value)), text
+            if constraint.accepts(text):
+                valid += 1
+                end = states.run(states.start(), text[: len(text) // 2])
+                rest = states.automaton.completion(states.configurations[end])
+                assert states.accepting(states.run(end, rest)), text
+    assert bool(valid) != constraint.is_empty()
+
+
+def test_items_that_are_not_listed_and_of_which_two_are_equal_are_refused():
+    with pytest.raises(tt.UnsupportedConstraint, match="not listed"):
+        tt.constraints.json_schema({"type": "array", "not": {"uniqueItems": True}})
