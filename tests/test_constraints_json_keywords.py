@@ -19,7 +19,7 @@ from tractile.constraints.automata.nfa import trim
 from tractile.constraints.automata.utf8 import EVERY
 from tractile.constraints.json.counts import Letters
 from tractile.constraints.json.numbers import multiples
-from tractile.constraints.json.patterns import matching, translate
+from tractile.constraints.json.patterns import matching
 from tractile.constraints.json.text import spelled
 
 D4, D7, D19, D20 = (
@@ -345,15 +345,34 @@ def test_options():
     assert json_schema({"minLength": 5, "maxLength": 50}, max_length=3).accepts('"abcde"')
 
 
-def test_patterns_as_both_readings():
-    """``\\d`` is ASCII where it must match and Unicode where it must not; ``$`` likewise is before a last newline."""
-    digit, other = (
-        json_schema({"pattern": r"^\d$"}),
-        json_schema({"type": "string", "not": {"pattern": r"^\d$"}}),
+PATTERNS = [
+    # found in these strings, not found in those: as V8 answers, with the flag u where it reads the pattern so
+    (r"^\d$", "3", "٣x"), (r"^\D$", "٣x", "3"), (r"^\w$", "a_0", "éſ-"), (r"^\W$", "éſ-", "a_0"),
+    (r"^\s$", "\ufeff\u3000\n\x0b\u2028 ", "\x1c\x85\u200b"), (r"^\S$", "\x1c\x85\u200b", "\ufeff\u3000\n\x0b\u2028 "),
+    (r"^.$", "a\x85🙂", "\n\r\u2028\u2029"), (r"^[^]$", "a\n\r🙂", []), ("^[]$", [], "a]"), (r"^[^\W_]$", "aZ0", "_é"),
+    (r"^[\w-.]$", "a-.", ",é"), (r"^[\D\s]$", "a \ufeff", "0"), ("a$", ["a", "ba"], ["a\n", "ab"]),
+    (r"\bé", ["aé"], ["é", " é"]), (r"é\B", ["é", "éé"], ["éa"]), (r"^\B$", [""], "a"), (r"^\u{1F642}$", "🙂", "u"),
+    (r"^\ud83d\ude42$", "🙂", "a"), (r"^[\u{1F600}-\u{1F64F}]$", "🙂", "a"), (r"^\cJ$", "\n", "J"), (r"^[\b]$", "\b", "b"),
+    (r"^\-\_\@$", ["-_@"], "a"), (r"^\012$", "\n", "0"), (r"^\p{Lu}$", "AÉ", "aé"), ("^a{2$", ["a{2"], ["aa"]),
+    # which V8 refuses: as Python reads it
+    ("^[]a]$", "]a", "[b"), ("^[^]a]$", "[b\n", "]a"), (r"\Aa{,2}\Z", ["", "a", "aa"], ["aaa", "a\n"]),
+    ("(?i)^é$", "éÉ", "e"), (r"(?i)^[\W_]$", "é_", "sK"), (r"(?i)^[^\Wk]$", "sS", "kKé"), ("^(?s:.).$", ["\na"], ["a\n"]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("pattern", "found", "others"), PATTERNS, ids=lambda part: ascii(part)[:40])
+def test_patterns_mean_what_they_do_in_ecma_262(pattern, found, others):
+    has, lacks = (
+        json_schema({"pattern": pattern}),
+        json_schema({"type": "string", "not": {"pattern": pattern}}),
     )
-    assert [digit.accepts(f'"{c}"') for c in ("3", "٣", "x")] == [True, False, False]
-    assert [other.accepts(f'"{c}"') for c in ("3", "٣", "x", r"3\n")] == [False, False, True, False]
-    assert translate(r"[\w-.]", over=False).endswith(r"\-.]")
+    assert not any(cut.loses_values for cut in (*has.narrowed, *lacks.narrowed))
+    for text in (*found, *others):
+        assert accepts(has, text) == (text in found), text
+        assert accepts(lacks, text) == (text not in found), text
+
+
+def test_patterns_with_escapes_of_code_points():
     assert json_schema({"pattern": r"^\/\u{1F642}[^]$"}).accepts('"/🙂x"')
 
 

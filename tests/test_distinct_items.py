@@ -37,6 +37,9 @@ SCHEMAS = [
     {"type": "array", "uniqueItems": True, "contains": {"type": "string"}, "minContains": 2,
      "items": {"type": ["string", "null"]}},
     {"type": "array", "uniqueItems": True, "items": STRINGS},
+    STRINGS | {"contains": {"const": "ab"}},
+    STRINGS | {"items": {"type": "string", "maxLength": 2}},
+    STRINGS | {"prefixItems": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]},
     {"type": "object", "properties": {"x": STRINGS, "y": {"type": "array", "uniqueItems": True}}},
     {"anyOf": [STRINGS, {"type": "array", "items": {"enum": ["a", "c"]}}]},
 ]  # fmt: skip

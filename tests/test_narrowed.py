@@ -43,7 +43,10 @@ TREE = closed({"v": INTEGER, "below": {"type": "array", "items": {"$ref": "#"}}}
 EXACT = [
     STRING, {"type": "string", "maxLength": 2000}, {"type": "string", "minLength": 3}, {"type": "string", "pattern": "^a+[^b]$"},
     {"type": "string", "maxLength": 4000, "pattern": "^a{3}$"}, {"type": "string", "maxLength": 4000, "enum": ["a", "b"]},
-    {"type": "string", "format": "date"}, {"type": "string", "format": "uuid"}, {"type": "string", "format": "ipv4"},
+    {"type": "string", "pattern": r"^\w$"}, {"type": "string", "not": {"pattern": r"\s|[]a]|\bé"}},
+    {"type": "object", "patternProperties": {r"^\w$": STRING}, "additionalProperties": INTEGER},
+    {"type": "string", "format": "date"}, {"type": "string", "not": {"format": "email"}}, {"type": "string", "format": "iri"},
+    {"type": "string", "format": "uuid"}, {"type": "string", "format": "ipv4"},
     {"type": "integer", "minimum": 3, "maximum": 9}, {"type": "number"}, {"enum": [2], "multipleOf": 2},
     {"enum": [1, "a", None, [1], {"a": 2}]},
     {"type": "array", "items": INTEGER}, {"type": "array", "items": STRING, "maxItems": 100}, {"type": "array", "maxItems": 0},
@@ -86,23 +89,15 @@ CUT = [
     (TREE, "", "max_depth", None),
     ({"type": "object", "additionalProperties": STRING, "not": {"additionalProperties": {"maxLength": 1}}}, "",
      "additionalProperties", {"a": "long", "b": "x"}),
-    ({"type": "string", "format": "email"}, "", "format", "a@"), ({"type": "string", "format": "time"}, "", "format", None),
-    ({"type": "string", "pattern": r"^\w$"}, "", "pattern", "é"), ({"type": "string", "pattern": r"\S"}, "", "pattern", "\ufeff"),
-    ({"type": "object", "patternProperties": {r"^\w$": STRING}, "additionalProperties": INTEGER}, "", "patternProperties",
-     {"é": ""}),
+    ({"type": "string", "format": "time"}, "", "format", None), ({"not": {"format": "date-time"}}, "/not", "format", None),
     ({"enum": ["\ud800", "a"]}, "", "enum", None),
     ({"multipleOf": 0.1}, "", "numbers", None), ({"type": "integer", "minimum": 3, "multipleOf": 2}, "", "numbers", 1e22),
     ({"allOf": [{"type": "number"}, {"not": {"multipleOf": 3}}]}, "", "numbers", 1e-7), (INTEGER, "", "numbers", 1e22),
     (closed({"a": {"minimum": 0}}), "", "numbers", {"a": 1e-7}),
-    ({"type": "array", "prefixItems": [{"enum": ["é", "a"], "pattern": r"^\w$"}], "items": {"enum": [1, 2]}, "uniqueItems": True},
-     "/prefixItems/0", "pattern", ["é"]),
     ({"type": "object", "propertyNames": {"pattern": "x"}}, "/additionalProperties", "max_depth", {"x": nested(1, 40)}),
     ({"allOf": [{"patternProperties": {"^x": {}}}, closed({}, patternProperties={"^x": {}})]}, "/allOf/0/patternProperties/^x",
      "max_depth", {"x": nested(1, 40)}),
-    ({"type": "string", "pattern": "[]a]"}, "", "pattern", "]"), ({"type": "string", "pattern": r"\bé"}, "", "pattern", "é"),
     ({"type": "string", "format": "date-time"}, "", "format", None),
-    ({"type": "object", "propertyNames": {"pattern": "[]a]"}}, "", "propertyNames", {"a": 1}),
-    ({"type": "string", "format": "duration"}, "", "format", None),
     (closed({f"m{i}": {"type": "string", "maxLength": 300} for i in range(9)}), "", "properties", {"m1": "", "m0": ""}),
 ]  # fmt: skip
 
@@ -362,9 +357,9 @@ NEGATED = [
     ),
     ({"type": "object", "propertyNames": {"not": {"maxLength": 200}}}, [{"a" * 200: 1}, {"a": 1}], [{}]),
     ({"not": {"type": "array", "maxItems": 300}}, [[1] * 150], [1]),
-    ({"type": "string", "not": {"format": "email"}}, ["a@"], ["x"]),
+    ({"type": "string", "not": {"format": "email"}}, ["a@b"], ["x", "a@"]),
     ({"type": "string", "not": {"format": "time"}}, ["23:59:60Z"], ["x"]),
-    ({"type": "string", "not": {"pattern": r"^\d$"}}, ["1", "٣"], ["x"]),
+    ({"type": "string", "not": {"pattern": r"^\d$"}}, ["1"], ["x", "٣"]),
 ]
 
 
@@ -433,8 +428,9 @@ def test_arguments_are_named():
     for whole in ({"type": "array"}, {"type": "string", "maxLength": 9000}):
         assert tt.function_calls([{"name": "f", "parameters": closed({"x": whole})}]).narrowed == ()
     assert places(calls({"type": "array"}, max_depth=2)) == {(f"{path}/items", "max_depth")}
-    lazy = tt.function_calls([{"name": "f", "parameters": closed({"x": {"items": {"pattern": "^\\S$"}}})}])
-    assert places(lazy) == {(f"{path}/items/pattern", "pattern")}
+    lazy = tt.function_calls([{"name": "f", "parameters": closed({"x": {"items": {"minimum": 3}}})}])
+    assert places(lazy) == {("", "numbers")}
+    assert places(calls({"type": "string", "format": "time"}, syntax="python")) == {(path, "format")}
     assert places(calls({"type": "array"}, syntax="python")) == {(f"{path}.items", "max_depth")}
     assert places(calls({"type": "string", "maxLength": 9000}, max_depth=2)) == {(path, "maxLength")}
     assert places(calls({"type": "string", "format": "email"}, syntax="python")) == {(path, "format")}

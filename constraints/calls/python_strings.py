@@ -13,8 +13,8 @@ from ..automata import utf8
 from ..automata.dfa import intersect, minimize
 from ..automata.nfa import Nfa, byte_ranges, concat, literal, repeat, star, union
 from ..automata.utf8 import EVERY, Alphabet, CodePoints, digit_ranges, within
+from ..json import formats
 from ..json.constraint import json_schema
-from ..json.formats import KNOWN
 from ..narrowing import Narrowing
 
 SHORT = {ord(c): e for c, e in zip("\\'\"\a\b\f\n\r\t\v", b"\\'\"abfnrtv", strict=True)}
@@ -85,13 +85,17 @@ ONE_WAY = frozenset(["date", "time", "date-time", "duration", "hostname", "ipv4"
 @lru_cache(maxsize=64)
 def formatted(name: str) -> tuple[Nfa, tuple[Narrowing, ...]]:
     """The strings of a JSON Schema format, written without escapes, and what they lack of it."""
-    constraint = json_schema({"type": "string", "format": name}, on_narrowed="ignore")
-    narrowed = constraint.narrowed
-    if name in KNOWN - ONE_WAY:
-        narrowed += (
+    narrowed: tuple[Narrowing, ...] = ()
+    if name in formats.TIMES:
+        inside = formats.formatted(formats.rounded(name, up=False), True)
+        quoted = concat([literal(b'"'), inside, literal(b'"')])
+        narrowed = (Narrowing("", "format", name, f"{name} without some leap seconds", formats.LEFT_OUT),)
+    else:
+        quoted = json_schema({"type": "string", "format": name}, on_narrowed="ignore").bytes_automaton
+    if name in formats.KNOWN - ONE_WAY:
+        narrowed = (
             Narrowing("", "format", name, f"{name} without escapes and quotes", "one way to write each"),
         )
-    quoted = constraint.bytes_automaton
     bare = star(utf8.utf8(utf8.negate(utf8.normalize((ord(c), ord(c)) for c in "\\\"'\0\n\r"))))
     double = intersect(quoted, concat([literal(b'"'), bare, literal(b'"')]))
     edges = double.edges.copy()

@@ -9,7 +9,7 @@ from ...errors import UnsupportedConstraint
 from .closing import CLOSING
 from .combinators import meet_all
 from .document import Node
-from .formats import KNOWN, REFUSED
+from .formats import KNOWN, REFUSED, rounded
 from .patterns import readable
 from .shapes import ANY, NEVER, Arrays, Bound, Numbers, Objects, Others, Strings
 from .values import EVERYTHING, NOTHING, Value, join, only
@@ -146,6 +146,8 @@ def atom(k: Keywords, node: Node, sign: bool, tracked: int, key: str) -> Value:
         return EVERYTHING if sign else NOTHING
     if key == "format" and which in REFUSED:
         raise UnsupportedConstraint(f"the format {which!r} is not supported", path=f"{node.path}/format")
+    if key == "format" and k.rounds_times:
+        which = rounded(which, up=not sign)
     if key == "pattern":
         readable(which, sign, f"{node.path}/pattern")
     return only("string", [Strings(atoms=frozenset([(key, which, sign)]))], sign)

@@ -1,29 +1,37 @@
 """The formats of JSON Schema as patterns, each a full match, by the RFC that the specification names for it.
 
 No format accepts what its RFC rejects: dates have the days that their month has, a hostname has at most 253 characters. Nor
-does any accept what the ``jsonschema`` package (with all its optional checkers) rejects, but for the year 0000, leap seconds
-(``23:59:60`` in UTC) and the reserved operators of URI templates, which the RFCs have and that package has not. Leap seconds
-at other offsets from UTC are left out: they would take 1,440 states for each time.
+does any accept what the ``jsonschema`` package (with all its optional checkers) rejects, but for the year 0000, leap seconds,
+the reserved operators of URI templates and characters beyond the plane 3 in IRIs, which the RFCs have and that package has not.
 """
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from ..automata import dfa, nfa
+from ..automata.lazy import explore
 from ..automata.nfa import Nfa
+from ..automata.stack import StackAutomaton
 from ..automata.work import metered
 from ..regex.constraint import compile_pattern
 from .patterns import BODY
 from .text import spelled
+from .times import TimeText
 
-# RFC 3339. Days by month, then 29 February of leap years. Leap seconds are those written in UTC.
+MOST_TIMES = 20_000
+"""States of times: there are some 12,000."""
+
+# RFC 3339. Days by month, then 29 February of leap years.
 _DAYS = (
     r"(?:0[13578]|1[02])-(?:0[1-9]|[12]\d|3[01])|(?:0[469]|11)-(?:0[1-9]|[12]\d|30)|02-(?:0[1-9]|1\d|2[0-8])"
 )
 _LEAP = r"(?:\d\d(?:0[48]|[2468][048]|[13579][26])|(?:[02468][048]|[13579][26])00)"
 DATE = rf"(?:\d\d\d\d-(?:{_DAYS})|{_LEAP}-02-29)"
-_CLOCK = r"(?:[01]\d|2[0-3]):[0-5]\d:[0-5]\d(?:\.\d+)?"
-_ZONE = r"(?:[Zz]|[+-](?:[01]\d|2[0-3]):[0-5]\d)"
-_TIME = rf"(?:{_CLOCK}{_ZONE}|23:59:60(?:\.\d+)?(?:[Zz]|[+-]00:00))"
+_CLOCK = r"(?:[01]\d|2[0-3]):[0-5]\d:[0-5]\d"
+ZONE = r"(?:\.\d+)?(?:[Zz]|[+-](?:[01]\d|2[0-3]):[0-5]\d)"
+_SOME = rf"(?:{_CLOCK}{ZONE}|23:59:60(?:\.\d+)?(?:[Zz]|[+-]00:00))"
+_MORE = rf"(?:[01]\d|2[0-3]):[0-5]\d:(?:[0-5]\d|60){ZONE}"
 _T = r"(?:\d+H(?:\d+M(?:\d+S)?)?|\d+M(?:\d+S)?|\d+S)"
 _D = rf"(?:\d+D|\d+M(?:\d+D)?|\d+Y(?:\d+M(?:\d+D)?)?)(?:T{_T})?"
 
@@ -40,16 +48,34 @@ IPV6 = "(?:" + "|".join(
 _LABEL = r"[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?"
 HOST = rf"{_LABEL}(?:\.{_LABEL})*"
 
+
+def _groups(least: int, most: int | None = None) -> str:
+    """So many groups of an IPv6 address."""
+    some = rf"{_H}(?::{_H}){{{max(least, 1) - 1},{(least if most is None else most) - 1}}}"
+    return "" if most == 0 or (most is None and not least) else some if least else f"(?:{some})?"
+
+
 # RFC 5321 with the dots and quotes of local parts; RFC 6531 adds every character beyond ASCII.
 _ATOM = r"[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]"
 _WIDE = r"[A-Za-z0-9!#$%&'*+/=?^_`{|}~\x80-\U0010FFFF-]"
 _NAME = r"[A-Za-z0-9](?:[A-Za-z0-9-]*[A-Za-z0-9])?"
 _QUOTED = r'"(?:[ !#-\[\]-~]|\\[ -~])*"'
-_AT = rf"(?:{_NAME}(?:\.{_NAME})*|\[(?:{IPV4}|IPv6:{IPV6})\])"
+_WIDE_QUOTED = r'"(?:[ !#-\[\]-~\x80-\U0010FFFF]|\\[ -~])*"'
+_BYTE = r"(?:25[0-5]|2[0-4]\d|[01]?\d?\d)"
+_FOUR = rf"{_BYTE}(?:\.{_BYTE}){{3}}"
+_SIX = "|".join(
+    [rf"(?:{_H}:){{7}}{_H}", rf"(?:{_H}:){{6}}{_FOUR}"]
+    + [rf"{_groups(i)}::{_groups(0, 6 - i)}" for i in range(7)]
+    + [rf"{_groups(i)}::(?:{_H}:){{0,{4 - i}}}{_FOUR}" for i in range(5)]
+)  # where :: stands for two groups or more
+_AT = rf"(?:{_NAME}(?:\.{_NAME})*|\[(?:{_FOUR}|[Ii][Pp][Vv]6:(?:{_SIX}))\])"
 _WIDE_LABEL = r"[A-Za-z0-9\x80-\U0010FFFF](?:[A-Za-z0-9\x80-\U0010FFFF-]*[A-Za-z0-9\x80-\U0010FFFF])?"
 
 # RFC 3986 (and 3987: `_U` holds the characters beyond ASCII).
-_U = r"\xa0-\ud7ff\uf900-\ufdcf\ufdf0-\uffef\U00010000-\U0001fffd\U00020000-\U0002fffd\U00030000-\U0003fffd"
+_U = r"\xa0-\ud7ff\uf900-\ufdcf\ufdf0-\uffef" + "".join(
+    rf"\U000{plane:x}{'1' if plane == 14 else '0'}000-\U000{plane:x}fffd" for plane in range(1, 15)
+)
+_PRIVATE = r"\ue000-\uf8ff\U000f0000-\U000ffffd\U00100000-\U0010fffd"
 _SCHEME = r"[A-Za-z][A-Za-z0-9+.-]*"
 
 
@@ -60,7 +86,7 @@ def _uri(wide: str, private: str = "") -> tuple[str, str]:
     some = rf"(?:[{plain}!$&'()*+,;=:@-]|{percent})"
     no_colon = rf"(?:[{plain}!$&'()*+,;=@-]|{percent})"
     user = rf"(?:(?:[{plain}!$&'()*+,;=:-]|{percent})*@)?"
-    host = rf"(?:\[(?:{IPV6}|v[0-9A-Fa-f]+\.[A-Za-z0-9._~!$&'()*+,;=:-]+)\]|(?:[{plain}!$&'()*+,;=-]|{percent})*)"
+    host = rf"(?:\[(?:{IPV6}|[vV][0-9A-Fa-f]+\.[A-Za-z0-9._~!$&'()*+,;=:-]+)\]|(?:[{plain}!$&'()*+,;=-]|{percent})*)"
     authority = rf"//{user}{host}(?::\d*)?(?:/{some}*)*"
     rooted = rf"/(?:{some}+(?:/{some}*)*)?"
     query = rf"(?:\?(?:{some}|[/?{private}])*)?(?:#(?:{some}|[/?])*)?"
@@ -70,18 +96,16 @@ def _uri(wide: str, private: str = "") -> tuple[str, str]:
 
 
 _URI, _REFERENCE = _uri("")
-_IRI, _IRI_REFERENCE = _uri(_U, r"\ue000-\uf8ff")
+_IRI, _IRI_REFERENCE = _uri(_U, _PRIVATE)
 _POINTER = r"(?:/(?:[^/~]|~[01])*)*"
 _VARIABLE = r"(?:[A-Za-z0-9_]|%[0-9A-Fa-f]{2})(?:\.?(?:[A-Za-z0-9_]|%[0-9A-Fa-f]{2}))*(?::[1-9]\d{0,3}|\*)?"
-_LITERAL = rf"[!#$&(-;=?-\[\]_a-z~{_U}\ue000-\uf8ff]|%[0-9A-Fa-f]{{2}}"
+_LITERAL = rf"[!#$&(-;=?-\[\]_a-z~{_U}{_PRIVATE}]|%[0-9A-Fa-f]{{2}}"
 
 PATTERNS: dict[str, str] = {
     "date": DATE,
-    "time": _TIME,
-    "date-time": rf"{DATE}[Tt]{_TIME}",
     "duration": rf"P(?:{_D}|T{_T}|\d+W)",
     "email": rf"(?:{_ATOM}+(?:\.{_ATOM}+)*|{_QUOTED})@{_AT}",
-    "idn-email": rf"(?:{_WIDE}+(?:\.{_WIDE}+)*|{_QUOTED})@(?:{_WIDE_LABEL}(?:\.{_WIDE_LABEL})*|{_AT})",
+    "idn-email": rf"(?:{_WIDE}+(?:\.{_WIDE}+)*|{_WIDE_QUOTED})@(?:{_WIDE_LABEL}(?:\.{_WIDE_LABEL})*|{_AT})",
     "hostname": HOST,
     "ipv4": IPV4,
     "ipv6": IPV6,
@@ -94,47 +118,45 @@ PATTERNS: dict[str, str] = {
     "json-pointer": _POINTER,
     "relative-json-pointer": rf"(?:0|[1-9]\d*)(?:#|{_POINTER})",
 }
-_LEAP_CLOCK = _CLOCK.replace(":[0-5]\\d(?:", ":(?:[0-5]\\d|60)(?:")
-_WIDER_URI, _WIDER_REFERENCE = _uri(
-    r"\xa0-\ud7ff\uf900-\ufdcf\ufdf0-\uffef\U00010000-\U000efffd", r"\ue000-\uf8ff"
-)
-LOOSE = {
-    "email": r"(?s:.*@.*)",
-    "idn-email": r"(?s:.*@.*)",
-    "time": _LEAP_CLOCK + _ZONE,
-    "date-time": rf"{DATE}[Tt]{_LEAP_CLOCK}{_ZONE}",
-    "duration": r"[+-]?P[0-9.,YMWDTHS]*",
-    "hostname": rf"{HOST}\.?",
-    "iri": _WIDER_URI,
-    "iri-reference": rf"(?:{_WIDER_URI}|{_WIDER_REFERENCE})",
-}
-"""What the specification, or the ``jsonschema`` package, takes for a format where that is more: the complement is taken of
-this, and ``Constraint.narrowed`` names the format."""
-_SIXTY = (
-    "the second 60 but at 23:59:60 in UTC: at other offsets RFC 3339 has leap seconds, jsonschema has none"
-)
-LEFT_OUT = {
-    "email": "what RFC 5321 does not have, such as a@, which jsonschema takes",
-    "idn-email": "what RFC 6531 does not have, such as a@, which jsonschema takes",
-    "time": _SIXTY,
-    "date-time": _SIXTY,
-    "duration": "any other form, with fractions or signs, say, which RFC 3339 does not have and jsonschema takes",
-    "hostname": "a dot at the end, which RFC 1123 does not have and jsonschema takes",
-    "iri": "every character of the planes 4 to 14, of which most are not assigned",
-    "iri-reference": "every character of the planes 4 to 14, of which most are not assigned",
-}
-"""What the formats of ``LOOSE`` leave out, and who takes it."""
+TIMES: dict[str, str | None] = {"time": None, "date-time": rf"{DATE}[Tt]"}
+"""The formats with leap seconds, and what stands before the time: see ``times.py``."""
+IN_UTC, ANYWHERE = ", leap seconds in UTC", ", leap seconds anywhere"
+for _name, _before in TIMES.items():
+    PATTERNS[_name + IN_UTC], PATTERNS[_name + ANYWHERE] = (_before or "") + _SOME, (_before or "") + _MORE
 REFUSED = ("regex", "idn-hostname")
-KNOWN = frozenset([*PATTERNS, *REFUSED])
+KNOWN = frozenset([*TIMES, *REFUSED, *PATTERNS]) - {
+    name + how for name in TIMES for how in (IN_UTC, ANYWHERE)
+}
 """The formats of the specification; others are annotations. Those in ``REFUSED`` are not regular or need tables."""
+LEFT_OUT = "left out is the second 60 but at 23:59:60 in UTC"
+"""What a format lacks that is rounded down."""
+
+
+def rounded(name: str, up: bool) -> str:
+    """A format of which more (or fewer) strings are, and that has few states: of all others the format itself."""
+    return name + (ANYWHERE if up else IN_UTC) if name in TIMES else name
+
+
+@lru_cache(maxsize=2)
+def times(name: str) -> TimeText:
+    """The machine of a format with leap seconds."""
+    before = TIMES[name]
+    return TimeText(None if before is None else compiled(before), compiled(ZONE))
+
+
+def compiled(pattern: str) -> Nfa:
+    """The insides of JSON strings that match a pattern in full."""
+    return dfa.minimize(compile_pattern(pattern.replace(r"\d", "[0-9]"), 0, spelled))
 
 
 @metered(maxsize=64)
 def formatted(name: str, sign: bool) -> Nfa:
     """The insides of JSON strings that have (or have not) the format."""
-    pattern = PATTERNS[name] if sign else LOOSE.get(name, PATTERNS[name])
-    found = dfa.minimize(compile_pattern(pattern.replace(r"\d", "[0-9]"), 0, spelled))
+    if not sign:
+        return dfa.minimize(dfa.difference(BODY, formatted(name, True)))
+    if name in TIMES:
+        return dfa.minimize(explore(StackAutomaton(times(name)), MOST_TIMES))
+    found = compiled(PATTERNS[name])
     if name == "hostname":
-        short = nfa.repeat(spelled(((33, 126),)), 1, 253 if sign else 254)
-        found = dfa.minimize(dfa.intersect(found, short))
-    return found if sign else dfa.minimize(dfa.difference(BODY, found))
+        found = dfa.minimize(dfa.intersect(found, nfa.repeat(spelled(((33, 126),)), 1, 253)))
+    return found

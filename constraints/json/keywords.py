@@ -43,7 +43,10 @@ Keyword = Callable[["Keywords", Node, bool, int], Value]
 
 class Keywords:
     """Works out the values of nodes. ``asserts_format``: whether ``format`` does. ``empty`` says whether nothing satisfies
-    a need (it may say no where that is not known)."""
+    a need (it may say no where that is not known). ``rounds_times``: whether leap seconds are known in UTC only, which makes
+    automata of times small."""
+
+    rounds_times = False
 
     def __init__(self, document: Document, asserts_format: bool, empty: Callable[[Any], bool]) -> None:
         self.document, self.asserts_format = document, asserts_format

@@ -15,7 +15,6 @@ from ..narrowing import Narrowing, merged
 from . import strings
 from .formats import LEFT_OUT
 from .objects import Record
-from .patterns import is_as_written
 from .places import bound, place, said
 from .runs import ANY_ORDER
 from .shapes import ANY, Need, Numbers, Strings
@@ -30,7 +29,6 @@ MOST_PLACES = 100
 ANY_VALUE = "any value"
 LENGTH = "an automaton of all of it would be large; max_length sets the bound"
 DEPTH = "no regular language nests without a bound; max_depth sets it"
-AGREED = "strings about which all readings agree"
 EXPONENTS = Narrowing(
     "",
     "numbers",
@@ -38,7 +36,6 @@ EXPONENTS = Narrowing(
     "decimals without an exponent",
     "digits can be compared only before an exponent says what they are worth; write 100, not 1e2",
 )
-READINGS = "ECMA-262 and Python's re read the pattern differently; strings that only one of them matches are left out"
 
 
 def narrowings(compiler: Compiler, root: Need) -> tuple[Narrowing, ...]:
@@ -111,7 +108,7 @@ def cut_strings(compiler: Compiler, need: Need) -> Iterator[Narrowing]:
     """The strings of a need: their bounds, patterns, formats, and listed ones that no text has."""
     for shape in compiler.value(need).string:
         yield from cut_string(compiler, need, shape)
-        yield from readings(compiler, need, shape)
+        yield from formats(compiler, need, shape)
 
 
 def cut_string(compiler: Compiler, need: Need, shape: Strings) -> Iterator[Narrowing]:
@@ -130,27 +127,20 @@ def cut_string(compiler: Compiler, need: Need, shape: Strings) -> Iterator[Narro
             yield Narrowing(path, "enum", ascii(text), "nothing", "a lone surrogate is no Unicode text")
 
 
-def readings(compiler: Compiler, need: Need, shape: Strings, of_names: bool = False) -> Iterator[Narrowing]:
-    """Patterns and formats of strings (or of names) that are taken more strictly than they are meant."""
+def formats(compiler: Compiler, need: Need, shape: Strings) -> Iterator[Narrowing]:
+    """Times, of which leap seconds are left out."""
     for kind, which, sign in sorted(shape.atoms):
-        if which not in LEFT_OUT if kind == "format" else is_as_written(which, sign):
+        name, *rounds = which.split(", ")
+        if kind != "format" or not rounds:
             continue
-        if shape.among is not None and not any(ambiguous(kind, which, text) for text in shape.among):
+        exact = frozenset([(kind, name, sign)])
+        if shape.among is not None and all(
+            strings.has(text, exact) <= strings.has(text, shape.atoms) for text in shape.among
+        ):
             continue
-        keyword = kind
-        if of_names:
-            found = said(compiler, need, "patternProperties", which)
-            keyword = "propertyNames" if found is None else "patternProperties"
-        asked, given, why = which if sign else f"not {which}", AGREED, READINGS
-        if kind == "format":
-            given = f"strings that {'have' if sign else 'lack'} the format beyond doubt"
-            why = f"left out is {LEFT_OUT[which]}"
-        yield Narrowing(place(compiler, need, keyword, which), keyword, asked, given, why)
-
-
-def ambiguous(kind: str, which: str, text: str) -> bool:
-    """Whether a string is taken neither to have nor to lack a property."""
-    return not any(strings.has(text, frozenset([(kind, which, sign)])) for sign in (True, False))
+        given = f"strings that {'have' if sign else 'lack'} the format beyond doubt"
+        asked, why = name if sign else f"not {name}", LEFT_OUT
+        yield Narrowing(place(compiler, need, kind, name), kind, asked, given, why)
 
 
 # ---------------------------------------------------------------- arrays
@@ -191,10 +181,7 @@ def cut_objects(compiler: Compiler, need: Need, left: int) -> Iterator[Narrowing
                 owner = said(compiler, need, "properties", name)
                 step = "additionalProperties" if owner is None else f"properties/{pointer(name)}"
                 yield free_value(compiler, f"{where if owner is None else owner}/{step}")
-        for kind in record.lost:
-            yield from readings(compiler, need, kind, of_names=True)
         for kind, inner in (*record.others, *(record.last or ())):
-            yield from readings(compiler, need, kind, of_names=True)
             if inner == ANY:
                 patterns = [which for what, which, sign in sorted(kind.atoms) if sign and what == "pattern"]
                 owners = {which: said(compiler, need, "patternProperties", which) for which in patterns}

@@ -14,7 +14,6 @@ from ...errors import TooManyStates, UnsupportedConstraint
 from ..automata.work import spend
 from ..narrowing import Narrowing
 from . import strings
-from .patterns import is_as_written
 from .shapes import ANY, NEVER, Need, Objects, Others, Strings, both
 
 MAX_CLASSES = 256
@@ -32,7 +31,7 @@ class Record:
     """Members by name, the orders in which they may stand, those that must be there, the classes of others, how many
     members there are (of which undeclared ones make up one of ``least``); ``last``: a member of one of these classes stands
     last; all names that have a place; ``shared``: whether that member does for several that must exist; ``narrowed``: what
-    else it lacks of its shape; ``lost``: classes of names that are empty only because no two readings of a pattern agree."""
+    else it lacks of its shape."""
 
     members: tuple[tuple[str, Need], ...]
     required: frozenset[str]
@@ -44,7 +43,6 @@ class Record:
     declared: tuple[str, ...] = ()
     shared: bool = False
     narrowed: tuple[Narrowing, ...] = ()
-    lost: tuple[Strings, ...] = ()
 
     @property
     def needs(self) -> list[Need]:
@@ -53,8 +51,8 @@ class Record:
 
 
 def matches(pattern: str, name: str) -> bool:
-    """Whether a name matches a pattern, for any reading of it."""
-    return not strings.has(name, frozenset([("pattern", pattern, False)]))
+    """Whether a name matches a pattern."""
+    return strings.has(name, frozenset([("pattern", pattern, True)]))
 
 
 def lacks(others: Others, name: str) -> bool:
@@ -157,7 +155,7 @@ def record(
     if any(need == NEVER and name in required for name, need in members):
         return None
     members = tuple((name, need) for name, need in members if need != NEVER)
-    others, lost = kinds(shape, frozenset(declared), namer)
+    others = kinds(shape, frozenset(declared), namer)
     last = witnesses(others, witness, namer) if witness else None
     if last == ():
         return None
@@ -165,7 +163,7 @@ def record(
     if shape.most is not None and sure > shape.most:
         return None
     if shape.most == sure:  # there is no place for more
-        members, others, lost = tuple(m for m in members if m[0] in required), (), ()
+        members, others = tuple(m for m in members if m[0] in required), ()
     least = shape.least if shape.least > sure else 0
     if least > len(members) + bool(others or last):
         if not others:
@@ -185,9 +183,7 @@ def record(
             "their names may not differ: JSON lets one be written twice",
         )
         narrowed = (Narrowing(where, "minProperties", shape.least, given, why),)
-    return Record(
-        members, required, others, least, most, last, order, declared, len(witness) > 1, narrowed, lost
-    )
+    return Record(members, required, others, least, most, last, order, declared, len(witness) > 1, narrowed)
 
 
 def witnesses(others: Kinds, witness: Sequence[Some], namer: Namer) -> Kinds:
@@ -233,9 +229,8 @@ def orders(names: list[str], shape: Objects) -> tuple[tuple[int, ...], ...]:
     return tuple(found)
 
 
-def kinds(shape: Objects, declared: frozenset[str], namer: Namer) -> tuple[Kinds, tuple[Strings, ...]]:
-    """The classes of undeclared names that the shape tells apart and allows; and those that are empty only because no name is
-    in them for all readings of a pattern. A name about which readings differ is in no class."""
+def kinds(shape: Objects, declared: frozenset[str], namer: Namer) -> Kinds:
+    """The classes of undeclared names that the shape tells apart and allows."""
     naming = namer(shape.naming) if shape.naming else [Strings()]
     open_cells = [
         (cell, frozenset[str]()) for n in naming if (cell := n.meet(Strings(but=declared))) is not None
@@ -247,14 +242,12 @@ def kinds(shape: Objects, declared: frozenset[str], namer: Namer) -> tuple[Kinds
         for cell, found in open_cells:
             for sign in (True, False):
                 part = cell.meet(Strings(atoms=frozenset([("pattern", pattern, sign)])))
-                if part is not None and (
-                    not strings.empty(replace(part, but=frozenset())) or is_doubtful(part)
-                ):
+                if part is not None and not strings.empty(replace(part, but=frozenset())):
                     split.append((part, found | {pattern} if sign else found))
         if len(split) > MAX_CLASSES:
             raise TooManyStates("too many patterns of names overlap", limit=MAX_CLASSES)
         open_cells = split
-    result, lost = [], []
+    result = []
     for cell, found in open_cells:
         need = ANY
         for pattern, inner in shape.patterns:
@@ -267,11 +260,4 @@ def kinds(shape: Objects, declared: frozenset[str], namer: Namer) -> tuple[Kinds
             continue
         if not strings.empty(cell):
             result.append((cell, need))
-        elif is_doubtful(cell):
-            lost.append(cell)
-    return tuple(result), tuple(lost)
-
-
-def is_doubtful(names: Strings) -> bool:
-    """Whether readings of a pattern differ about some strings."""
-    return any(kind == "pattern" and not is_as_written(which, sign) for kind, which, sign in names.atoms)
+    return tuple(result)

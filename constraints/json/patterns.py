@@ -1,8 +1,10 @@
-"""``pattern`` as it is used in the wild: ECMA-262 and Python's ``re`` read the same text, not always in the same way.
+"""``pattern`` as ECMA-262 reads it, the norm that JSON Schema names: over code points, as with the flag ``u``.
 
-Where they differ (Unicode digits and letters, white space, what ``.`` leaves out, ``$`` before a last newline) a string
-matches if it matches for both, and does not match if it matches for neither. So no validator of either kind disagrees
-with what is accepted. The pattern is rewritten for ``regex.compile_pattern`` accordingly.
+    \\d [0-9]   \\w, \\b [0-9A-Za-z_]   \\s white space and ends of lines   . all but ends of lines   $ the end of the text
+
+Syntax that the flag ``u`` refuses means what Python's ``re`` makes of it (``(?i)``, ``\\A``, ``{,3}``, ``[]a]``), with the
+character classes above; and where that refuses it too, what ECMA-262 makes of it without the flag (``\\-``). The pattern is
+rewritten for ``regex.compile_pattern`` accordingly.
 """
 
 from __future__ import annotations
@@ -14,55 +16,35 @@ from ...errors import TooManyStates, UnsupportedConstraint
 from ..automata import dfa
 from ..automata.nfa import Nfa, star
 from ..automata.utf8 import EVERY, Alphabet, CodePoints, negate, normalize
-from ..automata.work import MAX_WORK, metered, spend
-from ..regex.characters import all_characters
+from ..automata.work import MAX_WORK, metered
 from ..regex.constraint import compile_pattern
 from .text import spelled
 
 MAX_PATTERN = 20_000
-ECMA_SPACE = normalize(
+SPACE = normalize(
     [(9, 13), (32, 32), (0xA0, 0xA0), (0x1680, 0x1680), (0x2000, 0x200A), (0x2028, 0x2029)]
     + [(c, c) for c in (0x202F, 0x205F, 0x3000, 0xFEFF)]
 )
-PYTHON_SPACE = normalize([*((a, b) for a, b in ECMA_SPACE if a != 0xFEFF), (0x1C, 0x1F), (0x85, 0x85)])
-UNICODE = frozenset("dDwW")
-"""Letters of the classes of which Python has more characters than ECMA-262."""
-LINE_ENDS = normalize([(10, 10), (13, 13), (0x2028, 0x2029)])
+CLASSES = {
+    "d": normalize([(48, 57)]),
+    "w": normalize([(48, 57), (65, 90), (95, 95), (97, 122)]),
+    "s": SPACE,
+}
+"""The characters of ``\\d``, ``\\w`` and ``\\s``."""
+NO_LINE_END = r"[^\n\r\u2028\u2029]"
+NO_WORD = "[^0-9A-Za-z_]"
+FLAGS = re.compile(r"\(\?([aiLmsux]*)(?:-([imsx]+))?[:)]")
 
 
 @metered(maxsize=256, most=MAX_WORK)
 def matching(pattern: str, sign: bool, alphabet: Alphabet = spelled) -> Nfa:
     """The insides of strings in which the pattern is (or is not) found, whose characters are written as the alphabet says:
     by default those of JSON. Raises ``UnsupportedConstraint``."""
-    found = None
+    if sign:
+        found = compile_pattern(translate(pattern), 0, alphabet, ecma_search=True)
+        return dfa.minimize(found, limit=MAX_PATTERN)
     body = BODY if alphabet is spelled else dfa.minimize(star(alphabet(EVERY)))
-    for boundary, brackets in readings(pattern):
-        text = translate(pattern, over=not sign, boundary=boundary, brackets=brackets)
-        one = dfa.minimize(compile_pattern(text, 0, alphabet, ecma_search=True), limit=MAX_PATTERN)
-        if not sign:
-            one = dfa.minimize(dfa.difference(body, one))
-        found = one if found is None else dfa.minimize(dfa.intersect(found, one))
-    assert found is not None
-    return found
-
-
-def readings(pattern: str) -> list[tuple[str, bool]]:
-    """The readings whose difference no rewriting covers: word boundaries by ASCII ("a") or Unicode ("u") letters; whether
-    ``]`` right after ``[`` or ``[^`` is a member of the class (Python's, if Python can read the pattern so) or ends it
-    (ECMA-262: ``[]`` matches nothing, ``[^]`` any character)."""
-    boundaries = ("a", "u") if re.search(r"\\[bB]", pattern) else ("a",)
-    brackets = (False, True) if re.search(r"\[\^?\]", pattern) and is_python(pattern) else (False,)
-    return [(boundary, reading) for boundary in boundaries for reading in brackets]
-
-
-def is_python(pattern: str) -> bool:
-    """Whether Python's ``re`` can read the pattern."""
-    try:
-        with warnings.catch_warnings(action="ignore"):
-            re.compile(pattern)
-    except (re.error, OverflowError, RecursionError):
-        return False
-    return True
+    return dfa.minimize(dfa.difference(body, matching(pattern, True, alphabet)))
 
 
 def readable(pattern: str, sign: bool, path: str) -> None:
@@ -75,75 +57,62 @@ def readable(pattern: str, sign: bool, path: str) -> None:
         raise TooManyStates(f"{error}; say it with shorter repeats", limit=error.limit, path=path) from None
 
 
-def is_as_written(pattern: str, sign: bool) -> bool:
-    """Whether :func:`matching` is exactly what ECMA-262 makes of the pattern, which the specification names, and ``re`` but for
-    the ends of lines (``.``, ``$``). May say no where only the text of the pattern shows a difference."""
-    if len(readings(pattern)) > 1 or UNICODE & {*re.findall(r"\\(.)", pattern, re.DOTALL)}:
-        return False
-    under, over = (translate(pattern, over=reading) for reading in (False, True))
-    if (under if sign else over) != translate(pattern, over=None):
-        return False
-    dots = r"[^\n]", r"[^\n\r\u2028\u2029]"
-    return under.replace(*dots) == over.replace(r"\n?$", "$").replace(*dots)
+def translate(pattern: str) -> str:
+    """The pattern for ``compile_pattern`` with ``ecma_search``.
+
+    ``[]`` matches nothing and ``[^]`` any character, but where that leaves a ``]`` behind, which the flag ``u`` refuses,
+    and Python can read the pattern: there ``]`` is the first member of the class.
+    """
+    text, is_strict = rewritten(pattern, False)
+    if not is_strict and re.search(r"\[\^?\]", pattern) and is_python(pattern):
+        text, _ = rewritten(pattern, True)
+    return text
 
 
-def translate(pattern: str, over: bool | None, boundary: str = "a", brackets: bool = False) -> str:
-    """The pattern for ``re`` with ASCII classes, such that a match means a match for both readings; with ``over``, such
-    that a match for either reading is a match; with ``None``, as ECMA-262 alone reads it. ``boundary``, ``brackets``: see
-    :func:`readings`."""
+def is_python(pattern: str) -> bool:
+    """Whether Python's ``re`` can read the pattern."""
+    try:
+        with warnings.catch_warnings(action="ignore"):
+            re.compile(pattern)
+    except (re.error, OverflowError, RecursionError):
+        return False
+    return True
+
+
+def rewritten(pattern: str, brackets: bool) -> tuple[str, bool]:
+    """The pattern for Python's parser, and whether every ``]`` ends a class. ``brackets``: whether it may be the first member
+    of one."""
     out: list[str] = []
-    groups: list[bool] = []  # for each open group whether it is a negative look-ahead
-    i = 0
+    flags, outer = frozenset[str](), list[frozenset[str]]()  # in force here, and outside of each open group
+    i, is_strict = 0, True
     while i < len(pattern):
         c = pattern[i]
         if c == "\\" and i + 1 < len(pattern):
-            text, i = escape(pattern, i, over, boundary)
+            text, i = escape(pattern, i)
             out.append(text)
             continue
         if c == "[":
-            text, i = char_class(pattern, i, over, brackets)
+            text, i = char_class(pattern, i, brackets, "i" in flags)
             out.append(text)
             continue
         if c == "(":
-            negative = pattern.startswith("(?!", i)
-            groups.append(negative)
-            over = turned(over, negative)
-            if pattern.startswith("(?<", i) and pattern[i + 3 : i + 4] not in ("=", "!"):
-                c, i = "(?P<", i + 2
-        elif c == ")" and groups:
-            over = turned(over, groups.pop())
-        elif c == ".":
-            c = r"[^\n]" if over else r"[^\n\r\u2028\u2029]"
-        elif c == "$" and over:
-            c = r"\n?$"
-        out.append(c)
-        i += 1
-    return "".join(out)
-
-
-def turned(over: bool | None, negative: bool) -> bool | None:
-    """Which reading is meant inside of a negation."""
-    return over if over is None else over ^ negative
-
-
-def classes(letter: str, over: bool | None) -> CodePoints:
-    """The characters of ``\\d``, ``\\w``, ``\\s`` and their complements."""
-    if letter.isupper():
-        return negate(classes(letter.lower(), turned(over, True)))
-    if letter == "s" and over is None:
-        return ECMA_SPACE
-    if letter == "s":
-        both = normalize((a, b) for a, b in ECMA_SPACE if a != 0xFEFF)
-        return normalize([*ECMA_SPACE, *PYTHON_SPACE]) if over else both
-    ascii_only = normalize([(48, 57)] if letter == "d" else [(48, 57), (65, 90), (95, 95), (97, 122)])
-    return unicode_class(letter) if over else ascii_only
-
-
-@metered(maxsize=2)
-def unicode_class(letter: str) -> CodePoints:
-    """The characters of ``\\d`` or ``\\w`` as Python has them for Unicode."""
-    spend(60_000)
-    return normalize((m.start(), m.end() - 1) for m in re.finditer(rf"\{letter}+", all_characters()))
+            found = FLAGS.match(pattern, i)
+            if found is None or found[0].endswith(":"):
+                outer.append(flags)
+            if found is not None:
+                flags = (flags | {*found[1]}) - {*(found[2] or "")}
+                c = found[0]
+            elif pattern.startswith("(?<", i) and pattern[i + 3 : i + 4] not in ("=", "!"):
+                out.append("(?P<")
+                i += 3
+                continue
+        elif c == ")" and outer:
+            flags = outer.pop()
+        elif c == "]":
+            is_strict = False
+        out.append(NO_LINE_END if c == "." and "s" not in flags else c)
+        i += len(c)
+    return "".join(out), is_strict
 
 
 def ranges(points: CodePoints) -> str:
@@ -151,12 +120,14 @@ def ranges(points: CodePoints) -> str:
     return "".join(f"\\U{a:08x}-\\U{b:08x}" for a, b in points)
 
 
-def escape(pattern: str, i: int, over: bool | None, boundary: str = "") -> tuple[str, int]:
-    """What the escape at ``i`` becomes outside of a class (``boundary`` given) or inside, and the place after it."""
+def escape(pattern: str, i: int, in_class: bool = False) -> tuple[str, int]:
+    """What the escape at ``i`` becomes, and the place after it."""
     c = pattern[i + 1]
     if c in "dDwWsS":
-        inner = ranges(classes(c, over))
-        return (f"[{inner}]" if boundary else inner), i + 2
+        points = CLASSES[c.lower()]
+        if in_class:
+            return ranges(negate(points) if c.isupper() else points), i + 2
+        return f"[{'^' * c.isupper()}{ranges(points)}]", i + 2
     if found := re.compile(r"\\u([dD][89abAB]..)\\u([dD][c-fC-F]..)").match(pattern, i):
         high, low = int(found[1], 16), int(found[2], 16)
         return f"\\U{0x10000 + (high - 0xD800 << 10) + low - 0xDC00:08x}", found.end()
@@ -164,27 +135,28 @@ def escape(pattern: str, i: int, over: bool | None, boundary: str = "") -> tuple
         return f"\\U{int(found[1], 16):08x}", found.end()
     if found := re.compile(r"\\c([a-zA-Z])").match(pattern, i):
         return f"\\x{ord(found[1]) % 32:02x}", found.end()
-    if c == "0":
-        return r"\x00", i + 2
-    if c in "bB" and boundary == "u":
-        return f"(?u:\\{c})", i + 2
+    if c in "bB" and not in_class:
+        return r"(?a:\b)" if c == "b" else r"(?a:\B|\A\Z)", i + 2  # Python finds no \B in the empty text
     if c.isalnum() and c.isascii() and (c in "bBfnrtvxupPAZGKRXQEU" or c.isdigit() or c in "kN"):
         return pattern[i : i + 2], i + 2
     return re.escape(c), i + 2
 
 
-def char_class(pattern: str, start: int, over: bool | None, brackets: bool = False) -> tuple[str, int]:
+def char_class(pattern: str, start: int, brackets: bool, ignores_case: bool) -> tuple[str, int]:
     """What the class at ``start`` becomes, and the place after it. ``brackets``: its first character may be ``]``."""
     i, negative = start + 1, pattern.startswith("^", start + 1)
     i += negative
     first = i
-    over = turned(over, negative)
     out: list[str] = []
+    no_word = False  # \W stands apart where case is ignored: the complement of \w has letters that fold to those of \w
     while i < len(pattern) and (pattern[i] != "]" or (brackets and i == first)):
         c = pattern[i]
         if c == "\\" and i + 1 < len(pattern):
             is_class = pattern[i + 1] in "dDwWsS"
-            text, i = escape(pattern, i, over)
+            if pattern[i + 1] == "W" and ignores_case:
+                no_word, text, i = True, "", i + 2
+            else:
+                text, i = escape(pattern, i, in_class=True)
             out.append(text)
             if is_class and pattern[i : i + 1] == "-":
                 out.append(r"\-")
@@ -199,6 +171,10 @@ def char_class(pattern: str, start: int, over: bool | None, brackets: bool = Fal
     if i >= len(pattern):
         return pattern[start:], len(pattern)  # not closed: the parser says so
     inside = "".join(out)
+    if no_word and negative:
+        return (f"(?:(?![{inside}])" if inside else "(?:") + NO_WORD.replace("^", "") + ")", i + 1
+    if no_word:
+        return f"(?:{NO_WORD}|[{inside}])" if inside else NO_WORD, i + 1
     if not inside:
         return ("(?s:.)" if negative else "(?!)"), i + 1
     return f"[{'^' if negative else ''}{inside}]", i + 1

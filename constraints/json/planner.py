@@ -90,6 +90,7 @@ class Planner(Needs):
         notation: Notation,
     ) -> None:
         super().__init__(document, order, open_objects, asserts_format)
+        self.keywords.rounds_times = True
         self.root = self.keywords.root()
         self.whitespace, self.style = whitespace, STYLES[whitespace]
         self.notation, self.asked, self.limits = notation, asked, LEAST

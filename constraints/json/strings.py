@@ -87,9 +87,9 @@ def size(shape: Strings) -> int:
 
 
 def empty(shape: Strings) -> bool:
-    """Whether no string has the shape."""
+    """Whether no string has the shape, or none of them can be written: lone surrogates cannot."""
     if shape.among is not None:
-        return not any(has(word, shape.atoms) for word in shape.among)
+        return not any(all(map(ways, word)) and has(word, shape.atoms) for word in shape.among)
     if not shape.atoms and (shape.most is None or not shape.but):
         return False
     found = every(shape.atoms, shape.but)

@@ -95,18 +95,25 @@ class RecordingTokens:
         return found
 
     def _step(self, state: int, token: int) -> int:
+        if token == self.eos_token_id:
+            return self.base.step(self.plain_state(state), token)
         if state < RECORDED:
             after = self.base.step(state, token)
             if after < 0 or not is_recorded(self.base.states.configurations[after]):
                 return after
-        elif token == self.eos_token_id:
-            return self.base.step(self.plain_state(state), token)
         word = self.vocab.token_bytes[token]
-        if word is None:
-            return -1
-        return self._read(self.recording.readings(self.configuration(state)), word)
+        return -1 if word is None else self._compared_after(state, word)
 
-    def _read(self, readings: Iterable[Reading], word: bytes) -> int:
+    def read(self, state: int, word: bytes) -> int:
+        """The state after some bytes, −1 where they may not come."""
+        if state < RECORDED:
+            after = self.base.read(state, word)
+            if after < 0 or not is_recorded(self.base.states.configurations[after]):
+                return after
+        return self._compared_after(state, word)
+
+    def _compared_after(self, state: int, word: bytes) -> int:
+        readings = self.recording.readings(self.configuration(state))
         found = self.recording.configuration(self.recording.all_after(readings, word))
         return -1 if found is None else self.state(found)
 

@@ -34,7 +34,7 @@ def tokens_to(masks: TokenMasks, state: int, wanted: Wanted) -> Bits:
 def _below(masks: TokenMasks, pairs: Pairs, near: Wanted) -> Bits:
     """The tokens below some nodes that lead from the states beside them to a wanted state."""
     trie, out = masks.trie, np.zeros(masks.trie.num_bytes, np.uint8)
-    ends, texts, swept, _ = masks.walk.walk(trie, pairs)
+    ends, texts, swept, _, _ = masks.walk.walk(trie, pairs)
     (_, own, low, _, order), tokens = trie.views, list[int]()
     for target, node in ends:
         if near(target):

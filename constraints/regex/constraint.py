@@ -68,11 +68,10 @@ def regex(pattern: str, flags: int = 0) -> Constraint:
 def compile_pattern(pattern: str, flags: int, alphabet: Alphabet, ecma_search: bool = False) -> Nfa:
     """The automaton of the texts that match, each character written as the alphabet writes it.
 
-    With ``ecma_search`` the pattern is read as JSON Schema does: a match anywhere in the text will do, ``$`` is the end
-    of the text only, and ``\\d``, ``\\w``, ``\\b`` are about ASCII.
+    With ``ecma_search`` the pattern is read as JSON Schema does: a match anywhere in the text will do, and ``$`` is the end
+    of the text only.
     """
     spend(3 * len(pattern))
-    flags |= re.ASCII if ecma_search else 0
     items, flags = parse(pattern, flags)
     builder = Builder(pattern, alphabet, ecma_search, [], itertools.count(1), 0, {})
     before = after = nfa.star(alphabet(utf8.EVERY)) if ecma_search else nfa.literal(b"")

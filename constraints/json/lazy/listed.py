@@ -7,6 +7,7 @@ state of its own machine; so the item may go on exactly while one of them is fre
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
+from functools import cached_property
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -125,6 +126,14 @@ class ListedArrayMachine(Region):
             self._good[key] = found
         return self._good[key]
 
+    def may_end(self, n: int, used: int) -> bool:
+        """Whether the array may end after so many items."""
+        return n >= self.shape.least
+
+    def with_value(self, used: int, i: int) -> int:
+        """The values used after one more."""
+        return used | 1 << i
+
     def start(self) -> Local:
         return (START,)
 
@@ -144,7 +153,7 @@ class ListedArrayMachine(Region):
         good = self.good(n, used)
         if kind == AFTER and good:
             found.append((comma[0], comma[0], self.in_comma(n, used, 1)))
-        if kind in (OPEN, AFTER) and n >= self.shape.least:
+        if kind in (OPEN, AFTER) and self.may_end(n, used):
             found.append((93, 93, (END,)))
         if kind in (OPEN, ITEM) and good:
             found += self.in_item(n, used, self.values.start(self.at(n)))
@@ -165,7 +174,7 @@ class ListedArrayMachine(Region):
         ]
         ending = self.values.ending(state)
         if ending is not None and good >> ending & 1:
-            found += self.moves((AFTER, n + 1, used | 1 << ending))
+            found += self.moves((AFTER, n + 1, self.with_value(used, ending)))
             found.sort(key=lambda move: move[0])
         return merged_rows(found)
 
@@ -208,8 +217,58 @@ class ListedArrayMachine(Region):
                 rest_of_item = self.values.machine(i).completion(at)
                 ends.append((len(rest_of_item), i, rest_of_item))
         _, i, text = min(ends)
-        text += self.completion((AFTER, n + 1, used | 1 << i))
+        text += self.completion((AFTER, n + 1, self.with_value(used, i)))
         return (comma[more[0] :] if kind == COMMA else b"") + text
+
+
+class RepeatingArrayMachine(ListedArrayMachine):
+    """The texts of the arrays of one shape whose items are listed and not distinct: the bit above all values says so."""
+
+    @cached_property
+    def repeated(self) -> int:
+        """That bit."""
+        return 1 << len(self.values.texts)
+
+    def may_end(self, n: int, used: int) -> bool:
+        return n >= self.shape.least and used >= self.repeated
+
+    def with_value(self, used: int, i: int) -> int:
+        return used | 1 << i | (self.repeated if used >> i & 1 else 0)
+
+    def good(self, n: int, used: int) -> int:
+        key = (n, used)
+        if key not in self._good:
+            options = (i for i in range(len(self.values.texts)) if self.at(n) >> i & 1)
+            self._good[key] = sum(
+                1 << i for i in options if self.to_end(n + 1, self.with_value(used, i)) is not None
+            )
+        return self._good[key]
+
+    def to_end(self, n: int, used: int) -> list[int] | None:
+        key = (n, used)
+        if key not in self._after:
+            self._after[key] = self.ending(n, used)
+        return self._after[key]
+
+    def ending(self, n: int, used: int) -> list[int] | None:
+        """The values of a shortest end: at the first position that can, a value comes that was there before."""
+        chosen: dict[int, int] = {}
+        end, last = max(n, self.shape.least), max(n, len(self.allowed)) + 1
+        if used < self.repeated:
+            before, again = used, 0
+            for q in range(n, last + 1):
+                if again := self.at(q) & before:
+                    break
+                before |= self.at(q)
+            if not again:
+                return None
+            value = (again & -again).bit_length() - 1
+            first = [] if used >> value & 1 else [p for p in range(n, q) if self.at(p) >> value & 1]
+            chosen, end = dict.fromkeys((*first[:1], q), value), max(end, q + 1)
+        options = [self.at(p) for p in range(n, end)]
+        if not all(options):
+            return None
+        return [chosen.get(n + k, (some & -some).bit_length() - 1) for k, some in enumerate(options)]
 
 
 def matching(options: Sequence[int]) -> list[int] | None:

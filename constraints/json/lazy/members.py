@@ -71,7 +71,7 @@ class Form:
         ]
         number = {name: i for i, name in enumerate(names)}
         self.required = sum(1 << number[name] for name in shape.required)
-        kinds, self.lost = objects.kinds(shape, frozenset(names), machines.names)
+        kinds = objects.kinds(shape, frozenset(names), machines.names)
         self.must = len(some)
 
         def other(kind: Strings, need: Need, does: Sequence[int] = ()) -> Other:

@@ -30,7 +30,7 @@ def names_of(machines: Machines, shapes: Sequence[Objects]) -> tuple[str, ...]:
             names |= dict.fromkeys(sorted(limit.among or ()))
             names |= dict.fromkeys(sorted(limit.but))
         if shape.least or shape.some:
-            kinds, _ = objects.kinds(shape, frozenset(names), machines.names)
+            kinds = objects.kinds(shape, frozenset(names), machines.names)
             for kind, _ in kinds:
                 names |= dict.fromkeys(strings.few(kind))
     return tuple(names)

@@ -11,27 +11,13 @@ from typing import Any
 from ....errors import UnsupportedConstraint
 from ...narrowing import Narrowing, merged
 from ..document import Document, Node, Resource
-from ..formats import KNOWN, LEFT_OUT, REFUSED
+from ..formats import REFUSED
 from ..narrowed import EXPONENTS
 from ..numbers import Notation
-from ..patterns import readings, translate
 from ..text import ways
-from ..vocabulary import KEYWORDS, pointer, subschemas
+from ..vocabulary import KEYWORDS, subschemas
 
-MORE_THAN_RFC = frozenset(["email", "idn-email", "duration", "hostname"])
-"""Formats of which only what no RFC has is left out."""
-NEGATING = frozenset(["not", "oneOf", "if"])
 REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
-PATTERN = "strings that validators may read in two ways are left out"
-
-
-def is_exact(pattern: str, sign: bool) -> bool:
-    """Whether the strings that have (or lack) a pattern are those of ECMA-262, but for the ends of lines."""
-    if len(readings(pattern)) > 1:
-        return False
-    found, exact = translate(pattern, over=not sign), translate(pattern, over=None)
-    dots = r"[^\n]", r"[^\n\r\u2028\u2029]"
-    return found.replace(r"\n?$", "$").replace(*dots) == exact.replace(*dots)
 
 
 class Survey:
@@ -42,25 +28,23 @@ class Survey:
 
     def narrowings(self) -> tuple[Narrowing, ...]:
         """What the automaton lacks of what the schemas say. Raises ``UnsupportedConstraint``."""
-        return merged(
-            each for schema, path, negated in self.schemas() for each in self.lacks(schema, path, negated)
-        )
+        return merged(each for schema, path in self.schemas() for each in self.lacks(schema, path))
 
-    def schemas(self) -> Iterator[tuple[dict[str, Any], str, bool]]:
-        """The schemas below the root with their paths, and whether what they say may have to fail."""
+    def schemas(self) -> Iterator[tuple[dict[str, Any], str]]:
+        """The schemas below the root with their paths."""
         document = self.document
-        seen: set[tuple[int, bool]] = set()
-        stack: list[tuple[Any, Resource, str, bool]] = [(document.root.root, document.root, "", False)]
+        seen: set[int] = set()
+        stack: list[tuple[Any, Resource, str]] = [(document.root.root, document.root, "")]
         while stack:
-            schema, resource, path, negated = stack.pop()
-            if not isinstance(schema, dict) or (id(schema), negated) in seen:
+            schema, resource, path = stack.pop()
+            if not isinstance(schema, dict) or id(schema) in seen:
                 continue
-            seen.add((id(schema), negated))
+            seen.add(id(schema))
             resource = document.owner.get(id(schema), resource)
             if "$ref" in schema and 4 <= document.draft <= 7:
                 schema = {"$ref": schema["$ref"]}
             document.check(schema, path)
-            yield schema, path, negated
+            yield schema, path
             for key in REFERENCES:
                 if isinstance(ref := schema.get(key), str) and document.knows(*KEYWORDS[key][1:]):
                     node = Node(schema, resource, path, -1)
@@ -68,28 +52,17 @@ class Survey:
                         raise UnsupportedConstraint(
                             f"{key} {ref!r} depends on what refers to it", path=f"{path}/{key}"
                         )
-                    stack.append((*document.resolve(ref, node, key), negated))
+                    stack.append(document.resolve(ref, node, key))
             for step, inner in subschemas(schema):
                 key = step.partition("/")[0]
                 if key not in ("$defs", "definitions") and document.knows(*KEYWORDS[key][1:]):
-                    stack.append((inner, resource, f"{path}/{step}", negated or key in NEGATING))
+                    stack.append((inner, resource, f"{path}/{step}"))
 
-    def lacks(self, schema: dict[str, Any], path: str, negated: bool) -> Iterator[Narrowing]:
+    def lacks(self, schema: dict[str, Any], path: str) -> Iterator[Narrowing]:
         """What is lacking of one schema."""
-        pattern = schema.get("pattern")
-        if pattern is not None and not all(is_exact(pattern, sign) for sign in {True, not negated}):
-            yield Narrowing(f"{path}/pattern", "pattern", pattern, "strings read in one way", PATTERN)
-        for pattern in schema.get("patternProperties", ()):
-            if not (is_exact(pattern, True) and is_exact(pattern, False)):
-                where = f"{path}/patternProperties/{pointer(pattern)}"
-                yield Narrowing(where, "patternProperties", pattern, "names read in one way", PATTERN)
         kind = schema.get("format")
-        if self.asserts_format and kind in KNOWN:
-            if kind in REFUSED:
-                raise UnsupportedConstraint(f"the format {kind!r} is not supported", path=f"{path}/format")
-            if kind in LEFT_OUT and kind not in MORE_THAN_RFC:
-                given = "strings that have the format beyond doubt"
-                yield Narrowing(f"{path}/format", "format", kind, given, f"left out is {LEFT_OUT[kind]}")
+        if self.asserts_format and kind in REFUSED:
+            raise UnsupportedConstraint(f"the format {kind!r} is not supported", path=f"{path}/format")
         if self.has_conditions(schema):
             yield EXPONENTS
         listed = schema.get("enum", [schema["const"]] if "const" in schema else [])

@@ -17,7 +17,7 @@ from ....errors import TooManyStates
 from ...automata.lazy import Pattern
 from ...automata.machines import DfaMachine
 from ...automata.stack import Local, LocalBody, Machine, Region
-from .. import strings
+from .. import formats, strings
 from ..shapes import Strings
 from .counted import CountedPattern
 from .letters import FINISH, LETTER_ROWS, LETTERS, MOST_FINISH, QUOTE
@@ -80,12 +80,12 @@ MOST_LETTERS = 1_000_000
 
 
 class Quoted(Region):
-    """A machine of insides between quotes."""
+    """A machine of insides between quotes. ``rounded``: strings that abstractions take for these."""
 
     ends_with = b'"'
 
-    def __init__(self, inside: Machine) -> None:
-        self.inside = inside
+    def __init__(self, inside: Machine, rounded: Strings | None = None) -> None:
+        self.inside, self.rounded = inside, rounded
         self.longest = None if inside.longest is None else inside.longest + 2
 
     def start(self) -> Local:
@@ -121,6 +121,8 @@ class Quoted(Region):
         return bool(local == 1)
 
     def coarse(self, level: int) -> Machine:
+        if self.rounded is not None:
+            return quoted(self.rounded).coarse(level)
         inside = self.inside.coarse(level)
         if inside is self.inside:
             return self
@@ -144,6 +146,12 @@ class Quoted(Region):
     def view(self, local: Local, reach: int) -> Any:
         return local if local in (0, 1) else (self.inside.view(local[0], reach),)
 
+    def short(self, local: Local, prefixes: Any, reach: int) -> Any:
+        return local if local in (0, 1) else (self.inside.short(local[0], prefixes, reach),)
+
+    def covers(self, origin: Local, local: Local) -> bool:
+        return origin in (0, 1) or local in (0, 1) or self.inside.covers(origin[0], local[0])
+
 
 _quoted: WeakKeyDictionary[Machine, Quoted] = WeakKeyDictionary()
 
@@ -155,15 +163,26 @@ def inside(shape: Strings) -> Machine:
         return DfaMachine(strings.body(shape))
     if not shape.atoms and not shape.but:
         return FreeText(shape.least, shape.most)
+    if (name := time_format(shape)) is not None:
+        return formats.times(name)
     if not shape.least and shape.most is None:
         return PatternText(strings.body(shape))
     return CountedPattern(shape)
 
 
+def time_format(shape: Strings) -> str | None:
+    """The format with leap seconds that is all that is asked of these strings."""
+    if len(shape.atoms) != 1 or shape != Strings(atoms=shape.atoms):
+        return None
+    ((kind, which, sign),) = shape.atoms
+    return which if sign and kind == "format" and which in formats.TIMES else None
+
+
 @lru_cache(maxsize=1024)
 def quoted(shape: Strings) -> Machine:
     """The machine of the texts of a shape that some string has."""
-    return Quoted(inside(shape))
+    atoms = frozenset((kind, formats.rounded(which, sign), sign) for kind, which, sign in shape.atoms)
+    return Quoted(inside(shape), None if atoms == shape.atoms else replace(shape, atoms=atoms))
 
 
 @lru_cache(maxsize=4096)
@@ -181,15 +200,18 @@ def shortest_string(shape: Strings) -> bytes | None:
                 text = "a" * size
             if text not in shape.but:
                 return b'"' + text.encode() + b'"'
-    if shape.among is not None or (not shape.least and shape.most is None):
-        if strings.empty(shape):
-            return None
-    elif strings.every(shape.atoms, shape.but).is_empty:
+    if time_format(shape) is None and not is_possible(shape):
         return None
-    else:
-        counted = inside(shape)
-        assert isinstance(counted, CountedPattern)
-        if not counted.live(*counted.start()):
-            return None
     machine = quoted(shape)
     return machine.completion(machine.start())
+
+
+def is_possible(shape: Strings) -> bool:
+    """Whether some string has the shape."""
+    if shape.among is not None or (not shape.least and shape.most is None):
+        return not strings.empty(shape)
+    if strings.every(shape.atoms, shape.but).is_empty:
+        return False
+    counted = inside(shape)
+    assert isinstance(counted, CountedPattern)
+    return counted.live(*counted.start())

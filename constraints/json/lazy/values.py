@@ -25,7 +25,7 @@ from ..text import STYLES
 from ..values import Value
 from .arrays import ArrayMachine
 from .distinct import Distinct
-from .listed import ListedArrayMachine
+from .listed import ListedArrayMachine, RepeatingArrayMachine
 from .objects import ObjectMachine
 from .texts import quoted, shortest_string
 from .unique import DistinctArrayMachine
@@ -107,18 +107,17 @@ class Machines(Needs):
 
     def array(self, need: Need, shape: Arrays) -> Any:
         """The machine of a shape of arrays."""
-        if shape.unique is False:
-            raise UnsupportedConstraint(
-                "uniqueItems that must not hold", path=f"{self.where(need)}/uniqueItems"
-            )
-        if not shape.unique:
+        if shape.unique is None:
             return ArrayMachine(self, shape)
         size = len(shape.prefix) + 1 if shape.most is None else min(len(shape.prefix) + 1, shape.most)
         needs = [shape.at(n) for n in range(size)]
         if needs and not shape.contains and all(map(self.distinct.are_listed, needs)):
-            return ListedArrayMachine(self, shape, needs)
-        self.distinct.are_needed |= shape.least > 1 or bool(shape.contains)
-        return DistinctArrayMachine(self, shape)
+            return (ListedArrayMachine if shape.unique else RepeatingArrayMachine)(self, shape, needs)
+        if shape.unique:
+            self.distinct.are_needed |= shape.least > 1 or bool(shape.contains)
+            return DistinctArrayMachine(self, shape)
+        what = "uniqueItems that must not hold of items that are not listed"
+        raise UnsupportedConstraint(what, path=f"{self.where(need)}/uniqueItems")
 
     def number_machine(self, shape: Numbers) -> Machine:
         """The machine of a shape of numbers."""
