@@ -103,3 +103,45 @@ def choose(size: Callable[[Limits, Freedom], int], wanted: Callable[[Limits], Li
             else:
                 full.add(field)
     return Choice(found, 0, "none")
+
+
+class Bounds(NamedTuple):
+    """What a finite automaton holds of a schema: how often a schema lies within itself, or arrays and objects nest in values
+    without a schema; the letters of strings with a ``maxLength``; and the states that an object may take, before its members
+    stand in a fixed order."""
+
+    depth: int
+    length: int
+    room: int
+
+    def wanted(self, depth: int | None, length: int | None) -> Bounds:
+        """The same, but for what is asked for."""
+        depth, length = self.depth if depth is None else depth, self.length if length is None else length
+        return Bounds(depth, length, self.room)
+
+    @property
+    def items(self) -> int:
+        """The items of arrays with a ``maxItems``."""
+        return self.length // 10
+
+
+class Cut(NamedTuple):
+    """What a finite automaton lacks: the fields of a narrowing, but for its place."""
+
+    keyword: str
+    asked: object
+    given: object
+    why: str
+
+
+MOST_STATES = 50_000
+"""States of a finite automaton."""
+STEPS = (
+    Bounds(7, 32_768, 1_500),
+    Bounds(5, 32_768, 1_500),
+    Bounds(3, 1_000, 1_500),
+    Bounds(2, 250, 300),
+    Bounds(1, 100, 60),
+    Bounds(0, 40, 0),
+)
+"""The bounds that are tried, one after the other."""

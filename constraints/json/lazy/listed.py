@@ -7,11 +7,14 @@ state of its own machine; so the item may go on exactly while one of them is fre
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
+from functools import cached_property
 from itertools import pairwise
+from math import comb
 from typing import TYPE_CHECKING, Any
 
 from ...automata.machines import TextMachine
 from ...automata.stack import Local, Machine, Region
+from ..limits import Bounds, Cut
 from ..shapes import Arrays, Need, Numbers, Strings
 from ..strings import is_simple
 from .arrays import AFTER, COMMA, END, ITEM, OPEN, START, ArrayMachine
@@ -24,6 +27,8 @@ if TYPE_CHECKING:
     from .values import Look, Machines
 
 READ = 6
+FEW_SETS = 16
+"""Sets of values that a finite automaton always remembers."""
 State = frozenset[tuple[int, Local]]
 """Values, by number, each with a local state of its machine."""
 
@@ -165,9 +170,13 @@ class ListedArrayMachine(Region):
         ]
         ending = self.values.ending(state)
         if ending is not None and good >> ending & 1:
-            found += self.moves((AFTER, n + 1, used | 1 << ending))
+            found += self.moves((AFTER, n + 1, self.taken(used, ending)))
             found.sort(key=lambda move: move[0])
         return merged_rows(found)
+
+    def taken(self, used: int, i: int) -> int:
+        """The values that are not free after one more."""
+        return used | 1 << i
 
     def reads(self, local: Local) -> bool:
         return bool(local[0] != END)
@@ -177,6 +186,16 @@ class ListedArrayMachine(Region):
 
     def coarse(self, level: int) -> Machine:
         return self.plain.uncounted if level else self
+
+    def bounded(self, bounds: Bounds) -> Machine:
+        n = len(self.values.texts)
+        most = n if self.shape.most is None else min(n, self.shape.most)
+        sets = sum(comb(n, k) for k in range(most + 1))
+        return self if sets <= max(bounds.room, FEW_SETS) else self._in_order
+
+    @cached_property
+    def _in_order(self) -> Machine:
+        return OrderedListMachine(self)
 
     # ------------------------------------------------------------ short texts
 
@@ -208,8 +227,22 @@ class ListedArrayMachine(Region):
                 rest_of_item = self.values.machine(i).completion(at)
                 ends.append((len(rest_of_item), i, rest_of_item))
         _, i, text = min(ends)
-        text += self.completion((AFTER, n + 1, used | 1 << i))
+        text += self.completion((AFTER, n + 1, self.taken(used, i)))
         return (comma[more[0] :] if kind == COMMA else b"") + text
+
+
+class OrderedListMachine(ListedArrayMachine):
+    """The same arrays with their items in the order in which the values are listed: one state for the latest of them."""
+
+    def __init__(self, whole: ListedArrayMachine) -> None:
+        self.__dict__.update(whole.__dict__)
+        self._after, self._good = {}, {}
+        given = "distinct items in the order in which they are listed"
+        asked = "distinct items in any order"
+        self.cuts = (Cut("uniqueItems", asked, given, "the automaton remembers each set of items"),)
+
+    def taken(self, used: int, i: int) -> int:
+        return used | (2 << i) - 1
 
 
 def matching(options: Sequence[int]) -> list[int] | None:

@@ -13,8 +13,10 @@ from collections.abc import Hashable, Iterable, Iterator, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from ...automata.graphs import Graph
 from ...automata.sharing import Prefixes
 from ...automata.stack import Local, LocalBody, Machine, Region
+from ..limits import Bounds
 from ..shapes import Need
 from ..shapes import Objects as Shape
 from .blanks import with_blanks
@@ -50,6 +52,7 @@ class ObjectMachine(Region):
         self._hub: dict[frozenset[Run], int] = {}
         self._group: dict[tuple[tuple[Need, int], ...], int] = {}
         self._allowed: dict[int, int] = {}
+        self._in_run: dict[Run, int] = {}
         self._moves: dict[Local, Sequence[tuple[int, int, Local]]] = {}
         self._calls: dict[int, Sequence[tuple[Machine, Local]]] = {}
         self._next: dict[tuple[int, int], int] = {}
@@ -82,9 +85,16 @@ class ObjectMachine(Region):
         if hub not in self._allowed:
             found = 0
             for run in self.hubs[hub]:
-                found |= self.forms[run.form].allowed(run)
+                found |= self.allowed_in(run)
             self._allowed[hub] = found
         return self._allowed[hub]
+
+    def allowed_in(self, run: Run) -> int:
+        """The alternatives that may come next in one run."""
+        found = self._in_run.get(run)
+        if found is None:
+            found = self._in_run[run] = self.forms[run.form].allowed(run)
+        return found
 
     def done(self, hub: int) -> bool:
         """Whether the object may end."""
@@ -103,7 +113,7 @@ class ObjectMachine(Region):
         found: dict[Need, list[Run]] = {}
         for run in self.hubs[hub]:
             form = self.forms[run.form]
-            for mark in bits(form.allowed(run) & marks):
+            for mark in bits(self.allowed_in(run) & marks):
                 for need, after in form.after(run, mark, name):
                     found.setdefault(need, []).append(after)
         if not found:
@@ -227,6 +237,23 @@ class ObjectMachine(Region):
     @cached_property
     def _coarse(self) -> dict[int, Machine]:
         return {}
+
+    def bounded(self, bounds: Bounds) -> Machine:
+        from .bounded import bounded_objects
+
+        key = (bounds.length, bounds.room)
+        if key not in self._bounded:
+            self._bounded[key] = bounded_objects(self, bounds)
+        return self._bounded[key]
+
+    @cached_property
+    def _bounded(self) -> dict[tuple[int, int], Machine]:
+        return {}
+
+    def graph(self, most: int) -> Graph:
+        from .object_graphs import object_graph
+
+        return super().graph(most) if any(form.remembers for form in self.forms) else object_graph(self, most)
 
     def essential(self) -> Machine:
         return self._essential

@@ -8,14 +8,21 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 from weakref import WeakKeyDictionary
 
+import numpy as np
+
 from ....errors import TooManyStates
+from ...automata.epsilon import NO_SKIPS
+from ...automata.graphs import Graph, of_automaton
 from ...automata.machines import DfaMachine
+from ...automata.nfa import Nfa, check_limit
 from ...automata.stack import Local, LocalBody, Machine, Region
 from .. import strings
+from ..limits import Bounds
 from ..shapes import Strings
 from .counted import CountedPattern
 from .letters import FINISH, LETTER_ROWS, LETTERS, MOST_FINISH, QUOTE
@@ -82,8 +89,8 @@ class Quoted(Region):
 
     ends_with = b'"'
 
-    def __init__(self, inside: Machine) -> None:
-        self.inside = inside
+    def __init__(self, inside: Machine, shape: Strings | None = None) -> None:
+        self.inside, self.shape = inside, shape
         self.longest = None if inside.longest is None else inside.longest + 2
 
     def start(self) -> Local:
@@ -112,6 +119,16 @@ class Quoted(Region):
         if inside not in _quoted:
             _quoted[inside] = Quoted(inside)
         return _quoted[inside]
+
+    def bounded(self, bounds: Bounds) -> Machine:
+        cut = self.shape and shortened(self.shape, bounds.length)
+        return self if cut is None or cut is self.shape else quoted(cut)
+
+    def graph(self, most: int) -> Graph:
+        if self.shape is None:
+            return super().graph(most)
+        check_limit(strings.size(self.shape), most)
+        return of_automaton(in_quotes(strings.body(self.shape)))
 
     def completion(self, local: Local) -> bytes:
         if local == 1:
@@ -148,7 +165,27 @@ def inside(shape: Strings) -> Machine:
 @lru_cache(maxsize=1024)
 def quoted(shape: Strings) -> Machine:
     """The machine of the texts of a shape that some string has."""
-    return Quoted(inside(shape))
+    return Quoted(inside(shape), shape)
+
+
+@lru_cache(maxsize=1024)
+def shortened(shape: Strings, length: int) -> Strings:
+    """The shape with a bound on the length that is not beyond this one, where that leaves strings out."""
+    if shape.most is None or shape.most <= max(length, shape.least) or shape.among is not None:
+        return shape
+    most = max(length, shape.least)
+    longer = replace(shape, least=most + 1)
+    return shape if shortest_string(longer) is None else replace(shape, most=most)
+
+
+def in_quotes(inside: Nfa) -> Nfa:
+    """The texts of a deterministic automaton between quotes."""
+    n, ends = inside.num_states, inside.accept
+    quote = np.full((len(ends), 2), QUOTE)
+    last = np.column_stack([ends, quote, np.full(len(ends), n + 1)])
+    first = [[n, QUOTE, QUOTE, int(inside.start[0])]]
+    edges = np.concatenate([inside.edges, last, first])
+    return Nfa(n + 2, edges, NO_SKIPS, np.array([n]), np.array([n + 1]))
 
 
 @lru_cache(maxsize=4096)

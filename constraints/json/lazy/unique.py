@@ -12,11 +12,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Hashable, Sequence
+from functools import cached_property
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from ...automata.lazy import Configuration
 from ...automata.stack import Local, LocalBody, Machine, Region
+from ..limits import Bounds
 from ..shapes import Arrays, Need
 from .arrays import AFTER, COMMA, END, ITEM, OPEN, START, ArrayMachine, Counts
 from .blanks import with_blanks
@@ -219,6 +221,15 @@ class UniqueArrayMachine(Region):
 
     def coarse(self, level: int) -> Machine:
         return self.plain.uncounted if level else self
+
+    def bounded(self, bounds: Bounds) -> Machine:
+        return self._bounded
+
+    @cached_property
+    def _bounded(self) -> Machine:
+        from .pairs import distinct_pairs
+
+        return distinct_pairs(self.plain)
 
     def final(self, local: Local) -> bool:
         return bool(local[0] == END)

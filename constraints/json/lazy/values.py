@@ -8,7 +8,9 @@ It is the least fixed point of these equations: a need is empty if it has no tex
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from decimal import Decimal
+from itertools import combinations
 from typing import Any
 
 from ....errors import UnsupportedConstraint
@@ -20,7 +22,7 @@ from ..document import Document
 from ..needs import Needs
 from ..numbers import Notation
 from ..scalars import number_piece
-from ..shapes import NEVER, Arrays, Need, Numbers, inside
+from ..shapes import NEVER, Arrays, Need, Numbers, both, inside
 from ..text import STYLES
 from ..values import Value
 from .arrays import ArrayMachine
@@ -32,6 +34,8 @@ from .unique import UniqueArrayMachine
 
 Look = Callable[[Need], bytes | None]
 """A short text of a need, ``None`` if nothing satisfies it."""
+MOST_APART = 4
+"""Positions of an array of distinct items that are compared."""
 MAX_WORK = 1_350_000
 """Units of work to read the schemas of one need."""
 
@@ -65,6 +69,11 @@ class Machines(Needs):
         return found
 
     # ------------------------------------------------------------ machines
+
+    @property
+    def made(self) -> list[Need]:
+        """The needs that have their machine."""
+        return list(self._machines)
 
     def machine(self, need: Need) -> Machine:
         """The machine of the texts of a need that some value satisfies."""
@@ -111,13 +120,20 @@ class Machines(Needs):
             raise UnsupportedConstraint(
                 "uniqueItems that must not hold", path=f"{self.where(need)}/uniqueItems"
             )
-        if not shape.unique:
-            return ArrayMachine(self, shape)
+        if not shape.unique or self.are_apart(shape):
+            return ArrayMachine(self, replace(shape, unique=None))
         size = len(shape.prefix) + 1 if shape.most is None else min(len(shape.prefix) + 1, shape.most)
         needs = [shape.at(n) for n in range(size)]
         if needs and not shape.contains and all(map(self.distinct.are_listed, needs)):
             return ListedArrayMachine(self, shape, needs)
         return UniqueArrayMachine(self, shape)
+
+    def are_apart(self, shape: Arrays) -> bool:
+        """Whether no two of a few positions have a value in common."""
+        if shape.most is None or shape.most > MOST_APART:
+            return False
+        needs = [shape.at(i) for i in range(shape.most)]
+        return all(self.is_empty(both(a, b)) for a, b in combinations(needs, 2))
 
     def number_machine(self, shape: Numbers) -> Machine:
         """The machine of a shape of numbers."""

@@ -1,0 +1,155 @@
+"""Objects of which finitely many states remember enough: for finite automata.
+
+Members stand in any order, or as declared, or as declared with undeclared ones behind them. Names of undeclared members are
+not remembered. JSON lets a name be written twice, and then the last one counts. So undeclared members count as one for
+``minProperties``, and after one that must exist no other follows that may have its name, unless it would do as well.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ..limits import Bounds, Cut
+from ..shapes import Need, Strings
+from .members import Form, Other, Run, bits
+from .objects import ObjectMachine
+from .texts import shortened
+
+
+LETTERS = 24
+"""States of any name."""
+TWICE = "JSON lets a name be written twice, and then the last one counts"
+
+
+class BoundedForm(Form):
+    """A form that remembers no names: ``size`` of a run counts declared members, ``more`` undeclared ones, and ``held`` says
+    which of ``possible`` had to exist."""
+
+    def __init__(self, form: Form, classes: tuple[Strings, ...], ordered: bool, behind: bool) -> None:
+        self.__dict__.update(form.__dict__)
+        self.classes, self.last = classes, behind
+        if ordered and not form.orders:
+            self.put_in_order()
+
+    @property
+    def remembers(self) -> bool:
+        """Whether the names of undeclared members ever matter."""
+        return False
+
+    def tracks(self, run: Run) -> bool:
+        """Whether the names of undeclared members matter."""
+        return False
+
+    def total(self, run: Run) -> Run:
+        """The run with all members counted."""
+        return run._replace(size=run.size + run.more)
+
+    def allowed(self, run: Run) -> int:
+        """The alternatives that may come next, as bits."""
+        found = super().allowed(self.total(run)) & (1 << len(self.names)) - 1
+        for each, _ in self.undeclared(run):
+            found |= 1 << each.bit
+        return found
+
+    def done(self, run: Run) -> bool:
+        """Whether the object may end."""
+        return super().done(run._replace(size=run.size + min(1, run.more)))
+
+    def after(self, run: Run, mark: int, name: str | None) -> Iterator[tuple[Need, Run]]:
+        """The runs after a member, with what its value needs."""
+        if mark < len(self.names):
+            yield from super().after(run, mark, name)
+        else:
+            yield from ((each.need, after) for each, after in self.undeclared(run) if each.bit == mark)
+
+    def undeclared(self, run: Run) -> Iterator[tuple[Other, Run]]:
+        """The undeclared members that may come next, with the runs after them."""
+        if self.last and self.required & ~run.seen:
+            return
+        held = [each for i, each in enumerate(self.possible) if i in run.held]
+        sure = run.missing.union(*(other.does for other in held))
+        after = run
+        if self.counts:
+            after = run._replace(more=1 if self.most is None else run.more + 1)
+        if self.last:
+            places = tuple(len(order) if at >= 0 else -1 for order, at in zip(self.orders, run.places, strict=True))
+            after = after._replace(seen=(1 << len(self.names)) - 1, places=places)
+        for i, each in enumerate(self.possible):
+            if each.does <= sure and self.has_room(self.total(run), each.does & run.missing):
+                if all(other.does <= each.does or self.differ(other, each) for other in held):
+                    now = run.held | {i} if each.does else run.held
+                    yield each, after._replace(missing=run.missing - each.does, held=now)
+
+    def differ(self, a: Other, b: Other) -> bool:
+        """Whether undeclared members of two classes never have the same name."""
+        one, other = (self.classes[each.bit - len(self.names)] for each in (a, b))
+        return one.meet(other) is None
+
+
+class BoundedObjects(ObjectMachine):
+    """The objects of a machine, with bounds on what is remembered."""
+
+    def __init__(self, whole: ObjectMachine, length: int, ordered: bool, behind: bool) -> None:
+        super().__init__(whole.machines, ())
+        self.names, self.ordered, self.behind = whole.names, ordered, behind
+        self.classes = tuple([shortened(kind, length) for kind in whole.classes])
+        self.forms: list[Form] = [BoundedForm(f, whole.classes, ordered, behind) for f in whole.forms]
+        self.is_exact = self.classes == whole.classes and not any(form.remembers for form in whole.forms)
+        self.cuts = tuple(self.lacking(whole))
+
+    def lacking(self, whole: ObjectMachine) -> Iterator[Cut]:
+        """What there is less than in the whole machine."""
+        ordered = whole.machines.order == "declared"
+        if self.ordered > ordered or self.behind:
+            asked = "undeclared members anywhere" if ordered else "members in any order"
+            given = "undeclared members behind the others" if self.behind else "the declared order"
+            given = given if ordered or not self.behind else f"the declared order, {given}"
+            yield Cut("properties", asked, given, "the automaton remembers each set of members")
+        for kind, cut in zip(whole.classes, self.classes, strict=True):
+            if kind != cut:
+                yield Cut("propertyNames", kind.most, cut.most, "an automaton of all of it would be large")
+        for form in self.forms:
+            if form.others and form.least > form.required.bit_count() + 1:
+                yield Cut("minProperties", form.least, "undeclared members count as one", TWICE)
+            if form.must:
+                asked = "undeclared members that must exist, anywhere"
+                given = "one of them, and no other behind it that may have its name"
+                yield Cut("additionalProperties", asked, given, TWICE)
+
+    def fits(self, room: int) -> bool:
+        """Whether there is room for all that the object may have next: a value for each member and each state after it, and the
+        letters of undeclared names."""
+        for form in self.forms:
+            members = form.live.bit_count()
+            if not form.orders and form.most is None and members and members << members > 2 * room:
+                return False
+        hubs, found, room = [self.first], set[tuple[int, tuple[Need, int]]](), room
+        seen = set(hubs)
+        for hub in hubs:
+            for mark in bits(self.allowed(hub)):
+                group = self.group(hub, 1 << mark, None)
+                for pair in () if group is None else self.groups[group]:
+                    kind = max(0, mark + 1 - len(self.names))
+                    if (kind, pair) not in found:
+                        found.add((kind, pair))
+                        room -= LETTERS if kind else 1
+                    if pair[1] not in seen:
+                        seen.add(pair[1])
+                        hubs.append(pair[1])
+            if room < 0:
+                return False
+        return True
+
+
+def bounded_objects(whole: ObjectMachine, bounds: Bounds) -> ObjectMachine:
+    """The objects of a machine whose members stand as freely as the bounds allow."""
+    ways = {"any": WAYS[:1], "declared": WAYS[1:]}.get(whole.machines.order, WAYS)
+    for ordered, behind in ways:
+        found = BoundedObjects(whole, bounds.length, ordered, behind)
+        if (ordered, behind) == ways[-1] or found.fits(bounds.room):
+            break
+    return whole if found.is_exact and not found.cuts else found
+
+
+WAYS = ((False, False), (True, False), (True, True))
+"""Whether members stand as declared, and undeclared ones behind the others."""
