@@ -5,7 +5,7 @@ The bounds are lowered step by step until the automaton is small enough. What th
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 
 from ...errors import TooManyStates
@@ -17,7 +17,7 @@ from .lazy.members import Form, bits
 from .lazy.objects import ObjectMachine
 from .lazy.texts import quoted, shortened
 from .lazy.values import Machines
-from .limits import MOST_STATES, STEPS, Bounds, Cut
+from .limits import *
 from .places import bound, place, said
 from .shapes import ANY, Need
 from .vocabulary import pointer
@@ -47,18 +47,37 @@ def finite_constraint(
     """
     graphs: dict[Machine, Graph] = {}
     free = frozenset(machine for machines in documents for machine in free_machines(machines))
-    for bounds in dict.fromkeys(step.wanted(*asked) for step in STEPS):
 
-        def bounded(machine: Machine, bounds: Bounds = bounds) -> Machine:
-            return machine.bounded(bounds)
+    def expansion(bounds: Bounds, most: int) -> Expansion:
+        return Expansion(
+            root,
+            bounded=lambda machine: machine.bounded(bounds),  # type: ignore[no-any-return]
+            entries=lambda machine: bounds.depth + (machine not in free),
+            limit=most,
+            graphs=graphs,
+        )
 
-        def entries(machine: Machine, bounds: Bounds = bounds) -> int:
-            return bounds.depth + (machine not in free)
+    bounds, found = chosen(expansion, lambda bounds: bounds.wanted(*asked))
+    return found.automaton(), [Lacking(machines, found, bounds).narrowings() for machines in documents]
 
-        with suppress(TooManyStates):
-            found = Expansion(root, bounded, entries, MOST_STATES, graphs)
-            return found.automaton(), [Lacking(m, found, bounds).narrowings() for m in documents]
-    raise TooManyStates(f"the schema has no finite automaton of {MOST_STATES} states", limit=MOST_STATES)
+
+def chosen(
+    expansion: Callable[[Bounds, int], Expansion], wanted: Callable[[Bounds], Bounds]
+) -> tuple[Bounds, Expansion]:
+    """The bounds that are taken, and what they give: the greatest, or the least with as much more as there is room for.
+    Raises ``TooManyStates``."""
+    bounds = wanted(GREATEST)
+    with suppress(TooManyStates):
+        return bounds, expansion(bounds, FEW_STATES)
+    bounds = wanted(LEAST_BOUNDS)
+    found = expansion(bounds, LAST_STATES)
+    for more, most in ((RAISED, MOST_STATES), (RAISED_AGAIN, FEW_STATES)):
+        for raised in more:
+            new = wanted(bounds._replace(**raised))
+            if new != bounds and found.size <= most:
+                with suppress(TooManyStates):
+                    bounds, found = new, expansion(new, most)
+    return bounds, found
 
 
 def free_machines(machines: Machines) -> set[Machine]:

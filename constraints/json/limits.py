@@ -134,14 +134,13 @@ class Cut(NamedTuple):
     why: str
 
 
-MOST_STATES = 50_000
-"""States of a finite automaton."""
-STEPS = (
-    Bounds(7, 32_768, 1_500),
-    Bounds(5, 32_768, 1_500),
-    Bounds(3, 1_000, 1_500),
-    Bounds(2, 250, 300),
-    Bounds(1, 100, 60),
-    Bounds(0, 40, 0),
-)
-"""The bounds that are tried, one after the other."""
+FEW_STATES, MOST_STATES, LAST_STATES = 20_000, 60_000, 200_000
+"""States of a finite automaton with the greatest bounds, with bounds that are raised, and with the least bounds."""
+GREATEST, LEAST_BOUNDS = Bounds(7, 32_768, 1_500), Bounds(0, 40, 0)
+"""The bounds that are tried first; and those of which each is raised in turn otherwise, where that fits."""
+RAISED = (
+    {"depth": 1}, {"length": 100}, {"depth": 2}, {"room": 300}, {"depth": 3}, {"length": 250}, {"room": 1_500},
+    {"length": 1_000}, {"length": 32_768},
+)  # fmt: skip
+RAISED_AGAIN = {"depth": 5}, {"depth": 7}
+"""What is raised further as long as there are few states."""

@@ -89,10 +89,13 @@ class BoundedForm(Form):
 class BoundedObjects(ObjectMachine):
     """The objects of a machine, with bounds on what is remembered."""
 
-    def __init__(self, whole: ObjectMachine, length: int, ordered: bool, behind: bool) -> None:
+    def __init__(
+        self, whole: ObjectMachine, classes: tuple[Strings, ...], ordered: bool, behind: bool
+    ) -> None:
         super().__init__(whole.machines, ())
-        self.names, self.ordered, self.behind = whole.names, ordered, behind
-        self.classes = tuple([shortened(kind, length) for kind in whole.classes])
+        self.names, self.classes, self.ordered, self.behind = whole.names, classes, ordered, behind
+        if classes == whole.classes:
+            self.keys = whole.keys
         self.forms: list[Form] = [BoundedForm(f, whole.classes, ordered, behind) for f in whole.forms]
         self.is_exact = self.classes == whole.classes and not any(form.remembers for form in whole.forms)
         self.cuts = tuple(self.lacking(whole))
@@ -117,38 +120,57 @@ class BoundedObjects(ObjectMachine):
                 yield Cut("additionalProperties", asked, given, TWICE)
 
     def fits(self, room: int) -> bool:
-        """Whether there is room for all that the object may have next: a value for each member and each state after it, and the
-        letters of undeclared names."""
+        """Whether there is room for all that may come next: a value for each member and each state after it, and the letters of
+        undeclared names."""
+        if room > self._searched:
+            self._searched, self._room = room, self.taken(room)
+        return self._room <= room
+
+    _searched = -1
+    _room = 0
+
+    def taken(self, most: int) -> int:
+        """The room that is taken, or more than ``most``."""
         for form in self.forms:
             members = form.live.bit_count()
-            if not form.orders and form.most is None and members and members << members > 2 * room:
-                return False
-        hubs, found, room = [self.first], set[tuple[int, tuple[Need, int]]](), room
+            if not form.orders and form.most is None and members and members << members > 2 * most:
+                return most + 1
+        hubs, found, taken = [self.first], set[tuple[int, Need, int]](), 0
         seen = set(hubs)
         for hub in hubs:
             for mark in bits(self.allowed(hub)):
-                group = self.group(hub, 1 << mark, None)
-                for pair in () if group is None else self.groups[group]:
-                    kind = max(0, mark + 1 - len(self.names))
-                    if (kind, pair) not in found:
-                        found.add((kind, pair))
-                        room -= LETTERS if kind else 1
-                    if pair[1] not in seen:
-                        seen.add(pair[1])
-                        hubs.append(pair[1])
-            if room < 0:
-                return False
-        return True
+                kind, group = max(0, mark + 1 - len(self.names)), self.group(hub, 1 << mark, None)
+                for need, after in () if group is None else self.groups[group]:
+                    if (kind, need, after) not in found:
+                        found.add((kind, need, after))
+                        taken += LETTERS if kind else 1
+                    if after not in seen:
+                        seen.add(after)
+                        hubs.append(after)
+            if taken > most:
+                break
+        return taken
 
 
-def bounded_objects(whole: ObjectMachine, bounds: Bounds) -> ObjectMachine:
-    """The objects of a machine whose members stand as freely as the bounds allow."""
-    ways = {"any": WAYS[:1], "declared": WAYS[1:]}.get(whole.machines.order, WAYS)
-    for ordered, behind in ways:
-        found = BoundedObjects(whole, bounds.length, ordered, behind)
-        if (ordered, behind) == ways[-1] or found.fits(bounds.room):
-            break
-    return whole if found.is_exact and not found.cuts else found
+class Ways:
+    """The ways in which the members of one machine may stand, the freest first; each is made once."""
+
+    def __init__(self, whole: ObjectMachine) -> None:
+        self.whole = whole
+        self.order = {"any": WAYS[:1], "declared": WAYS[1:]}.get(whole.machines.order, WAYS)
+        self._made: dict[tuple[tuple[Strings, ...], bool, bool], BoundedObjects] = {}
+
+    def within(self, bounds: Bounds) -> ObjectMachine:
+        """The freest that there is room for, or else the last."""
+        classes = tuple([shortened(kind, bounds.length) for kind in self.whole.classes])
+        for ordered, behind in self.order:
+            key = (classes, ordered, behind)
+            if key not in self._made:
+                self._made[key] = BoundedObjects(self.whole, *key)
+            found = self._made[key]
+            if (ordered, behind) == self.order[-1] or found.fits(bounds.room):
+                break
+        return self.whole if found.is_exact and not found.cuts else found
 
 
 WAYS = ((False, False), (True, False), (True, True))

@@ -71,7 +71,7 @@ class Writer:
         self.ends: list[int] = []
         self.numbers: dict[Any, int] = {}
         self.queue: list[Any] = []
-        self.names: dict[int, Names] = {}
+        self.names: dict[int, Names] = machine.keys.graphs
         self.first: dict[Any, int] = {}
         self.entered: dict[int, list[tuple[int, int, int]]] = {}  # by classes: state, its number, the others' first number
         self.blocks: dict[tuple[int, tuple[int | None, ...]], int] = {}

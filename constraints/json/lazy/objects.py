@@ -27,6 +27,7 @@ from .members import Form, Run, bits
 from .settle import forms
 
 if TYPE_CHECKING:
+    from .bounded import Ways
     from .values import Look, Machines
 
 START, OPEN, AFTER, COMMA, BEFORE, KEY, COLON, VALUE, END = range(9)
@@ -239,16 +240,13 @@ class ObjectMachine(Region):
         return {}
 
     def bounded(self, bounds: Bounds) -> Machine:
-        from .bounded import bounded_objects
-
-        key = (bounds.length, bounds.room)
-        if key not in self._bounded:
-            self._bounded[key] = bounded_objects(self, bounds)
-        return self._bounded[key]
+        return self._ways.within(bounds)
 
     @cached_property
-    def _bounded(self) -> dict[tuple[int, int], Machine]:
-        return {}
+    def _ways(self) -> Ways:
+        from .bounded import Ways
+
+        return Ways(self)
 
     def graph(self, most: int) -> Graph:
         from .object_graphs import object_graph
