@@ -90,25 +90,22 @@ class Expansion:
                 self.entries[i] = entries(some)
 
     def _find_heads(self) -> None:
-        """The machines that a walk down meets again below themselves, of those that read something themselves."""
-        seen = set[Machine]()
-        for root in self.machines:
-            if root in seen or root not in self.knot or not len(self.graph(root).edges):
+        """A few machines without which no cycle is left, of those that read something themselves: always one on most ways."""
+        calls = nx.DiGraph()
+        for machine in self.machines:
+            if machine in self.knot and len(self.graph(machine).edges):
+                calls.add_edges_from((machine, inner) for inner in self._inner(machine))
+        parts = list(nx.strongly_connected_components(calls))
+        while parts:
+            part = calls.subgraph(parts.pop())
+            if not part.number_of_edges():
                 continue
-            seen.add(root)
-            path, stack = {root}, [(root, iter(self._inner(root)))]
-            while stack:
-                machine, below = stack[-1]
-                inner = next(below, None)
-                if inner is None:
-                    path.discard(machine)
-                    stack.pop()
-                elif inner in path:
-                    self.heads.add(inner)
-                elif inner not in seen:
-                    seen.add(inner)
-                    path.add(inner)
-                    stack.append((inner, iter(self._inner(inner))))
+            head = max(
+                (machine for machine in self.machines if machine in part),
+                key=lambda machine: part.in_degree(machine) * part.out_degree(machine),
+            )
+            self.heads.add(head)
+            parts += nx.strongly_connected_components(part.subgraph(set(part) - {head}))
 
     def _inner(self, machine: Machine) -> Iterator[Machine]:
         """The machines of its knot that a machine calls, past those that read nothing themselves."""
