@@ -21,6 +21,7 @@ from .nfa import Nfa, empty, network
 from .stack import Machine
 from .subsets import resolved
 
+
 class Expansion:
     """The finite automaton of a machine.
 

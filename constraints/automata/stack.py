@@ -165,7 +165,7 @@ class Region:
         return self
 
     def graph(self, most: int) -> Graph:
-        return explored(self, most)
+        return explored(self, most)  # type: ignore[arg-type]
 
 
 class Stack:

@@ -1,7 +1,7 @@
 """JSON Schema (drafts 4 to 2020-12) as automata over JSON text.
 
 schema → sets of values (``json/keywords.py``, ``json/values.py``) → a lazy automaton (``json/lazy/``)
-                                                                   → a finite one (``json/compiler.py``)
+                                                                   → a finite one (``json/finite.py``)
 """
 
 from __future__ import annotations
@@ -12,20 +12,20 @@ from typing import Any, Literal
 
 from ...errors import UnsupportedConstraint
 from .. import given
-from ..automata.epsilon import only, plain, useful
-from ..automata.work import limited, spend
+from ..automata.nfa import empty
+from ..automata.stack import Machine, StackAutomaton
+from ..automata.work import limited
 from ..constraint import Constraint, kept
 from ..lazy_constraint import LazyConstraint, made
-from ..narrowing import OnNarrowed, check_choice, report
+from ..narrowing import Narrowing, OnNarrowed, check_choice, merged, report
 from .closing import close_types
-from .compiler import Compiler
-from .document import Document, Schema, read_schema
-from .lazy import lazy_schema
-from .narrowed import narrowings
-from .pieces import surrounded
+from .document import Schema, read_schema
+from .finite import Asked, finite_automaton, of_automaton
+from .lazy.schema import root_machine, schema_machines
+from .lazy.values import Machines
 from .text import STYLES
 
-MAX_SCHEMA = 1_350_000  # units of work: the automaton is nearly minimal as it is made
+MAX_SCHEMA = 2_000_000  # units of work
 MOST_DEPTH = 1_000
 MOST_DIGITS = 1_000
 
@@ -169,34 +169,35 @@ def lazily(
     source: tuple[bytes, bytes], root: Schema, strict: bool, options: tuple[Any, ...]
 ) -> LazyConstraint:
     """The constraint of a schema by its lazy automaton."""
-    return LazyConstraint(
-        *lazy_schema(root, strict, options), partial(kept, source, partial(build, root, strict, options))
-    )
+    machines, narrowed = schema_machines(root, strict, options)
+    machine = root_machine(machines)
+    finite = partial(kept, source, partial(written, machines, machine, narrowed))
+    return LazyConstraint(StackAutomaton(machine), narrowed, finite)
+
+
+def build(root: Schema, strict: bool, options: tuple[Any, ...], inner: bool = False) -> Constraint:
+    """The constraint of a schema by its finite automaton. ``inner``: of a value within a larger text, around which no white
+    space stands."""
+    with limited(MAX_SCHEMA):
+        machines, narrowed = schema_machines(root, strict, options)
+        return written(machines, root_machine(machines, inner), narrowed, options[2:4])
+
+
+def written(
+    machines: Machines, root: Machine | None, narrowed: tuple[Narrowing, ...], asked: Asked = (None, None)
+) -> Constraint:
+    """The constraint of a machine by its finite automaton. Raises ``TooManyStates``."""
+    if root is None:
+        return Constraint(empty(), narrowed)
+    try:
+        with limited(MAX_SCHEMA):
+            found, (cuts,) = finite_automaton([machines], root, asked)
+    except RecursionError:
+        raise UnsupportedConstraint("the schema nests too deep", path="/") from None
+    return of_automaton(found, merged(cuts, narrowed))
 
 
 def inner_texts(schema: Any, whitespace: str, max_depth: int) -> Constraint:
     """The constraint of a schema's values within a larger text: no white space stands around them, members as declared."""
     options = (whitespace, "declared", max_depth, None, True, "auto", False, None)
     return build(read_schema(schema), False, options, inner=True)
-
-
-def build(root: Schema, strict: bool, options: tuple[Any, ...], inner: bool = False) -> Constraint:
-    """The constraint of a schema, with the options of a :class:`Compiler`. ``inner``: of a value within a larger text, around
-    which no white space stands."""
-    try:
-        compiler = Compiler(Document(root, strict), *options)
-        with limited(MAX_SCHEMA):
-            automaton = compiler.automaton(compiler.root)
-            if compiler.style.blank and not inner:
-                automaton = surrounded(automaton)
-            spend(len(automaton.edges) / 8)  # for what follows
-        narrowed = narrowings(compiler, compiler.root)
-    except RecursionError:
-        raise UnsupportedConstraint("the schema nests too deep", path="/") from None
-    if not (some := useful(automaton)).all():
-        automaton = plain(only(automaton, some))  # members that nothing can follow, say
-    constraint = Constraint(automaton, narrowed)
-    # Deterministic by construction, mostly, and nearly minimal: minimising would take most of the time.
-    if automaton.is_deterministic:
-        vars(constraint)["bytes_automaton"] = automaton
-    return constraint

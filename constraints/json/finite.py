@@ -7,30 +7,48 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from typing import Any
 
 from ...errors import TooManyStates
-from ..automata.expansion import Expansion, Graph
+from ..automata.expansion import Expansion
+from ..automata.graphs import Graph
 from ..automata.nfa import Nfa
 from ..automata.stack import Machine
+from ..automata.work import attempt
+from ..constraint import Constraint
 from ..narrowing import Narrowing, merged
 from .lazy.members import Form, bits
 from .lazy.objects import ObjectMachine
 from .lazy.texts import quoted, shortened
 from .lazy.values import Machines
-from .limits import *
+from .limits import (
+    FEW_STATES,
+    GREATEST,
+    LAST_STATES,
+    LEAST_BOUNDS,
+    MOST_STATES,
+    RAISED,
+    RAISED_AGAIN,
+    Bounds,
+    Cut,
+)
 from .places import bound, place, said
 from .shapes import ANY, Need
 from .vocabulary import pointer
 
+STEP_WORK = 500_000
+"""Units of work to find out whether an automaton with larger bounds fits."""
 MOST_PLACES = 100
 """Schemas of equal content that are named for one narrowing."""
+Asked = tuple[int | None, int | None]
+"""The depth and the length that are asked for; ``None`` where as much as fits is."""
 ANY_VALUE = "any value"
 LENGTH = "an automaton of all of it would be large; max_length sets the bound"
 DEPTH = "no regular language nests without a bound; max_depth sets it"
 
 
-def finite_constraint(
-    documents: Sequence[Machines], root: Machine, asked: tuple[int | None, int | None]
+def finite_automaton(
+    documents: Sequence[Machines], root: Machine, asked: Asked
 ) -> tuple[Nfa, list[tuple[Narrowing, ...]]]:
     """The texts of a machine, or some of them, as a finite automaton; and what it lacks of each document.
 
@@ -41,7 +59,7 @@ def finite_constraint(
     root
         The machine.
     asked
-        The depth and the length that are asked for; ``None`` where as much as fits is.
+        The depth and the length.
 
     Raises ``TooManyStates``.
     """
@@ -51,7 +69,7 @@ def finite_constraint(
     def expansion(bounds: Bounds, most: int) -> Expansion:
         return Expansion(
             root,
-            bounded=lambda machine: machine.bounded(bounds),  # type: ignore[no-any-return]
+            bounded=lambda machine: machine.bounded(bounds),
             entries=lambda machine: bounds.depth + (machine not in free),
             limit=most,
             graphs=graphs,
@@ -61,13 +79,21 @@ def finite_constraint(
     return found.automaton(), [Lacking(machines, found, bounds).narrowings() for machines in documents]
 
 
+def of_automaton(automaton: Nfa, narrowed: tuple[Narrowing, ...]) -> Constraint:
+    """The constraint of such an automaton: where it is deterministic, minimising it would take most of the time."""
+    found = Constraint(automaton, narrowed)
+    if automaton.is_deterministic:
+        vars(found)["bytes_automaton"] = automaton
+    return found
+
+
 def chosen(
     expansion: Callable[[Bounds, int], Expansion], wanted: Callable[[Bounds], Bounds]
 ) -> tuple[Bounds, Expansion]:
     """The bounds that are taken, and what they give: the greatest, or the least with as much more as there is room for.
     Raises ``TooManyStates``."""
     bounds = wanted(GREATEST)
-    with suppress(TooManyStates):
+    with suppress(TooManyStates), attempt(STEP_WORK):
         return bounds, expansion(bounds, FEW_STATES)
     bounds = wanted(LEAST_BOUNDS)
     found = expansion(bounds, LAST_STATES)
@@ -75,7 +101,7 @@ def chosen(
         for raised in more:
             new = wanted(bounds._replace(**raised))
             if new != bounds and found.size <= most:
-                with suppress(TooManyStates):
+                with suppress(TooManyStates), attempt(STEP_WORK):
                     bounds, found = new, expansion(new, most)
     return bounds, found
 
@@ -150,7 +176,8 @@ class Lacking:
             paths = {path for form in machine.forms for path in self.free_members(need, form)}
             yield from map(self.free_value, sorted(paths))
             return
-        shape, where = getattr(machine, "plain", machine).shape, self.machines.where(need)
+        plain: Any = getattr(machine, "plain", machine)
+        shape, where = plain.shape, self.machines.where(need)
         for i, item in enumerate(shape.prefix):
             if item == ANY:
                 yield self.free_value(f"{where}/prefixItems/{i}")
@@ -163,9 +190,15 @@ class Lacking:
         for i in bits(form.live):
             if form.needs[i] == ANY:
                 owner = said(machines, need, "properties", form.names[i])
-                yield f"{where}/additionalProperties" if owner is None else f"{owner}/properties/{pointer(form.names[i])}"
+                yield (
+                    f"{where}/additionalProperties"
+                    if owner is None
+                    else f"{owner}/properties/{pointer(form.names[i])}"
+                )
         for each in form.possible:
             if each.need == ANY:
                 owners = {p: said(machines, need, "patternProperties", p) for p in each.patterns}
-                places = (f"{at}/patternProperties/{pointer(p)}" for p, at in owners.items() if at is not None)
+                places = (
+                    f"{at}/patternProperties/{pointer(p)}" for p, at in owners.items() if at is not None
+                )
                 yield next(places, f"{where}/additionalProperties")

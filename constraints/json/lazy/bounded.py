@@ -15,7 +15,6 @@ from .members import Form, Other, Run, bits
 from .objects import ObjectMachine
 from .texts import shortened
 
-
 LETTERS = 24
 """States of any name."""
 TWICE = "JSON lets a name be written twice, and then the last one counts"
@@ -72,13 +71,16 @@ class BoundedForm(Form):
         if self.counts:
             after = run._replace(more=1 if self.most is None else run.more + 1)
         if self.last:
-            places = tuple(len(order) if at >= 0 else -1 for order, at in zip(self.orders, run.places, strict=True))
+            places = tuple(
+                len(order) if at >= 0 else -1 for order, at in zip(self.orders, run.places, strict=True)
+            )
             after = after._replace(seen=(1 << len(self.names)) - 1, places=places)
         for i, each in enumerate(self.possible):
-            if each.does <= sure and self.has_room(self.total(run), each.does & run.missing):
-                if all(other.does <= each.does or self.differ(other, each) for other in held):
-                    now = run.held | {i} if each.does else run.held
-                    yield each, after._replace(missing=run.missing - each.does, held=now)
+            if not each.does <= sure or not self.has_room(self.total(run), each.does & run.missing):
+                continue
+            if all(other.does <= each.does or self.differ(other, each) for other in held):
+                now = run.held | {i} if each.does else run.held
+                yield each, after._replace(missing=run.missing - each.does, held=now)
 
     def differ(self, a: Other, b: Other) -> bool:
         """Whether undeclared members of two classes never have the same name."""
@@ -157,7 +159,10 @@ class Ways:
 
     def __init__(self, whole: ObjectMachine) -> None:
         self.whole = whole
-        self.order = {"any": WAYS[:1], "declared": WAYS[1:]}.get(whole.machines.order, WAYS)
+        ways = {"any": WAYS[:1], "declared": WAYS[1:]}.get(whole.machines.order, WAYS)
+        self.order = (
+            ways if any(form.others for form in whole.forms) else ways[:2] if ways is WAYS else ways[:1]
+        )
         self._made: dict[tuple[tuple[Strings, ...], bool, bool], BoundedObjects] = {}
 
     def within(self, bounds: Bounds) -> ObjectMachine:

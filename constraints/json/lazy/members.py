@@ -13,11 +13,11 @@ be, but where their number counts, or where one of them must exist.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from itertools import accumulate, combinations
 from operator import or_
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from .. import objects
 from ..shapes import NEVER, Need, Objects, Strings
@@ -43,7 +43,7 @@ class Run(NamedTuple):
     missing: frozenset[int] = frozenset()
     places: tuple[int, ...] = ()
     counted: frozenset[str] = EMPTY
-    held: frozenset[Hashable] = EMPTY
+    held: frozenset[Any] = EMPTY
     more: int = 0
 
 
@@ -82,7 +82,9 @@ class Form:
         def other(kind: Strings, need: Need, does: Sequence[int] = ()) -> Other:
             written = Strings(kind.least, kind.most, kind.atoms)
             patterns = tuple(which for what, which, sign in sorted(kind.atoms) if sign and what == "pattern")
-            return Other(classes.setdefault(written, len(classes)) + len(names), need, frozenset(does), patterns)
+            return Other(
+                classes.setdefault(written, len(classes)) + len(names), need, frozenset(does), patterns
+            )
 
         self.others = [other(kind, need) for kind, need in kinds]
         sizes = range(1, len(some) + 1) if len(some) <= ALL_SETS else (1, len(some))

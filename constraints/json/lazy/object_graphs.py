@@ -73,7 +73,9 @@ class Writer:
         self.queue: list[Any] = []
         self.names: dict[int, Names] = machine.keys.graphs
         self.first: dict[Any, int] = {}
-        self.entered: dict[int, list[tuple[int, int, int]]] = {}  # by classes: state, its number, the others' first number
+        self.entered: dict[
+            int, list[tuple[int, int, int]]
+        ] = {}  # by classes: state, its number, the others' first number
         self.blocks: dict[tuple[int, tuple[int | None, ...]], int] = {}
 
     def take(self, count: int) -> int:
@@ -155,11 +157,16 @@ class Writer:
         if key not in self.blocks:
             names = self.names[classes]
             first = self.blocks[key] = self.take(names.num_others)
-            self.copies.append(names.others + [first - names.size, 0, 0, first - names.size])
+            self.copies.append(moved(names.others, first - names.size))
             for i, marks in enumerate(names.marks[names.size :]):
                 if marks:
                     self.end_name(first + i, hub, marks)
         return self.blocks[key]
+
+
+def moved(edges: Int[ndarray, "edge 4"], by: int) -> Int[ndarray, "edge 4"]:
+    """The edges with this added to the numbers of their states."""
+    return np.column_stack([edges[:, 0] + by, edges[:, 1:3], edges[:, 3] + by])
 
 
 def copied(entries: Int[ndarray, "edge 4"], entered: Int[ndarray, "state 3"]) -> Int[ndarray, "edge 4"]:

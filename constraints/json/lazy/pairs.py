@@ -30,6 +30,7 @@ from ..values import NOTHING
 from .arrays import ArrayMachine
 from .blanks import BLANKS
 from .letters import QUOTE
+from .object_graphs import moved
 
 BRACKET, ESCAPE = 91, 92
 CHECKSUMS, WEIGHTS = 31, np.array([1, 2])
@@ -80,31 +81,31 @@ def spelled_once(parts: list[Nfa]) -> Nfa:
 def arrays_of(body: Nfa, least: int, style: Style) -> Nfa:
     """The arrays of two strings with these insides, of one, of none."""
     steps, n = checked(body), CHECKSUMS * len(WEIGHTS) * body.num_states
-    begin, item, last, end, first = 2 * n + np.arange(5)
-    ends, nexts = first + np.arange(CHECKSUMS), first + CHECKSUMS * (1 + np.arange(len(style.comma) + 1))
+    begin, item, last, end, first = range(2 * n, 2 * n + 5)
+    layers = range(first, first + CHECKSUMS * (len(style.comma) + 1), CHECKSUMS)
 
     def state(q: int, checksum: int) -> int:
         return (q * CHECKSUMS + checksum % CHECKSUMS) * len(WEIGHTS)
 
     rows = [(begin, BRACKET, item), (item, QUOTE, state(int(body.start[0]), 0)), (last, BRACKET + 2, end)]
     rows += [] if least else [(item, BRACKET + 2, end)]
-    blanks = [item, last, *ends]
+    blanks = [item, last, *range(first, first + CHECKSUMS)]
     for c in range(CHECKSUMS):
         for q in body.accept.tolist():
             for place in range(len(WEIGHTS)):
-                rows.append((state(q, c) + place, QUOTE, ends[c]))
+                rows.append((state(q, c) + place, QUOTE, first + c))
                 rows += [(n + state(q, c) + place, QUOTE, last)] if c else []
-        rows += [(ends[c], BRACKET + 2, end)] if least < 2 else []
-        here = ends[c]
-        for byte, layer in zip(style.comma, nexts, strict=False):
+        rows += [(first + c, BRACKET + 2, end)] if least < 2 else []
+        here = first + c
+        for byte, layer in zip(style.comma, layers[1:], strict=True):
             rows.append((here, byte, layer + c))
             here = layer + c
         rows.append((here, QUOTE, n + state(int(body.start[0]), -c)))
         blanks.append(here)
     edges = [(source, byte, byte, target) for source, byte, target in rows]
     edges += [(s, low, high, s) for s in blanks for low, high in BLANKS] if style.blank else []
-    every = np.concatenate([steps, steps + [n, 0, 0, n], np.array(edges, np.int64)])
-    return trim(Nfa(int(nexts[-1]), every, NO_SKIPS, np.array([begin]), np.array([end])))
+    every = np.concatenate([steps, moved(steps, n), np.array(edges, np.int64)])
+    return trim(Nfa(layers[-1] + CHECKSUMS, every, NO_SKIPS, np.array([begin]), np.array([end])))
 
 
 def checked(body: Nfa) -> Int[ndarray, "edge 4"]:

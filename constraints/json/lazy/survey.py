@@ -12,7 +12,6 @@ from ....errors import UnsupportedConstraint
 from ...narrowing import Narrowing, merged
 from ..document import Document, Node, Resource
 from ..formats import KNOWN, LEFT_OUT, REFUSED
-from ..narrowed import EXPONENTS
 from ..numbers import Notation
 from ..patterns import readings, translate
 from ..text import ways
@@ -22,6 +21,13 @@ MORE_THAN_RFC = frozenset(["email", "idn-email", "duration", "hostname"])
 """Formats of which only what no RFC has is left out."""
 NEGATING = frozenset(["not", "oneOf", "if"])
 REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
+EXPONENTS = Narrowing(
+    "",
+    "numbers",
+    "integers, and numbers under a condition, in every way to write them",
+    "decimals without an exponent",
+    "digits can be compared only before an exponent says what they are worth; write 100, not 1e2",
+)
 PATTERN = "strings that validators may read in two ways are left out"
 
 

@@ -20,8 +20,7 @@ from ...automata.work import at, limited
 from .. import arrays as settling
 from ..document import Document
 from ..needs import Needs
-from ..numbers import Notation
-from ..scalars import number_piece
+from ..numbers import Notation, number_automaton
 from ..shapes import NEVER, Arrays, Need, Numbers, both, inside
 from ..text import STYLES
 from ..values import Value
@@ -108,7 +107,7 @@ class Machines(Needs):
         if need not in self._arrays:
             found = []
             for shape in self.value(need).array:
-                settled = settling.settle(shape, lambda _: False, self.where(need))
+                settled = settling.settle(shape, lambda _: False)
                 if settled is not None:
                     found.append(self.array(need, settled))
             self._arrays[need] = found
@@ -214,8 +213,7 @@ class Machines(Needs):
                 value = Decimal(n)
                 if inside(value, *limits) and value not in shape.but and (not digits or abs(n) < 10**digits):
                     return str(n).encode()
-        piece = number_piece(shape, self.notation)
-        return piece.nfa.shortest() if piece.size else None
+        return number_automaton(shape, self.notation).shortest()
 
 
 _numbers: dict[tuple[Numbers, Notation], Machine] = {}
@@ -227,5 +225,5 @@ def number_machine(shape: Numbers, notation: Notation) -> Machine:
     if key not in _numbers:
         if len(_numbers) > 1000:
             _numbers.clear()
-        _numbers[key] = DfaMachine(number_piece(shape, notation).nfa)
+        _numbers[key] = DfaMachine(number_automaton(shape, notation))
     return _numbers[key]
