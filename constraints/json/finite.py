@@ -141,10 +141,11 @@ class Lacking:
         for machine in (*machines.arrays(need), *([] if objects is None else [objects])):
             if machine not in reached:
                 continue
-            for cut in getattr(machine.bounded(self.bounds), "cuts", ()):
+            bounded = machine.bounded(self.bounds)
+            for cut in getattr(bounded, "cuts", ()):
                 path, keyword = self.place(need, cut)
                 yield Narrowing(path, keyword, *cut[1:])
-            if need and machine in self.not_entered:
+            if need and not self.not_entered.isdisjoint([machine, *getattr(bounded, "options", ())]):
                 yield self.too_deep(need)
             if need and self.is_free_cut:
                 yield from self.free_values(need, machine)

@@ -8,7 +8,10 @@ not remembered. JSON lets a name be written twice, and then the last one counts.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cached_property
 
+from ...automata.machines import Choice
+from ...automata.stack import Machine
 from ..limits import Bounds, Cut
 from ..shapes import Need, Strings
 from .members import Form, Other, Run, bits
@@ -102,6 +105,21 @@ class BoundedObjects(ObjectMachine):
         self.is_exact = self.classes == whole.classes and not any(form.remembers for form in whole.forms)
         self.cuts = tuple(self.lacking(whole))
 
+    def bounded(self, bounds: Bounds) -> Machine:
+        return self
+
+    @property
+    def few(self) -> int:
+        """The room that all forms together may take, before they are read one by one."""
+        return max(1_500, 8 * sum(form.live.bit_count() + LETTERS for form in self.forms))
+
+    @cached_property
+    def form_by_form(self) -> Machine:
+        """The objects of each form by a machine of its own."""
+        found = Choice([FormObjects(self, form) for form in self.forms])
+        found.cuts = self.cuts  # type: ignore[attr-defined]
+        return found
+
     def lacking(self, whole: ObjectMachine) -> Iterator[Cut]:
         """What there is less than in the whole machine."""
         ordered = whole.machines.order == "declared"
@@ -154,6 +172,15 @@ class BoundedObjects(ObjectMachine):
         return taken
 
 
+class FormObjects(BoundedObjects):
+    """The objects of one form of a bounded machine."""
+
+    def __init__(self, whole: BoundedObjects, form: Form) -> None:
+        ObjectMachine.__init__(self, whole.machines, ())
+        self.names, self.classes, self.keys = whole.names, whole.classes, whole.keys
+        self.forms = [form]
+
+
 class Ways:
     """The ways in which the members of one machine may stand, the freest first; each is made once."""
 
@@ -165,7 +192,7 @@ class Ways:
         )
         self._made: dict[tuple[tuple[Strings, ...], bool, bool], BoundedObjects] = {}
 
-    def within(self, bounds: Bounds) -> ObjectMachine:
+    def within(self, bounds: Bounds) -> Machine:
         """The freest that there is room for, or else the last."""
         classes = tuple([shortened(kind, bounds.length) for kind in self.whole.classes])
         for ordered, behind in self.order:
@@ -175,6 +202,8 @@ class Ways:
             found = self._made[key]
             if (ordered, behind) == self.order[-1] or found.fits(bounds.room):
                 break
+        if len(found.forms) > 1 and not found.fits(found.few):
+            return found.form_by_form
         return self.whole if found.is_exact and not found.cuts else found
 
 

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from .values import Look, Machines
 
 READ = 6
+LETTERS = 20
+"""Letters of listed values, one list behind each item that is remembered, for each state that an object may take."""
 FEW_SETS = 16
 """Sets of values that a finite automaton always remembers."""
 State = frozenset[tuple[int, Local]]
@@ -170,9 +172,13 @@ class ListedArrayMachine(Region):
         ]
         ending = self.values.ending(state)
         if ending is not None and good >> ending & 1:
-            found += self.moves((AFTER, n + 1, self.taken(used, ending)))
+            found += self.moves((AFTER, self.after(n), self.taken(used, ending)))
             found.sort(key=lambda move: move[0])
         return merged_rows(found)
+
+    def after(self, n: int) -> int:
+        """The number of items after one more, as far as it is remembered."""
+        return n + 1
 
     def taken(self, used: int, i: int) -> int:
         """The values that are not free after one more."""
@@ -191,11 +197,15 @@ class ListedArrayMachine(Region):
         n = len(self.values.texts)
         most = n if self.shape.most is None else min(n, self.shape.most)
         sets = sum(comb(n, k) for k in range(most + 1))
-        return self if sets <= max(bounds.room, FEW_SETS) else self._in_order
+        if sets <= max(bounds.room, FEW_SETS):
+            return self
+        if bounds.room not in self._bounded:
+            self._bounded[bounds.room] = OrderedListMachine(self, LETTERS * bounds.room)
+        return self._bounded[bounds.room]
 
     @cached_property
-    def _in_order(self) -> Machine:
-        return OrderedListMachine(self)
+    def _bounded(self) -> dict[int, Machine]:
+        return {}
 
     # ------------------------------------------------------------ short texts
 
@@ -227,22 +237,30 @@ class ListedArrayMachine(Region):
                 rest_of_item = self.values.machine(i).completion(at)
                 ends.append((len(rest_of_item), i, rest_of_item))
         _, i, text = min(ends)
-        text += self.completion((AFTER, n + 1, self.taken(used, i)))
+        text += self.completion((AFTER, self.after(n), self.taken(used, i)))
         return (comma[more[0] :] if kind == COMMA else b"") + text
 
 
 class OrderedListMachine(ListedArrayMachine):
-    """The same arrays with their items in the order in which the values are listed: one state for the latest of them."""
+    """The same arrays with their items in the order in which the values are listed: one state for the latest of them. Of a
+    long list, neighbours share such a state, and an array has one of them."""
 
-    def __init__(self, whole: ListedArrayMachine) -> None:
+    def __init__(self, whole: ListedArrayMachine, most_letters: int) -> None:
         self.__dict__.update(whole.__dict__)
         self._after, self._good = {}, {}
+        n, letters = len(self.values.texts), sum(map(len, self.values.texts))
+        self.shared = -(-n // max(2, self.shape.least, most_letters // letters))
         given = "distinct items in the order in which they are listed"
+        given += f", of each {self.shared} neighbours one" if self.shared > 1 else ""
         asked = "distinct items in any order"
         self.cuts = (Cut("uniqueItems", asked, given, "the automaton remembers each set of items"),)
 
     def taken(self, used: int, i: int) -> int:
-        return used | (2 << i) - 1
+        return used | (1 << (i // self.shared + 1) * self.shared) - 1
+
+    def after(self, n: int) -> int:
+        steady = max(self.shape.least, len(self.allowed) - 1)
+        return n + 1 if self.shape.most is not None else min(n + 1, steady)
 
 
 def matching(options: Sequence[int]) -> list[int] | None:
