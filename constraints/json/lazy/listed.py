@@ -21,6 +21,7 @@ from .arrays import AFTER, COMMA, END, ITEM, OPEN, START, ArrayMachine
 from .blanks import with_blanks
 from .distinct import Distinct
 from .letters import merged_rows
+from .members import bits
 from .texts import quoted
 
 if TYPE_CHECKING:
@@ -249,11 +250,34 @@ class OrderedListMachine(ListedArrayMachine):
         self.__dict__.update(whole.__dict__)
         self._after, self._good = {}, {}
         n, letters = len(self.values.texts), sum(map(len, self.values.texts))
-        self.shared = -(-n // max(2, self.shape.least, most_letters // letters))
+        self.shared = max(1, n // max(2, self.shape.least, most_letters // letters))
         given = "distinct items in the order in which they are listed"
         given += f", of each {self.shared} neighbours one" if self.shared > 1 else ""
         asked = "distinct items in any order"
         self.cuts = (Cut("uniqueItems", asked, given, "the automaton remembers each set of items"),)
+
+    def to_end(self, n: int, used: int) -> list[int] | None:
+        key, found = (n, used), list[int]()
+        if key not in self._after:
+            for i in range(n, self.shape.least):
+                free = self.at(i) & ~used
+                if not free:
+                    break
+                found.append((free & -free).bit_length() - 1)
+                used = self.taken(used, found[-1])
+            self._after[key] = found if len(found) >= self.shape.least - n else None
+        return self._after[key]
+
+    def good(self, n: int, used: int) -> int:
+        key = (n, used)
+        if key not in self._good:
+            free, found = self.at(n) & ~used, 0
+            for i in bits(free):  # where one leaves too few values, so do all after it
+                if self.to_end(n + 1, self.taken(used, i)) is None:
+                    break
+                found |= 1 << i
+            self._good[key] = found
+        return self._good[key]
 
     def taken(self, used: int, i: int) -> int:
         return used | (1 << (i // self.shared + 1) * self.shared) - 1
