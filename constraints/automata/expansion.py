@@ -16,7 +16,7 @@ import numpy as np
 
 from ...errors import TooManyStates
 from .epsilon import NO_SKIPS
-from .graphs import Graph
+from .graphs import Graph, useful
 from .nfa import Nfa, empty, network
 from .stack import Machine
 from .subsets import resolved
@@ -67,7 +67,7 @@ class Expansion:
         bounded = self.bounded(machine)
         found = self.graphs.get(bounded)
         if found is None:
-            found = self.graphs[bounded] = bounded.graph(self.limit)
+            found = self.graphs[bounded] = useful(bounded.graph(self.limit))
         return found
 
     # ------------------------------------------------------------ knots
@@ -142,14 +142,16 @@ class Expansion:
         found = self._sizes.get((machine, left))
         if found is None:
             here = self.graph(machine)
-            found = here.size
+            found, lost = here.size, False
             for called, _ in dict.fromkeys((called, after) for _, called, after in here.calls):
                 below = self._left(machine, left, called)
                 if below < 0:
-                    self.left_out[machine, called] = None
+                    self.left_out[machine, called], lost = None, True
                 found += self._size(called, below)
                 if found > self.limit:
                     raise TooManyStates("the automaton has too many states", limit=self.limit)
+            if lost:  # with what only these calls lead to
+                found = self._automaton(machine, left).num_states
             self._sizes[machine, left] = found
         return found
 

@@ -9,6 +9,7 @@ from jaxtyping import Int
 from numpy import ndarray
 
 from ...errors import TooManyStates
+from .arrays import reachable
 from .work import spend
 
 if TYPE_CHECKING:
@@ -32,6 +33,28 @@ class Graph(NamedTuple):
 def of_automaton(nfa: Nfa) -> Graph:
     """The graph of an automaton with one start and no skips."""
     return Graph(nfa.num_states, int(nfa.start[0]), nfa.edges, (), tuple(nfa.accept.tolist()))
+
+
+def useful(graph: Graph) -> Graph:
+    """The graph without the states that no text of the machine visits, whatever is called."""
+    calls = np.array([(source, after) for source, _, after in graph.calls], np.int64).reshape(-1, 2)
+    steps = np.concatenate([graph.edges[:, [0, 3]], calls])
+    found = reachable(steps, np.array([graph.start]), graph.size)
+    found &= reachable(steps[:, ::-1], np.array(graph.ends, np.int64), graph.size)
+    found[graph.start] = True
+    if found.all():
+        return graph
+    number = (np.cumsum(found) - 1).tolist()
+    edges = graph.edges[found[graph.edges[:, 0]] & found[graph.edges[:, 3]]]
+    edges = np.column_stack([np.array(number)[edges[:, [0, 3]]], edges[:, 1:3]])[:, [0, 2, 3, 1]]
+    kept = [call for call in graph.calls if found[call[0]] and found[call[2]]]
+    return Graph(
+        int(found.sum()),
+        number[graph.start],
+        edges,
+        tuple((number[source], called, number[after]) for source, called, after in kept),
+        tuple(number[end] for end in graph.ends if found[end]),
+    )
 
 
 def explored(machine: Machine, most: int) -> Graph:
