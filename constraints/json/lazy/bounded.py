@@ -11,8 +11,10 @@ from collections.abc import Iterator
 from functools import cached_property
 
 from ...automata.machines import Choice
+from ...automata.nfa import check_limit
 from ...automata.stack import Machine
-from ..limits import Bounds, Cut
+from ...automata.work import spend
+from ..limits import LAST_STATES, Bounds, Cut
 from ..shapes import Need, Strings
 from .members import Form, Other, Run, bits
 from .objects import ObjectMachine
@@ -167,6 +169,7 @@ class BoundedObjects(ObjectMachine):
                     if after not in seen:
                         seen.add(after)
                         hubs.append(after)
+            spend(5 * self.allowed(hub).bit_count())
             if taken > most:
                 break
         return taken
@@ -193,7 +196,8 @@ class Ways:
         self._made: dict[tuple[tuple[Strings, ...], bool, bool], BoundedObjects] = {}
 
     def within(self, bounds: Bounds) -> Machine:
-        """The freest that there is room for, or else the last."""
+        """The freest that there is room for, or else the last. Raises ``TooManyStates`` where the names alone are too many."""
+        check_limit(len(self.whole.keys.trie.children), LAST_STATES)
         classes = tuple([shortened(kind, bounds.length) for kind in self.whole.classes])
         for ordered, behind in self.order:
             key = (classes, ordered, behind)

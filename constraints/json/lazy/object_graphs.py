@@ -41,6 +41,7 @@ class Names:
                     number[to] = len(order)
                     order.append(to)
                 rows.append((here, low, high, number[to]))
+        spend(20 * len(order))
         reach, marks = [keys.reach(state) for state in order], [keys.marks(state) for state in order]
         first = sorted(range(len(order)), key=lambda i: i > 0 and not reach[i] & declared)
         place = np.empty(len(order), np.int64)
@@ -120,6 +121,7 @@ class Writer:
         machine = self.machine
         start = self.state(machine.start())
         for key in self.queue:
+            spend(10)
             here = self.numbers[key]
             if key[0] == KEY:
                 self.write_name(here, *key[1:])

@@ -9,7 +9,6 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import lru_cache
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -21,6 +20,7 @@ from ...automata.graphs import Graph, of_automaton
 from ...automata.machines import DfaMachine
 from ...automata.nfa import Nfa, check_limit
 from ...automata.stack import Local, LocalBody, Machine, Region
+from ...automata.work import metered
 from .. import strings
 from ..limits import Bounds
 from ..shapes import Strings
@@ -150,7 +150,7 @@ class Quoted(Region):
 _quoted: WeakKeyDictionary[Machine, Quoted] = WeakKeyDictionary()
 
 
-@lru_cache(maxsize=1024)
+@metered(maxsize=1024)
 def inside(shape: Strings) -> Machine:
     """The machine of the insides of a shape that some string has."""
     if shape.among is not None:
@@ -162,13 +162,13 @@ def inside(shape: Strings) -> Machine:
     return CountedPattern(shape)
 
 
-@lru_cache(maxsize=1024)
+@metered(maxsize=1024)
 def quoted(shape: Strings) -> Machine:
     """The machine of the texts of a shape that some string has."""
     return Quoted(inside(shape), shape)
 
 
-@lru_cache(maxsize=1024)
+@metered(maxsize=1024)
 def shortened(shape: Strings, length: int) -> Strings:
     """The shape with a bound on the length that is not beyond this one, where that leaves strings out."""
     if shape.most is None or shape.most <= max(length, shape.least) or shape.among is not None:
@@ -188,7 +188,7 @@ def in_quotes(inside: Nfa) -> Nfa:
     return Nfa(n + 2, edges, NO_SKIPS, np.array([n]), np.array([n + 1]))
 
 
-@lru_cache(maxsize=4096)
+@metered(maxsize=4096)
 def shortest_string(shape: Strings) -> bytes | None:
     """A short text of a shape, ``None`` if no string has it. Raises ``TooManyStates`` where it is very long."""
     if shape.least > MOST_LETTERS:

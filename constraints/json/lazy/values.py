@@ -16,7 +16,7 @@ from typing import Any
 from ....errors import UnsupportedConstraint
 from ...automata.machines import Choice, DfaMachine, TextMachine
 from ...automata.stack import Machine
-from ...automata.work import at, limited
+from ...automata.work import at, limited, metered
 from .. import arrays as settling
 from ..document import Document
 from ..needs import Needs
@@ -216,14 +216,7 @@ class Machines(Needs):
         return number_automaton(shape, self.notation).shortest()
 
 
-_numbers: dict[tuple[Numbers, Notation], Machine] = {}
-
-
+@metered(maxsize=1024)
 def number_machine(shape: Numbers, notation: Notation) -> Machine:
     """The machine of the numbers of a shape."""
-    key = (shape, notation)
-    if key not in _numbers:
-        if len(_numbers) > 1000:
-            _numbers.clear()
-        _numbers[key] = DfaMachine(number_automaton(shape, notation))
-    return _numbers[key]
+    return DfaMachine(number_automaton(shape, notation))
