@@ -104,6 +104,14 @@ class Form:
         self.orders = objects.orders(list(self.names), self.shape)
         self.place = [{i: p for p, i in enumerate(order)} for order in self.orders]
         self.ahead = [[0, *accumulate((1 << i for i in reversed(order)), or_)][::-1] for order in self.orders]
+        self.stops = list(map(self.stops_of, self.orders))
+
+    def stops_of(self, order: Sequence[int]) -> list[int]:
+        """By place in an order: the place after the next required member, or the end."""
+        found = [len(order)]
+        for place, i in reversed(list(enumerate(order))):
+            found.append(place + 1 if self.required >> i & 1 else found[-1])
+        return found[::-1]
 
     # ------------------------------------------------------------ what there is
 
@@ -176,22 +184,24 @@ class Form:
     def in_order(self, run: Run) -> int:
         """The declared members that an order has next."""
         found = 0
-        for order, behind, tails in zip(self.orders, run.places, self.ahead, strict=True):
+        for behind, ahead, stops in zip(run.places, self.ahead, self.stops, strict=True):
             if behind < 0:
                 continue
-            for place in range(behind, len(order)):
-                bit = 1 << order[place]
-                if not bit & self.live:
-                    continue
-                if self.possible or run.size + (tails[place] & self.live).bit_count() >= self.least:
-                    found |= bit
-                if bit & self.required:
-                    break
+            end = stops[behind]
+            if not self.possible:  # as many as there must be have to follow
+                while end > behind and run.size + (ahead[end - 1] & self.live).bit_count() < self.least:
+                    end -= 1
+            found |= ahead[behind] & ~ahead[end] & self.live
         return found
 
     def done(self, run: Run) -> bool:
         """Whether the object may end."""
         return not self.required & ~run.seen and not run.missing and run.size >= self.least
+
+    @property
+    def is_linear(self) -> bool:
+        """Whether a declared member leads to one run, whatever is before it."""
+        return len(self.orders) == 1 and not self.counts and not self.must
 
     @property
     def remembers(self) -> bool:
@@ -239,8 +249,7 @@ class Form:
 
     def reaches(self, order: int, behind: int, mark: int) -> bool:
         """Whether no required member lies between a place of an order and a member."""
-        between = self.orders[order][behind : self.place[order][mark]]
-        return not any(self.required >> i & 1 for i in between)
+        return self.place[order][mark] < self.stops[order][behind]
 
     def has_room(self, run: Run, does: frozenset[int]) -> bool:
         """Whether one more undeclared member leaves room for those that must come."""

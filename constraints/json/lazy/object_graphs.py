@@ -66,6 +66,9 @@ class Writer:
     def __init__(self, machine: ObjectMachine, most: int) -> None:
         self.machine, self.most = machine, most
         self.size = 0
+        linear = len(machine.forms) == 1 and machine.forms[0].is_linear
+        self.varying = -1 << len(machine.names) if linear else -1
+        """The alternatives that may lead elsewhere from another hub."""
         self.edges: list[tuple[int, int, int, int]] = []
         self.copies: list[Int[ndarray, "edge 4"]] = []
         self.calls: list[Call] = []
@@ -111,8 +114,9 @@ class Writer:
 
     def in_name(self, classes: int, node: int, left: int, hub: int) -> int:
         """The number of a state within a name, by the alternatives that are left."""
-        if left.bit_count() <= MANY:
-            leads = tuple([self.machine.group(hub, 1 << mark, None) for mark in bits(left)])
+        varying = left & self.varying
+        if varying.bit_count() <= MANY:
+            leads = tuple([self.machine.group(hub, 1 << mark, None) for mark in bits(varying)])
             hub = self.first.setdefault((left, leads), hub)
         return self.number((KEY, classes, node, left, hub))
 
