@@ -95,11 +95,11 @@ def json_schema(
     max_depth
         The depth to which a finite automaton follows a schema within itself, and arrays and objects in values without a schema.
         Giving it makes the constraint finite, and its masks too. Default: no bound for masks; for a finite automaton as much
-        as fits, 3, up to 16 and 7 where it is small, down to 0 where it is large.
+        as fits, 3, up to 7 where it is small, down to 0 where it is large.
     max_length
         The length to which a finite automaton follows ``maxLength``; ``maxItems`` is followed to a tenth of it. Giving it
-        makes the constraint finite, and its masks too. Default: no bound for masks; for a finite automaton no bound, or
-        1,000, 700, 250, 160, 60 or 40 where it is large.
+        makes the constraint finite, and its masks too. Default: no bound for masks; for a finite automaton as much as
+        fits, 32,768, or 1,000, 250, 100 or 40 where it is large.
     on_narrowed
         The reaction where the constraint accepts less than the schema allows: ``"warn"`` logs one warning, ``"error"`` raises
         ``UnsupportedConstraint``, ``"ignore"`` does nothing. What ``max_depth`` and ``max_length`` cut logs no warning.
@@ -125,9 +125,9 @@ def json_schema(
     Notes
     -----
     ``&``, ``-`` and ``~`` of constraints, counting, probabilities, random drawing and canonical tokenisation use ``finite``.
-    It is made when it is first asked for. Three languages are approximated from below there. ``uniqueItems`` over listed values:
-    some of the items in any order, after these only values that come later in the list. ``uniqueItems`` over other strings: at
-    most two. Undeclared members: several of them count as one for ``minProperties``.
+    It is made when it is first asked for. Three languages are approximated from below there. ``uniqueItems`` over many listed
+    values: in the order of the list. ``uniqueItems`` over other strings: at most two; over other values: at most one. Undeclared
+    members: several of them count as one for ``minProperties``.
 
     Examples
     --------

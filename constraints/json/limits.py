@@ -34,7 +34,7 @@ class Cut(NamedTuple):
     why: str
 
 
-FEW_STATES, MOST_STATES, LAST_STATES = 20_000, 60_000, 200_000
+FEW_STATES, MOST_STATES, LAST_STATES = 20_000, 60_000, 400_000
 """States of a finite automaton with the greatest bounds, with bounds that are raised, and with the least bounds."""
 GREATEST, LEAST_BOUNDS = Bounds(7, 32_768, 1_500), Bounds(0, 40, 0)
 """The bounds that are tried first; and those of which each is raised in turn otherwise, where that fits."""
