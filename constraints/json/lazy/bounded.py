@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import cached_property
+from itertools import product
 
 from ...automata.machines import Choice
 from ...automata.nfa import check_limit
@@ -87,6 +88,12 @@ class BoundedForm(Form):
                 now = run.held | {i} if each.does else run.held
                 yield each, after._replace(missing=run.missing - each.does, held=now)
 
+    @property
+    def excludes(self) -> bool:
+        """Whether a member that must exist keeps another from following it."""
+        pairs = product((each for each in self.possible if each.does), self.possible)
+        return any(not one.does <= other.does and not self.differ(one, other) for one, other in pairs)
+
     def differ(self, a: Other, b: Other) -> bool:
         """Whether undeclared members of two classes never have the same name."""
         one, other = (self.classes[each.bit - len(self.names)] for each in (a, b))
@@ -103,9 +110,10 @@ class BoundedObjects(ObjectMachine):
         self.names, self.classes, self.ordered, self.behind = whole.names, classes, ordered, behind
         if classes == whole.classes:
             self.keys = whole.keys
-        self.forms: list[Form] = [BoundedForm(f, whole.classes, ordered, behind) for f in whole.forms]
+        forms = [BoundedForm(f, whole.classes, ordered, behind) for f in whole.forms]
+        self.forms: list[Form] = [*forms]
         self.is_exact = self.classes == whole.classes and not any(form.remembers for form in whole.forms)
-        self.cuts = tuple(self.lacking(whole))
+        self.cuts = tuple(self.lacking(whole, forms))
 
     def bounded(self, bounds: Bounds) -> Machine:
         return self
@@ -122,7 +130,7 @@ class BoundedObjects(ObjectMachine):
         found.cuts = self.cuts  # type: ignore[attr-defined]
         return found
 
-    def lacking(self, whole: ObjectMachine) -> Iterator[Cut]:
+    def lacking(self, whole: ObjectMachine, forms: list[BoundedForm]) -> Iterator[Cut]:
         """What there is less than in the whole machine."""
         ordered = whole.machines.order == "declared"
         if self.ordered > ordered or self.behind:
@@ -133,10 +141,10 @@ class BoundedObjects(ObjectMachine):
         for kind, cut in zip(whole.classes, self.classes, strict=True):
             if kind != cut:
                 yield Cut("propertyNames", kind.most, cut.most, "an automaton of all of it would be large")
-        for form in self.forms:
+        for form in forms:
             if form.others and form.least > form.required.bit_count() + 1:
                 yield Cut("minProperties", form.least, "undeclared members count as one", TWICE)
-            if form.must:
+            if form.must and form.excludes:
                 asked = "undeclared members that must exist, anywhere"
                 given = "one of them, and no other behind it that may have its name"
                 yield Cut("additionalProperties", asked, given, TWICE)
