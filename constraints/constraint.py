@@ -255,6 +255,10 @@ class Deferred(Constraint):
     ) -> None:
         self.source, self._build, self._narrowed = source, build, narrowed
 
+    def __reduce__(self) -> tuple[type[Constraint], tuple[Nfa, tuple[Narrowing, ...]]]:
+        """As a constraint that is built: what builds it may hold machines, which cannot be copied to another process."""
+        return Constraint, (self.nfa, self.narrowed)
+
     @cached_property
     def _built(self) -> Constraint:
         return self._build()

@@ -23,9 +23,6 @@ from .masks.recording_tokens import RecordingTokens
 from .narrowing import Narrowing, merged, report
 from .vocabulary.vocabulary import Vocabulary
 
-MOST_EXPLORED = 20_000
-"""Configurations up to which an automaton is written out exactly, where it is asked for and the narrower one lacks texts."""
-
 
 class LazyConstraint(Constraint):
     """A language given by a stack automaton. ``finite`` makes a regular part of it, as large as can be written out.
@@ -59,11 +56,7 @@ class LazyConstraint(Constraint):
     def finite(self) -> Constraint:
         """A constraint of the same texts, or some of them, that has a finite automaton."""
         found = self._make_finite()
-        if found.narrowed:
-            try:
-                return Constraint(explore(self.recording, MOST_EXPLORED), self.narrowed)
-            except TooManyStates:
-                report(found.narrowed, "warn")
+        report(tuple(each for each in found.narrowed if each not in self.narrowed), "warn")
         return found
 
     @cached_property

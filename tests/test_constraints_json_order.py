@@ -11,9 +11,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tractile as tt
-from tractile.constraints.json import compiler, planner
-from tractile.constraints.json.document import Document, read_schema
-from tractile.constraints.json.runs import DECLARED, FREE, OPEN, Way
+from tractile.constraints.automata.expansion import Expansion
+from tractile.constraints.automata.nfa import empty
+from tractile.constraints.json.document import read_schema
+from tractile.constraints.json.lazy.bounded import WAYS, BoundedObjects
+from tractile.constraints.json.lazy.objects import ObjectMachine
+from tractile.constraints.json.lazy.schema import root_machine, schema_machines
+from tractile.constraints.json.limits import Bounds
 
 json_schema = finite_json
 NAMES = ["a", "b", "ab", "é"]
@@ -41,34 +45,33 @@ def text(members) -> str:
     return "{" + ", ".join(f"{json.dumps(n, ensure_ascii=False)}: {json.dumps(v)}" for n, v in members) + "}"
 
 
-def constraint_of(schema, way: Way, patched):
+def constraint_of(schema, ordered, behind):
     """The constraint with members in one way, whatever it costs."""
-    patched.setattr(planner, "OPEN", (Way(False, way.others),))
-    patched.setattr(planner, "FREE", (way,) if way.free else ())
-    patched.setattr(compiler, "OPENED", (10**12,))
-    for name in ("OPENED", "MIXED"):
-        patched.setattr(planner, name, (10**12,))
-    for name in ("MAX_FREE", "MAX_GROWTH", "LARGE"):
-        patched.setattr(planner, name, 10**12)
-    root = read_schema(schema)
-    made = compiler.Compiler(Document(root, False), "space", "auto", 2, None, True, "assert")
-    constraint = tt.constraints.Constraint(made.automaton(made.keywords.root()))
-    if way != DECLARED and not constraint.is_empty():
-        full = len(schema.get("required", [])) >= schema.get("maxProperties", 99)
-        some = len(schema["properties"]) > 1 and (way.free or schema["additionalProperties"])
-        assert way in made.plan.ways.values() or full or not some
-    return constraint
+    options = ("space", "auto", None, None, True, "assert", False, None)
+    machines, _ = schema_machines(read_schema(schema), False, options)
+    made = {}
+
+    def bounded(machine):
+        if type(machine) is not ObjectMachine:
+            return machine.bounded(Bounds(2, 100, 1_500))
+        if machine not in made:
+            made[machine] = BoundedObjects(machine, machine.classes, ordered, behind)
+        return made[machine]
+
+    root = root_machine(machines)
+    if root is None:
+        return tt.constraints.Constraint(empty())
+    return tt.constraints.Constraint(Expansion(root, bounded, lambda _: 2, 10**6, {}).automaton())
 
 
-def stands(names: list[str], declared: list[str], required: list[str], way: Way) -> bool:
-    """Whether members may stand so, in one record that declares these names."""
+def stands(names: list[str], declared: list[str], required: list[str], ordered, behind) -> bool:
+    """Whether members may stand so, in one object that declares these names."""
     mine = [n for n in names if n in declared]
-    first = names.index(mine[0]) if mine and way.others == "ends" else 0
-    if way.others != "anywhere" and names[first : first + len(mine)] != mine:
+    if behind and names[: len(mine)] != mine:
         return False
     if len(mine) != len(set(mine)):
         return False
-    if way.free:
+    if not ordered:
         return True
     orders = [[*declared]]
     if required != sorted(required, key=declared.index):
@@ -92,14 +95,13 @@ def objects(draw):
     return schema
 
 
-@pytest.mark.parametrize("way", [*FREE, *OPEN, DECLARED], ids=str)
+@pytest.mark.parametrize("way", WAYS, ids=str)
 @settings(max_examples=12)
 @given(schema=objects(), seed=st.integers(0, 2**32))
 def test_every_way_is_exactly_what_it_says(way, schema, seed):
     """A text is accepted if its values are valid, each of them, and its members stand as the way has it."""
     validator = jsonschema.Draft202012Validator(schema)
-    with pytest.MonkeyPatch.context() as patched:
-        constraint = constraint_of(schema, way, patched)
+    constraint = constraint_of(schema, *way)
     required = schema.get("required", [])
     declared = [*schema["properties"], *(n for n in required if n not in schema["properties"])]
     members = {k: v for k, v in schema.items() if k not in ("required", "maxProperties")}
@@ -109,7 +111,7 @@ def test_every_way_is_exactly_what_it_says(way, schema, seed):
             all(jsonschema.Draft202012Validator(members).is_valid({n: v}) for n, v in found)
             and set(required) <= set(names)
             and len(names) <= schema.get("maxProperties", 99)
-            and stands(names, declared, required, way)
+            and stands(names, declared, required, *way)
         )
         assert constraint.accepts(text(found)) == expected, (schema, text(found))
         assert not expected or validator.is_valid(json.loads(text(found)))

@@ -8,8 +8,7 @@ import jsonschema
 import pytest
 from finite import finite_json
 
-import tractile as tt
-from tractile.constraints.json.unique import CHECKSUMS, WEIGHTS
+from tractile.constraints.json.lazy.pairs import CHECKSUMS, WEIGHTS
 
 json_schema = finite_json
 WORDS = ["", "a", "b", "ab", "ba", "é", "~", "a\nb", '"', "a" * 61, "b-1", "b-2"]
@@ -18,7 +17,7 @@ VALUES = [*WORDS, 1, 1.0, True, None, [], ["a"], ["a", "a"], {}, {"a": 1}]
 
 def checksum(text: str) -> int:
     counts = [byte if byte < 128 else byte // 16 if byte < 192 else 0 for byte in text.encode()]
-    return sum(WEIGHTS[i % CHECKSUMS[0][1]] * count for i, count in enumerate(counts)) % CHECKSUMS[0][0]
+    return sum(WEIGHTS[i % len(WEIGHTS)] * count for i, count in enumerate(counts)) % CHECKSUMS
 
 
 @pytest.mark.parametrize(
@@ -74,24 +73,22 @@ def most(constraint, values):
     return max(k for k in range(len(values) + 1) if constraint.accepts(json.dumps(values[:k])))
 
 
-def test_listed_values_in_any_order_up_to_a_number_that_falls_with_the_length_of_the_list():
-    """Up to 11 values exact; of more, fewer and fewer in any order, but each set in the order of the list."""
+def test_listed_values_in_any_order_where_they_are_few_and_else_in_their_order():
+    """Few values exact; of more, each set in the order of the list."""
     found = []
     for n in (1, 3, 10, 11, 12, 13, 14, 16, 18, 20, 40, 100, 200):
         values = [f"v{i}" for i in range(n)]
         random.Random(n).shuffle(values)
         constraint = of_listed(values)
         found.append(most(constraint, values[::-1]))
-        assert most(constraint, values) == n
+        assert most(constraint, values) == n if n <= 40 else most(constraint, values[::10]) == n // 10
         rng = random.Random(0)
         for _ in range(100):
             chosen = rng.sample(values, rng.randint(0, min(n, found[-1])))
             assert constraint.accepts(json.dumps(chosen)), chosen
             assert not constraint.accepts(json.dumps([*chosen, rng.choice(chosen)] if chosen else [1]))
-    assert found[:4] == [1, 3, 10, 11]
-    assert found[4:] == sorted(found[4:], reverse=True)
-    assert min(found[4:]) >= 1
-    assert found[4] >= 6
+    assert found[:3] == [1, 3, 10]
+    assert min(found) >= 1
 
 
 @pytest.mark.parametrize(
@@ -112,9 +109,10 @@ def test_bounds_on_the_number_of_listed_values(n, more):
         assert validator.is_valid(json.loads(constraint.shortest()))
 
 
-def test_too_many_that_must_stand():
-    with pytest.raises(tt.TooManyStates, match="200 values, of which 30"):
-        of_listed(list(range(200)), minItems=30)
+def test_many_that_must_stand():
+    constraint = of_listed(list(range(200)), minItems=30)
+    assert constraint.accepts(json.dumps(list(range(0, 200, 6))))
+    assert not constraint.accepts(json.dumps([1] * 30))
 
 
 def test_inside_objects_and_recursion():
@@ -127,16 +125,19 @@ def test_inside_objects_and_recursion():
     constraint = json_schema(node)
     assert constraint.accepts('{"tags": ["x", "y"], "children": [{"tags": ["x"]}, {"tags": []}]}')
     assert not constraint.accepts('{"children": [{"tags": ["x", "x"]}]}')
-    refused = {"properties": {"tags": {**tags, "minItems": 3}}}
-    with pytest.raises(tt.UnsupportedConstraint) as error:
-        json_schema(refused)
-    assert error.value.path == "/properties/tags/uniqueItems"
+    without = json_schema({"properties": {"tags": {**tags, "minItems": 3}}}, on_narrowed="ignore")
+    assert without.accepts("{}")
+    assert not without.accepts('{"tags": ["a", "b", "c"]}')
+    assert ("/properties/tags", "uniqueItems") in {(cut.path, cut.keyword) for cut in without.narrowed}
 
 
 @pytest.mark.parametrize(
     "items", [{}, {"type": ["string", "null"]}, {"type": "object"}, {"type": "integer"}], ids=str
 )
-def test_other_values_are_refused(items):
+def test_of_other_values_there_is_one(items):
     """What can be written in several ways is not told apart."""
-    with pytest.raises(tt.UnsupportedConstraint, match="not few"):
-        json_schema({"type": "array", "uniqueItems": True, "items": items})
+    constraint = json_schema({"type": "array", "uniqueItems": True, "items": items}, on_narrowed="ignore")
+    assert "uniqueItems" in {cut.keyword for cut in constraint.narrowed}
+    some = [value for value in (1, 2, "", {}) if jsonschema.Draft202012Validator(items).is_valid(value)]
+    assert all(constraint.accepts(json.dumps([value])) for value in some)
+    assert not constraint.accepts(json.dumps([some[0], some[-1]]))

@@ -38,7 +38,7 @@ def test_work_does_not_depend_on_what_was_compiled_before():
     first = [units(schema) for schema in SCHEMAS]
     for order in ((4, 2, 0, 1, 3), (3, 0, 4, 2, 1)):
         assert {i: units(SCHEMAS[i]) for i in order} == dict(enumerate(first))
-    assert min(first) > 1_000
+    assert min(first) > 100  # most of it is done with the lazy automaton
 
 
 def test_metered():

@@ -12,7 +12,7 @@ import tractile as tt
 from tractile.constraints import Vocabulary, regex
 from tractile.constraints.cache import store
 from tractile.constraints.constraint import Deferred
-from tractile.constraints.json.compiler import Compiler
+from tractile.constraints.json import constraint as json_constraint
 from tractile.constraints.lifting.lifted import Lifted
 from tractile.constraints.vocabulary import vocabulary as tokenizers
 
@@ -132,7 +132,7 @@ def test_a_schema_is_not_built_again(folder, monkeypatch):
     """The second time the schema alone finds it; other options, or other schemas, do not."""
     first = json_schema(SCHEMA).compile(VOCAB, cache=True)
     expected = tt.gcd(first, 40).start().bitmask()
-    monkeypatch.setattr(Compiler, "automaton", None)
+    monkeypatch.setattr(json_constraint, "finite_automaton", None)
     again = json_schema(dict(SCHEMA)).compile(VOCAB, cache=True)
     query = tt.gcd(again, 40).start()
     assert torch.equal(query.bitmask(), expected)

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from .graphs import Graph, of_automaton
 from .lazy import LazyAutomaton
 from .nfa import Nfa
 from .stack import Local, Machine, Region
@@ -54,6 +55,9 @@ class DfaMachine(Region):
 
     def final(self, local: Local) -> bool:
         return local in self._ends
+
+    def graph(self, most: int) -> Graph:
+        return of_automaton(self.nfa)
 
     def completion(self, local: Local) -> bytes:
         onward, out = self.nfa.to_accept[1], bytearray()

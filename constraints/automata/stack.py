@@ -13,6 +13,7 @@ from itertools import pairwise
 from typing import Any, NamedTuple, Protocol
 
 from ...errors import UnsupportedConstraint
+from .graphs import Graph, explored
 from .lazy import Body, Configuration, Letters, Move, Moves, Pattern
 
 Local = Any
@@ -127,6 +128,13 @@ class Machine(Protocol):
         """A machine that reads at least the same texts with fewer local states, for abstractions. Level 0 is the machine
         itself, level 1 forgets all counters, level 2 all registers."""
 
+    def bounded(self, bounds: Any) -> Machine:
+        """A machine that reads at most the same texts with fewer local states, for finite automata: the same one each time.
+        ``bounds`` are those of the constraint that the machine is made for."""
+
+    def graph(self, most: int) -> Graph:
+        """All local states. Raises ``TooManyStates`` beyond ``most``."""
+
 
 class Region:
     """A machine with the answers that most machines give: no calls, no free text, registers that all matter."""
@@ -189,6 +197,12 @@ class Region:
 
     def coarse(self, level: int) -> Any:
         return self
+
+    def bounded(self, bounds: Any) -> Any:
+        return self
+
+    def graph(self, most: int) -> Graph:
+        return explored(self, most)  # type: ignore[arg-type]
 
 
 class Stack:

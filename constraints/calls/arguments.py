@@ -7,7 +7,7 @@ machines of these documents when its tool is first called.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import cached_property, partial
 from typing import NamedTuple
@@ -61,6 +61,9 @@ class Arguments(Machines):
         self.whitespace = whitespace
         self.documents: list[Values] = []
         self.number: dict[str, int] = {}
+        self.paths: dict[
+            int, dict[str, None]
+        ] = {}  # of each document: the places of the arguments that it is the schema of
 
     def read(self, schema: Schema, path: str) -> tuple[int, tuple[Narrowing, ...]]:
         """The number of a schema, and what its values lack, with their places. All that it says is looked at.
@@ -77,10 +80,12 @@ class Arguments(Machines):
                 check_all(machines, root)
             number = self.number[text] = len(self.documents)
             self.documents.append(Values(machines, root, narrowed))
-        return number, tuple(
-            each._replace(path=path + each.path) if each.loses_values else each
-            for each in self.documents[number].narrowed
-        )
+        self.paths.setdefault(number, {})[path] = None
+        return number, placed_at([path], self.documents[number].narrowed)
+
+    def lacking(self, number: int, narrowed: tuple[Narrowing, ...]) -> tuple[Narrowing, ...]:
+        """What a document lacks, with the places of all arguments that it is the schema of."""
+        return placed_at(self.paths[number], narrowed)
 
     def of_tool(self, tool: Tool, whole: bool, path: str) -> tuple[Called | None, tuple[Narrowing, ...]]:
         """A tool, ``None`` if no arguments satisfy its schemas, and what they lack. ``whole``: they are one schema."""
@@ -123,6 +128,15 @@ class Arguments(Machines):
             return None
         ((number, _),) = need
         return self.documents[number].shortest
+
+
+def placed_at(paths: Iterable[str], narrowed: tuple[Narrowing, ...]) -> tuple[Narrowing, ...]:
+    """Narrowings of a schema by their places in the tools."""
+    return tuple(
+        each._replace(path=path + each.path) if each.loses_values else each
+        for path in paths
+        for each in narrowed
+    )
 
 
 @contextmanager

@@ -9,35 +9,30 @@ in. In Python syntax a value is a literal (``python_literals.py``).
 
 from __future__ import annotations
 
-import json
 import keyword
-from collections.abc import Callable
-from functools import partial
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from ...errors import UnsupportedConstraint
 from .. import given
-from ..automata.nfa import Nfa, check_limit, concat, literal, union
-from ..automata.stack import StackAutomaton
+from ..automata.nfa import Nfa, check_limit, concat, empty, literal, union
+from ..automata.stack import Machine, StackAutomaton
 from ..automata.work import limited, spend
 from ..constraint import Constraint
-from ..json.constraint import MAX_SCHEMA, inner_texts
-from ..json.pieces import quoted
-from ..json.strings import words
+from ..json.constraint import MAX_SCHEMA
+from ..json.finite import finite_automaton, of_automaton
 from ..lazy_constraint import LazyConstraint, made
 from ..narrowing import Narrowing, OnNarrowed, check_choice, merged, report
 from .arguments import Arguments, Called
 from .call_lists import calls_machine
 from .python_literals import Literals
 from .python_rows import STYLES, Style, brackets, in_any_order, in_order, row
-from .tools import Tool, json_text, read_tools, with_definitions, with_references
+from .tools import Tool, read_tools, with_references
 
 DEPTH = 2
 MORE = 2_000  # units of work, for each tool
 EACH = 100  # units of work to read a tool
 ONE = -1, -1
 """One call, not in a list."""
-Write = Callable[[str, Any, str], Nfa]  # a name, its schema, its path -> the ways to write the argument
 
 
 def function_calls(
@@ -88,12 +83,13 @@ def function_calls(
     read = read_tools(tools, tuples=syntax == "python")
     if references is not None:
         read = [with_references(tool, references) for tool in read]
-    finite = partial(finite_calls, read, syntax, (low, high), order, whitespace, keys, max_depth)
     constraint: Constraint
-    if syntax == "json" and len(chosen) == 1:
-        constraint = made(lazy_calls, read, (low, high), order, whitespace, keys, finite)
+    if syntax == "python":
+        constraint = python_calls(read, (low, high), order, whitespace, max_depth)
+    elif len(chosen) == 1:
+        constraint = made(lazy_calls, read, (low, high), order, whitespace, keys)
     else:
-        constraint = finite()
+        constraint = Calls.read(read, (low, high), order, whitespace, keys).written(max_depth)
     report(constraint.narrowed, on_narrowed, chosen)
     return constraint
 
@@ -111,49 +107,64 @@ def counts(parallel: Any) -> tuple[int, int | None]:
     return low, None if high is None else given.count(high, "parallel[1]", max(low, 1))
 
 
+class Calls(NamedTuple):
+    """The calls in JSON syntax: the schemas of the arguments, the machine of the calls, what they lack of the schemas."""
+
+    arguments: Arguments
+    machine: Machine | None
+    narrowed: tuple[Narrowing, ...]
+    work: float
+
+    @classmethod
+    def read(
+        cls,
+        tools: list[Tool],
+        number: tuple[int, int | None],
+        order: str,
+        whitespace: str,
+        keys: tuple[str, str],
+    ) -> Calls:
+        """A tool's schemas are looked at now, its machine is made when it is called."""
+        arguments, cuts, called = Arguments(whitespace, order), list[Narrowing](), list[Called]()
+        work = MAX_SCHEMA + MORE * len(tools)
+        with limited(work):
+            for index, tool in enumerate(tools):
+                spend(EACH)
+                path = f"tools[{index}].parameters"
+                found, lacking = arguments.of_tool(tool, is_whole(tool, order, path), path)
+                called += [] if found is None else [found]
+                cuts += lacking
+        return cls(arguments, calls_machine(called, arguments, number, keys), merged(cuts), work)
+
+    def written(self, max_depth: int | None = None) -> Constraint:
+        """The constraint by a finite automaton. Raises ``TooManyStates``."""
+        if self.machine is None:
+            return Constraint(empty(), self.narrowed)
+        documents = [values.machines for values in self.arguments.documents]
+        with limited(self.work):
+            found, cuts = finite_automaton(documents, self.machine, (max_depth, None))
+        placed = (each for i, some in enumerate(cuts) for each in self.arguments.lacking(i, some))
+        return of_automaton(found, merged(placed, self.narrowed))
+
+
 def lazy_calls(
-    tools: list[Tool],
-    number: tuple[int, int | None],
-    order: str,
-    whitespace: str,
-    keys: tuple[str, str],
-    finite: Callable[[], Constraint],
+    tools: list[Tool], number: tuple[int, int | None], order: str, whitespace: str, keys: tuple[str, str]
 ) -> LazyConstraint:
-    """The calls in JSON syntax: a tool's schemas are looked at now, its machine is made when it is called."""
-    arguments, cuts, called = Arguments(whitespace, order), list[Narrowing](), list[Called]()
-    with limited(MAX_SCHEMA + MORE * len(tools)):
-        for index, tool in enumerate(tools):
-            spend(EACH)
-            path = f"tools[{index}].parameters"
-            found, lacking = arguments.of_tool(tool, is_whole(tool, order, path), path)
-            called += [] if found is None else [found]
-            cuts += lacking
-    automaton = StackAutomaton(calls_machine(called, arguments, number, keys))
-    automaton.needs_distinct = any(each.machines.distinct.are_needed for each in arguments.documents)
-    return LazyConstraint(automaton, merged(cuts), finite)
+    """The constraint of the calls in JSON syntax."""
+    calls = Calls.read(tools, number, order, whitespace, keys)
+    automaton = StackAutomaton(calls.machine)
+    automaton.needs_distinct = any(each.machines.distinct.are_needed for each in calls.arguments.documents)
+    return LazyConstraint(automaton, calls.narrowed, calls.written)
 
 
-def finite_calls(
-    tools: list[Tool],
-    syntax: str,
-    number: tuple[int, int | None],
-    order: str,
-    whitespace: str,
-    keys: tuple[str, str],
-    max_depth: int,
+def python_calls(
+    tools: list[Tool], number: tuple[int, int | None], order: str, whitespace: str, max_depth: int
 ) -> Constraint:
-    """The calls as a finite automaton."""
-    style = STYLES[whitespace]
-    cuts: list[Narrowing] = []
-    json_text_of = partial(json_value, {}, cuts, whitespace, max_depth)
-    calls = list[Nfa]()
+    """The calls in Python syntax."""
+    style, cuts, calls = STYLES[whitespace], list[Narrowing](), list[Nfa]()
     with limited(MAX_SCHEMA + MORE * len(tools)):
         for index, tool in enumerate(tools):
-            path = f"tools[{index}].parameters"
-            if syntax == "json":
-                calls.append(json_call(tool, style, json_text_of, order, keys, path))
-            else:
-                calls.append(python_call(tool, cuts, style, order, max_depth, path))
+            calls.append(python_call(tool, cuts, style, order, max_depth, f"tools[{index}].parameters"))
         call = union(calls)
     narrowed = merged(cuts)
     if number == ONE:
@@ -172,50 +183,6 @@ def is_whole(tool: Tool, order: str, path: str) -> bool:
     return said is not None
 
 
-def json_value(
-    known: dict[str, Constraint],
-    cuts: list[Narrowing],
-    whitespace: Any,
-    max_depth: int,
-    schema: Any,
-    path: str,
-) -> Nfa:
-    """The JSON texts of a schema, of which those of many arguments are alike: each is made once. What they lack of the schema
-    is added to ``cuts``."""
-    text = json.dumps(schema)
-    if text not in known:
-        try:
-            known[text] = inner_texts(schema, whitespace, max_depth)
-        except UnsupportedConstraint as error:
-            message = str(error).removesuffix(f" (at {error.path})")
-            raise UnsupportedConstraint(message, path=f"{path} {error.path}".strip()) from None
-    cuts += [
-        each._replace(path=path + each.path) if each.loses_values else each for each in known[text].narrowed
-    ]
-    return known[text].nfa
-
-
-def json_call(
-    tool: Tool, style: Style, value: Callable[[Any, str], Nfa], order: str, keys: tuple[str, str], path: str
-) -> Nfa:
-    """``{"name": …, "arguments": {…}}``."""
-
-    def write(name: str, schema: Any, path: str) -> Nfa:
-        found = value(with_definitions(schema, tool.definitions), path)
-        spelled = quoted(words([name])).nfa  # as names are within the arguments
-        return concat([spelled, style.colon, found])
-
-    if is_whole(tool, order, path):
-        arguments = value(tool.schema(), path)
-    else:
-        arguments = brackets(b"{", listed(tool, write, style, order, path), b"}", style)
-    members = [
-        concat([literal(json_text(keys[0])), style.colon, literal(json_text(tool.name))]),
-        concat([literal(json_text(keys[1])), style.colon, arguments]),
-    ]
-    return brackets(b"{", row(style, members, 2, None), b"}", style)
-
-
 def python_call(
     tool: Tool, cuts: list[Narrowing], style: Style, order: str, max_depth: int, path: str
 ) -> Nfa:
@@ -226,16 +193,10 @@ def python_call(
     if tool.rest:
         raise UnsupportedConstraint(f"{sorted(tool.rest)[0]!r} is not supported in Python syntax", path=path)
     literals = Literals(tool.definitions, style, max_depth, cuts)
-
-    def write(name: str, schema: Any, path: str) -> Nfa:
-        return concat([literal(f"{name}=".encode()), literals.value(schema, path)])
-
-    return brackets(tool.name.encode() + b"(", listed(tool, write, style, order, path), b")", style)
-
-
-def listed(tool: Tool, write: Write, style: Style, order: str, path: str) -> Nfa:
-    """The arguments of a tool, in the order declared or in any."""
-    items = [(write(n, s, f"{path}.{n}"), n in tool.required) for n, s in tool.arguments.items()]
-    if order == "any":
-        return in_any_order(items, style.comma, style.padding)
-    return in_order(items, style.comma, padding=style.padding)
+    items = []
+    for name, schema in tool.arguments.items():
+        value = literals.value(schema, f"{path}.{name}")
+        items.append((concat([literal(f"{name}=".encode()), value]), name in tool.required))
+    ordered = in_any_order if order == "any" else in_order
+    arguments = ordered(items, style.comma, padding=style.padding)
+    return brackets(tool.name.encode() + b"(", arguments, b")", style)

@@ -1,7 +1,7 @@
 """JSON Schema (drafts 4 to 2020-12) as automata over JSON text.
 
 schema → sets of values (``json/keywords.py``, ``json/values.py``) → a lazy automaton (``json/lazy/``)
-                                                                   → a finite one (``json/compiler.py``)
+                                                                   → a finite one (``json/finite.py``)
 """
 
 from __future__ import annotations
@@ -12,20 +12,20 @@ from typing import Any, Literal
 
 from ...errors import UnsupportedConstraint
 from .. import given
-from ..automata.epsilon import only, plain, useful
-from ..automata.work import limited, spend
+from ..automata.nfa import empty
+from ..automata.stack import Machine, StackAutomaton
+from ..automata.work import limited
 from ..constraint import Constraint, kept
 from ..lazy_constraint import LazyConstraint, made
-from ..narrowing import OnNarrowed, check_choice, report
+from ..narrowing import Narrowing, OnNarrowed, check_choice, merged, report
 from .closing import close_types
-from .compiler import Compiler
-from .document import Document, Schema, read_schema
-from .lazy import lazy_schema
-from .narrowed import narrowings
-from .pieces import surrounded
+from .document import Schema, read_schema
+from .finite import Asked, finite_automaton, of_automaton
+from .lazy.schema import root_machine, schema_machines
+from .lazy.values import Machines
 from .text import STYLES
 
-MAX_SCHEMA = 1_350_000  # units of work: the automaton is nearly minimal as it is made
+MAX_SCHEMA = 2_000_000  # units of work
 MOST_DEPTH = 1_000
 MOST_DIGITS = 1_000
 
@@ -95,11 +95,11 @@ def json_schema(
     max_depth
         The depth to which a finite automaton follows a schema within itself, and arrays and objects in values without a schema.
         Giving it makes the constraint finite, and its masks too. Default: no bound for masks; for a finite automaton as much
-        as fits, 3, up to 16 and 7 where it is small, down to 0 where it is large.
+        as fits, 3, up to 7 where it is small, down to 0 where it is large.
     max_length
         The length to which a finite automaton follows ``maxLength``; ``maxItems`` is followed to a tenth of it. Giving it
-        makes the constraint finite, and its masks too. Default: no bound for masks; for a finite automaton no bound, or
-        1,000, 700, 250, 160, 60 or 40 where it is large.
+        makes the constraint finite, and its masks too. Default: no bound for masks; for a finite automaton as much as
+        fits, 32,768, or 1,000, 250, 100 or 40 where it is large.
     on_narrowed
         The reaction where the constraint accepts less than the schema allows: ``"warn"`` logs one warning, ``"error"`` raises
         ``UnsupportedConstraint``, ``"ignore"`` does nothing. What ``max_depth`` and ``max_length`` cut logs no warning.
@@ -125,9 +125,9 @@ def json_schema(
     Notes
     -----
     ``&``, ``-`` and ``~`` of constraints, counting, probabilities, random drawing and canonical tokenisation use ``finite``.
-    It is made when it is first asked for. Three languages are approximated from below there. ``uniqueItems`` over listed values:
-    some of the items in any order, after these only values that come later in the list. ``uniqueItems`` over other strings: at
-    most two. Undeclared members: several of them count as one for ``minProperties``.
+    It is made when it is first asked for. Three languages are approximated from below there. ``uniqueItems`` over many listed
+    values: in the order of the list. ``uniqueItems`` over other strings: at most two; over other values: at most one. Undeclared
+    members: several of them count as one for ``minProperties``.
 
     Examples
     --------
@@ -169,34 +169,35 @@ def lazily(
     source: tuple[bytes, bytes], root: Schema, strict: bool, options: tuple[Any, ...]
 ) -> LazyConstraint:
     """The constraint of a schema by its lazy automaton."""
-    return LazyConstraint(
-        *lazy_schema(root, strict, options), partial(kept, source, partial(build, root, strict, options))
-    )
+    machines, narrowed = schema_machines(root, strict, options)
+    machine = root_machine(machines)
+    finite = partial(kept, source, partial(written, machines, machine, narrowed))
+    return LazyConstraint(StackAutomaton(machine), narrowed, finite)
+
+
+def build(root: Schema, strict: bool, options: tuple[Any, ...], inner: bool = False) -> Constraint:
+    """The constraint of a schema by its finite automaton. ``inner``: of a value within a larger text, around which no white
+    space stands."""
+    with limited(MAX_SCHEMA):
+        machines, narrowed = schema_machines(root, strict, options)
+        return written(machines, root_machine(machines, inner), narrowed, options[2:4])
+
+
+def written(
+    machines: Machines, root: Machine | None, narrowed: tuple[Narrowing, ...], asked: Asked = (None, None)
+) -> Constraint:
+    """The constraint of a machine by its finite automaton. Raises ``TooManyStates``."""
+    if root is None:
+        return Constraint(empty(), narrowed)
+    try:
+        with limited(MAX_SCHEMA):
+            found, (cuts,) = finite_automaton([machines], root, asked)
+    except RecursionError:
+        raise UnsupportedConstraint("the schema nests too deep", path="/") from None
+    return of_automaton(found, merged(cuts, narrowed))
 
 
 def inner_texts(schema: Any, whitespace: str, max_depth: int) -> Constraint:
     """The constraint of a schema's values within a larger text: no white space stands around them, members as declared."""
     options = (whitespace, "declared", max_depth, None, True, "auto", False, None)
     return build(read_schema(schema), False, options, inner=True)
-
-
-def build(root: Schema, strict: bool, options: tuple[Any, ...], inner: bool = False) -> Constraint:
-    """The constraint of a schema, with the options of a :class:`Compiler`. ``inner``: of a value within a larger text, around
-    which no white space stands."""
-    try:
-        compiler = Compiler(Document(root, strict), *options)
-        with limited(MAX_SCHEMA):
-            automaton = compiler.automaton(compiler.root)
-            if compiler.style.blank and not inner:
-                automaton = surrounded(automaton)
-            spend(len(automaton.edges) / 8)  # for what follows
-        narrowed = narrowings(compiler, compiler.root)
-    except RecursionError:
-        raise UnsupportedConstraint("the schema nests too deep", path="/") from None
-    if not (some := useful(automaton)).all():
-        automaton = plain(only(automaton, some))  # members that nothing can follow, say
-    constraint = Constraint(automaton, narrowed)
-    # Deterministic by construction, mostly, and nearly minimal: minimising would take most of the time.
-    if automaton.is_deterministic:
-        vars(constraint)["bytes_automaton"] = automaton
-    return constraint

@@ -8,6 +8,7 @@ right length visits is copied.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cached_property
 from typing import NamedTuple
 
@@ -15,11 +16,11 @@ import numpy as np
 from jaxtyping import Bool, Int
 from numpy import ndarray
 
-from ..automata import dfa
+from ..automata import dfa, epsilon
 from ..automata.arrays import group_by, spans, unique_rows
+from ..automata.epsilon import NO_SKIPS
 from ..automata.nfa import Nfa, check_limit
 from .patterns import BODY
-from .pieces import NO_SKIPS, plain
 
 MAX_WORK = 50_000_000
 """How many entries the tables of states by number of characters may have."""
@@ -166,3 +167,9 @@ def spread(
             found[c + 2 :] = found[c]
             break
     return found
+
+
+def plain(nfa: Nfa) -> Nfa:
+    """An automaton without skips and useless states as its own plain form, its edges in order."""
+    order = nfa.by_byte
+    return epsilon.plain(nfa if order is None else replace(nfa, edges=nfa.edges[order]))

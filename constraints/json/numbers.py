@@ -88,6 +88,13 @@ def number(shape: Numbers, notation: Notation = Notation()) -> Nfa:  # noqa: B00
     return found if notation in (Notation(), Notation(whole=True)) else minimize(found)
 
 
+@metered(maxsize=512)
+def number_automaton(shape: Numbers, notation: Notation) -> Nfa:
+    """The same, deterministic and without skips."""
+    found = number(shape, notation).plain
+    return found if found.is_deterministic else minimize(found)
+
+
 def values(shape: Numbers, notation: Notation) -> Nfa:
     """The texts of the numbers of a shape, of which a plain notation may leave out some."""
     if shape == Numbers():

@@ -1,18 +1,16 @@
 """Object shapes, settled name by name.
 
-A *record* is an object shape with its conditions settled name by name: the declared members in order, and the other
-members by classes of names. JSON lets a name be written twice, and then the last one counts, so a member that must exist
-among the undeclared ones stands last.
+What a declared member needs, the classes of undeclared names, the orders of members, and which members may do for those that
+must exist.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
-from ...errors import TooManyStates, UnsupportedConstraint
+from ...errors import TooManyStates
 from ..automata.work import spend
-from ..narrowing import Narrowing
 from . import strings
 from .shapes import ANY, NEVER, Need, Objects, Others, Strings, both
 
@@ -24,30 +22,6 @@ Kinds = tuple[tuple[Strings, Need], ...]
 """Classes of names, and what the values of such members need."""
 Some = tuple[Others | str, Need, Need]
 """A member that must exist: which names, what the name needs as a string, what the value needs."""
-
-
-@dataclass(frozen=True)
-class Record:
-    """Members by name, the orders in which they may stand, those that must be there, the classes of others, how many
-    members there are (of which undeclared ones make up one of ``least``); ``last``: a member of one of these classes stands
-    last; all names that have a place; ``shared``: whether that member does for several that must exist; ``narrowed``: what
-    else it lacks of its shape."""
-
-    members: tuple[tuple[str, Need], ...]
-    required: frozenset[str]
-    others: Kinds
-    least: int = 0
-    most: int | None = None
-    last: Kinds | None = None
-    orders: tuple[tuple[int, ...], ...] = ()
-    declared: tuple[str, ...] = ()
-    shared: bool = False
-    narrowed: tuple[Narrowing, ...] = ()
-
-    @property
-    def needs(self) -> list[Need]:
-        """What values of members need."""
-        return [need for _, need in (*self.members, *self.others, *(self.last or ()))]
 
 
 def matches(pattern: str, name: str) -> bool:
@@ -77,33 +51,6 @@ def need_of(shape: Objects, name: str, namer: Namer) -> Need:
         if lacks(others, name):
             found = both(found, need)
     return found if fits(shape.naming, name, namer) else NEVER
-
-
-def declared_names(shapes: Sequence[Objects], namer: Namer) -> tuple[str, ...]:
-    """The names that any of the shapes declares, in the order in which they do; and where several members must exist,
-    the few names that they may, or may not, have."""
-    names = dict.fromkeys(name for shape in shapes for name, _ in shape.names)
-    names |= dict.fromkeys(name for shape in shapes for name in shape.required)
-    for finder, naming, _ in dict.fromkeys(
-        some for shape in shapes if len(shape.some) > 1 for some in shape.some
-    ):
-        for found in finder_names(finder, naming, namer):
-            names |= dict.fromkeys(strings.few(found) or sorted(found.but)[: strings.FEW])
-    return tuple(names)
-
-
-def records(shape: Objects, declared: tuple[str, ...], namer: Namer, where: str) -> list[Record]:
-    """The records that make up a shape; the declared names are those of all shapes that it stands beside. Raises
-    ``UnsupportedConstraint``."""
-    if not shape.some:
-        found = record(shape, declared, namer, (), where)
-        return [found] if found else []
-    result = []
-    for narrowed, witness in narrowings(replace(shape, some=()), shape.some, declared, namer):
-        if (found := record(narrowed, declared, namer, witness, where)) is None:
-            continue
-        result.append(found)
-    return result
 
 
 def narrowings(
@@ -138,52 +85,6 @@ def finds(finder: Others | str, name: str) -> bool:
     return name not in finder.names and all(
         strings.has(name, frozenset([("pattern", p, False)])) for p in finder.patterns
     )
-
-
-def record(
-    shape: Objects,
-    declared: tuple[str, ...],
-    namer: Namer,
-    witness: Sequence[Some],
-    where: str,
-) -> Record | None:
-    """The record of a shape, ``None`` if no object has it. ``witness``: undeclared members that must exist; one does for all
-    of them, since of two that differ it could not be said whether their names do."""
-    spend(60 + 3 * len(declared))
-    members = tuple((name, need_of(shape, name, namer)) for name in declared)
-    required = frozenset(shape.required)
-    if any(need == NEVER and name in required for name, need in members):
-        return None
-    members = tuple((name, need) for name, need in members if need != NEVER)
-    others = kinds(shape, frozenset(declared), namer)
-    last = witnesses(others, witness, namer) if witness else None
-    if last == ():
-        return None
-    sure = len(required) + (last is not None)
-    if shape.most is not None and sure > shape.most:
-        return None
-    if shape.most == sure:  # there is no place for more
-        members, others = tuple(m for m in members if m[0] in required), ()
-    least = shape.least if shape.least > sure else 0
-    if least > len(members) + bool(others or last):
-        if not others:
-            return None
-        raise UnsupportedConstraint(
-            "minProperties that several undeclared members would have to make up: their names may not differ",
-            path=where,
-        )
-    most = shape.most
-    if most is not None and not others and not last and most >= len(members):
-        most = None
-    order = orders([n for n, _ in members], shape)
-    narrowed: tuple[Narrowing, ...] = ()
-    if others and least > len(required) + 1:
-        given, why = (
-            "undeclared members count as one",
-            "their names may not differ: JSON lets one be written twice",
-        )
-        narrowed = (Narrowing(where, "minProperties", shape.least, given, why),)
-    return Record(members, required, others, least, most, last, order, declared, len(witness) > 1, narrowed)
 
 
 def witnesses(others: Kinds, witness: Sequence[Some], namer: Namer) -> Kinds:

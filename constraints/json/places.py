@@ -12,33 +12,33 @@ from .shapes import NEVER, Need
 from .vocabulary import pointer
 
 if TYPE_CHECKING:
-    from .compiler import Compiler
+    from .needs import Needs
 
 MOST_SEARCHED = 200
 """Schemas that are looked through for the keyword that was cut."""
 
 
-def bound(compiler: Compiler, need: Need, what: str, most: int | None) -> tuple[str, str]:
+def bound(needs: Needs, need: Need, what: str, most: int | None) -> tuple[str, str]:
     """The path and the keyword of an upper bound: ``max…``, or ``min…`` where that must not hold."""
-    found = said(compiler, need, f"max{what}", most)
+    found = said(needs, need, f"max{what}", most)
     if found is None and most is not None:
-        found = said(compiler, need, f"min{what}", most + 1)
+        found = said(needs, need, f"min{what}", most + 1)
         if found is not None:
             return found, f"min{what}"
-    return compiler.where(need) if found is None else found, f"max{what}"
+    return needs.where(need) if found is None else found, f"max{what}"
 
 
-def place(compiler: Compiler, need: Need, keyword: str, value: Any) -> str:
+def place(needs: Needs, need: Need, keyword: str, value: Any) -> str:
     """The path of the schema that says something, or else that of the need."""
-    found = said(compiler, need, keyword, value)
-    return compiler.where(need) if found is None else found
+    found = said(needs, need, keyword, value)
+    return needs.where(need) if found is None else found
 
 
-def said(compiler: Compiler, need: Need, keyword: str, value: Any) -> str | None:
+def said(needs: Needs, need: Need, keyword: str, value: Any) -> str | None:
     """The path of a schema with a keyword of this value (``None``: any): one of a need, or that such a schema combines."""
     if need == NEVER:
         return None
-    queue = [compiler.document.nodes[number] for number, _ in sorted(need)]
+    queue = [needs.document.nodes[number] for number, _ in sorted(need)]
     for node in queue:
         said = node.schema.get(keyword, ())
         if keyword in node.schema and (
@@ -46,13 +46,13 @@ def said(compiler: Compiler, need: Need, keyword: str, value: Any) -> str | None
         ):
             return node.path
         if len(queue) < MOST_SEARCHED:
-            queue += [n for n in in_place(compiler, node) if n not in queue]
+            queue += [n for n in in_place(needs, node) if n not in queue]
     return None
 
 
-def in_place(compiler: Compiler, node: Node) -> Iterator[Node]:
+def in_place(needs: Needs, node: Node) -> Iterator[Node]:
     """The schemas that a schema combines at its own place."""
-    document, schema = compiler.document, node.schema
+    document, schema = needs.document, node.schema
     steps = [(key, schema.get(key)) for key in ("not", "if", "then", "else")]
     steps += [
         (f"{key}/{i}", s) for key in ("allOf", "anyOf", "oneOf") for i, s in enumerate(schema.get(key, ()))

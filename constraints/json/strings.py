@@ -10,10 +10,9 @@ import numpy as np
 from ..automata import dfa, nfa
 from ..automata.nfa import Nfa
 from ..automata.work import metered, spend
-from .counts import Letters
+from .counts import Letters, plain
 from .formats import formatted
 from .patterns import BODY, matching
-from .pieces import plain
 from .shapes import Strings
 from .text import ways
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from ....errors import TooManyStates
 from ...automata.stack import Local, Machine, Region
+from ..limits import Bounds, Cut
 from ..shapes import ANY, NEVER, Arrays, Contains, Need, both
 from .blanks import with_blanks
 
@@ -147,6 +148,7 @@ class ArrayMachine(Region):
     """The texts of the arrays of one shape."""
 
     ends_with = b"]"
+    cuts: tuple[Cut, ...] = ()
 
     def __init__(self, machines: Machines, shape: Arrays) -> None:
         self.machines, self.style, self.shape = machines, machines.style, shape
@@ -211,6 +213,19 @@ class ArrayMachine(Region):
         """The arrays with the items of the shape, any number of them, of which some may be alike."""
         wider = replace(self.shape, least=0, most=None, contains=(), unique=None)
         return ArrayMachine(self.machines, wider)
+
+    def bounded(self, bounds: Bounds) -> Machine:
+        shape, most = self.shape, max(bounds.items, self.shape.least, len(self.shape.prefix))
+        if shape.most is None or shape.most <= most or self.machines.is_empty(shape.at(most)):
+            return self
+        if most not in self._bounded:
+            found = self._bounded[most] = ArrayMachine(self.machines, replace(shape, most=most))
+            found.cuts = (Cut("maxItems", shape.most, most, "an automaton of all items would be large"),)
+        return self._bounded[most]
+
+    @cached_property
+    def _bounded(self) -> dict[int, ArrayMachine]:
+        return {}
 
     def view(self, local: Local, reach: int) -> Any:
         if self.shape.most is None or local[0] in (START, END):

@@ -88,7 +88,10 @@ class Distinct:
         """Texts of the values of a need: one of each where they are listed."""
         found = self.listed(need)
         if found is not None:
-            yield from found
+            nodes = [self.machines.document.nodes[number] for number, sign in sorted(need) if sign]
+            enums = [value for node in nodes for value in node.schema.get("enum", ())]
+            place = {json.dumps(value, ensure_ascii=False).encode(): i for i, value in enumerate(enums)}
+            yield from sorted(found, key=lambda text: place.get(text, len(place)))
             return
         automaton = self.automaton(need)
         start = automaton.start()

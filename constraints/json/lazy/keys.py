@@ -107,6 +107,9 @@ class Keys:
         self.bits = tuple(1 << len(names) + i for i in range(len(classes)))
         self._rows: dict[State, list[tuple[int, int, State, int]]] = {}
         self._free: dict[tuple[int, Local, int], bytes | None] = {}
+        self.graphs: dict[
+            int, Any
+        ] = {}  # of all names, by the classes that are allowed: see object_graphs.py
         self._observed: dict[tuple[int, Prefixes], list[tuple[int, int]]] = {}
 
     def start(self, allowed: int) -> State:

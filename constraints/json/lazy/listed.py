@@ -9,22 +9,29 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 from functools import cached_property
 from itertools import pairwise
+from math import comb
 from typing import TYPE_CHECKING, Any
 
 from ...automata.machines import TextMachine
 from ...automata.stack import Local, Machine, Region
+from ..limits import Bounds, Cut
 from ..shapes import Arrays, Need, Numbers, Strings
 from ..strings import is_simple
 from .arrays import AFTER, COMMA, END, ITEM, OPEN, START, ArrayMachine
 from .blanks import with_blanks
 from .distinct import Distinct
 from .letters import merged_rows
+from .members import bits
 from .texts import quoted
 
 if TYPE_CHECKING:
     from .values import Look, Machines
 
 READ = 6
+LETTERS = 20
+"""Letters of listed values, one list behind each item that is remembered, for each state that an object may take."""
+FEW_SETS = 16
+"""Sets of values that a finite automaton always remembers."""
 State = frozenset[tuple[int, Local]]
 """Values, by number, each with a local state of its machine."""
 
@@ -130,10 +137,6 @@ class ListedArrayMachine(Region):
         """Whether the array may end after so many items."""
         return n >= self.shape.least
 
-    def with_value(self, used: int, i: int) -> int:
-        """The values used after one more."""
-        return used | 1 << i
-
     def start(self) -> Local:
         return (START,)
 
@@ -174,9 +177,17 @@ class ListedArrayMachine(Region):
         ]
         ending = self.values.ending(state)
         if ending is not None and good >> ending & 1:
-            found += self.moves((AFTER, n + 1, self.with_value(used, ending)))
+            found += self.moves((AFTER, self.after(n), self.taken(used, ending)))
             found.sort(key=lambda move: move[0])
         return merged_rows(found)
+
+    def after(self, n: int) -> int:
+        """The number of items after one more, as far as it is remembered."""
+        return n + 1
+
+    def taken(self, used: int, i: int) -> int:
+        """The values that are not free after one more."""
+        return used | 1 << i
 
     def reads(self, local: Local) -> bool:
         return bool(local[0] != END)
@@ -186,6 +197,20 @@ class ListedArrayMachine(Region):
 
     def coarse(self, level: int) -> Machine:
         return self.plain.uncounted if level else self
+
+    def bounded(self, bounds: Bounds) -> Machine:
+        n = len(self.values.texts)
+        most = n if self.shape.most is None else min(n, self.shape.most)
+        sets = sum(comb(n, k) for k in range(most + 1))
+        if sets <= max(bounds.room, FEW_SETS):
+            return self
+        if bounds.room not in self._bounded:
+            self._bounded[bounds.room] = OrderedListMachine(self, LETTERS * bounds.room)
+        return self._bounded[bounds.room]
+
+    @cached_property
+    def _bounded(self) -> dict[int, Machine]:
+        return {}
 
     # ------------------------------------------------------------ short texts
 
@@ -217,8 +242,53 @@ class ListedArrayMachine(Region):
                 rest_of_item = self.values.machine(i).completion(at)
                 ends.append((len(rest_of_item), i, rest_of_item))
         _, i, text = min(ends)
-        text += self.completion((AFTER, n + 1, self.with_value(used, i)))
+        text += self.completion((AFTER, self.after(n), self.taken(used, i)))
         return (comma[more[0] :] if kind == COMMA else b"") + text
+
+
+class OrderedListMachine(ListedArrayMachine):
+    """The same arrays with their items in the order in which the values are listed: one state for the latest of them. Of a
+    long list, neighbours share such a state, and an array has one of them."""
+
+    def __init__(self, whole: ListedArrayMachine, most_letters: int) -> None:
+        self.__dict__.update(whole.__dict__)
+        self._after, self._good = {}, {}
+        n, letters = len(self.values.texts), sum(map(len, self.values.texts))
+        self.shared = max(1, n // max(2, self.shape.least, most_letters // letters))
+        given = "distinct items in the order in which they are listed"
+        given += f", of each {self.shared} neighbours one" if self.shared > 1 else ""
+        asked = "distinct items in any order"
+        self.cuts = (Cut("uniqueItems", asked, given, "the automaton remembers each set of items"),)
+
+    def to_end(self, n: int, used: int) -> list[int] | None:
+        key, found = (n, used), list[int]()
+        if key not in self._after:
+            for i in range(n, self.shape.least):
+                free = self.at(i) & ~used
+                if not free:
+                    break
+                found.append((free & -free).bit_length() - 1)
+                used = self.taken(used, found[-1])
+            self._after[key] = found if len(found) >= self.shape.least - n else None
+        return self._after[key]
+
+    def good(self, n: int, used: int) -> int:
+        key = (n, used)
+        if key not in self._good:
+            free, found = self.at(n) & ~used, 0
+            for i in bits(free):  # where one leaves too few values, so do all after it
+                if self.to_end(n + 1, self.taken(used, i)) is None:
+                    break
+                found |= 1 << i
+            self._good[key] = found
+        return self._good[key]
+
+    def taken(self, used: int, i: int) -> int:
+        return used | (1 << (i // self.shared + 1) * self.shared) - 1
+
+    def after(self, n: int) -> int:
+        steady = max(self.shape.least, len(self.allowed) - 1)
+        return n + 1 if self.shape.most is not None else min(n + 1, steady)
 
 
 class RepeatingArrayMachine(ListedArrayMachine):
@@ -232,15 +302,23 @@ class RepeatingArrayMachine(ListedArrayMachine):
     def may_end(self, n: int, used: int) -> bool:
         return n >= self.shape.least and used >= self.repeated
 
-    def with_value(self, used: int, i: int) -> int:
+    def taken(self, used: int, i: int) -> int:
         return used | 1 << i | (self.repeated if used >> i & 1 else 0)
+
+    def after(self, n: int) -> int:
+        steady = max(self.shape.least, len(self.allowed) - 1)
+        return n + 1 if self.shape.most is not None else min(n + 1, steady)
+
+    def bounded(self, bounds: Bounds) -> Machine:
+        return self
 
     def good(self, n: int, used: int) -> int:
         key = (n, used)
         if key not in self._good:
             options = (i for i in range(len(self.values.texts)) if self.at(n) >> i & 1)
+            after = self.after(n)
             self._good[key] = sum(
-                1 << i for i in options if self.to_end(n + 1, self.with_value(used, i)) is not None
+                1 << i for i in options if self.to_end(after, self.taken(used, i)) is not None
             )
         return self._good[key]
 

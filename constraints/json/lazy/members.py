@@ -15,8 +15,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import cached_property
-from itertools import combinations
-from typing import TYPE_CHECKING, NamedTuple
+from itertools import accumulate, combinations
+from operator import or_
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from .. import objects
 from ..shapes import NEVER, Need, Objects, Strings
@@ -34,7 +35,7 @@ class Run(NamedTuple):
     """A way through a form. ``seen``: bits of declared members. ``size``: members, as far as they are counted. ``missing``:
     members that must exist among the undeclared ones and are still to come. ``places``: by order how many members lie
     behind, −1 where that order is broken. ``counted``, ``held``: names that must not be written again, because they count
-    or because they are those of members that must exist."""
+    or because they are those of members that must exist. ``more``: undeclared members where their names are not remembered."""
 
     form: int
     seen: int = 0
@@ -42,15 +43,18 @@ class Run(NamedTuple):
     missing: frozenset[int] = frozenset()
     places: tuple[int, ...] = ()
     counted: frozenset[str] = EMPTY
-    held: frozenset[str] = EMPTY
+    held: frozenset[Any] = EMPTY
+    more: int = 0
 
 
 class Other(NamedTuple):
-    """A class of undeclared members: its bit, the need of its values, and which members that must exist it does for."""
+    """A class of undeclared members: its bit, the need of its values, which members that must exist it does for, and the
+    patterns that its names match."""
 
     bit: int
     need: Need
     does: frozenset[int] = frozenset()
+    patterns: tuple[str, ...] = ()
 
 
 class Form:
@@ -65,7 +69,8 @@ class Form:
         classes: dict[Strings, int],
         orders: bool,
     ) -> None:
-        self.machines, self.names, self.least, self.most = machines, names, shape.least, shape.most
+        self.machines, self.names, self.shape = machines, names, shape
+        self.least, self.most = shape.least, shape.most
         self.needs = [
             objects.need_of(shape, name, machines.names) if all(map(ways, name)) else NEVER for name in names
         ]
@@ -76,7 +81,10 @@ class Form:
 
         def other(kind: Strings, need: Need, does: Sequence[int] = ()) -> Other:
             written = Strings(kind.least, kind.most, kind.atoms)
-            return Other(classes.setdefault(written, len(classes)) + len(names), need, frozenset(does))
+            patterns = tuple(which for what, which, sign in sorted(kind.atoms) if sign and what == "pattern")
+            return Other(
+                classes.setdefault(written, len(classes)) + len(names), need, frozenset(does), patterns
+            )
 
         self.others = [other(kind, need) for kind, need in kinds]
         sizes = range(1, len(some) + 1) if len(some) <= ALL_SETS else (1, len(some))
@@ -86,11 +94,24 @@ class Form:
                 self.others += [other(kind, need, does) for kind, need in found]
         self.orders: tuple[tuple[int, ...], ...] = ()
         if orders:
-            self.orders = objects.orders(list(names), shape)
-            self.place = [{i: p for p, i in enumerate(order)} for order in self.orders]
+            self.put_in_order()
         if not self.must and self.least <= self.required.bit_count():
             self.least = 0
         self.counts = self.least > 0 or self.most is not None
+
+    def put_in_order(self) -> None:
+        """Let the declared members stand in the orders of the shape."""
+        self.orders = objects.orders(list(self.names), self.shape)
+        self.place = [{i: p for p, i in enumerate(order)} for order in self.orders]
+        self.ahead = [[0, *accumulate((1 << i for i in reversed(order)), or_)][::-1] for order in self.orders]
+        self.stops = list(map(self.stops_of, self.orders))
+
+    def stops_of(self, order: Sequence[int]) -> list[int]:
+        """By place in an order: the place after the next required member, or the end."""
+        found = [len(order)]
+        for place, i in reversed(list(enumerate(order))):
+            found.append(place + 1 if self.required >> i & 1 else found[-1])
+        return found[::-1]
 
     # ------------------------------------------------------------ what there is
 
@@ -163,27 +184,34 @@ class Form:
     def in_order(self, run: Run) -> int:
         """The declared members that an order has next."""
         found = 0
-        for order, behind in zip(self.orders, run.places, strict=True):
+        for behind, ahead, stops in zip(run.places, self.ahead, self.stops, strict=True):
             if behind < 0:
                 continue
-            for place in range(behind, len(order)):
-                bit = 1 << order[place]
-                if not bit & self.live:
-                    continue
-                ahead = sum(1 for i in order[place:] if self.live >> i & 1)
-                if self.possible or run.size + ahead >= self.least:
-                    found |= bit
-                if bit & self.required:
-                    break
+            end = stops[behind]
+            if not self.possible:  # as many as there must be have to follow
+                while end > behind and run.size + (ahead[end - 1] & self.live).bit_count() < self.least:
+                    end -= 1
+            found |= ahead[behind] & ~ahead[end] & self.live
         return found
 
     def done(self, run: Run) -> bool:
         """Whether the object may end."""
         return not self.required & ~run.seen and not run.missing and run.size >= self.least
 
+    @property
+    def is_linear(self) -> bool:
+        """Whether a declared member leads to one run, whatever is before it."""
+        return len(self.orders) == 1 and not self.counts and not self.must
+
+    @property
+    def remembers(self) -> bool:
+        """Whether the names of undeclared members ever matter."""
+        return bool(self.others) and (self.must > 0 or self.least > 1)
+
     def tracks(self, run: Run) -> bool:
         """Whether the names of undeclared members matter."""
-        return bool(self.others) and (bool(run.missing or run.held) or run.size < self.least)
+        some = run.missing or run.held or run.counted or run.size + 1 < self.least
+        return bool(self.others) and bool(some)
 
     def after(self, run: Run, mark: int, name: str | None) -> Iterator[tuple[Need, Run]]:
         """The runs after a member, with what its value needs. ``name``: that of an undeclared member, where it matters."""
@@ -200,10 +228,8 @@ class Form:
                 else ()
             )
             counted = run.counted if count < self.least else EMPTY
-            yield (
-                self.needs[mark],
-                run._replace(seen=run.seen | 1 << mark, size=count, places=places, counted=counted),
-            )
+            seen = self.behind(places) if self.orders else run.seen | 1 << mark
+            yield self.needs[mark], run._replace(seen=seen, size=count, places=places, counted=counted)
             return
         if name is not None and (name in run.counted or name in run.held):
             return
@@ -214,10 +240,16 @@ class Form:
                 missing = run.missing - each.does
                 yield each.need, run._replace(size=count, missing=missing, counted=counted, held=held)
 
+    def behind(self, places: tuple[int, ...]) -> int:
+        """The declared members that no order has ahead."""
+        ahead = 0
+        for bits_ahead, place in zip(self.ahead, places, strict=True):
+            ahead |= bits_ahead[place] if place >= 0 else 0
+        return (1 << len(self.names)) - 1 & ~ahead
+
     def reaches(self, order: int, behind: int, mark: int) -> bool:
         """Whether no required member lies between a place of an order and a member."""
-        between = self.orders[order][behind : self.place[order][mark]]
-        return not any(self.required >> i & 1 for i in between)
+        return self.place[order][mark] < self.stops[order][behind]
 
     def has_room(self, run: Run, does: frozenset[int]) -> bool:
         """Whether one more undeclared member leaves room for those that must come."""

@@ -13,8 +13,10 @@ from collections.abc import Hashable, Iterable, Iterator, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from ...automata.graphs import Graph
 from ...automata.sharing import Prefixes
 from ...automata.stack import Local, LocalBody, Machine, Region, ToCome
+from ..limits import Bounds
 from ..shapes import Need
 from ..shapes import Objects as Shape
 from .blanks import with_blanks
@@ -25,6 +27,7 @@ from .members import Form, Run, bits
 from .settle import forms
 
 if TYPE_CHECKING:
+    from .bounded import Ways
     from .values import Look, Machines
 
 START, OPEN, AFTER, COMMA, BEFORE, KEY, COLON, VALUE, END = range(9)
@@ -50,6 +53,7 @@ class ObjectMachine(Region):
         self._hub: dict[frozenset[Run], int] = {}
         self._group: dict[tuple[tuple[Need, int], ...], int] = {}
         self._allowed: dict[int, int] = {}
+        self._in_run: dict[Run, int] = {}
         self._moves: dict[Local, Sequence[tuple[int, int, Local]]] = {}
         self._calls: dict[int, Sequence[tuple[Machine, Local]]] = {}
         self._next: dict[tuple[int, int], int] = {}
@@ -82,9 +86,16 @@ class ObjectMachine(Region):
         if hub not in self._allowed:
             found = 0
             for run in self.hubs[hub]:
-                found |= self.forms[run.form].allowed(run)
+                found |= self.allowed_in(run)
             self._allowed[hub] = found
         return self._allowed[hub]
+
+    def allowed_in(self, run: Run) -> int:
+        """The alternatives that may come next in one run."""
+        found = self._in_run.get(run)
+        if found is None:
+            found = self._in_run[run] = self.forms[run.form].allowed(run)
+        return found
 
     def done(self, hub: int) -> bool:
         """Whether the object may end."""
@@ -103,7 +114,7 @@ class ObjectMachine(Region):
         found: dict[Need, list[Run]] = {}
         for run in self.hubs[hub]:
             form = self.forms[run.form]
-            for mark in bits(form.allowed(run) & marks):
+            for mark in bits(self.allowed_in(run) & marks):
                 for need, after in form.after(run, mark, name):
                     found.setdefault(need, []).append(after)
         if not found:
@@ -250,6 +261,20 @@ class ObjectMachine(Region):
 
     def divided(self) -> Machine:
         return self._divided
+
+    def bounded(self, bounds: Bounds) -> Machine:
+        return self._ways.within(bounds)
+
+    @cached_property
+    def _ways(self) -> Ways:
+        from .bounded import Ways
+
+        return Ways(self)
+
+    def graph(self, most: int) -> Graph:
+        from .object_graphs import object_graph
+
+        return super().graph(most) if any(form.remembers for form in self.forms) else object_graph(self, most)
 
     def essential(self) -> Machine:
         return self._essential

@@ -30,8 +30,8 @@ def lazy_schema(
         Whether to refuse keywords and formats that no draft defines.
     options
         White space, order, greatest depth, greatest length, whether objects are open, what formats mean, whether numbers are
-        plain, most digits: as ``build`` in ``json/constraint.py`` takes them. The order ``"auto"`` means any. The greatest
-        depth and length are not needed, and mean nothing here.
+        plain, most digits. The order ``"auto"`` means any. The greatest depth and length are those of finite automata, and
+        mean nothing here.
     inner
         Of a value within a larger text, around which no white space stands.
 
@@ -39,19 +39,22 @@ def lazy_schema(
     alternatives, or a pattern or a multiple takes too much work.
     """
     machines, narrowed = schema_machines(root, strict, options)
+    automaton = StackAutomaton(root_machine(machines, inner))
+    automaton.needs_distinct = machines.distinct.are_needed
+    return automaton, narrowed
+
+
+def root_machine(machines: Machines, inner: bool = False) -> Machine | None:
+    """The machine of the root of a document, ``None`` if nothing satisfies it. Raises as :func:`lazy_schema`."""
     try:
         need = machines.keywords.root()
         check_all(machines, need)
-        machine: Machine | None = None
-        if not machines.is_empty(need):
-            machine = machines.machine(need)
-            if machines.style.blank and not inner:
-                machine = Surrounded(machine)
+        if machines.is_empty(need):
+            return None
+        machine = machines.machine(need)
+        return Surrounded(machine) if machines.style.blank and not inner else machine
     except RecursionError:
         raise UnsupportedConstraint("the schema nests too deep", path="/") from None
-    automaton = StackAutomaton(machine)
-    automaton.needs_distinct = machines.distinct.are_needed
-    return automaton, narrowed
 
 
 def schema_machines(

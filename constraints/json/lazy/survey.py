@@ -12,12 +12,18 @@ from ....errors import UnsupportedConstraint
 from ...narrowing import Narrowing, merged
 from ..document import Document, Node, Resource
 from ..formats import REFUSED
-from ..narrowed import EXPONENTS
 from ..numbers import Notation
 from ..text import ways
 from ..vocabulary import KEYWORDS, subschemas
 
 REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
+EXPONENTS = Narrowing(
+    "",
+    "numbers",
+    "integers, and numbers under a condition, in every way to write them",
+    "decimals without an exponent",
+    "digits can be compared only before an exponent says what they are worth; write 100, not 1e2",
+)
 
 
 class Survey:

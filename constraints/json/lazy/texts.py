@@ -9,15 +9,21 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import lru_cache
 from typing import Any
 from weakref import WeakKeyDictionary
 
+import numpy as np
+
 from ....errors import TooManyStates
+from ...automata.epsilon import NO_SKIPS
+from ...automata.graphs import Graph, of_automaton
 from ...automata.lazy import Pattern
 from ...automata.machines import DfaMachine
+from ...automata.nfa import Nfa, check_limit
 from ...automata.stack import Local, LocalBody, Machine, Region
+from ...automata.work import metered
 from .. import formats, strings
+from ..limits import Bounds
 from ..shapes import Strings
 from .counted import CountedPattern
 from .letters import FINISH, LETTER_ROWS, LETTERS, MOST_FINISH, QUOTE
@@ -84,8 +90,8 @@ class Quoted(Region):
 
     ends_with = b'"'
 
-    def __init__(self, inside: Machine, rounded: Strings | None = None) -> None:
-        self.inside, self.rounded = inside, rounded
+    def __init__(self, inside: Machine, shape: Strings | None = None, rounded: Strings | None = None) -> None:
+        self.inside, self.shape, self.rounded = inside, shape, rounded
         self.longest = None if inside.longest is None else inside.longest + 2
 
     def start(self) -> Local:
@@ -130,6 +136,16 @@ class Quoted(Region):
             _quoted[inside] = Quoted(inside)
         return _quoted[inside]
 
+    def bounded(self, bounds: Bounds) -> Machine:
+        cut = self.shape and with_times(shortened(self.shape, bounds.length), up=False)
+        return self if cut is None or cut is self.shape else quoted(cut)
+
+    def graph(self, most: int) -> Graph:
+        if self.shape is None:
+            return super().graph(most)
+        check_limit(strings.size(self.shape), most)
+        return of_automaton(in_quotes(strings.body(self.shape)))
+
     def completion(self, local: Local) -> bytes:
         if local == 1:
             return b""
@@ -156,7 +172,7 @@ class Quoted(Region):
 _quoted: WeakKeyDictionary[Machine, Quoted] = WeakKeyDictionary()
 
 
-@lru_cache(maxsize=1024)
+@metered(maxsize=1024)
 def inside(shape: Strings) -> Machine:
     """The machine of the insides of a shape that some string has."""
     if shape.among is not None:
@@ -178,14 +194,40 @@ def time_format(shape: Strings) -> str | None:
     return which if sign and kind == "format" and which in formats.TIMES else None
 
 
-@lru_cache(maxsize=1024)
+@metered(maxsize=1024)
 def quoted(shape: Strings) -> Machine:
     """The machine of the texts of a shape that some string has."""
-    atoms = frozenset((kind, formats.rounded(which, sign), sign) for kind, which, sign in shape.atoms)
-    return Quoted(inside(shape), None if atoms == shape.atoms else replace(shape, atoms=atoms))
+    wider = with_times(shape, up=True)
+    return Quoted(inside(shape), shape, None if wider == shape else wider)
 
 
-@lru_cache(maxsize=4096)
+def with_times(shape: Strings, up: bool) -> Strings:
+    """The shape of more strings, or of fewer, with formats of few states for those with leap seconds."""
+    atoms = frozenset((kind, formats.rounded(which, sign == up), sign) for kind, which, sign in shape.atoms)
+    return shape if atoms == shape.atoms else replace(shape, atoms=atoms)
+
+
+@metered(maxsize=1024)
+def shortened(shape: Strings, length: int) -> Strings:
+    """The shape with a bound on the length that is not beyond this one, where that leaves strings out."""
+    if shape.most is None or shape.most <= max(length, shape.least) or shape.among is not None:
+        return shape
+    most = max(length, shape.least)
+    longer = replace(shape, least=most + 1)
+    return shape if shortest_string(longer) is None else replace(shape, most=most)
+
+
+def in_quotes(inside: Nfa) -> Nfa:
+    """The texts of a deterministic automaton between quotes."""
+    n, ends = inside.num_states, inside.accept
+    quote = np.full((len(ends), 2), QUOTE)
+    last = np.column_stack([ends, quote, np.full(len(ends), n + 1)])
+    first = [[n, QUOTE, QUOTE, int(inside.start[0])]]
+    edges = np.concatenate([inside.edges, last, first])
+    return Nfa(n + 2, edges, NO_SKIPS, np.array([n]), np.array([n + 1]))
+
+
+@metered(maxsize=4096)
 def shortest_string(shape: Strings) -> bytes | None:
     """A short text of a shape, ``None`` if no string has it. Raises ``TooManyStates`` where it is very long."""
     if shape.least > MOST_LETTERS:

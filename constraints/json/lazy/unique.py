@@ -7,7 +7,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from ...automata.recording import Values
-from ...automata.stack import Local
+from ...automata.stack import Local, Machine
+from ..limits import Bounds
 from ..shapes import Need
 from . import beginnings
 from .arrays import COMMA, END, ITEM, OPEN, START, ArrayMachine, Counts
@@ -70,6 +71,15 @@ class DistinctArrayMachine(ArrayMachine):
         if items is None:
             return None
         return (comma if items else b"") + self.style.comma.join(items) + b"]"
+
+    def bounded(self, bounds: Bounds) -> Machine:
+        return self._pairs
+
+    @cached_property
+    def _pairs(self) -> Machine:
+        from .pairs import distinct_pairs
+
+        return distinct_pairs(self)
 
     # ------------------------------------------------------------ short texts
 

@@ -8,19 +8,20 @@ It is the least fixed point of these equations: a need is empty if it has no tex
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from decimal import Decimal
+from itertools import combinations
 from typing import Any
 
 from ....errors import UnsupportedConstraint
 from ...automata.machines import Choice, DfaMachine, TextMachine
 from ...automata.stack import Machine
-from ...automata.work import at, limited
+from ...automata.work import at, limited, metered
 from .. import arrays as settling
 from ..document import Document
 from ..needs import Needs
-from ..numbers import Notation
-from ..scalars import number_piece
-from ..shapes import NEVER, Arrays, Need, Numbers, inside
+from ..numbers import Notation, number_automaton
+from ..shapes import NEVER, Arrays, Need, Numbers, both, inside
 from ..text import STYLES
 from ..values import Value
 from .arrays import ArrayMachine
@@ -32,6 +33,8 @@ from .unique import DistinctArrayMachine
 
 Look = Callable[[Need], bytes | None]
 """A short text of a need, ``None`` if nothing satisfies it."""
+MOST_APART = 4
+"""Positions of an array of distinct items that are compared."""
 MAX_WORK = 1_350_000
 """Units of work to read the schemas of one need."""
 
@@ -66,6 +69,11 @@ class Machines(Needs):
 
     # ------------------------------------------------------------ machines
 
+    @property
+    def made(self) -> list[Need]:
+        """The needs that have their machine."""
+        return list(self._machines)
+
     def machine(self, need: Need) -> Machine:
         """The machine of the texts of a need that some value satisfies."""
         found = self._machines.get(need)
@@ -99,7 +107,7 @@ class Machines(Needs):
         if need not in self._arrays:
             found = []
             for shape in self.value(need).array:
-                settled = settling.settle(shape, lambda _: False, self.where(need))
+                settled = settling.settle(shape, lambda _: False)
                 if settled is not None:
                     found.append(self.array(need, settled))
             self._arrays[need] = found
@@ -107,8 +115,8 @@ class Machines(Needs):
 
     def array(self, need: Need, shape: Arrays) -> Any:
         """The machine of a shape of arrays."""
-        if shape.unique is None:
-            return ArrayMachine(self, shape)
+        if shape.unique is None or (shape.unique and self.are_apart(shape)):
+            return ArrayMachine(self, replace(shape, unique=None))
         size = len(shape.prefix) + 1 if shape.most is None else min(len(shape.prefix) + 1, shape.most)
         needs = [shape.at(n) for n in range(size)]
         if needs and not shape.contains and all(map(self.distinct.are_listed, needs)):
@@ -118,6 +126,13 @@ class Machines(Needs):
             return DistinctArrayMachine(self, shape)
         what = "uniqueItems that must not hold of items that are not listed"
         raise UnsupportedConstraint(what, path=f"{self.where(need)}/uniqueItems")
+
+    def are_apart(self, shape: Arrays) -> bool:
+        """Whether no two of a few positions have a value in common."""
+        if shape.most is None or shape.most > MOST_APART:
+            return False
+        needs = [shape.at(i) for i in range(shape.most)]
+        return all(self.is_empty(both(a, b)) for a, b in combinations(needs, 2))
 
     def number_machine(self, shape: Numbers) -> Machine:
         """The machine of a shape of numbers."""
@@ -198,18 +213,10 @@ class Machines(Needs):
                 value = Decimal(n)
                 if inside(value, *limits) and value not in shape.but and (not digits or abs(n) < 10**digits):
                     return str(n).encode()
-        piece = number_piece(shape, self.notation)
-        return piece.nfa.shortest() if piece.size else None
+        return number_automaton(shape, self.notation).shortest()
 
 
-_numbers: dict[tuple[Numbers, Notation], Machine] = {}
-
-
+@metered(maxsize=1024)
 def number_machine(shape: Numbers, notation: Notation) -> Machine:
     """The machine of the numbers of a shape."""
-    key = (shape, notation)
-    if key not in _numbers:
-        if len(_numbers) > 1000:
-            _numbers.clear()
-        _numbers[key] = DfaMachine(number_piece(shape, notation).nfa)
-    return _numbers[key]
+    return DfaMachine(number_automaton(shape, notation))

@@ -1,0 +1,210 @@
+"""The finite automaton of a schema: its machines, written out within bounds.
+
+The bounds are lowered step by step until the automaton is small enough. What they leave out is named, with its place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from typing import Any
+
+from ...errors import TooManyStates
+from ..automata.expansion import Expansion
+from ..automata.graphs import Graph
+from ..automata.nfa import Nfa
+from ..automata.stack import Machine
+from ..automata.work import attempt
+from ..constraint import Constraint
+from ..narrowing import Narrowing, merged
+from .formats import LEFT_OUT
+from .lazy.members import Form, bits
+from .lazy.objects import ObjectMachine
+from .lazy.texts import quoted, shortened, with_times
+from .lazy.values import Machines
+from .limits import (
+    FEW_STATES,
+    GREATEST,
+    LAST_STATES,
+    LEAST_BOUNDS,
+    MOST_STATES,
+    RAISED,
+    RAISED_AGAIN,
+    Bounds,
+    Cut,
+)
+from .places import bound, place, said
+from .shapes import ANY, Need
+from .vocabulary import pointer
+
+STEP_WORK = 500_000
+"""Units of work to find out whether an automaton with larger bounds fits."""
+MOST_PLACES = 100
+"""Schemas of equal content that are named for one narrowing."""
+Asked = tuple[int | None, int | None]
+"""The depth and the length that are asked for; ``None`` where as much as fits is."""
+ANY_VALUE = "any value"
+LENGTH = "an automaton of all of it would be large; max_length sets the bound"
+DEPTH = "no regular language nests without a bound; max_depth sets it"
+
+
+def finite_automaton(
+    documents: Sequence[Machines], root: Machine, asked: Asked
+) -> tuple[Nfa, list[tuple[Narrowing, ...]]]:
+    """The texts of a machine, or some of them, as a finite automaton; and what it lacks of each document.
+
+    Parameters
+    ----------
+    documents
+        The machines of the schemas that the root leads to.
+    root
+        The machine.
+    asked
+        The depth and the length.
+
+    Raises ``TooManyStates``.
+    """
+    graphs: dict[Machine, Graph] = {}
+    free = frozenset(machine for machines in documents for machine in free_machines(machines))
+
+    def expansion(bounds: Bounds, most: int) -> Expansion:
+        return Expansion(
+            root,
+            bounded=lambda machine: machine.bounded(bounds),
+            entries=lambda machine: bounds.depth + (machine not in free),
+            limit=most,
+            graphs=graphs,
+        )
+
+    bounds, found = chosen(expansion, lambda bounds: bounds.wanted(*asked))
+    return found.automaton(), [Lacking(machines, found, bounds).narrowings() for machines in documents]
+
+
+def of_automaton(automaton: Nfa, narrowed: tuple[Narrowing, ...]) -> Constraint:
+    """The constraint of such an automaton: where it is deterministic, minimising it would take most of the time."""
+    found = Constraint(automaton, narrowed)
+    if automaton.is_deterministic:
+        vars(found)["bytes_automaton"] = automaton
+    return found
+
+
+def chosen(
+    expansion: Callable[[Bounds, int], Expansion], wanted: Callable[[Bounds], Bounds]
+) -> tuple[Bounds, Expansion]:
+    """The bounds that are taken, and what they give: the greatest, or the least with as much more as there is room for.
+    Raises ``TooManyStates``."""
+    bounds = wanted(GREATEST)
+    with suppress(TooManyStates), attempt(STEP_WORK):
+        return bounds, expansion(bounds, FEW_STATES)
+    bounds = wanted(LEAST_BOUNDS)
+    found = expansion(bounds, LAST_STATES)
+    for more, most in ((RAISED, MOST_STATES), (RAISED_AGAIN, FEW_STATES)):
+        for raised in more:
+            new = wanted(bounds._replace(**raised))
+            if new != bounds and found.size <= most:
+                with suppress(TooManyStates), attempt(STEP_WORK):
+                    bounds, found = new, expansion(new, most)
+    return bounds, found
+
+
+def free_machines(machines: Machines) -> set[Machine]:
+    """The machines of values without a schema."""
+    objects = machines.objects(ANY)
+    return {machines.machine(ANY), *machines.arrays(ANY), *([] if objects is None else [objects])}
+
+
+class Lacking:
+    """What the finite automaton of a document lacks of it."""
+
+    def __init__(self, machines: Machines, expansion: Expansion, bounds: Bounds) -> None:
+        self.machines, self.bounds, self.expansion = machines, bounds, expansion
+        self.reached, self.not_entered = set(expansion.machines), {head for _, head in expansion.left_out}
+        self.is_free_cut = not self.not_entered.isdisjoint(free_machines(machines))
+
+    def narrowings(self) -> tuple[Narrowing, ...]:
+        """A narrowing for each place that was cut, those of what the schema says first."""
+        every = merged(*map(self.of_need, self.machines.made))
+        if self.is_free_cut and self.machines.keywords.root() == ANY:
+            every = (self.free_value(""),)
+        cuts = sorted(every, key=lambda each: each.asked == ANY_VALUE)
+        places = self.machines.document.places
+        return merged(each._replace(path=path) for each in cuts for path in places(each.path, MOST_PLACES))
+
+    def of_need(self, need: Need) -> Iterator[Narrowing]:
+        """The same for the values of one need."""
+        machines, reached = self.machines, self.reached
+        for string in machines.value(need).string:
+            cut = shortened(string, self.bounds.length)
+            if cut != string and quoted(string) in reached:
+                path, keyword = bound(machines, need, "Length", string.most)
+                yield Narrowing(path, keyword, string.most, cut.most, LENGTH)
+            few = with_times(string, up=False)
+            for _, which, _ in sorted(string.atoms - few.atoms) if quoted(string) in reached else ():
+                given = "strings that have the format beyond doubt"
+                yield Narrowing(place(machines, need, "format", which), "format", which, given, LEFT_OUT)
+        objects = machines.objects(need)
+        for machine in (*machines.arrays(need), *([] if objects is None else [objects])):
+            if machine not in reached:
+                continue
+            bounded = machine.bounded(self.bounds)
+            for cut in getattr(bounded, "cuts", ()):
+                path, keyword = self.place(need, cut)
+                yield Narrowing(path, keyword, *cut[1:])
+            if need and not self.not_entered.isdisjoint([machine, *getattr(bounded, "options", ())]):
+                yield self.too_deep(need)
+            if need and self.is_free_cut:
+                yield from self.free_values(need, machine)
+
+    def place(self, need: Need, cut: Cut) -> tuple[str, str]:
+        """The path and the keyword of what a machine of a need lacks."""
+        if cut.keyword == "maxItems":
+            return bound(self.machines, need, "Items", cut.asked)
+        if cut.keyword == "uniqueItems":
+            return place(self.machines, need, "uniqueItems", True), cut.keyword
+        return self.machines.where(need), cut.keyword
+
+    # ------------------------------------------------------------ depth
+
+    def too_deep(self, need: Need) -> Narrowing:
+        """A schema within itself that is not entered any more."""
+        depth = self.bounds.depth
+        given = f"itself at most {depth} {'level' if depth == 1 else 'levels'} deep"
+        return Narrowing(self.machines.where(need), "max_depth", "itself at any depth", given, DEPTH)
+
+    def free_value(self, path: str) -> Narrowing:
+        """A value that the schema says nothing about."""
+        given = f"values whose arrays and objects nest at most {self.bounds.depth} deep"
+        return Narrowing(path, "max_depth", ANY_VALUE, given, DEPTH)
+
+    def free_values(self, need: Need, machine: Machine) -> Iterator[Narrowing]:
+        """Those that are items or members in the arrays or the objects of a need."""
+        if isinstance(machine, ObjectMachine):
+            paths = {path for form in machine.forms for path in self.free_members(need, form)}
+            yield from map(self.free_value, sorted(paths))
+            return
+        plain: Any = getattr(machine, "plain", machine)
+        shape, where = plain.shape, self.machines.where(need)
+        for i, item in enumerate(shape.prefix):
+            if item == ANY:
+                yield self.free_value(f"{where}/prefixItems/{i}")
+        if shape.rest == ANY and (shape.most is None or shape.most > len(shape.prefix)):
+            yield self.free_value(f"{where}/items")
+
+    def free_members(self, need: Need, form: Form) -> Iterator[str]:
+        """The places of members of a form without a schema."""
+        machines, where = self.machines, self.machines.where(need)
+        for i in bits(form.live):
+            if form.needs[i] == ANY:
+                owner = said(machines, need, "properties", form.names[i])
+                yield (
+                    f"{where}/additionalProperties"
+                    if owner is None
+                    else f"{owner}/properties/{pointer(form.names[i])}"
+                )
+        for each in form.possible:
+            if each.need == ANY:
+                owners = {p: said(machines, need, "patternProperties", p) for p in each.patterns}
+                places = (
+                    f"{at}/patternProperties/{pointer(p)}" for p, at in owners.items() if at is not None
+                )
+                yield next(places, f"{where}/additionalProperties")

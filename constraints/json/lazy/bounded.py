@@ -1,0 +1,223 @@
+"""Objects of which finitely many states remember enough: for finite automata.
+
+Members stand in any order, or as declared, or as declared with undeclared ones behind them. Names of undeclared members are
+not remembered. JSON lets a name be written twice, and then the last one counts. So undeclared members count as one for
+``minProperties``, and after one that must exist no other follows that may have its name, unless it would do as well.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cached_property
+from itertools import product
+
+from ...automata.machines import Choice
+from ...automata.nfa import check_limit
+from ...automata.stack import Machine
+from ...automata.work import spend
+from ..limits import LAST_STATES, Bounds, Cut
+from ..shapes import Need, Strings
+from .members import Form, Other, Run, bits
+from .objects import ObjectMachine
+from .texts import shortened
+
+LETTERS = 24
+"""States of any name."""
+TWICE = "JSON lets a name be written twice, and then the last one counts"
+
+
+class BoundedForm(Form):
+    """A form that remembers no names: ``size`` of a run counts declared members, ``more`` undeclared ones, and ``held`` says
+    which of ``possible`` had to exist."""
+
+    def __init__(self, form: Form, classes: tuple[Strings, ...], ordered: bool, behind: bool) -> None:
+        self.__dict__.update(form.__dict__)
+        self.classes, self.last = classes, behind
+        if ordered and not form.orders:
+            self.put_in_order()
+
+    @property
+    def remembers(self) -> bool:
+        """Whether the names of undeclared members ever matter."""
+        return False
+
+    def tracks(self, run: Run) -> bool:
+        """Whether the names of undeclared members matter."""
+        return False
+
+    def total(self, run: Run) -> Run:
+        """The run with all members counted."""
+        return run._replace(size=run.size + run.more)
+
+    def allowed(self, run: Run) -> int:
+        """The alternatives that may come next, as bits."""
+        found = super().allowed(self.total(run)) & (1 << len(self.names)) - 1
+        for each, _ in self.undeclared(run):
+            found |= 1 << each.bit
+        return found
+
+    def done(self, run: Run) -> bool:
+        """Whether the object may end."""
+        return super().done(run._replace(size=run.size + min(1, run.more)))
+
+    def after(self, run: Run, mark: int, name: str | None) -> Iterator[tuple[Need, Run]]:
+        """The runs after a member, with what its value needs."""
+        if mark < len(self.names):
+            yield from super().after(run, mark, name)
+        else:
+            yield from ((each.need, after) for each, after in self.undeclared(run) if each.bit == mark)
+
+    def undeclared(self, run: Run) -> Iterator[tuple[Other, Run]]:
+        """The undeclared members that may come next, with the runs after them."""
+        if self.last and self.required & ~run.seen:
+            return
+        held = [each for i, each in enumerate(self.possible) if i in run.held]
+        sure = run.missing.union(*(other.does for other in held))
+        after = run
+        if self.counts:
+            after = run._replace(more=1 if self.most is None else run.more + 1)
+        if self.last:
+            places = tuple(
+                len(order) if at >= 0 else -1 for order, at in zip(self.orders, run.places, strict=True)
+            )
+            after = after._replace(seen=(1 << len(self.names)) - 1, places=places)
+        for i, each in enumerate(self.possible):
+            if not each.does <= sure or not self.has_room(self.total(run), each.does & run.missing):
+                continue
+            if all(other.does <= each.does or self.differ(other, each) for other in held):
+                now = run.held | {i} if each.does else run.held
+                yield each, after._replace(missing=run.missing - each.does, held=now)
+
+    @property
+    def excludes(self) -> bool:
+        """Whether a member that must exist keeps another from following it."""
+        pairs = product((each for each in self.possible if each.does), self.possible)
+        return any(not one.does <= other.does and not self.differ(one, other) for one, other in pairs)
+
+    def differ(self, a: Other, b: Other) -> bool:
+        """Whether undeclared members of two classes never have the same name."""
+        one, other = (self.classes[each.bit - len(self.names)] for each in (a, b))
+        return one.meet(other) is None
+
+
+class BoundedObjects(ObjectMachine):
+    """The objects of a machine, with bounds on what is remembered."""
+
+    def __init__(
+        self, whole: ObjectMachine, classes: tuple[Strings, ...], ordered: bool, behind: bool
+    ) -> None:
+        super().__init__(whole.machines, ())
+        self.names, self.classes, self.ordered, self.behind = whole.names, classes, ordered, behind
+        if classes == whole.classes:
+            self.keys = whole.keys
+        forms = [BoundedForm(f, whole.classes, ordered, behind) for f in whole.forms]
+        self.forms: list[Form] = [*forms]
+        self.is_exact = self.classes == whole.classes and not any(form.remembers for form in whole.forms)
+        self.cuts = tuple(self.lacking(whole, forms))
+
+    def bounded(self, bounds: Bounds) -> Machine:
+        return self
+
+    @property
+    def few(self) -> int:
+        """The room that all forms together may take, before they are read one by one."""
+        return max(1_500, 8 * sum(form.live.bit_count() + LETTERS for form in self.forms))
+
+    @cached_property
+    def form_by_form(self) -> Machine:
+        """The objects of each form by a machine of its own."""
+        found = Choice([FormObjects(self, form) for form in self.forms])
+        found.cuts = self.cuts  # type: ignore[attr-defined]
+        return found
+
+    def lacking(self, whole: ObjectMachine, forms: list[BoundedForm]) -> Iterator[Cut]:
+        """What there is less than in the whole machine."""
+        ordered = whole.machines.order == "declared"
+        if self.ordered > ordered or self.behind:
+            asked = "undeclared members anywhere" if ordered else "members in any order"
+            given = "undeclared members behind the others" if self.behind else "the declared order"
+            given = given if ordered or not self.behind else f"the declared order, {given}"
+            yield Cut("properties", asked, given, "the automaton remembers each set of members")
+        for kind, cut in zip(whole.classes, self.classes, strict=True):
+            if kind != cut:
+                yield Cut("propertyNames", kind.most, cut.most, "an automaton of all of it would be large")
+        for form in forms:
+            if form.others and form.least > form.required.bit_count() + 1:
+                yield Cut("minProperties", form.least, "undeclared members count as one", TWICE)
+            if form.must and form.excludes:
+                asked = "undeclared members that must exist, anywhere"
+                given = "one of them, and no other behind it that may have its name"
+                yield Cut("additionalProperties", asked, given, TWICE)
+
+    def fits(self, room: int) -> bool:
+        """Whether there is room for all that may come next: a value for each member and each state after it, and the letters of
+        undeclared names."""
+        if room > self._searched:
+            self._searched, self._room = room, self.taken(room)
+        return self._room <= room
+
+    _searched = -1
+    _room = 0
+
+    def taken(self, most: int) -> int:
+        """The room that is taken, or more than ``most``."""
+        for form in self.forms:
+            members = form.live.bit_count()
+            if not form.orders and form.most is None and members and members << members > 2 * most:
+                return most + 1
+        hubs, found, taken = [self.first], set[tuple[int, Need, int]](), 0
+        seen = set(hubs)
+        for hub in hubs:
+            for mark in bits(self.allowed(hub)):
+                kind, group = max(0, mark + 1 - len(self.names)), self.group(hub, 1 << mark, None)
+                for need, after in () if group is None else self.groups[group]:
+                    if (kind, need, after) not in found:
+                        found.add((kind, need, after))
+                        taken += LETTERS if kind else 1
+                    if after not in seen:
+                        seen.add(after)
+                        hubs.append(after)
+            spend(5 * self.allowed(hub).bit_count())
+            if taken > most:
+                break
+        return taken
+
+
+class FormObjects(BoundedObjects):
+    """The objects of one form of a bounded machine."""
+
+    def __init__(self, whole: BoundedObjects, form: Form) -> None:
+        ObjectMachine.__init__(self, whole.machines, ())
+        self.names, self.classes, self.keys = whole.names, whole.classes, whole.keys
+        self.forms = [form]
+
+
+class Ways:
+    """The ways in which the members of one machine may stand, the freest first; each is made once."""
+
+    def __init__(self, whole: ObjectMachine) -> None:
+        self.whole = whole
+        ways = {"any": WAYS[:1], "declared": WAYS[1:]}.get(whole.machines.order, WAYS)
+        self.order = (
+            ways if any(form.others for form in whole.forms) else ways[:2] if ways is WAYS else ways[:1]
+        )
+        self._made: dict[tuple[tuple[Strings, ...], bool, bool], BoundedObjects] = {}
+
+    def within(self, bounds: Bounds) -> Machine:
+        """The freest that there is room for, or else the last. Raises ``TooManyStates`` where the names alone are too many."""
+        check_limit(len(self.whole.keys.trie.children), LAST_STATES)
+        classes = tuple([shortened(kind, bounds.length) for kind in self.whole.classes])
+        for ordered, behind in self.order:
+            key = (classes, ordered, behind)
+            if key not in self._made:
+                self._made[key] = BoundedObjects(self.whole, *key)
+            found = self._made[key]
+            if (ordered, behind) == self.order[-1] or found.fits(bounds.room):
+                break
+        if len(found.forms) > 1 and not found.fits(found.few):
+            return found.form_by_form
+        return self.whole if found.is_exact and not found.cuts else found
+
+
+WAYS = ((False, False), (True, False), (True, True))
+"""Whether members stand as declared, and undeclared ones behind the others."""
