@@ -22,7 +22,8 @@ from ..lifting.lazy_distances import Distances, Search
 from ..vocabulary.vocabulary import Vocabulary
 from .automaton import BEFORE, Part, Twins, frames
 
-MOST_POSITIONS = 20_000  # of one search
+MOST_POSITIONS = 1_000  # of one search
+NEARBY = 64  # states that are looked at for how long a text can become
 
 
 class Bound(NamedTuple):
@@ -30,6 +31,16 @@ class Bound(NamedTuple):
 
     leave: tuple[int, ...]
     end: int
+
+
+class Room(NamedTuple):
+    """How far the text on top of a stack, which knows no parts, can be made longer.
+
+    ``more``: tokens beyond its bound, from which on any number is possible; ``NEVER`` where none is known. ``most``: bytes of
+    its longest text, ``NEVER`` where that is not known or there is none."""
+
+    more: int
+    most: int
 
 
 class UpperBounds:
@@ -44,6 +55,7 @@ class UpperBounds:
         self._least: dict[int, int] = {}
         self._found: dict[tuple[Stack, bool], Bound] = {}
         self._free: dict[Stack, Stack | None] = {}
+        self._room: dict[Stack, Room] = {}
 
     def of(self, stack: Stack, exact: bool) -> Bound:
         """The bound of a stack; found quickly, or nearer if ``exact``."""
@@ -82,16 +94,52 @@ class UpperBounds:
             self._free[stack] = own
         return self._free[stack]
 
-    def lengthens(self, stack: Stack) -> bool:
-        """Whether some token leaves all as it is but for the counts: then any number of tokens more may go in here."""
+    def room(self, stack: Stack) -> Room:
+        """How far the text on top can be made longer."""
         free = self.without_parts(stack)
         if free is None:
-            return False
-        state = self._states.number(free)
-        return any(
-            target == state and self._single[low : high + 1].any()
-            for low, high, target in self._states.moves(state)
-        )
+            return Room(NEVER, 0)
+        found = self._room.get(free)
+        if found is None:
+            found = self._room[free] = self._found_room(self._states.number(free))
+        return found
+
+    def most_bytes(self, stack: Stack) -> int:
+        """The bytes of the longest text to the end of the innermost open part, ``NEVER`` where that is not known."""
+        for frame in reversed(list(frames(stack))):
+            if self.twins.has_parts(frame.machine):
+                is_part = isinstance(frame.machine, Part) and frame.local != BEFORE
+                return self.room(stack).most if is_part else NEVER
+        return NEVER
+
+    def _found_room(self, start: int) -> Room:
+        """Look at the states nearby: whether one leads to itself by a token, and all of them where they are few."""
+        depth, queue, more = {start: 0}, [start], NEVER
+        for state in queue:
+            moves = self._states.moves(state)
+            for low, high, target in moves:
+                if state in depth and self._single[low : high + 1].any():
+                    if target == state and more == NEVER:
+                        bound = self._distances.bound
+                        more = min(NEVER, max(0, depth[state] + bound(state) - bound(start)))
+                    depth.setdefault(target, depth[state] + 1)
+                if target not in queue and len(queue) < NEARBY:
+                    queue.append(target)
+            if len(queue) >= NEARBY and more < NEVER:
+                break
+        return Room(more, NEVER if len(queue) >= NEARBY else self._longest(queue))
+
+    def _longest(self, states: list[int]) -> int:
+        """The bytes of the longest path from the first of some states, which are all that can be reached."""
+        longest = dict.fromkeys(states, 0)
+        for _ in states:
+            before = dict(longest)
+            for state in states:
+                after = [before[target] + 1 for _, _, target in self._states.moves(state)]
+                longest[state] = max(after, default=0)
+            if longest == before:
+                return longest[states[0]]
+        return NEVER
 
     def _rest(self, frame: Stack) -> int:
         """The tokens of what a machine with parts still has to call."""
@@ -129,7 +177,7 @@ class LowerBounds:
     def __init__(self, plain: StackAutomaton, vocab: Vocabulary, require_eos: bool, twins: Twins) -> None:
         self.twins, self._plain = twins, plain
         self._states = Numbered(plain)
-        self._whole = Distances(self._states, vocab, require_eos)
+        self._whole = Distances(self._states, vocab, require_eos, MOST_POSITIONS)
         self._leaving = Leaving(plain, Crossings(vocab.token_dag), 0, MOST_POSITIONS)
         self._plain_stacks: dict[Stack, tuple[Stack | None, ...]] = {}
 

@@ -98,22 +98,37 @@ class Strands:
 
     def _answer(self, strand: Strand, left: int) -> bool | None:
         """:meth:`within`, where bounds answer."""
-        if min(self._enough.get(strand, NEVER), self._estimate(strand, False)) <= min(left, NEVER - 1):
+        most = min(left, NEVER - 1)
+        if self._enough.get(strand, NEVER) <= most or self._estimate(strand, False) <= most:
             return True
         if left <= self._too_few.get(strand, -1):
             return False
-        room = [
-            NEVER if part.at_most is None else part.at_most - count
-            for part, count in zip(self.parts(strand.stack), strand.counts, strict=True)
-        ]
-        if self.lower.exceed(strand.stack, room, left):
-            self._note(self._too_few, strand, left)
+        if self._is_too_short(strand):
+            self._note(self._too_few, strand, NEVER)
             return False
         found = self._estimate(strand, True)
-        if found <= min(left, NEVER - 1):
+        if found <= most:
             self._note(self._enough, strand, found)
             return True
+        if self._exceeds(strand, left):
+            self._note(self._too_few, strand, left)
+            return False
         return None
+
+    def _is_too_short(self, strand: Strand) -> bool:
+        """Whether the rest of the innermost part has fewer bytes than the part lacks tokens, as far as that is seen at once."""
+        parts = self.parts(strand.stack)
+        lacking = parts[-1].at_least - strand.counts[-1] if parts else 0
+        return lacking > 0 and lacking > self.upper.most_bytes(strand.stack)
+
+    def _exceeds(self, strand: Strand, left: int) -> bool:
+        """Whether a lower bound is above the tokens left in the whole or in a part; only those are asked for that may be."""
+        leave, end = self.upper.of(strand.stack, True)
+        room = [
+            NEVER if part.at_most is None or count + tokens <= part.at_most else part.at_most - count
+            for part, count, tokens in zip(self.parts(strand.stack), strand.counts, leave, strict=True)
+        ]
+        return self.lower.exceed(strand.stack, room, NEVER if end + self.eos <= left else left)
 
     def _estimate(self, strand: Strand, exact: bool) -> int:
         """A number of tokens with which a strand can be completed, by upper bounds."""
@@ -121,7 +136,9 @@ class Strands:
         each = list(zip(self.parts(strand.stack), strand.counts, leave, strict=True))
         more = max([part.at_least - count - tokens for part, count, tokens in each], default=0)
         more = max(more, 0)
-        if end >= NEVER or (more and not self.upper.lengthens(strand.stack)):
+        if more > 0:
+            more = max(more, self.upper.room(strand.stack).more)
+        if end >= NEVER or more >= NEVER:
             return NEVER
         for part, count, tokens in each:
             if part.at_most is not None and count + tokens + more > part.at_most:

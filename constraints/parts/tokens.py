@@ -30,11 +30,11 @@ State = frozenset[Strand]
 
 class Ample(NamedTuple):
     """When all tokens that can be read from a stack may come: ``leave[i]`` more tokens may go into the i-th open part after
-    the next one, and ``end`` may follow. Where tokens are lacking in a part, they come on top of both if it ``lengthens``."""
+    the next one, and ``end`` may follow. Where tokens are lacking in a part, these come on top of both, and at least ``more``."""
 
     leave: tuple[int, ...]
     end: int
-    lengthens: bool
+    more: int
 
 
 class LimitedTokens:
@@ -191,7 +191,9 @@ class LimitedTokens:
         parts, more = self.strands.parts(strand.stack), 0
         for part, count in zip(parts, strand.counts, strict=True):
             more = max(more, part.at_least - count - 1)
-        if ample.end >= NEVER or (more and not ample.lengthens):
+        if more > 0:
+            more = max(more, ample.more)
+        if ample.end >= NEVER or more >= NEVER:
             return NEVER
         for part, count, leave in zip(parts, strand.counts, ample.leave, strict=True):
             if part.at_most is not None and count + 1 + leave + more > part.at_most:
@@ -200,30 +202,30 @@ class LimitedTokens:
 
     def _found_ample(self, strand: Strand, number: int) -> Ample:
         size, edges, states = len(strand.counts), self.strands.edges(number), self.strands.tokens.states
-        leave, end, lengthens = [0] * size, self.strands.eos, True
+        leave, end, more = [0] * size, self.strands.eos, 0
         for configuration, _ in edges:
             each = [self._ample_after(stack) for stack in stacks_of(states.configurations[configuration])]
             best = min(each, key=lambda ample: ample.end)
             for i, tokens in enumerate(best.leave):
                 leave[i] = max(leave[i], tokens)
-            end, lengthens = max(end, best.end), lengthens and best.lengthens
-        return Ample(tuple(leave), end, lengthens)
+            end, more = max(end, best.end), max(more, best.more)
+        return Ample(tuple(leave), end, more)
 
     def _ample_after(self, stack: Stack) -> Ample:
         """What one target asks of the parts that were open before; those that the token has begun are looked at here."""
         upper, parts = self.strands.upper, self.strands.parts(stack)
         leave, end = upper.of(stack, False)
-        old = parts_from_before(stack)
+        room, old = upper.room(stack).more, parts_from_before(stack)
         more = max([0, *(part.at_least - 1 - leave[i] for i, part in enumerate(parts) if i >= old)])
-        if more and not upper.lengthens(stack):
-            end = NEVER
+        if more > 0:
+            more = max(more, room)
         for part, tokens in zip(parts[old:], leave[old:], strict=True):
             if part.at_most is not None and 1 + tokens + more > part.at_most:
                 end = NEVER
         return Ample(
-            tuple([tokens + more for tokens in leave[:old]]),
+            tuple([min(NEVER, tokens + more) for tokens in leave[:old]]),
             min(NEVER, end + more + self.strands.eos),
-            old == len(parts) and upper.lengthens(stack),
+            room if old == len(parts) else NEVER,
         )
 
 
