@@ -21,10 +21,12 @@ from ..automata.stack import Machine, Stack, StackAutomaton, stacks_of
 from ..masks.lazy_tokens import LazyTokens
 from ..masks.text_tokens import keep
 from ..vocabulary.vocabulary import Vocabulary
-from .automaton import BEFORE, Counts, Part, PartAutomaton, Strand, Twins, frames
-from .bounds import LowerBounds, UpperBounds
+from .automaton import BEFORE, Counts, Part, PartAutomaton, Strand, Twins
+from .bounds import Layout, Layouts, LowerBounds
+from .stretches import Stretches
 
-MOST_STRANDS = 2_000  # of one search
+MOST_STRANDS = 1_000  # that one search looks at
+MOST_GIVEN_UP = 2  # searches within it that took too long
 MAX_EDGES = 1 << 12  # stacks whose edges are kept
 MAX_STRANDS = 1 << 16  # of which it is kept whether they can be completed
 Edges = list[tuple[int, Int[ndarray, " token"]]]
@@ -37,14 +39,14 @@ class Strands:
     """
 
     def __init__(self, root: Machine, vocab: Vocabulary, require_eos: bool) -> None:
-        self.automaton, self.eos, self.given_up = PartAutomaton(root), int(require_eos), 0
+        self.automaton, self.eos, self._given_up = PartAutomaton(root), int(require_eos), 0
         self.tokens = LazyTokens(self.automaton, vocab, require_eos)
         self.twins = Twins()
         plain = StackAutomaton(self.twins.of(root))
-        self.upper = UpperBounds(vocab, self.twins, self._least)
+        self.stretches = Stretches(vocab, self.twins)
+        self.layouts = Layouts(self.stretches, self._least)
         self.lower = LowerBounds(plain, vocab, require_eos, self.twins)
         self._edges: OrderedDict[int, Edges] = OrderedDict()
-        self._parts: dict[Stack, tuple[Part, ...]] = {}
         self._enough: dict[Strand, int] = {}  # tokens with which a strand can be completed
         self._too_few: dict[Strand, int] = {}  # and with which it cannot
 
@@ -57,15 +59,6 @@ class Strands:
     def number(self, strand: Strand) -> int:
         """The number of the stack of a strand."""
         return self.tokens.states.number(strand.stack)
-
-    def parts(self, stack: Stack) -> tuple[Part, ...]:
-        """The open parts of a stack, the outermost first."""
-        found = self._parts.get(stack)
-        if found is None:
-            found = self._parts[stack] = tuple(
-                [f.machine for f in frames(stack) if isinstance(f.machine, Part) and f.local != BEFORE]
-            )
-        return found
 
     # ------------------------------------------------------------ steps
 
@@ -84,102 +77,126 @@ class Strands:
 
     # ------------------------------------------------------------ the way to the end
 
+    @property
+    def given_up(self) -> int:
+        """The searches that took too long."""
+        return self._given_up + self.stretches.given_up + self.lower.given_up
+
     def within(self, strand: Strand, left: int) -> bool:
         """Whether a strand can be completed with so many tokens, EOS among them where it must be there."""
         known = self._answer(strand, left)
         return self._search(strand, left) if known is None else known
 
+    def surely_within(self, strand: Strand, left: int) -> bool:
+        """Whether :meth:`within` is known at once."""
+        layout = self.layouts.of(strand.stack)
+        needed, allowed = self._range(layout, strand.counts, left)
+        return self._enough.get(strand, NEVER) <= left or self.tokens_of(layout, needed) <= allowed
+
+    def searched(self, strand: Strand, left: int) -> bool:
+        """:meth:`within`, with a long search in the text that a strand is in."""
+        layout = self.layouts.of(strand.stack)
+        needed, allowed = self._range(layout, strand.counts, left)
+        return not needed and self.stretches.searched(layout.stretch, allowed)
+
     def enough(self, strand: Strand) -> int:
         """A number of tokens with which a strand can be completed, ``NEVER`` where none is known."""
-        found = self._enough.get(strand, NEVER)
-        for exact in (False, True):
-            found = found if found < NEVER else self._estimate(strand, exact)
-        return found if found < NEVER or not self.within(strand, NEVER) else self._enough[strand]
+        return self._enough[strand] if self.within(strand, NEVER) else NEVER
+
+    def tokens_of(self, layout: Layout, needed: int) -> int:
+        """A number of tokens that the stretch on top can take, ``needed`` or more, found at once; ``NEVER`` for none."""
+        found = self.stretches.bound(layout.stretch)
+        return found if found >= needed else max(needed, self.stretches.room(layout.stretch).any_from)
+
+    def tokens_left(self, strand: Strand) -> int:
+        """The tokens to the end of the text where no limit matters, or some more than that."""
+        layout = self.layouts.of(strand.stack)
+        return self.stretches.bound(layout.stretch) + layout.end
+
+    def _range(self, layout: Layout, counts: Counts, left: int) -> tuple[int, int]:
+        """The fewest and the most tokens that the stretch on top may take, if tokens end where it does."""
+        needed, allowed = 0, min(left, NEVER - 1) - self.eos - layout.end
+        for part, count, leave in zip(layout.parts, counts, layout.leave, strict=True):
+            needed = max(needed, part.at_least - count - leave)
+            if part.at_most is not None:
+                allowed = min(allowed, part.at_most - count - leave)
+        return needed, allowed
 
     def _answer(self, strand: Strand, left: int) -> bool | None:
         """:meth:`within`, where bounds answer."""
-        most = min(left, NEVER - 1)
-        if self._enough.get(strand, NEVER) <= most or self._estimate(strand, False) <= most:
+        if self._enough.get(strand, NEVER) <= left < NEVER or left <= self._too_few.get(strand, -1):
+            return left > self._too_few.get(strand, -1)
+        layout = self.layouts.of(strand.stack)
+        needed, allowed = self._range(layout, strand.counts, left)
+        tokens = self.tokens_of(layout, needed)
+        if tokens > allowed and self._may_take(layout.stretch, needed, allowed):
+            tokens = min(allowed, max(needed, self.stretches.fewest(layout.stretch)))
+        if tokens <= allowed:
+            self._note(self._enough, strand, tokens + layout.end + self.eos)
             return True
-        if left <= self._too_few.get(strand, -1):
-            return False
-        if self._is_too_short(strand):
+        if self._is_too_short(layout, strand.counts):
             self._note(self._too_few, strand, NEVER)
             return False
-        found = self._estimate(strand, True)
-        if found <= most:
-            self._note(self._enough, strand, found)
-            return True
-        if self._exceeds(strand, left):
+        if (layout.last and not needed) or self._exceeds(strand, layout, left):
             self._note(self._too_few, strand, left)
             return False
         return None
 
-    def _is_too_short(self, strand: Strand) -> bool:
-        """Whether the rest of the innermost part has fewer bytes than the part lacks tokens, as far as that is seen at once."""
-        parts = self.parts(strand.stack)
-        lacking = parts[-1].at_least - strand.counts[-1] if parts else 0
-        return lacking > 0 and lacking > self.upper.most_bytes(strand.stack)
+    def _may_take(self, stretch: Stack | None, needed: int, allowed: int) -> bool:
+        """Whether the fewest tokens of a stretch are ``needed`` to ``allowed``."""
+        within = self.stretches.within
+        return needed <= allowed and within(stretch, allowed) and not within(stretch, needed - 1)
 
-    def _exceeds(self, strand: Strand, left: int) -> bool:
+    def _is_too_short(self, layout: Layout, counts: Counts) -> bool:
+        """Whether the innermost part lacks more tokens than its longest text has bytes, where that is seen at once."""
+        lacking = layout.parts[-1].at_least - counts[-1] if layout.on_part else 0
+        return lacking > 0 and lacking > self.stretches.room(layout.stretch).most
+
+    def _exceeds(self, strand: Strand, layout: Layout, left: int) -> bool:
         """Whether a lower bound is above the tokens left in the whole or in a part; only those are asked for that may be."""
-        leave, end = self.upper.of(strand.stack, True)
-        room = [
-            NEVER if part.at_most is None or count + tokens <= part.at_most else part.at_most - count
-            for part, count, tokens in zip(self.parts(strand.stack), strand.counts, leave, strict=True)
-        ]
-        return self.lower.exceed(strand.stack, room, NEVER if end + self.eos <= left else left)
-
-    def _estimate(self, strand: Strand, exact: bool) -> int:
-        """A number of tokens with which a strand can be completed, by upper bounds."""
-        leave, end = self.upper.of(strand.stack, exact)
-        each = list(zip(self.parts(strand.stack), strand.counts, leave, strict=True))
-        more = max([part.at_least - count - tokens for part, count, tokens in each], default=0)
-        more = max(more, 0)
-        if more > 0:
-            more = max(more, self.upper.room(strand.stack).more)
-        if end >= NEVER or more >= NEVER:
-            return NEVER
-        for part, count, tokens in each:
-            if part.at_most is not None and count + tokens + more > part.at_most:
-                return NEVER
-        return end + more + self.eos
+        room, within = list[int](), self.stretches.within
+        for part, count, leave in zip(layout.parts, strand.counts, layout.leave, strict=True):
+            most = NEVER if part.at_most is None else part.at_most - count
+            room.append(NEVER if most == NEVER or within(layout.stretch, most - leave) else most)
+        enough = left >= NEVER // 2 or within(layout.stretch, left - self.eos - layout.end)
+        return self.lower.exceed(strand.stack, room, NEVER if enough else left)
 
     def _search(self, start: Strand, left: int) -> bool:
         """:meth:`within` by going through what tokens lead to."""
         visited: dict[Strand, int] = {start: left}
         before: dict[Strand, Strand] = {}
         queue: list[tuple[int, int, Strand]] = [(0, 0, start)]
-        order = 0
+        order, given_up = 0, self.given_up
         while queue:
             _, _, strand = heappop(queue)
-            if len(visited) > MOST_STRANDS:
-                self.given_up += 1
-                self._note(self._too_few, start, left)
-                return False
             rest = visited[strand] - 1
             for configuration, _ in self.edges(self.number(strand)):
                 for target in self.after(configuration, strand.counts):
                     if visited.get(target, -1) >= rest:
                         continue
-                    known = self._answer(target, rest)
+                    known, order = self._answer(target, rest), order + 1
+                    if order > MOST_STRANDS or self.given_up - given_up > MOST_GIVEN_UP:
+                        self._given_up += 1
+                        self._note(self._too_few, start, left)
+                        return False
                     if known is False:
                         continue
-                    visited[target], before[target], order = rest, strand, order + 1
+                    visited[target], before[target] = rest, strand
                     if known:
                         self._found(target, before, start)
                         return True
-                    end = self.upper.of(target.stack, False).end
-                    heappush(queue, (left - rest + end, order, target))
+                    layout = self.layouts.of(target.stack)
+                    heappush(
+                        queue,
+                        (left - rest + layout.end + self.stretches.bound(layout.stretch), order, target),
+                    )
         for strand, tokens in visited.items():
             self._note(self._too_few, strand, tokens)
         return False
 
     def _found(self, last: Strand, before: dict[Strand, Strand], start: Strand) -> None:
         """Note what all strands on a way need that can be completed."""
-        tokens = self._enough.get(last, NEVER)
-        for exact in (False, True):
-            tokens = min(tokens, self._estimate(last, exact))
+        tokens = self._enough[last]
         while last != start:
             last, tokens = before[last], tokens + 1
             self._note(self._enough, last, tokens)

@@ -25,6 +25,8 @@ from .search import Strands
 
 MAX_STEPS = 1 << 17  # (state, token) whose target is kept
 MAX_MASKS = 1 << 10  # masks near a limit that are kept
+MOST_GIVEN_UP = 1  # searches of one mask; from then on what is known at once is enough
+MOST_TRIED = 8  # targets that are searched for long where no token is left
 State = frozenset[Strand]
 
 
@@ -67,8 +69,8 @@ class LimitedTokens:
         """Why nothing obeys the limits."""
         strands = self.strands
         for part in parts_of(root):
-            if strands.upper.least(part) == NEVER:
-                fewest = strands.upper.least(part.part)
+            if strands.layouts.least(part) == NEVER:
+                fewest = strands.layouts.least(part.part)
                 takes = f"a text of it takes {fewest} tokens" if fewest < NEVER else "it has no text"
                 return f"no text obeys {part.name}: {takes} where tokens end with it; raise at_most, lower at_least"
         return "no text obeys the limits of all parts together; raise at_most, or lower at_least"
@@ -171,16 +173,26 @@ class LimitedTokens:
 
     def _near(self, strand: Strand, number: int, left: int) -> tuple[Words, int]:
         """:meth:`_mask`, target by target."""
-        strands, enough = self.strands, 0
+        strands, enough, given_up = self.strands, 0, self.strands.given_up + MOST_GIVEN_UP
         out = np.zeros(self.vocab.trie.num_bytes, np.uint8)
-        for configuration, tokens in strands.edges(number):
-            targets = strands.after(configuration, strand.counts)
-            allowed = [target for target in targets if strands.within(target, left)]
+        if strands.tokens.states.accepting(number):
+            put(out, np.array([self.eos_token_id]), True)
+        edges = [
+            (strands.after(configuration, strand.counts), tokens)
+            for configuration, tokens in strands.edges(number)
+        ]
+        for targets, tokens in edges:
+            within = strands.within if strands.given_up < given_up else strands.surely_within
+            allowed = [target for target in targets if within(target, left)]
             if allowed:
                 put(out, tokens, True)
                 enough = max(enough, min([strands.enough(target) for target in allowed]))
-        if strands.tokens.states.accepting(number):
-            put(out, np.array([self.eos_token_id]), True)
+        if not out.any() and strands.given_up >= given_up:  # one token is enough to go on
+            edges.sort(key=lambda edge: min([strands.tokens_left(target) for target in edge[0]]))
+            for targets, tokens in edges[:MOST_TRIED]:
+                if any(strands.searched(target, left) for target in targets):
+                    put(out, tokens, True)
+                    break
         return out.view(WORD), enough
 
     def _far(self, strand: Strand, number: int) -> int:
@@ -188,7 +200,7 @@ class LimitedTokens:
         ample = self._ample.get(number)
         if ample is None:
             ample = self._ample[number] = self._found_ample(strand, number)
-        parts, more = self.strands.parts(strand.stack), 0
+        parts, more = self.strands.layouts.of(strand.stack).parts, 0
         for part, count in zip(parts, strand.counts, strict=True):
             more = max(more, part.at_least - count - 1)
         if more > 0:
@@ -213,20 +225,15 @@ class LimitedTokens:
 
     def _ample_after(self, stack: Stack) -> Ample:
         """What one target asks of the parts that were open before; those that the token has begun are looked at here."""
-        upper, parts = self.strands.upper, self.strands.parts(stack)
-        leave, end = upper.of(stack, False)
-        room, old = upper.room(stack).more, parts_from_before(stack)
-        more = max([0, *(part.at_least - 1 - leave[i] for i, part in enumerate(parts) if i >= old)])
-        if more > 0:
-            more = max(more, room)
-        for part, tokens in zip(parts[old:], leave[old:], strict=True):
-            if part.at_most is not None and 1 + tokens + more > part.at_most:
-                end = NEVER
-        return Ample(
-            tuple([min(NEVER, tokens + more) for tokens in leave[:old]]),
-            min(NEVER, end + more + self.strands.eos),
-            room if old == len(parts) else NEVER,
-        )
+        strands, layout, old = self.strands, self.strands.layouts.of(stack), parts_from_before(stack)
+        own = list(zip(layout.parts, layout.leave, strict=True))[old:]
+        tokens = strands.tokens_of(layout, max([part.at_least - 1 - leave for part, leave in own], default=0))
+        end = min(NEVER, tokens + layout.end + strands.eos)
+        if any(part.at_most is not None and 1 + tokens + leave > part.at_most for part, leave in own):
+            end = NEVER
+        any_from = NEVER if own else strands.stretches.room(layout.stretch).any_from
+        leave = [min(NEVER, tokens + each) for each in layout.leave[:old]]
+        return Ample(tuple(leave), end, min(NEVER, max(0, any_from - tokens)))
 
 
 def smallest(strands: list[Strand]) -> State:

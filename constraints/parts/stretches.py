@@ -1,0 +1,109 @@
+"""The text on top of a stack that knows no parts: the tokens to its end, and how much longer it can be made."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from ...circuits.automaton import NEVER
+from ..automata.lazy import Numbered
+from ..automata.stack import Stack, StackAutomaton
+from ..lifting.lazy_distances import Distances
+from ..vocabulary.vocabulary import Vocabulary
+from .automaton import Twins, frames
+
+MOST_POSITIONS = 1_000  # of one search
+ALL_POSITIONS = 300_000  # of one where nothing else is left
+NEARBY = 64  # states that are looked at for how long a text can become
+
+
+class Room(NamedTuple):
+    """``any_from``: the tokens from which on the text can take any number, ``NEVER`` where none is known; ``most``: the bytes
+    of the longest text, ``NEVER`` where that is not known."""
+
+    any_from: int
+    most: int
+
+
+class Stretches:
+    """The frames on top of stacks up to the first that knows parts, as stacks of their own; ``None``: there are none.
+
+    Tokens end where a stretch does.
+    """
+
+    def __init__(self, vocab: Vocabulary, twins: Twins) -> None:
+        self.twins, self._stacks = twins, StackAutomaton(None)
+        self._states = Numbered(self._stacks)
+        self._distances = Distances(self._states, vocab, False, MOST_POSITIONS)
+        self._single = vocab.token_dag.single
+        self._room: dict[Stack, Room] = {}
+
+    @property
+    def given_up(self) -> int:
+        """The searches that took too long."""
+        return self._distances.given_up
+
+    def on(self, stack: Stack) -> Stack | None:
+        """The stretch on top of a stack."""
+        own = None
+        for frame in frames(stack):
+            if self.twins.has_parts(frame.machine):
+                own = None
+            else:
+                own = self._stacks.stack(frame.machine, frame.local, own)
+        return own
+
+    def bound(self, stretch: Stack | None) -> int:
+        """An upper bound of :meth:`fewest`, found quickly."""
+        return 0 if stretch is None else self._distances.bound(self._states.number(stretch))
+
+    def fewest(self, stretch: Stack | None) -> int:
+        """The fewest tokens to the end."""
+        return 0 if stretch is None else self._distances.fewest(self._states.number(stretch))
+
+    def within(self, stretch: Stack | None, most: int) -> bool:
+        """Whether the end is at most so many tokens away."""
+        if stretch is None or most < 0:
+            return most >= 0
+        return self._distances.within(self._states.number(stretch), most)
+
+    def searched(self, stretch: Stack | None, most: int) -> bool:
+        """:meth:`within`, with a long search."""
+        if stretch is None or most < 0:
+            return most >= 0
+        return self._distances.searched(self._states.number(stretch), most, ALL_POSITIONS)
+
+    def room(self, stretch: Stack | None) -> Room:
+        """How far a stretch can be made longer."""
+        if stretch is None:
+            return Room(NEVER, 0)
+        found = self._room.get(stretch)
+        if found is None:
+            found = self._room[stretch] = self._found_room(self._states.number(stretch))
+        return found
+
+    def _found_room(self, start: int) -> Room:
+        """Look at the states nearby: whether a byte leads from one to itself, and how far all go where they are few."""
+        depth, queue, any_from = {start: 0}, [start], NEVER
+        for state in queue:
+            for low, high, target in self._states.moves(state):
+                if state in depth and self._single[low : high + 1].any():
+                    if target == state:
+                        any_from = min(any_from, depth[state] + self._distances.bound(state))
+                    depth.setdefault(target, depth[state] + 1)
+                if target not in queue and len(queue) < NEARBY:
+                    queue.append(target)
+            if len(queue) == NEARBY and any_from < NEVER:
+                break
+        return Room(any_from, NEVER if len(queue) == NEARBY else self._longest(queue))
+
+    def _longest(self, states: list[int]) -> int:
+        """The bytes of the longest path from the first of some states, which are all that can be reached."""
+        longest = dict.fromkeys(states, 0)
+        for _ in states:
+            before = dict(longest)
+            for state in states:
+                after = [before[target] + 1 for _, _, target in self._states.moves(state)]
+                longest[state] = max(after, default=0)
+            if longest == before:
+                return longest[states[0]]
+        return NEVER
