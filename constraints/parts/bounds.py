@@ -47,6 +47,16 @@ class Layouts:
         self.stretches, self.twins, self._search = stretches, stretches.twins, search
         self._least: dict[int, int] = {}
         self._found: dict[Stack, Layout] = {}
+        self._starts: dict[int, Stack] = {}  # of machines that know no parts
+
+    def search_longer(self) -> bool:
+        """Search for the fewest tokens of all stretches anew, and longer; whether some are fewer than was known."""
+        before = [self.stretches.fewest(start) for start in self._starts.values()]
+        for start, tokens in zip(self._starts.values(), before, strict=True):
+            self.stretches.searched(start, tokens - 1)
+        self._found.clear()
+        self._least.clear()
+        return before != [self.stretches.fewest(start) for start in self._starts.values()]
 
     def of(self, stack: Stack) -> Layout:
         """The layout of a stack."""
@@ -87,7 +97,8 @@ class Layouts:
         if found is None:
             self._least[id(machine)] = NEVER  # while it is being found
             if not self.twins.has_parts(machine):
-                found = self.stretches.fewest(Stack(machine, machine.start(), None))
+                start = self._starts.setdefault(id(machine), Stack(machine, machine.start(), None))
+                found = self.stretches.fewest(start)
             elif isinstance(machine, Part):
                 found = self.least(machine.part)
                 if found < machine.at_least or (machine.at_most is not None and found > machine.at_most):
@@ -115,18 +126,18 @@ class LowerBounds:
 
     def _without_limits(self, stack: Stack) -> tuple[Stack | None, ...]:
         """What a stack has up to each open part, the innermost first, and in all, without limits."""
-        found = self._stacks.get(stack)
-        if found is None:
-            found = (None,)
-            for frame in frames(stack):
-                if isinstance(frame.machine, Part) and frame.local != BEFORE:
-                    found = (None, *found)
-                    continue
-                twin = self.twins.of(frame.machine)
-                local = twin.start() if isinstance(frame.machine, Part) else frame.local
-                found = tuple([self._plain.stack(twin, local, each) for each in found])
-            self._stacks[stack] = found
-        return found
+        known = self._stacks.get(stack)
+        if known is not None:
+            return known
+        found: list[Stack | None] = [None]
+        for frame in frames(stack):
+            if isinstance(frame.machine, Part) and frame.local != BEFORE:
+                found.insert(0, None)
+                continue
+            twin = self.twins.of(frame.machine)
+            local = twin.start() if isinstance(frame.machine, Part) else frame.local
+            found = [self._plain.stack(twin, local, each) for each in found]
+        return self._stacks.setdefault(stack, tuple(found))
 
     def exceed(self, stack: Stack, leave: Sequence[int], end: int) -> bool:
         """Whether more tokens than these are needed: to leave each open part, the outermost first, or to end, with EOS.

@@ -47,6 +47,7 @@ class Strands:
         self.layouts = Layouts(self.stretches, self._least)
         self.lower = LowerBounds(plain, vocab, require_eos, self.twins)
         self._edges: OrderedDict[int, Edges] = OrderedDict()
+        self._searched_longer = False
         self._enough: dict[Strand, int] = {}  # tokens with which a strand can be completed
         self._too_few: dict[Strand, int] = {}  # and with which it cannot
 
@@ -102,6 +103,17 @@ class Strands:
     def enough(self, strand: Strand) -> int:
         """A number of tokens with which a strand can be completed, ``NEVER`` where none is known."""
         return self._enough[strand] if self.within(strand, NEVER) else NEVER
+
+    def starts_within(self, left: int) -> bool:
+        """:meth:`within` of the empty text; what is refused at first is searched for longer, once."""
+        if self.within(self.start(), left):
+            return True
+        if self._searched_longer or not self.layouts.search_longer():
+            self._searched_longer = True
+            return False
+        self._searched_longer = True
+        self._too_few.clear()
+        return self.within(self.start(), left)
 
     def tokens_of(self, layout: Layout, needed: int) -> int:
         """A number of tokens that the stretch on top can take, ``needed`` or more, found at once; ``NEVER`` for none."""

@@ -12,7 +12,7 @@ from ..vocabulary.vocabulary import Vocabulary
 from .automaton import Twins, frames
 
 MOST_POSITIONS = 1_000  # of one search
-ALL_POSITIONS = 300_000  # of one where nothing else is left
+ALL_POSITIONS = 100_000  # of one where nothing else is left
 NEARBY = 64  # states that are looked at for how long a text can become
 
 

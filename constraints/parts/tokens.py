@@ -56,7 +56,7 @@ class LimitedTokens:
         self._ample: dict[int, Ample] = {}
         self._masks: OrderedDict[tuple[Strand, int], tuple[Words, int]] = OrderedDict()
         start = self.strands.start()
-        if not self.strands.within(start, NEVER):
+        if not self.strands.starts_within(NEVER):
             raise EmptyLanguage(self._reason(root))
         self.start_state = self._numbered(frozenset([start]))
 
@@ -122,6 +122,8 @@ class LimitedTokens:
         """Whether a state is at most so many tokens from acceptance."""
         if state < 0:
             return state == SINK and left >= 0
+        if state == self.start_state:
+            return self.strands.starts_within(left)
         return any(self.strands.within(strand, left) for strand in self._states[state])
 
     def bound(self, state: int) -> int:
