@@ -12,13 +12,6 @@ What is exact and what is not: a search stops after ``most_positions`` positions
 where the upper bound cannot be proved to be the distance; and for texts that registers follow byte by byte, such as names
 that must differ.
 
-Budgets of parts (a design, not built): ``c.tokens(at_least=a, at_most=b)`` counts the tokens that *begin* in the part; one that
-reaches into the part from before it counts before, so all counts add up to the whole. The part is a machine that is called,
-between a frame that says where it begins and ends; the register is the number of tokens begun since, and is held beside the
-configuration by what steps through tokens, not by the bytes. A crossing then gives pairs of node and tokens begun, which is
-its cost + 1 where it ends in the middle of a token − 1 where it begins in one; so ``level`` must go on up to ``b`` and no
-dominance may compare positions with different counts, unless ``a`` has been reached.
-
 A vocabulary need not have every byte as a token: then bounds may be ``NEVER`` where the search still finds an answer.
 """
 

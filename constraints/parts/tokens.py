@@ -71,8 +71,13 @@ class LimitedTokens:
         for part in parts_of(root):
             if strands.layouts.least(part) == NEVER:
                 fewest = strands.layouts.least(part.part)
-                takes = f"a text of it takes {fewest} tokens" if fewest < NEVER else "it has no text"
-                return f"no text obeys {part.name}: {takes} where tokens end with it; raise at_most, lower at_least"
+                if fewest >= NEVER:
+                    return f"no text obeys {part.name}: the vocabulary cannot write a text of this part"
+                if part.at_most is not None and fewest > part.at_most:
+                    return (
+                        f"no text obeys {part.name}: this part takes {fewest} tokens or more; raise at_most"
+                    )
+                return f"no text obeys {part.name}: no text of this part takes as many tokens; lower at_least"
         return "no text obeys the limits of all parts together; raise at_most, or lower at_least"
 
     # ------------------------------------------------------------ steps
