@@ -10,7 +10,8 @@ from parts_oracle import Either, Leaf, Repeated, Series, Tokens, accepted, check
 
 import tractile as tt
 from tractile.constraints import Vocabulary, json_schema, literal, regex
-from tractile.constraints.parts import search, stretches
+from tractile.constraints.masks import lazy_tokens
+from tractile.constraints.parts import search
 from tractile.errors import BudgetTooSmall, EmptyLanguage, UnsupportedConstraint
 
 VOCAB = Vocabulary([None, b"a", b"b", b"ab", b"ba", b"aab"], eos_token_id=0)
@@ -161,7 +162,7 @@ def test_an_empty_language_stays_empty():
 
 def test_searches_that_are_given_up_still_lead_to_an_end(monkeypatch):
     monkeypatch.setattr(search, "MOST_STRANDS", 2)
-    monkeypatch.setattr(stretches, "MOST_POSITIONS", 3)
+    monkeypatch.setattr(lazy_tokens, "MOST_POSITIONS", 3)
     for name in ("one part", "nested", "repeated", "then another"):
         fa = CASES[name].constraint().compile(VOCAB)
         for horizon in (4, 6):

@@ -21,7 +21,10 @@ from ..lifting.crossings import Crossings, Exhausted
 from ..lifting.lazy_distances import Distances, Search
 from ..vocabulary.vocabulary import Vocabulary
 from .automaton import BEFORE, Part, Twins, frames
-from .stretches import MOST_POSITIONS, Stretches
+from .stretches import Stretches
+
+BOUNDS, SEARCHES, LONG_SEARCHES = range(3)  # how exactly the fewest tokens of stretches to come are found
+MOST_POSITIONS = 1_000  # of one search
 
 
 class Layout(NamedTuple):
@@ -48,15 +51,25 @@ class Layouts:
         self._least: dict[int, int] = {}
         self._found: dict[Stack, Layout] = {}
         self._starts: dict[int, Stack] = {}  # of machines that know no parts
+        self.sharpness = BOUNDS
 
-    def search_longer(self) -> bool:
-        """Search for the fewest tokens of all stretches anew, and longer; whether some are fewer than was known."""
-        before = [self.stretches.fewest(start) for start in self._starts.values()]
-        for start, tokens in zip(self._starts.values(), before, strict=True):
-            self.stretches.searched(start, tokens - 1)
+    def sharpen(self) -> bool:
+        """Find the fewest tokens of stretches to come more exactly from now on; ``False`` if there is nothing more to do."""
+        if self.sharpness == LONG_SEARCHES:
+            return False
+        self.sharpness += 1
         self._found.clear()
         self._least.clear()
-        return before != [self.stretches.fewest(start) for start in self._starts.values()]
+        return True
+
+    def _fewest(self, machine: Machine) -> int:
+        """The fewest tokens of a stretch from its beginning, as exactly as is asked for."""
+        start = self._starts.setdefault(id(machine), Stack(machine, machine.start(), None))
+        if self.sharpness == BOUNDS and (found := self.stretches.bound(start)) < NEVER:
+            return found
+        if self.sharpness == LONG_SEARCHES:
+            self.stretches.searched(start, self.stretches.fewest(start) - 1)
+        return self.stretches.fewest(start)
 
     def of(self, stack: Stack) -> Layout:
         """The layout of a stack."""
@@ -97,8 +110,7 @@ class Layouts:
         if found is None:
             self._least[id(machine)] = NEVER  # while it is being found
             if not self.twins.has_parts(machine):
-                start = self._starts.setdefault(id(machine), Stack(machine, machine.start(), None))
-                found = self.stretches.fewest(start)
+                found = self._fewest(machine)
             elif isinstance(machine, Part):
                 found = self.least(machine.part)
                 if found < machine.at_least or (machine.at_most is not None and found > machine.at_most):

@@ -22,7 +22,7 @@ from ..masks.lazy_tokens import LazyTokens
 from ..masks.text_tokens import keep
 from ..vocabulary.vocabulary import Vocabulary
 from .automaton import BEFORE, Counts, Part, PartAutomaton, Strand, Twins
-from .bounds import Layout, Layouts, LowerBounds
+from .bounds import BOUNDS, Layout, Layouts, LowerBounds
 from .stretches import Stretches
 
 MOST_STRANDS = 1_000  # that one search looks at
@@ -47,7 +47,6 @@ class Strands:
         self.layouts = Layouts(self.stretches, self._least)
         self.lower = LowerBounds(plain, vocab, require_eos, self.twins)
         self._edges: OrderedDict[int, Edges] = OrderedDict()
-        self._searched_longer = False
         self._enough: dict[Strand, int] = {}  # tokens with which a strand can be completed
         self._too_few: dict[Strand, int] = {}  # and with which it cannot
 
@@ -105,20 +104,22 @@ class Strands:
         return self._enough[strand] if self.within(strand, NEVER) else NEVER
 
     def starts_within(self, left: int) -> bool:
-        """:meth:`within` of the empty text; what is refused at first is searched for longer, once."""
+        """:meth:`within` of the empty text; before it is refused, what parts need is searched for longer."""
         if self.within(self.start(), left):
             return True
-        if self._searched_longer or not self.layouts.search_longer():
-            self._searched_longer = True
-            return False
-        self._searched_longer = True
-        self._too_few.clear()
-        return self.within(self.start(), left)
+        while self.layouts.sharpen():
+            self._too_few.clear()
+            if self.within(self.start(), left):
+                return True
+        return False
 
     def tokens_of(self, layout: Layout, needed: int) -> int:
         """A number of tokens that the stretch on top can take, ``needed`` or more, found at once; ``NEVER`` for none."""
         found = self.stretches.bound(layout.stretch)
-        return found if found >= needed else max(needed, self.stretches.room(layout.stretch).any_from)
+        if found >= needed:
+            return found
+        least, step, _ = self.stretches.room(layout.stretch)
+        return least if least >= needed else least - (least - needed) // step * step
 
     def tokens_left(self, strand: Strand) -> int:
         """The tokens to the end of the text where no limit matters, or some more than that."""
@@ -141,6 +142,9 @@ class Strands:
         layout = self.layouts.of(strand.stack)
         needed, allowed = self._range(layout, strand.counts, left)
         tokens = self.tokens_of(layout, needed)
+        if tokens > allowed and self.layouts.sharpness == BOUNDS:
+            self.layouts.sharpen()
+            return self._answer(strand, left)
         if tokens > allowed and self._may_take(layout.stretch, needed, allowed):
             tokens = min(allowed, max(needed, self.stretches.fewest(layout.stretch)))
         if tokens <= allowed:

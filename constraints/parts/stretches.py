@@ -5,22 +5,22 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from ...circuits.automaton import NEVER
-from ..automata.lazy import Numbered
 from ..automata.stack import Stack, StackAutomaton
-from ..lifting.lazy_distances import Distances
+from ..masks.lazy_tokens import LazyTokens
+from ..masks.token_masks import Words
 from ..vocabulary.vocabulary import Vocabulary
 from .automaton import Twins, frames
 
-MOST_POSITIONS = 1_000  # of one search
 ALL_POSITIONS = 100_000  # of one where nothing else is left
 NEARBY = 64  # states that are looked at for how long a text can become
 
 
 class Room(NamedTuple):
-    """``any_from``: the tokens from which on the text can take any number, ``NEVER`` where none is known; ``most``: the bytes
-    of the longest text, ``NEVER`` where that is not known."""
+    """The text can take ``least`` tokens, ``least + step``, ``least + 2 step`` and so on (``NEVER``: none is known); its longest
+    text has ``most`` bytes, ``NEVER`` where that is not known."""
 
-    any_from: int
+    least: int
+    step: int
     most: int
 
 
@@ -32,8 +32,8 @@ class Stretches:
 
     def __init__(self, vocab: Vocabulary, twins: Twins) -> None:
         self.twins, self._stacks = twins, StackAutomaton(None)
-        self._states = Numbered(self._stacks)
-        self._distances = Distances(self._states, vocab, False, MOST_POSITIONS)
+        self.tokens = LazyTokens(self._stacks, vocab, require_eos=False)
+        self._states, self._distances = self.tokens.states, self.tokens.distances
         self._single = vocab.token_dag.single
         self._room: dict[Stack, Room] = {}
 
@@ -51,6 +51,14 @@ class Stretches:
             else:
                 own = self._stacks.stack(frame.machine, frame.local, own)
         return own
+
+    def number(self, stretch: Stack | None) -> int:
+        """The number of a stretch."""
+        return -1 if stretch is None else self._states.number(stretch)
+
+    def words(self, stretch: Stack) -> Words:
+        """The tokens that stay in a stretch, as bits; not to be written to."""
+        return self.tokens.words_from(self._states.number(stretch))
 
     def bound(self, stretch: Stack | None) -> int:
         """An upper bound of :meth:`fewest`, found quickly."""
@@ -75,26 +83,29 @@ class Stretches:
     def room(self, stretch: Stack | None) -> Room:
         """How far a stretch can be made longer."""
         if stretch is None:
-            return Room(NEVER, 0)
+            return Room(NEVER, 1, 0)
         found = self._room.get(stretch)
         if found is None:
             found = self._room[stretch] = self._found_room(self._states.number(stretch))
         return found
 
     def _found_room(self, start: int) -> Room:
-        """Look at the states nearby: whether a byte leads from one to itself, and how far all go where they are few."""
-        depth, queue, any_from = {start: 0}, [start], NEVER
+        """Look at the states nearby: whether bytes lead from one back to it, and how far all go where they are few."""
+        before: dict[int, int] = {start: -1}  # on a shortest path of bytes that are tokens
+        queue, least, step = [start], NEVER, NEVER
         for state in queue:
             for low, high, target in self._states.moves(state):
-                if state in depth and self._single[low : high + 1].any():
-                    if target == state:
-                        any_from = min(any_from, depth[state] + self._distances.bound(state))
-                    depth.setdefault(target, depth[state] + 1)
+                if state in before and self._single[low : high + 1].any():
+                    if (length := steps_back(before, state, target)) < step:
+                        depth = steps_back(before, target, start) - 1
+                        least, step = depth + self._distances.bound(target), length
+                    before.setdefault(target, state)
                 if target not in queue and len(queue) < NEARBY:
                     queue.append(target)
-            if len(queue) == NEARBY and any_from < NEVER:
+            if len(queue) == NEARBY and step == 1:
                 break
-        return Room(any_from, NEVER if len(queue) == NEARBY else self._longest(queue))
+        most = NEVER if len(queue) == NEARBY else self._longest(queue)
+        return Room(min(NEVER, least), 1 if step >= NEVER else step, most)
 
     def _longest(self, states: list[int]) -> int:
         """The bytes of the longest path from the first of some states, which are all that can be reached."""
@@ -107,3 +118,13 @@ class Stretches:
             if longest == before:
                 return longest[states[0]]
         return NEVER
+
+
+def steps_back(before: dict[int, int], state: int, target: int) -> int:
+    """The length of the cycle that a step from a state to one on its path would close, ``NEVER`` where it is not on it."""
+    length = 1
+    while state != target:
+        state, length = before.get(state, -1), length + 1
+        if state == -1:
+            return NEVER
+    return length

@@ -1,26 +1,26 @@
 """The token-level automaton of a constraint with budgets of parts: steps and masks.
 
 A token is in a mask exactly if one of the strands that it leads to can be completed. Far from all limits that is every
-token which can be read; how far is found once for each marked stack (:class:`Ample`), whatever the counts are.
+token which can be read (``far.py``).
 """
 
 from __future__ import annotations
 
 from collections import OrderedDict
 from operator import le
-from typing import NamedTuple
 
 import numpy as np
 
 from ...circuits.automaton import NEVER
 from ...errors import EmptyLanguage
-from ..automata.stack import Machine, Stack, stacks_of
+from ..automata.stack import Machine, Stack
 from ..masks.lazy_tokens import NO_STATE, SINK
 from ..masks.text_tokens import keep
 from ..masks.token_masks import WORD, Words
 from ..vocabulary.trie import put
 from ..vocabulary.vocabulary import Vocabulary
-from .automaton import Counts, Strand, frames, lacks_tokens, parts_from_before, parts_of
+from .automaton import Counts, Strand, frames, lacks_tokens, parts_of
+from .far import Far
 from .search import Strands
 
 MAX_STEPS = 1 << 17  # (state, token) whose target is kept
@@ -28,15 +28,6 @@ MAX_MASKS = 1 << 10  # masks near a limit that are kept
 MOST_GIVEN_UP = 1  # searches of one mask; from then on what is known at once is enough
 MOST_TRIED = 8  # targets that are searched for long where no token is left
 State = frozenset[Strand]
-
-
-class Ample(NamedTuple):
-    """When all tokens that can be read from a stack may come: ``leave[i]`` more tokens may go into the i-th open part after
-    the next one, and ``end`` may follow. Where tokens are lacking in a part, these come on top of both, and at least ``more``."""
-
-    leave: tuple[int, ...]
-    end: int
-    more: int
 
 
 class LimitedTokens:
@@ -53,7 +44,7 @@ class LimitedTokens:
         self._states: list[State] = []
         self._number: dict[State, int] = {}
         self._steps: dict[int, int] = {}
-        self._ample: dict[int, Ample] = {}
+        self._far = Far(self.strands)
         self._masks: OrderedDict[tuple[Strand, int], tuple[Words, int]] = OrderedDict()
         start = self.strands.start()
         if not self.strands.starts_within(NEVER):
@@ -170,9 +161,9 @@ class LimitedTokens:
     def _mask(self, strand: Strand, left: int) -> tuple[Words, int]:
         """The tokens that may follow a strand, and with how many left it is these."""
         number = self.strands.number(strand)
-        all_from = self._far(strand, number)
-        if all_from < NEVER and all_from <= left:
-            return self.strands.tokens.words_from(number), all_from
+        words, enough = self._far.mask(strand, number)
+        if enough < NEVER and enough <= left:
+            return words, enough
         found = self._masks.get((strand, left))
         if found is None:
             found = keep(self._masks, (strand, left), self._near(strand, number, left), MAX_MASKS)
@@ -201,46 +192,6 @@ class LimitedTokens:
                     put(out, tokens, True)
                     break
         return out.view(WORD), enough
-
-    def _far(self, strand: Strand, number: int) -> int:
-        """With how many tokens left all tokens that can be read may come, ``NEVER`` where a limit is near."""
-        ample = self._ample.get(number)
-        if ample is None:
-            ample = self._ample[number] = self._found_ample(strand, number)
-        parts, more = self.strands.layouts.of(strand.stack).parts, 0
-        for part, count in zip(parts, strand.counts, strict=True):
-            more = max(more, part.at_least - count - 1)
-        if more > 0:
-            more = max(more, ample.more)
-        if ample.end >= NEVER or more >= NEVER:
-            return NEVER
-        for part, count, leave in zip(parts, strand.counts, ample.leave, strict=True):
-            if part.at_most is not None and count + 1 + leave + more > part.at_most:
-                return NEVER
-        return ample.end + more
-
-    def _found_ample(self, strand: Strand, number: int) -> Ample:
-        size, edges, states = len(strand.counts), self.strands.edges(number), self.strands.tokens.states
-        leave, end, more = [0] * size, self.strands.eos, 0
-        for configuration, _ in edges:
-            each = [self._ample_after(stack) for stack in stacks_of(states.configurations[configuration])]
-            best = min(each, key=lambda ample: ample.end)
-            for i, tokens in enumerate(best.leave):
-                leave[i] = max(leave[i], tokens)
-            end, more = max(end, best.end), max(more, best.more)
-        return Ample(tuple(leave), end, more)
-
-    def _ample_after(self, stack: Stack) -> Ample:
-        """What one target asks of the parts that were open before; those that the token has begun are looked at here."""
-        strands, layout, old = self.strands, self.strands.layouts.of(stack), parts_from_before(stack)
-        own = list(zip(layout.parts, layout.leave, strict=True))[old:]
-        tokens = strands.tokens_of(layout, max([part.at_least - 1 - leave for part, leave in own], default=0))
-        end = min(NEVER, tokens + layout.end + strands.eos)
-        if any(part.at_most is not None and 1 + tokens + leave > part.at_most for part, leave in own):
-            end = NEVER
-        any_from = NEVER if own else strands.stretches.room(layout.stretch).any_from
-        leave = [min(NEVER, tokens + each) for each in layout.leave[:old]]
-        return Ample(tuple(leave), end, min(NEVER, max(0, any_from - tokens)))
 
 
 def smallest(strands: list[Strand]) -> State:
