@@ -13,7 +13,8 @@ from .automata import utf8
 from .automata.abstraction import abstraction
 from .automata.lazy import Numbered, explore
 from .automata.machines import Choice, Concatenation, DfaMachine, LazyMachine, Repetition
-from .automata.nfa import Nfa
+from .automata.nfa import Nfa, trim
+from .automata.nfa_machine import NfaMachine
 from .automata.stack import Machine, StackAutomaton
 from .compiled import ConstraintAutomaton
 from .constraint import Constraint
@@ -216,12 +217,7 @@ def machine_with_budgets(constraint: Constraint) -> Machine:
     """The machine of a constraint, with the budgets of its parts."""
     if isinstance(constraint, LazyConstraint) and constraint.limited is not None:
         return constraint.limited
-    machine = machine_of(constraint)
-    if machine is None:
-        raise UnsupportedConstraint(
-            "tokens: the constraint's automaton is ambiguous, and would grow too large if it were not; simplify it"
-        )
-    return machine
+    return machine_of(constraint) or NfaMachine(trim(constraint.bytes_automaton.plain))
 
 
 def machine_of(constraint: Constraint) -> Machine | None:

@@ -9,7 +9,8 @@ import torch
 from parts_oracle import Either, Leaf, Repeated, Series, Tokens, accepted, check_masks
 
 import tractile as tt
-from tractile.constraints import Vocabulary, json_schema, literal, regex
+from tractile.constraints import Vocabulary, json_schema, lazy_constraint, literal, regex
+from tractile.constraints.automata.nfa_machine import NfaMachine
 from tractile.constraints.masks import lazy_tokens
 from tractile.constraints.parts import search
 from tractile.errors import BudgetTooSmall, EmptyLanguage, UnsupportedConstraint
@@ -151,6 +152,19 @@ def test_what_needs_a_finite_automaton_is_refused():
     with pytest.raises(UnsupportedConstraint, match="budgets of parts"):
         tt.count(fa, n=3)
     assert (regex("a*") & regex("[ab]")).tokens(1).compile(VOCAB).accepts_tokens([1, 0])
+
+
+def test_a_part_may_have_an_ambiguous_automaton(monkeypatch):
+    part = regex("(a|b)*a(a|b){14}")
+    assert not part.bytes_automaton.is_deterministic
+    fa = part.tokens(at_most=6).compile(VOCAB)
+    assert fa.fewest_after([]) == 6
+    assert fa.accepts_tokens([5, 5, 5, 5, 5, 0])
+    assert not fa.accepts_tokens([5, 5, 5, 5, 3, 1, 1, 0])
+    monkeypatch.setattr(lazy_constraint, "DfaMachine", NfaMachine)
+    for name in ("nested", "repeated"):
+        fa = CASES[name].constraint().compile(VOCAB)
+        assert check_masks(tt.gcd(fa, 5), accepted(CASES[name], VOCAB, 4), 0, 5)
 
 
 def test_an_empty_language_stays_empty():
