@@ -3,6 +3,7 @@
 import copy
 import pickle
 import random
+from functools import partial
 
 import pytest
 import torch
@@ -12,7 +13,7 @@ import tractile as tt
 from tractile.constraints import Vocabulary, json_schema, lazy_constraint, literal, regex
 from tractile.constraints.automata.nfa_machine import NfaMachine
 from tractile.constraints.masks import lazy_tokens
-from tractile.constraints.parts import search
+from tractile.constraints.parts import bounds, search
 from tractile.errors import BudgetTooSmall, EmptyLanguage, UnsupportedConstraint
 
 VOCAB = Vocabulary([None, b"a", b"b", b"ab", b"ba", b"aab"], eos_token_id=0)
@@ -174,19 +175,28 @@ def test_an_empty_language_stays_empty():
     assert (nothing | regex("a").tokens(1)).compile(VOCAB).accepts_tokens([1, 0])
 
 
-def test_searches_that_are_given_up_still_lead_to_an_end(monkeypatch):
-    monkeypatch.setattr(search, "MOST_STRANDS", 2)
-    monkeypatch.setattr(lazy_tokens, "MOST_POSITIONS", 3)
-    for name in ("one part", "nested", "repeated", "then another"):
+@pytest.mark.parametrize("name", CASES)
+def test_searches_that_are_given_up_allow_less_and_still_lead_to_an_end(monkeypatch, name):
+    exact = CASES[name].constraint().compile(VOCAB)
+    monkeypatch.setattr(search, "MOST_STRANDS", 1)
+    monkeypatch.setattr(search, "MOST_GIVEN_UP", 0)
+    monkeypatch.setattr(lazy_tokens, "MOST_POSITIONS", 1)
+    monkeypatch.setattr(bounds, "MOST_POSITIONS", 1)
+    try:
         fa = CASES[name].constraint().compile(VOCAB)
-        for horizon in (4, 6):
-            query, tokens = tt.gcd(fa, horizon).start(), list[int]()
-            rng = random.Random(horizon)
-            while not tokens or tokens[-1]:
-                tokens.append(rng.choice(query.mask()[0].nonzero().flatten().tolist()))
-                query.advance(tokens[-1:])
-            assert len(tokens) <= horizon
-            assert fa.accepts_tokens(tokens)
+        least = fa.fewest_after([])
+    except EmptyLanguage:
+        return
+    for horizon in (None, least, least + 1, least + 3):
+        make = tt.lcd if horizon is None else partial(tt.gcd, horizon=horizon)
+        query, other = make(fa).start(), make(exact).start()
+        tokens, rng = list[int](), random.Random(horizon)
+        while len(tokens) < (horizon or 12) and 0 not in tokens:
+            allowed = query.mask()[0]
+            assert not (allowed & ~other.mask()[0]).any()
+            tokens.append(rng.choice(allowed.nonzero().flatten().tolist()))
+            query.advance(tokens[-1:]), other.advance(tokens[-1:])
+        assert horizon is None or exact.accepts_tokens(tokens)
 
 
 # ------------------------------------------------------------ reasoning and answer

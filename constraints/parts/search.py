@@ -25,7 +25,7 @@ from .automaton import BEFORE, Counts, Part, PartAutomaton, Strand, Twins
 from .bounds import BOUNDS, Layout, Layouts, LowerBounds
 from .stretches import Stretches
 
-MOST_STRANDS = 1_000  # that one search looks at
+MOST_STRANDS = 300  # that one search looks at
 MOST_GIVEN_UP = 2  # searches within it that took too long
 MAX_EDGES = 1 << 12  # stacks whose edges are kept
 MAX_STRANDS = 1 << 16  # of which it is kept whether they can be completed
@@ -35,11 +35,13 @@ Edges = list[tuple[int, Int[ndarray, " token"]]]
 class Strands:
     """The strands of a machine with parts: what tokens lead to, and which can be completed.
 
-    ``tokens`` reads one token, by the numbers of marked stacks. ``given_up`` counts the searches that took too long.
+    ``tokens`` reads one token, by the numbers of marked stacks. ``given_up`` counts the searches that took too long,
+    ``looked_at`` the strands that all searches have looked at.
     """
 
     def __init__(self, root: Machine, vocab: Vocabulary, require_eos: bool) -> None:
         self.automaton, self.eos, self._given_up = PartAutomaton(root), int(require_eos), 0
+        self.looked_at = 0
         self.tokens = LazyTokens(self.automaton, vocab, require_eos)
         self.twins = Twins()
         plain = StackAutomaton(self.twins.of(root))
@@ -91,7 +93,8 @@ class Strands:
         """Whether :meth:`within` is known at once."""
         layout = self.layouts.of(strand.stack)
         needed, allowed = self._range(layout, strand.counts, left)
-        return self._enough.get(strand, NEVER) <= left or self.tokens_of(layout, needed) <= allowed
+        known = self._enough.get(strand, NEVER)
+        return known <= min(left, NEVER - 1) or self.tokens_of(layout, needed) <= allowed
 
     def searched(self, strand: Strand, left: int) -> bool:
         """:meth:`within`, with a long search in the text that a strand is in."""
@@ -153,7 +156,8 @@ class Strands:
         if self._is_too_short(layout, strand.counts):
             self._note(self._too_few, strand, NEVER)
             return False
-        if (layout.last and not needed) or self._exceeds(strand, layout, left):
+        too_long = layout.last and not self.stretches.within(layout.stretch, allowed)
+        if too_long or self._exceeds(strand, layout, left):
             self._note(self._too_few, strand, left)
             return False
         return None
@@ -191,6 +195,7 @@ class Strands:
                     if visited.get(target, -1) >= rest:
                         continue
                     known, order = self._answer(target, rest), order + 1
+                    self.looked_at += 1
                     if order > MOST_STRANDS or self.given_up - given_up > MOST_GIVEN_UP:
                         self._given_up += 1
                         self._note(self._too_few, start, left)

@@ -21,7 +21,7 @@ from ..vocabulary.trie import put
 from ..vocabulary.vocabulary import Vocabulary
 from .automaton import Counts, Strand, frames, lacks_tokens, parts_of
 from .far import Far
-from .search import Strands
+from .search import MOST_STRANDS, Strands
 
 MAX_STEPS = 1 << 17  # (state, token) whose target is kept
 MAX_MASKS = 1 << 10  # masks near a limit that are kept
@@ -44,17 +44,18 @@ class LimitedTokens:
         self._states: list[State] = []
         self._number: dict[State, int] = {}
         self._steps: dict[int, int] = {}
-        self._far = Far(self.strands)
+        self._far, self._cut_short = Far(self.strands), 0
         self._masks: OrderedDict[tuple[Strand, int], tuple[Words, int]] = OrderedDict()
         start = self.strands.start()
         if not self.strands.starts_within(NEVER):
-            raise EmptyLanguage(self._reason(root))
+            searched = "; a search for one was given up" if self.given_up else ""
+            raise EmptyLanguage(self._reason(root) + searched)
         self.start_state = self._numbered(frozenset([start]))
 
     @property
     def given_up(self) -> int:
-        """The searches that took too long."""
-        return self.strands.given_up
+        """The searches that took too long, and the masks for which too much was searched."""
+        return self.strands.given_up + self._cut_short
 
     def _reason(self, root: Machine) -> str:
         """Why nothing obeys the limits."""
@@ -172,6 +173,7 @@ class LimitedTokens:
     def _near(self, strand: Strand, number: int, left: int) -> tuple[Words, int]:
         """:meth:`_mask`, target by target."""
         strands, enough, given_up = self.strands, 0, self.strands.given_up + MOST_GIVEN_UP
+        looked_at = strands.looked_at + MOST_STRANDS
         out = np.zeros(self.vocab.trie.num_bytes, np.uint8)
         if strands.tokens.states.accepting(number):
             put(out, np.array([self.eos_token_id]), True)
@@ -180,6 +182,8 @@ class LimitedTokens:
             for configuration, tokens in strands.edges(number)
         ]
         for targets, tokens in edges:
+            if strands.given_up < given_up and strands.looked_at > looked_at:
+                self._cut_short, given_up = self._cut_short + 1, 0
             within = strands.within if strands.given_up < given_up else strands.surely_within
             allowed = [target for target in targets if within(target, left)]
             if allowed:
