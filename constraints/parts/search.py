@@ -140,8 +140,10 @@ class Strands:
 
     def _answer(self, strand: Strand, left: int) -> bool | None:
         """:meth:`within`, where bounds answer."""
-        if self._enough.get(strand, NEVER) <= left < NEVER or left <= self._too_few.get(strand, -1):
-            return left > self._too_few.get(strand, -1)
+        if self._enough.get(strand, NEVER) <= min(left, NEVER - 1):
+            return True
+        if left <= self._too_few.get(strand, -1):
+            return False
         layout = self.layouts.of(strand.stack)
         needed, allowed = self._range(layout, strand.counts, left)
         tokens = self.tokens_of(layout, needed)
@@ -206,11 +208,7 @@ class Strands:
                     if known:
                         self._found(target, before, start)
                         return True
-                    layout = self.layouts.of(target.stack)
-                    heappush(
-                        queue,
-                        (left - rest + layout.end + self.stretches.bound(layout.stretch), order, target),
-                    )
+                    heappush(queue, (left - rest + self.tokens_left(target), order, target))
         for strand, tokens in visited.items():
             self._note(self._too_few, strand, tokens)
         return False

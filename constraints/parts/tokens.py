@@ -48,8 +48,7 @@ class LimitedTokens:
         self._masks: OrderedDict[tuple[Strand, int], tuple[Words, int]] = OrderedDict()
         start = self.strands.start()
         if not self.strands.starts_within(NEVER):
-            searched = "; a search for one was given up" if self.given_up else ""
-            raise EmptyLanguage(self._reason(root) + searched)
+            raise EmptyLanguage(self._reason(root))
         self.start_state = self._numbered(frozenset([start]))
 
     @property
@@ -69,7 +68,7 @@ class LimitedTokens:
                     return (
                         f"no text obeys {part.name}: this part takes {fewest} tokens or more; raise at_most"
                     )
-                return f"no text obeys {part.name}: no text of this part takes as many tokens; lower at_least"
+                return f"no text obeys {part.name}: no text of this part is found that takes as many tokens; lower at_least"
         return "no text obeys the limits of all parts together; raise at_most, or lower at_least"
 
     # ------------------------------------------------------------ steps
