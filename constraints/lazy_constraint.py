@@ -189,7 +189,7 @@ def combined(
 
 def with_budget(constraint: Constraint, at_most: int | None, at_least: int) -> Constraint:
     """A constraint into whose texts so many tokens go; see :meth:`~.constraint.Constraint.tokens`."""
-    if constraint.is_empty():
+    if constraint.is_empty() or (at_most is None and not at_least):
         return constraint
     limits = [f"{name}={value}" for name, value in (("at_most", at_most), ("at_least", at_least)) if value]
     name = f"tokens({', '.join(limits) or 'at_most=0'})"
