@@ -11,6 +11,7 @@ from ..circuits.automaton import NEVER, Automaton
 from ..circuits.narrowing import Narrowing
 from .lifting.lifted import WRITTEN
 from .masks.recording_tokens import RecordingTokens
+from .parts.tokens import LimitedTokens
 
 GUIDE_STATES = 1_000
 """States of the automaton that an HMM is multiplied with, where the constraint's own is larger."""
@@ -28,9 +29,12 @@ class ConstraintAutomaton(Automaton):
     """
 
     def __init__(
-        self, lazy: RecordingTokens, finite: Callable[[], Automaton], guide: Callable[[int], Automaton]
+        self,
+        lazy: RecordingTokens | LimitedTokens,
+        finite: Callable[[], Automaton],
+        guide: Callable[[int], Automaton],
     ) -> None:
-        self.lazy: RecordingTokens = lazy
+        self.lazy: RecordingTokens | LimitedTokens = lazy
         self._make_finite, self._make_guide = finite, guide
         self.eos_token_id: int | None = lazy.eos_token_id
         self.vocabulary_fingerprint: str | None = lazy.vocabulary_fingerprint

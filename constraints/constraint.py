@@ -104,6 +104,35 @@ class Constraint:
     def _repeated(self, low: int, high: int | None) -> Constraint:
         return Constraint(nfa.repeat(self.nfa, low, high), self.narrowed)
 
+    def tokens(self, at_most: int | None = None, at_least: int = 0) -> Constraint:
+        """These texts, into each of which at least ``at_least`` and at most ``at_most`` tokens go.
+
+        For a part of a longer text: ``thinking.tokens(at_most=200) + answer.tokens(at_most=64)``. Parts may be joined by
+        ``+``, ``|`` and ``repeat`` (each repetition has its own count), and lie in one another. A token goes into a part if
+        it writes at least one byte of it, so one that crosses from a part into the next counts in both. No token goes
+        into an empty text, and EOS goes into no part. Where a text can be divided between parts in several ways, one that
+        obeys all limits is enough.
+
+        Masks, P-GCD and ``Automaton.accepts_tokens`` obey the limits, together with the budget of the whole: a token is allowed
+        if some completion obeys them all. ``accepts``, ``is_empty`` and ``shortest`` are about the text alone, and so is the
+        guide of P-GCD.
+
+        ``compile`` raises ``EmptyLanguage`` where no text obeys the limits with that vocabulary. ``&``, ``-``, ``~``,
+        ``canonical=True`` and what else needs a finite automaton raise ``UnsupportedConstraint``, as do limits that are no
+        whole numbers and ``at_least > at_most``.
+
+        >>> from tractile.constraints import Vocabulary, regex
+        >>> vocab = Vocabulary([None, b"a", b"b", b"aa", b"ab"], eos_token_id=0)
+        >>> fa = (regex("a*").tokens(at_most=2) + regex("b").tokens(at_most=1)).compile(vocab)
+        >>> [fa.accepts_tokens(ids) for ids in ([3, 3, 2, 0], [3, 4, 0], [1, 1, 4, 0])]
+        [True, True, False]
+        """
+        at_least = given.count(at_least, "tokens: at_least")
+        at_most = None if at_most is None else given.count(at_most, "tokens: at_most", at_least)
+        from .lazy_constraint import with_budget
+
+        return with_budget(self, at_most, at_least)
+
     @cached_property
     def bytes_automaton(self) -> Nfa:
         """The byte-level automaton that is compiled: a deterministic one, minimal unless it is large, where that is not much

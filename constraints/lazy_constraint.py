@@ -8,12 +8,13 @@ from functools import cached_property, partial
 from typing import Any
 
 from ..circuits.automaton import Automaton
-from ..errors import EmptyLanguage, TooManyStates
+from ..errors import EmptyLanguage, TooManyStates, UnsupportedConstraint
 from .automata import utf8
 from .automata.abstraction import abstraction
 from .automata.lazy import Numbered, explore
 from .automata.machines import Choice, Concatenation, DfaMachine, LazyMachine, Repetition
-from .automata.nfa import Nfa
+from .automata.nfa import Nfa, trim
+from .automata.nfa_machine import NfaMachine
 from .automata.recording import RecordingAutomaton
 from .automata.stack import Machine, StackAutomaton
 from .compiled import ConstraintAutomaton
@@ -21,6 +22,8 @@ from .constraint import Constraint
 from .lifting.lifted import single_bytes
 from .masks.recording_tokens import RecordingTokens
 from .narrowing import Narrowing, merged, report
+from .parts.automaton import Part, Twins
+from .parts.tokens import LimitedTokens
 from .vocabulary.vocabulary import Vocabulary
 
 
@@ -42,6 +45,7 @@ class LazyConstraint(Constraint):
     ) -> None:
         self.automaton, self._make_finite, self._narrowed = automaton, finite, narrowed
         self._abstract = abstract
+        self.limited: Machine | None = None  # the machine with the budgets of its parts, where there are any
         self.made_by: Callable[[], Constraint] | None = None
         self.recording = RecordingAutomaton(automaton)
         self._states = Numbered(self.recording)
@@ -70,10 +74,17 @@ class LazyConstraint(Constraint):
     def _repeated(self, low: int, high: int | None) -> Constraint:
         if self.automaton.root is None:
             return self.finite.repeat(low, high)
+        if self.limited is not None:
+            return with_budgets(
+                Repetition(self.limited, low, high), self.narrowed, partial(self.repeat, low, high)
+            )
         part = machine_of(self)
         assert part is not None
         automaton = StackAutomaton(Repetition(part, low, high))
-        automaton.needs_distinct = self.automaton.needs_distinct
+        automaton.needs_distinct, automaton.may_compare = (
+            self.automaton.needs_distinct,
+            self.automaton.may_compare,
+        )
         found = LazyConstraint(automaton, self.narrowed, lambda: self.finite.repeat(low, high))
         found.made_by = partial(self.repeat, low, high)
         return found
@@ -97,11 +108,19 @@ class LazyConstraint(Constraint):
     def _compile(
         self, vocab: Vocabulary, require_eos: bool, canonical: bool, cache: bool = False
     ) -> Automaton:
-        if canonical or not single_bytes(vocab).all():
+        if self.limited is None and (canonical or not single_bytes(vocab).all()):
             return self.finite.compile(vocab, require_eos, canonical=canonical, cache=cache)
         if self.is_empty():
             raise EmptyLanguage("no text satisfies the constraint")
-        lazy = RecordingTokens(self.automaton, vocab, require_eos)
+        if canonical:
+            raise UnsupportedConstraint(
+                "budgets of parts and canonical=True do not go together: compile with canonical=False"
+            )
+        lazy: RecordingTokens | LimitedTokens
+        if self.limited is None:
+            lazy = RecordingTokens(self.automaton, vocab, require_eos)
+        else:
+            lazy = LimitedTokens(self.limited, vocab, require_eos)
 
         def finite() -> Automaton:
             return self.finite.compile(vocab, require_eos, cache=cache)
@@ -152,16 +171,60 @@ def combined(
     kind: Callable[[list[Machine]], Machine], a: Constraint, b: Constraint, finite: Callable[[], Constraint]
 ) -> Constraint:
     """Two constraints as one: by their machines, or where one has none by their finite automata."""
+    make = partial(either if kind is Choice else joined, a, b)
+    if any(isinstance(each, LazyConstraint) and each.limited is not None for each in (a, b)):
+        for one, other in ((a, b), (b, a)):
+            if one.is_empty():
+                return other if kind is Choice else one
+        parts = [machine_with_budgets(a), machine_with_budgets(b)]
+        return with_budgets(kind(parts), merged(a.narrowed, b.narrowed), make)
     machines = [machine for each in (a, b) if (machine := machine_of(each)) is not None]
     if len(machines) < 2:
         return finite()
     automaton = StackAutomaton(kind(machines))
-    automaton.needs_distinct = any(
-        c.automaton.needs_distinct for c in (a, b) if isinstance(c, LazyConstraint)
-    )
+    for each in (a, b):
+        if isinstance(each, LazyConstraint):
+            automaton.needs_distinct |= each.automaton.needs_distinct
+            automaton.may_compare |= each.automaton.may_compare
     found = LazyConstraint(automaton, merged(a.narrowed, b.narrowed), finite)
-    found.made_by = partial(either if kind is Choice else joined, a, b)
+    found.made_by = make
     return found
+
+
+def with_budget(constraint: Constraint, at_most: int | None, at_least: int) -> Constraint:
+    """A constraint into whose texts so many tokens go; see :meth:`~.constraint.Constraint.tokens`."""
+    if constraint.is_empty() or (at_most is None and not at_least):
+        return constraint
+    limits = [f"{name}={value}" for name, value in (("at_most", at_most), ("at_least", at_least)) if value]
+    name = f"tokens({', '.join(limits) or 'at_most=0'})"
+    part = Part(machine_with_budgets(constraint), at_least, at_most, name)
+    return with_budgets(part, constraint.narrowed, partial(with_budget, constraint, at_most, at_least))
+
+
+def with_budgets(
+    machine: Machine, narrowed: tuple[Narrowing, ...], make: Callable[[], Constraint]
+) -> LazyConstraint:
+    """The constraint of a machine that has parts with budgets."""
+
+    def finite() -> Constraint:
+        raise UnsupportedConstraint(
+            "a constraint with budgets of parts (tokens) has no finite automaton: `&`, `-`, `~`, counting and drawing "
+            "need one; compose the parts first, and call tokens(…) on the result"
+        )
+
+    found = LazyConstraint(StackAutomaton(Twins().of(machine)), narrowed, finite)
+    found.limited, found.made_by = machine, make
+    return found
+
+
+def machine_with_budgets(constraint: Constraint) -> Machine:
+    """The machine of a constraint, with the budgets of its parts. Raises ``UnsupportedConstraint`` where items must differ
+    that are not listed."""
+    if isinstance(constraint, LazyConstraint) and constraint.automaton.may_compare:
+        raise UnsupportedConstraint("uniqueItems over values that are not listed, beside budgets of parts")
+    if isinstance(constraint, LazyConstraint) and constraint.limited is not None:
+        return constraint.limited
+    return machine_of(constraint) or NfaMachine(trim(constraint.bytes_automaton.plain))
 
 
 def machine_of(constraint: Constraint) -> Machine | None:

@@ -13,7 +13,8 @@ from tractile.constraints import Vocabulary, regex
 from tractile.constraints.automata.epsilon import NO_SKIPS
 from tractile.constraints.automata.lazy import Letters, Numbered
 from tractile.constraints.automata.machines import Choice, Concatenation, DfaMachine, TextMachine
-from tractile.constraints.automata.nfa import Nfa
+from tractile.constraints.automata.nfa import Nfa, trim
+from tractile.constraints.automata.nfa_machine import NfaMachine
 from tractile.constraints.automata.stack import LocalBody, Region, StackAutomaton
 from tractile.constraints.json.constraint import json_schema
 from tractile.constraints.json.document import read_schema
@@ -368,3 +369,16 @@ def test_what_a_search_gives_up_is_told():
     assert distances.fewest(state) == distances.bound(state) >= exact
     assert not distances.exact
     assert distances.given_up == 1
+
+
+@pytest.mark.parametrize("positions", [300, 700, 1000, 1500])
+def test_a_search_that_was_given_up_at_the_end_of_a_region_goes_on(positions):
+    """The level in which the end was found is finished when the search is taken up again."""
+    part = regex("(a|b)*a(a|b){14}").bytes_automaton
+    vocab = Vocabulary([None, b"a", b"b", b"ab", b"ba", b"aab"], eos_token_id=0)
+    states = Numbered(StackAutomaton(NfaMachine(trim(part.plain))))
+    distances, start = Distances(states, vocab, False, positions), states.start()
+    for left in range(5, 10):
+        distances.within(start, left)
+    assert distances.searched(start, 14, 300_000)
+    assert distances.fewest(start) == 5

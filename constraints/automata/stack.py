@@ -250,7 +250,8 @@ class StackAutomaton:
         self._views: dict[Hashable, int] = {}
         self._machines: dict[int, Machine] = {}  # kept alive: stacks are known by their identity
         self.compares = False  # whether a machine that compares has been met: see `recording.py`
-        self.needs_distinct = False  # whether such a machine may need several items
+        self.may_compare = False  # whether there are such machines
+        self.needs_distinct = False  # whether one of them may need several items
 
     # ------------------------------------------------------------ the stacks
 

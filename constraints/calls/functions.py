@@ -153,7 +153,9 @@ def lazy_calls(
     """The constraint of the calls in JSON syntax."""
     calls = Calls.read(tools, number, order, whitespace, keys)
     automaton = StackAutomaton(calls.machine)
-    automaton.needs_distinct = any(each.machines.distinct.are_needed for each in calls.arguments.documents)
+    documents = [each.machines.distinct for each in calls.arguments.documents]
+    automaton.may_compare = any(distinct.are_compared for distinct in documents)
+    automaton.needs_distinct = any(distinct.are_needed for distinct in documents)
     return LazyConstraint(automaton, calls.narrowed, calls.written)
 
 

@@ -112,7 +112,7 @@ class Crossing(InText):
     def _advance(self) -> None:
         """Find the next level. Raises :class:`Exhausted`, and can be called again then."""
         cost = len(self.levels)
-        if self._exit is not None and cost + 1 >= self._exit + self.most_rest:
+        if self._exit is not None and cost > self._exit and cost + 1 >= self._exit + self.most_rest:
             self.closed = True
             return
         if self._busy or self.crossings.depth >= DEEPEST:  # busy: for a lower bound within itself

@@ -14,13 +14,6 @@ or more members that must come, where the sets of seen members are all gone thro
 for texts that registers follow byte by byte, such as patterns with counters and names that must differ. A search that was given
 up goes on where it stopped when it is asked for again.
 
-Budgets of parts (a design, not built): ``c.tokens(at_least=a, at_most=b)`` counts the tokens that *begin* in the part; one that
-reaches into the part from before it counts before, so all counts add up to the whole. The part is a machine that is called,
-between a frame that says where it begins and ends; the register is the number of tokens begun since, and is held beside the
-configuration by what steps through tokens, not by the bytes. A crossing then gives pairs of node and tokens begun, which is
-its cost + 1 where it ends in the middle of a token − 1 where it begins in one; so ``level`` must go on up to ``b`` and no
-dominance may compare positions with different counts, unless ``a`` has been reached.
-
 A vocabulary need not have every byte as a token: then bounds may be ``NEVER`` where the search still finds an answer.
 """
 

@@ -47,7 +47,8 @@ class Distinct:
 
     def __init__(self, machines: Machines) -> None:
         self.machines = machines
-        self.are_needed = False  # whether some array may need several of them
+        self.are_compared = False  # whether there are arrays of distinct items that are not listed
+        self.are_needed = False  # whether one of these may need several items
         self._automata: dict[Need, RecordingAutomaton] = {}
         self._known: dict[Need, dict[Hashable, bytes]] = {}
         self._more: dict[Need, Iterator[bytes]] = {}

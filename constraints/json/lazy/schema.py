@@ -40,7 +40,10 @@ def lazy_schema(
     """
     machines, narrowed = schema_machines(root, strict, options)
     automaton = StackAutomaton(root_machine(machines, inner))
-    automaton.needs_distinct = machines.distinct.are_needed
+    automaton.may_compare, automaton.needs_distinct = (
+        machines.distinct.are_compared,
+        machines.distinct.are_needed,
+    )
     return automaton, narrowed
 
 

@@ -122,6 +122,7 @@ class Machines(Needs):
         if needs and not shape.contains and all(map(self.distinct.are_listed, needs)):
             return (ListedArrayMachine if shape.unique else RepeatingArrayMachine)(self, shape, needs)
         if shape.unique:
+            self.distinct.are_compared = True
             self.distinct.are_needed |= shape.least > 1 or bool(shape.contains)
             return DistinctArrayMachine(self, shape)
         what = "uniqueItems that must not hold of items that are not listed"

@@ -1,0 +1,204 @@
+"""What follows a stretch of text: the tokens of the parts to come, and lower bounds over all texts.
+
+Upper bounds are of texts in which tokens end where parts do. Such a text falls into stretches that know no limit, so
+
+    tokens to leave a part  =  those of the stretch on top  +  the fewest of each stretch between it and the part's end
+
+Lower bounds are of all texts, with only one limit at a time: the fewest tokens that write a byte before the end of a part,
+the last of which may go beyond it. Both ask the search of :mod:`~..lifting.lazy_distances`, which knows no parts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from ...circuits.automaton import NEVER
+from ..automata.lazy import Numbered
+from ..automata.machines import Choice, Concatenation, Repetition
+from ..automata.stack import Machine, Stack, StackAutomaton
+from ..lifting.crossings import Crossings
+from ..lifting.lazy_distances import Distances, Search
+from ..lifting.lower_bounds import Exhausted
+from ..vocabulary.vocabulary import Vocabulary
+from .automaton import BEFORE, Part, Twins, frames
+from .stretches import Stretches
+
+BOUNDS, SEARCHES, LONG_SEARCHES = range(3)  # how exactly the fewest tokens of stretches to come are found
+MOST_POSITIONS = 1_000  # of one search
+
+
+class Layout(NamedTuple):
+    """A stack as a stretch on top and what follows it.
+
+    ``parts``: the open ones, the outermost first; ``leave[i]``: tokens that are enough from the end of the stretch to the end
+    of part i; ``end``: to the end of the text, EOS apart. ``last``: nothing may follow the stretch. ``on_part``: the stretch
+    ends where the innermost part does.
+    """
+
+    stretch: Stack | None
+    parts: tuple[Part, ...]
+    leave: tuple[int, ...]
+    end: int
+    last: bool
+    on_part: bool
+
+
+class Layouts:
+    """The layouts of stacks; ``search`` finds the tokens of a part whose own fewest are not among those it may take."""
+
+    def __init__(self, stretches: Stretches, search: Callable[[Part], int]) -> None:
+        self.stretches, self.twins, self._search = stretches, stretches.twins, search
+        self._least: dict[int, int] = {}
+        self._found: dict[Stack, Layout] = {}
+        self._starts: dict[int, Stack] = {}  # of machines that know no parts
+        self.sharpness = BOUNDS
+
+    def sharpen(self) -> bool:
+        """Find the fewest tokens of stretches to come more exactly from now on; ``False`` if there is nothing more to do."""
+        if self.sharpness == LONG_SEARCHES:
+            return False
+        self.sharpness += 1
+        self._found.clear()
+        self._least.clear()
+        return True
+
+    def _fewest(self, machine: Machine) -> int:
+        """The fewest tokens of a stretch from its beginning, as exactly as is asked for."""
+        start = self._starts.setdefault(id(machine), Stack(machine, machine.start(), None))
+        if self.sharpness == BOUNDS and (found := self.stretches.bound(start)) < NEVER:
+            return found
+        if self.sharpness == LONG_SEARCHES:
+            self.stretches.searched(start, self.stretches.fewest(start) - 1)
+        return self.stretches.fewest(start)
+
+    def of(self, stack: Stack) -> Layout:
+        """The layout of a stack."""
+        found = self._found.get(stack)
+        if found is None:
+            found = self._found[stack] = self._of(stack)
+        return found
+
+    def _of(self, stack: Stack) -> Layout:
+        parts, leave, cost, last = list[Part](), list[int](), 0, True
+        below = [frame for frame in frames(stack) if self.twins.has_parts(frame.machine)]
+        for frame in reversed(below):
+            machine = frame.machine
+            if isinstance(machine, Part) and frame.local != BEFORE:
+                parts.append(machine)
+                leave.append(cost)
+            else:
+                cost = min(NEVER, cost + self._rest(machine, frame.local))
+                last = last and not machine.calls(frame.local)
+        on_part = bool(below) and isinstance(below[-1].machine, Part) and below[-1].local != BEFORE
+        stretch = self.stretches.on(stack)
+        return Layout(stretch, tuple(reversed(parts)), tuple(reversed(leave)), cost, last, on_part)
+
+    def _rest(self, machine: Machine, at: int) -> int:
+        """The tokens of what a machine that knows parts still has to call."""
+        if isinstance(machine, Concatenation):
+            return min(NEVER, sum([self.least(each) for each in machine.parts[at:]]))
+        if isinstance(machine, Repetition):
+            return min(NEVER, self.least(machine.part) * (machine.low - at)) if at < machine.low else 0
+        if isinstance(machine, Choice):
+            return 0 if at else min([self.least(each) for each in machine.options])
+        assert isinstance(machine, Part)
+        return self.least(machine)
+
+    def least(self, machine: Machine) -> int:
+        """Tokens that are enough for a text of a machine, from its beginning; ``NEVER`` where none is known to do."""
+        found = self._least.get(id(machine))
+        if found is None:
+            self._least[id(machine)] = NEVER  # while it is being found
+            if not self.twins.has_parts(machine):
+                found = self._fewest(machine)
+            elif isinstance(machine, Part):
+                found = self.least(machine.part)
+                if found < machine.at_least or (machine.at_most is not None and found > machine.at_most):
+                    found = self._search(machine)
+            else:
+                found = self._rest(machine, machine.start())
+            self._least[id(machine)] = found
+        return found
+
+
+class LowerBounds:
+    """Tokens that are needed, whatever all other limits are; ``plain`` reads the bytes without any."""
+
+    def __init__(self, plain: StackAutomaton, vocab: Vocabulary, require_eos: bool, twins: Twins) -> None:
+        self.twins, self._plain = twins, plain
+        self._states = Numbered(plain)
+        self._whole = Distances(self._states, vocab, require_eos, MOST_POSITIONS)
+        self._leaving = Leaving(plain, Crossings(vocab.token_dag), 0)
+        self._stacks: dict[Stack, tuple[Stack | None, ...]] = {}
+
+    @property
+    def given_up(self) -> int:
+        """The searches that took too long."""
+        return self._whole.given_up + self._leaving.given_up
+
+    def _without_limits(self, stack: Stack) -> tuple[Stack | None, ...]:
+        """What a stack has up to each open part, the innermost first, and in all, without limits."""
+        known = self._stacks.get(stack)
+        if known is not None:
+            return known
+        found: list[Stack | None] = [None]
+        for frame in frames(stack):
+            if isinstance(frame.machine, Part) and frame.local != BEFORE:
+                found.insert(0, None)
+                continue
+            twin = self.twins.of(frame.machine)
+            local = twin.start() if isinstance(frame.machine, Part) else frame.local
+            found = [self._plain.stack(twin, local, each) for each in found]
+        return self._stacks.setdefault(stack, tuple(found))
+
+    def exceed(self, stack: Stack, leave: Sequence[int], end: int) -> bool:
+        """Whether more tokens than these are needed: to leave each open part, the outermost first, or to end, with EOS.
+
+        ``NEVER`` is no limit."""
+        *parts, whole = self._without_limits(stack)
+        for part, most in zip(parts, reversed(leave), strict=True):
+            if part is not None and most < NEVER and self._leaving.exceeds(part, most):
+                return True
+        if whole is None or end >= NEVER // 2:
+            return False
+        return not self._whole.within(self._states.number(whole), end)
+
+
+class Leaving(Search):
+    """The fewest tokens that write a byte before the end of a stack; the last of them may go beyond it."""
+
+    given_up = 0
+
+    def exceeds(self, stack: Stack, most: int) -> bool:
+        """Whether it takes more than so many tokens; not, if that is not found out."""
+        try:
+            return self.distance(stack, most, MOST_POSITIONS) > most
+        except Exhausted:
+            self.given_up += 1
+            return False
+
+    def _value(self, stack: Stack, most: int) -> int:
+        for frame in frames(stack):
+            self._from(frame, self.root, most)
+        return self._from(stack, self.root, most)
+
+    def _from(self, stack: Stack | None, node: int, most: int) -> int:
+        if stack is None:
+            return int(node != self.root)
+        key = (stack, node)
+        known = self._values.get(key)
+        if known is not None and (known[0] < NEVER or known[1] >= most):
+            return known[0]
+        crossing = self.crossings.of(stack.machine, stack.local, node)
+        best, cost = NEVER, 0
+        while cost <= min(most, best - 1):
+            for end in crossing.level(cost):
+                best = min(best, cost + self._from(stack.parent, end, most - cost))
+            if crossing.closed and cost + 1 >= len(crossing.levels):
+                break
+            cost += 1
+        if best > most:
+            best = NEVER
+        self._values[key] = (best, most)
+        return best

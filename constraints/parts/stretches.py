@@ -1,0 +1,130 @@
+"""The text on top of a stack that knows no parts: the tokens to its end, and how much longer it can be made."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from ...circuits.automaton import NEVER
+from ..automata.stack import Stack, StackAutomaton
+from ..masks.lazy_tokens import LazyTokens
+from ..masks.token_masks import Words
+from ..vocabulary.vocabulary import Vocabulary
+from .automaton import Twins, frames
+
+ALL_POSITIONS = 100_000  # of one where nothing else is left
+NEARBY = 64  # states that are looked at for how long a text can become
+
+
+class Room(NamedTuple):
+    """The text can take ``least`` tokens, ``least + step``, ``least + 2 step`` and so on (``NEVER``: none is known); its longest
+    text has ``most`` bytes, ``NEVER`` where that is not known."""
+
+    least: int
+    step: int
+    most: int
+
+
+class Stretches:
+    """The frames on top of stacks up to the first that knows parts, as stacks of their own; ``None``: there are none.
+
+    Tokens end where a stretch does.
+    """
+
+    def __init__(self, vocab: Vocabulary, twins: Twins) -> None:
+        self.twins, self._stacks = twins, StackAutomaton(None)
+        self.tokens = LazyTokens(self._stacks, vocab, require_eos=False)
+        self._states, self._distances = self.tokens.states, self.tokens.distances
+        self._single = vocab.token_dag.single
+        self._room: dict[Stack, Room] = {}
+
+    @property
+    def given_up(self) -> int:
+        """The searches that took too long."""
+        return self._distances.given_up
+
+    def on(self, stack: Stack) -> Stack | None:
+        """The stretch on top of a stack."""
+        own = None
+        for frame in frames(stack):
+            if self.twins.has_parts(frame.machine):
+                own = None
+            else:
+                own = self._stacks.stack(frame.machine, frame.local, own)
+        return own
+
+    def number(self, stretch: Stack | None) -> int:
+        """The number of a stretch."""
+        return -1 if stretch is None else self._states.number(stretch)
+
+    def words(self, stretch: Stack) -> Words:
+        """The tokens that stay in a stretch, as bits; not to be written to."""
+        return self.tokens.words_from(self._states.number(stretch))
+
+    def bound(self, stretch: Stack | None) -> int:
+        """An upper bound of :meth:`fewest`, found quickly."""
+        return 0 if stretch is None else self._distances.bound(self._states.number(stretch))
+
+    def fewest(self, stretch: Stack | None) -> int:
+        """The fewest tokens to the end."""
+        return 0 if stretch is None else self._distances.fewest(self._states.number(stretch))
+
+    def within(self, stretch: Stack | None, most: int) -> bool:
+        """Whether the end is at most so many tokens away."""
+        if stretch is None or most < 0:
+            return most >= 0
+        return self._distances.within(self._states.number(stretch), most)
+
+    def searched(self, stretch: Stack | None, most: int) -> bool:
+        """:meth:`within`, with a long search."""
+        if stretch is None or most < 0:
+            return most >= 0
+        return self._distances.searched(self._states.number(stretch), most, ALL_POSITIONS)
+
+    def room(self, stretch: Stack | None) -> Room:
+        """How far a stretch can be made longer."""
+        if stretch is None:
+            return Room(NEVER, 1, 0)
+        found = self._room.get(stretch)
+        if found is None:
+            found = self._room[stretch] = self._found_room(self._states.number(stretch))
+        return found
+
+    def _found_room(self, start: int) -> Room:
+        """Look at the states nearby: whether bytes lead from one back to it, and how far all go where they are few."""
+        before: dict[int, int] = {start: -1}  # on a shortest path of bytes that are tokens
+        queue, least, step = [start], NEVER, NEVER
+        for state in queue:
+            for low, high, target in self._states.moves(state):
+                if state in before and self._single[low : high + 1].any():
+                    if (length := steps_back(before, state, target)) < step:
+                        depth = steps_back(before, target, start) - 1
+                        least, step = depth + self._distances.bound(target), length
+                    before.setdefault(target, state)
+                if target not in queue and len(queue) < NEARBY:
+                    queue.append(target)
+            if len(queue) == NEARBY and step == 1:
+                break
+        most = NEVER if len(queue) == NEARBY else self._longest(queue)
+        return Room(min(NEVER, least), 1 if step >= NEVER else step, most)
+
+    def _longest(self, states: list[int]) -> int:
+        """The bytes of the longest path from the first of some states, which are all that can be reached."""
+        longest = dict.fromkeys(states, 0)
+        for _ in states:
+            before = dict(longest)
+            for state in states:
+                after = [before[target] + 1 for _, _, target in self._states.moves(state)]
+                longest[state] = max(after, default=0)
+            if longest == before:
+                return longest[states[0]]
+        return NEVER
+
+
+def steps_back(before: dict[int, int], state: int, target: int) -> int:
+    """The length of the cycle that a step from a state to one on its path would close, ``NEVER`` where it is not on it."""
+    length = 1
+    while state != target:
+        state, length = before.get(state, -1), length + 1
+        if state == -1:
+            return NEVER
+    return length

@@ -1,0 +1,267 @@
+"""Budgets of parts: masks against enumeration of all token sequences, runs with language models, and what is refused."""
+
+import copy
+import pickle
+import random
+from functools import partial
+
+import pytest
+import torch
+from parts_oracle import Either, Leaf, Repeated, Series, Tokens, accepted, check_masks
+
+import tractile as tt
+from tractile.constraints import Vocabulary, json_schema, lazy_constraint, literal, regex
+from tractile.constraints.automata.nfa_machine import NfaMachine
+from tractile.constraints.masks import lazy_tokens
+from tractile.constraints.parts import bounds, search
+from tractile.errors import BudgetTooSmall, EmptyLanguage, UnsupportedConstraint
+
+VOCAB = Vocabulary([None, b"a", b"b", b"ab", b"ba", b"aab"], eos_token_id=0)
+A, B, AB = Leaf("a*"), Leaf("b*"), Leaf("[ab]*")
+CASES = {
+    "one part": Tokens(AB, 3, 2),
+    "then another": Series((Tokens(A, 2, 0), Tokens(B, 2, 0))),
+    "divided in several ways": Series((Tokens(A, 2, 0), A)),
+    "divided in several ways, at least": Series((Tokens(A, 2, 2), Tokens(A, 2, 1))),
+    "nested": Tokens(Series((Tokens(A, 2, 0), B)), 3, 2),
+    "nested twice": Tokens(Tokens(Tokens(AB, 4, 0), None, 1), 3, 0),
+    "a wider part in a narrower one": Tokens(Series((Tokens(AB, 9, 2), Leaf("ab"))), 4, 0),
+    "repeated": Repeated(Tokens(Leaf("a*b"), 2, 0), 0, 3),
+    "repeated without end": Repeated(Tokens(Leaf("[ab]+"), 2, 2), 0, None),
+    "repeated empty": Series((Repeated(Tokens(A, 1, 0), 2, None), Leaf("b"))),
+    "repeated in a part": Tokens(Repeated(Tokens(Leaf("ab|b"), 1, 0), 1, None), 4, 2),
+    "either": Either((Tokens(AB, 2, 0), Series((Leaf("a"), Tokens(AB, None, 4))))),
+    "only the empty text": Series((Tokens(AB, 0, 0), Leaf("b"), Tokens(A, 1, 0))),
+    "not the empty text": Series((Tokens(A, None, 1), B)),
+    "exactly": Series((Tokens(A, 2, 2), Tokens(Leaf("b+"), 2, 2))),
+    "crossing tokens only": Series((Tokens(Leaf("aa"), 1, 0), Tokens(Leaf("b"), 1, 0))),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_masks_are_what_enumeration_says(name):
+    most = 6 if name == "nested" else 4
+    sequences = accepted(CASES[name], VOCAB, most)
+    fa = CASES[name].constraint().compile(VOCAB)
+    for horizon in (most + 1, 4):
+        query = tt.gcd(fa, horizon)
+        if any(len(tokens) < horizon for tokens in sequences):
+            assert check_masks(query, sequences, 0, horizon)
+        else:
+            with pytest.raises(BudgetTooSmall):
+                query.start()
+    assert all(fa.accepts_tokens([*tokens, 0]) for tokens in sequences)
+    assert not fa.lazy.given_up
+
+
+@pytest.mark.parametrize("missing", [b"a", b"b"])
+def test_a_vocabulary_may_lack_bytes(missing):
+    vocab = Vocabulary([None if word == missing else word for word in VOCAB.token_bytes], eos_token_id=0)
+    for node in (CASES["nested"], CASES["divided in several ways, at least"], CASES["repeated"]):
+        sequences = accepted(node, vocab, 4)
+        try:
+            fa = node.constraint().compile(vocab)
+        except EmptyLanguage:
+            assert not sequences
+        else:
+            assert check_masks(tt.gcd(fa, 5), sequences, 0, 5)
+
+
+def test_lcd_obeys_the_limits_of_the_parts_alone():
+    for node in CASES.values():
+        fa = node.constraint().compile(VOCAB)
+        local, wide = tt.lcd(fa).start(), tt.gcd(fa, 60).start()
+        rng = random.Random(0)
+        for _ in range(12):
+            assert torch.equal(local.mask(), wide.mask())
+            token = rng.choice(wide.mask()[0].nonzero().flatten().tolist())
+            local.advance([token]), wide.advance([token])
+
+
+def test_without_eos_a_text_may_end_where_the_limits_allow():
+    fa = CASES["exactly"].constraint().compile(VOCAB, require_eos=False)
+    assert [fa.accepts_tokens(ids) for ids in ([1, 1, 2, 2], [1, 1, 2], [1, 3, 2], [1, 3, 2, 0])] == [
+        True,
+        False,
+        True,
+        True,
+    ]
+    assert tt.gcd(fa, 3).start().mask()[0].tolist() == [False, True, False, False, False, False]
+
+
+def test_rows_are_copied_and_selected_with_their_counts():
+    fa = (regex("a*").tokens(3) + regex("b*").tokens(2)).compile(VOCAB)
+    query = tt.gcd(fa, 8).start(2, [8, 5])
+    query.advance([1, 3])
+    other = copy.copy(query)
+    query.select([1, 1, 0])
+    assert torch.equal(query.mask()[2], other.mask()[0])
+    for tokens in ([2, 0, 1], [0, 0, 1]):
+        query.advance(tokens)
+    assert query.mask()[:, 1:].any(1).tolist() == [False, False, True]
+    assert query.mask()[2].nonzero().flatten().tolist() == [0, 2]
+
+
+# ------------------------------------------------------------ texts, budgets, errors
+
+
+def test_accepts_is_about_the_text():
+    c = regex("a*").tokens(1) + regex("b+").tokens(1)
+    assert c.accepts("aaabbb")
+    assert not c.accepts("ba")
+    assert c.shortest() == "b"
+    assert not c.is_empty()
+    assert pickle.loads(pickle.dumps(c)).accepts("ab")
+    fa = pickle.loads(pickle.dumps(c.compile(VOCAB)))
+    assert fa.accepts_tokens([1, 3, 0]) is False
+    assert fa.accepts_tokens([3, 0])
+
+
+def test_a_small_budget_says_what_is_needed():
+    fa = (regex("a*").tokens(at_least=2) + regex("b").tokens(1)).compile(VOCAB)
+    assert fa.fewest_after([]) == 3
+    with pytest.raises(BudgetTooSmall) as error:
+        tt.gcd(fa, 2).start()
+    assert (error.value.needed, error.value.given) == (3, 2)
+
+
+def test_limits_that_no_text_obeys_are_named():
+    with pytest.raises(EmptyLanguage, match=r"tokens\(at_most=1\): this part takes 2 tokens or more"):
+        (regex("bb").tokens(1) + regex("a*").tokens(2)).compile(VOCAB)
+    with pytest.raises(EmptyLanguage, match=r"tokens\(at_least=5\): no text of this part is found"):
+        regex("a{1,4}").tokens(at_least=5).compile(VOCAB)
+    with pytest.raises(EmptyLanguage, match=r"no text obeys tokens\(at_least=3\)"):
+        (regex("a").tokens(1) + regex("b").tokens(1)).tokens(at_least=3).compile(VOCAB)
+
+
+@pytest.mark.parametrize(
+    ("at_most", "at_least"), [(-1, 0), (1.5, 0), (2, 3), (None, -1), ("2", 0), (True, 0)]
+)
+def test_limits_are_whole_numbers(at_most, at_least):
+    with pytest.raises(UnsupportedConstraint, match="tokens: at_"):
+        regex("a*").tokens(at_most, at_least)
+
+
+def test_what_needs_a_finite_automaton_is_refused():
+    c = regex("a*").tokens(2)
+    for made in (lambda: c & regex("a"), lambda: regex("a") - c, lambda: ~c, lambda: c.finite):
+        with pytest.raises(UnsupportedConstraint, match="budgets of parts"):
+            made()
+    with pytest.raises(UnsupportedConstraint, match="canonical"):
+        c.compile(VOCAB, canonical=True)
+    fa = c.compile(VOCAB)
+    with pytest.raises(UnsupportedConstraint, match="budgets of parts"):
+        tt.count(fa, n=3)
+    assert (regex("a*") & regex("[ab]")).tokens(1).compile(VOCAB).accepts_tokens([1, 0])
+
+
+def test_a_part_may_have_an_ambiguous_automaton(monkeypatch):
+    part = regex("(a|b)*a(a|b){14}")
+    assert not part.bytes_automaton.is_deterministic
+    fa = part.tokens(at_most=6).compile(VOCAB)
+    assert fa.fewest_after([]) == 6
+    assert fa.accepts_tokens([5, 5, 5, 5, 5, 0])
+    assert not fa.accepts_tokens([5, 5, 5, 5, 3, 1, 1, 0])
+    monkeypatch.setattr(lazy_constraint, "DfaMachine", NfaMachine)
+    for name in ("nested", "repeated"):
+        fa = CASES[name].constraint().compile(VOCAB)
+        assert check_masks(tt.gcd(fa, 5), accepted(CASES[name], VOCAB, 4), 0, 5)
+
+
+def test_an_empty_language_stays_empty():
+    nothing = regex("a") & regex("b")
+    assert nothing.tokens(2).is_empty()
+    assert (nothing.tokens(2) + regex("a").tokens(1)).is_empty()
+    assert (nothing | regex("a").tokens(1)).compile(VOCAB).accepts_tokens([1, 0])
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_searches_that_are_given_up_allow_less_and_still_lead_to_an_end(monkeypatch, name):
+    exact = CASES[name].constraint().compile(VOCAB)
+    monkeypatch.setattr(search, "MOST_STRANDS", 1)
+    monkeypatch.setattr(search, "MOST_GIVEN_UP", 0)
+    monkeypatch.setattr(lazy_tokens, "MOST_POSITIONS", 1)
+    monkeypatch.setattr(bounds, "MOST_POSITIONS", 1)
+    try:
+        fa = CASES[name].constraint().compile(VOCAB)
+        least = fa.fewest_after([])
+    except EmptyLanguage:
+        return
+    for horizon in (None, least, least + 1, least + 3):
+        make = tt.lcd if horizon is None else partial(tt.gcd, horizon=horizon)
+        query, other = make(fa).start(), make(exact).start()
+        tokens, rng = list[int](), random.Random(horizon)
+        while len(tokens) < (horizon or 12) and 0 not in tokens:
+            allowed = query.mask()[0]
+            assert not (allowed & ~other.mask()[0]).any()
+            tokens.append(rng.choice(allowed.nonzero().flatten().tolist()))
+            query.advance(tokens[-1:]), other.advance(tokens[-1:])
+        assert horizon is None or exact.accepts_tokens(tokens)
+
+
+# ------------------------------------------------------------ reasoning and answer
+
+BYTES = Vocabulary(
+    [None, *(bytes([byte]) for byte in range(256)), *map(str.encode, ['{"', '": ', "}\n", "<end>", "ab"])],
+    eos_token_id=0,
+)
+SCHEMA = {"type": "object", "properties": {"x": {"type": "boolean"}}, "required": ["x"]}
+
+
+@pytest.fixture(scope="module")
+def reasoned():
+    """At most 12 tokens of reasoning, at most 14 of a JSON answer."""
+    reasoning = regex("[a-z ]*") + literal("<end>")
+    return (reasoning.tokens(at_most=12, at_least=3) + json_schema(SCHEMA).tokens(at_most=14)).compile(BYTES)
+
+
+def counts(tokens):
+    """The tokens in the reasoning and in the answer."""
+    words = [BYTES.token_bytes[token] for token in tokens if token]
+    cut = b"".join(words).index(b"<end>") + len("<end>")
+    ends = [sum(map(len, words[: i + 1])) for i in range(len(words))]
+    begins = [end - len(word) for word, end in zip(words, ends, strict=True)]
+    return sum(begin < cut for begin in begins), sum(end > cut for end in ends)
+
+
+def obeys(tokens):
+    reasoning, answer = counts(tokens)
+    return 3 <= reasoning <= 12 and answer <= 14 and len(tokens) <= 22
+
+
+def test_random_runs_finish_and_obey_the_limits(reasoned):
+    for seed in range(30):
+        query, tokens, rng = tt.gcd(reasoned, 22).start(), list[int](), random.Random(seed)
+        while not tokens or tokens[-1]:
+            allowed = query.mask()[0].nonzero().flatten().tolist()
+            tokens.append(rng.choice(allowed[-6:] if rng.random() < 0.5 else allowed))
+            query.advance(tokens[-1:])
+        assert obeys(tokens)
+        assert reasoned.accepts_tokens(tokens)
+
+
+@pytest.mark.parametrize("proposal", ["gcd", "pgcd"])
+def test_particles_finish_and_obey_the_limits(reasoned, proposal):
+    hmm = tt.HMM.random(4, len(BYTES), seed=0)
+    lm = tt.inference.smc.CircuitLM(tt.HMM.random(3, len(BYTES), seed=1), eos_token_id=0)
+    found = tt.smc(lm, [], reasoned, proposal, hmm, particles=8, max_new_tokens=22)
+    assert len(found.token_ids) == 8
+    assert all(
+        obeys([*tokens[: tokens.index(0)], 0] if 0 in tokens else [*tokens, 0]) for tokens in found.token_ids
+    )
+
+
+def test_the_guide_of_pgcd_may_ignore_the_limits():
+    """The mean of 100 estimates of Z, found by enumeration, is within 5 standard errors."""
+    node = CASES["then another"]
+    fa, hmm = node.constraint().compile(VOCAB), tt.HMM.random(3, len(VOCAB), seed=1)
+    lm = tt.inference.smc.CircuitLM(hmm, eos_token_id=0)
+    whole = [torch.tensor([[*tokens, 0]]) for tokens in accepted(node, VOCAB, 4)]
+    exact = float(torch.stack([hmm.log_prob(tokens)[0] for tokens in whole]).logsumexp(0))
+    assert torch.equal(tt.pgcd(hmm, fa, 5).start().mask(), tt.gcd(fa, 5).start().mask())
+    found = [
+        tt.smc(lm, [], fa, hmm=hmm, particles=4, max_new_tokens=5, seed=seed).log_evidence
+        for seed in range(100)
+    ]
+    ratio = torch.tensor(found).sub(exact).exp()
+    assert abs(float(ratio.mean()) - 1) < 5 * float(ratio.std()) / 10
