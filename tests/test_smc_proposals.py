@@ -71,8 +71,16 @@ def assert_properly_weighted(proposal, step, truth):
         assert not p or q > 0
 
 
+def name_of(proposal):
+    """The class and the plain settings of a proposal; a name as it is."""
+    if isinstance(proposal, str):
+        return proposal
+    plain = {name: value for name, value in vars(proposal).items() if isinstance(value, float | str)}
+    return f"{type(proposal).__name__}{plain}"
+
+
 @pytest.mark.parametrize("prefix", PREFIXES, ids=str)
-@pytest.mark.parametrize("proposal", PROPOSALS, ids=lambda p: f"{type(p).__name__}{vars(p)}")
+@pytest.mark.parametrize("proposal", PROPOSALS, ids=name_of)
 def test_properly_weighted_for_every_token(proposal, prefix):
     query, reference = queries(proposal)
     assert_properly_weighted(proposal, step_after(query, prefix), step_after(reference, prefix))
@@ -84,7 +92,7 @@ def test_a_forgotten_weight_is_caught():
         assert_properly_weighted(ForgetsItsWeight(), step_after(query, ()), step_after(reference, ()))
 
 
-@pytest.mark.parametrize("proposal", PROPOSALS[1:], ids=lambda p: f"{type(p).__name__}{vars(p)}")
+@pytest.mark.parametrize("proposal", PROPOSALS[1:], ids=name_of)
 def test_guided_proposals_never_leave_the_constraint(proposal):
     query, _ = queries(proposal)
     step = step_after(query, (0, 1), rows=200)
@@ -111,7 +119,7 @@ def test_beliefs_are_the_formulas():
         torch.testing.assert_close(proposal.belief(step)[0].softmax(0), q / q.sum(), rtol=1e-9, atol=0.0)
 
 
-@pytest.mark.parametrize("proposal", PROPOSALS, ids=lambda p: f"{type(p).__name__}{vars(p)}")
+@pytest.mark.parametrize("proposal", PROPOSALS, ids=name_of)
 def test_tokens_are_drawn_from_the_belief(proposal):
     """Chi-square on 4,000 draws, error probability 1e-5 for each proposal (three degrees of freedom at most)."""
     query, _ = queries(proposal)
@@ -268,7 +276,7 @@ def test_a_proposal_that_gives_no_weight_is_an_error_that_names_it(kind, inside)
 @pytest.mark.parametrize(
     "proposal",
     ["lm", "gcd", tt.AWRSProposal(bool), tt.EitherProposal([GCDProposal(), LMProposal()])],
-    ids=str,
+    ids=name_of,
 )
 def test_a_language_model_that_gives_nan_is_to_blame(proposal):
     class Overflows:
