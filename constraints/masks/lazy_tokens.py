@@ -11,11 +11,11 @@ from ..lifting.lazy_distances import Distances as Exact
 from ..vocabulary.trie import put
 from ..vocabulary.vocabulary import Vocabulary
 from .completions import NEVER, Completions, Distances
+from .steps import Steps
 from .text_tokens import Texts
 from .token_masks import WORD, TokenMasks, Words
 from .within import tokens_to
 
-MAX_STEPS = 1 << 17  # (state, token) whose target is kept
 MOST_POSITIONS = 1_000  # of a search for the distance of a state that a token leads to
 FIRST_POSITIONS = 100_000  # of that for the fewest tokens of a text
 MOST_GIVEN_UP = 1  # searches of one mask; from then on upper bounds are enough
@@ -23,7 +23,7 @@ ALL_POSITIONS = 300_000  # where all searches of a mask were given up, and no to
 NO_STATE, SINK = -1, -2  # after a token that is not allowed; after EOS
 
 
-class LazyTokens:
+class LazyTokens(Steps):
     """The token-level automaton of a lazy byte automaton: made as it is met, nothing is ever written out.
 
     States are numbers of configurations; :data:`SINK` follows EOS and reads EOS again, so that an accepted text can always
@@ -38,6 +38,7 @@ class LazyTokens:
         distances: Distances | None = None,
         texts: Texts | None = None,
     ) -> None:
+        super().__init__()
         self.states, self.vocab, self.require_eos = Numbered(automaton), vocab, require_eos
         self.eos_token_id, self.vocabulary_fingerprint = vocab.eos_token_id, vocab.fingerprint
         self.vocab_size = len(vocab)
@@ -48,23 +49,12 @@ class LazyTokens:
             Exact(self.states, vocab, require_eos, MOST_POSITIONS) if distances is None else distances
         )
         self.start_state = self.states.start()  # NO_STATE if no text is accepted
-        self._steps: dict[int, int] = {}
         self._plain_bytes = all_bytes(vocab)
         self._only_eos = np.zeros(vocab.trie.num_bytes // 4, WORD)
         put(self._only_eos.view(np.uint8), np.array([vocab.eos_token_id]), True)
         self._nothing = np.zeros_like(self._only_eos)
 
     # ------------------------------------------------------------ steps
-
-    def step(self, state: int, token: int) -> int:
-        """The state after a token, :data:`NO_STATE` where it is not allowed."""
-        key = state * self.vocab_size + token
-        after = self._steps.get(key)
-        if after is None:
-            if len(self._steps) >= MAX_STEPS:
-                self._steps.clear()
-            after = self._steps[key] = self._step(state, token)
-        return after
 
     def _step(self, state: int, token: int) -> int:
         if token == self.eos_token_id:

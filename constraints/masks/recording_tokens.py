@@ -20,7 +20,8 @@ from ..automata.stack import StackAutomaton
 from ..vocabulary.trie import put
 from ..vocabulary.vocabulary import Vocabulary
 from .completions import NEVER, Completions, Distances
-from .lazy_tokens import MAX_STEPS, LazyTokens
+from .lazy_tokens import LazyTokens
+from .steps import Steps
 from .token_masks import WORD, Words
 
 RECORDED = 1 << 40
@@ -29,13 +30,14 @@ CLOSERS, COMMA, OPENER = frozenset(b"}]"), 44, 91
 BETWEEN = b", \t\n\r]"
 
 
-class RecordingTokens:
+class RecordingTokens(Steps):
     """The token-level automaton of a stack automaton, with comparisons.
 
     Distances are exact but near items that must differ from others: there they are those of a completion.
     """
 
     def __init__(self, automaton: StackAutomaton, vocab: Vocabulary, require_eos: bool = True) -> None:
+        super().__init__()
         self.base = LazyTokens(automaton, vocab, require_eos)
         self._texts_bounds = Completions(self.base.states, vocab, require_eos)
         if automaton.needs_distinct:
@@ -43,7 +45,6 @@ class RecordingTokens:
         self.plain, self.recording = automaton, RecordingAutomaton(automaton)
         self.vocab, self.vocab_size, self.require_eos = vocab, len(vocab), require_eos
         self.eos_token_id, self.vocabulary_fingerprint = vocab.eos_token_id, vocab.fingerprint
-        self._steps: dict[int, int] = {}
         self._recorded: list[Readings] = []
         self._plain_state: list[int] = []
         self._number: dict[Readings, int] = {}
@@ -86,13 +87,7 @@ class RecordingTokens:
             after = self.base.step(state, token)
             if not self.plain.compares:
                 return after
-        key = state * self.vocab_size + token
-        found = self._steps.get(key)
-        if found is None:
-            if len(self._steps) >= MAX_STEPS:
-                self._steps.clear()
-            found = self._steps[key] = self._step(state, token)
-        return found
+        return super().step(state, token)
 
     def _step(self, state: int, token: int) -> int:
         if token == self.eos_token_id:
@@ -210,7 +205,7 @@ class RecordingTokens:
         stack, records = reading
         depth, opened = records[-1].depth if records else -1, 0
         frame = stack
-        while frame.depth > depth + 1 and frame.parent is not None:
+        while frame.depth > depth and frame.parent is not None:
             opened += frame.machine.ends_with in (b"]", b"}")
             frame = frame.parent
         return opened

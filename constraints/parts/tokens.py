@@ -15,6 +15,7 @@ from ...circuits.automaton import NEVER
 from ...errors import EmptyLanguage
 from ..automata.stack import Machine, Stack
 from ..masks.lazy_tokens import NO_STATE, SINK
+from ..masks.steps import Steps
 from ..masks.text_tokens import keep
 from ..masks.token_masks import WORD, Words
 from ..vocabulary.trie import put
@@ -23,14 +24,13 @@ from .automaton import Counts, Strand, frames, lacks_tokens, parts_of
 from .far import Far
 from .search import MOST_STRANDS, Strands
 
-MAX_STEPS = 1 << 17  # (state, token) whose target is kept
 MAX_MASKS = 1 << 10  # masks near a limit that are kept
 MOST_GIVEN_UP = 1  # searches of one mask; from then on what is known at once is enough
 MOST_TRIED = 8  # targets that are searched for long where no token is left
 State = frozenset[Strand]
 
 
-class LimitedTokens:
+class LimitedTokens(Steps):
     """States by tokens of a machine with parts: sets of strands, made as they are met.
 
     States are numbers; ``SINK`` follows EOS. ``given_up``: see :class:`~.search.Strands`. Raises ``EmptyLanguage`` where no
@@ -38,12 +38,12 @@ class LimitedTokens:
     """
 
     def __init__(self, root: Machine, vocab: Vocabulary, require_eos: bool = True) -> None:
+        super().__init__()
         self.strands = Strands(root, vocab, require_eos)
         self.vocab, self.require_eos, self.vocab_size = vocab, require_eos, len(vocab)
         self.eos_token_id, self.vocabulary_fingerprint = vocab.eos_token_id, vocab.fingerprint
         self._states: list[State] = []
         self._number: dict[State, int] = {}
-        self._steps: dict[int, int] = {}
         self._far, self._cut_short = Far(self.strands), 0
         self._masks: OrderedDict[tuple[Strand, int], tuple[Words, int]] = OrderedDict()
         start = self.strands.start()
@@ -79,16 +79,6 @@ class LimitedTokens:
             found = self._number[state] = len(self._states)
             self._states.append(state)
         return found
-
-    def step(self, state: int, token: int) -> int:
-        """The state after a token, ``NO_STATE`` where it cannot be read."""
-        key = state * self.vocab_size + token
-        after = self._steps.get(key)
-        if after is None:
-            if len(self._steps) >= MAX_STEPS:
-                self._steps.clear()
-            after = self._steps[key] = self._step(state, token)
-        return after
 
     def _step(self, state: int, token: int) -> int:
         if token == self.eos_token_id:

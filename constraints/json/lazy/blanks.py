@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cached_property
 
-from ...automata.stack import Local, Machine, Region
+from ...automata.machines import Caller
+from ...automata.stack import Local, Machine
 
 BLANKS = ((9, 10), (13, 13), (32, 32))
 
@@ -15,19 +15,11 @@ def with_blanks(moves: list[tuple[int, int, Local]], here: Local) -> list[tuple[
     return sorted([*moves, *((low, high, here) for low, high in BLANKS)], key=lambda move: move[0])
 
 
-class Surrounded(Region):
+class Surrounded(Caller):
     """A value with any white space before and after it."""
 
     def __init__(self, value: Machine) -> None:
         self.value = value
-
-    @cached_property
-    def longest(self) -> int:  # type: ignore[override]
-        """See ``Machine.longest``."""
-        return len(self.completion(self.start()))
-
-    def start(self) -> Local:
-        return 0
 
     def moves(self, local: Local) -> Sequence[tuple[int, int, Local]]:
         return [(low, high, local) for low, high in BLANKS]
