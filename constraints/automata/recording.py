@@ -9,12 +9,14 @@ The texts are recorded beside the stack, so that the stacks, and their masks, ar
 from __future__ import annotations
 
 import heapq
+import logging
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple, Protocol
 
 from .lazy import Body, Configuration, Move, Moves
 from .stack import Local, Stack, StackAutomaton, stacks_of
 
+LOG = logging.getLogger("tractile.constraints")
 MOST_TRIED = 4_000  # bytes tried in the search for a text that is allowed
 MOST_KEPT = 1 << 16  # readings of which it is kept whether they can be completed
 Values = frozenset[Hashable]
@@ -221,6 +223,11 @@ class RecordingAutomaton:
                                 size = len(text) + 1
                                 left = len(self.plain._completion(after[0])) - fixed
                                 heapq.heappush(heap, (size + left, -size, count, text + bytes([byte]), after))
+        if heap:
+            LOG.warning(
+                "an item that must differ from others is taken for impossible: no other end was found in %d bytes tried",
+                MOST_TRIED,
+            )
         return None
 
 

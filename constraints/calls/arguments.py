@@ -131,7 +131,7 @@ class Arguments(Machines):
 
 
 def placed_at(paths: Iterable[str], narrowed: tuple[Narrowing, ...]) -> tuple[Narrowing, ...]:
-    """Narrowings of a schema by their places in the tools."""
+    """The narrowings of one schema, once for each path at which a tool has it."""
     return tuple(
         each._replace(path=path + each.path) if each.loses_values else each
         for path in paths

@@ -81,7 +81,7 @@ class Keywords:
         return frozenset([(node.number, sign)])
 
     def root(self) -> Need:
-        """The need of the whole document."""
+        """What a value must satisfy to be valid by the whole document."""
         resource = self.document.root
         if isinstance(resource.root, bool):
             return ANY if resource.root else NEVER

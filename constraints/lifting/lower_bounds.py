@@ -37,7 +37,7 @@ class Ways(Protocol):
 
 
 class Regions(Protocol):
-    """All crossings: see :class:`~.crossings.Crossings`."""
+    """What lower bounds need of :class:`~.crossings.Crossings`, the crossings found so far for one vocabulary."""
 
     dag: TokenDag
     left: int

@@ -38,7 +38,7 @@ def onward(text: bytes, value: Hashable) -> bytes | None:
 
 
 def read(text: bytes, at: int, value: Any) -> Rest:
-    """Read a value from a position on."""
+    """Compare the text from a position on with a JSON value. Raises :class:`Differs` where it cannot become the value."""
     at = after_blanks(text, at)
     if isinstance(value, str):
         return read_string(text, at, [value])[:2]
@@ -109,7 +109,7 @@ def decoded(text: bytes) -> tuple[str, bool]:
 
 
 def read_number(text: bytes, at: int, value: Decimal) -> Rest:
-    """Read a number."""
+    """Compare with a number, as :func:`read`."""
     found = NUMBER.match(text, at)
     if found is None:
         if at < len(text):
@@ -135,7 +135,7 @@ def digits(number: str) -> str:
 
 
 def read_array(text: bytes, at: int, items: tuple[Any, ...]) -> Rest:
-    """Read an array."""
+    """Compare with an array, as :func:`read`."""
     at = expect(text, at, b"[")
     for i, item in enumerate(items):
         if at >= 0 and i:
@@ -150,7 +150,7 @@ def read_array(text: bytes, at: int, items: tuple[Any, ...]) -> Rest:
 
 
 def read_object(text: bytes, at: int, members: dict[str, Any]) -> Rest:
-    """Read an object, its members in any order."""
+    """Compare with an object, whose members may stand in any order, as :func:`read`."""
     at, left, first = expect(text, at, b"{"), dict(members), True
     while at >= 0 and left:
         if not first:

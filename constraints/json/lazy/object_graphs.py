@@ -176,7 +176,11 @@ def moved(edges: Int[ndarray, "edge 4"], by: int) -> Int[ndarray, "edge 4"]:
 
 
 def copied(entries: Int[ndarray, "edge 4"], entered: Int[ndarray, "state 3"]) -> Int[ndarray, "edge 4"]:
-    """The entries, sorted by their sources, of each (source, its number, what is added to the targets)."""
+    """Copies of edges with other states.
+
+    ``entries``: edges (source, low, high, target), sorted by source. For each row (source, new source, offset) of ``entered``,
+    its edges are copied: the source is replaced, and the offset is added to the target.
+    """
     begin, end = (np.searchsorted(entries[:, 0], entered[:, 0], side=side) for side in ("left", "right"))
     found: Int[ndarray, "edge 4"] = entries[spans(begin, end - begin)]
     found[:, 0] = np.repeat(entered[:, 1], end - begin)

@@ -79,7 +79,7 @@ def spelled_once(parts: list[Nfa]) -> Nfa:
 
 
 def arrays_of(body: Nfa, least: int, style: Style) -> Nfa:
-    """The arrays of two strings with these insides, of one, of none."""
+    """The automaton of JSON arrays of at most two strings, at least ``least``; ``body`` reads what stands between the quotes."""
     steps, n = checked(body), CHECKSUMS * len(WEIGHTS) * body.num_states
     begin, item, last, end, first = range(2 * n, 2 * n + 5)
     layers = range(first, first + CHECKSUMS * (len(style.comma) + 1), CHECKSUMS)
