@@ -24,6 +24,7 @@ from .circuits import (
 from .constraints import Constraint, Vocabulary, function_calls
 from .constraints.grammar.constraint import grammar
 from .constraints.sql.constraint import sql
+from .decoding import Beam, ConstraintLogitsProcessor, beam_search
 from .errors import (
     BudgetTooLarge,
     BudgetTooSmall,
@@ -69,22 +70,18 @@ from .inference import (
     sample,
     support,
 )
-from .inference.beam import Beam, beam_search
 from .inference.smc import (
     PRESETS,
     AdaptiveProposal,
     AWRSProposal,
     Chains,
     CharacterProposal,
-    CircuitLM,
-    ConstraintLogitsProcessor,
     ConstraintPotential,
     EitherProposal,
     FunctionPotential,
     GCDProposal,
     GeometricProposal,
     HiddenTwist,
-    LanguageModel,
     LCDProposal,
     LMPotential,
     LMProposal,
@@ -98,9 +95,7 @@ from .inference.smc import (
     Proposal,
     RolloutPotential,
     Runs,
-    TableLM,
     TopKProposal,
-    TransformersLM,
     TwoRoundsProposal,
     at_end,
     every_clause,
@@ -115,6 +110,7 @@ from .inference.smc import (
     smc,
     smc_on_ranks,
 )
+from .lm import CircuitLM, LanguageModel, TableLM, TransformersLM
 
 try:
     __version__ = version("tractile")

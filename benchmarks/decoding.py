@@ -32,7 +32,7 @@ import torch
 
 import tractile as tt
 from tractile.inference import ProductQuery
-from tractile.inference.future import Future
+from tractile.inference.next_token.backward_table import Future
 from tractile.layers import Monarch
 
 HORIZON = 40

@@ -30,7 +30,7 @@ from transformers import LlamaConfig, LlamaForCausalLM, StaticCache
 
 import tractile as tt
 from tractile.inference import MaskQuery
-from tractile.inference.static import StaticQuery
+from tractile.inference.next_token.pgcd_static import StaticQuery
 from tractile.layers import Monarch
 
 PROMPT = 32  # tokens

@@ -21,11 +21,11 @@ import time
 from pathlib import Path
 
 import torch
-from decoding import random_hmm
 from decoding_gpu import vocabulary
 from decoding_scaling import automaton
 
 import tractile as tt
+from decoding import random_hmm
 
 BATCH, VOCAB, GIB = 16, 32_000, 1 << 30
 KINDS = ("id", "name", "city", "country", "year", "price", "rating", "phone", "Opening Date", "manager_id")

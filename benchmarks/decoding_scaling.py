@@ -15,10 +15,10 @@ import time
 import matplotlib
 import numpy as np
 import torch
-from decoding import measure, random_hmm, rescored
 
 import tractile as tt
-from tractile.inference.future import Future
+from decoding import measure, random_hmm, rescored
+from tractile.inference.next_token.backward_table import Future
 
 BASE = {"S": 32, "E": 128, "H": 512, "V": 8_000, "B": 16, "n": 32}
 SIZES = {

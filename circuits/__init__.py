@@ -4,9 +4,11 @@ from . import builders
 from .automaton import Automaton
 from .chain import Chain
 from .circuit import Circuit
-from .convert import from_hmmlearn, from_openfst, to_hmmlearn, to_openfst
-from .draw import to_dot, to_svg
 from .hmm import HMM
+from .io.convert import from_hmmlearn, from_openfst, to_hmmlearn, to_openfst
+from .io.draw import to_dot, to_svg
+from .io.serialize import load, save
+from .io.summary import summary
 from .operations import condition, differentiate, marginalise, mixture, power, quotient
 from .product import multiply
 from .properties import (
@@ -22,8 +24,6 @@ from .properties import (
     is_smooth,
     is_structured_decomposable,
 )
-from .serialize import load, save
-from .tables import summary
 from .weights import normalise, prune
 
 __all__ = [

@@ -113,7 +113,7 @@ class Automaton(Chain):
         eos_token_id: int | None = None,
     ) -> Automaton:
         """From (source, token or tokens, target) triples by token id; states are 0 … the largest one named."""
-        from .convert import from_edges
+        from .io.convert import from_edges
 
         return from_edges(edges, start, accept, vocab_size, eos_token_id)
 
@@ -286,28 +286,28 @@ class Automaton(Chain):
         return out
 
     def to_networkx(self) -> nx.MultiDiGraph:
-        """A MultiDiGraph with an edge for each pair of states: see :mod:`tractile.circuits.convert`."""
-        from .convert import to_networkx
+        """A MultiDiGraph with an edge for each pair of states: see :mod:`tractile.circuits.io.convert`."""
+        from .io.convert import to_networkx
 
         return to_networkx(self)
 
     @classmethod
     def from_networkx(cls, graph: nx.DiGraph, vocab_size: int | None = None) -> Automaton:
-        """From a (multi)graph with ``tokens`` on edges: see :mod:`tractile.circuits.convert`."""
-        from .convert import from_networkx
+        """From a (multi)graph with ``tokens`` on edges: see :mod:`tractile.circuits.io.convert`."""
+        from .io.convert import from_networkx
 
         return from_networkx(graph, vocab_size)
 
     def to_automata(self) -> FA:
         """A DFA or NFA of the automata-lib package over token ids (extra ``automata``)."""
-        from .convert import to_automata
+        from .io.convert import to_automata
 
         return to_automata(self)
 
     @classmethod
     def from_automata(cls, fa: FA, vocab_size: int) -> Automaton:
         """From a DFA or NFA of automata-lib whose input symbols are token ids; ε-transitions are removed."""
-        from .convert import from_automata
+        from .io.convert import from_automata
 
         return from_automata(fa, vocab_size)
 

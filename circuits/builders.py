@@ -35,11 +35,11 @@ from ..layers import (
     Sum,
 )
 from .chain import Chain
+from .chow_liu import chow_liu_tree, pair_frequencies, path_tree, random_tree
 from .circuit import Circuit
+from .graph_transforms import kron
 from .operations import mixture
-from .regions import Inputs, cp_join, image_regions, linear_regions, random_regions, regions, tucker_join
-from .rewrite import kron
-from .structure import chow_liu_tree, pair_frequencies, path_tree, random_tree
+from .region_graph import Inputs, cp_join, image_regions, linear_regions, random_regions, regions, tucker_join
 
 Step = tuple[Operator, InputLayer, Operator]  # L_t, B_t, R_t
 

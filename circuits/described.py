@@ -15,19 +15,19 @@ class Described:
 
     def save(self, directory: str | Path) -> None:
         """Write ``config.json`` and ``model.safetensors`` into a directory; ``tt.load`` reads them."""
-        from .serialize import save
+        from .io.serialize import save
 
         save(self._model(), directory)
 
     def summary(self) -> str:
         """A text table of the layers."""
-        from .tables import summary
+        from .io.summary import summary
 
         return summary(self._model())
 
     def draw(self, names: Sequence[str] | None = None) -> Figure:
         """A matplotlib figure; ``names`` are what to call the tokens of an automaton."""
-        from .draw import draw
+        from .io.draw import draw
 
         return draw(self._model(), names)
 
@@ -35,11 +35,11 @@ class Described:
         return self
 
     def _repr_html_(self) -> str:
-        from .tables import to_html
+        from .io.summary import to_html
 
         return to_html(self._model())
 
     def _repr_markdown_(self) -> str:
-        from .tables import to_markdown
+        from .io.summary import to_markdown
 
         return to_markdown(self._model())

@@ -18,11 +18,11 @@ from torch import Tensor
 
 from ..errors import FormatError, ShapeError
 from ..layers import Categorical, Dense, Identity, Monarch, Operator
+from ..layers.functorch_utils import certain
 from ..layers.operator import TensorMap
-from ..layers.visible import certain
 from ..storage import make_directory, write_atomically
 from .chain import Chain
-from .checkpoints import ctrlg_parameters, is_ctrlg, read_directory
+from .io.ctrlg import ctrlg_parameters, is_ctrlg, read_directory
 
 FORMAT = "tractile-hmm-1"
 VOCABULARY = "vocabulary_fingerprint"  # in config.json
@@ -130,7 +130,7 @@ class HMM(Chain):
 
         Tokens may also be an array or a list of rows of equal length. Raises :class:`ShapeError` for other lists.
         """
-        from ..inference.query import log_marginal
+        from ..inference.queries.marginal import log_marginal
 
         if isinstance(tokens, list | tuple | np.ndarray):  # a list within is a row here, not a set of tokens
             try:
@@ -195,7 +195,7 @@ class HMM(Chain):
         ``card`` is the text of the model card (:func:`tractile.distill.train` leaves one in ``README.md``), a general one if
         absent. ``options`` are those of ``huggingface_hub.ModelHubMixin.push_to_hub``: private, token, branch, create_pr ….
         """
-        from .hub import Hub
+        from .io.huggingface import Hub
 
         return Hub(self, card).push_to_hub(repo_id, **options)
 
@@ -215,7 +215,7 @@ class HMM(Chain):
         """
         path = Path(directory)
         if isinstance(directory, str) and not path.exists() and directory.count("/") == 1:
-            from .hub import download
+            from .io.huggingface import download
 
             path = download(directory, **options)
         config, tensors = read_directory(path)

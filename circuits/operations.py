@@ -28,14 +28,12 @@ from torch import Tensor
 
 from ..errors import CircuitError, EvidenceError, ShapeError
 from ..layers import Categorical, Identity, Incidence, InputLayer, Operator, RowKron, Sum
+from ..layers.dense_tensor import Joint
 from ..layers.gaussian import Continuous
-from ..layers.joint import Joint
 from .automaton import Automaton
 from .chain import Chain
 from .circuit import Circuit
-from .product import Model, multiply
-from .properties import check_decomposable, check_deterministic, check_smooth
-from .rewrite import (
+from .graph_transforms import (
     Factor,
     check_circuit,
     constant,
@@ -47,6 +45,8 @@ from .rewrite import (
     table,
     write_product,
 )
+from .product import Model, multiply
+from .properties import check_decomposable, check_deterministic, check_smooth
 from .support import flatten
 
 EvidenceLike = Any
@@ -153,7 +153,7 @@ def condition(circuit: Circuit, evidence: EvidenceLike) -> Circuit:
     Not normalised: the partition function of the result is the weight of the evidence, and :func:`normalise` makes it
     the conditional distribution. Raises :class:`EvidenceError` for evidence of several rows or that does not fit.
     """
-    from ..inference.evidence import as_evidence
+    from ..inference.queries.evidence import as_evidence
 
     _check_variables(circuit, frozenset(), "condition")
     known = as_evidence(evidence, circuit.vocab_sizes(), circuit.device)

@@ -20,7 +20,7 @@ from torch import Tensor
 
 from ..errors import CircuitError
 from ..layers import Dense, Diagonal, InputLayer, Kron, Operator, Sum
-from ..layers.joint import Joint
+from ..layers.dense_tensor import Joint
 from .chain import Chain
 from .circuit import Circuit
 

@@ -12,8 +12,8 @@ from ..fingerprints import check_same
 from ..layers import Constant, Identity, InputLayer, Kron, Operator, Product, Sum
 from .chain import Chain
 from .circuit import Circuit, Scope
+from .graph_transforms import Factor, copy_node, kron, read_product, write_product
 from .properties import check_decomposable, check_smooth
-from .rewrite import Factor, copy_node, kron, read_product, write_product
 
 Model = TypeVar("Model", Chain, Circuit)
 Pair = tuple[int, int]

@@ -22,7 +22,7 @@ from ..layers import Constant, InputLayer, Operator, Product, Sum
 from .automaton import Automaton
 from .chain import Chain
 from .circuit import Circuit
-from .rewrite import table
+from .graph_transforms import table
 
 Units = Bool[Tensor, " units"]
 LIMIT = 1 << 26  # entries of one operator or input layer, written out

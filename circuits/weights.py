@@ -32,12 +32,12 @@ from ..layers import (
     RowKron,
     Sum,
 )
+from ..layers.dense_tensor import Joint
+from ..layers.discrete import Table
 from ..layers.gaussian import Continuous
-from ..layers.joint import Joint
-from ..layers.table import Table
 from .circuit import Circuit
+from .graph_transforms import check_circuit, kron, rewrite, table
 from .properties import check_decomposable, check_smooth
-from .rewrite import check_circuit, kron, rewrite, table
 from .support import Supports
 
 Index = tuple[Tensor, ...]  # the units kept along each unit axis
@@ -48,11 +48,12 @@ def normalise(circuit: Circuit) -> Circuit:
 
     Operators are written out. Raises :class:`CircuitError` where the circuit is zero everywhere.
     """
-    from ..inference import Evidence, Real, sweeps
+    from ..inference import Evidence, Real
+    from ..inference.engine import passes
 
     check_circuit(circuit, "normalise")
     semiring: Any = Real()
-    values = sweeps.upward(circuit, semiring, Evidence(1, circuit.device))
+    values = passes.upward(circuit, semiring, Evidence(1, circuit.device))
     log_z = {n: semiring.log(v)[..., 0].expand(circuit.unit_dims(n)) for n, v in values.items()}
     if bool((log_z[circuit.root] == -torch.inf).any()):
         raise CircuitError("normalise: the circuit is zero everywhere, so there is no distribution")

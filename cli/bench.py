@@ -18,10 +18,10 @@ from ..circuits.hmm import HMM
 from ..constraints import Vocabulary
 from ..distill import ContextHead, Copying, boosted
 from ..distill.copying import FILE as COPYING
-from ..inference.smc import TransformersLM
-from ..inference.smc.lm import Prompt
 from ..inference.smc.prompted import READERS, prompted
 from ..layers import Monarch
+from ..lm import TransformersLM
+from ..lm.base import Prompt
 from ..tasks.chat import chat_prompt
 from ..tasks.methods import METHODS, PAPERS, named
 from ..tasks.report import report

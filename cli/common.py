@@ -22,7 +22,7 @@ from ..constraints.report import MOST_TEXTS
 from ..embedded import load_lm
 from ..errors import FormatError, TractileError
 from ..fingerprints import check_same
-from ..inference.smc import TransformersLM
+from ..lm import TransformersLM
 
 LARGE = 1e15
 """Numbers from which on a table says only about how many there are."""

@@ -17,8 +17,8 @@ from ..circuits.hmm import HMM
 from ..constraints import Vocabulary
 from ..embedded import LM_PATH
 from ..errors import FormatError
-from ..inference.smc import TransformersLM
 from ..layers import Monarch
+from ..lm import TransformersLM
 from .common import (
     AsJson,
     Device,

@@ -12,8 +12,9 @@ from rich.table import Table
 from ..circuits.hmm import HMM
 from ..constraints import Constraint, Vocabulary
 from ..embedded import load_hmm
-from ..inference.smc import Knowledge, Posterior, TransformersLM, smc
+from ..inference.smc import Knowledge, Posterior, smc
 from ..inference.smc.sampler import PROPOSALS
+from ..lm import TransformersLM
 from .common import (
     AsJson,
     Hmm,

@@ -25,10 +25,10 @@ from torch import Tensor
 
 from ..circuits.hmm import HMM
 from ..errors import EvidenceError, ShapeError
-from ..inference import messages
-from ..inference.contract import emit
-from ..inference.evidence import as_evidence
-from ..inference.real import Real
+from ..inference.engine import messages
+from ..inference.engine.contract import emit
+from ..inference.queries.evidence import as_evidence
+from ..inference.semirings.scaled_real import Real
 from .part import Factor, Part, factors_of
 
 

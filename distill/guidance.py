@@ -15,7 +15,7 @@ from ..inference.smc import importance_sampling
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ..inference.smc.lm import LanguageModel, Prompt
+    from ..lm.base import LanguageModel, Prompt
 
     Guide = HMM | Callable[[Prompt], HMM] | None
 

@@ -32,7 +32,7 @@ from .corpus import Corpus
 from .sampling import sample
 
 if TYPE_CHECKING:
-    from ..inference.smc.lm import LanguageModel, Prompt
+    from ..lm.base import LanguageModel, Prompt
 
 UNSEEN = 0.5  # what a token counts that shares a state and was not seen
 

@@ -17,7 +17,7 @@ import torch
 
 from ..circuits.hmm import HMM
 from ..errors import ShapeError
-from ..inference.smc.lm import LanguageModel, Prompt
+from ..lm.base import LanguageModel, Prompt
 from .context import ContextHead
 from .copying import NAMES, Copying
 

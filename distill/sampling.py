@@ -16,7 +16,7 @@ from torch import Tensor
 
 from ..errors import ShapeError
 from ..fingerprints import check_same
-from ..inference.smc.lm import fingerprint_of
+from ..lm.base import fingerprint_of
 from ..token_bytes import tokenizer_fingerprint
 from .corpus import Corpus, Manifest, begin, shard_file, tokenizer_hash, write_shard
 from .distributed import ranks
@@ -25,7 +25,7 @@ from .run_folder import locked
 from .vllm import VLLM
 
 if TYPE_CHECKING:
-    from ..inference.smc.lm import LanguageModel, Prompt
+    from ..lm.base import LanguageModel, Prompt
 
 
 def sample(

@@ -1,9 +1,11 @@
 """Inference: semirings, the contraction engine, queries, and the incremental next-token queries."""
 
-from .decode import mpe, sample
-from .evidence import Evidence
-from .guided import ProductQuery, pgcd
-from .information import (
+from .next_token.gcd import MaskQuery, gcd, lcd
+from .next_token.generic import NextToken, pack_bits
+from .next_token.pgcd import ProductQuery, pgcd
+from .queries.em import Clamp, Counts, Fit, Trainable, em, em_step, expected_counts
+from .queries.evidence import Evidence
+from .queries.information import (
     cross_entropy,
     entropy,
     expectation,
@@ -11,13 +13,11 @@ from .information import (
     renyi_divergence,
     renyi_entropy,
 )
-from .learn import Clamp, Counts, Fit, Trainable, em, em_step, expected_counts
-from .masks import MaskQuery, gcd, lcd
-from .next_token import NextToken, pack_bits
-from .query import conditional, count, log_marginal, marginals, partition, support
-from .ranking import k_best
-from .real import Real
-from .semiring import Boolean, Counting, Log, MaxProduct, MinPlus, Semiring
+from .queries.k_best import k_best
+from .queries.marginal import conditional, count, log_marginal, marginals, partition, support
+from .queries.sample_mpe import mpe, sample
+from .semirings.base import Boolean, Counting, Log, MaxProduct, MinPlus, Semiring
+from .semirings.scaled_real import Real
 
 __all__ = [
     "Boolean",

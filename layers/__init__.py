@@ -4,12 +4,12 @@ Inside the engine the unit axes of a message come first and the batch last (gath
 then contiguous); at the public face the batch comes first.
 """
 
+from .discrete import Bernoulli, Binomial, Embedding, Indicator, Table
 from .gaussian import Continuous, Gaussian
 from .inner import Hadamard, InnerLayer, Kronecker, Product, Sum
 from .input import Categorical, Constant, InputLayer, Labels, RowKron
 from .operator import Dense, Diagonal, Identity, Kron, Leaf, Operator, Structured
 from .structured import Incidence, Monarch
-from .table import Bernoulli, Binomial, Embedding, Indicator, Table
 
 __all__ = [
     "Bernoulli",

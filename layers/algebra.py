@@ -14,7 +14,7 @@ from torch import Tensor
 
 
 class Algebra(Protocol):
-    """The operations of a semiring that layers use; implemented in :mod:`tractile.inference.semiring`."""
+    """The operations of a semiring that layers use; implemented in :mod:`tractile.inference.semirings.base`."""
 
     additive: bool
     """Whether the value of a sum of weights is the ⊕ of their values."""

@@ -20,9 +20,9 @@ from torch.distributions import constraints
 from torch.distributions.constraints import Constraint
 
 from ..errors import CircuitError, ShapeError
+from .functorch_utils import certain
 from .input import InputLayer
 from .operator import Factor, Label, TensorMap
-from .visible import certain
 
 
 class Continuous(InputLayer):

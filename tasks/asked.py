@@ -11,7 +11,7 @@ from ..constraints import Constraint, Vocabulary
 from ..constraints.cache import store
 from ..errors import TractileError
 from ..inference.smc import Potential
-from ..inference.smc.lm import Prompt
+from ..lm.base import Prompt
 from .base import Example, Task
 from .methods import Method
 

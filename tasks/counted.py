@@ -9,8 +9,8 @@ from typing import final
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from ..inference.smc import LanguageModel
-from ..inference.smc.lm import Prompt, fingerprint_of
+from ..lm import LanguageModel
+from ..lm.base import Prompt, fingerprint_of
 
 
 @final

@@ -11,8 +11,8 @@ from torch import Tensor
 
 from ..constraints import Vocabulary
 from ..errors import EvidenceError
-from ..inference.smc import LanguageModel
-from ..inference.smc.lm import Prompt, fingerprint_of
+from ..lm import LanguageModel
+from ..lm.base import Prompt, fingerprint_of
 
 
 @final

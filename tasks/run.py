@@ -20,9 +20,10 @@ import torch
 from ..circuits.hmm import HMM
 from ..constraints import Vocabulary
 from ..errors import EvidenceError, TractileError
-from ..inference.smc import LanguageModel, Posterior, smc
-from ..inference.smc.lm import Prompt
-from ..inference.smc.queries import forget, keeping
+from ..inference.smc import Posterior, smc
+from ..inference.smc.query_cache import forget, keeping
+from ..lm import LanguageModel
+from ..lm.base import Prompt
 from .answers import Answers, answers_of
 from .asked import HMM_MEMORY, Asked, Asking, parts
 from .base import Example, Task

@@ -14,8 +14,8 @@ from oracle import assert_log_close, log
 import tractile as tt
 from tractile.errors import EvidenceError
 from tractile.inference import Boolean, Counting, Log, MaxProduct, MinPlus, ProductQuery, Real
-from tractile.inference.coarse import CoarseQuery
-from tractile.inference.static import StaticQuery
+from tractile.inference.next_token.coarse import CoarseQuery
+from tractile.inference.next_token.pgcd_static import StaticQuery
 
 
 @dataclass
@@ -112,7 +112,10 @@ def _coarse(p):
     return CoarseQuery(tt.gcd(p.parts[1], p.horizon), _pgcd(p), p.parts[1])
 
 
-WIDE, GATHERED = "tractile.inference.scores.WIDE", "tractile.inference.tables.GATHERED"
+WIDE, GATHERED = (
+    "tractile.inference.next_token.emission_table.WIDE",
+    "tractile.inference.next_token.dfa_tables.GATHERED",
+)
 GENERIC = [
     Kind(
         "boolean",
@@ -152,7 +155,10 @@ PRODUCTS = [
         lambda p: ProductQuery(*p.parts, p.horizon),
         _by_paths,
         by_mask=True,
-        patches=(("tractile.inference.scores.FEW", 0), ("tractile.inference.scores.GATHER_CACHE_BYTES", 1)),
+        patches=(
+            ("tractile.inference.next_token.emission_table.FEW", 0),
+            ("tractile.inference.next_token.emission_table.GATHER_CACHE_BYTES", 1),
+        ),
     ),
     Kind("pgcd in fixed shapes", _static, _once, by_mask=True),
     Kind(
@@ -160,7 +166,7 @@ PRODUCTS = [
         _static,
         _once,
         by_mask=True,
-        patches=((GATHERED, 0), ("tractile.inference.static.CHUNK_ELEMENTS", 1)),
+        patches=((GATHERED, 0), ("tractile.inference.next_token.pgcd_static.CHUNK_ELEMENTS", 1)),
     ),
     Kind(
         "pgcd in fixed shapes, nothing gathered", _static, _once, by_mask=True, patches=((GATHERED, 10**9),)

@@ -13,7 +13,7 @@ import tractile as tt
 from tractile.cli.bench import bench_app, command_of
 from tractile.embedded import HMM_PATH, LM_PATH, load_lm
 from tractile.errors import FormatError
-from tractile.inference.smc import queries
+from tractile.inference.smc import query_cache
 from tractile.tasks import TASKS, Example, Task, files
 from tractile.tasks.chat import chat_prompt
 from tractile.tasks.intervals import bootstrap, correlation, total_variation
@@ -376,7 +376,7 @@ def test_one_sweep_for_each_prompt_whose_hmm_is_its_own(tmp_path, monkeypatch):
         "\n".join(json.dumps({"id": f"w{i}", "prompt": p, "pattern": "[ab]*c"}) for i, p in enumerate("abc"))
     )
     swept = []
-    monkeypatch.setattr(queries, "pgcd", lambda *given: (swept.append(given), tt.pgcd(*given))[1])
+    monkeypatch.setattr(query_cache, "pgcd", lambda *given: (swept.append(given), tt.pgcd(*given))[1])
     settings = Settings(methods=("pgcd-mixture-prefix", "pgcd"), particles=(1, 3), max_new_tokens=4)
 
     def hmm(prompt):

@@ -11,7 +11,7 @@ from oracle import assert_log_close, log
 
 import tractile as tt
 from tractile import builders
-from tractile.circuits.structure import mutual_information, pair_frequencies
+from tractile.circuits.chow_liu import mutual_information, pair_frequencies
 from tractile.errors import CircuitError, ShapeError
 from tractile.layers import Categorical, Dense, Gaussian, Identity, Indicator, Monarch
 

@@ -14,8 +14,8 @@ from tractile.constraints.automata.stack import StackAutomaton
 from tractile.constraints.calls.functions import function_calls
 from tractile.constraints.calls.tools import read_tools
 from tractile.constraints.constraint import Constraint
-from tractile.inference.lazy_masks import LazyMaskQuery
-from tractile.inference.masks import MaskQuery
+from tractile.inference.next_token.gcd import MaskQuery
+from tractile.inference.next_token.lazy_gcd import LazyMaskQuery
 
 TREE = {"type": "object", "properties": {"leaf": {"type": "integer"}, "next": {"$ref": "#/$defs/tree"}}}
 BY_KIND = {

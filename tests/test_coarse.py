@@ -11,8 +11,8 @@ import torch
 
 import tractile as tt
 from tractile.constraints import json_schema
-from tractile.inference.coarse import CoarseQuery
-from tractile.inference.lazy_masks import LazyMaskQuery
+from tractile.inference.next_token.coarse import CoarseQuery
+from tractile.inference.next_token.lazy_gcd import LazyMaskQuery
 
 VOCAB = tt.Vocabulary(
     [bytes([i]) for i in range(256)] + [b'", "', b'{"', b'": ', b"true", None], eos_token_id=260
@@ -114,7 +114,7 @@ def test_a_coarse_guide_leaves_the_mask_exact_and_the_estimates_unbiased(parts):
     coarse = json_schema({"type": "array", "items": {"type": "boolean"}}).compile(VOCAB).finite
     fa._guides = {1000: coarse}
     own, budget = tt.HMM.random(3, 261, seed=1), 8
-    lm = tt.inference.smc.CircuitLM(own, eos_token_id=260)
+    lm = tt.CircuitLM(own, eos_token_id=260)
     texts = [torch.tensor([text]) for text in accepted(fa, budget)]
     exact = torch.stack([own.log_prob(text)[0] for text in texts]).logsumexp(0)
     query = tt.pgcd(hmm, fa, budget).start(1)

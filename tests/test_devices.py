@@ -72,5 +72,5 @@ def test_structure_alone_is_summed_where_the_evidence_is():
     with FakeTensorMode(allow_non_fake_inputs=True), Sliced():
         for layer in layers:
             for semiring in (tt.inference.Real(), tt.inference.Log(), tt.inference.Boolean()):
-                value = tt.inference.contract.total(semiring, layer, CUDA)
+                value = tt.inference.engine.contract.total(semiring, layer, CUDA)
                 assert semiring.device(value) == CUDA

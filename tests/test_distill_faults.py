@@ -22,7 +22,7 @@ from tractile.distill.corpus import shard_file
 from tractile.distill.distributed import Ranks
 from tractile.distill.part import Part
 from tractile.errors import FormatError, ShapeError, StorageError, VocabularyMismatch
-from tractile.inference.smc.known_lm import CircuitLM
+from tractile.lm.exact import CircuitLM
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
 FEW_MESSAGES = {"batch_size": 150, "chunk_size": 75}  # ranks that share states talk at every token of a chunk

@@ -8,8 +8,8 @@ import pytest
 import torch
 
 import tractile as tt
-from tractile.circuits import draw as drawing
-from tractile.circuits import tables
+from tractile.circuits.io import draw as drawing
+from tractile.circuits.io import summary as tables
 from tractile.errors import CircuitError, TractileError
 from tractile.layers import Categorical, Dense, Hadamard, Kronecker, Sum
 

@@ -11,7 +11,7 @@ import torch
 import tractile as tt
 from tractile import distill
 from tractile.embedded import HMM_PATH, LM_PATH, load_hmm, load_lm
-from tractile.inference.smc import TransformersLM
+from tractile.lm import TransformersLM
 
 STORY = (
     "Once upon a time, there was a little girl named Anna. She had a small brown dog named Max. One day, Anna and Max "

@@ -8,7 +8,7 @@ import torch
 import tractile as tt
 from tractile.circuits import builders
 from tractile.errors import CircuitError
-from tractile.inference.levels import levels
+from tractile.inference.engine.folding import levels
 from tractile.layers import Bernoulli, Categorical, Dense, Hadamard, Sum
 
 

@@ -16,10 +16,11 @@ from torch import Tensor
 from torch.distributions import constraints
 
 import tractile as tt
-from tractile.circuits import is_deterministic, serialize
+from tractile.circuits import is_deterministic
+from tractile.circuits.io import serialize
 from tractile.errors import CircuitError, FormatError
 from tractile.inference import Boolean, Counting, Log, MaxProduct, MinPlus, Real, Semiring
-from tractile.inference.semiring import Sums
+from tractile.inference.semirings.base import Sums
 from tractile.layers import (
     Categorical,
     Continuous,
@@ -31,7 +32,7 @@ from tractile.layers import (
     Sum,
     Table,
 )
-from tractile.layers.joint import Joint
+from tractile.layers.dense_tensor import Joint
 
 F64 = torch.float64
 

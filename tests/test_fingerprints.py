@@ -17,7 +17,8 @@ from tractile import distill, embedded
 from tractile.constraints import Vocabulary, regex
 from tractile.distill.corpus import Manifest
 from tractile.fingerprints import fingerprint
-from tractile.inference.smc import CircuitLM, ConstraintPotential, LMPotential
+from tractile.inference.smc import ConstraintPotential, LMPotential
+from tractile.lm import CircuitLM
 from tractile.serving import VLLMLogitsProcessor
 from tractile.token_bytes import tokenizer_fingerprint
 

@@ -11,9 +11,11 @@ from hypothesis import strategies as st
 
 import tractile as tt
 from tractile.errors import MemoryTooSmall
-from tractile.inference import Evidence, Real, future, scores
-from tractile.inference.future import Future, Sweep
-from tractile.inference.messages import backward
+from tractile.inference import Evidence, Real
+from tractile.inference.engine.messages import backward
+from tractile.inference.next_token import backward_table as future
+from tractile.inference.next_token import emission_table as scores
+from tractile.inference.next_token.backward_table import Future, Sweep
 from tractile.layers import Monarch
 
 FEW = settings(max_examples=20, deadline=None)

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 import tractile as tt
-from tractile.circuits import hub
+from tractile.circuits.io import huggingface as hub
 from tractile.errors import FormatError
 
 

@@ -10,9 +10,10 @@ from hypothesis import strategies as st
 from oracle import assert_log_close
 
 import tractile as tt
-from tractile.circuits.serialize import load, save
+from tractile.circuits.io.serialize import load, save
 from tractile.errors import ShapeError
-from tractile.inference import Boolean, Counting, Log, MaxProduct, MinPlus, Real, contract
+from tractile.inference import Boolean, Counting, Log, MaxProduct, MinPlus, Real
+from tractile.inference.engine import contract
 from tractile.layers import Incidence, Labels
 
 FEW = settings(max_examples=25, deadline=None)

@@ -13,7 +13,8 @@ from oracle import assert_log_close, log
 
 import tractile as tt
 from tractile.errors import ShapeError
-from tractile.inference import Boolean, Counting, Log, MaxProduct, MinPlus, Real, contract
+from tractile.inference import Boolean, Counting, Log, MaxProduct, MinPlus, Real
+from tractile.inference.engine import contract
 from tractile.layers import (
     Bernoulli,
     Categorical,

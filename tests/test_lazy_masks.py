@@ -20,7 +20,7 @@ from tractile.constraints.lifting.lifted import Lifted
 from tractile.constraints.masks import lazy_tokens
 from tractile.constraints.masks.lazy_tokens import LazyTokens
 from tractile.errors import BudgetTooLarge, BudgetTooSmall, EvidenceError, ShapeError, VocabularyMismatch
-from tractile.inference.lazy_masks import LazyMaskQuery
+from tractile.inference.next_token.lazy_gcd import LazyMaskQuery
 
 VOCAB = vocabulary(5)
 SCHEMAS = [

@@ -240,7 +240,7 @@ def test_queries_of_the_written_out_automaton():
 
 
 def test_a_saved_one_is_an_automaton(tmp_path):
-    from tractile.circuits.serialize import load, save
+    from tractile.circuits.io.serialize import load, save
 
     automaton = regex('"[^"]{0,3}"').compile(vocabulary(4, 50))
     save(automaton, tmp_path)

@@ -20,7 +20,8 @@ from scipy import stats
 import tractile as tt
 from tractile.circuits import is_structured_decomposable
 from tractile.errors import CircuitError, EvidenceError
-from tractile.inference import Boolean, Counting, Log, MaxProduct, MinPlus, NextToken, Real, sweeps
+from tractile.inference import Boolean, Counting, Log, MaxProduct, MinPlus, NextToken, Real
+from tractile.inference.engine import passes
 from tractile.layers import Categorical, Dense, Hadamard, Sum
 
 KINDS = [{"operator": k} for k in zoo.OPERATORS] + [{"inputs": k} for k in zoo.INPUTS]
@@ -169,11 +170,11 @@ def independent(rng, sizes):
 
 def check_open(case, model, evidence):
     """One variable left open, in every semiring: the root as a function of it."""
-    known = tt.inference.evidence.as_evidence(evidence, model.vocab_sizes())
+    known = tt.inference.queries.evidence.as_evidence(evidence, model.vocab_sizes())
     for v in case.discrete[:1]:
         for semiring, kind in SEMIRINGS.items():
             sr = semiring()
-            table = sr.log(sweeps.open_variable(model, sr, known, v)).T.expand(known.batch, -1)
+            table = sr.log(passes.open_variable(model, sr, known, v)).T.expand(known.batch, -1)
             assert_log_close(table, log(case.reduce(kind, [v], skip=[v])), 1e-6)
 
 

@@ -18,16 +18,8 @@ from tractile.errors import (
     TooManyStates,
     VocabularyMismatch,
 )
-from tractile.inference import (
-    Boolean,
-    Counting,
-    Log,
-    MaxProduct,
-    MinPlus,
-    ProductQuery,
-    Real,
-    masks,
-)
+from tractile.inference import Boolean, Counting, Log, MaxProduct, MinPlus, ProductQuery, Real
+from tractile.inference.next_token import gcd as masks
 
 FEW = settings(max_examples=15, deadline=None)
 SHAPES = [(2, 5), (3, 4), (4, 3), (2, 1), (1, 3)]  # (vocabulary, horizon)

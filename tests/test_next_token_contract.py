@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 import tractile as tt
 from tractile.errors import BudgetTooLarge, BudgetTooSmall, ShapeError, VocabularyMismatch
 from tractile.inference import Boolean, Log, ProductQuery, Real
-from tractile.inference.static import StaticQuery
-from tractile.inference.support_query import SupportQuery
+from tractile.inference.next_token.pgcd_static import StaticQuery
+from tractile.inference.next_token.support import SupportQuery
 
 every_kind = pytest.mark.parametrize("kind", games.KINDS, ids=repr)
 SHAPES = [(2, 4), (3, 3), (4, 2), (2, 1), (1, 3)]  # (vocabulary, horizon)
@@ -309,7 +309,7 @@ def test_a_token_that_the_hmm_cannot_emit_now_costs_no_new_sweep(name, monkeypat
     sweeps = builds(monkeypatch, [SupportQuery, tt.NextToken])
     swept = []
     monkeypatch.setattr(
-        "tractile.inference.support_query.SupportMessages._swept", lambda self: swept.append(1)
+        "tractile.inference.next_token.support.SupportMessages._swept", lambda self: swept.append(1)
     )
     for _ in range(5):
         query.advance([0, 0])

@@ -14,7 +14,7 @@ import torch
 
 import tractile as tt
 from tractile.inference import Log, NextToken, ProductQuery, Real
-from tractile.inference.static import StaticQuery
+from tractile.inference.next_token.pgcd_static import StaticQuery
 
 CLOSE = 1e-4  # nats
 

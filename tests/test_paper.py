@@ -259,7 +259,7 @@ def test_corollary_of_theorem_4_4_the_product_with_a_dfa_is_the_conditional(data
 @FEW
 def test_equation_5_the_kronecker_vec_identity(seed):
     """Equation 5: (A_h ⊗ A_f) u = (A_f (A_h u)ᵀ)ᵀ, and it is what the engine computes."""
-    from tractile.inference.contract import apply
+    from tractile.inference.engine.contract import apply
     from tractile.layers import Kron
 
     rng = np.random.default_rng(seed)

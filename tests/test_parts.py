@@ -243,7 +243,7 @@ def test_random_runs_finish_and_obey_the_limits(reasoned):
 @pytest.mark.parametrize("proposal", ["gcd", "pgcd"])
 def test_particles_finish_and_obey_the_limits(reasoned, proposal):
     hmm = tt.HMM.random(4, len(BYTES), seed=0)
-    lm = tt.inference.smc.CircuitLM(tt.HMM.random(3, len(BYTES), seed=1), eos_token_id=0)
+    lm = tt.CircuitLM(tt.HMM.random(3, len(BYTES), seed=1), eos_token_id=0)
     found = tt.smc(lm, [], reasoned, proposal, hmm, particles=8, max_new_tokens=22)
     assert len(found.token_ids) == 8
     assert all(
@@ -255,7 +255,7 @@ def test_the_guide_of_pgcd_may_ignore_the_limits():
     """The mean of 100 estimates of Z, found by enumeration, is within 5 standard errors."""
     node = CASES["then another"]
     fa, hmm = node.constraint().compile(VOCAB), tt.HMM.random(3, len(VOCAB), seed=1)
-    lm = tt.inference.smc.CircuitLM(hmm, eos_token_id=0)
+    lm = tt.CircuitLM(hmm, eos_token_id=0)
     whole = [torch.tensor([[*tokens, 0]]) for tokens in accepted(node, VOCAB, 4)]
     exact = float(torch.stack([hmm.log_prob(tokens)[0] for tokens in whole]).logsumexp(0))
     assert torch.equal(tt.pgcd(hmm, fa, 5).start().mask(), tt.gcd(fa, 5).start().mask())

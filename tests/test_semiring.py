@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from oracle import assert_log_close, log
 
 from tractile.inference import Boolean, Counting, Log, MaxProduct, MinPlus, Real
-from tractile.inference.contract import contract
+from tractile.inference.engine.contract import contract
 from tractile.layers import Incidence
 from tractile.layers.operator import Equal
 

@@ -39,7 +39,7 @@ from tractile.inference.smc import (
     proposals,
 )
 from tractile.inference.smc.loop import Run
-from tractile.inference.smc.narrow import Narrow, narrow
+from tractile.inference.smc.sparse import Narrow, narrow
 from tractile.inference.smc.step import Step
 from tractile.inference.smc.texts import BLOCK, Texts
 
@@ -397,7 +397,7 @@ def test_drawing_among_the_allowed_tokens_is_drawing_from_the_whole_table(monkey
     lm, fsa = CASES[case]
     fa, drawn = as_automaton(fsa), []
     draw = Narrow.draw
-    monkeypatch.setattr("tractile.inference.smc.narrow.MOST", 1.0)
+    monkeypatch.setattr("tractile.inference.smc.sparse.MOST", 1.0)
     monkeypatch.setattr(Narrow, "draw", lambda *given: drawn.append(1) or draw(*given))
 
     def posts():

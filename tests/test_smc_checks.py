@@ -37,8 +37,8 @@ from tractile.inference.smc import (
     TopKProposal,
     TwoRoundsProposal,
 )
-from tractile.inference.smc.checks import Left, OneByOne, Row
-from tractile.inference.smc.rejecting import first_accepted
+from tractile.inference.smc.awrs import first_accepted
+from tractile.inference.smc.blackbox import Left, OneByOne, Row
 
 TOKENS = [
     b"a",

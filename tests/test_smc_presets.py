@@ -27,7 +27,7 @@ from smc_reference import (
 
 import tractile as tt
 from tractile.inference.smc import PRESETS, FunctionPotential
-from tractile.inference.smc.queries import guided
+from tractile.inference.smc.query_cache import guided
 
 
 def phi(text):

@@ -9,7 +9,7 @@ from smc_reference import CASES, HMM, N, V, as_automaton, random_table
 import tractile as tt
 from tractile.distill import ContextHead, Copying
 from tractile.embedded import load_lm
-from tractile.inference.smc import Uncorrected, prompted, queries
+from tractile.inference.smc import Uncorrected, prompted, query_cache
 from tractile.inference.smc.prompted import KEPT, READERS
 
 
@@ -17,7 +17,7 @@ from tractile.inference.smc.prompted import KEPT, READERS
 def swept(monkeypatch):
     """The backward sweeps that were made."""
     made = []
-    monkeypatch.setattr(queries, "pgcd", lambda *given: (made.append(given), tt.pgcd(*given))[1])
+    monkeypatch.setattr(query_cache, "pgcd", lambda *given: (made.append(given), tt.pgcd(*given))[1])
     return made
 
 
@@ -33,8 +33,8 @@ def test_sweeps_of_several_hmms_are_kept_within_memory(swept):
     assert len(swept) == 4
     assert [post.to_dict() for post in run()] == [post.to_dict() for post in first]
     assert len(swept) == 4
-    queries.forget(fa)
-    with queries.keeping(0):
+    query_cache.forget(fa)
+    with query_cache.keeping(0):
         for _ in range(2):
             tt.smc(lm, [], fa, hmm=hmms[0], particles=2, max_new_tokens=N)
         assert len(swept) == 5  # the latest is kept whatever its size

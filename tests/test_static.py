@@ -13,8 +13,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 import tractile as tt
 from tractile.errors import CircuitError, VocabularyMismatch
 from tractile.inference import NextToken, ProductQuery, Real
-from tractile.inference.range import Transition
-from tractile.inference.static import StaticQuery
+from tractile.inference.next_token.pgcd_static import StaticQuery
+from tractile.inference.next_token.range import Transition
 
 HORIZON = 12
 CUDA = torch.device("cuda", 0)

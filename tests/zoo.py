@@ -36,7 +36,7 @@ from tractile.layers import (
     RowKron,
     Sum,
 )
-from tractile.layers.joint import Joint
+from tractile.layers.dense_tensor import Joint
 
 POINTS = np.array([-1.0, 0.5, 2.0])  # where a continuous variable may be observed
 

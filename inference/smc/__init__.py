@@ -2,6 +2,8 @@
 
 from ...errors import ContextTooLong, NoParticleSurvived, PotentialError, ProposalError
 from .adaptive import AdaptiveProposal
+from .awrs import AWRSProposal, GeometricProposal, MaskedAWRSProposal, TwoRoundsProposal
+from .blackbox import TopKProposal
 from .boundaries import (
     Boundary,
     at_end,
@@ -11,14 +13,10 @@ from .boundaries import (
     every_statement,
     every_token,
 )
-from .characters import CharacterProposal
-from .checks import TopKProposal
-from .functions import FunctionPotential
-from .known_lm import CircuitLM, TableLM
-from .lm import LanguageModel
-from .logits_processor import ConstraintLogitsProcessor
+from .bytewise import CharacterProposal
+from .distributed import smc_on_ranks
+from .equivalence import json_value, sql_result
 from .mcmc import Chains, Draw, mcmc
-from .meanings import json_value, sql_result
 from .posterior import Particle, Posterior
 from .potentials import ConstraintPotential, LMPotential, LookaheadPotential, Potential, PrefixPotential
 from .presets import PRESETS, Preset
@@ -32,8 +30,6 @@ from .proposals import (
     Proposal,
     Uncorrected,
 )
-from .ranks import smc_on_ranks
-from .rejecting import AWRSProposal, GeometricProposal, MaskedAWRSProposal, TwoRoundsProposal
 from .rejection import Rejection, rejection_sampling
 from .resample_move import resample_move
 from .resampling import (
@@ -48,8 +44,8 @@ from .resampling import (
 from .runs import Runs
 from .sampler import importance_sampling, smc
 from .step import Extended, Knowledge, Step
-from .transformers_lm import TransformersLM
 from .twists import HiddenTwist, RolloutPotential
+from .user_potential import FunctionPotential
 
 __all__ = [
     "smc",
@@ -69,12 +65,7 @@ __all__ = [
     "sql_result",
     "Rejection",
     "NoParticleSurvived",
-    "LanguageModel",
-    "TransformersLM",
-    "CircuitLM",
-    "TableLM",
     "ContextTooLong",
-    "ConstraintLogitsProcessor",
     "Proposal",
     "Knowledge",
     "Step",

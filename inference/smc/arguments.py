@@ -20,12 +20,12 @@ import torch
 
 from ...circuits.automaton import Automaton
 from ...errors import EvidenceError
-from ..given import Compilable, an_automaton, an_hmm, short, whole
+from ...lm.base import LanguageModel, Prompt
+from ..arguments import Compilable, an_automaton, an_hmm, short, whole
 from .boundaries import at_end
-from .functions import FunctionPotential
-from .lm import LanguageModel, Prompt
 from .potentials import Potential
 from .proposals import Proposal
+from .user_potential import FunctionPotential
 
 Language = Automaton | Compilable
 """What a text must satisfy: an automaton, or a constraint that is compiled for the language model's tokens."""
@@ -97,7 +97,7 @@ def a_language_model(lm: Any, tokenizer: Any, who: str) -> LanguageModel:
                 f"{who}: lm is a {type(lm).__name__} without its tokenizer; give tokenizer=…, or "
                 "tt.TransformersLM(model, tokenizer)"
             )
-        from .transformers_lm import TransformersLM
+        from ...lm.transformers import TransformersLM
 
         return TransformersLM(lm, tokenizer)
     if isinstance(lm, str):

@@ -18,7 +18,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Generator, Tensor
 
-from .lm import Prompt
+from ...lm.base import Prompt
 from .particles import Particles
 from .posterior import Posterior
 from .potentials import Potential, check_values

@@ -23,9 +23,9 @@ from torch import Generator, Tensor
 
 from ...circuits.hmm import HMM
 from ...errors import EvidenceError, NoParticleSurvived
-from ..given import whole
+from ...lm.base import LanguageModel, Prompt
+from ..arguments import whole
 from .arguments import Language, Worth, check_proposal, check_seed, read
-from .lm import LanguageModel, Prompt
 from .potentials import PrefixPotential, check_values
 from .prompted import prompted
 from .proposals import Proposal, draw_tokens

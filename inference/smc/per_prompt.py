@@ -10,8 +10,8 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from ...lm.base import Forking, Hidden, LanguageModel, Prompt
 from .boundaries import Boundary
-from .lm import Forking, Hidden, LanguageModel, Prompt
 from .potentials import Potential
 from .step import Extended, Joined, Knowledge, Step
 

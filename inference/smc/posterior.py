@@ -19,7 +19,7 @@ from torch import Tensor
 
 from ...circuits.narrowing import Narrowing
 from ...errors import EvidenceError, NoParticleSurvived
-from .page import page
+from .html import page
 from .proposals import draw_tokens
 from .resampling import effective_sample_size
 

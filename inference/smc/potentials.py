@@ -21,11 +21,11 @@ from torch import Tensor
 from ...circuits.automaton import Automaton
 from ...errors import EvidenceError, PotentialError, VocabularyMismatch
 from ...fingerprints import check_same
-from ..bitmask import BitmaskQuery
-from ..given import an_automaton
-from ..masks import gcd, lcd
+from ...lm.base import LanguageModel, Prompt, fingerprint_of
+from ..arguments import an_automaton
+from ..next_token.bitmask import BitmaskQuery
+from ..next_token.gcd import gcd, lcd
 from .boundaries import Boundary, at_end
-from .lm import LanguageModel, Prompt, fingerprint_of
 from .step import Extended, Knowledge
 
 

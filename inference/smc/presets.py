@@ -14,9 +14,9 @@ from typing import Any
 
 from ...circuits.hmm import HMM
 from ...errors import EvidenceError
+from ...lm.base import LanguageModel, Prompt
 from .arguments import Language, Worth, a_potential
 from .boundaries import Boundary, at_end
-from .lm import LanguageModel, Prompt
 from .posterior import Posterior
 from .potentials import PrefixPotential
 from .proposals import Proposal, Uncorrected

@@ -10,7 +10,7 @@ from pathlib import Path
 from pkgutil import resolve_name
 
 from ...circuits.hmm import HMM
-from .lm import LanguageModel, Prompt
+from ...lm.base import LanguageModel, Prompt
 
 Reader = Callable[[HMM, Path, LanguageModel, Prompt], HMM]
 

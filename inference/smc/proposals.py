@@ -25,8 +25,8 @@ from jaxtyping import Float, Int
 from torch import Generator, Tensor
 
 from ...errors import EvidenceError, ProposalError
-from .narrow import narrow
 from .potentials import LookaheadPotential, Potential, PrefixPotential, scaled
+from .sparse import narrow
 from .step import Knowledge, Step
 
 

@@ -11,9 +11,9 @@ from typing import Any
 
 import torch
 
-from ..given import whole
+from ...lm.base import LanguageModel, Prompt
+from ..arguments import whole
 from .arguments import Language, check_seed, read
-from .lm import LanguageModel, Prompt
 from .posterior import Posterior
 from .potentials import PrefixPotential
 from .proposals import LMProposal

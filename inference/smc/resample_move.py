@@ -19,9 +19,9 @@ import torch
 from torch import Generator
 
 from ...circuits.hmm import HMM
-from ..given import not_negative, whole
+from ...lm.base import LanguageModel, Prompt
+from ..arguments import not_negative, whole
 from .arguments import Language, Worth, check_seed, read
-from .lm import LanguageModel, Prompt
 from .mcmc import Cut, Kernel, Paths, Walk
 from .posterior import Posterior
 from .prompted import prompted

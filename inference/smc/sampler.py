@@ -22,11 +22,12 @@ from ...circuits.automaton import Automaton
 from ...circuits.hmm import HMM
 from ...errors import EvidenceError, VocabularyMismatch
 from ...fingerprints import check_same
-from ..bitmask import BitmaskQuery
-from ..given import not_negative, short, whole
+from ...lm.base import LanguageModel, Prompt, fingerprint_of
+from ..arguments import not_negative, short, whole
+from ..next_token.bitmask import BitmaskQuery
 from .arguments import Language, Worth, a_potential, check_proposal, check_seed, read
+from .awrs import MaskedAWRSProposal
 from .boundaries import Boundary
-from .lm import LanguageModel, Prompt, fingerprint_of
 from .loop import Run, run_together
 from .per_prompt import PerPromptPotential
 from .posterior import Posterior
@@ -40,8 +41,7 @@ from .proposals import (
     MixtureProposal,
     Proposal,
 )
-from .queries import guided, masking
-from .rejecting import MaskedAWRSProposal
+from .query_cache import guided, masking
 from .resampling import SCHEMES, Resampling
 from .step import Knowledge
 from .trace import Recorder

@@ -18,9 +18,9 @@ from numpy import ndarray
 from torch import Tensor
 
 from ...errors import EvidenceError
-from ..bitmask import BitmaskQuery
-from ..guided import ProductQuery
-from ..next_token import NextToken
+from ..next_token.bitmask import BitmaskQuery
+from ..next_token.generic import NextToken
+from ..next_token.pgcd import ProductQuery
 from .boundaries import Boundary
 from .texts import Texts
 

@@ -10,7 +10,7 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
-from .lm import LanguageModel
+from ...lm.base import LanguageModel
 from .particles import Particles
 from .proposals import Proposal, Tabular
 from .step import Step

@@ -20,8 +20,8 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from ...errors import EvidenceError, PotentialError, ShapeError
-from ..guided import ProductQuery
-from .lm import Forking, Hidden, LanguageModel, Prompt
+from ...lm.base import Forking, Hidden, LanguageModel, Prompt
+from ..next_token.pgcd import ProductQuery
 from .potentials import Potential, scaled
 from .proposals import GCDProposal, Proposal
 from .step import Extended, Knowledge, Step

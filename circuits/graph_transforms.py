@@ -1,0 +1,133 @@
+"""The tools that operations on circuits are made of: copy nodes into another circuit, read products, write them again.
+
+A product node is read as an einsum without sums: each child carries labels, one for each of its unit axes, and
+out[labels] = Π_c child_c[labels_c]. Children of a Hadamard product share their labels, those of a Kronecker product
+have labels of their own. What is neither is written as a Kronecker product of which a sum with 0/1 operators takes the
+diagonal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+
+import torch
+from torch import Tensor
+
+from ..errors import CircuitError
+from ..layers import (
+    Categorical,
+    Constant,
+    Dense,
+    Hadamard,
+    Identity,
+    Incidence,
+    InputLayer,
+    Kron,
+    Kronecker,
+    Operator,
+    Product,
+    Sum,
+)
+from ..layers.dense_tensor import Joint
+from .circuit import Circuit
+
+Factor = tuple[int, tuple[Hashable, ...]]  # a node, and a label for each of its unit axes
+
+
+def copy_node(circuit: Circuit, node: int, out: Circuit, done: dict[int, int]) -> int:
+    """Copy one node, whose children are in ``done``, into ``out``; layers are shared."""
+    layer = circuit.layer(node)
+    if isinstance(layer, InputLayer):
+        return out.input(layer, next(iter(circuit.scope(node)), None))
+    children = [done[c] for c in circuit.children(node)]
+    return out.sum(layer, *children) if isinstance(layer, Sum) else out.product(layer, *children)
+
+
+Change = Callable[[int, Circuit, dict[int, int]], int | None]
+
+
+def rewrite(circuit: Circuit, change: Change, out: Circuit | None = None) -> Circuit:
+    """A copy, added to ``out`` if given; ``change(node, out, done)`` makes a node, or returns None: the node is copied."""
+    out, done = Circuit() if out is None else out, dict[int, int]()
+    for node in circuit.nodes():
+        new = change(node, out, done)
+        done[node] = copy_node(circuit, node, out, done) if new is None else new
+    out.root = done[circuit.root]
+    return out
+
+
+def check_circuit(model: object, operation: str) -> None:
+    """Raise :class:`CircuitError` for what is no circuit, such as a chain, whose variables have no numbers of their own."""
+    if not isinstance(model, Circuit):
+        raise CircuitError(f"{operation}: takes a Circuit, not {model!r}; unroll(n) makes one of a chain")
+
+
+def constant(out: Circuit, weight: Tensor) -> int:
+    """A node over no variable whose units have these weights."""
+    return out.sum(Sum(Joint(weight[..., None], weight.ndim)), out.input(Constant()))
+
+
+def table(layer: InputLayer, operation: str) -> Tensor:
+    """B as a tensor (*unit_dims, V), written out; :class:`CircuitError` for a continuous layer."""
+    if not layer.vocab_size:
+        raise CircuitError(
+            f"{operation}: {layer!r} is over a continuous variable and has no table of weights"
+        )
+    if isinstance(layer, Categorical):
+        return layer.weight
+    dense = layer.dense().view(*layer.unit_dims, -1)
+    return dense if layer.parameters() else dense.double()  # zeros and ones: as exact as what they meet
+
+
+def read_product(circuit: Circuit, node: int) -> tuple[list[Factor], tuple[Hashable, ...]]:
+    """A product as labelled factors, and the labels of the result; any other node as a product of itself alone."""
+    layer, children = circuit.layer(node), circuit.children(node)
+    if isinstance(layer, Product):
+        below, out = layer.labels([circuit.unit_dims(c) for c in children])
+    else:
+        children, out = (node,), tuple(range(len(circuit.unit_dims(node))))
+        below = [out]
+
+    def named(labels: tuple[int, ...]) -> tuple[Hashable, ...]:
+        return tuple((id(circuit), node, label) for label in labels)
+
+    return [(c, named(own)) for c, own in zip(children, below, strict=True)], named(out)
+
+
+def write_product(out: Circuit, factors: Sequence[Factor], labels: Sequence[Hashable]) -> int:
+    """The node Π factors, its axes in the order of ``labels`` (each factor's labels are among them, and all occur)."""
+    if all(own == tuple(labels) for _, own in factors):
+        return factors[0][0] if len(factors) == 1 else out.product(Hadamard(), *(n for n, _ in factors))
+    flat = [label for _, own in factors for label in own]
+    places = {label: [i for i, other in enumerate(flat) if other == label] for label in labels}
+    order = [i for label in labels for i in places[label]]
+    node = out.product(Kronecker(order), *(n for n, _ in factors))
+    if len(flat) == len(labels):
+        return node
+    dims = [d for n, _ in factors for d in out.unit_dims(n)]
+    diagonal = [_diagonal(dims[places[label][0]], len(places[label])) for label in labels]
+    return out.sum(Sum(kron(diagonal)), node)
+
+
+def _diagonal(size: int, copies: int) -> Operator:
+    """From ``copies`` axes of one size, read as one, the entries where all indices are equal."""
+    if copies == 1:
+        return Identity(size)
+    every = torch.arange(size)
+    return Incidence(every, every * sum(size**k for k in range(copies)), (size, size**copies))
+
+
+def monomial(operator: Operator) -> Operator:
+    """The operator with every entry one product of parameters: components whose entries are sums are written out."""
+    leaves = operator.leaves()
+    if all(leaf.monomial for leaf in leaves):
+        return operator
+    return kron([leaf if leaf.monomial else Dense(leaf.matrix()) for leaf in leaves])
+
+
+def kron(operators: Sequence[Operator]) -> Operator:
+    """O_1 ⊗ … ⊗ O_k."""
+    result = operators[0]
+    for operator in operators[1:]:
+        result = Kron(result, operator)
+    return result

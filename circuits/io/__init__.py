@@ -1,0 +1,1 @@
+"""Circuits on disk, in pictures and tables, and from and to other libraries."""

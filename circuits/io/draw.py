@@ -1,0 +1,218 @@
+"""Pictures of circuits, chains and automata.
+
+    draw(model)       a matplotlib figure
+    to_dot(model)     Graphviz source;  to_svg(model) runs Graphviz on it, if the ``dot`` program is installed
+
+A circuit is drawn with its inputs below and its root on top; a chain as two of its steps unrolled; an automaton from
+its start states on the left, accepting states with a double rim.
+"""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import networkx as nx
+
+from ...errors import CircuitError, TractileError
+from ...layers import InputLayer, Sum
+from ..automaton import Automaton
+from ..chain import Chain
+from ..circuit import Circuit
+from .summary import ranges, size, variables
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+Names = Sequence[str] | None  # what to call each token
+Point = tuple[float, float]
+
+LIMIT = 200  # nodes: beyond, a picture shows nothing
+COLOURS = {"input": "#dbe9d5", "sum": "#d4e1f5", "product": "#f7e3c8", "state": "#ffffff"}
+
+
+def _tokens(tokens: Sequence[int], names: Names) -> str:
+    """An edge's tokens: by name, or as ranges; cut where they are many."""
+    text = ranges(tokens) if names is None else " ".join(names[t] for t in tokens)
+    return text if len(text) <= 24 else f"{text[:20].rstrip(', ')} … ({len(tokens)})"
+
+
+def _checksize(model: Circuit | Chain) -> None:
+    if size(model) > LIMIT:
+        raise CircuitError(
+            f"draw: {size(model):,} nodes are too many for a picture (limit {LIMIT}); see summary()"
+        )
+
+
+def _kind(circuit: Circuit, node: int) -> str:
+    layer = circuit.layer(node)
+    return "input" if isinstance(layer, InputLayer) else "sum" if isinstance(layer, Sum) else "product"
+
+
+def _caption(circuit: Circuit, node: int) -> str:
+    units = "×".join(map(str, circuit.unit_dims(node)))
+    variable = (
+        f" x{variables(circuit, node)}" if _kind(circuit, node) == "input" and circuit.scope(node) else ""
+    )
+    return f"{type(circuit.layer(node)).__name__}{variable}\n{units}"
+
+
+def to_dot(model: Circuit | Chain, names: Names = None) -> str:
+    """Graphviz source; ``names`` are what to call the tokens of an automaton."""
+    _checksize(model)
+    lines = [
+        "digraph {",
+        '  node [fontname="sans-serif", fontsize=10]; edge [fontname="sans-serif", fontsize=9];',
+    ]
+    if isinstance(model, Automaton):
+        lines.append("  rankdir=LR;")
+        for s in range(model.num_states):
+            shape = "doublecircle" if s in model.accept_states else "circle"
+            lines.append(f"  {s} [shape={shape}];")
+        for s in model.start_states:
+            lines += [f"  start{s} [shape=point];", f"  start{s} -> {s};"]
+        lines += [
+            f"  {s} -> {d} [label={_quoted(_tokens(tokens, names))}];" for s, d, tokens in model.edges()
+        ]
+    else:
+        circuit = model if isinstance(model, Circuit) else model.unroll(2)
+        for node in circuit.nodes():
+            colour = COLOURS[_kind(circuit, node)]
+            caption = _quoted(_caption(circuit, node))
+            lines.append(
+                f'  {node} [shape=box, style="rounded,filled", fillcolor="{colour}", label={caption}];'
+            )
+            lines += [f"  {node} -> {child};" for child in circuit.children(node)]
+    return "\n".join([*lines, "}"])
+
+
+def _quoted(text: str) -> str:
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+    return f'"{escaped}"'
+
+
+def to_svg(model: Circuit | Chain, names: Names = None) -> str:
+    """SVG text by Graphviz; raises :class:`TractileError` if its ``dot`` program is not installed."""
+    dot = shutil.which("dot")
+    if dot is None:
+        raise TractileError("to_svg: the program dot is not installed; install Graphviz, or use draw()")
+    run = subprocess.run(
+        [dot, "-Tsvg"], input=to_dot(model, names), capture_output=True, text=True, check=True
+    )
+    return run.stdout[run.stdout.index("<svg") :]
+
+
+def draw(model: Circuit | Chain, names: Names = None) -> Figure:
+    """A matplotlib figure; ``names`` are what to call the tokens of an automaton.
+
+    Raises :class:`CircuitError` past 200 nodes.
+    """
+    from matplotlib.figure import Figure
+
+    _checksize(model)
+    graph: nx.DiGraph = nx.DiGraph()
+    if isinstance(model, Automaton):
+        graph.add_nodes_from(range(model.num_states))
+        graph.add_edges_from((s, d) for s, d, _ in model.edges())
+        levels = _distances(graph, model.start_states)
+        place = {n: (2.2 * x, -1.5 * y) for n, (y, x) in _layers(graph, levels).items()}
+    else:
+        model = model if isinstance(model, Circuit) else model.unroll(2)
+        graph.add_nodes_from(model.nodes())
+        graph.add_edges_from((node, child) for node in model.nodes() for child in model.children(node))
+        levels = {}
+        for node in model.nodes():
+            levels[node] = 1 + max((levels[c] for c in model.children(node)), default=-1)
+        place = {n: (1.9 * x, 1.2 * y) for n, (x, y) in _layers(graph.reverse(), levels).items()}
+    xs, ys = ([p[i] for p in place.values()] for i in (0, 1))
+    figure = Figure(figsize=(max(3.0, max(xs) - min(xs) + 2.5), max(2.0, max(ys) - min(ys) + 1.8)))
+    axes = figure.add_axes((0, 0, 1, 1))
+    axes.set(xlim=(min(xs) - 1.25, max(xs) + 1.25), ylim=(min(ys) - 0.9, max(ys) + 0.9), aspect="equal")
+    axes.axis("off")
+    if isinstance(model, Automaton):
+        _draw_automaton(axes, model, place, names)
+    else:
+        _draw_circuit(axes, model, place)
+    return figure
+
+
+def _distances(graph: nx.DiGraph, starts: Sequence[int]) -> dict[int, int]:
+    """Steps from a start state; states that are not reached stand at the far end."""
+    found: dict[int, int] = dict(nx.multi_source_dijkstra_path_length(graph, set(starts)))
+    far = max(found.values()) + 1
+    return {n: found.get(n, far) for n in graph}
+
+
+def _layers(graph: nx.DiGraph, levels: dict[int, int]) -> dict[int, Point]:
+    """(place in its level, level) of each node: each level in the order of the mean place of its predecessors."""
+    place: dict[int, Point] = {}
+    for level in sorted(set(levels.values())):
+        row = [n for n in graph if levels[n] == level]
+        means = {}
+        for node in row:
+            before = [place[m][0] for m in graph.predecessors(node) if m in place]
+            means[node] = sum(before) / len(before) if before else 0.0
+        row.sort(key=lambda n: means[n])
+        middle = sum(means.values()) / len(row)
+        for i, node in enumerate(row):
+            place[node] = (middle + i - (len(row) - 1) / 2, float(level))
+    return place
+
+
+def _draw_circuit(axes: Axes, circuit: Circuit, place: dict[int, Point]) -> None:
+    for node in circuit.nodes():
+        for child in circuit.children(node):
+            (x0, y0), (x1, y1) = place[node], place[child]
+            axes.plot([x0, x1], [y0, y1], color="#777777", linewidth=0.9, zorder=1)
+        box = {
+            "boxstyle": "round,pad=0.35",
+            "facecolor": COLOURS[_kind(circuit, node)],
+            "edgecolor": "#444444",
+        }
+        axes.text(
+            *place[node], _caption(circuit, node), ha="center", va="center", fontsize=8, bbox=box, zorder=2
+        )
+
+
+def _draw_automaton(axes: Axes, automaton: Automaton, place: dict[int, Point], names: Names) -> None:
+    from matplotlib.patches import Circle, FancyArrowPatch
+
+    radius, low, high = 0.3, *axes.get_ylim()
+
+    def arrow(start: Point, end: Point, bend: float) -> None:
+        style, connection = "-|>,head_length=5,head_width=2.5", f"arc3,rad={bend}"
+        patch = FancyArrowPatch(
+            start, end, arrowstyle=style, connectionstyle=connection, color="#555555", zorder=1
+        )
+        axes.add_patch(patch)
+
+    for s, d, tokens in automaton.edges():
+        (x0, y0), (x1, y1) = place[s], place[d]
+        if s == d:
+            arrow((x0 - 0.16, y0 + 0.25), (x0 + 0.16, y0 + 0.25), -1.6)
+            label = (x0, y0 + 0.72)
+        else:
+            length = ((x1 - x0) ** 2 + (y1 - y0) ** 2) ** 0.5
+            ux, uy, bend = (
+                (x1 - x0) / length,
+                (y1 - y0) / length,
+                0.18 if length < 3 else 0.6,
+            )  # around the states between
+            start, end = (x0 + radius * ux, y0 + radius * uy), (x1 - radius * ux, y1 - radius * uy)
+            arrow(start, end, -bend)
+            offset = 0.5 * bend * (length - 2 * radius) + 0.12
+            label = ((x0 + x1) / 2 - uy * offset, (y0 + y1) / 2 + ux * offset)
+        low, high = min(low, label[1] - 0.3), max(high, label[1] + 0.3)
+        axes.text(*label, _tokens(tokens, names), ha="center", va="center", fontsize=7, zorder=3)
+    axes.set_ylim(low, high)
+    for s in automaton.start_states:
+        x, y = place[s]
+        arrow((x - 0.8, y), (x - radius, y), 0.0)
+    for s, (x, y) in place.items():
+        axes.add_patch(Circle((x, y), radius, facecolor=COLOURS["state"], edgecolor="#333333", zorder=2))
+        if s in automaton.accept_states:
+            axes.add_patch(Circle((x, y), radius - 0.05, fill=False, edgecolor="#333333", zorder=2))
+        axes.text(x, y, str(s), ha="center", va="center", fontsize=8, zorder=3)

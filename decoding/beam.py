@@ -1,0 +1,111 @@
+"""Beam search under a constraint: a deterministic decoder that keeps to the token budget.
+
+A beam is kept only if it can still be accepted in the tokens left: its automaton state is no further from acceptance
+(the GCD mask), so every sequence that comes back satisfies the constraint (Collura et al. 2025). With an HMM beams are ranked by
+
+    log p_lm(x_≤t) + log p_hmm(C | x_≤t)
+
+instead of log p_lm(x_≤t) alone, which puts off what the constraint asks for until the budget enforces it.
+"""
+
+from __future__ import annotations
+
+import heapq
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from ..circuits.hmm import HMM
+from ..errors import NoParticleSurvived
+from ..inference.arguments import whole
+from ..inference.smc.arguments import Language, read
+from ..inference.smc.potentials import PrefixPotential
+from ..inference.smc.prompted import prompted
+from ..inference.smc.proposals import GCDProposal, LookaheadProposal
+from ..inference.smc.resampling import systematic
+from ..inference.smc.sampler import Sampler, unconstrained
+from ..inference.smc.step import Step
+from ..lm.base import LanguageModel, Prompt
+
+
+class Beam(NamedTuple):
+    """A complete sequence that satisfies the constraint; ``log_prob`` is log p_lm(tokens | prompt) in nats."""
+
+    token_ids: tuple[int, ...]
+    text: str
+    log_prob: float
+
+
+def beam_search(
+    lm: LanguageModel | Any,
+    prompt: Prompt,
+    fa: Language | None,
+    max_new_tokens: int = 64,
+    beams: int = 8,
+    hmm: HMM | str | Path | None = None,
+    *,
+    tokenizer: Any = None,
+) -> list[Beam]:
+    """The ``beams`` most probable sequences found that satisfy ``fa`` within ``max_new_tokens`` tokens, best first.
+
+    One call of the language model for each token, with at most ``beams`` rows. Where fewer prefixes than ``beams`` are possible
+    at every length the result is exactly the top of p_lm(x | constraint). Fewer sequences come back only where no more were
+    found. ``lm``, ``fa``, ``hmm``, ``tokenizer``, budget and errors are those of :func:`.smc`; raises
+    :class:`NoParticleSurvived` if the language model gives probability zero to all that the beams could become.
+    """
+    given = read("beam_search", lm, tokenizer, prompt, None, fa, hmm)
+    lm, automaton, guide = given.lm, given.fa or unconstrained(given.lm), given.hmm
+    guide = None if guide is None else prompted(guide, lm, given.prompts[0])
+    beams = whole(beams, "beam_search: beams")
+    proposal = GCDProposal() if guide is None else LookaheadProposal()
+    settings = Sampler(lm, automaton, guide, proposal, PrefixPotential(), systematic, 0.0, max_new_tokens)
+    query, eos = settings.query.start(1), settings.eos
+    lm.start(given.prompts)
+    prefixes, log_p = torch.zeros(1, 0, dtype=torch.long), torch.zeros(1, dtype=torch.float64)
+    done: list[tuple[float, tuple[int, ...]]] = []  # a heap, the worst first
+    for t in range(max_new_tokens):
+        last = t + 1 == max_new_tokens
+        step = Step(lm.log_probs(), query, prefixes, eos_token_id=eos, last=last)
+        total = log_p[:, None] + step.log_probs.masked_fill(~step.mask, -torch.inf).double().cpu()
+        rank = total if guide is None or last else total + step.lookahead.cpu()
+        complete = torch.full_like(total, -torch.inf)
+        if last:
+            complete = total
+        elif eos is not None:
+            complete[:, eos] = total[:, eos]
+        for row, token in _top(complete, beams):
+            heapq.heappush(done, (float(total[row, token]), (*prefixes[row].tolist(), token)))
+            if len(done) > beams:
+                heapq.heappop(done)
+        if last:
+            break
+        # What is no more probable already than all that is kept cannot come in any more.
+        floor = done[0][0] if len(done) == beams else -torch.inf
+        growing = complete.isneginf() & (total > floor)
+        chosen = _top(rank.masked_fill(~growing, -torch.inf), beams)
+        if not chosen:
+            break
+        source, tokens = torch.tensor(chosen).T
+        prefixes, log_p = torch.cat([prefixes[source], tokens[:, None]], 1), total[source, tokens]
+        lm.select(source)
+        query.select(source)
+        lm.advance(tokens)
+        query.advance(tokens)
+    if not done:
+        raise NoParticleSurvived(
+            "beam_search: the language model gives probability zero to all that the beams could become; "
+            "use more beams or relax the constraint"
+        )
+    return [
+        Beam(tokens, lm.decode(tokens), score) for score, tokens in sorted(done, key=lambda d: (-d[0], d[1]))
+    ]
+
+
+def _top(scores: Float[Tensor, "rows vocab"], count: int) -> list[tuple[int, int]]:
+    """The cells of the highest finite scores, best first."""
+    found = scores.flatten().topk(min(count, scores.numel()))
+    cells = found.indices[found.values > -torch.inf]
+    return [(cell // scores.shape[1], cell % scores.shape[1]) for cell in cells.tolist()]

@@ -1,0 +1,159 @@
+"""The constraint as a logits processor for ``model.generate``: greedy, sampling and beam search, in batches.
+
+What comes out satisfies the constraint within the budget, but is drawn from the locally renormalised model and not from
+p_lm(x | constraint): for that there is ``smc``. How the logits change is said in :mod:`.constrained_rows`.
+
+``generate`` shows only the token ids of its rows. The prompt is what the first call shows; afterwards each row is
+looked up among the rows of the call before, plus one token, so that beams may be reordered, copied and dropped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, final
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from ..circuits.automaton import Automaton
+from ..circuits.hmm import HMM
+from ..errors import EvidenceError
+from ..fingerprints import check_same
+from ..inference.arguments import Compilable, an_automaton, an_hmm, whole
+from ..inference.next_token.gcd import gcd
+from ..inference.next_token.pgcd import pgcd
+from ..inference.smc.arguments import Language
+from ..token_bytes import tokenizer_fingerprint
+from .constrained_rows import ConstrainedRows, check_weights
+
+
+@final
+class ConstraintLogitsProcessor:
+    """Keeps ``model.generate`` inside a constraint; use one for each call of ``generate``, or :meth:`reset` it.
+
+    ``fa`` may be a constraint, with the ``tokenizer`` that it is compiled for; ``hmm`` the folder of one.
+    ``max_new_tokens`` is the budget in tokens, the end-of-sequence token included; one for all prompts or one for each.
+    If ``generate`` goes on after it, only end-of-sequence is offered. ``fa`` must know that token: compile the constraint
+    from a vocabulary. ``prefix`` is how many tokens at the end of the prompts belong to the constrained text already, for all
+    or for each.
+
+    ``strength`` is the power λ of the HMM's lookahead, a temperature 1/λ; with ``mixture`` = w the HMM's own next token
+    counts too, and model and HMM are mixed in the proportion w : 1 − w.
+
+    The first call raises :class:`BudgetTooSmall` if nothing fits, :class:`EvidenceError` if a prefix begins no text of the
+    constraint, and :class:`VocabularyMismatch` if the model has fewer tokens than the automaton (tokens beyond the
+    automaton's are never offered). ``generate`` does not show its tokenizer: give it as ``tokenizer``, and what was made for
+    another one is refused at once, with :class:`VocabularyMismatch`.
+    """
+
+    def __init__(
+        self,
+        fa: Language,
+        hmm: HMM | str | Path | None = None,
+        max_new_tokens: int | Sequence[int] = 64,
+        *,
+        tokenizer: Any = None,
+        strength: float = 1.0,
+        mixture: float | None = None,
+        prefix: int | Sequence[int] = 0,
+    ) -> None:
+        if isinstance(fa, Compilable) and tokenizer is not None:
+            fa = fa.compiled_for(tokenizer)
+        fa = an_automaton(fa, "ConstraintLogitsProcessor: fa")
+        hmm = None if hmm is None else an_hmm(hmm, "ConstraintLogitsProcessor: hmm")
+        if fa.eos_token_id is None:
+            raise EvidenceError(
+                "ConstraintLogitsProcessor: the automaton has no end-of-sequence token to stop generate with"
+            )
+        if tokenizer is not None:
+            check_tokenizer(tokenizer, fa, hmm)
+        check_weights(strength, mixture)
+        self._budgets, self._prefixes = (
+            _numbers(max_new_tokens, "max_new_tokens", 1),
+            _numbers(prefix, "prefix", 0),
+        )
+        horizon = max(self._budgets) + max(self._prefixes)
+        query = gcd(fa, horizon) if hmm is None else pgcd(hmm, fa, horizon)
+        self._rows = ConstrainedRows(query, strength=strength, mixture=mixture)
+        self._seen: Int[Tensor, "rows length"] | None = None
+        self._prompt_length = 0
+
+    def reset(self) -> None:
+        """Take the rows of the next call as prompts."""
+        self._seen = None
+
+    def __call__(
+        self, input_ids: Int[Tensor, "rows length"], scores: Float[Tensor, "rows vocab"]
+    ) -> Float[Tensor, "rows vocab"]:
+        """The scores with everything outside the constraint at −∞."""
+        self._follow(input_ids.cpu())
+        return self._rows.apply(scores)
+
+    def _follow(self, ids: Int[Tensor, "rows length"]) -> None:
+        """Bring the rows to these."""
+        seen = self._seen
+        if seen is None or ids.shape[1] <= self._prompt_length:
+            self._begin(ids)
+        elif ids.shape[1] == seen.shape[1] + 1 and (parents := _parents(seen, ids[:, :-1])) is not None:
+            self._rows.select(parents)
+            self._rows.append(ids[:, -1])
+        else:
+            self._begin(ids[:, : self._prompt_length])
+            for column in ids[:, self._prompt_length :].T:
+                self._rows.append(column)
+        self._seen = ids
+
+    def _begin(self, prompts: Int[Tensor, "rows length"]) -> None:
+        self._prompt_length = prompts.shape[1]
+        budgets, lengths = (_each(of, prompts) for of in (self._budgets, self._prefixes))
+        longest = int(lengths.max())
+        if longest > self._prompt_length:
+            raise EvidenceError(
+                f"ConstraintLogitsProcessor: prefix is {longest} tokens, but the prompts have {self._prompt_length}"
+            )
+        ends = prompts[:, self._prompt_length - longest :]
+        outside = torch.arange(longest) < longest - lengths[:, None]
+        self._rows.begin(ends.masked_fill(outside, -1), budgets)
+
+
+def check_tokenizer(tokenizer: Any, fa: Automaton, hmm: HMM | None) -> None:
+    """Raise :class:`VocabularyMismatch` if an automaton or an HMM was made for another tokenizer."""
+    own = tokenizer_fingerprint(tokenizer, fa.eos_token_id)
+    compile_ = "compile the constraint with Vocabulary.from_tokenizer(tokenizer)"
+    check_same("the automaton", fa.vocabulary_fingerprint, "the tokenizer", own, compile_)
+    if hmm is not None:
+        check_same(
+            "the HMM", hmm.vocabulary_fingerprint, "the tokenizer", own, "give an HMM distilled for it"
+        )
+
+
+def _numbers(given: int | Sequence[int], name: str, least: int) -> list[int]:
+    numbers = given if isinstance(given, Sequence) and not isinstance(given, str) else [given]
+    if not numbers:
+        raise EvidenceError(
+            f"ConstraintLogitsProcessor: {name} is empty; give one number, or one for each prompt"
+        )
+    return [whole(number, f"ConstraintLogitsProcessor: {name}", least) for number in numbers]
+
+
+def _each(given: list[int], prompts: Int[Tensor, "rows length"]) -> Int[Tensor, " rows"]:
+    """One number for each row, where ``generate`` has made several rows of each prompt, which are equal then."""
+    copies, rest = divmod(len(prompts), len(given))
+    whose = torch.arange(len(given)).repeat_interleave(copies)
+    if rest or (len(given) > 1 and not torch.equal(prompts, prompts[whose * copies])):
+        raise EvidenceError(
+            f"ConstraintLogitsProcessor: {len(given)} numbers were given, one for each prompt, but {len(prompts)} rows "
+            "came, which are not as many copies of each of so many prompts"
+        )
+    return torch.tensor(given)[whose]
+
+
+def _parents(seen: Int[Tensor, "rows length"], prefixes: Int[Tensor, "rows length"]) -> Tensor | None:
+    """For each prefix the index of an equal row of ``seen``; None if some prefix has none."""
+    if torch.equal(seen, prefixes):
+        return torch.arange(len(seen))
+    index = {tuple(row): i for i, row in enumerate(seen.tolist())}
+    found = [index.get(tuple(row), -1) for row in prefixes.tolist()]
+    return None if -1 in found else torch.tensor(found)

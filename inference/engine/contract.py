@@ -1,0 +1,254 @@
+"""The engine: one einsum over factors, planned by opt_einsum, executed pairwise by a semiring.
+
+``contract`` takes operands that are semiring values, :class:`~tractile.layers.operator.Equal` (two labels are one) or
+:class:`~tractile.layers.operator.Structured` operators (applied along an axis). Plans depend only on labels and shapes
+and are cached. The layer operations below are that one contraction with different operands:
+
+    apply(M, x)          M · x                    a sum layer
+    emit(B, x, tokens)   x ∘ B[:, tokens]         an input layer at observed tokens
+    weigh(B, w)          Σ_v B[:, v] w(v)         … under weights (soft, one of a set, marginalised), in their own precision
+    total(B)             Σ_v B[:, v]
+    absorb(B, x)         Bᵀ x                     … with its variable open: a score for each token
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from ...layers.functorch_utils import hidden
+from ...layers.gaussian import Continuous
+from ...layers.inner import regroup
+from ...layers.input import InputLayer
+from ...layers.operator import Dense, Equal, Factor, Identity, Kron, Leaf, Operator, Structured
+from ..semirings.base import Semiring
+from .contraction_path import Labels, plan
+
+
+def contract(semiring: Semiring[Any], operands: Sequence[tuple[Any, Labels]], out: Labels) -> Any:
+    """⊕ over every label that is not in ``out`` of the ⊗ of the operands."""
+    operands, out = _unify(operands, out)
+    terms = tuple((labels, _shape(semiring, x), isinstance(x, Structured)) for x, labels in operands)
+    live = list(operands)
+    for positions in plan(terms, out):
+        group = [live.pop(i) for i in sorted(positions, reverse=True)]
+        kept = set(out).union(*(labels for _, labels in live)) if live else set(out)
+        x, labels = group[0]
+        for y, more in group[1:]:
+            x, labels = _pair(semiring, (y, more), (x, labels), kept)
+        live.append((x, labels))
+    x, labels = live[0]
+    if isinstance(x, Structured):
+        x = semiring.lift(x.matrix())  # a structured operator alone, nothing says where it should be
+    gone = [i for i, label in enumerate(labels) if label not in out]
+    x, labels = semiring.reduce(x, gone), tuple(label for label in labels if label in out)
+    return x if labels == out else semiring.permute(x, [labels.index(label) for label in out])
+
+
+def _unify(operands: Sequence[tuple[Any, Labels]], out: Labels) -> tuple[list[tuple[Any, Labels]], Labels]:
+    """Drop every Equal and give its two labels one name."""
+    names: dict[int, int] = {}
+
+    def name(label: int) -> int:
+        while label in names:
+            label = names[label]
+        return label
+
+    for x, labels in operands:
+        if isinstance(x, Equal) and name(labels[0]) != name(labels[1]):
+            names[name(labels[0])] = name(labels[1])
+    rest = [(x, tuple(map(name, labels))) for x, labels in operands if not isinstance(x, Equal)]
+    return rest, tuple(map(name, out))
+
+
+def _shape(semiring: Semiring[Any], x: Any) -> tuple[int, ...]:
+    return x.shape if isinstance(x, Structured) else semiring.shape(x)
+
+
+def _pair(
+    semiring: Semiring[Any], a: tuple[Any, Labels], b: tuple[Any, Labels], kept: set[int]
+) -> tuple[Any, Labels]:
+    """One pairwise step; labels outside ``kept`` are summed as soon as both operands are in."""
+    for (op, (row, col)), (x, labels) in (
+        pair for pair in ((a, b), (b, a)) if isinstance(pair[0][0], Structured)
+    ):
+        if isinstance(x, Structured):
+            continue
+        if col in labels and row not in labels and col not in kept:
+            return op.apply(semiring, x, labels.index(col)), tuple(row if i == col else i for i in labels)
+        if row in labels and col not in labels and row not in kept:
+            return op.T.apply(semiring, x, labels.index(row)), tuple(col if i == row else i for i in labels)
+    device = next((semiring.device(v) for v, _ in (a, b) if not isinstance(v, Structured)), None)
+    (x, x_labels), (y, y_labels) = (
+        (semiring.lift(v.matrix().to(device)) if isinstance(v, Structured) else v, i) for v, i in (a, b)
+    )
+    out = tuple(i for i in dict.fromkeys((*x_labels, *y_labels)) if i in kept)
+    return semiring.einsum(x, list(x_labels), y, list(y_labels), list(out)), out
+
+
+def _each_axis(semiring: Semiring[Any], leaves: Sequence[Leaf], x: Any) -> Any:
+    """(M_0 ⊗ M_1 ⊗ …)·x, one axis after the other; those that make x smaller come first."""
+    labels = list(range(semiring.ndim(x)))
+    for axis, leaf in sorted(enumerate(leaves), key=lambda item: item[1].shape[0] / item[1].shape[1]):
+        if isinstance(leaf, Structured):
+            x = leaf.apply(semiring, x, axis)
+        elif isinstance(leaf, Dense):
+            out = [len(labels) if i == axis else i for i in labels]
+            x = semiring.einsum(semiring.lift(leaf.weight), [len(labels), axis], x, labels, out)
+    return x
+
+
+def apply_many(
+    semiring: Semiring[Any], operators: Sequence[Operator], x: Any, *, transposed: bool = False
+) -> Any:
+    """M_f·x_f (or M_fᵀ·x_f) for operators of one shape and messages (fold, *col_dims, batch): (fold, *row_dims, batch)."""
+    first = operators[0].T if transposed else operators[0]
+    fold, *dims, batch = semiring.shape(x)
+    if isinstance(first, Identity):
+        return x if len(dims) == 1 else semiring.merge(x, 1, len(dims))
+    if isinstance(first, Dense) and any(op is not operators[0] for op in operators):
+        weight = torch.stack([op.weight for op in operators if isinstance(op, Dense)])
+        for axis, count in enumerate(regroup(tuple(dims), first.col_dims) or ()):
+            x = semiring.merge(x, axis + 1, count) if count > 1 else x
+        labels = [0, 2, 1] if transposed else [0, 1, 2]
+        return semiring.einsum(semiring.lift(weight), labels, x, [0, 2, 3], [0, 1, 3])
+    if fold == 1:
+        y = apply(semiring, first, semiring.merge(x, 0, 2))
+        return semiring.split(y, 0, (1, semiring.shape(y)[0]))
+    last = len(dims) + 1  # one operator for all: the fold is more batch
+    x = semiring.merge(semiring.permute(x, [*range(1, last), 0, last]), last - 1, 2)
+    y = apply(semiring, first, x)
+    last = semiring.ndim(y) - 1
+    return semiring.permute(semiring.split(y, last, (fold, batch)), [last, *range(last), last + 1])
+
+
+def ungroup(
+    semiring: Semiring[Any], x: Any, dims: tuple[int, ...], grouped: tuple[int, ...], first: int
+) -> Any:
+    """A message with the axes ``grouped``, from axis ``first`` on, written with the axes ``dims``."""
+    counts, at = regroup(dims, grouped) or [], 0
+    for count in counts:
+        if count > 1:
+            x = semiring.split(x, first + at, dims[at : at + count])
+        at += count
+    return x
+
+
+def _lifted(semiring: Semiring[Any], factors: Sequence[Factor]) -> list[tuple[Any, Labels]]:
+    return [(semiring.lift(x) if isinstance(x, Tensor) else x, labels) for x, labels in factors]
+
+
+def apply(semiring: Semiring[Any], op: Operator, x: Any) -> Any:
+    """M·x for a message x of shape (*col_dims, batch); returns (*row_dims, batch)."""
+    dims = semiring.shape(x)[:-1]
+    if dims != op.col_dims:
+        for axis, count in enumerate(regroup(dims, op.col_dims) or ()):
+            x = semiring.merge(x, axis, count) if count > 1 else x
+    if isinstance(op, Identity):
+        return x
+    if isinstance(op, Structured):
+        return op.apply(semiring, x, 0)
+    if isinstance(op, Dense):
+        return semiring.einsum(semiring.lift(op.weight), [0, 1], x, [1, 2], [0, 2])
+    leaves = op.leaves() if isinstance(op, Kron) else []
+    single = len(leaves) == len(op.row_dims) == len(op.col_dims)  # a Joint leaf has several axes
+    if single and all(isinstance(leaf, Dense | Identity | Structured) for leaf in leaves):
+        return _each_axis(semiring, leaves, x)
+    r, c = len(op.row_dims), len(op.col_dims)
+    row, col, batch = tuple(range(r)), tuple(range(r, r + c)), r + c
+    return contract(semiring, [*_lifted(semiring, op.factors(row, col)), (x, (*col, batch))], (*row, batch))
+
+
+def emit(semiring: Semiring[Any], layer: InputLayer, x: Any | None, tokens: Int[Tensor, " batch"]) -> Any:
+    """x ∘ B[:, tokens], one run of unit axes at a time (B[:, v] is an outer product); B[:, tokens] itself if x is None."""
+    for value in columns(semiring, layer, tokens):
+        x = value if x is None else semiring.mul(x, value)
+    return x
+
+
+def columns(semiring: Semiring[Any], layer: InputLayer, tokens: Int[Tensor, " batch"]) -> list[Any]:
+    """B[:, tokens] as one value for each run of unit axes, the other axes of size one."""
+    if isinstance(layer, Continuous):
+        return [_density(semiring, layer, tokens)]
+    values, at, axes = [], 0, len(layer.unit_dims)
+    for column in layer.columns(tokens):
+        values.append(semiring.lift(_placed(column, at, axes), batched=True))
+        at += column.ndim - 1
+    return values
+
+
+def _density(semiring: Semiring[Any], layer: Continuous, values: Float[Tensor, " batch"]) -> Any:
+    """The densities at these values: (*unit_dims, batch); nan is a marginalised row."""
+    missing = values.isnan()
+    x = semiring.lift_log(layer.log_density(values.nan_to_num()))
+    if not hidden(missing) and not bool(missing.any()):
+        return x
+    both = semiring.cat([x, total(semiring, layer, values.device)])
+    rows = torch.arange(len(values), device=values.device)
+    return semiring.gather(both, torch.where(missing, len(values), rows), len(layer.unit_dims))
+
+
+def _placed(column: Float[Tensor, "*units batch"], axis: int, axes: int) -> Tensor:
+    """(*units, batch) as some of several unit axes, from ``axis`` on, the others of size one."""
+    after = axes - axis - (column.ndim - 1)
+    return column.reshape(*[1] * axis, *column.shape[:-1], *[1] * after, column.shape[-1])
+
+
+def weigh(semiring: Semiring[Any], layer: InputLayer, weights: Float[Tensor, "vocab batch"]) -> Any:
+    """Σ_v B[:, v] w(v): (*unit_dims, batch)."""
+    units, token, batch, fresh = _labels(layer)
+    operands = [
+        *_lifted(semiring, layer.factors(units, token, fresh)),
+        (semiring.lift(in_precision(weights, layer), batched=True), (token, batch)),
+    ]
+    return contract(semiring, operands, (*units, batch))
+
+
+def in_precision(weights: Tensor, layer: InputLayer) -> Tensor:
+    """Weights at least as precise as the layer's parameters; float64 for a layer that has none."""
+    parameters = layer.parameters()
+    dtype = parameters[0].dtype if parameters else torch.float64
+    return weights.to(torch.promote_types(weights.dtype, dtype))
+
+
+def total(semiring: Semiring[Any], layer: InputLayer, device: torch.device | None = None) -> Any:
+    """Σ_v B[:, v]: (*unit_dims, 1); a layer without parameters is summed on ``device``."""
+    if isinstance(layer, Continuous):
+        return semiring.integral(layer.log_mass()[..., None], layer.log_peak()[..., None])
+    units, token, _, fresh = _labels(layer)
+    operands = _lifted(semiring, layer.factors(units, token, fresh))
+    if sum(token in labels for _, labels in operands) == 1:  # nothing else sums over the tokens
+        parameters = layer.parameters()
+        dtype, device = (parameters[0].dtype, parameters[0].device) if parameters else (torch.float64, device)
+        operands.append((semiring.lift(torch.ones(layer.vocab_size, dtype=dtype, device=device)), (token,)))
+    x = contract(semiring, operands, units)
+    last = len(units) - 1
+    return semiring.split(x, last, (semiring.shape(x)[last], 1))
+
+
+def absorb(semiring: Semiring[Any], layer: InputLayer, x: Any) -> Any:
+    """Bᵀ x for a message x of shape (*unit_dims, batch): (vocab, batch); for a continuous layer a score for each unit."""
+    if isinstance(layer, Continuous):
+        mass = total(semiring, layer, semiring.device(x))
+        return semiring.merge(semiring.mul(x, mass), 0, len(layer.unit_dims))
+    units, token, batch, fresh = _labels(layer)
+    operands = [*_lifted(semiring, layer.factors(units, token, fresh)), (x, (*units, batch))]
+    return contract(semiring, operands, (token, batch))
+
+
+def _labels(layer: InputLayer) -> tuple[Labels, int, int, int]:
+    k = len(layer.unit_dims)
+    return tuple(range(k)), k, k + 1, k + 2
+
+
+def outer(semiring: Semiring[Any], vectors: Sequence[Tensor], batch: int) -> Any:
+    """v_1 ⊗ … ⊗ v_k repeated over a batch: (*dims, batch), one scale for each row."""
+    x = None
+    for i, vector in enumerate(vectors):
+        value = semiring.lift(_placed(vector[:, None].expand(-1, batch), i, len(vectors)), batched=True)
+        x = value if x is None else semiring.mul(x, value)
+    return x

@@ -1,0 +1,174 @@
+"""Levels: the nodes of a circuit in groups, each of them one contraction.
+
+Nodes of one depth whose layers have one kind and one shape form a group. A group's value has a leading axis, the *fold*,
+with one entry for each node: (fold, *unit_dims, batch). The plan says which nodes form a group and where each finds its
+children; it depends only on the structure of a circuit and the shapes of its layers, and is cached.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import torch
+
+from ...circuits.circuit import Circuit
+from ...circuits.properties import check_decomposable, check_smooth
+from ...errors import CircuitError
+from ...layers import (
+    Categorical,
+    Constant,
+    Continuous,
+    Dense,
+    Hadamard,
+    InputLayer,
+    Operator,
+    Product,
+    Sum,
+    Table,
+)
+from ...layers.inner import Dims
+
+Key = tuple[Any, ...]
+
+
+@dataclass(frozen=True)
+class Slot:
+    """The i-th children of a group's nodes: entry ``index[k]`` of the joined ``groups`` is the child of the k-th node."""
+
+    groups: tuple[int, ...]
+    index: tuple[int, ...]
+    whole: bool  # the children are all of one group, in its order
+
+
+@dataclass(frozen=True)
+class Group:
+    """Nodes that are contracted together; ``dims`` are the unit axes of each."""
+
+    nodes: tuple[int, ...]
+    dims: Dims
+    slots: tuple[Slot, ...]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The groups, children before parents; ``place[node]`` is its group and its entry there."""
+
+    groups: tuple[Group, ...]
+    place: dict[int, tuple[int, int]]
+
+
+@dataclass(frozen=True)
+class Levels:
+    """A circuit by groups: its plan, and for each group the layers and, for inputs, their variables (−1: none)."""
+
+    plan: Plan
+    layers: list[list[Any]]
+    variables: list[list[int]]
+    vocab_sizes: dict[int, int]
+    root: int
+    device: torch.device  # where its parameters are
+    made_of: list[Any]  # the layer of every node of the graph when it was planned
+
+    def fits(self, circuit: Circuit) -> bool:
+        """Whether the circuit still has these nodes, layers and root."""
+        now = circuit.graph.nodes.values()
+        return (
+            self.root == circuit.root
+            and len(self.made_of) == len(now)
+            and all(layer is data["layer"] for layer, data in zip(self.made_of, now, strict=True))
+        )
+
+
+def levels(circuit: Circuit) -> Levels:
+    """The circuit by groups, planned once; raises :class:`CircuitError` where it is not smooth and decomposable.
+
+    ``torch.compile`` needs a circuit that has been planned: call this, or any query, first.
+    """
+    known: Levels | None = circuit.__dict__.get(
+        "_levels"
+    )  # kept with the circuit, which inference only reads
+    if torch.compiler.is_compiling():
+        if known is None:
+            raise CircuitError(
+                "torch.compile: ask the circuit a query once before compiling, so that it is planned"
+            )
+        return known
+    if known is None or not known.fits(circuit):
+        check_smooth(circuit)
+        check_decomposable(circuit)
+        plan = _plan(_structure(circuit))
+        layers: list[list[Any]] = [[circuit.layer(node) for node in group.nodes] for group in plan.groups]
+        variables = [[min(circuit.scope(node), default=-1) for node in group.nodes] for group in plan.groups]
+        sizes = circuit.vocab_sizes()
+        made_of = [data["layer"] for data in circuit.graph.nodes.values()]
+        known = Levels(plan, layers, variables, sizes, circuit.root, circuit.device, made_of)
+        circuit.__dict__["_levels"] = known
+    return known
+
+
+def _structure(circuit: Circuit) -> tuple[tuple[int, Key, Dims, tuple[int, ...]], ...]:
+    """(node, kind and shape of its layer, unit axes, children) of every node."""
+    number: dict[int, int] = {}  # a layer or operator that is known only by itself, numbered as met
+    rows = []
+    for node in circuit.nodes():
+        children = circuit.children(node)
+        dims = [circuit.unit_dims(child) for child in children]
+        key = _kind(node, circuit.layer(node), dims, number)
+        rows.append((node, key, circuit.unit_dims(node), children))
+    return tuple(rows)
+
+
+def _kind(node: int, layer: Any, below: list[Dims], number: dict[int, int]) -> Key:
+    """What layers of one group have in common."""
+    if isinstance(layer, Constant):
+        return ("constant",)
+    if isinstance(layer, Categorical | Table):
+        return "table", layer.vocab_size, layer.parameters()[0].dtype
+    if isinstance(layer, Continuous):
+        return ("continuous",)
+    if isinstance(layer, InputLayer):
+        return "input", number.setdefault(id(layer), len(number))
+    if isinstance(layer, Hadamard):
+        return "hadamard", len(below)
+    if isinstance(layer, Product):
+        own, out = layer.labels(below)
+        return "product", tuple(own), out, tuple(below)
+    if isinstance(layer, Sum):
+        return "sum", tuple(_map(op, number) for op in layer.operators), tuple(below)
+    raise CircuitError(f"node {node}: the engine does not know the layer {layer!r}")
+
+
+def _map(op: Operator, number: dict[int, int]) -> Key:
+    if isinstance(op, Dense):
+        return "dense", op.shape, op.weight.dtype
+    return "operator", number.setdefault(id(op), len(number))
+
+
+@lru_cache(maxsize=256)
+def _plan(structure: tuple[tuple[int, Key, Dims, tuple[int, ...]], ...]) -> Plan:
+    depth: dict[int, int] = {}
+    members: dict[tuple[int, Key, Dims], list[int]] = {}
+    below: dict[int, tuple[int, ...]] = {}
+    for node, key, dims, children in structure:
+        below[node] = children
+        depth[node] = 1 + max((depth[child] for child in children), default=-1)
+        members.setdefault((depth[node], key, dims), []).append(node)
+    ordered = sorted(members.items(), key=lambda item: (item[0][0], item[1][0]))
+    place = {node: (g, i) for g, (_, nodes) in enumerate(ordered) for i, node in enumerate(nodes)}
+    size = [len(nodes) for _, nodes in ordered]
+    groups = []
+    for (_, _, dims), nodes in ordered:
+        slots = zip(*(below[node] for node in nodes), strict=True)
+        groups.append(Group(tuple(nodes), dims, tuple(_slot(children, place, size) for children in slots)))
+    return Plan(tuple(groups), place)
+
+
+def _slot(children: tuple[int, ...], place: dict[int, tuple[int, int]], size: list[int]) -> Slot:
+    groups = tuple(sorted({place[child][0] for child in children}))
+    first, at = {}, 0
+    for g in groups:
+        first[g], at = at, at + size[g]
+    index = tuple(first[place[child][0]] + place[child][1] for child in children)
+    return Slot(groups, index, len(groups) == 1 and index == tuple(range(size[groups[0]])))

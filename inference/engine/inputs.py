@@ -1,0 +1,156 @@
+"""Input layers of a group against evidence: (fold, *unit_dims, batch).
+
+One layer over several variables takes their tokens all at once; different tables of one shape are stacked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ...layers import Categorical, Constant, Continuous, InputLayer, Table
+from ..queries.evidence import Evidence
+from ..semirings.base import Semiring
+from .contract import absorb, contract, emit, in_precision, total, weigh
+
+SR = Semiring[Any]
+
+
+def input_values(
+    semiring: SR, layers: Sequence[InputLayer], variables: Sequence[int], evidence: Evidence
+) -> Any:
+    """The value of each layer at the evidence of its variable, the layers of one shape."""
+    kinds: dict[str, list[int]] = {}
+    for i, v in enumerate(variables):
+        kind = "tokens" if v in evidence.tokens else "weights" if v in evidence.weights else "total"
+        kinds.setdefault(kind, []).append(i)
+    parts = []
+    for kind, rows in kinds.items():
+        some: list[Any] = [layers[i] for i in rows]
+        over = [variables[i] for i in rows]
+        tied = all(layer is some[0] for layer in some)
+        if isinstance(some[0], Constant):
+            x = emit(semiring, some[0], None, torch.zeros(1, dtype=torch.long, device=evidence.device))
+            parts.append(_repeated(semiring, x, len(rows)))
+        elif isinstance(some[0], Continuous):
+            each = [
+                total(semiring, layer, evidence.device)
+                if kind == "total"
+                else emit(semiring, layer, None, evidence.tokens[v])
+                for layer, v in zip(some, over, strict=True)
+            ]
+            parts.append(join(semiring, [_repeated(semiring, x, 1) for x in each]))
+        elif kind == "tokens":
+            tokens = torch.stack([evidence.tokens[v] for v in over])
+            parts.append((_tied_tokens if tied else _tokens)(semiring, some, tokens))
+        elif kind == "weights":
+            weights = torch.stack([evidence.weights[v] for v in over], 1)
+            parts.append((_tied_weights if tied else _weights)(semiring, some, weights))
+        elif tied:
+            parts.append(_repeated(semiring, total(semiring, some[0], evidence.device), len(rows)))
+        else:
+            parts.append(_totals(semiring, some))
+    if len(parts) == 1:
+        return parts[0]
+    x = join(semiring, same_batch(semiring, parts))
+    position = torch.tensor([i for rows in kinds.values() for i in rows]).argsort()
+    return semiring.gather(x, position.to(semiring.device(x)), 0)
+
+
+def open_values(semiring: SR, layers: Sequence[Any], x: Any) -> Any:
+    """Bᵀ_f x_f for each entry f of the fold, given x (fold, *unit_dims, batch): (fold, vocab, batch)."""
+    fold, last = len(layers), semiring.ndim(x) - 1
+    if all(layer is layers[0] for layer in layers):
+        x = semiring.merge(semiring.permute(x, [*range(1, last), 0, last]), last - 1, 2)
+        return _unfold(semiring, absorb(semiring, layers[0], x), fold)
+    units = tuple(range(2, last + 1))
+    table = (semiring.lift(_stacked(layers)), (0, *units, last + 1))
+    return contract(semiring, [table, (x, (0, *units, 1))], (0, last + 1, 1))
+
+
+def join(semiring: SR, values: Sequence[Any]) -> Any:
+    """Values joined along the fold."""
+    if len(values) == 1:
+        return values[0]
+    last = semiring.ndim(values[0]) - 1
+    turned = [semiring.permute(x, [*range(1, last + 1), 0]) for x in values]
+    return semiring.permute(semiring.cat(turned), [last, *range(last)])
+
+
+def same_batch(semiring: SR, values: Sequence[Any]) -> list[Any]:
+    """Values whose batch axes have one size (marginalised inputs have one row for all)."""
+    batch = max(semiring.shape(x)[-1] for x in values)
+
+    def widen(x: Any) -> Any:
+        rows = torch.zeros(batch, dtype=torch.long, device=semiring.device(x))
+        return x if semiring.shape(x)[-1] == batch else semiring.gather(x, rows, semiring.ndim(x) - 1)
+
+    return [widen(x) for x in values]
+
+
+def _repeated(semiring: SR, x: Any, count: int) -> Any:
+    """x for every entry of the fold."""
+    x = semiring.split(x, 0, (1, semiring.shape(x)[0]))
+    return (
+        x
+        if count == 1
+        else semiring.gather(x, torch.zeros(count, dtype=torch.long, device=semiring.device(x)), 0)
+    )
+
+
+def _unfold(semiring: SR, x: Any, count: int) -> Any:
+    """(*dims, fold · batch) as (fold, *dims, batch)."""
+    last = semiring.ndim(x) - 1
+    x = semiring.split(x, last, (count, semiring.shape(x)[last] // count))
+    return semiring.permute(x, [last, *range(last), last + 1])
+
+
+def _stacked(layers: Sequence[Any]) -> Tensor:
+    return torch.stack([layer.weight for layer in layers])
+
+
+def _tied_tokens(semiring: SR, layers: Sequence[InputLayer], tokens: Tensor) -> Any:
+    return _unfold(semiring, emit(semiring, layers[0], None, tokens.flatten()), len(tokens))
+
+
+def _tokens(semiring: SR, layers: Sequence[Categorical | Table], tokens: Tensor) -> Any:
+    """Tables at their tokens, gathered in one go where the tables are not larger than what is asked of them."""
+    fold, batch = tokens.shape
+    if layers[0].vocab_size <= batch:
+        table = _stacked(layers).flatten(1, -2)
+        found = table.gather(2, tokens[:, None].expand(fold, table.shape[1], batch))
+    else:
+        found = torch.stack(
+            [layer.weight.flatten(0, -2).index_select(1, t) for layer, t in zip(layers, tokens, strict=True)]
+        )
+    columns = found.movedim(0, 1).reshape(*layers[0].unit_dims, fold * batch)
+    return _unfold(semiring, semiring.lift(columns, batched=True), fold)
+
+
+def _tied_weights(semiring: SR, layers: Sequence[InputLayer], weights: Tensor) -> Any:
+    return _unfold(semiring, weigh(semiring, layers[0], weights.flatten(1)), weights.shape[1])
+
+
+def _weights(semiring: SR, layers: Sequence[Categorical | Table], weights: Tensor) -> Any:
+    """Σ_v B_f[:, v] w_f(v) for each entry f of the fold; ``weights`` (vocab, fold, batch)."""
+    table = _stacked(layers)
+    _, fold, batch = weights.shape
+    w = semiring.lift(in_precision(weights.flatten(1), layers[0]), batched=True)
+    w = semiring.split(w, 1, (fold, batch))
+    units = tuple(range(2, 2 + len(layers[0].unit_dims)))
+    token = units[-1] + 1
+    return contract(
+        semiring, [(semiring.lift(table), (0, *units, token)), (w, (token, 0, 1))], (0, *units, 1)
+    )
+
+
+def _totals(semiring: SR, layers: Sequence[Categorical | Table]) -> Any:
+    """Σ_v B_f[:, v] for each entry f of the fold: (fold, *unit_dims, 1)."""
+    table = semiring.lift(_stacked(layers).movedim(0, -1), batched=True)  # a scale for each entry of the fold
+    axes = semiring.ndim(table)
+    x = semiring.reduce(table, [axes - 2])
+    x = semiring.permute(x, [axes - 2, *range(axes - 2)])
+    return semiring.split(x, axes - 2, (semiring.shape(x)[axes - 2], 1))

@@ -1,0 +1,166 @@
+"""Messages: forward and backward over a chain. With M(x) = L diag(b(x)) R,
+
+    forward    α_0 = initial,   α_t = Rᵀ (b(x_t) ∘ Lᵀ α_{t−1})
+    backward   β_n = final,     β_{t−1} = L (b(x_t) ∘ R β_t)
+
+and for any t, root = α_tᵀ β_t. A path ends at its last unit, so R β_n is ``chain.ending``, summed by ordinary arithmetic in
+every semiring (the best path of an HMM does not choose a state after its last token).
+
+With x_t open, the root as a function of x_t is Bᵀ(Lᵀ α_{t−1} ∘ R β_t).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator
+from typing import Any
+
+import torch
+import torch.utils.checkpoint
+from jaxtyping import Bool, Int
+from torch import Tensor
+
+from ...circuits.chain import Chain
+from ...layers import Continuous, InputLayer
+from ..queries.evidence import Evidence
+from ..semirings.base import Semiring
+from .contract import absorb, apply, columns, contract, outer, total, weigh
+
+SR = Semiring[Any]
+
+
+class Emission:
+    """The values of a chain's input layer against evidence, with what does not depend on the row computed once.
+
+    One layer serves every variable of a chain, so observed columns are gathered for many positions at once.
+    """
+
+    block_elements = 1 << 20
+
+    def __init__(self, semiring: SR, evidence: Evidence) -> None:
+        self.semiring, self.evidence = semiring, evidence
+        self._totals: dict[int, Any] = {}
+        self._block: dict[int, list[Any]] = {}
+        self._table: list[Any] = []
+
+    def times(self, layer: InputLayer, variable: int, x: Any) -> Any:
+        """x ∘ b, where b is the layer's value at the variable's evidence."""
+        if variable not in self.evidence.tokens:
+            return self.semiring.mul(x, self._unobserved(layer, variable))
+        for axis in self._observed(layer, variable):
+            x = self.semiring.mul(x, axis)
+        return x
+
+    def _observed(self, layer: InputLayer, variable: int) -> list[Any]:
+        """B[:, tokens] as one value for each unit axis."""
+        if variable not in self._block:
+            width = max(1, self.block_elements // (sum(layer.unit_dims) * self.evidence.batch))
+            first = variable // width * width
+            block = [v for v in range(first, first + width) if v in self.evidence.tokens]
+            tokens = torch.cat([self.evidence.tokens[v] for v in block])
+            parts = zip(
+                *(self.semiring.chunk(axis, len(block)) for axis in self._gathered(layer, tokens)),
+                strict=True,
+            )
+            self._block = dict(zip(block, map(list, parts), strict=True))
+        return self._block[variable]
+
+    def _gathered(self, layer: InputLayer, tokens: Int[Tensor, " count"]) -> list[Any]:
+        """B[:, tokens]: all of B once, where most values are asked for in the end, and gathered from there."""
+        asked = len(self.evidence.tokens) * self.evidence.batch
+        if isinstance(layer, Continuous) or layer.vocab_size > asked:
+            return columns(self.semiring, layer, tokens)
+        if not self._table:
+            every = torch.arange(layer.vocab_size, device=tokens.device)
+            self._table = columns(self.semiring, layer, every)
+        return [self.semiring.gather(axis, tokens, self.semiring.ndim(axis) - 1) for axis in self._table]
+
+    def _unobserved(self, layer: InputLayer, variable: int) -> Any:
+        if variable in self.evidence.weights:
+            return weigh(self.semiring, layer, self.evidence.weights[variable])
+        if id(layer) not in self._totals:
+            self._totals[id(layer)] = total(self.semiring, layer, self.evidence.device)
+        return self._totals[id(layer)]
+
+
+def forward(chain: Chain, semiring: SR, evidence: Evidence, n: int) -> Iterator[Any]:
+    """α_0, α_1, …, α_n, each (*cut_dims, batch)."""
+    emission, right, left = Emission(semiring, evidence), chain.right.T, chain.left.T
+    alpha = outer(semiring, chain.initial, evidence.batch)
+    yield alpha
+    for t in range(n):
+        alpha = apply(semiring, right, emission.times(chain.inputs, t, apply(semiring, left, alpha)))
+        yield alpha
+
+
+def totals(
+    chain: Chain, semiring: SR, evidence: Evidence, lengths: Collection[int], checkpoint: int | None = None
+) -> Iterator[tuple[int, Any]]:
+    """(t, root over the first t positions) for each t in ``lengths``, ascending; each root (batch,).
+
+    ``checkpoint``: for derivatives, keep a message every so many positions and compute the others a second time.
+    """
+    right, left, last = chain.right.T, chain.left.T, max(lengths)
+    alpha = outer(semiring, chain.initial, evidence.batch)
+    if 0 in lengths:
+        yield 0, dot(semiring, alpha, outer(semiring, chain.final, evidence.batch))
+    ending = outer(semiring, chain.ending, evidence.batch)
+
+    def run(alpha: Any, first: int, stop: int) -> tuple[Any, list[tuple[int, Any]]]:
+        emission, roots = Emission(semiring, evidence), []
+        for t in range(first, stop):
+            emitted = emission.times(chain.inputs, t - 1, apply(semiring, left, alpha))
+            if t in lengths:
+                roots.append((t, dot(semiring, emitted, ending)))
+            if t < last:
+                alpha = apply(semiring, right, emitted)
+        return alpha, roots
+
+    width = checkpoint or max(1, last)
+    for first in range(1, last + 1, width):
+        stop = min(first + width, last + 1)
+        alpha, roots = recomputed(run, alpha, first, stop) if checkpoint else run(alpha, first, stop)
+        yield from roots
+
+
+def recomputed(fn: Callable[..., Any], *args: Any) -> Any:
+    """fn(*args), of which nothing is kept for derivatives: it is computed a second time when they are asked for."""
+    return torch.utils.checkpoint.checkpoint(fn, *args, use_reentrant=False)
+
+
+def backward(chain: Chain, semiring: SR, evidence: Evidence, n: int) -> Iterator[Any]:
+    """β_n, β_{n−1}, …, β_0, each (*cut_dims, batch)."""
+    emission = Emission(semiring, evidence)
+    beta = outer(semiring, chain.final, evidence.batch)
+    yield beta
+    for t in reversed(range(n)):
+        units = ahead(chain, semiring, beta, t == n - 1)
+        beta = apply(semiring, chain.left, emission.times(chain.inputs, t, units))
+        yield beta
+
+
+def ahead(chain: Chain, semiring: SR, beta: Any, last: bool | Bool[Tensor, " *batch"]) -> Any:
+    """R β: what each unit of a step is worth given β after it; where the step is the ``last``, the chain's ending."""
+    batch = semiring.shape(beta)[-1]
+    if isinstance(last, Tensor) and bool(last.all()) == bool(last.any()):
+        last = bool(last.all())
+    if last is False:
+        return apply(semiring, chain.right, beta)
+    ending = outer(semiring, chain.ending, batch)
+    if last is True:
+        return ending
+    both = semiring.cat([apply(semiring, chain.right, beta), ending])
+    row = torch.arange(batch, device=semiring.device(both))
+    return semiring.gather(both, torch.where(last, row + batch, row), semiring.ndim(both) - 1)
+
+
+def dot(semiring: SR, a: Any, b: Any) -> Any:
+    """Σ_k a_k b_k for messages of one shape (*dims, batch): (batch,)."""
+    last = semiring.ndim(a) - 1
+    labels = tuple(range(last + 1))
+    return contract(semiring, [(a, labels), (b, labels)], (last,))
+
+
+def open_step(chain: Chain, semiring: SR, alpha: Any, beta: Any, last: bool | Bool[Tensor, " *batch"]) -> Any:
+    """The root as a function of x_t: Bᵀ(Lᵀ α_{t−1} ∘ R β_t), (vocab, batch); ``last``: x_t is the last token."""
+    edge = semiring.mul(apply(semiring, chain.left.T, alpha), ahead(chain, semiring, beta, last))
+    return absorb(semiring, chain.inputs, edge)

@@ -1,0 +1,195 @@
+"""Sweeps over a circuit: upward, the value of every node; downward, the derivative of the root by it.
+
+A group of nodes (:mod:`tractile.inference.engine.folding`) is one contraction. With one variable open, the root as a function of
+it is Bᵀ of the derivative at the inputs over it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import torch
+
+from ...circuits.circuit import Circuit
+from ...errors import CircuitError
+from ...layers import Continuous, Hadamard, InputLayer, Operator, Product, Sum
+from ..queries.evidence import Evidence
+from ..semirings.base import Semiring
+from .contract import absorb, apply_many, contract, outer, ungroup
+from .folding import Group, Levels, Plan, Slot, levels
+from .inputs import input_values, join, same_batch
+from .messages import recomputed
+
+SR = Semiring[Any]
+FOLD, BATCH = -2, -1  # labels beside those of a product's unit axes
+
+
+class Values(Mapping[int, Any]):
+    """A value for each node, (*unit_dims, batch), held by groups: (fold, *unit_dims, batch)."""
+
+    def __init__(self, semiring: SR, plan: Plan) -> None:
+        self.semiring, self.plan = semiring, plan
+        self.groups: list[Any] = [None] * len(plan.groups)
+        self._entries: dict[int, list[Any]] = {}
+
+    def __getitem__(self, node: int) -> Any:
+        return self.semiring.merge(self.entry(*self.plan.place[node]), 0, 2)
+
+    def entry(self, group: int, i: int) -> Any:
+        """One entry of a group, (1, *unit_dims, batch); the group is cut up once, however many are asked for."""
+        semiring, size = self.semiring, len(self.plan.groups[group].nodes)
+        if size == 1:
+            return self.groups[group]
+        if group not in self._entries:
+            x = self.groups[group]
+            last = semiring.ndim(x) - 1
+            cut = semiring.chunk(semiring.permute(x, [*range(1, last + 1), 0]), size)
+            self._entries[group] = [semiring.permute(part, [last, *range(last)]) for part in cut]
+        return self._entries[group][i]
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self.plan.place)
+
+    def __len__(self) -> int:
+        return len(self.plan.place)
+
+    def at(self, slot: Slot) -> Any:
+        """The children in a slot, (fold, *unit_dims, batch)."""
+        if len(slot.index) == 1:
+            return self.entry(slot.groups[0], slot.index[0])
+        found = same_batch(self.semiring, [self.groups[g] for g in slot.groups])
+        x = found[0] if len(found) == 1 else join(self.semiring, found)
+        if slot.whole:
+            return x
+        return self.semiring.gather(x, torch.tensor(slot.index, device=self.semiring.device(x)), 0)
+
+    def collect(self, group: int, pieces: Sequence[tuple[Sequence[int], Any]]) -> None:
+        """The group from pieces (entries, value) that may overlap: a child of several nodes adds up what each gives."""
+        semiring, size = self.semiring, len(self.plan.groups[group].nodes)
+        entries = [i for own, _ in pieces for i in own]
+        x = join(semiring, same_batch(semiring, [value for _, value in pieces]))
+        if entries != list(range(size)):
+            index = torch.tensor(entries, device=semiring.device(x))
+            once = len(entries) == len(set(entries)) == size
+            x = semiring.gather(x, index.argsort(), 0) if once else semiring.segment_sum(x, index, size, 0)
+        self.groups[group] = x
+
+
+def upward(circuit: Circuit, semiring: SR, evidence: Evidence, checkpoint: int | None = None) -> Values:
+    """The value of every node below the root, each (*unit_dims, batch).
+
+    ``checkpoint``: for derivatives, keep the values of groups and compute what lies between a second time.
+    """
+    known = levels(circuit)
+    values = Values(semiring, known.plan)
+    for g in range(len(known.plan.groups)):
+        run = _group_value, known, g, values, evidence
+        values.groups[g] = recomputed(*run) if checkpoint else run[0](*run[1:])
+    return values
+
+
+def _group_value(known: Levels, g: int, values: Values, evidence: Evidence) -> Any:
+    """The value of one group, from those of its children."""
+    semiring, layers, group = values.semiring, known.layers[g], known.plan.groups[g]
+    if isinstance(layers[0], InputLayer):
+        return input_values(semiring, layers, known.variables[g], evidence)
+    below = [values.at(slot) for slot in group.slots]
+    if isinstance(layers[0], Sum):
+        pairs = zip(_operators(layers), below, strict=True)
+        return fold(semiring.add, [apply_many(semiring, operators, x) for operators, x in pairs])
+    if isinstance(layers[0], Hadamard):
+        return fold(semiring.mul, below)
+    own, out = _labels(semiring, layers[0], below)
+    return contract(semiring, list(zip(same_batch(semiring, below), own, strict=True)), out)
+
+
+def downward(circuit: Circuit, semiring: SR, values: Values) -> Values:
+    """The derivative of the root by every node, each (*unit_dims, batch); ``values`` from :func:`upward`."""
+    known, plan, derivatives = levels(circuit), values.plan, Values(semiring, values.plan)
+    pieces: list[list[tuple[Sequence[int], Any]]] = [[] for _ in plan.groups]
+    device = semiring.device(values.groups[-1])
+    seeds = tuple(torch.ones(d, device=device) for d in plan.groups[-1].dims)
+    top = outer(semiring, seeds, semiring.shape(values.groups[-1])[-1])
+    pieces[-1].append(((0,), semiring.split(top, 0, (1, len(seeds[0])))))  # nothing is as deep as the root
+    for g, group in reversed(list(enumerate(plan.groups))):
+        derivatives.collect(g, pieces[g])
+        d, layers = derivatives.groups[g], known.layers[g]
+        for slot, x in zip(group.slots, _passed(semiring, layers, plan, group, d, values), strict=True):
+            begin = 0
+            for child in slot.groups:
+                size = len(plan.groups[child].nodes)
+                here = [k for k, i in enumerate(slot.index) if begin <= i < begin + size]
+                part = x
+                if len(here) < len(slot.index):
+                    part = semiring.gather(x, torch.tensor(here, device=semiring.device(x)), 0)
+                pieces[child].append(([slot.index[k] - begin for k in here], part))
+                begin += size
+    return derivatives
+
+
+def _passed(
+    semiring: SR, layers: Sequence[Any], plan: Plan, group: Group, d: Any, values: Values
+) -> Iterator[Any]:
+    """What a group with derivative d gives to the children in each slot."""
+    if isinstance(layers[0], Sum):
+        for operators, slot in zip(_operators(layers), group.slots, strict=True):
+            down = apply_many(semiring, operators, d, transposed=True)
+            dims = plan.groups[slot.groups[0]].dims
+            yield ungroup(semiring, down, dims, operators[0].col_dims, first=1)
+    elif isinstance(layers[0], Product):
+        below = [values.at(slot) for slot in group.slots]
+        for i in range(len(below)):
+            others = [x for j, x in enumerate(below) if j != i]
+            if isinstance(layers[0], Hadamard):
+                yield fold(semiring.mul, [d, *others])
+                continue
+            own, out = _labels(semiring, layers[0], below)
+            mine = own.pop(i)
+            operands = zip(same_batch(semiring, [d, *others]), [out, *own], strict=True)
+            yield contract(semiring, list(operands), mine)
+
+
+def _operators(layers: Sequence[Sum]) -> list[tuple[Operator, ...]]:
+    """For each slot, the operator of each node."""
+    return list(zip(*(layer.operators for layer in layers), strict=True))
+
+
+def _labels(semiring: SR, layer: Product, below: Sequence[Any]) -> tuple[list[Any], Any]:
+    """The labels of a product's children and of its output, with fold and batch."""
+    own, out = layer.labels([semiring.shape(x)[1:-1] for x in below])
+    return [(FOLD, *labels, BATCH) for labels in own], (FOLD, *out, BATCH)
+
+
+def fold(operation: Callable[[Any, Any], Any], values: Sequence[Any]) -> Any:
+    """The values combined from left to right."""
+    out = values[0]
+    for value in values[1:]:
+        out = operation(out, value)
+    return out
+
+
+def open_inputs(
+    circuit: Circuit, semiring: SR, evidence: Evidence, variable: int
+) -> list[tuple[InputLayer, Any]]:
+    """The root as a function of one variable, its evidence ignored: (vocab, batch), under an input layer over the variable;
+    of a continuous variable (units, batch) for each of its layers.
+    """
+    values = upward(circuit, semiring, evidence.without(variable))
+    derivatives = downward(circuit, semiring, values)
+    known, terms = levels(circuit), []
+    for group, layers, variables in zip(known.plan.groups, known.layers, known.variables, strict=True):
+        for node, layer, v in zip(group.nodes, layers, variables, strict=True):
+            if isinstance(layer, InputLayer) and v == variable:
+                terms.append((layer, absorb(semiring, layer, derivatives[node])))
+    if not terms:
+        raise CircuitError(f"variable {variable} is not in the circuit; it has {list(circuit.variables)}")
+    if isinstance(terms[0][0], Continuous):
+        return terms
+    return [(terms[0][0], fold(semiring.add, same_batch(semiring, [x for _, x in terms])))]
+
+
+def open_variable(circuit: Circuit, semiring: SR, evidence: Evidence, variable: int) -> Any:
+    """The root as a function of one discrete variable, its evidence ignored: (vocab, batch)."""
+    ((_, table),) = open_inputs(circuit, semiring, evidence, variable)
+    return table

@@ -1,0 +1,291 @@
+"""What is still to come, for P-GCD: A β_r for every state of an automaton and every number r of tokens left.
+
+With β_r[h, s] the probability that an HMM in hidden state h and an automaton in state s emit r more tokens and accept,
+
+    F_r = A β_r,      β_{r+1}[h, s] = Σ_{e: s → s'} b_e[h] · F_r[h, s'],      b_e[h] = Σ_{v ∈ label(e)} B[h, v].
+
+One sweep serves every prompt and budget. Where all F_r would take more memory than is allowed, some are kept as checkpoints and
+the others are computed again when they are asked for; the answers are the same to the bit. Every column has its own scale,
+and a doubt where entries fell below the range of the precision (see :mod:`~tractile.inference.next_token.range`).
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from math import log
+from typing import NamedTuple, Protocol
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from ...circuits.automaton import Automaton
+from ...circuits.hmm import HMM
+from ...errors import MemoryTooSmall
+from .emission_table import row_logsumexp
+from .range import Transition, least, normalised, smallest
+
+BLOCK_ELEMENTS = 1 << 22  # edges are met in blocks of so many numbers
+
+
+class Ahead(NamedTuple):
+    """F_r: a column of hidden states for each state, the logarithm (nats) of its scale, and its doubt (nats).
+
+    The doubt is the logarithm of an upper bound of what any entry lost to the range of the precision; −inf: nothing.
+    """
+
+    columns: Float[Tensor, "states hidden"]
+    scale: Float[Tensor, " states"]
+    doubt: Float[Tensor, " states"]
+
+
+class Backward(Protocol):
+    """Columns of F_r by tokens left and state."""
+
+    def columns(self, left: Int[Tensor, " queries"], state: Int[Tensor, " queries"]) -> Ahead:
+        """F_left[:, state] for each query."""
+
+
+class Future:
+    """F_r for r = 0, 1, … horizon − 1 tokens after the next one.
+
+    ``dtype`` is the precision in which they are kept. ``memory``: bytes that they may take, the work space of the sweep
+    included (None: as much as all of them do). Raises :class:`MemoryTooSmall` where not even one fits.
+    """
+
+    def __init__(
+        self, hmm: HMM, automaton: Automaton, horizon: int, dtype: torch.dtype, memory: int | None = None
+    ) -> None:
+        self.horizon, self._dtype = horizon, dtype
+        self._sweep = Sweep(hmm, automaton)
+        # A checkpoint at each multiple of the first, and room for so many others.
+        self._every, self._room = (horizon, horizon) if memory is None else self._plan(memory)
+        self._checkpoints: dict[int, Ahead] = {}
+        self._kept: OrderedDict[int, Ahead] = OrderedDict()
+        self._table: Ahead | None = None
+        if self._room < horizon:
+            self._fill(-1, horizon - 1, self._room)
+            return
+        shape, device = (horizon, self._sweep.states, self._sweep.hidden), self._sweep.device
+        columns = torch.empty(shape, dtype=dtype, device=device)
+        scale, doubt = torch.empty(2, *shape[:2], dtype=torch.float64, device=device)
+        found = self._sweep.first()
+        for r in range(horizon):
+            found = self._sweep.before(found) if r else found
+            columns[r], scale[r], doubt[r] = found
+        self._table = Ahead(columns, scale, doubt)
+
+    @property
+    def table(self) -> Ahead | None:
+        """All of them, (horizon, states, hidden) and twice (horizon, states), if they fit the memory."""
+        return self._table
+
+    def columns(self, left: Int[Tensor, " queries"], state: Int[Tensor, " queries"]) -> Ahead:
+        """F_left[:, state] for each query."""
+        if self._table is not None:
+            return Ahead(*(x[left, state] for x in self._table))
+        columns = torch.empty(len(left), self._sweep.hidden, dtype=self._dtype, device=left.device)
+        scale, doubt = torch.empty(2, len(left), dtype=torch.float64, device=left.device)
+        asked = left.unique().tolist()
+        for r in asked:
+            here = (left == r).nonzero().squeeze(1)
+            found = self._get(r, max(1, self._room // len(asked)))
+            columns[here], scale[here], doubt[here] = (x[state[here]] for x in found)
+        return Ahead(columns, scale, doubt)
+
+    def _get(self, r: int, room: int) -> Ahead:
+        if r not in self._kept:
+            known = [k for k in (*self._checkpoints, *self._exact()) if k <= r]
+            self._fill(max(known, default=-1), r, room)
+        self._kept.move_to_end(r)
+        return self._kept[r]
+
+    def _exact(self) -> list[int]:
+        """The kept ones from which one may go on: not those that were rounded."""
+        return list(self._kept) if self._dtype == self._sweep.dtype else []
+
+    def _fill(self, known: int, last: int, room: int) -> None:
+        """Compute F from the one known (−1: from acceptance) up to the last, of which as many as there is room are kept."""
+        found = None if known < 0 else self._checkpoints.get(known) or self._kept[known]
+        for r in range(known, last):
+            found = self._sweep.first() if found is None else self._sweep.before(found)
+            if r >= 0 and (r + 1) % self._every == 0:
+                self._checkpoints.setdefault(r + 1, found)
+            if r + 1 > last - room:
+                self._keep(r + 1, found)
+        if known == last and found is not None:
+            self._keep(last, found)
+
+    def _keep(self, r: int, found: Ahead) -> None:
+        self._kept.pop(r, None)
+        if len(self._kept) == self._room:
+            self._kept.popitem(last=False)
+        self._kept[r] = Ahead(found.columns.to(self._dtype), found.scale, found.doubt)
+
+    def _plan(self, memory: int) -> tuple[int, int]:
+        """(every, room) that fit the memory at the least work for budgets that go down by one."""
+        n, exact = self.horizon, self._sweep.dtype
+        kept, whole = (self._sweep.size * t.itemsize for t in (self._dtype, exact))
+        free = memory - self._sweep.work_bytes
+        if free < kept:
+            raise MemoryTooSmall(
+                "pgcd: one backward message and the work space of the sweep do not fit `memory`",
+                needed=self._sweep.work_bytes + kept,
+                given=memory,
+            )
+        if free >= n * kept:
+            return n, n
+
+        def plan(checkpoints: int) -> tuple[float, int, int]:
+            every, room = -(-n // (checkpoints + 1)), (free - checkpoints * whole) // kept
+            return max(1.0, every / (2 * room)), -room, every
+
+        _, room, every = min(plan(c) for c in range(min(n, (free - kept) // whole) + 1))
+        return every, -room
+
+
+class Sweep:
+    """The recursion F_r → F_{r+1}."""
+
+    def __init__(self, hmm: HMM, automaton: Automaton) -> None:
+        emission = hmm.emission_probs
+        self._move = Transition(hmm.transition, emission.dtype)
+        self.dtype, self.device, self.hidden = emission.dtype, emission.device, hmm.hidden
+        self.states = automaton.num_states
+        self._accept = automaton.final[0].to(emission)
+        self._source, self._target = (
+            x.to(emission.device) for x in (automaton.edge_source, automaton.edge_target)
+        )
+        self._label, self._emitted = _emitted(emission, automaton)
+        self._log_most = self._emitted.amax(1).double().log()  # of each label
+        # Of each edge: the logarithm of the smallest positive probability of its label, and whether none is zero.
+        self._log_least = smallest(self._emitted).log()[self._label]
+        self._positive = (self._emitted.amin(1) > 0)[self._label]
+        self._all_positive = bool(self._positive.all())
+
+    @property
+    def size(self) -> int:
+        """The numbers in one F_r."""
+        return self.states * self.hidden
+
+    @property
+    def work_bytes(self) -> int:
+        """About what a step needs beside its result: the message in both orders, labels and a block of edges."""
+        item = self.dtype.itemsize
+        block = max(self.hidden, min(BLOCK_ELEMENTS, len(self._source) * self.hidden))
+        return item * (4 * self.size + self._emitted.numel() + 2 * block)
+
+    def first(self) -> Ahead:
+        """F_0: the next token is the last."""
+        beta = self._accept[:, None].expand(-1, self.hidden)
+        scale = torch.where(self._accept > 0, 0.0, -torch.inf).double()
+        low = torch.zeros_like(scale)  # all positive entries are one
+        return self._transit(beta, scale, torch.full_like(scale, -torch.inf), low)
+
+    def before(self, ahead: Ahead) -> Ahead:
+        """F_{r+1} of F_r."""
+        source, target = self._source, self._target
+        top = torch.full((self.states,), -torch.inf, dtype=torch.float64, device=self.device)
+        top = top.scatter_reduce(0, source, ahead.scale[target], "amax")
+        shift = torch.where(top.isfinite(), top, 0)
+        weight = (ahead.scale[target] - shift[source]).exp()
+        beta = torch.zeros(self.states, self.hidden, dtype=self.dtype, device=self.device)
+        width = max(1, BLOCK_ELEMENTS // self.hidden)
+        for e in range(0, len(source), width):
+            edges = slice(e, e + width)
+            units = ahead.columns.index_select(0, target[edges])
+            units.mul_(self._emitted.index_select(0, self._label[edges])).mul_(
+                weight.to(self.dtype)[edges, None]
+            )
+            beta.index_add_(0, source[edges], units)
+        doubt = torch.full_like(top, -torch.inf)
+        if bool((ahead.doubt > -torch.inf).any()):
+            doubt = row_logsumexp(ahead.doubt[target] + self._log_most[self._label], source, self.states)
+        low, kept = self._low(ahead), top + log(least(self.dtype))
+        exposed = low < kept
+        if bool(exposed.any()):
+            thin = beta < least(self.dtype)
+            beta.masked_fill_(thin, 0)
+            lost = self._lost(ahead, thin, exposed & thin.any(1))
+            doubt = torch.where(lost, torch.logaddexp(doubt, kept), doubt)
+            low = low.maximum(kept)
+        return self._transit(beta, top, doubt, low)
+
+    def _transit(self, beta: Tensor, scale: Tensor, doubt: Tensor, low: Tensor) -> Ahead:
+        """A β, every column brought to a maximum of one; ``low``: logarithms of lower bounds of the positive entries."""
+        beta, scale = normalised(beta, scale)
+        moved = self._move(beta, low - torch.where(scale.isfinite(), scale, 0))
+        if moved.lost is not None:
+            fresh = scale + moved.scale.clamp(min=0) + log(least(self.dtype))
+            doubt = torch.where(moved.lost, torch.logaddexp(doubt, fresh), doubt)
+        columns, scale = normalised(moved.rows, scale + moved.scale)
+        return Ahead(columns, scale, self._resolved(columns, scale, doubt))
+
+    def _resolved(self, columns: Tensor, scale: Tensor, doubt: Tensor) -> Tensor:
+        """The doubt, none where each entry of a column is so large that it changes nothing."""
+        if not bool((doubt > -torch.inf).any()):
+            return doubt
+        settled = columns.amin(1).double().log() + scale > doubt - log(torch.finfo(self.dtype).eps)
+        return doubt.masked_fill(settled, -torch.inf)
+
+    def _low(self, ahead: Ahead) -> Float[Tensor, " states"]:
+        """The logarithm of a lower bound of the positive entries of each β: that of its smallest edge, or, where there are
+        some, of its largest edge without a zero, since all entries are at least that."""
+        found, scale, positive = ahead.columns.amin(1).double(), ahead.scale, self._positive
+        zero = found <= 0
+        if has_zeros := bool(zero.any()):
+            some = zero.nonzero().squeeze(1)
+            found[some] = smallest(ahead.columns[some])
+            scale = torch.where(scale.isneginf(), torch.inf, scale)
+            positive = positive & ~zero[self._target]
+        low = (found.log() + scale)[self._target] + self._log_least
+        result = torch.full_like(scale, torch.inf)  # without an edge there are no positive entries
+        if not has_zeros and self._all_positive:
+            return result.scatter_reduce(0, self._source, low, "amax", include_self=False)
+        result = result.scatter_reduce(0, self._source, low, "amin")
+        return result.scatter_reduce(0, self._source, low.masked_fill(~positive, -torch.inf), "amax")
+
+    def _lost(
+        self, ahead: Ahead, thin: Bool[Tensor, "states hidden"], lost: Bool[Tensor, " states"]
+    ) -> Bool[Tensor, " states"]:
+        """Which of the states ``lost`` have an entry among ``thin`` that is positive."""
+        source, target = self._source, self._target
+        edges = lost[source].nonzero().squeeze(1)
+        reached = torch.zeros_like(thin)
+        width = max(1, BLOCK_ELEMENTS // self.hidden)
+        for some in edges.split(width):
+            unit = (ahead.columns[target[some]] > 0) & (self._emitted[self._label[some]] > 0)
+            at, found = source[some].unique(return_inverse=True)
+            hits = torch.zeros(len(at), self.hidden, device=self.device).index_add_(0, found, unit.float())
+            reached[at] |= hits > 0
+        return lost & (reached & thin).any(1)
+
+
+def _emitted(
+    emission: Float[Tensor, "hidden vocab"], automaton: Automaton
+) -> tuple[Int[Tensor, " edges"], Float[Tensor, "labels hidden"]]:
+    """The label of every edge, equal ones numbered once, and for each the probability that a token of it is emitted."""
+    labels = automaton.labels
+    label, classes_of = label_numbers(automaton)
+    classes = emission.new_empty(labels.num_classes, emission.shape[0])
+    members = labels.classes.sparse(emission.dtype, emission.device)
+    width = max(1, BLOCK_ELEMENTS // labels.vocab_size)
+    for h in range(0, emission.shape[0], width):
+        classes[:, h : h + width] = torch.sparse.mm(members, emission[h : h + width].T)
+    found = emission.new_zeros(len(classes_of), emission.shape[0])
+    for i, key in enumerate(classes_of):
+        found[i] = classes[torch.tensor(key, dtype=torch.long, device=emission.device)].sum(0)
+    return label.to(emission.device), found
+
+
+def label_numbers(automaton: Automaton) -> tuple[Int[Tensor, " edges"], list[tuple[int, ...]]]:
+    """The label of every edge, equal ones numbered once, and the token classes of each."""
+    labels = automaton.labels
+    order = torch.argsort(labels.incidence.row, stable=True)
+    counts = torch.bincount(labels.incidence.row, minlength=labels.unit_dims[0]).tolist()
+    number: dict[tuple[int, ...], int] = {}
+    label = [
+        number.setdefault(tuple(sorted(classes.tolist())), len(number))
+        for classes in labels.incidence.col[order].split(counts)
+    ]
+    return torch.tensor(label), list(number)

@@ -1,0 +1,261 @@
+"""Scores of tokens: rows over hidden states met by the emission, for all tokens or for those of a label.
+
+The table holds B[h, v] / top(v), top(v) the largest emission of token v, so that rare tokens use the whole range of the
+precision. Labels with few tokens keep their columns gathered.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from ...circuits.automaton import Automaton
+
+GATHER_CACHE_BYTES = 1 << 28
+BLOCK_ELEMENTS = 1 << 26  # of a table that is laid out at once
+WIDE = 0.25  # a label with at least this share of the vocabulary is scored for every token
+FEW = 64  # labels with at most so many tokens are scored together
+ROWS = 32  # for so many rows a packed table is laid out
+
+
+class Label(NamedTuple):
+    """The tokens of an edge, ascending, and their columns as rows; for a wide one the tokens outside, and no columns."""
+
+    tokens: Int[Tensor, " some"]
+    columns: Float[Tensor, "some hidden"] | None
+
+
+class Scores(NamedTuple):
+    """log m(v) = product + product_scale + log top(v), and likewise for the HMM alone: the prior. Nats."""
+
+    product: Float[Tensor, "batch vocab"]
+    product_scale: Float[Tensor, " batch"]
+    prior: Float[Tensor, "batch vocab"]
+    prior_scale: Float[Tensor, " batch"]
+    certain: bool  # no score was lost to the range of the precision, and none is zero
+    lost: Bool[Tensor, " batch"] | None = (
+        None  # where known: the rows in which a token that may be taken has no score
+    )
+
+    def select(self, rows: Int[Tensor, " rows"]) -> Scores:
+        """The rows ``rows``."""
+        product, product_scale, prior, prior_scale = (x[rows] for x in self[:4])
+        lost = None if self.lost is None else self.lost[rows]
+        return Scores(product, product_scale, prior, prior_scale, self.certain, lost)
+
+
+class EmissionTable:
+    """An emission matrix (H, V) in some precision, each token's largest entry one."""
+
+    def __init__(
+        self, emission: Float[Tensor, "hidden vocab"], tokens_of: Callable[[int], Tensor], dtype: torch.dtype
+    ) -> None:
+        self._tokens_of = tokens_of
+        self._labels: OrderedDict[int, Label] = OrderedDict()
+        self._bytes = 0
+        top = emission.amax(0)
+        self.dtype, self.vocab_size = dtype, emission.shape[1]
+        self.log_top = top.log()  # −inf for a token that the HMM never emits
+        self._emission, self._divisor = emission, torch.where(top > 0, top, 1)
+        self._rows: Tensor | None = None  # (V, H), where columns are gathered from the table itself
+        width = max(1, BLOCK_ELEMENTS // len(emission))
+        blocks = zip(emission.split(width, 1), self._divisor.split(width), strict=True)
+        if emission.device.type == "cpu":
+            self._blocks = [product((block / top).to(dtype)) for block, top in blocks]
+            return
+        rows = self._rows = emission.new_empty((self.vocab_size, len(emission)), dtype=dtype)
+        for part, (block, top) in zip(rows.split(width), blocks, strict=True):
+            part.copy_((block / top).T)
+        self._blocks = [lambda x: x @ rows.T]
+
+    def label(self, edge: int) -> Label:
+        """An edge's label, kept."""
+        if edge in self._labels:
+            self._labels.move_to_end(edge)
+            return self._labels[edge]
+        tokens = self._tokens_of(edge)
+        if len(tokens) >= WIDE * self.vocab_size:
+            outside = torch.ones(self.vocab_size, dtype=torch.bool).index_fill_(0, tokens, False)
+            label = Label(outside.nonzero().squeeze(1).to(self._emission.device), None)
+        else:
+            label = Label(tokens := tokens.to(self._emission.device), self.columns(tokens))
+            self._bytes += label.columns.nbytes if label.columns is not None else 0
+        self._labels[edge] = label
+        while len(self._labels) > 1 and self._bytes > GATHER_CACHE_BYTES:
+            _, (_, columns) = self._labels.popitem(last=False)
+            self._bytes -= 0 if columns is None else columns.nbytes
+        return label
+
+    def columns(self, tokens: Int[Tensor, " some"]) -> Float[Tensor, "some hidden"]:
+        """The columns of some tokens, as rows."""
+        if self._rows is not None:
+            return self._rows.index_select(0, tokens)
+        gathered = self._emission.index_select(1, tokens) / self._divisor.index_select(0, tokens)
+        return gathered.T.contiguous().to(self.dtype)
+
+    def all_tokens(self, rows: Float[Tensor, "rows hidden"]) -> Float[Tensor, "rows vocab"]:
+        """The rows against every token."""
+        scores = [block(rows.to(self.dtype)) for block in self._blocks]
+        return (scores[0] if len(scores) == 1 else torch.cat(scores, 1)).to(rows.dtype)
+
+
+def product(table: Float[Tensor, "hidden vocab"]) -> Callable[[Tensor], Tensor]:
+    """x ↦ x @ table for few rows x at a time: on a processor from a layout made once, where oneDNN has one."""
+    if not packs(table):
+        return lambda x: x @ table
+    packed = torch.ops.mkldnn._reorder_linear_weight(table.T, ROWS)
+    return lambda x: torch.ops.mkldnn._linear_pointwise(x, packed, None, "none", [], "")
+
+
+def packs(table: Tensor) -> bool:
+    """Whether oneDNN multiplies by this table from a layout of its own."""
+    if table.device.type != "cpu" or table.requires_grad or not torch.backends.mkldnn.is_available():
+        return False
+    if table.dtype == torch.bfloat16:
+        return bool(torch.ops.mkldnn._is_mkldnn_bf16_supported())
+    return table.dtype == torch.float32
+
+
+class Columns(NamedTuple):
+    """α_s ∘ Aβ[:, s'] for every live pair and alive edge, sorted by edge, with a maximum of one and a scale in nats.
+
+    Scores below ``least`` (in units of the scale) may be wrong, as the columns have lost entries.
+    """
+
+    values: Float[Tensor, "columns hidden"]
+    scale: Float[Tensor, " columns"]
+    row: Int[Tensor, " columns"]
+    edge: Int[Tensor, " columns"]
+    least: Float[Tensor, " columns"]
+
+
+def score(table: EmissionTable, columns: Columns, prior: Columns, exclusive: bool) -> Scores:
+    """The scores of all tokens in each row; ``exclusive``: no token of a row is in two of its labels.
+
+    ``prior`` has a column for each row, and no edges. −inf: zero, or lost.
+    """
+    row, edge, batch, device = columns.row, columns.edge, len(prior.scale), prior.scale.device
+    edges, kind = torch.unique_consecutive(edge, return_inverse=True)
+    labels = [table.label(e) for e in edges.tolist()]
+    wide = torch.tensor([label.columns is None for label in labels], dtype=torch.bool, device=device)[kind]
+    top = columns.scale.new_full((batch,), -torch.inf).scatter_reduce(0, row, columns.scale, "amax")
+    scale = (columns.scale - torch.where(top.isfinite(), top, 0)[row]).to(columns.values.dtype)
+    columns = columns._replace(scale=scale, edge=kind)
+
+    out, alone, certain = _written(table, columns, prior, labels, wide, exclusive)
+    if not exclusive and not certain:  # what is lost in one label may be more than what another one gives
+        most, _, _ = _written(table, columns, prior, labels, wide, exclusive, upper=True)
+        out.masked_fill_(most - out > torch.finfo(out.dtype).eps ** 0.75, -torch.inf)
+    return Scores(out, top, alone, prior.scale.clone(), certain)
+
+
+def _written(
+    table: EmissionTable,
+    columns: Columns,
+    prior: Columns,
+    labels: list[Label],
+    wide: Bool[Tensor, " columns"],
+    exclusive: bool,
+    upper: bool = False,
+) -> tuple[Tensor, Tensor, bool]:
+    """The scores of product and prior, and whether none is lost; ``upper``: bounds from above where they are."""
+    batch, bounded = len(prior.scale), _at_least if upper else solid
+    values = torch.cat([prior.values, columns.values[wide]])
+    found, certain = bounded(table.all_tokens(values), torch.cat([prior.least, columns.least[wide]]))
+    found = found.log_()
+    alone, found = found[:batch], found[batch:].add_(columns.scale[wide, None])
+    out = torch.full((batch, table.vocab_size), -torch.inf, dtype=found.dtype, device=found.device)
+    rows, begin, written = columns.row[wide], 0, set[int]()
+    for label, size in zip(labels, torch.bincount(columns.edge, minlength=len(labels)).tolist(), strict=True):
+        if label.columns is not None:
+            continue
+        here, at = found[begin : begin + size], rows[begin : begin + size]
+        begin += size
+        here[:, label.tokens] = -torch.inf
+        out[at] = here if written.isdisjoint(at.tolist()) else _join(out[at], here, exclusive)
+        written.update(at.tolist())
+    certain &= _narrow(out, columns, labels, exclusive, bounded)
+    return out, alone, certain
+
+
+def _narrow(
+    out: Tensor, columns: Columns, labels: list[Label], exclusive: bool, bounded: Callable[..., Any]
+) -> bool:
+    """Write the scores of the labels with fewer tokens, ``edge`` being the place in ``labels``; whether none is lost."""
+    values, scale, row, kind, least = columns
+    few = [i for i, label in enumerate(labels) if label.columns is not None and len(label.tokens) <= FEW]
+    certain, done = True, set[int]()
+    if few and exclusive:
+        count = torch.zeros(len(labels), dtype=torch.long)
+        count[few] = torch.tensor([len(labels[i].tokens) for i in few])
+        count = count.to(out.device)
+        lines = (count[kind] > 0).nonzero().squeeze(1)
+        line, place = in_pairs(count[kind[lines]])
+        at = (count.cumsum(0) - count)[kind[lines]][line] + place
+        tokens = torch.cat([labels[i].tokens for i in few])[at]
+        emitted = torch.cat([c for i in few if (c := labels[i].columns) is not None]).index_select(0, at)
+        lines = lines[line]
+        found = (values.index_select(0, lines) * emitted.to(values.dtype)).sum(1)
+        found, certain = bounded(found, least[lines])
+        out[row[lines], tokens] = found.log() + scale[lines]
+        done = set(few)
+    for i, (tokens, emission) in enumerate(labels):
+        if emission is None or i in done:
+            continue
+        here = (kind == i).nonzero().squeeze(1)
+        found, whole = bounded(values[here] @ emission.T.to(values.dtype), least[here])
+        certain &= whole
+        cells = row[here][:, None], tokens[None]
+        out[cells] = _join(out[cells], found.log() + scale[here, None], exclusive)
+    return certain
+
+
+def _join(a: Tensor, b: Tensor, exclusive: bool) -> Tensor:
+    return torch.maximum(a, b) if exclusive else torch.logaddexp(a, b)
+
+
+def solid(x: Float[Tensor, "rows ..."], least: Float[Tensor, " rows"]) -> tuple[Tensor, bool]:
+    """x with what is below the ``least`` of its row set to zero, and whether nothing is.
+
+    Lost is better than wrong, since what is lost is recovered.
+    """
+    if not x.numel() or float(x.amin()) >= float(least.amax()):
+        return x, True
+    thin = x < least.view(-1, *[1] * (x.ndim - 1))
+    return x.masked_fill(thin, 0), not bool(thin.any())
+
+
+def _at_least(x: Tensor, least: Float[Tensor, " rows"]) -> tuple[Tensor, bool]:
+    """x, with the ``least`` of its row for what is below."""
+    return torch.maximum(x, least.view(-1, *[1] * (x.ndim - 1)).to(x.dtype)), False
+
+
+def in_pairs(counts: Int[Tensor, " lines"]) -> tuple[Int[Tensor, " pairs"], Int[Tensor, " pairs"]]:
+    """For lines of so many entries each: the line of every entry, and its place in the line."""
+    line = torch.arange(len(counts), device=counts.device).repeat_interleave(counts)
+    return line, torch.arange(len(line), device=counts.device) - (counts.cumsum(0) - counts)[line]
+
+
+def tokens_by_edge(automaton: Automaton) -> Callable[[int], Tensor]:
+    """The tokens of an edge, ascending."""
+    labels = automaton.labels
+    order = torch.argsort(labels.incidence.row, stable=True)
+    counts = torch.bincount(labels.incidence.row, minlength=labels.unit_dims[0]).tolist()
+    classes = labels.incidence.col[order].split(counts)
+
+    def tokens(edge: int) -> Tensor:
+        return torch.cat([labels.members()[c] for c in classes[edge].tolist()]).sort().values
+
+    return tokens
+
+
+def row_logsumexp(values: Tensor, row: Tensor, rows: int) -> Tensor:
+    """log Σ exp of the values of each row; −inf for a row without any."""
+    top = values.new_full((rows,), -torch.inf).scatter_reduce(0, row, values, "amax")
+    shift = torch.where(top.isfinite(), top, 0)
+    return values.new_zeros(rows).index_add(0, row, (values - shift[row]).exp()).log() + shift

@@ -1,0 +1,51 @@
+"""Whether scaled arithmetic may have lost a hidden state's share of a message: the bound that the generic query goes by."""
+
+from __future__ import annotations
+
+from math import log
+
+import torch
+from jaxtyping import Bool, Int
+from torch import Tensor
+
+from ...circuits.chain import Chain
+from ..semirings.scaled_real import Scaled, log_least, log_spread
+
+
+class Shares:
+    """Rows of a chain's messages in Real whose smallest shares came near the end of the range.
+
+    No product of a positive share and positive weights is below the smallest of each multiplied. Where that is above what
+    the precision keeps nothing is lost; where it is not, the row counts as doubtful from then on.
+    """
+
+    def __init__(self, chain: Chain, betas: Scaled) -> None:
+        layers = (chain.left, chain.inputs, chain.right)
+        weights = [t for layer in layers for t in layer.parameters() if t.is_floating_point()]
+        positive = [t[t > 0] for t in weights]
+        self._step = sum(min(0.0, log(float(t.min()))) for t in positive if t.numel())
+        self._least = max((log_least(t.dtype) for t in weights), default=-torch.inf)
+        self._ahead = log_spread(betas)
+        after = self._exhausted(self._ahead).long()
+        self._ahead_lost = after.cumsum(0) - after > 0  # β of r tokens comes from those of fewer
+        self._lost: Bool[Tensor, " batch"] = after[:0] > 0
+
+    def _exhausted(self, spread: Tensor) -> Bool[Tensor, " rows"]:
+        return spread + self._step < self._least
+
+    def begin(self, batch: int) -> None:
+        """Rows with nothing lost."""
+        self._lost = torch.zeros(batch, dtype=torch.bool, device=self._ahead.device)
+
+    def advance(self, alpha: Scaled) -> None:
+        """A step from these messages."""
+        self._lost = self._lost | self._exhausted(log_spread(alpha))
+
+    def select(self, rows: Int[Tensor, " rows"]) -> None:
+        """Keep the rows ``rows``, in that order."""
+        self._lost = self._lost[rows]
+
+    def doubtful(self, alpha: Scaled, left: Int[Tensor, " batch"]) -> Bool[Tensor, " batch"]:
+        """The rows whose weights with so many tokens left may be wrong."""
+        met = self._exhausted(log_spread(alpha) + self._ahead[left])
+        return self._lost | self._ahead_lost[left] | met

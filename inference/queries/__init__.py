@@ -1,0 +1,1 @@
+"""Queries on whole circuits: marginals, samples, maxima, information, learning."""

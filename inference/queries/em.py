@@ -1,0 +1,303 @@
+"""Learning: EM and gradients, for any model.
+
+    expected count of a weight θ  =  θ · ∂ log p(data) / ∂θ,
+
+since a weight that is used c times contributes θ^c. The E-step is therefore one backward pass through ``log_marginal``,
+summed over tied uses by itself. The M-step normalises the counts of each row block (see :mod:`tractile.circuits.parameters`);
+input layers know theirs. A step of size η blends: θ ← (1 − η) θ + η · maximiser. With η = 1 on all data no step lowers the
+likelihood (Dempster, Laird & Rubin 1977); with η < 1 on mini-batches this is stochastic EM (Cappé & Moulines 2009).
+
+For gradients, :class:`Trainable` holds unconstrained parameters and gives the circuit of their softmax.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Generic, NamedTuple, TypeVar
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+from torch.distributions import Transform, constraints, transform_to
+from torch.distributions.transforms import SoftmaxTransform
+
+from ...circuits.chain import Chain, Vectors
+from ...circuits.circuit import Circuit
+from ...circuits.parameters import Block, blocks, replace
+from ...errors import CircuitError, EvidenceError, ShapeError
+from ...layers import InnerLayer, InputLayer
+from ...layers.input import normalised_counts
+from .evidence import EvidenceLike
+from .marginal import log_marginal
+
+Model = TypeVar("Model", Chain, Circuit)
+
+
+class Counts(NamedTuple):
+    """Derivatives of the log-likelihood, summed over a batch, for each block of parameters.
+
+    ``derivatives[i]`` belongs to ``blocks[i]``: one tensor for each weight, or for each parameter of the layer's ``relaxed()``.
+    """
+
+    blocks: list[Block]
+    derivatives: list[tuple[Tensor, ...]]
+    log_likelihood: Float[Tensor, ""]  # nats
+
+    def of(self, weight: Tensor) -> Tensor:
+        """The expected counts θ · ∂ log p/∂θ of a parameter tensor; of a layer's whole table (units, values) where that follows
+        from fewer parameters (Bernoulli, Binomial). :class:`CircuitError` for a tensor that is no parameter.
+        """
+        for block, derivatives in zip(self.blocks, self.derivatives, strict=True):
+            weights = block.tensors if block.layer is None else tuple(block.layer.relaxed().parameters())
+            for i, tensor in enumerate(block.tensors):
+                if tensor is weight:
+                    return weights[i].detach() * derivatives[i]
+        raise CircuitError(f"a tensor of shape {tuple(weight.shape)} is no parameter of this model")
+
+
+class Fit(NamedTuple, Generic[Model]):
+    """A fitted model, and the log-likelihood (nats for each row) before each epoch's steps."""
+
+    model: Model
+    log_likelihoods: list[float]
+
+
+def expected_counts(
+    model: Chain | Circuit,
+    evidence: EvidenceLike,
+    lengths: Int[Tensor, " batch"] | None = None,
+    checkpoint: int | None = None,
+) -> Counts:
+    """The expected uses of every parameter given evidence of any kind; raises :class:`EvidenceError` where it is impossible."""
+    found, leaves = blocks(model), dict[tuple[int, ...], Tensor]()
+    keys: dict[int, tuple[int, ...]] = {}  # the tensors of a relaxed layer, by the layer's own parameters
+
+    def relax(layer: InputLayer) -> InputLayer:
+        free = layer.relaxed()
+        own = tuple(map(id, layer.parameters()))
+        for i, tensor in enumerate(free.parameters()):
+            keys[id(tensor)] = (*own, i)
+        kept.append(free)
+        return free
+
+    def leaf(tensor: Tensor) -> Tensor:
+        key = keys.get(id(tensor), (id(tensor),))
+        if key not in leaves:
+            leaves[key] = tensor.detach().clone().requires_grad_()
+        return leaves[key]
+
+    kept: list[InputLayer] = []  # a tensor's id is its own while the tensor lives
+    with torch.enable_grad():
+        rows = log_marginal(_freed(model, relax, leaf), evidence, lengths=lengths, checkpoint=checkpoint)
+        if bool((rows == -torch.inf).any()):
+            row = int((rows == -torch.inf).nonzero()[0])
+            raise EvidenceError(f"expected_counts: row {row} of the evidence has probability zero")
+        gradients = torch.autograd.grad(rows.sum(), list(leaves.values()), allow_unused=True)
+    by_key = {
+        key: torch.zeros_like(value) if gradient is None else gradient
+        for (key, value), gradient in zip(leaves.items(), gradients, strict=True)
+    }
+
+    def derivatives(block: Block) -> tuple[Tensor, ...]:
+        own = tuple(map(id, block.tensors))
+        if block.layer is None:
+            return tuple(by_key[key,] for key in own)
+        return tuple(by_key[(*own, i)] for i in range(len(block.layer.relaxed().parameters())))
+
+    return Counts(found, [derivatives(block) for block in found], rows.detach().sum())
+
+
+class _Ended(Chain):
+    """A chain whose last transition, which leads nowhere, counts for nothing."""
+
+    def __init__(self, chain: Chain, ending: Vectors) -> None:
+        super().__init__(chain.initial, chain.left, chain.inputs, chain.right, chain.final)
+        self._ending = ending
+
+    @property
+    def ending(self) -> Vectors:
+        return self._ending
+
+
+def _freed(
+    model: Chain | Circuit, relax: Callable[[InputLayer], InputLayer], leaf: Callable[[Tensor], Tensor]
+) -> Chain | Circuit:
+    """The model with every weight a leaf of the graph of derivatives."""
+    if isinstance(model, Circuit):
+
+        def free(layer: InputLayer | InnerLayer) -> InputLayer | InnerLayer:
+            return relax(layer).map(leaf) if isinstance(layer, InputLayer) else layer.map(leaf)
+
+        return model.map_layers(free)
+    chain = Chain(
+        tuple(map(leaf, model.initial)),
+        model.left.map(leaf),
+        relax(model.inputs).map(leaf),
+        model.right.map(leaf),
+        tuple(v.detach() for v in model.final),
+    )
+    ones = all(bool((v == 1).all()) for v in model.final)
+    return _Ended(chain, tuple(v.detach() for v in chain.ending)) if ones else chain
+
+
+def em_step(
+    model: Model,
+    evidence: EvidenceLike,
+    *,
+    step: float = 1.0,
+    pseudocount: float = 0.0,
+    lengths: Int[Tensor, " batch"] | None = None,
+    checkpoint: int | None = None,
+) -> tuple[Model, Float[Tensor, ""]]:
+    """One EM step; returns the new model and the log-likelihood of the evidence under the old one, in nats.
+
+    ``pseudocount`` is added to the count of every weight that is not zero (a weight that is zero stays zero). Raises
+    :class:`CircuitError` where there is no closed-form step (embeddings, products of layers, a chain with final weights) and
+    :class:`EvidenceError` where the evidence is impossible.
+    """
+    if isinstance(model, Chain) and not all(bool((v == 1).all()) for v in model.final):
+        raise CircuitError(
+            "em: a chain whose final weights are not ones is not normalised; learn it by gradients"
+        )
+    counts = expected_counts(model, evidence, lengths, checkpoint)
+    new: dict[int, Tensor] = {}
+    for block, derivatives in zip(counts.blocks, counts.derivatives, strict=True):
+        if block.layer is not None:
+            fitted = block.layer.maximise(derivatives, pseudocount)
+        else:
+            weights = block.join([t.detach() for t in block.tensors])
+            fitted = block.split(normalised_counts(weights, block.join(derivatives), pseudocount))
+        for old, better in zip(block.tensors, fitted, strict=True):
+            new[id(old)] = better.detach() if step == 1 else torch.lerp(old.detach(), better.detach(), step)
+    return replace(model, new), counts.log_likelihood
+
+
+def em(
+    model: Model,
+    data: Tensor,
+    *,
+    epochs: int = 50,
+    batch_size: int | None = None,
+    step: float | Callable[[int], float] = 1.0,
+    pseudocount: float = 0.0,
+    tolerance: float = 1e-6,
+    seed: int = 0,
+    lengths: Int[Tensor, " rows"] | None = None,
+    checkpoint: int | None = None,
+) -> Fit[Model]:
+    """EM on rows of data (batch first: values, or weights): full, or on shuffled batches of ``batch_size`` rows.
+
+    ``step`` is η, or a function of the number of steps done (stochastic EM: ``lambda t: (t + 2) ** -0.6``). Stops when an epoch
+    on all data changes the likelihood by less than ``tolerance`` nats a row (with a ``pseudocount`` it may fall on the way).
+    ``checkpoint`` bounds the memory, as in :func:`~tractile.log_marginal`.
+    """
+    generator, done = torch.Generator().manual_seed(seed), 0
+    log_likelihoods: list[float] = []
+    for _ in range(epochs):
+        total = 0.0
+        order = torch.randperm(len(data), generator=generator).to(data.device)
+        for rows in [slice(None)] if batch_size is None else order.split(batch_size):
+            size = step(done) if callable(step) else step
+            some = None if lengths is None else lengths[rows]
+            model, log_likelihood = em_step(
+                model, data[rows], step=size, pseudocount=pseudocount, lengths=some, checkpoint=checkpoint
+            )
+            total, done = total + float(log_likelihood), done + 1
+        log_likelihoods.append(total / len(data))
+        if batch_size is None and len(log_likelihoods) > 1:
+            gain = log_likelihoods[-1] - log_likelihoods[-2]
+            if abs(gain) < tolerance:
+                break
+    return Fit(model, log_likelihoods)
+
+
+class Clamp(Transform):
+    """Weights that are the parameters themselves, kept at or above ``floor``."""
+
+    domain, codomain, bijective = constraints.real, constraints.nonnegative, False
+
+    def __init__(self, floor: float = 1e-12) -> None:
+        super().__init__()
+        self.floor = floor
+
+    def _call(self, x: Tensor) -> Tensor:
+        return x.clamp(min=self.floor)
+
+    def _inverse(self, y: Tensor) -> Tensor:
+        return y
+
+
+class Trainable(torch.nn.Module, Generic[Model]):
+    """Unconstrained parameters for every weight of a model; calling it gives the model, through which gradients flow.
+
+        trainable = Trainable(model);  optimiser = torch.optim.Adam(trainable.parameters())
+        loss = -log_marginal(trainable(), batch).mean();  loss.backward();  optimiser.step()
+
+    Rows of weights are the ``rows`` transform of the parameters: their softmax unless another is given (``ExpTransform()``,
+    :class:`Clamp`: then the model is not normalised, and :func:`~tractile.partition` is to be subtracted). Other parameters
+    of input layers keep to their ``constraints``. Tied tensors stay tied.
+    """
+
+    def __init__(self, model: Model, rows: Transform | None = None) -> None:
+        super().__init__()
+        self._model: Model = model
+        self._blocks = blocks(model)
+        self._rows = SoftmaxTransform() if rows is None else rows
+        self.raw = torch.nn.ParameterList(self._unconstrained(self._blocks))
+
+    def forward(self) -> Model:
+        """The model with these parameters."""
+        return self._constrained(list(self.raw))
+
+    @torch.no_grad()
+    def detached(self) -> Model:
+        """The model as the parameters now have it, without their gradients."""
+        return self()  # type: ignore[no-any-return]
+
+    @property
+    def num_parameters(self) -> int:
+        """The number of unconstrained numbers behind the model."""
+        return sum(raw.numel() for raw in self.raw)
+
+    def from_vector(self, vector: Float[Tensor, " parameters"]) -> Model:
+        """The model whose unconstrained parameters are this vector, such as the output of a neural network."""
+        if vector.shape != (self.num_parameters,):
+            raise ShapeError(
+                f"from_vector: {self.num_parameters} parameters are needed, not a tensor of shape {tuple(vector.shape)}"
+            )
+        pieces = vector.split([raw.numel() for raw in self.raw])
+        return self._constrained([piece.view(raw.shape) for piece, raw in zip(pieces, self.raw, strict=True)])
+
+    @torch.no_grad()
+    def load(self, model: Model) -> None:
+        """Take over the weights of a model of the same structure, as after a step of EM."""
+        for raw, value in zip(self.raw, self._unconstrained(blocks(model)), strict=True):
+            raw.copy_(value)
+
+    def _unconstrained(self, found: list[Block]) -> list[Tensor]:
+        raw: list[Tensor] = []
+        for block in found:
+            tensors = [t.detach() for t in block.tensors]
+            if block.layer is None:
+                weights = block.join(tensors)
+                if not bool((weights.sum(-1) > 0).all()):
+                    raise CircuitError(
+                        f"Trainable: a row of weights of shape {tuple(weights.shape)} is zero throughout"
+                    )
+                raw.append(self._rows.inv(weights))
+            else:
+                raw += [t.inv(w) for t, w in zip(self._transforms(block.layer), tensors, strict=True)]
+        return [tensor.clone() for tensor in raw]
+
+    def _constrained(self, raw: list[Tensor]) -> Model:
+        rest, new = iter(raw), dict[int, Tensor]()
+        for block in self._blocks:
+            if block.layer is None:
+                weights = block.split(self._rows(next(rest)))
+            else:
+                weights = [transform(next(rest)) for transform in self._transforms(block.layer)]
+            new |= {id(old): weight for old, weight in zip(block.tensors, weights, strict=True)}
+        return replace(self._model, new)
+
+    def _transforms(self, layer: InputLayer) -> Sequence[Transform]:
+        return [self._rows if c is constraints.simplex else transform_to(c) for c in layer.constraints()]

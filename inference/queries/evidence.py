@@ -1,0 +1,238 @@
+"""Evidence: what is known of each variable, as a weight for each of its values.
+
+observed       one-hot          an int, or a (batch,) tensor of ints with −1 = marginalised
+marginalised   ones             None, or −1
+one of a set   0/1              a list or set of ints, or a boolean (V,) or (batch, V) tensor
+soft           any w ≥ 0        a float (V,) or (batch, V) tensor
+continuous     a real number    a float, or a (batch,) tensor of floats with nan = marginalised
+open           the axis kept    the query variable, named by the query (``conditional(…, variable)``)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from ...errors import EvidenceError
+from ...layers.functorch_utils import certain, hidden
+
+CPU = torch.device("cpu")
+EvidenceLike = (
+    Any  # None | Int[Tensor, "batch n"] | Float[Tensor, "batch n vocab"] | Sequence | Mapping[variable, …]
+)
+
+
+class Evidence:
+    """Evidence for a batch: ``tokens[v]`` (batch,) or ``weights[v]`` (V, batch); a variable in neither is marginalised.
+
+    The tokens of a continuous variable are floats, nan in the rows where it is marginalised. ``device`` is where all of it is,
+    and where the values of layers without parameters are computed.
+    """
+
+    def __init__(self, batch: int, device: torch.device = CPU) -> None:
+        self.batch, self.device = batch, device
+        self.tokens: dict[int, Int[Tensor, " batch"]] = {}
+        self.weights: dict[int, Float[Tensor, "vocab batch"]] = {}
+
+    def observe(self, variable: int, tokens: Int[Tensor, " batch"]) -> Evidence:
+        """A copy in which a variable takes these values."""
+        out = self._copy()
+        out.weights.pop(variable, None)
+        out.tokens[variable] = tokens
+        return out
+
+    def repeat(self, index: Int[Tensor, " rows"]) -> Evidence:
+        """The rows ``index``."""
+        out = Evidence(len(index), self.device)
+        out.tokens = {v: t.index_select(0, index) for v, t in self.tokens.items()}
+        out.weights = {v: w.index_select(1, index) for v, w in self.weights.items()}
+        return out
+
+    def shift(self, first: int) -> Evidence:
+        """The evidence on the variables from ``first`` on, numbered from 0."""
+        out = Evidence(self.batch, self.device)
+        out.tokens = {v - first: t for v, t in self.tokens.items() if v >= first}
+        out.weights = {v - first: w for v, w in self.weights.items() if v >= first}
+        return out
+
+    def without(self, variable: int) -> Evidence:
+        """A copy in which a variable is marginalised."""
+        out = self._copy()
+        out.tokens.pop(variable, None)
+        out.weights.pop(variable, None)
+        return out
+
+    def to(self, device: torch.device) -> Evidence:
+        """The evidence on another device."""
+        if device == self.device:
+            return self
+        out = Evidence(self.batch, device)
+        out.tokens = {v: t.to(device) for v, t in self.tokens.items()}
+        out.weights = {v: w.to(device) for v, w in self.weights.items()}
+        return out
+
+    def _copy(self) -> Evidence:
+        out = Evidence(self.batch, self.device)
+        out.tokens, out.weights = dict(self.tokens), dict(self.weights)
+        return out
+
+
+def as_evidence(
+    evidence: EvidenceLike, vocab_sizes: Mapping[int, int], device: torch.device = CPU
+) -> Evidence:
+    """Read evidence on the variables of ``vocab_sizes``, for a model on ``device``.
+
+    Raises :class:`EvidenceError` where it does not fit.
+    """
+    if isinstance(evidence, Evidence):
+        return evidence.to(device)
+    if isinstance(evidence, Tensor):
+        return _read(evidence.to(device), vocab_sizes, device)
+    return _read(evidence, vocab_sizes, device)
+
+
+def _read(evidence: EvidenceLike, vocab_sizes: Mapping[int, int], device: torch.device) -> Evidence:
+    items: dict[int, Any]
+    if evidence is None:
+        items = {}
+    elif isinstance(evidence, Mapping):
+        items = dict(evidence)
+    elif isinstance(evidence, Tensor) and 0 in vocab_sizes.values():
+        columns = zip(vocab_sizes.items(), _rows(evidence, 2, len(vocab_sizes)).unbind(1), strict=True)
+        items = {v: _whole(column, v) if size else column for (v, size), column in columns}
+    elif holds_weights(evidence):
+        items = dict(zip(vocab_sizes, _rows(evidence, 3, len(vocab_sizes)).unbind(1), strict=True))
+    elif isinstance(evidence, Tensor):
+        rows = _rows(evidence, 2, len(vocab_sizes))
+        observed = Evidence(len(rows), device)
+        if not rows.numel():
+            return observed
+        seen = not hidden(rows)
+        if seen and 0 <= int(rows.min()) and int(rows.max()) < min(vocab_sizes.values()):  # one check for all
+            observed.tokens = dict(zip(vocab_sizes, rows.T.long().contiguous(), strict=True))
+            return observed
+        items = dict(zip(vocab_sizes, rows.unbind(1), strict=True))
+    elif isinstance(evidence, Sequence):
+        if len(evidence) != len(vocab_sizes):
+            raise EvidenceError(
+                f"evidence on {len(evidence)} variables, but the circuit has {len(vocab_sizes)}"
+            )
+        items = dict(zip(vocab_sizes, evidence, strict=True))
+    else:
+        raise EvidenceError(
+            f"evidence must be a tensor, a sequence, a mapping or None, not {type(evidence).__name__}"
+        )
+    unknown = sorted(set(items) - set(vocab_sizes))
+    if unknown:
+        raise EvidenceError(f"evidence on variables {unknown}, which the circuit does not have")
+    known = {
+        v: (_one(item, v, vocab_sizes[v]) if vocab_sizes[v] else _real(item, v)).to(device)
+        for v, item in items.items()
+        if item is not None
+    }
+    sizes = {t.shape[-1] for t in known.values()} - {1}
+    if len(sizes) > 1:
+        raise EvidenceError(f"evidence has rows for different batches: {sorted(sizes)}")
+    out = Evidence(sizes.pop() if sizes else 1, device)
+    for v, t in known.items():
+        t = t.expand(*t.shape[:-1], out.batch)
+        if not vocab_sizes[v]:
+            out.tokens[v] = t
+        elif t.is_floating_point():
+            out.weights[v] = t
+        else:
+            _observe(out, v, t, vocab_sizes[v])
+    return out
+
+
+def holds_weights(evidence: EvidenceLike) -> bool:
+    """Whether evidence is a (batch, n, vocab) tensor of weights (booleans: the values allowed)."""
+    return isinstance(evidence, Tensor) and (evidence.is_floating_point() or evidence.dtype == torch.bool)
+
+
+def _rows(evidence: Tensor, ndim: int, variables: int) -> Tensor:
+    evidence = evidence.unsqueeze(0) if evidence.ndim == ndim - 1 else evidence
+    if evidence.ndim != ndim or evidence.shape[1] != variables:
+        raise EvidenceError(
+            f"evidence of shape {tuple(evidence.shape)} does not fit {variables} variables (batch first)"
+        )
+    return evidence
+
+
+def _real(item: Any, variable: int) -> Tensor:
+    """The evidence of a continuous variable as floats (batch,)."""
+    numeric = isinstance(item, int | float) and not isinstance(item, bool)
+    values = torch.tensor([float(item)], dtype=torch.float64) if numeric else item
+    if (
+        not isinstance(values, Tensor)
+        or values.ndim != 1
+        or not values.is_floating_point()
+        or certain(values.isinf())
+    ):
+        raise EvidenceError(
+            f"variable {variable} is continuous: its evidence must be None, a finite number or a (batch,) tensor of floats "
+            f"(nan: marginalised), not {item!r}"
+        )
+    return values
+
+
+def _whole(values: Float[Tensor, " batch"], variable: int) -> Int[Tensor, " batch"]:
+    """A discrete variable's column in a float tensor: whole numbers, nan = marginalised."""
+    found = values.nan_to_num(-1)
+    if certain(found != found.round()):
+        raise EvidenceError(f"variable {variable} is discrete: its values must be whole numbers")
+    return found.long()
+
+
+def _one(item: Any, variable: int, vocab_size: int) -> Tensor:
+    """One variable's evidence as tokens (batch,) or weights (V, batch)."""
+    if isinstance(item, bool) or not isinstance(item, int | Tensor | Sequence | set | frozenset):
+        raise EvidenceError(
+            f"variable {variable}: evidence must be None, an int, a collection of ints or a tensor, not {item!r}"
+        )
+    if isinstance(item, int):
+        item = torch.tensor([item])
+    elif not isinstance(item, Tensor):
+        chosen = sorted(item)
+        if not chosen or not all(isinstance(t, int) and 0 <= t < vocab_size for t in chosen):
+            raise EvidenceError(
+                f"variable {variable}: a set must hold values in 0 … {vocab_size - 1}, not {chosen}"
+            )
+        allowed = torch.zeros(vocab_size)
+        allowed[chosen] = 1.0
+        item = allowed
+    if item.dtype == torch.bool:
+        item = item.float()
+    if item.is_floating_point():
+        weights: Tensor = item.unsqueeze(0) if item.ndim == 1 else item
+        if (
+            weights.ndim != 2
+            or weights.shape[1] != vocab_size
+            or certain(~((weights >= 0) & weights.isfinite()))
+        ):
+            raise EvidenceError(
+                f"variable {variable}: weights must be finite, ≥ 0 and of shape (batch, {vocab_size}), not {tuple(item.shape)}"
+            )
+        return weights.T
+    if item.ndim != 1 or certain((item < -1) | (item >= vocab_size)):
+        raise EvidenceError(
+            f"variable {variable}: observed values must be a (batch,) tensor in 0 … {vocab_size - 1} (or −1: marginalised)"
+        )
+    tokens: Tensor = item.long()
+    return tokens
+
+
+def _observe(evidence: Evidence, variable: int, tokens: Tensor, vocab_size: int) -> None:
+    missing = tokens < 0
+    if not hidden(missing):
+        if not bool(missing.any()):
+            evidence.tokens[variable] = tokens
+            return
+        if bool(missing.all()):
+            return
+    values = torch.arange(vocab_size, device=tokens.device)
+    evidence.weights[variable] = ((values[:, None] == tokens) | missing).float()

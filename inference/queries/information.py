@@ -1,0 +1,221 @@
+"""Information, exact where it is tractable (Vergari et al. 2021); everything in nats, of normalised distributions.
+
+    entropy             −Σ p log p                        p deterministic
+    cross_entropy       −Σ p log q                        q deterministic, compatible with p
+    kl_divergence       Σ p log (p / q)                   both deterministic, compatible
+    renyi_entropy       log(Σ p^α) / (1 − α)              p deterministic; or α = 2, 3, … and p structured-decomposable
+    renyi_divergence    log(Σ p^α q^(1−α)) / (α − 1)      q deterministic, p as for renyi_entropy, compatible
+    expectation         E_p[f]                            f a compatible circuit, or a sum of functions of one variable
+
+A deterministic circuit multiplies the weights on one path, so log q(x) = Σ_θ log θ · [x uses θ], and how often θ is used
+is a derivative: with 1_q the circuit q whose positive weights are all one,
+
+    Σ_x p(x) [x uses θ] = ∂ (Σ_x p(x) 1_q(x)) / ∂ (the weight of 1_q in the place of θ).
+
+Chains are taken at length ``n``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from ...circuits.automaton import Automaton
+from ...circuits.circuit import Circuit
+from ...circuits.graph_transforms import monomial
+from ...circuits.operations import power
+from ...circuits.product import multiply
+from ...circuits.properties import check_deterministic
+from ...errors import CircuitError, EvidenceError
+from ...layers import Continuous, InnerLayer, InputLayer, Sum
+from ..semirings.base import Counting, Residue, Semiring
+from .evidence import EvidenceLike
+from .marginal import Model, log_marginal, marginals, partition, prepare, root
+
+PRIMES = (614639, 670049, 703537, 765313, 934469, 946331, 1018777, 1026439)
+
+
+def entropy(model: Model, *, n: int | None = None, joint: bool = False) -> Float[Tensor, ""]:
+    """The entropy of x; with ``joint``, of x and the latent states together, which needs no determinism.
+
+    The two agree for deterministic models (unambiguous automata). Elsewhere the entropy of x alone has no closed form:
+    :class:`CircuitError`.
+    """
+    if not joint:
+        try:
+            check_deterministic(model if isinstance(model, Automaton) else _circuit(model, n))
+        except CircuitError as error:
+            raise CircuitError(
+                "entropy: latent states make the entropy of x intractable; give joint=True for that of "
+                f"(x, latent states). {error}"
+            ) from error
+    circuit = _circuit(
+        model, n
+    )  # unrolled, a chain counts its transitions between latent states and no other
+    log_z, log_weight = _uses(circuit, None, "entropy")
+    return log_z - log_weight
+
+
+def cross_entropy(p: Model, q: Model, *, n: int | None = None) -> Float[Tensor, ""]:
+    """−Σ p log q; infinite where p has weight outside the support of q.
+
+    That is decided by counting the paths of p with and without those that q excludes: below 2⁵³ paths exactly, beyond
+    that modulo eight primes drawn from the 38,635 between 2¹⁹ and 2²⁰. A difference of at most e^10000 paths is a
+    multiple of all eight by chance with a probability below 10⁻¹³.
+    """
+    p, q = _circuit(p, n), _circuit(q, n)
+    _check(q, "cross_entropy", "q")
+    _same_variables(p, q, "cross_entropy")
+    ones = q.map_layers(_free_weights).map(lambda t: (t > 0).to(torch.float64))
+    if not _same_count(multiply(p, ones), p):
+        return torch.tensor(torch.inf, dtype=torch.float64)
+    _, log_weight = _uses(q, p, "cross_entropy")
+    return partition(q) - log_weight
+
+
+def _same_count(a: Circuit, b: Circuit) -> bool:
+    """Whether two circuits have as many paths of positive weight, a's being among b's."""
+    a, b = a.to("cpu"), b.to("cpu")
+
+    def count(circuit: Circuit, semiring: Semiring[Tensor]) -> float:
+        evidence, variables = prepare(circuit, None, None)
+        return float(root(circuit, semiring, evidence, len(variables), None))
+
+    counts = [count(circuit, Counting()) for circuit in (a, b)]
+    if counts[1] < 2.0**53:
+        return counts[0] == counts[1]
+    return all(count(a, Residue(p)) == count(b, Residue(p)) for p in PRIMES)
+
+
+def kl_divergence(p: Model, q: Model, *, n: int | None = None) -> Float[Tensor, ""]:
+    """Σ p log (p / q) ≥ 0, the cross-entropy less the entropy; infinite where p has weight outside the support of q."""
+    _check(_circuit(p, n), "kl_divergence", "p")
+    return cross_entropy(p, q, n=n) - entropy(p, n=n)
+
+
+def renyi_entropy(model: Model, alpha: float, *, n: int | None = None) -> Float[Tensor, ""]:
+    """log(Σ p^α) / (1 − α), the entropy at α = 1, the logarithm of the support's size at α = 0."""
+    _check_order(alpha, "renyi_entropy")
+    if alpha == 1:
+        return entropy(model, n=n)
+    circuit = _circuit(model, n)
+    return (partition(power(circuit, alpha)) - alpha * partition(circuit)) / (1 - alpha)
+
+
+def renyi_divergence(p: Model, q: Model, alpha: float, *, n: int | None = None) -> Float[Tensor, ""]:
+    """log(Σ p^α q^(1−α)) / (α − 1), the KL divergence at α = 1."""
+    _check_order(alpha, "renyi_divergence")
+    if alpha == 1:
+        return kl_divergence(p, q, n=n)
+    p, q = _circuit(p, n), _circuit(q, n)
+    _check(q, "renyi_divergence", "q")
+    _same_variables(p, q, "renyi_divergence")
+    if alpha > 1 and bool(cross_entropy(p, q).isinf()):
+        return torch.tensor(torch.inf, dtype=torch.float64)
+    log_sum = partition(multiply(power(p, alpha), power(q, 1 - alpha)))
+    return (log_sum - alpha * partition(p) - (1 - alpha) * partition(q)) / (alpha - 1)
+
+
+def expectation(
+    model: Model,
+    f: Model | Mapping[int, Float[Tensor, " vocab"]],
+    evidence: EvidenceLike = None,
+    *,
+    n: int | None = None,
+) -> Float[Tensor, " batch"]:
+    """E[f(x) | evidence]: of a compatible circuit or chain f ≥ 0, or of Σ_v f_v(x_v) given a table f_v for some variables.
+
+    Raises :class:`EvidenceError` where the evidence has probability zero or a table does not fit.
+    """
+    if not isinstance(f, Mapping):
+        if isinstance(model, Circuit) or isinstance(f, Circuit):
+            known, variables = prepare(model, evidence, n)
+            model, f = _circuit(model, len(variables)), _circuit(f, len(variables))
+            if set(f.variables) - set(model.variables):
+                raise CircuitError(
+                    f"expectation: f has variables {f.variables}, the model only {model.variables}"
+                )
+            return _ratio(log_marginal(multiply(model, f), known), log_marginal(model, known))
+        return _ratio(log_marginal(multiply(model, f), evidence, n=n), log_marginal(model, evidence, n=n))
+    tables = marginals(model, evidence, n=n)
+    unfit = [v for v, t in f.items() if v not in tables or t.shape != tables[v].shape[1:]]
+    if unfit:
+        raise EvidenceError(f"expectation: no variables with as many values as the tables given for {unfit}")
+    batch = prepare(model, evidence, n)[0].batch
+    terms = [(tables[v].exp() * t).sum(1) for v, t in f.items()]
+    return torch.stack(terms).sum(0) if terms else torch.zeros(batch, dtype=torch.float64)
+
+
+def _ratio(above: Tensor, below: Tensor) -> Tensor:
+    if bool((below == -torch.inf).any()):
+        raise EvidenceError("expectation: the evidence has probability zero")
+    return (above - below).exp()
+
+
+def _circuit(model: Model, n: int | None) -> Circuit:
+    return model if isinstance(model, Circuit) else model.unroll(len(prepare(model, None, n)[1]))
+
+
+def _check(circuit: Circuit, operation: str, name: str) -> None:
+    try:
+        check_deterministic(circuit)
+    except CircuitError as error:
+        raise CircuitError(f"{operation}: {name} must be deterministic; {error}") from error
+
+
+def _check_order(alpha: float, operation: str) -> None:
+    if not 0 <= alpha < torch.inf:
+        raise CircuitError(f"{operation}: the order α must be finite and not negative, not {alpha}")
+
+
+def _same_variables(p: Circuit, q: Circuit, operation: str) -> None:
+    if p.vocab_sizes() != q.vocab_sizes():
+        raise CircuitError(
+            f"{operation}: the variables (and values) differ, {p.vocab_sizes()} and {q.vocab_sizes()}"
+        )
+
+
+def _uses(q: Circuit, p: Circuit | None, operation: str) -> tuple[Tensor, Tensor]:
+    """log of the total, and Σ_θ E[uses of θ] log θ, over the parameters θ of q.
+
+    Under p, x is drawn from p and the total is that of p · 1_q; without p, (x, latent states) is drawn from q itself.
+    """
+    leaves: dict[int, tuple[Tensor, Tensor]] = {}
+
+    def watch(t: Tensor) -> Tensor:
+        at = t.detach().double() if p is None else (t.detach() > 0).double()
+        return leaves.setdefault(id(t), (t.detach().double(), at.requires_grad_(True)))[1]
+
+    with torch.enable_grad():
+        relaxed = q.map_layers(_free_weights)
+        watched = relaxed.map(watch)
+        whole = watched if p is None else multiply(p.map(torch.Tensor.detach), watched)
+        log_total = partition(whole)
+        if log_total == -torch.inf:
+            raise CircuitError(
+                f"{operation}: the model gives weight to no sequence, so there is no distribution"
+            )
+        weights, places = zip(*leaves.values(), strict=True) if leaves else ((), ())
+        grads: Any = torch.autograd.grad(log_total, places, allow_unused=True) if leaves else ()
+    terms = [
+        torch.special.xlogy(g * at, w).sum()
+        for w, at, g in zip(weights, places, grads, strict=True)
+        if g is not None
+    ]
+    return log_total.detach(), torch.stack(terms).sum().detach() if terms else torch.zeros(
+        (), dtype=torch.float64
+    )
+
+
+def _free_weights(layer: InputLayer | InnerLayer) -> InputLayer | InnerLayer:
+    if isinstance(layer, Continuous):
+        raise CircuitError(
+            f"{layer!r} is over a continuous variable, whose density has no entropy of weights"
+        )
+    if isinstance(layer, InputLayer):
+        return layer.relaxed()
+    return Sum(*map(monomial, layer.operators)) if isinstance(layer, Sum) else layer

@@ -1,0 +1,68 @@
+"""The k best values, by branching on the best one (Lawler 1972): what is left once x is taken splits by the first variable
+in which another value differs from it; each part is evidence, and all parts of one x are maximised as one batch.
+"""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from ...circuits.circuit import Circuit
+from ...errors import CircuitError, EvidenceError
+from .evidence import Evidence, EvidenceLike
+from .marginal import Model, log_weights, prepare
+from .sample_mpe import best
+
+
+def k_best(
+    model: Model, k: int, evidence: EvidenceLike = None, *, n: int | None = None
+) -> tuple[Int[Tensor, "found variables"], Float[Tensor, " found"]]:
+    """The k best values of x, best first, and the logarithm of the weight of each one's best explanation, in nats.
+
+    For deterministic models that is log p(x). Fewer come back where fewer have positive weight. Exact, by branching:
+    what is left once x is taken agrees with x on the variables before v and differs at v, for one v (Lawler 1972).
+    Raises :class:`EvidenceError` where the evidence has probability zero or several rows, :class:`CircuitError` for
+    continuous variables.
+    """
+    known, variables = prepare(model, evidence, n)
+    sizes = model.vocab_sizes() if isinstance(model, Circuit) else dict.fromkeys(variables, model.vocab_size)
+    if k < 1 or known.batch > 1:
+        raise EvidenceError(
+            f"k_best: asks for k ≥ 1 and evidence of one row, not k = {k} and {known.batch} rows"
+        )
+    if not all(sizes.values()):
+        raise CircuitError("k_best: a continuous variable has no second best value")
+    start = [log_weights(known, v, sizes[v])[0].double().exp() for v in variables]
+    heap: list[
+        tuple[float, int, list[int], int, list[Tensor]]
+    ] = []  # cost, tie-break, x, first free variable, weights
+    found: list[tuple[list[int], float]] = []
+    order = itertools.count()
+
+    def push(boxes: list[tuple[int, list[Tensor]]]) -> None:
+        rows = Evidence(len(boxes), known.device)
+        rows.weights = {v: torch.stack([box[i] for _, box in boxes], 1) for i, v in enumerate(variables)}
+        for (free, box), x, score in zip(
+            boxes, *(t.tolist() for t in best(model, rows, variables)), strict=True
+        ):
+            if score > -torch.inf:
+                heapq.heappush(heap, (-score, next(order), x, free, box))
+
+    push([(0, start)])
+    while heap and len(found) < k:
+        cost, _, x, free, box = heapq.heappop(heap)
+        found.append((x, -cost))
+        boxes, fixed = [], list(box)
+        for i in range(free, len(variables)):
+            only = torch.zeros_like(box[i]).index_fill(0, torch.tensor(x[i], device=known.device), 1.0)
+            boxes.append((i, [*fixed[:i], box[i] * (1 - only), *box[i + 1 :]]))
+            fixed[i] = box[i] * only
+        if boxes and len(found) < k:
+            push(boxes)
+    if not found:
+        raise EvidenceError("k_best: the evidence has probability zero")
+    return torch.tensor([x for x, _ in found]), torch.tensor([s for _, s in found], dtype=torch.float64)

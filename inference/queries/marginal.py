@@ -1,0 +1,326 @@
+"""Queries: each is one contraction of a circuit against evidence, in some semiring.
+
+    log_marginal   log Σ_x p(x) w(x)          real         w: the evidence
+    partition      log Σ_x p(x)               real
+    conditional    log p(x_v | evidence)      real, x_v open
+    support        is any x possible?         Boolean
+    marginals      … for every variable       real, and its derivative
+    count          accepted sequences         counting
+
+A *model* is a chain (say how long: by evidence of shape (batch, n), or ``n``) or a circuit. Everything is in nats and
+batch first. Evidence is described in :mod:`tractile.inference.queries.evidence`. What decodes is in
+:mod:`tractile.inference.queries.sample_mpe`, information quantities in :mod:`tractile.inference.queries.information`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from ...circuits.automaton import Automaton
+from ...circuits.chain import Chain
+from ...circuits.circuit import Circuit
+from ...errors import CircuitError, EvidenceError
+from ...layers import Constant, InputLayer
+from ...layers.functorch_utils import certain
+from ..engine import messages, passes
+from ..engine.folding import levels
+from ..engine.inputs import open_values
+from ..semirings.base import Boolean, Counting, Log, Semiring
+from ..semirings.labelled_tensor import finite
+from ..semirings.scaled_real import Real
+from .evidence import Evidence, EvidenceLike, as_evidence, holds_weights
+
+Model = Chain | Circuit
+Lengths = Int[Tensor, " batch"] | None
+MARGINAL_ELEMENTS = 1 << 24  # of tables of log-weights computed together
+
+
+def prepare(model: Model, evidence: EvidenceLike, n: int | None) -> tuple[Evidence, list[int]]:
+    """Evidence read against the model's variables, and those variables in order."""
+    if isinstance(model, Circuit):
+        known = levels(model)
+        return as_evidence(evidence, known.vocab_sizes, known.device), list(known.vocab_sizes)
+    if n is None:
+        if not isinstance(evidence, Tensor | Sequence) or (
+            isinstance(evidence, Tensor) and not evidence.ndim
+        ):
+            raise EvidenceError("a chain has no length of its own: give n, or evidence for each position")
+        if isinstance(evidence, Tensor):
+            n = evidence.shape[-2 if holds_weights(evidence) and model.vocab_size else -1]
+        else:
+            n = len(evidence)
+    sizes = dict.fromkeys(range(n), model.vocab_size)
+    return as_evidence(evidence, sizes, model.device), list(sizes)
+
+
+def total(
+    model: Model,
+    semiring: Semiring[Any],
+    evidence: Evidence,
+    n: int,
+    lengths: Lengths,
+    checkpoint: int | None = None,
+) -> Tensor:
+    """log of the root for each row (for Counting: of the count)."""
+    return semiring.log(root(model, semiring, evidence, n, lengths, checkpoint)).expand(evidence.batch)
+
+
+def root(
+    model: Model,
+    semiring: Semiring[Any],
+    evidence: Evidence,
+    n: int,
+    lengths: Lengths,
+    checkpoint: int | None = None,
+) -> Any:
+    """The root for each row: (batch,), or (1,) where no evidence is observed."""
+    if isinstance(model, Circuit):
+        if lengths is not None:
+            raise EvidenceError("lengths are for chains; a circuit has a fixed set of variables")
+        value = passes.upward(model, semiring, evidence, checkpoint)[model.root]
+        dims = levels(model).plan.groups[-1].dims
+        if len(set(dims) - {1}):
+            raise CircuitError(f"the root (node {model.root}) has units {dims}; a query needs one")
+        return semiring.merge(value, 0, semiring.ndim(value))
+    if lengths is None:
+        ((_, value),) = messages.totals(model, semiring, evidence, [n], checkpoint)
+        return value
+    lengths = lengths.to(evidence.device)
+    _check_lengths(lengths, n, evidence.batch)
+    if not evidence.batch:
+        return semiring.lift(torch.ones(0, device=evidence.device), batched=True)
+    rows = torch.arange(evidence.batch, device=lengths.device)
+    roots: list[Any] = []
+    position = torch.zeros_like(lengths)
+    for t, value in messages.totals(model, semiring, evidence, set(lengths.tolist()), checkpoint):
+        position[lengths == t] = len(roots)
+        roots.append(value)
+    return semiring.gather(semiring.cat(roots), position * evidence.batch + rows, 0)
+
+
+def _check_lengths(lengths: Tensor, n: int, batch: int) -> None:
+    if lengths.shape != (batch,) or certain((lengths < 0) | (lengths > n)):
+        raise EvidenceError(f"lengths must be of shape ({batch},) with values in 0 … {n}")
+
+
+def log_marginal(
+    model: Model,
+    evidence: EvidenceLike = None,
+    *,
+    n: int | None = None,
+    lengths: Lengths = None,
+    semiring: Semiring[Any] | None = None,
+    checkpoint: int | None = None,
+) -> Float[Tensor, " batch"]:
+    """log Σ_x p(x) w(x): the log-probability of the evidence, in nats (float64 where the model is float32).
+
+    ``checkpoint`` bounds the memory of derivatives: a chain then keeps its message every ``checkpoint`` positions (√n is a
+    good number), a circuit the values of its layers, and what lies between is computed a second time.
+
+    Rows where scaled arithmetic lost everything to the dynamic range between hidden states are computed again in log
+    space, so the result is −inf only where the true value is zero. Raises :class:`EvidenceError` where the evidence
+    does not fit.
+    """
+    if checkpoint is not None and checkpoint < 1:
+        raise CircuitError(f"log_marginal: checkpoint is a positive number of positions, not {checkpoint}")
+    evidence, variables = prepare(model, evidence, n)
+    result = total(model, semiring or Real(), evidence, len(variables), lengths, checkpoint)
+    lost = result == -torch.inf
+    if semiring is None and certain(lost):
+        rows = lost.nonzero().squeeze(1)
+        some = None if lengths is None else lengths[rows]
+        possible = total(model, Boolean(), evidence.repeat(rows), len(variables), some) == 0
+        if bool(possible.any()):
+            rows = rows[possible]
+            exact = total(
+                model,
+                Log(),
+                evidence.repeat(rows),
+                len(variables),
+                None if lengths is None else lengths[rows],
+                checkpoint,
+            )
+            result = result.index_put((rows,), exact.to(result.dtype))
+    return result
+
+
+def partition(
+    model: Model, *, n: int | None = None, semiring: Semiring[Any] | None = None
+) -> Float[Tensor, ""]:
+    """log Σ_x p(x): the log partition function, in nats (over sequences of length n for a chain)."""
+    return log_marginal(model, None, n=n, semiring=semiring)[0]
+
+
+def support(
+    model: Model, evidence: EvidenceLike = None, *, n: int | None = None, lengths: Lengths = None
+) -> Bool[Tensor, " batch"]:
+    """Whether any completion of the evidence has positive weight."""
+    evidence, variables = prepare(model, evidence, n)
+    return total(model, Boolean(), evidence, len(variables), lengths) == 0
+
+
+def count(model: Model, evidence: EvidenceLike = None, *, n: int | None = None, paths: bool = False) -> int:
+    """The number of accepted sequences; with ``paths``, of (sequence, latent path) pairs.
+
+    Exact. An ambiguous automaton is determinised first; other models need ``paths`` (:class:`CircuitError`). Raises
+    :class:`EvidenceError` for evidence of several rows, and :class:`CircuitError` past 2^53, where floating point stops being
+    exact: use ``log_marginal`` on the automaton for the logarithm of the count.
+    """
+    if not paths:
+        if isinstance(model, Automaton):
+            model = model if model.is_unambiguous else model.determinize()
+        else:
+            raise CircuitError(
+                "count: latent states make several paths for one sequence; count an automaton, or give paths=True"
+            )
+    evidence, variables = prepare(model, evidence, n)
+    if evidence.batch > 1:
+        raise EvidenceError(f"count: evidence of one row, not of {evidence.batch}")
+    if not all(_vocab_size(model, v) for v in variables):
+        raise CircuitError("count: the model has continuous variables, whose values cannot be counted")
+    total = float(root(model, Counting(), evidence, len(variables), None))
+    if total >= 2.0**53:
+        raise CircuitError(
+            f"count: about {total:.3g} sequences, too many to count exactly; use log_marginal for the logarithm"
+        )
+    return round(total)
+
+
+def conditional(
+    model: Model, evidence: EvidenceLike = None, variable: int | tuple[int, ...] = 0, *, n: int | None = None
+) -> Float[Tensor, "batch *values"]:
+    """log p(x_v | evidence) for a variable (batch, V), or the joint table of several (batch, V_1, V_2, …), in nats.
+
+    What the evidence says of the query variables is ignored. Raises :class:`EvidenceError` where the evidence has
+    probability zero.
+    """
+    evidence, variables = prepare(model, evidence, n)
+    asked = (variable,) if isinstance(variable, int) else variable
+    missing = [v for v in asked if v not in variables]
+    if missing or not asked or len(set(asked)) != len(asked):
+        raise EvidenceError(f"conditional: query variables {asked} must be distinct and among {variables}")
+    if not all(_vocab_size(model, v) for v in asked):
+        raise EvidenceError(
+            f"conditional: among {asked} is a continuous variable, which has no table; sample it, or give it values"
+        )
+    (table,) = _exact(lambda semiring: [_joint(model, semiring, evidence, asked, len(variables))])
+    total = table.flatten(1).logsumexp(1)
+    if certain(total.isneginf()):
+        raise EvidenceError(
+            "conditional: the evidence has probability zero, so there is no conditional distribution"
+        )
+    return table - finite(total).view(-1, *[1] * (table.ndim - 1))
+
+
+def _exact(tables: Callable[[Semiring[Any]], list[Tensor]]) -> list[Tensor]:
+    """Tables of log-weights by Real; by Log where an entry that Boolean says is possible was lost to the dynamic range."""
+    found = tables(Real())
+    if not any(certain(table.isneginf()) for table in found):
+        return found
+    possible = tables(Boolean())
+    if any(certain(t.isneginf() & (p == 0)) for t, p in zip(found, possible, strict=True)):
+        return [t.to(old.dtype) for t, old in zip(tables(Log()), found, strict=True)]
+    return found
+
+
+def _joint(
+    model: Model, semiring: Semiring[Any], evidence: Evidence, asked: tuple[int, ...], n: int
+) -> Tensor:
+    """log p(x_asked, evidence): (batch, V_1, …)."""
+    if len(asked) > 1:
+        values = torch.arange(_vocab_size(model, asked[0]), device=evidence.device)
+        seen = (evidence.observe(asked[0], v.expand(evidence.batch)) for v in values)
+        rows = [_joint(model, semiring, known, asked[1:], n) for known in seen]
+        return torch.stack(rows, 1)
+    if isinstance(model, Circuit):
+        table = passes.open_variable(model, semiring, evidence, asked[0])
+    else:
+        t = asked[0]
+        alphas = messages.forward(model, semiring, evidence, t)
+        betas = messages.backward(model, semiring, evidence.shift(t + 1), n - t - 1)
+        table = messages.open_step(model, semiring, _last(alphas), _last(betas), t == n - 1)
+    return semiring.log(table).T.expand(evidence.batch, -1)
+
+
+def _vocab_size(model: Model, variable: int) -> int:
+    return levels(model).vocab_sizes[variable] if isinstance(model, Circuit) else model.vocab_size
+
+
+def _last(values: Any) -> Any:
+    for value in values:
+        last = value
+    return last
+
+
+def marginals(
+    model: Model, evidence: EvidenceLike = None, *, n: int | None = None
+) -> dict[int, Float[Tensor, "batch vocab"]]:
+    """log p(x_v | evidence) for every variable v, (batch, V_v) in nats: of a chain from one sweep forward and one backward,
+    of a circuit from one up and one down.
+
+    Raises :class:`EvidenceError` where the evidence has probability zero, :class:`CircuitError` for a continuous variable.
+    """
+    known, variables = prepare(model, evidence, n)
+    if not all(_vocab_size(model, v) for v in variables):
+        raise CircuitError("marginals: the model has a continuous variable, which has no table of values")
+
+    def tables(semiring: Semiring[Any]) -> list[Tensor]:
+        """log p(x_v, evidence) of each variable."""
+        if isinstance(model, Circuit):
+            return _of_circuit(model, semiring, known)
+        return _of_chain(model, semiring, known, len(variables))
+
+    found = _exact(tables)
+    totals = [table.logsumexp(1, keepdim=True) for table in found]
+    if any(certain(z == -torch.inf) for z in totals):
+        raise EvidenceError("marginals: the evidence has probability zero, so there is no distribution")
+    return {v: table - finite(z) for v, table, z in zip(variables, found, totals, strict=True)}
+
+
+def _of_chain(chain: Chain, semiring: Semiring[Any], evidence: Evidence, n: int) -> list[Tensor]:
+    """For each position, Bᵀ(Lᵀ α ∘ R β) under the weights of its evidence: (batch, vocab), by blocks of positions."""
+    alphas = list(messages.forward(chain, semiring, evidence, n))
+    betas = list(messages.backward(chain, semiring, evidence, n))[::-1]
+    found: list[Tensor] = []
+    width = max(1, MARGINAL_ELEMENTS // max(1, chain.vocab_size * evidence.batch))
+    blocks = [range(t, min(t + width, n - 1)) for t in range(0, n - 1, width)]
+    for block in [*blocks, range(n - 1, n)] if n else []:
+        alpha, beta = (semiring.cat([x[t + k] for t in block]) for k, x in enumerate((alphas, betas)))
+        opened = messages.open_step(chain, semiring, alpha, beta, block[-1] == n - 1)
+        found += semiring.log(opened).T.reshape(len(block), evidence.batch, chain.vocab_size).unbind(0)
+    return [table + log_weights(evidence, v, table.shape[1]) for v, table in enumerate(found)]
+
+
+def _of_circuit(circuit: Circuit, semiring: Semiring[Any], evidence: Evidence) -> list[Tensor]:
+    """For each variable, Bᵀ of the derivative at its inputs under the weights of its evidence: (batch, vocab)."""
+    derivatives = passes.downward(circuit, semiring, passes.upward(circuit, semiring, evidence))
+    terms: dict[int, list[Tensor]] = {}
+    known = levels(circuit)
+    for g, (layers, x) in enumerate(zip(known.layers, derivatives.groups, strict=True)):
+        if isinstance(layers[0], InputLayer) and not isinstance(layers[0], Constant):
+            tables = semiring.log(open_values(semiring, layers, x)).transpose(1, 2)
+            for variable, table in zip(known.variables[g], tables, strict=True):
+                terms.setdefault(variable, []).append(table.expand(evidence.batch, -1))
+    return [
+        (torch.stack(tables).logsumexp(0) if len(tables) > 1 else tables[0])
+        + log_weights(evidence, v, tables[0].shape[1])
+        for v, tables in ((v, terms[v]) for v in sorted(terms))
+    ]
+
+
+def log_weights(evidence: Evidence, variable: int, vocab_size: int) -> Float[Tensor, "batch vocab"]:
+    """The logarithm of the evidence weights of a variable: (batch or 1, V)."""
+    if variable in evidence.weights:
+        return evidence.weights[variable].T.log()
+    if variable in evidence.tokens:
+        onehot = torch.nn.functional.one_hot(evidence.tokens[variable], vocab_size)
+        return onehot.double().log()
+    return torch.zeros(1, vocab_size, device=evidence.device)
+
+
+__all__ = ["conditional", "count", "log_marginal", "marginals", "partition", "support"]

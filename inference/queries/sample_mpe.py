@@ -1,0 +1,246 @@
+"""Decoding: values for the variables, drawn or best.
+
+    sample     x ~ p(x | evidence)                       real
+    mpe        argmax over (x, latent states)            max-product
+
+A circuit is walked from the root down after one sweep up: a unit of a sum chooses one of its terms in proportion to
+weight × value, a product takes all its factors, an input chooses a value. A chain is walked forwards, against its
+backward messages.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from ...circuits.chain import Chain
+from ...circuits.circuit import Circuit
+from ...circuits.graph_transforms import table
+from ...errors import CircuitError, EvidenceError
+from ...layers import Constant, Continuous, InputLayer, Operator, Product, RowKron, Sum
+from ..engine import messages, passes
+from ..engine.contract import apply, emit, outer
+from ..semirings.base import Boolean, Log, MaxProduct, Semiring
+from ..semirings.scaled_real import Real
+from .evidence import Evidence, EvidenceLike
+from .marginal import Model, log_weights, prepare, total
+
+Choose = Callable[[Float[Tensor, "rows terms"]], Int[Tensor, " rows"]]
+Place = Callable[[Continuous, Int[Tensor, " rows"]], Float[Tensor, " rows"]]  # a value, given the unit chosen
+Decoded = tuple[Tensor, Float[Tensor, " rows"]]
+
+
+def sample(
+    model: Model,
+    num_samples: int = 1,
+    evidence: EvidenceLike = None,
+    *,
+    n: int | None = None,
+    generator: torch.Generator | None = None,
+) -> Int[Tensor, "num_samples *batch variables"]:
+    """Exact samples x ~ p(x | evidence): (num_samples, n), or (num_samples, batch, n) for evidence of several rows.
+
+    Raises :class:`EvidenceError` where the evidence has probability zero.
+    """
+    known, variables = prepare(model, evidence, n)
+
+    def choose(logits: Tensor) -> Tensor:
+        if bool((logits.amax(1) == -torch.inf).any()):
+            raise EvidenceError("sample: the evidence has probability zero")
+        return torch.multinomial(logits.softmax(1), 1, generator=generator).squeeze(1)
+
+    def place(layer: Continuous, unit: Tensor) -> Tensor:
+        return layer.draw(unit, generator)
+
+    rows = torch.arange(known.batch, device=known.device).repeat(num_samples)
+
+    def draw(semiring: Semiring[Any]) -> Tensor:
+        if isinstance(model, Circuit):
+            return _top_down(model, semiring, known, rows, choose, place)[0]
+        return _in_order(model, semiring, known, rows, variables, choose, place)[0]
+
+    try:
+        values = draw(Real())
+    except EvidenceError:  # or only lost to the dynamic range between hidden states
+        if not bool((total(model, Boolean(), known, len(variables), None) == 0).all()):
+            raise
+        values = draw(Log())
+    return values if known.batch == 1 else values.view(num_samples, known.batch, -1)
+
+
+def mpe(
+    model: Model, evidence: EvidenceLike = None, *, n: int | None = None
+) -> tuple[Int[Tensor, "batch variables"], Float[Tensor, " batch"]]:
+    """The most probable explanation: argmax over (x, latent states) of their joint weight, and its logarithm in nats.
+
+    For deterministic circuits (unambiguous automata) the maximum over x itself. Raises :class:`EvidenceError` where the
+    evidence has probability zero.
+    """
+    values, score = best(model, *prepare(model, evidence, n))
+    if bool((score == -torch.inf).any()):
+        raise EvidenceError("mpe: the evidence has probability zero")
+    return values, score
+
+
+def best(model: Model, evidence: Evidence, variables: list[int]) -> Decoded:
+    """The best explanation of each row; a row without any has the score −inf."""
+
+    def choose(logits: Tensor) -> Tensor:
+        return logits.argmax(1)
+
+    def place(layer: Continuous, unit: Tensor) -> Tensor:
+        return layer.mode(unit)
+
+    rows = torch.arange(evidence.batch, device=evidence.device)
+    if isinstance(model, Circuit):
+        return _top_down(model, MaxProduct(), evidence, rows, choose, place)
+    return _in_order(model, MaxProduct(), evidence, rows, variables, choose, place)
+
+
+def _top_down(
+    circuit: Circuit,
+    semiring: Semiring[Any],
+    evidence: Evidence,
+    rows: Int[Tensor, " rows"],
+    choose: Choose,
+    place: Place,
+) -> Decoded:
+    """A value of every variable for each of ``rows`` (rows of the evidence, repeated at will), and the root's logarithm."""
+    values = passes.upward(circuit, semiring, evidence)
+    if circuit.unit_dims(circuit.root) != (1,) * len(circuit.unit_dims(circuit.root)):
+        raise CircuitError(
+            f"the root (node {circuit.root}) has units {circuit.unit_dims(circuit.root)}; a query needs one"
+        )
+    root = semiring.log(values[circuit.root]).flatten().expand(evidence.batch)
+    rows = rows.to(root.device)
+    asked: dict[int, list[tuple[Tensor, Tensor]]] = {
+        circuit.root: [(torch.arange(len(rows), device=rows.device), torch.zeros_like(rows))]
+    }
+    chosen: dict[int, Tensor] = {}
+
+    def value(node: int, which: Tensor) -> Tensor:
+        """The logarithm of the node's units, (rows, units)."""
+        logs = semiring.log(values[node]).flatten(0, -2)
+        return logs.T[rows[which]] if logs.shape[1] > 1 else logs.T
+
+    for node in reversed(list(circuit.nodes())):
+        if node not in asked:
+            continue
+        which, unit = (torch.cat(parts) for parts in zip(*asked.pop(node), strict=True))
+        layer, children = circuit.layer(node), circuit.children(node)
+        if isinstance(layer, Sum):
+            terms = [
+                _rows(op, unit).log() + value(c, which)
+                for op, c in zip(layer.operators, children, strict=True)
+            ]
+            pick = choose(torch.cat(terms, 1))
+            for c, width in zip(children, [t.shape[1] for t in terms], strict=True):
+                here = (pick >= 0) & (pick < width)
+                if bool(here.any()):
+                    asked.setdefault(c, []).append((which[here], pick[here]))
+                pick = pick - width
+        elif isinstance(layer, InputLayer):
+            if not isinstance(layer, Constant):
+                (v,) = circuit.scope(node)
+                here = _input_values(layer, v, unit, evidence, rows[which], choose, place)
+                chosen[v] = chosen.get(v, here.new_zeros(len(rows))).index_put((which,), here)
+        elif isinstance(layer, Product):
+            parts = layer.parts(unit, [circuit.unit_dims(c) for c in children])
+            for c, part in zip(children, parts, strict=True):
+                asked.setdefault(c, []).append((which, part))
+    found = torch.stack([chosen[v] for v in sorted(chosen)], 1) if chosen else rows.new_zeros(len(rows), 0)
+    return found, root[rows].double()
+
+
+def _rows(op: Operator, unit: Int[Tensor, " rows"]) -> Float[Tensor, "rows cols"]:
+    """Rows of an operator, written out."""
+    out = torch.ones(len(unit), 1, dtype=torch.float64, device=unit.device)
+    leaves = op.leaves()
+    for leaf, index in zip(
+        leaves, torch.unravel_index(unit, [leaf.shape[0] for leaf in leaves]), strict=True
+    ):
+        out = (out[:, :, None] * leaf.matrix().to(out)[index][:, None, :]).flatten(1)
+    return out
+
+
+def _input_values(
+    layer: InputLayer,
+    variable: int,
+    unit: Tensor,
+    evidence: Evidence,
+    rows: Tensor,
+    choose: Choose,
+    place: Place,
+) -> Tensor:
+    """Values of a variable, given the unit of its input layer; observed ones as they are."""
+    seen = evidence.tokens.get(variable)
+    seen = None if seen is None else seen[rows]
+    if isinstance(layer, Continuous):
+        return _placed(layer, unit, seen, place)
+    if seen is not None:
+        return seen
+    weights = log_weights(evidence, variable, layer.vocab_size)
+    return choose(_table_rows(layer, unit).log() + (weights[rows] if len(weights) > 1 else weights))
+
+
+def _table_rows(layer: InputLayer, unit: Tensor) -> Float[Tensor, "rows vocab"]:
+    """Rows of B."""
+    if isinstance(layer, RowKron):
+        size = layer.b.num_units
+        return _table_rows(layer.a, unit // size) * _table_rows(layer.b, unit % size)
+    return table(layer, "decode").flatten(0, -2).to(unit.device)[unit]
+
+
+def _in_order(
+    chain: Chain,
+    semiring: Semiring[Any],
+    evidence: Evidence,
+    rows: Int[Tensor, " rows"],
+    variables: list[int],
+    choose: Choose,
+    place: Place,
+) -> Decoded:
+    """Fix one variable after another by ``choose`` on its query given those before; the values and their joint log-weight.
+
+    Of a continuous variable a unit is chosen, and ``place`` gives the value.
+    """
+    layer, n = chain.inputs, len(variables)
+    betas = list(messages.backward(chain, semiring, evidence, n))[::-1]  # one for each row of evidence
+    rows = rows.to(semiring.device(betas[0]))
+    evidence, chosen = evidence.repeat(rows), list[Tensor]()
+    score = fixed = torch.zeros(len(rows), dtype=torch.float64, device=rows.device)
+    alpha = outer(semiring, chain.initial, evidence.batch)
+    for t in variables:
+        beta = semiring.gather(betas[t + 1], rows, semiring.ndim(betas[t + 1]) - 1)
+        opened = messages.open_step(chain, semiring, alpha, beta, t == n - 1)
+        logs = semiring.log(opened).T.expand(evidence.batch, -1)
+        continuous = isinstance(layer, Continuous)
+        weights = torch.zeros_like(logs) if continuous else log_weights(evidence, t, logs.shape[1])
+        weights = weights.expand(evidence.batch, -1)
+        value = choose(logs + weights)
+        score = fixed + (logs + weights).gather(1, value[:, None])[:, 0]
+        fixed = fixed + weights.gather(1, value[:, None])[:, 0]
+        if isinstance(layer, Continuous):
+            value = _placed(layer, value, evidence.tokens.get(t), place)
+        chosen.append(value)
+        alpha = apply(
+            semiring, chain.right.T, emit(semiring, layer, apply(semiring, chain.left.T, alpha), value)
+        )
+    if not chosen:  # the empty sequence
+        empty = semiring.log(messages.dot(semiring, alpha, outer(semiring, chain.final, evidence.batch)))
+        choose(empty[:, None])
+        return rows.new_zeros(len(rows), 0), empty.double()
+    values = torch.stack(chosen, 1)
+    if not chain.vocab_size:  # a value may have been observed, not chosen
+        score = total(chain, semiring, prepare(chain, values, None)[0], n, None)
+    return values, score
+
+
+def _placed(layer: Continuous, unit: Tensor, seen: Tensor | None, place: Place) -> Tensor:
+    """A value from the unit chosen, except in rows where one was observed."""
+    here = place(layer, unit)
+    return here if seen is None else torch.where(seen.isnan(), here, seen.to(here))

@@ -1,0 +1,1 @@
+"""Semirings: what "sum" and "product" mean while the engine contracts."""

@@ -1,0 +1,345 @@
+"""Semirings: what "sum" and "product" mean while the engine contracts.
+
+    semiring     value of a weight w    ⊕          ⊗     answers
+    Real         w, mantissa × scale    +          ×     probabilities, partition functions, next-token distributions
+    Log          log w                  logsumexp  +     the same, slower, exact over any dynamic range: the reference
+    Boolean      [w > 0]                or         and   support, reachability: GCD, LCD
+    Counting     [w > 0]                +          ×     accepting paths
+    Residue      [w > 0]                + mod p    × mod p   whether two numbers of paths are equal, however large
+    MaxProduct   log w                  max        +     most probable completion (Viterbi)
+    MinPlus      −log w                 min        +     cheapest completion: with e⁻¹ for each token, fewest tokens
+
+A value is a tensor, except in :class:`~tractile.inference.semirings.scaled_real.Real`, where it is a
+:class:`~tractile.inference.semirings.scaled_real.Scaled`: a mantissa and a power of two that broadcasts
+against it. The exponent has size one along axes that are summed by dense contractions (hidden states) and full size along
+the batch and along axes touched by incidence (automaton states), so each (state, row) column has its own scale and no
+length, vocabulary or state count drives a value to 0 or inf while its logarithm is finite.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from math import prod
+from typing import Any, Generic, TypeVar
+
+import torch
+from torch import Tensor
+
+from ...layers import Incidence
+from ...layers.functorch_utils import hidden, transformed, version
+from .labelled_tensor import Labels, align, einsum, finite, kept, safe_log, segments, top_along, unflatten
+
+Value = TypeVar("Value")
+
+
+class Semiring(ABC, Generic[Value]):
+    """A commutative semiring on values with positional axes; the batch is the last axis of a message.
+
+    ``additive``: the value of a sum of weights is the ⊕ of their values, so that a matrix product may be taken factor by
+    factor. Not so for maxima and counts, which see the paths through the factors.
+    """
+
+    additive = True
+
+    @abstractmethod
+    def lift(self, weight: Tensor, *, batched: bool = False) -> Value:
+        """Non-negative weights as a value; ``batched`` says that the last axis is the batch."""
+
+    def lift_log(self, log_weight: Tensor) -> Value:
+        """Weights given by their logarithms, the batch last, as a value."""
+        return self.lift(log_weight.exp(), batched=True)
+
+    def integral(self, log_mass: Tensor, log_peak: Tensor) -> Value:
+        """⊕ over all values of a density, from log ∫ and log max: the mass, where sums are sums."""
+        return self.lift_log(log_mass)
+
+    @abstractmethod
+    def log(self, x: Value) -> Tensor:
+        """The natural logarithm of the real number that x stands for (Counting: of the count; MinPlus: minus the cost)."""
+
+    @abstractmethod
+    def einsum(self, a: Value, a_labels: Labels, b: Value, b_labels: Labels, out: Labels) -> Value:
+        """⊕ of a ⊗ b over the labels that are not in ``out``."""
+
+    @abstractmethod
+    def reduce(self, x: Value, axes: Sequence[int]) -> Value:
+        """⊕ over ``axes``, which go."""
+
+    @abstractmethod
+    def mul(self, a: Value, b: Value) -> Value:
+        """a ⊗ b, elementwise, broadcasting."""
+
+    @abstractmethod
+    def add(self, a: Value, b: Value) -> Value:
+        """a ⊕ b, elementwise."""
+
+    @abstractmethod
+    def segment_sum(self, x: Value, index: Tensor, size: int, axis: int) -> Value:
+        """Slices of x along ``axis`` ⊕-ed by ``index`` into ``size`` segments."""
+
+    @abstractmethod
+    def gather(self, x: Value, index: Tensor, axis: int) -> Value:
+        """The slices ``index`` of x along ``axis``."""
+
+    @abstractmethod
+    def permute(self, x: Value, order: Sequence[int]) -> Value:
+        """The axes in another order."""
+
+    @abstractmethod
+    def split(self, x: Value, axis: int, dims: Sequence[int]) -> Value:
+        """One axis written as several."""
+
+    @abstractmethod
+    def merge(self, x: Value, axis: int, count: int) -> Value:
+        """``count`` axes from ``axis`` on written as one."""
+
+    @abstractmethod
+    def cat(self, values: Sequence[Value]) -> Value:
+        """Values joined along the batch."""
+
+    @abstractmethod
+    def chunk(self, x: Value, count: int) -> list[Value]:
+        """The batch cut into ``count`` equal parts."""
+
+    @abstractmethod
+    def shape(self, x: Value) -> tuple[int, ...]:
+        """The size of each axis."""
+
+    @abstractmethod
+    def device(self, x: Value) -> torch.device:
+        """Where the value lives."""
+
+    def incidence(self, x: Value, matrix: Incidence, axis: int) -> Value:
+        """A 0/1 matrix given by the positions of its ones, applied along ``axis``."""
+        device = self.device(x)
+        return self.segment_sum(
+            self.gather(x, matrix.col.to(device), axis), matrix.row.to(device), matrix.shape[0], axis
+        )
+
+    def ndim(self, x: Value) -> int:
+        """The number of axes."""
+        return len(self.shape(x))
+
+
+class TensorSemiring(Semiring[Tensor]):
+    """A semiring whose values are plain tensors: the structural operations, and each parameter lifted once."""
+
+    def __init__(self) -> None:
+        self._lifted: dict[tuple[Any, ...], tuple[Tensor, int, Tensor]] = {}
+
+    @abstractmethod
+    def _lift(self, weight: Tensor) -> Tensor: ...
+
+    def lift(self, weight: Tensor, *, batched: bool = False) -> Tensor:
+        if batched or weight.requires_grad or transformed(weight):
+            return self._lift(weight)
+        base = weight if weight._base is None else weight._base  # a transpose is a new view at each call
+        key = (id(base), weight.storage_offset(), weight.shape, weight.stride())
+        written, known = version(weight), self._lifted.get(key)
+        if written is None:
+            return self._lift(weight)
+        if known is None or known[1] != written:
+            known = self._lifted[key] = (base, written, self._lift(weight))
+        return known[2]
+
+    def gather(self, x: Tensor, index: Tensor, axis: int) -> Tensor:
+        return x.index_select(axis, index)
+
+    def permute(self, x: Tensor, order: Sequence[int]) -> Tensor:
+        return x.permute(list(order))
+
+    def split(self, x: Tensor, axis: int, dims: Sequence[int]) -> Tensor:
+        return unflatten(x, axis, dims)
+
+    def merge(self, x: Tensor, axis: int, count: int) -> Tensor:
+        return x.flatten(axis, axis + count - 1)
+
+    def cat(self, values: Sequence[Tensor]) -> Tensor:
+        return torch.cat(list(values), -1)
+
+    def chunk(self, x: Tensor, count: int) -> list[Tensor]:
+        return list(x.chunk(count, -1))
+
+    def shape(self, x: Tensor) -> tuple[int, ...]:
+        return tuple(x.shape)
+
+    def device(self, x: Tensor) -> torch.device:
+        return x.device
+
+
+class Sums(TensorSemiring):
+    """Ordinary sums and products on plain tensors: the base of Boolean and Counting."""
+
+    dtype = torch.float64
+
+    def _lift(self, weight: Tensor) -> Tensor:
+        return (weight > 0).to(self.dtype)
+
+    def lift_log(self, log_weight: Tensor) -> Tensor:
+        return (log_weight > -torch.inf).to(self.dtype)
+
+    def log(self, x: Tensor) -> Tensor:
+        return x.log()
+
+    def einsum(self, a: Tensor, a_labels: Labels, b: Tensor, b_labels: Labels, out: Labels) -> Tensor:
+        return self._clip(einsum(a, a_labels, b, b_labels, out))
+
+    def reduce(self, x: Tensor, axes: Sequence[int]) -> Tensor:
+        return self._clip(x.sum(tuple(axes))) if axes else x
+
+    def mul(self, a: Tensor, b: Tensor) -> Tensor:
+        return a * b
+
+    def add(self, a: Tensor, b: Tensor) -> Tensor:
+        return self._clip(a + b)
+
+    def segment_sum(self, x: Tensor, index: Tensor, size: int, axis: int) -> Tensor:
+        shape = list(x.shape)
+        shape[axis] = size
+        return self._clip(x.new_zeros(shape).index_add_(axis, index, x))
+
+    def _clip(self, x: Tensor) -> Tensor:
+        return x
+
+
+class Counting(Sums):
+    """Numbers of accepting paths, in float64: exact below 2^53."""
+
+    additive = False
+
+
+class Residue(Sums):
+    """Numbers of accepting paths modulo ``modulus`` < 2²⁰, in int64: exact for sums of up to 2²³ products (on the CPU)."""
+
+    additive = False
+    dtype = torch.int64
+
+    def __init__(self, modulus: int) -> None:
+        super().__init__()
+        self.modulus = modulus
+
+    def mul(self, a: Tensor, b: Tensor) -> Tensor:
+        return self._clip(a * b)
+
+    def _clip(self, x: Tensor) -> Tensor:
+        return x % self.modulus
+
+
+class Boolean(Sums):
+    """Reachability as 0.0 / 1.0; sums of non-negative numbers never cancel, so "or" is "the sum is positive"."""
+
+    dtype = torch.float32
+
+    def _clip(self, x: Tensor) -> Tensor:
+        return (x > 0).to(x.dtype)
+
+
+class _LogDomain(TensorSemiring):
+    """Values are logarithms (or costs): ⊗ is +, ⊕ a reduction that subclasses name."""
+
+    sign = 1.0
+    block_elements = 1 << 24
+
+    @abstractmethod
+    def _reduce(self, x: Tensor, axes: tuple[int, ...]) -> Tensor: ...
+
+    def _lift(self, weight: Tensor) -> Tensor:
+        return self.sign * safe_log(weight)
+
+    def lift_log(self, log_weight: Tensor) -> Tensor:
+        return self.sign * log_weight
+
+    def log(self, x: Tensor) -> Tensor:
+        return self.sign * x
+
+    def mul(self, a: Tensor, b: Tensor) -> Tensor:
+        return a + b
+
+    def reduce(self, x: Tensor, axes: Sequence[int]) -> Tensor:
+        return self._reduce(x, tuple(axes)) if axes else x
+
+    def add(self, a: Tensor, b: Tensor) -> Tensor:
+        shape = (a + b).shape
+        return self._reduce(torch.stack([a.expand(shape), b.expand(shape)]), (0,))
+
+    def einsum(self, a: Tensor, a_labels: Labels, b: Tensor, b_labels: Labels, out: Labels) -> Tensor:
+        summed = [label for label in dict.fromkeys([*a_labels, *b_labels]) if label not in out]
+        order = [*out, *summed]
+        a, b = align(a, a_labels, order), align(b, b_labels, order)
+        axes = tuple(range(len(out), len(order)))
+        if not axes:
+            return a + b
+        sizes = [max(i, j) for i, j in zip(a.shape, b.shape, strict=True)]
+        rows = max(1, self.block_elements // max(1, prod(sizes[1:])))
+        if not out or sizes[0] <= rows:
+            return self._reduce(a + b, axes)
+        pieces = range(0, sizes[0], rows)
+        parts = [self._reduce(_rows(a, i, rows) + _rows(b, i, rows), axes) for i in pieces]
+        return torch.cat(parts)
+
+
+def _rows(x: Tensor, start: int, count: int) -> Tensor:
+    return x if x.shape[0] == 1 else x[start : start + count]
+
+
+class MaxProduct(_LogDomain):
+    """The best path: values are log weights, ⊕ is max."""
+
+    additive = False
+
+    def integral(self, log_mass: Tensor, log_peak: Tensor) -> Tensor:
+        return self.lift_log(log_peak)
+
+    def _reduce(self, x: Tensor, axes: tuple[int, ...]) -> Tensor:
+        return x.amax(axes)
+
+    def segment_sum(self, x: Tensor, index: Tensor, size: int, axis: int) -> Tensor:
+        shape = list(x.shape)
+        shape[axis] = size
+        empty = x.new_full(shape, -self.sign * float("inf"))
+        return empty.scatter_reduce(axis, segments(index, x, axis), x, "amax" if self.sign > 0 else "amin")
+
+
+class MinPlus(MaxProduct):
+    """The cheapest path: values are costs −log w, ⊕ is min."""
+
+    sign = -1.0
+
+    def _reduce(self, x: Tensor, axes: tuple[int, ...]) -> Tensor:
+        return x.amin(axes)
+
+
+class Log(_LogDomain):
+    """Log-space sums, exact over any dynamic range: the reference that Real is tested against.
+
+    The derivative by a weight of zero is zero here (Real has the true one).
+    """
+
+    def _reduce(self, x: Tensor, axes: tuple[int, ...]) -> Tensor:
+        top = finite(x.detach().amax(axes, keepdim=True))
+        return safe_log((x - top).exp().sum(axes)) + top.squeeze(axes)
+
+    def einsum(self, a: Tensor, a_labels: Labels, b: Tensor, b_labels: Labels, out: Labels) -> Tensor:
+        """By max-shift and one product; where that could have underflowed, by broadcasting."""
+        summed = [label for label in dict.fromkeys([*a_labels, *b_labels]) if label not in out]
+        if not summed:
+            return super().einsum(a, a_labels, b, b_labels, out)
+        top_a, top_b = top_along(a, a_labels, summed), top_along(b, b_labels, summed)
+        result = einsum((a - top_a).exp(), a_labels, (b - top_b).exp(), b_labels, out)
+        shift = kept(top_a, a_labels, out) + kept(top_b, b_labels, out)
+        info = torch.finfo(result.dtype)
+        lost = result < info.tiny / info.eps**2
+        if hidden(lost) or bool(lost.any()):
+            return super().einsum(a, a_labels, b, b_labels, out)
+        return safe_log(result) + shift
+
+    def segment_sum(self, x: Tensor, index: Tensor, size: int, axis: int) -> Tensor:
+        shape = list(x.shape)
+        shape[axis] = size
+        top = x.new_full(shape, -float("inf")).scatter_reduce(
+            axis, segments(index, x, axis), x.detach(), "amax"
+        )
+        top = finite(top)
+        total = x.new_zeros(shape).index_add(axis, index, (x - top.index_select(axis, index)).exp())
+        return safe_log(total) + top

@@ -1,0 +1,264 @@
+"""Real: sums and products of non-negative reals, each column a mantissa with its own scale."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import log
+
+import torch
+from torch import Tensor
+
+from ...layers import Incidence
+from ...layers.functorch_utils import shape_only, transformed
+from .base import Semiring
+from .labelled_tensor import Labels, along, applied, einsum, finite, kept, safe_log, segments, unflatten
+
+MAX_PENDING = 64
+_TINY = {t: torch.finfo(t).tiny for t in (torch.float64, torch.float32, torch.bfloat16, torch.float16)}
+
+
+class Scaled:
+    """mantissa · 2^exponent: the exponent (float64) has as many axes and broadcasts; −inf where a column is zero.
+
+    ``stale``: the contractions since every mantissa column had its maximum at one (up to rounding), at most two. What
+    normalising divides by is kept in ``pending`` (divisor, exponent), and the logarithms are taken, many at a time, when
+    the exponent is asked for: a chain then spends little on its scales.
+    """
+
+    __slots__ = ("_exponent", "_pending", "mantissa", "stale")
+
+    def __init__(
+        self,
+        mantissa: Tensor,
+        exponent: Tensor,
+        stale: int = 0,
+        pending: tuple[tuple[Tensor, Tensor | None], ...] = (),
+    ) -> None:
+        self.mantissa, self.stale = mantissa, stale
+        self._exponent, self._pending = exponent, pending
+        if len(pending) > MAX_PENDING:
+            self._settle()
+
+    def _settle(self) -> None:
+        total = self._exponent + torch.stack([divisor for divisor, _ in self._pending]).double().log2().sum(0)
+        exponents = [exponent for _, exponent in self._pending if exponent is not None]
+        self._exponent = total + torch.stack(exponents).sum(0) if exponents else total
+        self._pending = ()
+
+    @property
+    def exponent(self) -> Tensor:
+        """The power of two of each column."""
+        if self._pending:
+            self._settle()
+        return self._exponent
+
+    @property
+    def columns(self) -> torch.Size:
+        """The shape of the exponent."""
+        return self._exponent.shape
+
+    @property
+    def device(self) -> torch.device:
+        """Where the value lives."""
+        return self.mantissa.device
+
+    def contracted(self, mantissa: Tensor) -> Scaled:
+        """What a contraction has made of the mantissa, under the same scales."""
+        return Scaled(mantissa, self._exponent, self.stale + 1, self._pending)
+
+    def divided(self, mantissa: Tensor, exponent: Tensor | None = None) -> Scaled:
+        """A mantissa under these scales (and a further exponent of the same shape), brought to a maximum of one."""
+        top = _top(mantissa, self.columns)
+        if transformed(mantissa):  # a zero column may have a tangent, which must stay finite
+            divisor = torch.where(top > 0, top, 1)
+        else:
+            divisor = top.clamp(min=_TINY[top.dtype])
+        mantissa = mantissa / divisor
+        return Scaled(mantissa, self._exponent, 0, (*self._pending, (top, exponent)))
+
+
+class Real(Semiring[Scaled]):
+    """Sums and products of non-negative reals whose columns neither under- nor overflow.
+
+    Between columns (rows of a batch, automaton states) any range is right. Within a column (over hidden states) an entry
+    keeps its precision down to tiny / ε of the largest one: 1e-31 in float32, 1e-292 in float64. Smaller entries may be
+    lost, which matters only if later weights favour them by as much: a result is right as long as, for each hidden state, the
+    ratio of its share to the largest share stays above that at every step, or never comes to count again.
+    :class:`~tractile.inference.next_token.generic.NextToken` and P-GCD notice where it might and compute such rows again;
+    elsewhere give float64 parameters or the semiring :class:`~tractile.inference.semirings.base.Log`, which has no such limit.
+
+    The derivative by a weight of zero is right as long as it does not make a whole column zero, which has no scale.
+    """
+
+    def __init__(self) -> None:
+        self._zeros: dict[tuple[int, torch.device], Tensor] = {}
+
+    def _zero(self, ndim: int, device: torch.device) -> Tensor:
+        """The exponent of what is not scaled."""
+        if (ndim, device) not in self._zeros:
+            self._zeros[ndim, device] = torch.zeros([1] * ndim, dtype=torch.float64, device=device)
+        return self._zeros[ndim, device]
+
+    def lift(self, weight: Tensor, *, batched: bool = False) -> Scaled:
+        if not batched:
+            return Scaled(weight, self._zero(weight.ndim, weight.device))
+        shape = [1] * (weight.ndim - 1) + [weight.shape[-1]]
+        return _normalise(weight, torch.zeros(shape, dtype=torch.float64, device=weight.device))
+
+    def lift_log(self, log_weight: Tensor) -> Scaled:
+        top = log_weight.detach().amax(list(range(log_weight.ndim - 1)), keepdim=True)
+        exponent = (finite(top).double() / log(2)).floor()
+        return _normalise((log_weight - exponent * log(2)).exp().to(log_weight.dtype), exponent)
+
+    def log(self, x: Scaled) -> Tensor:
+        return safe_log(x.mantissa) + x.exponent * log(2)
+
+    def einsum(self, a: Scaled, a_labels: Labels, b: Scaled, b_labels: Labels, out: Labels) -> Scaled:
+        axis = applied(a_labels, b_labels, out) if a.exponent is self._zero(2, a.device) else None
+        if (
+            axis is not None and b.columns[axis] == 1
+        ):  # a matrix times a message: what a chain spends its time on
+            b = b if b.stale < 2 else _freshened(b)
+            matrix = a.mantissa if a_labels[1] == b_labels[axis] else a.mantissa.T
+            return b.contracted(along(matrix, b.mantissa, axis))
+        summed = {label for label in (*a_labels, *b_labels) if label not in out}
+        a = _collapse(_freshened(a), [i for i, label in enumerate(a_labels) if label in summed])
+        b = _collapse(_freshened(b), [i for i, label in enumerate(b_labels) if label in summed])
+        mantissa = einsum(a.mantissa, a_labels, b.mantissa, b_labels, out)
+        exponent = kept(a.exponent, a_labels, out) + kept(b.exponent, b_labels, out)
+        return Scaled(mantissa, exponent, stale=1)
+
+    def reduce(self, x: Scaled, axes: Sequence[int]) -> Scaled:
+        if not axes:
+            return x
+        x = _collapse(_freshened(x), axes)
+        return _normalise(x.mantissa.sum(tuple(axes)), x.exponent.squeeze(tuple(axes)))
+
+    def mul(self, a: Scaled, b: Scaled) -> Scaled:
+        if a.stale and b.stale:
+            a = _freshened(a)
+        if a.columns == b.columns:
+            return a.divided(a.mantissa * b.mantissa, b.exponent)
+        return _normalise(a.mantissa * b.mantissa, a.exponent + b.exponent)
+
+    def add(self, a: Scaled, b: Scaled) -> Scaled:
+        a, b = _freshened(a), _freshened(b)
+        top = torch.maximum(a.exponent, b.exponent)
+        floor = finite(top)
+        return _normalise(
+            _shrink(a.mantissa, a.exponent - floor) + _shrink(b.mantissa, b.exponent - floor), top
+        )
+
+    def segment_sum(self, x: Scaled, index: Tensor, size: int, axis: int) -> Scaled:
+        x = _freshened(x)
+        m, e = x.mantissa, x.exponent
+        shape, exponents = list(m.shape), list(e.shape)
+        shape[axis] = exponents[axis] = size
+        if e.shape[axis] == 1 and m.shape[axis] != 1:
+            e = e.expand(*e.shape[:axis], m.shape[axis], *e.shape[axis + 1 :])
+        top = e.new_full(exponents, -torch.inf).scatter_reduce(axis, segments(index, e, axis), e, "amax")
+        m = _shrink(m, e - finite(top).index_select(axis, index))
+        return _normalise(m.new_zeros(shape).index_add(axis, index, m), top)
+
+    def gather(self, x: Scaled, index: Tensor, axis: int) -> Scaled:
+        e = x.exponent if x.columns[axis] == 1 else _gather(x.exponent, index, axis)
+        return Scaled(_gather(x.mantissa, index, axis), e, x.stale)
+
+    def incidence(self, x: Scaled, matrix: Incidence, axis: int) -> Scaled:
+        """As one sparse product where the axis has one exponent: nothing of size (ones × rest) is formed."""
+        x = _freshened(x)
+        m, e = x.mantissa, x.exponent
+        if e.shape[axis] != 1 or transformed(m) or shape_only(m):
+            return super().incidence(x, matrix, axis)
+        front = m.movedim(axis, 0)
+        product = torch.sparse.mm(matrix.sparse(m.dtype, m.device), front.reshape(front.shape[0], -1))
+        exponent = e.expand(*e.shape[:axis], matrix.shape[0], *e.shape[axis + 1 :])
+        return _normalise(product.view(-1, *front.shape[1:]).movedim(0, axis), exponent)
+
+    def permute(self, x: Scaled, order: Sequence[int]) -> Scaled:
+        return Scaled(x.mantissa.permute(list(order)), x.exponent.permute(list(order)), x.stale)
+
+    def split(self, x: Scaled, axis: int, dims: Sequence[int]) -> Scaled:
+        exponents = tuple(dims) if x.columns[axis] != 1 else (1,) * len(dims)
+        return Scaled(unflatten(x.mantissa, axis, dims), unflatten(x.exponent, axis, exponents), x.stale)
+
+    def merge(self, x: Scaled, axis: int, count: int) -> Scaled:
+        m, e = x.mantissa, x.exponent
+        last = axis + count
+        if any(d != 1 for d in e.shape[axis:last]):
+            e = e.expand(*e.shape[:axis], *m.shape[axis:last], *e.shape[last:])
+        return Scaled(m.flatten(axis, last - 1), e.flatten(axis, last - 1), x.stale)
+
+    def cat(self, values: Sequence[Scaled]) -> Scaled:
+        columns = tuple(max(s) for s in zip(*(x.columns[:-1] for x in values), strict=True))
+        exponents = [x.exponent.expand(*columns, x.mantissa.shape[-1]) for x in values]
+        stale = max(x.stale for x in values)
+        return Scaled(torch.cat([x.mantissa for x in values], -1), torch.cat(exponents, -1), stale)
+
+    def chunk(self, x: Scaled, count: int) -> list[Scaled]:
+        exponent = x.exponent
+        exponents = [exponent] * count if exponent.shape[-1] == 1 else exponent.chunk(count, -1)
+        parts = zip(x.mantissa.chunk(count, -1), exponents, strict=True)
+        return [Scaled(m, e, x.stale) for m, e in parts]
+
+    def shape(self, x: Scaled) -> tuple[int, ...]:
+        return tuple(x.mantissa.shape)
+
+    def device(self, x: Scaled) -> torch.device:
+        return x.device
+
+
+def _scaled_axes(mantissa: torch.Size, exponent: torch.Size) -> tuple[int, ...]:
+    """The axes along which a column lies: those with one exponent."""
+    return tuple(i for i, (m, e) in enumerate(zip(mantissa, exponent, strict=True)) if e == 1 != m)
+
+
+def _top(mantissa: Tensor, columns: torch.Size) -> Tensor:
+    """The maximum of each column; the scale is a constant for derivatives, which stay exact."""
+    axes = _scaled_axes(mantissa.shape, columns)
+    mantissa = mantissa.detach()
+    return mantissa.amax(axes, keepdim=True) if axes else mantissa
+
+
+def _normalise(mantissa: Tensor, exponent: Tensor) -> Scaled:
+    """The same value with the maximum of every mantissa column at one."""
+    return Scaled(mantissa, exponent).divided(mantissa)
+
+
+def _freshened(x: Scaled) -> Scaled:
+    return x.divided(x.mantissa) if x.stale else x
+
+
+def _gather(x: Tensor, index: Tensor, axis: int) -> Tensor:
+    """Slices of x; along the batch, whose rows stay together in memory, as rows."""
+    if axis != x.ndim - 1:
+        return x.index_select(axis, index)
+    return x.movedim(-1, 0).index_select(0, index).movedim(0, -1)
+
+
+def _collapse(x: Scaled, axes: Sequence[int]) -> Scaled:
+    """The same value with an exponent of size one along ``axes``, so that a plain sum over them is right."""
+    full = [i for i in axes if x.columns[i] != 1]
+    if not full:
+        return x
+    top = x.exponent.amax(full, keepdim=True)
+    return Scaled(_shrink(x.mantissa, x.exponent - finite(top)), top)
+
+
+def _shrink(mantissa: Tensor, exponent: Tensor) -> Tensor:
+    """mantissa · 2^exponent, without the subnormal numbers that slow a processor down and matter to no sum."""
+    floor = -1000.0 if mantissa.dtype == torch.float64 else -110.0
+    return mantissa * torch.where(exponent > floor, exponent, -torch.inf).exp2().to(mantissa.dtype)
+
+
+def log_spread(x: Scaled) -> Tensor:
+    """The logarithm (nats) of the smallest positive entry over the largest one of its column, least of each batch row."""
+    top, axes = _top(x.mantissa, x.columns), tuple(range(x.mantissa.ndim - 1))
+    share = x.mantissa.detach() / top.clamp(min=_TINY[top.dtype])
+    return share.masked_fill(share <= 0, torch.inf).double().amin(axes).log().clamp(max=0)
+
+
+def log_least(dtype: torch.dtype) -> float:
+    """The logarithm (nats) of the least share of a column that keeps its precision."""
+    info = torch.finfo(dtype)
+    return log(info.tiny / info.eps)

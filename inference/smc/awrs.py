@@ -1,0 +1,196 @@
+"""Adaptive weighted rejection sampling (Lipkin et al. 2025): draw from q until a black-box check says yes, and a little
+longer to learn how much of q it says yes to. With A the accepted tokens, each of these has E[Ŵ · 1{X = x}] = q(x) · 1[x ∈ A]:
+
+    recursive     without replacement to the first acceptance, one draw more:  Ŵ = M, or M · share of X if that is refused,
+                  M the mass that was not refused
+    two rounds    without replacement to the first acceptance and, X not taken out, to a second:
+                  Ŵ = M / (1 + all refusals), M the mass that was not refused before X
+    geometric     with replacement to r acceptances or m refusals, those known simulated without asking:
+                  Ŵ = min(r − 1, a) / (a + n − 1) for a acceptances and n refusals
+
+The recursive one asks least. The others go on asking for a better weight: two rounds where few tokens are accepted, the
+geometric one as long as ``wanted`` says.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable
+from typing import Any, final
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Generator, Tensor
+
+from ...errors import EvidenceError
+from .blackbox import Asking, Check, OneByOne, Row
+from .proposals import Proposal, Tabular
+from .step import Knowledge, Step
+
+
+class Rejecting(OneByOne):
+    """A proposal on a check that says yes or no."""
+
+    def __init__(
+        self,
+        check: Callable[[Any], Any],
+        complete: Callable[[Any], Any] | None = None,
+        *,
+        base: Tabular | None = None,
+        tokens: bool = False,
+        batched: bool = False,
+    ) -> None:
+        super().__init__(base)
+        self.check = Check(check, complete, tokens=tokens, batched=batched)
+
+    @abstractmethod
+    def draw_row(self, row: Row, step: Step) -> Asking: ...
+
+    def _yes(self, value: float) -> bool:
+        if value not in (0.0, 1.0):
+            raise EvidenceError(
+                f"{type(self).__name__}: the check must say yes or no, it said {value}; use TopKProposal"
+            )
+        return bool(value)
+
+
+@final
+class AWRSProposal(Rejecting):
+    """Adaptive weighted rejection sampling, recursive: ``check(text)`` says whether a prefix may go on, ``complete(text)``
+    whether it may end there (default: the same). The final target is p_lm times the check of the complete sequence.
+
+    ``base`` is what is drawn from (default: GCD on the automaton). After ``max_rejects`` rejections in one place the
+    particle dies; the weights stay right. The check must be a yes or no, and yes for every prefix of what it accepts. With
+    ``tokens`` it gets token ids, with ``batched`` a list: the rows of a step are asked about together.
+    """
+
+    def __init__(
+        self,
+        check: Callable[[Any], Any],
+        complete: Callable[[Any], Any] | None = None,
+        *,
+        base: Tabular | None = None,
+        tokens: bool = False,
+        batched: bool = False,
+        max_rejects: int | None = None,
+    ) -> None:
+        super().__init__(check, complete, base=base, tokens=tokens, batched=batched)
+        if max_rejects is not None and max_rejects < 1:
+            raise EvidenceError(f"AWRSProposal: max_rejects must be positive, it is {max_rejects}")
+        self.max_rejects = max_rejects
+
+    def draw_row(self, row: Row, step: Step) -> Asking:
+        left, rejects = row.left(), 0
+        while True:
+            mass, token = left.mass, left.draw()
+            accepted = self._yes((yield token))
+            left.remove(token)
+            if accepted:
+                if left.empty or rejects + 1 == self.max_rejects:
+                    return token, mass
+                return token, mass if self._yes((yield left.draw())) else float(row.q[token])
+            rejects += 1
+            if left.empty or rejects == self.max_rejects:
+                return token, 0.0
+
+
+@final
+class MaskedAWRSProposal(Proposal):
+    """:class:`AWRSProposal` on p_lm with the constraint itself, at any length, as the check: tokens and weights of the same
+    distribution, for all rows at once.
+
+    What is drawn without replacement comes in the order of E / p_lm for independent exponential E, so the first acceptance
+    and the draw behind it are two minima, and the refusals all that comes before.
+    """
+
+    needs = Knowledge.LOCAL
+
+    def draw(self, step: Step, generator: Generator) -> tuple[Int[Tensor, " rows"], Float[Tensor, " rows"]]:
+        p = step.log_probs.double().exp()
+        uniform = torch.rand(p.shape, dtype=torch.float64, generator=generator).to(p.device)
+        times = (uniform.neg_().log1p_().neg_() / p).masked_fill_(p == 0, torch.inf)
+        tokens, weight = first_accepted(times, p, step.mask)
+        return tokens, weight.log()
+
+
+def first_accepted(
+    times: Float[Tensor, "rows vocab"], p: Float[Tensor, "rows vocab"], allowed: Bool[Tensor, "rows vocab"]
+) -> tuple[Int[Tensor, " rows"], Float[Tensor, " rows"]]:
+    """X and Ŵ of the recursive form where tokens are drawn in the order of ``times``; those at infinity never are."""
+    when, token = times.masked_fill(~allowed, torch.inf).min(dim=1, keepdim=True)
+    mass = p.masked_fill(times < when, 0.0).sum(dim=1)
+    behind, other = times.masked_fill(times <= when, torch.inf).min(dim=1, keepdim=True)
+    refused = (behind.isfinite() & ~allowed.gather(1, other))[:, 0]
+    weight = torch.where(refused, p.gather(1, token)[:, 0], mass)
+    return token[:, 0], weight.masked_fill_(when.isinf()[:, 0], 0.0)
+
+
+@final
+class TwoRoundsProposal(Rejecting):
+    """Adaptive weighted rejection sampling in two rounds; arguments as :class:`AWRSProposal`."""
+
+    def draw_row(self, row: Row, step: Step) -> Asking:
+        left, rejects = row.left(), 0
+        while True:
+            mass, token = left.mass, left.draw()
+            if self._yes((yield token)):
+                break
+            left.remove(token)
+            rejects += 1
+            if left.empty:
+                return token, 0.0
+        while True:
+            again = left.draw()
+            if again == token or self._yes((yield again)):
+                return token, mass / (1 + rejects)
+            left.remove(again)
+            rejects += 1
+
+
+@final
+class GeometricProposal(Rejecting):
+    """Adaptive weighted rejection sampling to ``wanted`` acceptances or ``max_rejects`` refusals; the rest as
+    :class:`AWRSProposal`. More of either: more questions, and a weight that varies less."""
+
+    def __init__(
+        self,
+        check: Callable[[Any], Any],
+        complete: Callable[[Any], Any] | None = None,
+        *,
+        wanted: int = 3,
+        max_rejects: int = 64,
+        base: Tabular | None = None,
+        tokens: bool = False,
+        batched: bool = False,
+    ) -> None:
+        super().__init__(check, complete, base=base, tokens=tokens, batched=batched)
+        if wanted < 2 or max_rejects < 1:
+            raise EvidenceError(
+                f"GeometricProposal: wanted must be 2 or more and max_rejects positive, not {wanted} and {max_rejects}"
+            )
+        self.wanted, self.max_rejects = wanted, max_rejects
+
+    def draw_row(self, row: Row, step: Step) -> Asking:
+        left, rejects, accepted = row.left(), 0, list[int]()
+        while len(accepted) < self.wanted:
+            if left.empty:  # all that is left to simulate are refusals
+                rejects = self.max_rejects
+                break
+            # So many draws hit what is known to be refused before one does not.
+            before = (1 - left.mass) ** np.arange(self.max_rejects - rejects + 1)
+            before[:-1] *= left.mass
+            rejects += row.pick(before)
+            if rejects == self.max_rejects:
+                break
+            token = left.draw()
+            if token in accepted or self._yes((yield token)):
+                accepted.append(token)
+                continue
+            left.remove(token)
+            rejects += 1
+            if rejects == self.max_rejects:
+                break
+        if not accepted:
+            return int(row.q.argmax()), 0.0
+        return accepted[0], min(self.wanted - 1, len(accepted)) / (len(accepted) + rejects - 1)

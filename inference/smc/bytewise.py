@@ -1,0 +1,126 @@
+"""The set proposal for potentials on bytes: a walk down the trie of tokens (Loula et al. 2025, Appendix C).
+
+A potential on bytes gives ψ(b | text) for every next byte b at once, a token the product over its bytes; to score all tokens
+would be slow. The walk starts at the root with Ψ = Π = 1, and at each node, for the bytes s read so far:
+
+    the tokens spelled s join the set with weight  q(t) · Ψ / Π                          (Horvitz & Thompson 1952)
+    the next byte b is drawn with probability      r(b) ∝ mass below s·b × ψ(b | text, s);   Ψ ← Ψ ψ(b),  Π ← Π r(b)
+
+until no byte has mass. Then X is drawn from the set by weight, and the sum of the weights is its own: properly weighted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple, final
+
+import numpy as np
+from jaxtyping import Float, Int
+from numpy import ndarray
+
+from ...errors import EvidenceError
+from ...lm.base import TokenBytes
+from .blackbox import CACHE_SIZE, Asking, OneByOne, Row
+from .proposals import Tabular
+from .step import Step
+
+END = 256
+
+
+@final
+class CharacterProposal(OneByOne):
+    """Tokens weighed byte by byte: ``weights(text)`` gives 257 numbers ≥ 0 for the bytes of a continuation, ψ of each next
+    byte and last ψ of the end; a parser's "may come next" is zeros and ones. The final target is p_lm times their product.
+
+    ``vocabulary`` is anything with ``token_bytes``. Special tokens other than end-of-sequence, which have no bytes, are never
+    drawn. The end has its say where end-of-sequence is written, not where the budget cuts a text off.
+    """
+
+    def __init__(
+        self,
+        vocabulary: TokenBytes,
+        weights: Callable[[bytes], Sequence[float]],
+        *,
+        base: Tabular | None = None,
+    ) -> None:
+        super().__init__(base)
+        self._bytes, self._weights = vocabulary.token_bytes, weights
+        spelled = [(s, token) for token, s in enumerate(vocabulary.token_bytes) if s]
+        spelled.sort()
+        self._spelling = [s for s, _ in spelled]
+        self._order = np.array([token for _, token in spelled], dtype=np.int64)
+        self._nodes: dict[tuple[int, int, int], _Node] = {}
+        self._psi: dict[bytes, Float[ndarray, "257"]] = {}
+
+    def draw_row(self, row: Row, step: Step) -> Asking:
+        yield from ()  # it has nothing to ask
+        eos = step.eos_token_id
+        context = b"".join(self._bytes[token] or b"" for token in row.prefix)
+        q, pick, words = row.q, row.pick, row.q.copy()
+        if eos is not None:
+            words[eos] = 0.0  # it ends the text, whatever bytes a vocabulary gives it
+        sorted_q = words[self._order]
+        tokens: list[int] = []
+        weights: list[float] = []
+        place, read, ratio = (0, len(sorted_q), 0), b"", 1.0
+        while True:
+            node = self._node(place)
+            low, high, depth = place
+            for token in self._order[low : node.starts[0] if len(node.starts) else high].tolist():
+                tokens.append(token)
+                weights.append(float(words[token]) * ratio)
+            psi = self._psi_of(context + read)
+            mass = np.zeros(len(node.bytes) + 1)
+            if len(node.starts):
+                mass[:-1] = np.add.reduceat(sorted_q[:high], node.starts) * psi[node.bytes]
+            if not depth and eos is not None:
+                mass[-1] = q[eos] * psi[END]
+            if not mass.any():
+                break
+            chosen = pick(mass)
+            share = float(mass[chosen] / mass.sum())
+            if chosen == len(node.bytes):
+                tokens.append(int(eos or 0))
+                weights.append(float(mass[-1]) * ratio / share)
+                break
+            ratio *= float(psi[node.bytes[chosen]]) / share
+            read += bytes([node.bytes[chosen]])
+            stop = node.starts[chosen + 1] if chosen + 1 < len(node.starts) else high
+            place = (int(node.starts[chosen]), int(stop), depth + 1)
+        total = sum(weights)
+        if not total:
+            return int(q.argmax()), 0.0
+        return tokens[pick(np.array(weights))], total
+
+    def _node(self, place: tuple[int, int, int]) -> _Node:
+        """The children of the tokens low … high − 1, which share their first ``depth`` bytes."""
+        if place not in self._nodes:
+            low, high, depth = place
+            starts: list[int] = []
+            found: list[int] = []
+            for i in range(low, high):
+                spelling = self._spelling[i]
+                if len(spelling) > depth and (not found or found[-1] != spelling[depth]):
+                    starts.append(i)
+                    found.append(spelling[depth])
+            self._nodes[place] = _Node(np.array(found, dtype=np.int64), np.array(starts, dtype=np.int64))
+        return self._nodes[place]
+
+    def _psi_of(self, text: bytes) -> Float[ndarray, "257"]:
+        if text not in self._psi:
+            psi = np.asarray(self._weights(text), dtype=np.float64)
+            if psi.shape != (END + 1,) or not np.isfinite(psi).all() or (psi < 0).any():
+                raise EvidenceError(
+                    f"CharacterProposal: after {text!r} the weights are not 257 finite numbers that are not negative"
+                )
+            if len(self._psi) >= CACHE_SIZE:
+                self._psi.clear()
+            self._psi[text] = psi
+        return self._psi[text]
+
+
+class _Node(NamedTuple):
+    """The next bytes, and where in the sorted tokens each begins."""
+
+    bytes: Int[ndarray, " children"]
+    starts: Int[ndarray, " children"]

@@ -1,0 +1,79 @@
+"""Queries made once and kept with their automaton: the guiding query's backward sweep is the costly part of a short run,
+and masks that were built for one prompt serve the next."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Hashable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from copy import copy
+from typing import Any
+
+from ...circuits.automaton import Automaton
+from ...circuits.hmm import HMM
+from ...layers.functorch_utils import version
+from ..next_token.bitmask import BitmaskQuery
+from ..next_token.coarse import CoarseQuery
+from ..next_token.gcd import gcd, lcd
+from ..next_token.pgcd import ProductQuery, pgcd
+
+_memory: ContextVar[int] = ContextVar("memory", default=1 << 28)
+
+
+@contextmanager
+def keeping(memory: int) -> Iterator[None]:
+    """Within the block an automaton keeps its latest guiding queries up to ``memory`` bytes together (default: 256 MiB).
+
+    The latest one is kept whatever its size.
+    """
+    token = _memory.set(memory)
+    try:
+        yield
+    finally:
+        _memory.reset(token)
+
+
+def guided(hmm: HMM, fa: Automaton, horizon: int) -> ProductQuery | CoarseQuery:
+    """:func:`pgcd`, kept with the automaton for the same HMM with untouched parameters, and horizon.
+
+    Every call gives an object of its own, to be started; they share tables.
+    """
+    parameters = [hmm.initial_probs, *hmm.transition.parameters(), hmm.emission_probs]
+    versions = [version(tensor) for tensor in parameters]
+    if None in versions:  # nothing says whether such parameters are untouched
+        return pgcd(hmm, fa, horizon)
+    key = (horizon, *zip(map(id, parameters), versions, strict=True))
+    kept: OrderedDict[Hashable, tuple[Any, ProductQuery | CoarseQuery]] = vars(fa).setdefault(
+        "_guided", OrderedDict()
+    )
+    if key not in kept:
+        # The tensors are held too, so that no other takes their identity.
+        kept[key] = parameters, pgcd(hmm, fa, horizon)
+    kept.move_to_end(key)
+    query = kept[key][1]
+    while len(kept) > 1 and sum(_size(one) for _, one in kept.values()) > _memory.get():
+        kept.popitem(last=False)
+    return copy(query)
+
+
+def forget(fa: Automaton) -> None:
+    """Drop the guiding queries kept with an automaton, whose tables may be large."""
+    vars(fa).pop("_guided", None)
+
+
+def masking(fa: Automaton, horizon: int | None) -> BitmaskQuery:
+    """:func:`gcd`, or :func:`lcd` without a horizon; every call gives an object of its own, to be started."""
+    kept: dict[int | None, BitmaskQuery] = vars(fa).setdefault("_masking", {})
+    if horizon not in kept:
+        if len(kept) > 8:
+            kept.clear()
+        kept[horizon] = lcd(fa) if horizon is None else gcd(fa, horizon)
+    return copy(kept[horizon])
+
+
+def _size(query: ProductQuery | CoarseQuery) -> int:
+    """The bytes of its backward messages."""
+    guide = query.guide if isinstance(query, CoarseQuery) else query
+    size: int = guide.automaton.num_states * guide.hmm.hidden * (guide.horizon or 1)
+    return size * guide.hmm.emission_probs.element_size()

@@ -1,0 +1,105 @@
+"""Rows seen through the constraint: only the tokens that it allows, of each state, one state after the other.
+
+A constraint often allows few tokens of a large vocabulary, and many particles share a state. So where tables are on the CPU,
+proposals whose belief is made token by token (``elementwise``) are asked about the allowed tokens of each state once, laid out
+flat, and rows draw from the segment of their state. Equal, by test, to drawing from the whole table.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import cast, final
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Float, Int
+from numpy import ndarray
+from torch import Generator, Tensor
+
+from ..next_token.bitmask import BitmaskQuery
+from ..next_token.pgcd import ProductQuery
+from .step import Step, check_support
+
+MOST = 0.5  # of a table: with more tokens allowed the whole of it is read faster
+CACHE_SIZE = 1 << 10  # masks of an automaton whose tokens are kept
+
+
+@final
+class Narrow(Step):
+    """A step whose tables are flat, over ``tokens``: ``counts[s]`` of them for state s."""
+
+    def __init__(self, step: Step, counts: Int[ndarray, " states"], tokens: Int[ndarray, " allowed"]) -> None:
+        self._table, self._query = step.table, step.query
+        self.rows, self.tokens, self.counts = step.rows, tokens, counts
+        self._start = counts.cumsum() - counts
+        self._place = torch.from_numpy(
+            np.repeat(np.arange(len(counts)) * step.table.shape[1], counts) + tokens
+        )
+
+    @cached_property
+    def log_probs(self) -> Float[Tensor, " allowed"]:
+        return self._table.take(self._place)
+
+    @cached_property
+    def mask(self) -> Bool[Tensor, ""]:
+        return torch.tensor(True)
+
+    @cached_property
+    def lookahead(self) -> Float[Tensor, " allowed"]:
+        return self._supported(cast(ProductQuery, self._query).lookahead())
+
+    @cached_property
+    def conditional(self) -> Float[Tensor, " allowed"]:
+        return self._supported(self._query.scores())
+
+    def _supported(self, belief: Tensor) -> Tensor:
+        chosen = belief.take(self._place)
+        lost = (chosen.isneginf() & ~self.log_probs.isneginf()).nonzero()[:, 0]
+        check_support(self.tokens[lost.numpy()])
+        return chosen
+
+    def draw(
+        self, belief: Float[Tensor, " allowed"], generator: Generator
+    ) -> tuple[Int[Tensor, " rows"], Float[Tensor, " rows"]]:
+        """A token for each row with probability ∝ exp(belief), and log p_lm of it less the logarithm of that probability."""
+        log_weight = belief.numpy()
+        top = np.maximum.reduceat(log_weight, self._start)
+        top[np.isneginf(top)] = 0.0
+        weight = np.exp(log_weight - np.repeat(top, self.counts))
+        cumulative = weight.cumsum(dtype=np.float64)
+        total = np.add.reduceat(weight, self._start, dtype=np.float64)
+        end = cumulative[self._start + self.counts - 1]
+        begin = np.concatenate([[0.0], end[:-1]])
+        state = self.rows.numpy()
+        uniform = torch.rand(len(state), 1, dtype=torch.float64, generator=generator).numpy()[:, 0]
+        point = begin[state] + uniform * (end - begin)[state]
+        point = np.minimum(point, np.nextafter(end, begin)[state])  # rounding may not reach the next state
+        place = np.searchsorted(cumulative, point, "right").clip(max=len(weight) - 1)
+        with np.errstate(divide="ignore", invalid="ignore"):  # rows without any mass, dead below
+            log_q = log_weight[place].astype(np.float64) - top[state] - np.log(total[state])
+        log_p = self.log_probs.numpy()[place].astype(np.float64)
+        dead = np.isneginf(log_p) | (total[state] == 0)
+        ratio = np.where(dead, -np.inf, log_p - np.where(dead, 0.0, log_q))
+        return torch.from_numpy(self.tokens[place]), torch.from_numpy(ratio)
+
+
+def narrow(step: Step) -> Narrow | None:
+    """The step seen through its constraint; None where tables are not on the CPU, or most tokens are allowed."""
+    states, vocab = step.table.shape
+    readable = step.table.device.type == "cpu" and step.table.dtype in (torch.float32, torch.float64)
+    if not readable or not isinstance(step.query, BitmaskQuery):
+        return None
+    kept: dict[bytes, Int[ndarray, " allowed"]] = vars(step.query.automaton).setdefault("_allowed", {})
+    allowed = []
+    for words in step.query.words():
+        key = words.tobytes()
+        tokens = kept.get(key)
+        if tokens is None:
+            if len(kept) >= CACHE_SIZE:
+                kept.clear()
+            tokens = kept[key] = np.flatnonzero(np.unpackbits(words.view(np.uint8), bitorder="little"))
+        allowed.append(tokens)
+    counts = np.array([len(tokens) for tokens in allowed])
+    if counts.sum() > MOST * states * vocab or not counts.all():
+        return None
+    return Narrow(step, counts, np.concatenate(allowed))

@@ -1,0 +1,174 @@
+"""Input layers whose table B (J, V) follows from fewer parameters, or from none.
+
+    Bernoulli(p)       B[j, 1] = p_j                              V = 2
+    Binomial(p, n)     B[j, v] = C(n, v) p_jᵛ (1 − p_j)ⁿ⁻ᵛ        V = n + 1
+    Indicator(V)       B[j, v] = [j = v]                          one unit for each value
+    Embedding(w, f)    B[j, v] = f(w[j, v]) ≥ 0                   any real w; not normalised
+
+Weights smaller than the least float of their precision are zero: give a binomial of many trials in float64.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+from torch.distributions import constraints
+from torch.distributions.constraints import Constraint
+
+from ..errors import CircuitError, ShapeError
+from .functorch_utils import certain
+from .input import Categorical, InputLayer
+from .operator import Factor, Label, TensorMap
+from .structured import Incidence
+
+
+class Table(InputLayer):
+    """A layer whose B is computed from its parameters when it is asked for, so that gradients reach them.
+
+    The first axis of every parameter is that of the units. A subclass says ``weight``, ``map`` and ``parameters``.
+    """
+
+    @property
+    @abstractmethod
+    def weight(self) -> Float[Tensor, "units vocab"]:
+        """B, written out."""
+
+    def factors(self, units: Sequence[Label], token: Label, fresh: Label) -> list[Factor]:
+        return [(self.weight, (units[0], token))]
+
+    def columns(self, tokens: Int[Tensor, " batch"]) -> tuple[Float[Tensor, "*units batch"], ...]:
+        return (self.weight.index_select(1, tokens),)
+
+    def relaxed(self) -> Categorical:
+        return Categorical(self.weight)
+
+
+class Bernoulli(Table):
+    """J coins: p (J,) is the probability of 1. Raises :class:`ShapeError` for anything but a vector in [0, 1]."""
+
+    def __init__(self, probs: Float[Tensor, " units"]) -> None:
+        self.probs = _probabilities("Bernoulli", probs)
+        self.unit_dims, self.vocab_size = (len(probs),), 2
+
+    @property
+    def weight(self) -> Float[Tensor, "units vocab"]:
+        return torch.stack([1 - self.probs, self.probs], 1)
+
+    def map(self, fn: TensorMap) -> Bernoulli:
+        return Bernoulli(fn(self.probs))
+
+    def parameters(self) -> list[Tensor]:
+        return [self.probs]
+
+    def constraints(self) -> list[Constraint]:
+        return [constraints.unit_interval]
+
+    def maximise(self, derivatives: Sequence[Tensor], pseudocount: float) -> list[Tensor]:
+        counts = self.weight * derivatives[0] + pseudocount
+        return [_ratio(counts[:, 1], counts.sum(1), self.probs)]
+
+
+class Binomial(Table):
+    """J binomial distributions: the number of successes in ``trials`` tosses of a coin with p (J,)."""
+
+    def __init__(self, probs: Float[Tensor, " units"], trials: int) -> None:
+        if trials < 1:
+            raise ShapeError(f"Binomial: the number of trials must be positive, not {trials}")
+        self.probs, self.trials = _probabilities("Binomial", probs), trials
+        self.unit_dims, self.vocab_size = (len(probs),), trials + 1
+
+    @property
+    def weight(self) -> Float[Tensor, "units vocab"]:
+        n = torch.tensor(float(self.trials), dtype=self.probs.dtype, device=self.probs.device)
+        v = torch.arange(self.trials + 1, dtype=n.dtype, device=n.device)
+        log_choose = torch.lgamma(n + 1) - torch.lgamma(v + 1) - torch.lgamma(n - v + 1)
+        p = self.probs[:, None]
+        log_weight: Tensor = log_choose + torch.special.xlogy(v, p) + torch.special.xlog1py(n - v, -p)
+        return log_weight.exp()
+
+    def map(self, fn: TensorMap) -> Binomial:
+        return Binomial(fn(self.probs), self.trials)
+
+    def parameters(self) -> list[Tensor]:
+        return [self.probs]
+
+    def constraints(self) -> list[Constraint]:
+        return [constraints.unit_interval]
+
+    def maximise(self, derivatives: Sequence[Tensor], pseudocount: float) -> list[Tensor]:
+        counts = self.weight * derivatives[0] + pseudocount
+        successes = counts @ torch.arange(self.vocab_size, dtype=counts.dtype, device=counts.device)
+        return [_ratio(successes, counts.sum(1) * self.trials, self.probs)]
+
+
+class Indicator(InputLayer):
+    """One unit for each of V values, 1 where the variable has that value: the variable itself, as units."""
+
+    def __init__(self, vocab_size: int) -> None:
+        if vocab_size < 1:
+            raise ShapeError(f"Indicator: the number of values must be positive, not {vocab_size}")
+        self.unit_dims, self.vocab_size = (vocab_size,), vocab_size
+        self.identity = Incidence(
+            torch.arange(vocab_size), torch.arange(vocab_size), (vocab_size, vocab_size)
+        )
+
+    def factors(self, units: Sequence[Label], token: Label, fresh: Label) -> list[Factor]:
+        return [(self.identity, (units[0], token))]
+
+    def columns(self, tokens: Int[Tensor, " batch"]) -> tuple[Float[Tensor, "*units batch"], ...]:
+        return (torch.nn.functional.one_hot(tokens, self.vocab_size).T.to(torch.get_default_dtype()),)
+
+    def map(self, fn: TensorMap) -> Indicator:
+        return self
+
+    def parameters(self) -> list[Tensor]:
+        return []
+
+
+class Embedding(Table):
+    """J × V weights f(w) ≥ 0 of real parameters w; ``transform`` f is elementwise (``torch.exp``, ``torch.square``, …).
+
+    Not normalised: subtract :func:`~tractile.partition`. Raises :class:`CircuitError` where f gives a negative weight.
+    """
+
+    def __init__(self, values: Float[Tensor, "units vocab"], transform: TensorMap = torch.exp) -> None:
+        if values.ndim != 2 or 0 in values.shape or not values.is_floating_point():
+            raise ShapeError(
+                f"Embedding: the values must be a non-empty (units, vocab) matrix, not {tuple(values.shape)}"
+            )
+        self.values, self.transform = values, transform
+        self.unit_dims, self.vocab_size = (values.shape[0],), values.shape[1]
+
+    @property
+    def weight(self) -> Float[Tensor, "units vocab"]:
+        weight: Tensor = self.transform(self.values)
+        if certain(~(weight >= 0)):
+            raise CircuitError(
+                "Embedding: the transform must give weights ≥ 0; use torch.exp, torch.square or softplus"
+            )
+        return weight
+
+    def map(self, fn: TensorMap) -> Embedding:
+        return Embedding(fn(self.values), self.transform)
+
+    def parameters(self) -> list[Tensor]:
+        return [self.values]
+
+    def constraints(self) -> list[Constraint]:
+        return [constraints.real]
+
+
+def _probabilities(name: str, probs: Tensor) -> Tensor:
+    if probs.ndim != 1 or not len(probs) or not probs.is_floating_point():
+        raise ShapeError(f"{name}: the probabilities must be a non-empty vector, not {tuple(probs.shape)}")
+    if certain(~((probs >= 0) & (probs <= 1))):
+        raise ShapeError(f"{name}: the probabilities must lie in [0, 1]")
+    return probs
+
+
+def _ratio(part: Tensor, whole: Tensor, otherwise: Tensor) -> Tensor:
+    return torch.where(whole > 0, part / whole.clamp(min=torch.finfo(whole.dtype).tiny), otherwise)

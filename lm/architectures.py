@@ -1,0 +1,77 @@
+"""What a model of transformers must offer to be a language model: logits of the next token, and a cache of its past.
+
+    past_key_values    keys and values of attention; hybrids keep the states of their other layers there too
+    cache_params       the states of a state-space model (Mamba)
+
+A model without either is refused by name, and so is an encoder–decoder, whose prompt is another model's input.
+"""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ..errors import EvidenceError
+
+
+def cache_argument(model: Any) -> str:
+    """The name of the argument in which the model takes back what it keeps of the past. Raises :class:`EvidenceError`."""
+    if not callable(getattr(model, "forward", None)) or not hasattr(model, "config"):
+        raise EvidenceError(
+            f"TransformersLM: model is a {type(model).__name__}; give a model of transformers, such as "
+            "AutoModelForCausalLM.from_pretrained(…)"
+        )
+    if getattr(model.config, "is_encoder_decoder", False):
+        raise EvidenceError(
+            f"TransformersLM: {type(model).__name__} is an encoder–decoder, whose prompt is read by an encoder that this class "
+            "does not run; give a decoder alone (AutoModelForCausalLM), or a tt.LanguageModel of your own"
+        )
+    parameters = inspect.signature(model.forward).parameters
+    for name in ("past_key_values", "cache_params"):
+        if name in parameters:
+            return name
+    if any(p.kind is p.VAR_KEYWORD for p in parameters.values()):  # a wrapper that passes arguments on
+        return "past_key_values"
+    raise lacks(model, "an argument past_key_values or cache_params")
+
+
+def logits_of(model: Any, output: Any) -> Tensor:
+    """The logits after the last token, (rows, vocab). Raises :class:`EvidenceError` for a model with another head."""
+    logits = getattr(output, "logits", None)
+    if not isinstance(logits, Tensor) or logits.ndim != 3:
+        raise lacks(model, "logits of the next token")
+    return logits[:, -1]
+
+
+def cache_of(model: Any, output: Any, name: str) -> Any:
+    """The cache after a pass. Raises :class:`EvidenceError` where there is none whose rows can be chosen."""
+    cache = getattr(output, name, None)
+    if cache is None or not hasattr(cache, "reorder_cache"):
+        raise lacks(
+            model, f"a cache in its output ({name}, with reorder_cache), so its rows cannot be copied"
+        )
+    return cache
+
+
+def lacks(model: Any, what: str) -> EvidenceError:
+    """The error that names the model and what it has not."""
+    return EvidenceError(
+        f"TransformersLM: {type(model).__name__} lacks {what}; give a causal language model (AutoModelForCausalLM)"
+    )
+
+
+@torch.no_grad()
+def check_padding(model: Any) -> None:
+    """Try whether a prompt behind padding is read as it is alone: a model that takes no position ids must count positions
+    by the attention mask, or know none. Raises :class:`EvidenceError`."""
+    ids = torch.tensor([[1, 1], [0, 1]], device=model.device)
+    padded = logits_of(model, model(input_ids=ids, attention_mask=ids))[1].float().log_softmax(0)
+    alone = logits_of(model, model(input_ids=ids[:1, :1]))[0].float().log_softmax(0)
+    if not torch.allclose(padded, alone, rtol=0.02, atol=0.02):
+        raise EvidenceError(
+            f"TransformersLM: {type(model).__name__} takes no position_ids and reads a padded prompt at wrong positions; give "
+            "prompts of one length, or one prompt at a time, without align"
+        )

@@ -1,0 +1,154 @@
+"""Language models whose every probability is known exactly: circuits, and tables."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from copy import copy
+from typing import final
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from ..circuits.hmm import HMM
+from ..errors import EvidenceError, ShapeError, VocabularyMismatch
+from .base import LanguageModel, Prompt, TokenBytes, _pin, _spell
+
+
+@final
+class CircuitLM:
+    """A hidden Markov model as a language model: p(x_t | x_<t) = Σ_z p(z_t = z | x_<t) B[z, x_t], exactly, in float64.
+
+    Prompts are token ids (or the empty text): the model continues them. With ``eos_token_id`` a row that has emitted it
+    stays there, whatever the HMM says. ``vocabulary`` (anything with ``token_bytes``) is for ``decode``, and a
+    :class:`~tractile.Vocabulary` for constraints that are not compiled.
+    """
+
+    def __init__(
+        self, hmm: HMM, eos_token_id: int | None = None, vocabulary: TokenBytes | None = None
+    ) -> None:
+        self.vocab_size: int = hmm.vocab_size
+        self.eos_token_id = _checked_eos(eos_token_id, self.vocab_size)
+        self.vocabulary_fingerprint = hmm.vocabulary_fingerprint
+        self._vocabulary = vocabulary
+        self._initial = hmm.initial_probs.detach().double()
+        self._transition = hmm.transition.dense().detach().double()
+        self._emission = hmm.emission_probs.detach().double()
+
+    def start(self, prompts: Sequence[Prompt]) -> None:
+        hidden = []
+        for prompt in prompts:
+            self._hidden = self._initial[None]
+            self._finished = torch.zeros(1, dtype=torch.bool)
+            for token in _token_ids(prompt):
+                self.advance(torch.tensor([token]))
+            hidden.append(self._hidden)
+        self._hidden = torch.cat(hidden)
+        self._finished = torch.zeros(len(hidden), dtype=torch.bool)
+
+    def hidden(self) -> Float[Tensor, "batch dim"]:
+        """p(z_t | x_<t), the hidden state of the next token."""
+        return self._hidden
+
+    def log_probs(self) -> Float[Tensor, "batch vocab"]:
+        return _pin((self._hidden @ self._emission).log(), self._finished, self.eos_token_id)
+
+    def advance(self, tokens: Int[Tensor, " batch"]) -> None:
+        if self.eos_token_id is not None:
+            self._finished = self._finished | (tokens == self.eos_token_id)
+        stays = self._finished | (tokens < 0)
+        seen = self._hidden * self._emission[:, tokens.clamp(min=0)].T
+        total = seen.sum(dim=1, keepdim=True)
+        if bool((total[:, 0] <= 0).masked_fill(stays, False).any()):
+            raise EvidenceError("CircuitLM: a token was appended whose probability is zero")
+        moved = (seen / total) @ self._transition
+        self._hidden = torch.where(stays[:, None], self._hidden, moved)
+
+    def select(self, indices: Int[Tensor, " rows"]) -> None:
+        self._hidden, self._finished = self._hidden[indices], self._finished[indices]
+
+    def fork(self) -> LanguageModel:
+        return copy(self)
+
+    @property
+    def tokenizer(self) -> TokenBytes | None:
+        """The vocabulary given, for which constraints are compiled."""
+        return self._vocabulary
+
+    def decode(self, token_ids: Sequence[int]) -> str:
+        return _spell(token_ids, self._vocabulary, self.eos_token_id)
+
+
+@final
+class TableLM:
+    """A language model written down as a table, for tests and small examples.
+
+    ``log_probs`` maps a context (a tuple of token ids) to the log-probabilities of the next token; the longest suffix
+    of the tokens so far that the table has is used. Whole prefixes as keys give any distribution, contexts of up to k
+    tokens a model of order k, and the empty context alone independent tokens.
+    """
+
+    def __init__(
+        self,
+        log_probs: Mapping[tuple[int, ...], Sequence[float] | Tensor],
+        eos_token_id: int | None = None,
+        vocabulary: TokenBytes | None = None,
+    ) -> None:
+        self._table = {key: torch.as_tensor(row, dtype=torch.float64) for key, row in log_probs.items()}
+        if () not in self._table:
+            raise EvidenceError("TableLM: the table lacks the empty context ()")
+        shape = self._table[()].shape
+        for key, row in self._table.items():
+            if row.shape != shape or row.ndim != 1 or abs(float(row.logsumexp(0))) > 1e-6:
+                raise ShapeError(
+                    f"TableLM: the row of context {key} is not {tuple(shape)} normalised log-probabilities"
+                )
+        self.vocab_size: int = len(self._table[()])
+        self.eos_token_id = _checked_eos(eos_token_id, self.vocab_size)
+        self._vocabulary = vocabulary
+
+    def start(self, prompts: Sequence[Prompt]) -> None:
+        self._rows = [tuple(_token_ids(prompt)) for prompt in prompts]
+        self._finished = torch.zeros(len(self._rows), dtype=torch.bool)
+
+    def log_probs(self) -> Float[Tensor, "batch vocab"]:
+        rows = torch.stack([self._lookup(row) for row in self._rows])
+        return _pin(rows, self._finished, self.eos_token_id)
+
+    def advance(self, tokens: Int[Tensor, " batch"]) -> None:
+        pairs = zip(self._rows, tokens.tolist(), strict=True)
+        self._rows = [row if token < 0 else (*row, token) for row, token in pairs]
+        if self.eos_token_id is not None:
+            self._finished = self._finished | (tokens == self.eos_token_id)
+
+    def select(self, indices: Int[Tensor, " rows"]) -> None:
+        self._rows = [self._rows[i] for i in indices.tolist()]
+        self._finished = self._finished[indices]
+
+    def fork(self) -> LanguageModel:
+        return copy(self)
+
+    @property
+    def tokenizer(self) -> TokenBytes | None:
+        """The vocabulary given, for which constraints are compiled."""
+        return self._vocabulary
+
+    def decode(self, token_ids: Sequence[int]) -> str:
+        return _spell(token_ids, self._vocabulary, self.eos_token_id)
+
+    def _lookup(self, row: tuple[int, ...]) -> Tensor:
+        return next(self._table[row[i:]] for i in range(len(row) + 1) if row[i:] in self._table)
+
+
+def _checked_eos(eos_token_id: int | None, vocab_size: int) -> int | None:
+    if eos_token_id is not None and not 0 <= eos_token_id < vocab_size:
+        raise VocabularyMismatch(
+            f"the end-of-sequence token {eos_token_id} is not among the {vocab_size} tokens"
+        )
+    return eos_token_id
+
+
+def _token_ids(prompt: Prompt) -> list[int]:
+    if isinstance(prompt, str) and prompt:
+        raise EvidenceError(f"this language model has no tokenizer: give the prompt {prompt!r} as token ids")
+    return [int(token) for token in prompt]

@@ -1,0 +1,335 @@
+"""Models of the transformers library as language models."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Sequence
+from contextlib import nullcontext
+from copy import copy, deepcopy
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, NamedTuple, final
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from ..errors import ContextTooLong, EvidenceError
+from .architectures import cache_argument, cache_of, check_padding, logits_of
+from .base import LanguageModel, Prompt, _pin, _spell
+
+if TYPE_CHECKING:
+    from .shared_prefix import Layers, SharedPrompts
+
+
+class Read(NamedTuple):
+    """A prompt that was read: its keys and values, and what follows from its last token."""
+
+    layers: Layers
+    log_probs: Float[Tensor, "1 vocab"]
+    hidden: Float[Tensor, "1 dim"] | None
+
+
+@final
+class TransformersLM:
+    """Any ``AutoModelForCausalLM`` as a language model, at a temperature.
+
+    Keeps the cache of its rows: keys and values, or the states of a state-space model. On a CPU rows share the keys and values
+    of their prompt, if the model attends to all of its past through transformers' attention functions
+    (``share_prompts=False``: never). Elsewhere each row has its own, and prompts of unequal length are padded on the left
+    behind an attention mask with matching position ids. The last ``keep_prompts`` shared prompts are not read again when a
+    later :meth:`start` has them too; the model must stay what it is meanwhile.
+
+    Where the model has more outputs than the tokenizer has tokens (embedding matrices are often padded), ``vocab_size`` is
+    the tokenizer's and the other outputs are left out of p_lm. The model is put into evaluation mode. ``tokenizer`` may be
+    None if prompts are token ids. ``keep_hidden`` is for twists on hidden states.
+
+    Raises :class:`EvidenceError` for an encoder–decoder, a model without a cache or another head, and where one that takes no
+    position ids is to read prompts of unequal length and cannot; :class:`ContextTooLong` past the model's
+    ``max_position_embeddings``.
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        tokenizer: Any,
+        temperature: float = 1.0,
+        *,
+        eos_token_id: int | None = None,
+        keep_hidden: bool = False,
+        share_prompts: bool = True,
+        keep_prompts: int = 0,
+    ) -> None:
+        if not temperature > 0:
+            raise EvidenceError(f"TransformersLM: the temperature must be positive, not {temperature}")
+        self._cache_argument = cache_argument(model)
+        self._model, self._tokenizer, self._temperature = model.eval(), tokenizer, temperature
+        self._keep_hidden, self._keep_prompts = keep_hidden, keep_prompts
+        outputs = model.config.vocab_size
+        self.vocab_size: int = outputs if tokenizer is None else min(outputs, len(tokenizer))
+        self.eos_token_id: int | None = eos_token_id
+        if eos_token_id is None and tokenizer is not None:
+            self.eos_token_id = tokenizer.eos_token_id
+        self._limit: int | None = getattr(model.config, "max_position_embeddings", None)
+        self._pads = False  # whether padding has been tried out
+        self._accepts = inspect.signature(model.forward).parameters
+        self._anchor: list[int] = (
+            [] if tokenizer is None else tokenizer("a", add_special_tokens=False).input_ids
+        )
+        self._anchor_text = self._text(self._anchor)
+        self._log_probs: Float[Tensor, "batch vocab"]
+        self._hidden: Float[Tensor, "batch dim"] | None = None
+        self._mask: Int[Tensor, "batch length"] | None = None
+        self._finished: Bool[Tensor, " batch"]
+        self._lengths: Int[Tensor, " batch"]  # in tokens, on the CPU
+        # Keys and values: of each row, or shared; None for the tokens that the model reads first.
+        self._cache: Any = None
+        self._shared: SharedPrompts | None = None
+        self._shares: bool | None = None if share_prompts else False  # None: not known yet
+        self._read: dict[tuple[int, ...], Read] = {}
+        self._configs = list(
+            {id(m.config): m.config for m in model.modules() if hasattr(m, "config")}.values()
+        )
+
+    @cached_property
+    def vocabulary_fingerprint(self) -> str | None:
+        """The fingerprint of the tokenizer's vocabulary with this end token; None without a tokenizer that can be read."""
+        if self._tokenizer is None or self.eos_token_id is None:
+            return None
+        from ..token_bytes import tokenizer_fingerprint
+
+        return tokenizer_fingerprint(self._tokenizer, self.eos_token_id, self.vocab_size)
+
+    @property
+    def model(self) -> Any:
+        """The model given."""
+        return self._model
+
+    @property
+    def tokenizer(self) -> Any:
+        """The tokenizer given."""
+        return self._tokenizer
+
+    def start(self, prompts: Sequence[Prompt]) -> None:
+        rows = [self._encode(prompt) for prompt in prompts]
+        self._begin(rows)
+        if self._sharing():
+            self._start_shared(rows)
+            return
+        width = max(len(row) for row in rows)
+        device = self._model.device
+        ids = torch.zeros(len(rows), width, dtype=torch.long)
+        mask = torch.zeros_like(ids)
+        for i, row in enumerate(rows):
+            ids[i, width - len(row) :] = torch.tensor(row)
+            mask[i, width - len(row) :] = 1
+        # Without padding the mask says nothing, and attention is faster without it.
+        self._begin(rows, None if bool(mask.all()) else mask.to(device))
+        self._check_padding()
+        self._log_probs = self._forward(ids.to(device))
+
+    def _begin(self, rows: Sequence[Sequence[int]], mask: Int[Tensor, "batch length"] | None = None) -> None:
+        self._cache, self._shared, self._mask = None, None, mask
+        self._lengths = torch.tensor([len(row) for row in rows])
+        self._finished = torch.zeros(len(rows), dtype=torch.bool, device=self._model.device)
+        self._check_lengths()
+
+    def _sharing(self) -> bool:
+        """Whether rows can share their prompts: tried out once, on two tokens of which one is the prompt."""
+        if self._shares is None:
+            self._shares = self._model.device.type == "cpu" and "position_ids" in self._accepts
+            try:
+                if self._shares:
+                    token = int(self.eos_token_id == 0)
+                    self._start_shared([[token, token], [token]])
+                    whole = self._log_probs[0]
+                    self.advance(torch.tensor([token, token]))
+                    self._shares = torch.allclose(self._log_probs[1], whole, rtol=0.02, atol=0.02)
+            except Exception:  # whatever the model lacks for this it may not need without
+                self._shares = False
+            self._read.clear()
+        return self._shares
+
+    def _start_shared(self, rows: Sequence[Sequence[int]]) -> None:
+        """Read each prompt alone, so that what is read of it does not depend on the others, to the bit."""
+        from .shared_prefix import SharedPrompts, layers_of
+
+        read = []
+        for row in rows:
+            one = self._read.pop(tuple(row), None)
+            if one is None:
+                self._begin([row])
+                log_probs = self._forward(torch.tensor([row]))
+                one = Read(layers_of(self._cache), log_probs, self._hidden)
+            self._read[tuple(row)] = one
+            read.append(one)
+        for old in list(self._read)[: -self._keep_prompts or None]:
+            del self._read[old]
+        self._begin(rows)
+        self._shared = SharedPrompts([one.layers for one in read])
+        self._log_probs = torch.cat([one.log_probs for one in read])
+        if self._keep_hidden:
+            self._hidden = torch.cat([one.hidden for one in read if one.hidden is not None])
+
+    def log_probs(self) -> Float[Tensor, "batch vocab"]:
+        return self._log_probs
+
+    def advance(self, tokens: Int[Tensor, " batch"]) -> None:
+        if bool((tokens < 0).any()):
+            self._advance_some(tokens.cpu())
+            return
+        tokens = tokens.to(self._finished.device)
+        if self.eos_token_id is not None:
+            self._finished = self._finished | (tokens == self.eos_token_id)
+        if self._mask is not None:
+            self._mask = torch.cat([self._mask, self._mask.new_ones(len(tokens), 1)], dim=1)
+        self._lengths = self._lengths + 1
+        self._check_lengths()
+        self._log_probs = self._forward(tokens[:, None])
+
+    def fork(self) -> LanguageModel:
+        fork = copy(self)
+        fork._cache, fork._read = deepcopy(self._cache), dict(self._read)
+        fork._shared = None if self._shared is None else self._shared.fork()
+        return fork
+
+    def hidden(self) -> Float[Tensor, "batch dim"]:
+        """The last layer's output at the last token of each row."""
+        if self._hidden is None:
+            raise EvidenceError("TransformersLM: hidden states are not kept; give keep_hidden=True")
+        return self._hidden
+
+    def _advance_some(self, tokens: Int[Tensor, " batch"]) -> None:
+        """Rows that wait are not evaluated."""
+        moving, waiting = (tokens >= 0).nonzero()[:, 0], (tokens < 0).nonzero()[:, 0]
+        if not len(moving):
+            return
+        finished, log_probs, lengths = self._finished, self._log_probs, self._lengths
+        hidden = self._hidden
+        if self._shared is not None:
+            shared = copy(self._shared)
+            self.select(moving)
+            self.advance(tokens[moving])
+            shared.put(moving, self._shared)
+            self._shared = shared
+        else:
+            self._advance_padded(tokens, moving, waiting)
+        self._finished = finished.index_copy(0, moving.to(finished.device), self._finished)
+        self._log_probs = log_probs.index_copy(0, moving.to(finished.device), self._log_probs)
+        self._lengths = lengths.index_copy(0, moving, self._lengths)
+        if hidden is not None and self._hidden is not None:
+            self._hidden = hidden.index_copy(0, moving.to(finished.device), self._hidden)
+
+    def _advance_padded(
+        self, tokens: Int[Tensor, " batch"], moving: Int[Tensor, " some"], waiting: Int[Tensor, " others"]
+    ) -> None:
+        """Rows that wait move behind as much padding as the others grow."""
+        if not all(isinstance(getattr(layer, "keys", None), Tensor) for layer in self._layers()):
+            raise EvidenceError(
+                f"TransformersLM: particles cannot wait for each other with a cache of type {type(self._cache).__name__}; "
+                "leave align out"
+            )
+        if self._mask is None:
+            slots = int(self._lengths[0])
+            self._mask = torch.ones(len(tokens), slots, dtype=torch.long, device=self._finished.device)
+            self._check_padding()
+        mask = self._mask
+        kept = [(layer.keys, layer.values) for layer in self._layers()]
+        self.select(moving)
+        self.advance(tokens[moving])
+        for layer, (keys, values) in zip(self._layers(), kept, strict=True):
+            layer.keys = _beside(layer.keys, moving, keys, waiting, 2)
+            layer.values = _beside(layer.values, moving, values, waiting, 2)
+        self._mask = _beside(self._mask, moving, mask, waiting, 1)
+
+    def _layers(self) -> list[Any]:
+        return list(getattr(self._cache, "layers", [None]))
+
+    def select(self, indices: Int[Tensor, " rows"]) -> None:
+        self._lengths = self._lengths[indices.cpu()]
+        indices = indices.to(self._finished.device)
+        if self._shared is not None:
+            self._shared.select(indices)
+        else:
+            self._cache.reorder_cache(indices)
+        self._finished, self._log_probs = self._finished[indices], self._log_probs[indices]
+        if self._hidden is not None:
+            self._hidden = self._hidden[indices]
+        if self._mask is not None:
+            self._mask = self._mask[indices]
+
+    def decode(self, token_ids: Sequence[int]) -> str:
+        # Decoders drop a leading space: read the text behind a token, and cut that token's text off.
+        return self._text([*self._anchor, *token_ids])[len(self._anchor_text) :]
+
+    def _text(self, ids: Sequence[int]) -> str:
+        if self._tokenizer is None:
+            return _spell(ids, None, self.eos_token_id)
+        return str(self._tokenizer.decode(ids, skip_special_tokens=True, clean_up_tokenization_spaces=False))
+
+    def _encode(self, prompt: Prompt) -> list[int]:
+        if isinstance(prompt, str):
+            if self._tokenizer is None:
+                raise EvidenceError("TransformersLM: a text prompt needs a tokenizer; give token ids instead")
+            ids = [int(token) for token in self._tokenizer(prompt).input_ids]
+            if not ids and self._tokenizer.bos_token_id is not None:
+                ids = [self._tokenizer.bos_token_id]
+        else:
+            ids = [int(token) for token in prompt]
+        if not ids:
+            raise EvidenceError(
+                "TransformersLM: the prompt has no tokens; begin it with the model's first token (BOS)"
+            )
+        return ids
+
+    def _check_lengths(self) -> None:
+        longest = int(self._lengths.max())
+        if self._limit is not None and longest > self._limit:
+            raise ContextTooLong(
+                f"TransformersLM: {longest} tokens (prompt and continuation) are more than the model's "
+                f"{self._limit} positions; shorten the prompt or lower max_new_tokens"
+            )
+
+    def _check_padding(self) -> None:
+        """Once, before the first row that is padded."""
+        if self._mask is not None and not self._pads:
+            if "position_ids" not in self._accepts:
+                check_padding(self._model)
+            self._pads = True
+
+    @torch.no_grad()
+    def _forward(self, ids: Int[Tensor, "batch new"]) -> Float[Tensor, "batch vocab"]:
+        """log p(next token) after these."""
+        options: dict[str, Any] = {"logits_to_keep": 1}
+        if self._shared is not None:
+            options["position_ids"] = self._lengths[:, None] - 1
+        elif self._mask is not None:
+            options["position_ids"] = (self._mask.cumsum(dim=1) - 1).clamp(min=0)[:, -ids.shape[1] :]
+        options = {name: value for name, value in options.items() if name in self._accepts}
+        if self._keep_hidden:
+            options["output_hidden_states"] = True
+        options[self._cache_argument] = self._cache if self._shared is None else self._shared
+        # A state has taken padding in for good: its mask is that of the new tokens.
+        attends = self._cache is None or self._cache_argument == "past_key_values"
+        with nullcontext() if self._shared is None else self._shared.attended(self._configs):
+            output = self._model(
+                input_ids=ids, attention_mask=self._mask if attends else None, use_cache=True, **options
+            )
+        if self._shared is None:
+            self._cache = cache_of(self._model, output, self._cache_argument)
+        if self._keep_hidden:
+            self._hidden = output.hidden_states[-1][:, -1]
+        logits = logits_of(self._model, output)[:, : self.vocab_size].float()
+        if self._temperature != 1.0:
+            logits = logits / self._temperature
+        return _pin(torch.log_softmax(logits, dim=-1), self._finished, self.eos_token_id)
+
+
+def _beside(moved: Tensor, rows: Tensor, kept: Tensor, waiting: Tensor, dim: int) -> Tensor:
+    """The rows of both, in their places, aligned at their ends along ``dim``."""
+    length = moved.shape[dim]
+    shape = [len(rows) + len(waiting), *moved.shape[1:]]
+    both = moved.new_zeros(shape)
+    both[rows.to(moved.device)] = moved
+    size = kept.shape[dim]
+    both.narrow(dim, length - size, size)[waiting.to(moved.device)] = kept[waiting.to(moved.device)]
+    return both
