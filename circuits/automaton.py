@@ -21,7 +21,7 @@ from jaxtyping import Bool, Int, Int32
 from torch import Tensor
 
 from ..errors import VocabularyMismatch
-from ..layers import Incidence, Labels
+from ..layers import Incidence, TokenSets
 from ..layers.operator import TensorMap
 from .chain import Chain
 from .narrowing import Narrowing
@@ -76,8 +76,8 @@ class Automaton(Chain):
         classes_of = tokens if isinstance(tokens, Incidence) else ints(tokens)
         if isinstance(classes_of, Incidence) and not trusted:  # what each state may take at all
             moves = torch.unique(triples[:, :2], dim=0)
-            Labels(moves[:, 0], moves[:, 1], classes_of, num_states)
-        labels = Labels(edge, triples[:, 1], classes_of, max(1, edges), trusted=True)
+            TokenSets(moves[:, 0], moves[:, 1], classes_of, num_states)
+        labels = TokenSets(edge, triples[:, 1], classes_of, max(1, edges), trusted=True)
         left = Incidence(self.edge_source, every, (num_states, max(1, edges)))
         right = Incidence(every, self.edge_target, (max(1, edges), num_states))
         self.labels, self.transitions, self.eos_token_id = labels, triples, eos_token_id

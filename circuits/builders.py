@@ -6,7 +6,7 @@
     tree            one latent state for each variable, p(z_v | z_parent) B_v[z_v, x_v]
     regions         a circuit over a tree of regions, its products joined by ``cp_join`` or ``tucker_join``
 
-Parameters are tensors; one tensor given at several places is tied. :class:`Random` makes them by seed.
+Parameters are tensors; one tensor given at several places is tied. :class:`RandomParameters` makes them by seed.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ from .region_graph import Inputs, cp_join, image_regions, linear_regions, random
 Step = tuple[Operator, InputLayer, Operator]  # L_t, B_t, R_t
 
 
-class Random:
+class RandomParameters:
     """Random parameters by seed, drawn in the order in which they are asked for; every row is a distribution.
 
     ``sharpness`` is the standard deviation of the logits: deep circuits learn faster from rows that differ more.
@@ -206,7 +206,7 @@ def tree(
     return circuit
 
 
-def latent_tree(graph: nx.DiGraph, states: int, inputs: Inputs, random: Random) -> Circuit:
+def latent_tree(graph: nx.DiGraph, states: int, inputs: Inputs, random: RandomParameters) -> Circuit:
     """A :func:`tree` of latent states with random parameters."""
     layers = {v: inputs(v, states) for v in graph}
     tables: dict[tuple[int, int], Operator] = {
@@ -243,13 +243,13 @@ def hidden_chow_liu(
     pseudocount: float = 0.0,
     *,
     inputs: Inputs | None = None,
-    random: Random | None = None,
+    random: RandomParameters | None = None,
 ) -> Circuit:
     """The Chow–Liu tree of the data with latent states at its variables, parameters random: fit them by EM.
 
     ``inputs`` makes the input layers (categorical ones by default), ``random`` the other parameters.
     """
-    size, random = int(data.max()) + 1 if vocab_size is None else vocab_size, random or Random()
+    size, random = int(data.max()) + 1 if vocab_size is None else vocab_size, random or RandomParameters()
     graph = chow_liu_tree(data, size, pseudocount)
     return latent_tree(graph, states, inputs or random.categorical(size), random)
 
@@ -259,7 +259,7 @@ def _normalised(rows: Tensor) -> Tensor:
 
 
 __all__ = [
-    "Random",
+    "RandomParameters",
     "chain",
     "chow_liu",
     "chow_liu_tree",

@@ -28,7 +28,7 @@ from ..layers import (
     Product,
     Sum,
 )
-from ..layers.dense_tensor import Joint
+from ..layers.dense_tensor import DenseTensor
 from .circuit import Circuit
 
 Factor = tuple[int, tuple[Hashable, ...]]  # a node, and a label for each of its unit axes
@@ -64,7 +64,7 @@ def check_circuit(model: object, operation: str) -> None:
 
 def constant(out: Circuit, weight: Tensor) -> int:
     """A node over no variable whose units have these weights."""
-    return out.sum(Sum(Joint(weight[..., None], weight.ndim)), out.input(Constant()))
+    return out.sum(Sum(DenseTensor(weight[..., None], weight.ndim)), out.input(Constant()))
 
 
 def table(layer: InputLayer, operation: str) -> Tensor:

@@ -18,7 +18,7 @@ from torch import Tensor
 
 from ..errors import FormatError, ShapeError
 from ..layers import Categorical, Dense, Identity, Monarch, Operator
-from ..layers.functorch_utils import certain
+from ..layers.functorch_utils import any_if_concrete
 from ..layers.operator import TensorMap
 from ..storage import make_directory, write_atomically
 from .chain import Chain
@@ -279,7 +279,9 @@ def _cast(weight: Tensor, dtype: torch.dtype) -> Tensor:
 def _check_distribution(what: str, weight: Tensor) -> None:
     tolerance = max(1e-6, 8 * weight.shape[-1] ** 0.5 * torch.finfo(weight.dtype).eps)
     values = weight.detach()
-    if certain((values < 0) | values.isnan()) or certain((values.sum(-1) - 1).abs() > tolerance):
+    if any_if_concrete((values < 0) | values.isnan()) or any_if_concrete(
+        (values.sum(-1) - 1).abs() > tolerance
+    ):
         raise ShapeError(
             f"HMM: {what} must hold non-negative rows that sum to one (is it in log space, or not normalised?)"
         )

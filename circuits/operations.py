@@ -27,8 +27,8 @@ from jaxtyping import Float
 from torch import Tensor
 
 from ..errors import CircuitError, EvidenceError, ShapeError
-from ..layers import Categorical, Identity, Incidence, InputLayer, Operator, RowKron, Sum
-from ..layers.dense_tensor import Joint
+from ..layers import Categorical, Identity, Incidence, InputLayer, KhatriRao, Operator, Sum
+from ..layers.dense_tensor import DenseTensor
 from ..layers.gaussian import Continuous
 from .automaton import Automaton
 from .chain import Chain
@@ -98,7 +98,7 @@ def _entries(layer: InputLayer) -> InputLayer:
     """A layer whose weights are the parameters themselves."""
     if isinstance(layer, Continuous):
         raise CircuitError(f"power: {layer!r} is over a continuous variable and has no table of weights")
-    return layer.relaxed()
+    return layer.free_parameters()
 
 
 def quotient(a: Model, b: Model) -> Model:
@@ -120,7 +120,7 @@ def mixture(weights: Float[Tensor, " circuits"] | Sequence[float], circuits: Seq
         raise CircuitError(f"mixture: not smooth: the circuits have variables (and values) {shown}")
     out, operators, roots = Circuit(), list[Operator](), list[int]()
     for weight, circuit in zip(weights, circuits, strict=True):
-        operators.append(Joint(weight.view(1, *_root_dims(circuit, "mixture")), 1))
+        operators.append(DenseTensor(weight.view(1, *_root_dims(circuit, "mixture")), 1))
         roots.append(rewrite(circuit, lambda *_: None, out).root)
     out.sum(Sum(*operators), *roots)
     return out
@@ -213,8 +213,8 @@ def _absorbed(layer: InputLayer, weights: Float[Tensor, " vocab"] | None) -> Flo
 
 def _weighted(layer: InputLayer, weights: Float[Tensor, " vocab"]) -> InputLayer:
     """B · diag(w)."""
-    if isinstance(layer, RowKron):
-        return RowKron(_weighted(layer.a, weights), layer.b)
+    if isinstance(layer, KhatriRao):
+        return KhatriRao(_weighted(layer.a, weights), layer.b)
     b = table(layer, "condition")
     return Categorical(b * weights)
 
@@ -258,7 +258,7 @@ def _context(
     if isinstance(layer, Sum):
         op, dims = layer.operators[k], circuit.unit_dims(child)
         if op.col_dims != dims:
-            op = Joint(op.dense().view(*op.row_dims, *dims), len(op.row_dims))
+            op = DenseTensor(op.dense().view(*op.row_dims, *dims), len(op.row_dims))
         return op.T, context
     factors, labels = read_product(circuit, parent)
     siblings = [(n, names) for i, (n, names) in enumerate(factors) if i != k]

@@ -20,7 +20,7 @@ from torch import Tensor
 
 from ..errors import CircuitError
 from ..layers import Dense, Diagonal, InputLayer, Kron, Operator, Sum
-from ..layers.dense_tensor import Joint
+from ..layers.dense_tensor import DenseTensor
 from .chain import Chain
 from .circuit import Circuit
 
@@ -111,7 +111,7 @@ def _side_by_side(operators: Sequence[Operator]) -> Block:
     for operator in operators:
         if isinstance(operator, Dense | Diagonal):
             row_axes.append(1)
-        elif isinstance(operator, Joint):
+        elif isinstance(operator, DenseTensor):
             row_axes.append(operator.row_axes)
         else:
             raise CircuitError(

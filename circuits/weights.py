@@ -25,14 +25,14 @@ from ..layers import (
     Identity,
     Incidence,
     InputLayer,
+    KhatriRao,
     Kron,
-    Labels,
     Operator,
     Product,
-    RowKron,
     Sum,
+    TokenSets,
 )
-from ..layers.dense_tensor import Joint
+from ..layers.dense_tensor import DenseTensor
 from ..layers.discrete import Table
 from ..layers.gaussian import Continuous
 from .circuit import Circuit
@@ -87,7 +87,7 @@ def _scaled(op: Operator, rows: Float[Tensor, "*rows"], cols: Float[Tensor, "*co
     weight = op.dense().to(op.parameters()[0] if op.parameters() else rows)
     shift = cols.flatten()[None] - rows.flatten()[:, None]
     weight = _divide(weight, shift).view(*rows.shape, *cols.shape)
-    return Dense(weight) if weight.ndim == 2 else Joint(weight, rows.ndim)
+    return Dense(weight) if weight.ndim == 2 else DenseTensor(weight, rows.ndim)
 
 
 def prune(circuit: Circuit) -> Circuit:
@@ -167,8 +167,8 @@ def _slice(op: Operator, rows: Index, cols: Index) -> Operator:
     if isinstance(op, Kron):
         r, c = len(op.a.row_dims), len(op.a.col_dims)
         return Kron(_slice(op.a, rows[:r], cols[:c]), _slice(op.b, rows[r:], cols[c:]))
-    if isinstance(op, Joint):
-        return Joint(op.weight[torch.meshgrid(*rows, *cols, indexing="ij")], len(rows))
+    if isinstance(op, DenseTensor):
+        return DenseTensor(op.weight[torch.meshgrid(*rows, *cols, indexing="ij")], len(rows))
     (row,), (col,) = rows, cols
     if isinstance(op, Diagonal | Identity) and torch.equal(row, col):
         return Diagonal(op.weight[row]) if isinstance(op, Diagonal) else Identity(len(row))
@@ -184,13 +184,13 @@ def _narrow(layer: InputLayer, index: Index) -> InputLayer:
     """The layer with the units kept."""
     if all(len(i) == d for i, d in zip(index, layer.unit_dims, strict=True)):
         return layer
-    if isinstance(layer, RowKron):
+    if isinstance(layer, KhatriRao):
         k = len(layer.a.unit_dims)
-        return RowKron(_narrow(layer.a, index[:k]), _narrow(layer.b, index[k:]))
-    if isinstance(layer, Labels):
+        return KhatriRao(_narrow(layer.a, index[:k]), _narrow(layer.b, index[k:]))
+    if isinstance(layer, TokenSets):
         place = torch.full((layer.unit_dims[0],), -1).index_put((index[0],), torch.arange(len(index[0])))
         unit = place[layer.incidence.row]
-        return Labels(unit[unit >= 0], layer.incidence.col[unit >= 0], layer.tokens, len(index[0]))
+        return TokenSets(unit[unit >= 0], layer.incidence.col[unit >= 0], layer.tokens, len(index[0]))
     grid = torch.meshgrid(*index, indexing="ij")
     if isinstance(layer, Table | Continuous):  # their parameters have the unit axes first
         return layer.map(lambda parameter: parameter[grid])

@@ -26,7 +26,7 @@ from torch import Tensor
 from ..circuits.hmm import HMM
 from ..errors import EvidenceError, ShapeError
 from ..inference.engine import messages
-from ..inference.engine.contract import emit
+from ..inference.engine.contract import observe
 from ..inference.queries.evidence import as_evidence
 from ..inference.semirings.scaled_real import Real
 from .part import Factor, Part, factors_of
@@ -69,7 +69,7 @@ def counts_by_autograd(hmm: HMM, tokens: Int[Tensor, "batch length"]) -> Counts:
     semiring, n = Real(), tokens.shape[1]
     evidence = as_evidence(tokens, dict.fromkeys(range(n), hmm.vocab_size))
     *_, alpha = messages.forward(free, semiring, evidence, n - 1)
-    last = emit(semiring, free.inputs, alpha, tokens[:, -1])
+    last = observe(semiring, free.inputs, alpha, tokens[:, -1])
     total = semiring.log(semiring.reduce(last, [0])).sum()
     weights = [free.initial_probs, *free.transition.parameters(), free.emission_probs]
     gradients = torch.autograd.grad(total, weights, allow_unused=True)

@@ -70,7 +70,7 @@ def rows(seed: int) -> Callable[..., Tensor]:
 
 def mixture(variables: int, components: int) -> tt.Circuit:
     """A mixture of distributions whose variables are independent."""
-    random = builders.Random(seed=0)
+    random = builders.RandomParameters(seed=0)
     coins = random.categorical(2)
     return builders.cp([coins(v, components) for v in range(variables)], random.rows(components))
 

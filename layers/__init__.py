@@ -7,8 +7,8 @@ then contiguous); at the public face the batch comes first.
 from .discrete import Bernoulli, Binomial, Embedding, Indicator, Table
 from .gaussian import Continuous, Gaussian
 from .inner import Hadamard, InnerLayer, Kronecker, Product, Sum
-from .input import Categorical, Constant, InputLayer, Labels, RowKron
-from .operator import Dense, Diagonal, Identity, Kron, Leaf, Operator, Structured
+from .input import Categorical, Constant, InputLayer, KhatriRao, TokenSets
+from .operator import AxisOperator, Dense, Diagonal, Identity, Kron, Leaf, Operator
 from .structured import Incidence, Monarch
 
 __all__ = [
@@ -29,13 +29,13 @@ __all__ = [
     "InputLayer",
     "Kron",
     "Kronecker",
-    "Labels",
+    "TokenSets",
     "Leaf",
     "Monarch",
     "Operator",
     "Product",
-    "RowKron",
-    "Structured",
+    "KhatriRao",
+    "AxisOperator",
     "Sum",
     "Table",
 ]

@@ -1,4 +1,4 @@
-"""Joint: a dense linear map between several axes at once, for maps that are no Kronecker product."""
+"""DenseTensor: a dense linear map between several axes at once, for maps that are no Kronecker product."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ..errors import ShapeError
 from .operator import Dense, Factor, Label, Leaf, Operator, TensorMap
 
 
-class Joint(Operator):
+class DenseTensor(Operator):
     """M[r_1 … r_k, c_1 … c_m] given as one tensor of shape (*rows, *cols); ``row_axes`` is k.
 
     What marginalised, conditioned and normalised circuits are made of, where weights couple the axes of a product.
@@ -21,23 +21,23 @@ class Joint(Operator):
     def __init__(self, weight: Float[Tensor, "*rows_and_cols"], row_axes: int) -> None:
         if not 0 < row_axes < weight.ndim or 0 in weight.shape or not weight.is_floating_point():
             raise ShapeError(
-                f"Joint: the weight must be a non-empty floating-point tensor with more than {row_axes} axes, "
+                f"DenseTensor: the weight must be a non-empty floating-point tensor with more than {row_axes} axes, "
                 f"not of shape {tuple(weight.shape)} and {weight.dtype}"
             )
         self.weight, self.row_axes = weight, row_axes
         self.row_dims, self.col_dims = tuple(weight.shape[:row_axes]), tuple(weight.shape[row_axes:])
 
     @property
-    def T(self) -> Joint:
+    def T(self) -> DenseTensor:
         axes = range(self.weight.ndim)
         order = [*axes[self.row_axes :], *axes[: self.row_axes]]
-        return Joint(self.weight.permute(order), len(self.col_dims))
+        return DenseTensor(self.weight.permute(order), len(self.col_dims))
 
     def factors(self, row: Sequence[Label], col: Sequence[Label]) -> list[Factor]:
         return [(self.weight, (*row, *col))]
 
-    def map(self, fn: TensorMap) -> Joint:
-        return Joint(fn(self.weight), self.row_axes)
+    def map(self, fn: TensorMap) -> DenseTensor:
+        return DenseTensor(fn(self.weight), self.row_axes)
 
     def parameters(self) -> list[Tensor]:
         return [self.weight]

@@ -20,7 +20,7 @@ from torch.distributions import constraints
 from torch.distributions.constraints import Constraint
 
 from ..errors import CircuitError, ShapeError
-from .functorch_utils import certain
+from .functorch_utils import any_if_concrete
 from .input import Categorical, InputLayer
 from .operator import Factor, Label, TensorMap
 from .structured import Incidence
@@ -43,7 +43,7 @@ class Table(InputLayer):
     def columns(self, tokens: Int[Tensor, " batch"]) -> tuple[Float[Tensor, "*units batch"], ...]:
         return (self.weight.index_select(1, tokens),)
 
-    def relaxed(self) -> Categorical:
+    def free_parameters(self) -> Categorical:
         return Categorical(self.weight)
 
 
@@ -146,7 +146,7 @@ class Embedding(Table):
     @property
     def weight(self) -> Float[Tensor, "units vocab"]:
         weight: Tensor = self.transform(self.values)
-        if certain(~(weight >= 0)):
+        if any_if_concrete(~(weight >= 0)):
             raise CircuitError(
                 "Embedding: the transform must give weights ≥ 0; use torch.exp, torch.square or softplus"
             )
@@ -165,7 +165,7 @@ class Embedding(Table):
 def _probabilities(name: str, probs: Tensor) -> Tensor:
     if probs.ndim != 1 or not len(probs) or not probs.is_floating_point():
         raise ShapeError(f"{name}: the probabilities must be a non-empty vector, not {tuple(probs.shape)}")
-    if certain(~((probs >= 0) & (probs <= 1))):
+    if any_if_concrete(~((probs >= 0) & (probs <= 1))):
         raise ShapeError(f"{name}: the probabilities must lie in [0, 1]")
     return probs
 

@@ -12,7 +12,7 @@ def transformed(x: Tensor) -> bool:
     return not torch.compiler.is_compiling() and torch._C._functorch.is_functorch_wrapped_tensor(x)
 
 
-def hidden(x: Tensor) -> bool:
+def is_abstract(x: Tensor) -> bool:
     """Whether the values of x cannot be read: in ``torch.compile`` or ``torch.func.vmap``, or on the meta device.
 
     There nothing may depend on them: evidence is not checked, and no row is computed a second time.
@@ -31,9 +31,9 @@ def shape_only(x: Tensor) -> bool:
     return x.is_meta or isinstance(x, FakeTensor)
 
 
-def certain(condition: Tensor) -> bool:
-    """True if any element is true; False when values cannot be read (:func:`hidden`)."""
-    return not hidden(condition) and bool(condition.any())
+def any_if_concrete(condition: Tensor) -> bool:
+    """True if any element is true; False when values cannot be read (:func:`is_abstract`)."""
+    return not is_abstract(condition) and bool(condition.any())
 
 
 def version(x: Tensor) -> int | None:

@@ -20,7 +20,7 @@ from torch.distributions import constraints
 from torch.distributions.constraints import Constraint
 
 from ..errors import CircuitError, ShapeError
-from .functorch_utils import certain
+from .functorch_utils import any_if_concrete
 from .input import InputLayer
 from .operator import Factor, Label, TensorMap
 
@@ -94,7 +94,7 @@ class Gaussian(Continuous):
             raise ShapeError(
                 f"Gaussian: log_mass must have the shape {tuple(mean.shape)}, not {tuple(log_mass.shape)}"
             )
-        if certain(~(variance > 0)):
+        if any_if_concrete(~(variance > 0)):
             raise ShapeError("Gaussian: variances must be positive")
         self.mean, self.variance, self._log_mass, self.min_variance = mean, variance, log_mass, min_variance
         self.unit_dims = tuple(mean.shape)
@@ -142,7 +142,7 @@ class Gaussian(Continuous):
     def constraints(self) -> list[Constraint]:
         return [constraints.real, constraints.positive, constraints.real][: len(self.parameters())]
 
-    def relaxed(self) -> Gaussian:
+    def free_parameters(self) -> Gaussian:
         return Gaussian(self.mean, self.variance, self.log_mass())
 
     def maximise(self, derivatives: Sequence[Tensor], pseudocount: float) -> list[Tensor]:

@@ -70,18 +70,21 @@ class InputLayer(ABC):
 
     def times(self, other: InputLayer) -> InputLayer:
         """The layer x ↦ a(x) ⊗ b(x): one unit for each pair of units."""
-        return RowKron(self, other)
+        return KhatriRao(self, other)
 
     def constraints(self) -> list[Constraint]:
         """What each parameter keeps to, as in ``torch.distributions``: here, rows that are distributions."""
         return [constraints.simplex for _ in self.parameters()]
 
-    def relaxed(self) -> InputLayer:
+    def free_parameters(self) -> InputLayer:
         """The same function with every weight a parameter: derivatives by them say all that there is to learn."""
         return self
 
     def maximise(self, derivatives: Sequence[Tensor], pseudocount: float) -> list[Tensor]:
-        """The parameters that maximise the expected log-likelihood, given ∂ log p/∂θ for each parameter θ of ``relaxed()``."""
+        """The parameters that maximise the expected log-likelihood (the M-step of EM).
+
+        ``derivatives``: ∂ log p/∂θ for each parameter θ of ``free_parameters()``.
+        """
         if self.parameters():
             raise CircuitError(f"{self!r} has no closed-form maximum for EM: learn it by gradients")
         return []
@@ -131,7 +134,7 @@ class Categorical(InputLayer):
         return [normalised_counts(self.weight, derivatives[0], pseudocount)]
 
 
-class Labels(InputLayer):
+class TokenSets(InputLayer):
     """J sets of tokens (edge labels of an automaton), each a union of given *classes* of tokens.
 
     B_f = C · K with C ∈ {0,1}^{J × classes} (``unit``, ``klass``: the positions of its ones) and K ∈ {0,1}^{classes × V}.
@@ -154,7 +157,7 @@ class Labels(InputLayer):
         else:
             if tokens.ndim != 1 or not len(tokens):
                 raise ShapeError(
-                    f"Labels: token_class must be a non-empty vector, not of shape {tuple(tokens.shape)}"
+                    f"TokenSets: token_class must be a non-empty vector, not of shape {tuple(tokens.shape)}"
                 )
             self.token_class = tokens.long()
             allowed = (self.token_class >= 0).nonzero().squeeze(1)
@@ -163,7 +166,7 @@ class Labels(InputLayer):
         self.num_classes, self.vocab_size = self.classes.shape
         if len(klass) and int(klass.max()) >= self.num_classes:
             raise ShapeError(
-                f"Labels: class {int(klass.max())} has no token; there are {self.num_classes} classes"
+                f"TokenSets: class {int(klass.max())} has no token; there are {self.num_classes} classes"
             )
         self.incidence = Incidence(unit, klass, (num_units, self.num_classes))
         self.unit_dims = (num_units,)
@@ -204,7 +207,7 @@ class Labels(InputLayer):
                 continue
             seen.add(key)
             if len(torch.unique(torch.cat([members[c] for c in key]))) < int(sizes[classes].sum()):
-                raise ShapeError(f"Labels: two of the classes {list(key)} of one unit share a token")
+                raise ShapeError(f"TokenSets: two of the classes {list(key)} of one unit share a token")
 
     def factors(self, units: Sequence[Label], token: Label, fresh: Label) -> list[Factor]:
         return [(self.incidence, (units[0], fresh)), (self.classes, (fresh, token))]
@@ -224,23 +227,23 @@ class Labels(InputLayer):
         """The number of tokens in each class."""
         return torch.bincount(self.classes.row, minlength=self.num_classes)
 
-    def map(self, fn: TensorMap) -> Labels:
+    def map(self, fn: TensorMap) -> TokenSets:
         return self
 
     def parameters(self) -> list[Tensor]:
         return []
 
 
-class RowKron(InputLayer):
+class KhatriRao(InputLayer):
     """The row-wise Kronecker product: B[:, v] = A[:, v] ⊗ B[:, v] for each token v (Dang et al. 2026, Thm 4.4); lazy."""
 
     def __init__(self, a: InputLayer, b: InputLayer) -> None:
         if not a.vocab_size or not b.vocab_size:
             raise ShapeError(
-                f"RowKron: {a!r} and {b!r} must be tables; multiply continuous layers by ``a.times(b)``"
+                f"KhatriRao: {a!r} and {b!r} must be tables; multiply continuous layers by ``a.times(b)``"
             )
         if a.vocab_size != b.vocab_size:
-            raise ShapeError(f"RowKron: the vocabularies differ, {a.vocab_size} and {b.vocab_size} tokens")
+            raise ShapeError(f"KhatriRao: the vocabularies differ, {a.vocab_size} and {b.vocab_size} tokens")
         self.a, self.b = a, b
         self.unit_dims, self.vocab_size = a.unit_dims + b.unit_dims, a.vocab_size
 
@@ -253,8 +256,8 @@ class RowKron(InputLayer):
     def columns(self, tokens: Int[Tensor, " batch"]) -> tuple[Float[Tensor, "*units batch"], ...]:
         return self.a.columns(tokens) + self.b.columns(tokens)
 
-    def map(self, fn: TensorMap) -> RowKron:
-        return RowKron(self.a.map(fn), self.b.map(fn))
+    def map(self, fn: TensorMap) -> KhatriRao:
+        return KhatriRao(self.a.map(fn), self.b.map(fn))
 
     def parameters(self) -> list[Tensor]:
         return self.a.parameters() + self.b.parameters()
@@ -262,8 +265,8 @@ class RowKron(InputLayer):
     def constraints(self) -> list[Constraint]:
         return self.a.constraints() + self.b.constraints()
 
-    def relaxed(self) -> RowKron:
-        return RowKron(self.a.relaxed(), self.b.relaxed())
+    def free_parameters(self) -> KhatriRao:
+        return KhatriRao(self.a.free_parameters(), self.b.free_parameters())
 
 
 class Constant(InputLayer):

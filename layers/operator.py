@@ -8,7 +8,7 @@ sizes of those axes and ``shape`` is their product. ``factors(row, col)`` lists 
 with one index label for each axis, so that ``Kron(A, B)`` is A's factors beside B's under disjoint labels: nothing is
 materialised, and (A ⊗ B) u = (B (A u)ᵀ)ᵀ (Dang et al. 2026, Eq. 5) is simply the path that the engine finds.
 
-A factor is a tensor, an :class:`Equal` (two labels are one index: the identity) or a :class:`Structured` operator that
+A factor is a tensor, an :class:`Delta` (two labels are one index: the identity) or a :class:`AxisOperator` operator that
 the engine applies along one axis because its structure beats an einsum.
 """
 
@@ -30,7 +30,7 @@ Label = int
 TensorMap = Callable[[Tensor], Tensor]
 
 
-class Equal:
+class Delta:
     """The factor of the identity: its two labels are the same index."""
 
 
@@ -86,7 +86,7 @@ class Operator(ABC):
         return f"{type(self).__name__}{self.shape}"
 
 
-Factor = tuple[Any, tuple[Label, ...]]  # (Tensor | Equal | Structured, labels)
+Factor = tuple[Any, tuple[Label, ...]]  # (Tensor | Delta | AxisOperator, labels)
 
 
 class Leaf(Operator):
@@ -111,7 +111,7 @@ class Leaf(Operator):
         return matrix.to(vector.device, dtype) @ vector.to(dtype)
 
 
-class Structured(Leaf):
+class AxisOperator(Leaf):
     """A leaf that is applied along one axis instead of being contracted as a tensor."""
 
     @abstractmethod
@@ -169,7 +169,7 @@ class Identity(Leaf):
         return self
 
     def factors(self, row: Sequence[Label], col: Sequence[Label]) -> list[Factor]:
-        return [(Equal(), (row[0], col[0]))]
+        return [(Delta(), (row[0], col[0]))]
 
     def map(self, fn: TensorMap) -> Identity:
         return self
@@ -199,7 +199,7 @@ class Diagonal(Leaf):
         return self
 
     def factors(self, row: Sequence[Label], col: Sequence[Label]) -> list[Factor]:
-        return [(Equal(), (row[0], col[0])), (self.weight, (row[0],))]
+        return [(Delta(), (row[0], col[0])), (self.weight, (row[0],))]
 
     def map(self, fn: TensorMap) -> Diagonal:
         return Diagonal(fn(self.weight))

@@ -12,10 +12,10 @@ from torch import Tensor
 
 from ..errors import CircuitError, ShapeError
 from .algebra import Algebra
-from .operator import Structured, TensorMap
+from .operator import AxisOperator, TensorMap
 
 
-class Incidence(Structured):
+class Incidence(AxisOperator):
     """A 0/1 matrix given by the positions of its ones: applied as gather and segment-sum (Dang et al. 2026, Def. 3.2).
 
     T_out of an automaton is ``Incidence(source, arange(E), (S, E))`` and T_in is ``Incidence(arange(E), target, (E,
@@ -100,7 +100,7 @@ class Incidence(Structured):
         return out
 
 
-class Monarch(Structured):
+class Monarch(AxisOperator):
     """A product of block-diagonal matrices and permutations over an axis of size H = d_1 ⋯ d_k (Zhang et al. 2025).
 
     Index the axis by (i_1, …, i_k). Factor s rewrites index ``axes[s]`` given all the others, so it is a batch of small

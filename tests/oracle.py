@@ -16,7 +16,7 @@ import torch
 from hypothesis import strategies as st
 
 import tractile as tt
-from tractile.layers import Categorical, Dense, Hadamard, Kronecker, Labels, Monarch, Sum
+from tractile.layers import Categorical, Dense, Hadamard, Kronecker, Monarch, Sum, TokenSets
 
 # ----------------------------------------------------------------------------------------------------------- models
 
@@ -425,7 +425,7 @@ class Plan:
 def _labels(matrix):
     """Edge labels from a 0/1 matrix (units, vocab), each token a class of its own."""
     unit, klass = np.nonzero(matrix)
-    return Labels(
+    return TokenSets(
         torch.tensor(unit), torch.tensor(klass), torch.arange(matrix.shape[1]), num_units=matrix.shape[0]
     )
 

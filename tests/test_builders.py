@@ -21,7 +21,7 @@ SIZES = (2, 3, 2)
 
 @pytest.fixture
 def random():
-    return builders.Random(0, F64)
+    return builders.RandomParameters(0, F64)
 
 
 def table(circuit):
@@ -47,7 +47,7 @@ def weights(layers):
 
 
 def test_random_is_reproducible():
-    a, b, c = (builders.Random(seed, F64).rows(3, 4) for seed in (1, 1, 2))
+    a, b, c = (builders.RandomParameters(seed, F64).rows(3, 4) for seed in (1, 1, 2))
     assert torch.equal(a, b)
     assert not torch.equal(a, c)
     assert a.dtype == F64
@@ -220,7 +220,7 @@ def test_regions(join, region):
         inputs[variable] = random.categorical(SIZES[variable])(variable, units)
         return inputs[variable]
 
-    random = builders.Random(5, F64)
+    random = builders.RandomParameters(5, F64)
     circuit = builders.regions(region, layer, draw, num_units=2, num_inputs=3, join=join)
     todo = [w.numpy() for w in made]
 

@@ -8,7 +8,7 @@ from test_static import CUDA, Sliced
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 import tractile as tt
-from tractile.layers import Indicator, Labels
+from tractile.layers import Indicator, TokenSets
 
 
 def models():
@@ -67,7 +67,7 @@ def test_a_circuit_moves():
 
 def test_structure_alone_is_summed_where_the_evidence_is():
     """Layers without parameters."""
-    labels = Labels(torch.tensor([0, 1]), torch.tensor([0, 1]), torch.tensor([0, 0, 1]), 2)
+    labels = TokenSets(torch.tensor([0, 1]), torch.tensor([0, 1]), torch.tensor([0, 0, 1]), 2)
     layers = labels, Indicator(3)
     with FakeTensorMode(allow_non_fake_inputs=True), Sliced():
         for layer in layers:

@@ -81,7 +81,7 @@ def test_the_summary_counts():
     assert f"{2 + 4 + 6 + 2:,} parameters" in tied.summary().splitlines()[-1]
     assert automaton().summary().splitlines()[-1] == "3 states, 5 edges, 50 tokens"
     product = (tt.HMM.random(2, 50) * automaton()).summary()
-    assert "RowKron" in product
+    assert "KhatriRao" in product
     assert "2 × 3" in product
 
 

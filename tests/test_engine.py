@@ -8,7 +8,7 @@ import torch
 import tractile as tt
 from tractile.circuits import builders
 from tractile.errors import CircuitError
-from tractile.inference.engine.folding import levels
+from tractile.inference.engine.folding import folded
 from tractile.layers import Bernoulli, Categorical, Dense, Hadamard, Sum
 
 
@@ -19,7 +19,7 @@ def hmm(hidden, vocab, seed=0, dtype=torch.float64):
 
 
 def regions(variables, units, join=builders.cp_join, dtype=torch.float64):
-    random = builders.Random(1, dtype)
+    random = builders.RandomParameters(1, dtype)
     where = builders.random_regions(variables, 0)
     return builders.regions(where, random.categorical(3), random.rows, units, join=join)
 
@@ -71,7 +71,7 @@ def test_em_with_checkpoints_is_em():
 
 def test_same_shaped_layers_are_one_group():
     """64 variables, a balanced tree: inputs, then a sum and a product for each of six levels, and the root."""
-    groups = levels(regions(64, 4)).plan.groups
+    groups = folded(regions(64, 4)).plan.groups
     assert len(groups) == 1 + 2 * 6 + 1
     assert len(groups[0].nodes) == 64
 

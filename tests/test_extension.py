@@ -20,19 +20,19 @@ from tractile.circuits import is_deterministic
 from tractile.circuits.io import serialize
 from tractile.errors import CircuitError, FormatError
 from tractile.inference import Boolean, Counting, Log, MaxProduct, MinPlus, Real, Semiring
-from tractile.inference.semirings.base import Sums
+from tractile.inference.semirings.base import LinearSemiring
 from tractile.layers import (
+    AxisOperator,
     Categorical,
     Continuous,
     Dense,
     Hadamard,
     Indicator,
     Product,
-    Structured,
     Sum,
     Table,
 )
-from tractile.layers.dense_tensor import Joint
+from tractile.layers.dense_tensor import DenseTensor
 
 F64 = torch.float64
 
@@ -65,7 +65,7 @@ class Poisson(Table):
         return [constraints.positive]
 
 
-class LowRank(Structured):
+class LowRank(AxisOperator):
     """U V of shape (rows, cols) through ``rank`` units between, applied as two products."""
 
     def __init__(self, u, v):
@@ -93,7 +93,7 @@ class LowRank(Structured):
         return self.u @ self.v
 
 
-class KhatriRao(Product):
+class PairedUnits(Product):
     """y[k, i, j, …] = a[k, i] b[k, j] …: children multiplied unit by unit along their first axis, combined along the others."""
 
     def labels(self, children):
@@ -154,7 +154,7 @@ def of_both(name):
 class PathEntropy(Semiring[Pair]):
     """The expectation semiring (Eisner 2002) of the logarithms of weights: a query returns the entropy of paths."""
 
-    sums = Sums()
+    sums = LinearSemiring()
     reduce, segment_sum, gather = of_both("reduce"), of_both("segment_sum"), of_both("gather")
     permute, split, merge = of_both("permute"), of_both("split"), of_both("merge")
 
@@ -207,7 +207,7 @@ def formats():
     known = dict(serialize.TYPES)
     serialize.register(Poisson, lambda layer: (layer.rate, layer.vocab_size))
     serialize.register(LowRank, lambda operator: (operator.u, operator.v))
-    serialize.register(KhatriRao, lambda layer: ())
+    serialize.register(PairedUnits, lambda layer: ())
     serialize.register(Exponential, lambda layer: (layer.rate,))
     yield
     serialize.TYPES.clear()
@@ -237,13 +237,13 @@ def circuit():
     pairs = c.sum(Sum(Dense(tensor(np.eye(4)))), a)
     first = c.sum(Sum(_split(4)), pairs)
     second = c.sum(Sum(_split(6)), c.sum(Sum(Dense(tensor(SPREAD))), c.input(Categorical(tensor(OTHER)), 2)))
-    c.sum(Sum(Dense(tensor(ROOT[None]))), c.product(KhatriRao(), first, second))
+    c.sum(Sum(Dense(tensor(ROOT[None]))), c.product(PairedUnits(), first, second))
     return c
 
 
 def _split(size):
     """One axis of ``size`` units written as (2, size / 2)."""
-    return Joint(torch.eye(size, dtype=F64).view(2, size // 2, size), 2)
+    return DenseTensor(torch.eye(size, dtype=F64).view(2, size // 2, size), 2)
 
 
 def paths():

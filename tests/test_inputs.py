@@ -25,7 +25,7 @@ from tractile.layers import (
     Hadamard,
     Identity,
     Indicator,
-    RowKron,
+    KhatriRao,
     Sum,
 )
 
@@ -61,7 +61,7 @@ TABLES = {
         np.square([[0.5, -1.0, 0.0], [2.0, 0.1, -3.0]]),
     ),
     "product": (
-        RowKron(Bernoulli(tensor(0.2)), Bernoulli(tensor(0.6, 0.5))),
+        KhatriRao(Bernoulli(tensor(0.2)), Bernoulli(tensor(0.6, 0.5))),
         np.array([[0.8 * 0.4, 0.2 * 0.6], [0.8 * 0.5, 0.2 * 0.5]]),
     ),
 }
@@ -123,7 +123,7 @@ def test_queries_on_tables(name):
 def test_dense_is_the_table():
     for layer, table in TABLES.values():
         np.testing.assert_allclose(layer.dense(), table, atol=1e-15)
-        np.testing.assert_allclose(layer.relaxed().dense(), table, atol=1e-15)
+        np.testing.assert_allclose(layer.free_parameters().dense(), table, atol=1e-15)
 
 
 def test_categorical_with_several_unit_axes():
@@ -348,7 +348,7 @@ def test_what_has_no_answer_over_real_variables_says_so():
     with pytest.raises(CircuitError, match="both must be Gaussian"):
         gaussian.times(Bernoulli(tensor(0.5)))
     with pytest.raises(ShapeError, match="must be tables"):
-        RowKron(gaussian, gaussian)
+        KhatriRao(gaussian, gaussian)
     with pytest.raises(CircuitError, match="no table"):
         gaussian.dense()
 

@@ -14,7 +14,7 @@ from tractile.circuits.io.serialize import load, save
 from tractile.errors import ShapeError
 from tractile.inference import Boolean, Counting, Log, MaxProduct, MinPlus, Real
 from tractile.inference.engine import contract
-from tractile.layers import Incidence, Labels
+from tractile.layers import Incidence, TokenSets
 
 FEW = settings(max_examples=25, deadline=None)
 VOCAB = 6
@@ -47,7 +47,7 @@ def test_the_layer_is_its_matrix(semiring, seed):
         torch.tensor([p[i] for p in [(j, c) for j, u in enumerate(units) for c in u]], dtype=torch.long)
         for i in (0, 1)
     )
-    layer = Labels(unit, klass, tokens, 4)
+    layer = TokenSets(unit, klass, tokens, 4)
     matrix = torch.zeros(4, VOCAB)
     for j, classes in enumerate(units):
         for c in classes:
@@ -59,10 +59,10 @@ def test_the_layer_is_its_matrix(semiring, seed):
     w = torch.tensor(rng.random((VOCAB, 2)))
     u = sr.lift(torch.tensor(rng.random((4, 2))), batched=True)
     for ask in (
-        lambda b: contract.emit(sr, b, None, x),
-        lambda b: contract.weigh(sr, b, w),
+        lambda b: contract.observe(sr, b, None, x),
+        lambda b: contract.expect(sr, b, w),
         lambda b: contract.total(sr, b),
-        lambda b: contract.absorb(sr, b, u),
+        lambda b: contract.adjoint(sr, b, u),
     ):
         assert_log_close(sr.log(ask(layer)), sr.log(ask(plain)), 1e-5)
 
@@ -70,7 +70,7 @@ def test_the_layer_is_its_matrix(semiring, seed):
 def test_classes_of_one_unit_or_state_do_not_overlap():
     tokens = Incidence(torch.tensor([0, 0, 1]), torch.tensor([0, 1, 1]), (2, 3))
     with pytest.raises(ShapeError, match="share a token"):
-        Labels(torch.tensor([0, 0]), torch.tensor([0, 1]), tokens, 1)
+        TokenSets(torch.tensor([0, 0]), torch.tensor([0, 1]), tokens, 1)
     rows = [(0, 0, 1), (0, 1, 0)]  # two targets, so two edges, but token 1 is in both classes
     with pytest.raises(ShapeError, match="share a token"):
         tt.Automaton(np.array(rows), tokens, [0], [1], 2)

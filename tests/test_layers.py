@@ -26,12 +26,12 @@ from tractile.layers import (
     Hadamard,
     Identity,
     Incidence,
+    KhatriRao,
     Kron,
     Kronecker,
-    Labels,
     Monarch,
-    RowKron,
     Sum,
+    TokenSets,
 )
 
 FEW = settings(max_examples=40, deadline=None)
@@ -180,10 +180,10 @@ def random_input(rng, vocab_size, depth=2):
         rng.shuffle(token_class)
         c = rng.random((int(rng.integers(1, 4)), classes)) < 0.5
         unit, klass = np.nonzero(c)
-        layer = Labels(torch.tensor(unit), torch.tensor(klass), torch.tensor(token_class), c.shape[0])
+        layer = TokenSets(torch.tensor(unit), torch.tensor(klass), torch.tensor(token_class), c.shape[0])
         return layer, np.where(token_class >= 0, c[:, token_class], 0) * 1.0
     (x, a), (y, b) = (random_input(rng, vocab_size, d) for d in (0, depth - 1))
-    return RowKron(x, y), (a[:, None] * b[None]).reshape(-1, vocab_size)
+    return KhatriRao(x, y), (a[:, None] * b[None]).reshape(-1, vocab_size)
 
 
 @pytest.mark.parametrize("semiring", SEMIRINGS)
@@ -202,20 +202,22 @@ def test_input_layers_equal_their_matrices(semiring, seed):
 
     tokens = rng.integers(0, vocab_size, batch)
     onehot = np.eye(vocab_size)[:, tokens]
-    assert_log_close(read(contract.emit(sr, layer, None, torch.tensor(tokens))), times(semiring, b, onehot))
+    assert_log_close(
+        read(contract.observe(sr, layer, None, torch.tensor(tokens))), times(semiring, b, onehot)
+    )
     w = rng.random((vocab_size, batch)) * (rng.random((vocab_size, batch)) < 0.7)
-    assert_log_close(read(contract.weigh(sr, layer, tensor(w))), times(semiring, b, w))
+    assert_log_close(read(contract.expect(sr, layer, tensor(w))), times(semiring, b, w))
     assert_log_close(read(contract.total(sr, layer)), times(semiring, b, np.ones((vocab_size, 1))))
     x = rng.random((b.shape[0], batch))
     value = sr.lift(tensor(x).view(*layer.unit_dims, batch), batched=True)
-    assert_log_close(sr.log(contract.absorb(sr, layer, value)), times(semiring, b.T, x))
-    emitted = contract.emit(sr, layer, value, torch.tensor(tokens))
+    assert_log_close(sr.log(contract.adjoint(sr, layer, value)), times(semiring, b.T, x))
+    emitted = contract.observe(sr, layer, value, torch.tensor(tokens))
     expected = [times(semiring, b[:, [v]] * np.eye(len(b)), x[:, [i]]) for i, v in enumerate(tokens)]
     assert_log_close(read(emitted), np.concatenate(expected, 1))
 
 
 def test_class_sizes():
-    layer = Labels(torch.tensor([0]), torch.tensor([1]), torch.tensor([1, -1, 0, 1]), 1)
+    layer = TokenSets(torch.tensor([0]), torch.tensor([1]), torch.tensor([1, -1, 0, 1]), 1)
     assert layer.class_sizes().tolist() == [1, 2]
     assert layer.dense().tolist() == [[1, 0, 0, 1]]
 
@@ -267,9 +269,12 @@ BAD = {
     ),
     "Monarch of a strange axis": (lambda: Monarch([torch.ones(2, 3, 3)], axes=[7]), "Monarch"),
     "Categorical of a vector": (lambda: Categorical(torch.ones(3)), "Categorical"),
-    "Labels without tokens": (lambda: Labels(INDEX, INDEX, torch.ones(0), 2), "Labels"),
-    "Labels of a class without tokens": (lambda: Labels(INDEX, INDEX, torch.tensor([0, 0]), 2), "Labels"),
-    "RowKron of two vocabularies": (lambda: RowKron(Categorical(ONES), Categorical(ONES.T)), "RowKron"),
+    "TokenSets without tokens": (lambda: TokenSets(INDEX, INDEX, torch.ones(0), 2), "TokenSets"),
+    "TokenSets of a class without tokens": (
+        lambda: TokenSets(INDEX, INDEX, torch.tensor([0, 0]), 2),
+        "TokenSets",
+    ),
+    "KhatriRao of two vocabularies": (lambda: KhatriRao(Categorical(ONES), Categorical(ONES.T)), "KhatriRao"),
     "Sum of nothing": (lambda: Sum(), "Sum"),
     "Sum of different rows": (lambda: Sum(Dense(ONES), Dense(ONES.T)), "Sum"),
     "Sum of too few children": (lambda: Sum(Dense(ONES)).unit_dims([(3,), (3,)]), "Sum"),
@@ -289,7 +294,7 @@ def test_what_does_not_fit_is_refused_by_name(what):
 
 def test_a_constant_is_one():
     sr = Real()
-    value = contract.emit(sr, Constant(2), None, torch.zeros(1, dtype=torch.long))
+    value = contract.observe(sr, Constant(2), None, torch.zeros(1, dtype=torch.long))
     assert sr.shape(value) == (1, 1, 1)
     assert math.isclose(sr.log(value).item(), 0, abs_tol=1e-15)
 

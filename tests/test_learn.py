@@ -41,7 +41,7 @@ F64 = torch.float64
 
 @pytest.fixture
 def random():
-    return builders.Random(0, F64)
+    return builders.RandomParameters(0, F64)
 
 
 def tokens(rows, n, vocab_size, seed=0, missing=0.0):
@@ -80,7 +80,7 @@ def models(random):
     }
 
 
-NAMES = list(models(builders.Random(0, F64)))
+NAMES = list(models(builders.RandomParameters(0, F64)))
 
 
 # -------------------------------------------------------------------------------------------------------------- EM
@@ -539,7 +539,7 @@ def test_a_chow_liu_tree_with_latent_states_beats_the_tree():
     truth = builders.mixture(half, chains)
     data = tt.sample(truth, 400, generator=torch.Generator().manual_seed(0))
     tree = tt.log_marginal(builders.chow_liu(data, 2, dtype=F64), data).mean()
-    fit = em(builders.hidden_chow_liu(data, 6, random=builders.Random(1)), data, epochs=60)
+    fit = em(builders.hidden_chow_liu(data, 6, random=builders.RandomParameters(1)), data, epochs=60)
     assert fit.log_likelihoods[-1] > tree + 0.03
     assert nx.is_arborescence(builders.chow_liu_tree(data))
 

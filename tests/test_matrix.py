@@ -437,7 +437,7 @@ def test_deep_circuits():
     for circuit in (product, tt.prune(product), tt.marginalise(product, [1, n - 1])):
         assert_log_close(tt.partition(circuit), expected, 1e-9)
     assert_log_close(tt.partition(tt.normalise(product)), 0.0, 1e-9)
-    random = tt.builders.Random(0, torch.float64)
+    random = tt.builders.RandomParameters(0, torch.float64)
     linear = tt.builders.regions(tt.builders.linear_regions(1000), random.bernoulli(), random.rows, 2)
     assert_log_close(tt.partition(linear), 0.0, 1e-9)
 

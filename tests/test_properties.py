@@ -11,7 +11,7 @@ import tractile as tt
 from tractile.circuits import properties
 from tractile.circuits.weights import prune
 from tractile.errors import CircuitError
-from tractile.layers import Categorical, Dense, Hadamard, Identity, Labels, Sum
+from tractile.layers import Categorical, Dense, Hadamard, Identity, Sum, TokenSets
 
 FEW = settings(max_examples=40, deadline=None)
 
@@ -151,7 +151,7 @@ def test_determinism_that_cannot_be_decided_says_so():
         properties.check_deterministic(c)
     apart = tt.Circuit()
     one = torch.zeros(1, dtype=torch.long)
-    only = [Labels(one, one, torch.tensor(klass), 1) for klass in ([0, -1], [-1, 0])]
+    only = [TokenSets(one, one, torch.tensor(klass), 1) for klass in ([0, -1], [-1, 0])]
     u, v, w = (coin(apart, i, 1) for i in range(3))
     first, second = (apart.input(layer, 3) for layer in only)
     pair = single(Identity(1), apart, apart.product(Hadamard(), u, v))

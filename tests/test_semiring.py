@@ -14,7 +14,7 @@ from oracle import assert_log_close, log
 from tractile.inference import Boolean, Counting, Log, MaxProduct, MinPlus, Real
 from tractile.inference.engine.contract import contract
 from tractile.layers import Incidence
-from tractile.layers.operator import Equal
+from tractile.layers.operator import Delta
 
 FEW = settings(max_examples=30, deadline=None)
 SEMIRINGS = [Real, Log, Boolean, Counting, MaxProduct, MinPlus]
@@ -150,7 +150,7 @@ def test_contraction_of_many_equals_opt_einsum(semiring, seed):
     out = []
     for i in rng.permutation(used).tolist():
         if rng.random() < 0.3:  # under another name, by an identity
-            operands.append((Equal(), (i, 6 + i) if rng.random() < 0.5 else (6 + i, i)))
+            operands.append((Delta(), (i, 6 + i) if rng.random() < 0.5 else (6 + i, i)))
             plain += [np.eye(sizes[i]), [i, 6 + i]]
             out += [6 + i]
         elif rng.random() < 0.4:

@@ -23,7 +23,7 @@ def automaton():
 
 
 def tree(join=builders.cp_join):
-    random = builders.Random(0, torch.float64)
+    random = builders.RandomParameters(0, torch.float64)
     return builders.regions(builders.random_regions(N, 0), random.categorical(V), random.rows, 3, join=join)
 
 

@@ -29,14 +29,14 @@ from tractile.layers import (
     Identity,
     Incidence,
     Indicator,
+    KhatriRao,
     Kron,
     Kronecker,
-    Labels,
     Monarch,
-    RowKron,
     Sum,
+    TokenSets,
 )
-from tractile.layers.dense_tensor import Joint
+from tractile.layers.dense_tensor import DenseTensor
 
 POINTS = np.array([-1.0, 0.5, 2.0])  # where a continuous variable may be observed
 
@@ -104,13 +104,13 @@ def labels(rng, size, zeros):
     token_class = np.append(np.arange(classes), rng.integers(-1, classes, size - classes))
     c = rng.random((int(rng.integers(1, 4)), classes)) < 0.7
     unit, klass = np.nonzero(c)
-    layer = Labels(torch.tensor(unit), torch.tensor(klass), torch.tensor(token_class), len(c))
+    layer = TokenSets(torch.tensor(unit), torch.tensor(klass), torch.tensor(token_class), len(c))
     return layer, np.where(token_class >= 0, c[:, token_class], 0) * 1.0
 
 
 def row_kron(rng, size, zeros):
     (x, a), (y, b) = categorical(rng, size, zeros), labels(rng, size, zeros)
-    return RowKron(x, y), (a[:, None] * b[None]).reshape(-1, size)
+    return KhatriRao(x, y), (a[:, None] * b[None]).reshape(-1, size)
 
 
 def bernoulli(rng, size, zeros):
@@ -257,7 +257,7 @@ class Keeper:
 
     def joint(self, node, dims, rows):
         w = weights(self.rng, *rows, *dims, zeros=self.zeros)
-        return self.sum([((Joint(tensor(w), len(rows)), w.reshape(math.prod(rows), -1)), node)])
+        return self.sum([((DenseTensor(tensor(w), len(rows)), w.reshape(math.prod(rows), -1)), node)])
 
     def decorate(self, node, dims):
         """A sum through the operator asked for on top of a node."""

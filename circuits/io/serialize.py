@@ -22,7 +22,7 @@ from torch import Tensor
 
 from ... import layers
 from ...errors import FormatError, TractileError
-from ...layers.dense_tensor import Joint
+from ...layers.dense_tensor import DenseTensor
 from ...layers.operator import TensorMap
 from ...storage import make_directory, write_atomically
 from ..automaton import Automaton
@@ -42,10 +42,11 @@ TRANSFORMS: dict[str, TensorMap] = {
 
 
 class Type(NamedTuple):
-    """How a class is written (its constructor's arguments) and made again."""
+    """How a class is written (its constructor's arguments), made again, and called in files (None: by its own name)."""
 
     arguments: Callable[[Any], tuple[Any, ...]]
     make: Callable[..., Any]
+    name: str | None = None
 
 
 def _automaton(
@@ -91,14 +92,16 @@ TYPES: dict[type, Type] = {
         lambda o: (o.weights, o.axes, o.transposed), lambda w, a, t: layers.Monarch(w, a, transposed=t)
     ),
     layers.Kron: Type(lambda o: (o.a, o.b), layers.Kron),
-    Joint: Type(lambda o: (o.weight, o.row_axes), Joint),
+    DenseTensor: Type(lambda o: (o.weight, o.row_axes), DenseTensor, "Joint"),
     layers.Sum: Type(lambda o: o.operators, layers.Sum),
     layers.Hadamard: Type(lambda o: (), layers.Hadamard),
     layers.Kronecker: Type(lambda o: (o.order,), layers.Kronecker),
     layers.Constant: Type(lambda o: (len(o.unit_dims),), layers.Constant),
     layers.Categorical: Type(lambda o: (o.weight,), layers.Categorical),
-    layers.Labels: Type(lambda o: (o.incidence.row, o.incidence.col, o.tokens, o.num_units), layers.Labels),
-    layers.RowKron: Type(lambda o: (o.a, o.b), layers.RowKron),
+    layers.TokenSets: Type(
+        lambda o: (o.incidence.row, o.incidence.col, o.tokens, o.num_units), layers.TokenSets, "Labels"
+    ),
+    layers.KhatriRao: Type(lambda o: (o.a, o.b), layers.KhatriRao, "RowKron"),
     layers.Bernoulli: Type(lambda o: (o.probs,), layers.Bernoulli),
     layers.Binomial: Type(lambda o: (o.probs, o.trials), layers.Binomial),
     layers.Indicator: Type(lambda o: (o.vocab_size,), layers.Indicator),
@@ -121,6 +124,11 @@ TYPES: dict[type, Type] = {
 }
 
 
+def _file_name(cls: type) -> str:
+    """What files call a class."""
+    return TYPES[cls].name or cls.__name__
+
+
 def register(
     cls: type, arguments: Callable[[Any], tuple[Any, ...]], make: Callable[..., Any] | None = None
 ) -> None:
@@ -128,7 +136,7 @@ def register(
 
     Files know a class by its name: :class:`FormatError` for a name that another class has.
     """
-    if any(known.__name__ == cls.__name__ and known is not cls for known in TYPES):
+    if any(_file_name(known) == cls.__name__ and known is not cls for known in TYPES):
         raise FormatError(f"register: there is a class named {cls.__name__} already")
     TYPES[cls] = Type(arguments, make or cls)
 
@@ -189,7 +197,7 @@ class _Tensors:
             raise FormatError(
                 f"save: {type(value).__name__} has no file format; give it one by tractile.circuits.io.serialize.register"
             )
-        return {"type": kind.__name__, "args": self.write(TYPES[kind].arguments(value))}
+        return {"type": _file_name(kind), "args": self.write(TYPES[kind].arguments(value))}
 
 
 def load(directory: str | Path) -> Circuit | Chain:
@@ -224,7 +232,7 @@ def load(directory: str | Path) -> Circuit | Chain:
 
 
 def _model(config: dict[str, Any], tensors: dict[str, Tensor]) -> Circuit | Chain:
-    classes = {cls.__name__: kind for cls, kind in TYPES.items()}
+    classes = {_file_name(cls): kind for cls, kind in TYPES.items()}
 
     def read(value: Any) -> Any:
         if isinstance(value, list):

@@ -1,14 +1,14 @@
 """The engine: one einsum over factors, planned by opt_einsum, executed pairwise by a semiring.
 
-``contract`` takes operands that are semiring values, :class:`~tractile.layers.operator.Equal` (two labels are one) or
-:class:`~tractile.layers.operator.Structured` operators (applied along an axis). Plans depend only on labels and shapes
+``contract`` takes operands that are semiring values, :class:`~tractile.layers.operator.Delta` (two labels are one) or
+:class:`~tractile.layers.operator.AxisOperator` operators (applied along an axis). Plans depend only on labels and shapes
 and are cached. The layer operations below are that one contraction with different operands:
 
-    apply(M, x)          M · x                    a sum layer
-    emit(B, x, tokens)   x ∘ B[:, tokens]         an input layer at observed tokens
-    weigh(B, w)          Σ_v B[:, v] w(v)         … under weights (soft, one of a set, marginalised), in their own precision
-    total(B)             Σ_v B[:, v]
-    absorb(B, x)         Bᵀ x                     … with its variable open: a score for each token
+    apply(M, x)             M · x                   a sum layer
+    observe(B, x, tokens)   x ∘ B[:, tokens]        an input layer at observed tokens
+    expect(B, w)            Σ_v B[:, v] w(v)        … under weights (soft, one of a set), in their own precision
+    total(B)                Σ_v B[:, v]             … marginalised
+    adjoint(B, x)           Bᵀ x                    … with its variable open: a score for each token
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from ...layers.functorch_utils import hidden
+from ...layers.functorch_utils import is_abstract
 from ...layers.gaussian import Continuous
 from ...layers.inner import regroup
 from ...layers.input import InputLayer
-from ...layers.operator import Dense, Equal, Factor, Identity, Kron, Leaf, Operator, Structured
+from ...layers.operator import AxisOperator, Delta, Dense, Factor, Identity, Kron, Leaf, Operator
 from ..semirings.base import Semiring
 from .contraction_path import Labels, plan
 
@@ -32,7 +32,7 @@ from .contraction_path import Labels, plan
 def contract(semiring: Semiring[Any], operands: Sequence[tuple[Any, Labels]], out: Labels) -> Any:
     """⊕ over every label that is not in ``out`` of the ⊗ of the operands."""
     operands, out = _unify(operands, out)
-    terms = tuple((labels, _shape(semiring, x), isinstance(x, Structured)) for x, labels in operands)
+    terms = tuple((labels, _shape(semiring, x), isinstance(x, AxisOperator)) for x, labels in operands)
     live = list(operands)
     for positions in plan(terms, out):
         group = [live.pop(i) for i in sorted(positions, reverse=True)]
@@ -42,7 +42,7 @@ def contract(semiring: Semiring[Any], operands: Sequence[tuple[Any, Labels]], ou
             x, labels = _pair(semiring, (y, more), (x, labels), kept)
         live.append((x, labels))
     x, labels = live[0]
-    if isinstance(x, Structured):
+    if isinstance(x, AxisOperator):
         x = semiring.lift(x.matrix())  # a structured operator alone, nothing says where it should be
     gone = [i for i, label in enumerate(labels) if label not in out]
     x, labels = semiring.reduce(x, gone), tuple(label for label in labels if label in out)
@@ -50,7 +50,7 @@ def contract(semiring: Semiring[Any], operands: Sequence[tuple[Any, Labels]], ou
 
 
 def _unify(operands: Sequence[tuple[Any, Labels]], out: Labels) -> tuple[list[tuple[Any, Labels]], Labels]:
-    """Drop every Equal and give its two labels one name."""
+    """Drop every Delta and give its two labels one name."""
     names: dict[int, int] = {}
 
     def name(label: int) -> int:
@@ -59,14 +59,14 @@ def _unify(operands: Sequence[tuple[Any, Labels]], out: Labels) -> tuple[list[tu
         return label
 
     for x, labels in operands:
-        if isinstance(x, Equal) and name(labels[0]) != name(labels[1]):
+        if isinstance(x, Delta) and name(labels[0]) != name(labels[1]):
             names[name(labels[0])] = name(labels[1])
-    rest = [(x, tuple(map(name, labels))) for x, labels in operands if not isinstance(x, Equal)]
+    rest = [(x, tuple(map(name, labels))) for x, labels in operands if not isinstance(x, Delta)]
     return rest, tuple(map(name, out))
 
 
 def _shape(semiring: Semiring[Any], x: Any) -> tuple[int, ...]:
-    return x.shape if isinstance(x, Structured) else semiring.shape(x)
+    return x.shape if isinstance(x, AxisOperator) else semiring.shape(x)
 
 
 def _pair(
@@ -74,17 +74,17 @@ def _pair(
 ) -> tuple[Any, Labels]:
     """One pairwise step; labels outside ``kept`` are summed as soon as both operands are in."""
     for (op, (row, col)), (x, labels) in (
-        pair for pair in ((a, b), (b, a)) if isinstance(pair[0][0], Structured)
+        pair for pair in ((a, b), (b, a)) if isinstance(pair[0][0], AxisOperator)
     ):
-        if isinstance(x, Structured):
+        if isinstance(x, AxisOperator):
             continue
         if col in labels and row not in labels and col not in kept:
             return op.apply(semiring, x, labels.index(col)), tuple(row if i == col else i for i in labels)
         if row in labels and col not in labels and row not in kept:
             return op.T.apply(semiring, x, labels.index(row)), tuple(col if i == row else i for i in labels)
-    device = next((semiring.device(v) for v, _ in (a, b) if not isinstance(v, Structured)), None)
+    device = next((semiring.device(v) for v, _ in (a, b) if not isinstance(v, AxisOperator)), None)
     (x, x_labels), (y, y_labels) = (
-        (semiring.lift(v.matrix().to(device)) if isinstance(v, Structured) else v, i) for v, i in (a, b)
+        (semiring.lift(v.matrix().to(device)) if isinstance(v, AxisOperator) else v, i) for v, i in (a, b)
     )
     out = tuple(i for i in dict.fromkeys((*x_labels, *y_labels)) if i in kept)
     return semiring.einsum(x, list(x_labels), y, list(y_labels), list(out)), out
@@ -94,7 +94,7 @@ def _each_axis(semiring: Semiring[Any], leaves: Sequence[Leaf], x: Any) -> Any:
     """(M_0 ⊗ M_1 ⊗ …)·x, one axis after the other; those that make x smaller come first."""
     labels = list(range(semiring.ndim(x)))
     for axis, leaf in sorted(enumerate(leaves), key=lambda item: item[1].shape[0] / item[1].shape[1]):
-        if isinstance(leaf, Structured):
+        if isinstance(leaf, AxisOperator):
             x = leaf.apply(semiring, x, axis)
         elif isinstance(leaf, Dense):
             out = [len(labels) if i == axis else i for i in labels]
@@ -150,20 +150,20 @@ def apply(semiring: Semiring[Any], op: Operator, x: Any) -> Any:
             x = semiring.merge(x, axis, count) if count > 1 else x
     if isinstance(op, Identity):
         return x
-    if isinstance(op, Structured):
+    if isinstance(op, AxisOperator):
         return op.apply(semiring, x, 0)
     if isinstance(op, Dense):
         return semiring.einsum(semiring.lift(op.weight), [0, 1], x, [1, 2], [0, 2])
     leaves = op.leaves() if isinstance(op, Kron) else []
-    single = len(leaves) == len(op.row_dims) == len(op.col_dims)  # a Joint leaf has several axes
-    if single and all(isinstance(leaf, Dense | Identity | Structured) for leaf in leaves):
+    single = len(leaves) == len(op.row_dims) == len(op.col_dims)  # a DenseTensor leaf has several axes
+    if single and all(isinstance(leaf, Dense | Identity | AxisOperator) for leaf in leaves):
         return _each_axis(semiring, leaves, x)
     r, c = len(op.row_dims), len(op.col_dims)
     row, col, batch = tuple(range(r)), tuple(range(r, r + c)), r + c
     return contract(semiring, [*_lifted(semiring, op.factors(row, col)), (x, (*col, batch))], (*row, batch))
 
 
-def emit(semiring: Semiring[Any], layer: InputLayer, x: Any | None, tokens: Int[Tensor, " batch"]) -> Any:
+def observe(semiring: Semiring[Any], layer: InputLayer, x: Any | None, tokens: Int[Tensor, " batch"]) -> Any:
     """x ∘ B[:, tokens], one run of unit axes at a time (B[:, v] is an outer product); B[:, tokens] itself if x is None."""
     for value in columns(semiring, layer, tokens):
         x = value if x is None else semiring.mul(x, value)
@@ -185,7 +185,7 @@ def _density(semiring: Semiring[Any], layer: Continuous, values: Float[Tensor, "
     """The densities at these values: (*unit_dims, batch); nan is a marginalised row."""
     missing = values.isnan()
     x = semiring.lift_log(layer.log_density(values.nan_to_num()))
-    if not hidden(missing) and not bool(missing.any()):
+    if not is_abstract(missing) and not bool(missing.any()):
         return x
     both = semiring.cat([x, total(semiring, layer, values.device)])
     rows = torch.arange(len(values), device=values.device)
@@ -198,7 +198,7 @@ def _placed(column: Float[Tensor, "*units batch"], axis: int, axes: int) -> Tens
     return column.reshape(*[1] * axis, *column.shape[:-1], *[1] * after, column.shape[-1])
 
 
-def weigh(semiring: Semiring[Any], layer: InputLayer, weights: Float[Tensor, "vocab batch"]) -> Any:
+def expect(semiring: Semiring[Any], layer: InputLayer, weights: Float[Tensor, "vocab batch"]) -> Any:
     """Σ_v B[:, v] w(v): (*unit_dims, batch)."""
     units, token, batch, fresh = _labels(layer)
     operands = [
@@ -230,7 +230,7 @@ def total(semiring: Semiring[Any], layer: InputLayer, device: torch.device | Non
     return semiring.split(x, last, (semiring.shape(x)[last], 1))
 
 
-def absorb(semiring: Semiring[Any], layer: InputLayer, x: Any) -> Any:
+def adjoint(semiring: Semiring[Any], layer: InputLayer, x: Any) -> Any:
     """Bᵀ x for a message x of shape (*unit_dims, batch): (vocab, batch); for a continuous layer a score for each unit."""
     if isinstance(layer, Continuous):
         mass = total(semiring, layer, semiring.device(x))

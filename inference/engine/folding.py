@@ -1,4 +1,4 @@
-"""Levels: the nodes of a circuit in groups, each of them one contraction.
+"""Folding: the nodes of a circuit in groups, each of them one contraction.
 
 Nodes of one depth whose layers have one kind and one shape form a group. A group's value has a leading axis, the *fold*,
 with one entry for each node: (fold, *unit_dims, batch). The plan says which nodes form a group and where each finds its
@@ -60,7 +60,7 @@ class Plan:
 
 
 @dataclass(frozen=True)
-class Levels:
+class FoldedCircuit:
     """A circuit by groups: its plan, and for each group the layers and, for inputs, their variables (−1: none)."""
 
     plan: Plan
@@ -81,13 +81,13 @@ class Levels:
         )
 
 
-def levels(circuit: Circuit) -> Levels:
+def folded(circuit: Circuit) -> FoldedCircuit:
     """The circuit by groups, planned once; raises :class:`CircuitError` where it is not smooth and decomposable.
 
     ``torch.compile`` needs a circuit that has been planned: call this, or any query, first.
     """
-    known: Levels | None = circuit.__dict__.get(
-        "_levels"
+    known: FoldedCircuit | None = circuit.__dict__.get(
+        "_folded"
     )  # kept with the circuit, which inference only reads
     if torch.compiler.is_compiling():
         if known is None:
@@ -103,8 +103,8 @@ def levels(circuit: Circuit) -> Levels:
         variables = [[min(circuit.scope(node), default=-1) for node in group.nodes] for group in plan.groups]
         sizes = circuit.vocab_sizes()
         made_of = [data["layer"] for data in circuit.graph.nodes.values()]
-        known = Levels(plan, layers, variables, sizes, circuit.root, circuit.device, made_of)
-        circuit.__dict__["_levels"] = known
+        known = FoldedCircuit(plan, layers, variables, sizes, circuit.root, circuit.device, made_of)
+        circuit.__dict__["_folded"] = known
     return known
 
 

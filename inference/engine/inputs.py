@@ -14,7 +14,7 @@ from torch import Tensor
 from ...layers import Categorical, Constant, Continuous, InputLayer, Table
 from ..queries.evidence import Evidence
 from ..semirings.base import Semiring
-from .contract import absorb, contract, emit, in_precision, total, weigh
+from .contract import adjoint, contract, expect, in_precision, observe, total
 
 SR = Semiring[Any]
 
@@ -33,13 +33,13 @@ def input_values(
         over = [variables[i] for i in rows]
         tied = all(layer is some[0] for layer in some)
         if isinstance(some[0], Constant):
-            x = emit(semiring, some[0], None, torch.zeros(1, dtype=torch.long, device=evidence.device))
+            x = observe(semiring, some[0], None, torch.zeros(1, dtype=torch.long, device=evidence.device))
             parts.append(_repeated(semiring, x, len(rows)))
         elif isinstance(some[0], Continuous):
             each = [
                 total(semiring, layer, evidence.device)
                 if kind == "total"
-                else emit(semiring, layer, None, evidence.tokens[v])
+                else observe(semiring, layer, None, evidence.tokens[v])
                 for layer, v in zip(some, over, strict=True)
             ]
             parts.append(join(semiring, [_repeated(semiring, x, 1) for x in each]))
@@ -65,7 +65,7 @@ def open_values(semiring: SR, layers: Sequence[Any], x: Any) -> Any:
     fold, last = len(layers), semiring.ndim(x) - 1
     if all(layer is layers[0] for layer in layers):
         x = semiring.merge(semiring.permute(x, [*range(1, last), 0, last]), last - 1, 2)
-        return _unfold(semiring, absorb(semiring, layers[0], x), fold)
+        return _unfold(semiring, adjoint(semiring, layers[0], x), fold)
     units = tuple(range(2, last + 1))
     table = (semiring.lift(_stacked(layers)), (0, *units, last + 1))
     return contract(semiring, [table, (x, (0, *units, 1))], (0, last + 1, 1))
@@ -113,7 +113,7 @@ def _stacked(layers: Sequence[Any]) -> Tensor:
 
 
 def _tied_tokens(semiring: SR, layers: Sequence[InputLayer], tokens: Tensor) -> Any:
-    return _unfold(semiring, emit(semiring, layers[0], None, tokens.flatten()), len(tokens))
+    return _unfold(semiring, observe(semiring, layers[0], None, tokens.flatten()), len(tokens))
 
 
 def _tokens(semiring: SR, layers: Sequence[Categorical | Table], tokens: Tensor) -> Any:
@@ -131,7 +131,7 @@ def _tokens(semiring: SR, layers: Sequence[Categorical | Table], tokens: Tensor)
 
 
 def _tied_weights(semiring: SR, layers: Sequence[InputLayer], weights: Tensor) -> Any:
-    return _unfold(semiring, weigh(semiring, layers[0], weights.flatten(1)), weights.shape[1])
+    return _unfold(semiring, expect(semiring, layers[0], weights.flatten(1)), weights.shape[1])
 
 
 def _weights(semiring: SR, layers: Sequence[Categorical | Table], weights: Tensor) -> Any:

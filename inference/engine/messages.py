@@ -23,7 +23,7 @@ from ...circuits.chain import Chain
 from ...layers import Continuous, InputLayer
 from ..queries.evidence import Evidence
 from ..semirings.base import Semiring
-from .contract import absorb, apply, columns, contract, outer, total, weigh
+from .contract import adjoint, apply, columns, contract, expect, outer, total
 
 SR = Semiring[Any]
 
@@ -76,7 +76,7 @@ class Emission:
 
     def _unobserved(self, layer: InputLayer, variable: int) -> Any:
         if variable in self.evidence.weights:
-            return weigh(self.semiring, layer, self.evidence.weights[variable])
+            return expect(self.semiring, layer, self.evidence.weights[variable])
         if id(layer) not in self._totals:
             self._totals[id(layer)] = total(self.semiring, layer, self.evidence.device)
         return self._totals[id(layer)]
@@ -118,11 +118,11 @@ def totals(
     width = checkpoint or max(1, last)
     for first in range(1, last + 1, width):
         stop = min(first + width, last + 1)
-        alpha, roots = recomputed(run, alpha, first, stop) if checkpoint else run(alpha, first, stop)
+        alpha, roots = checkpointed(run, alpha, first, stop) if checkpoint else run(alpha, first, stop)
         yield from roots
 
 
-def recomputed(fn: Callable[..., Any], *args: Any) -> Any:
+def checkpointed(fn: Callable[..., Any], *args: Any) -> Any:
     """fn(*args), of which nothing is kept for derivatives: it is computed a second time when they are asked for."""
     return torch.utils.checkpoint.checkpoint(fn, *args, use_reentrant=False)
 
@@ -133,12 +133,12 @@ def backward(chain: Chain, semiring: SR, evidence: Evidence, n: int) -> Iterator
     beta = outer(semiring, chain.final, evidence.batch)
     yield beta
     for t in reversed(range(n)):
-        units = ahead(chain, semiring, beta, t == n - 1)
+        units = beta_at_units(chain, semiring, beta, t == n - 1)
         beta = apply(semiring, chain.left, emission.times(chain.inputs, t, units))
         yield beta
 
 
-def ahead(chain: Chain, semiring: SR, beta: Any, last: bool | Bool[Tensor, " *batch"]) -> Any:
+def beta_at_units(chain: Chain, semiring: SR, beta: Any, last: bool | Bool[Tensor, " *batch"]) -> Any:
     """R β: what each unit of a step is worth given β after it; where the step is the ``last``, the chain's ending."""
     batch = semiring.shape(beta)[-1]
     if isinstance(last, Tensor) and bool(last.all()) == bool(last.any()):
@@ -160,7 +160,9 @@ def dot(semiring: SR, a: Any, b: Any) -> Any:
     return contract(semiring, [(a, labels), (b, labels)], (last,))
 
 
-def open_step(chain: Chain, semiring: SR, alpha: Any, beta: Any, last: bool | Bool[Tensor, " *batch"]) -> Any:
+def next_token_contraction(
+    chain: Chain, semiring: SR, alpha: Any, beta: Any, last: bool | Bool[Tensor, " *batch"]
+) -> Any:
     """The root as a function of x_t: Bᵀ(Lᵀ α_{t−1} ∘ R β_t), (vocab, batch); ``last``: x_t is the last token."""
-    edge = semiring.mul(apply(semiring, chain.left.T, alpha), ahead(chain, semiring, beta, last))
-    return absorb(semiring, chain.inputs, edge)
+    edge = semiring.mul(apply(semiring, chain.left.T, alpha), beta_at_units(chain, semiring, beta, last))
+    return adjoint(semiring, chain.inputs, edge)

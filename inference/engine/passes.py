@@ -16,10 +16,10 @@ from ...errors import CircuitError
 from ...layers import Continuous, Hadamard, InputLayer, Operator, Product, Sum
 from ..queries.evidence import Evidence
 from ..semirings.base import Semiring
-from .contract import absorb, apply_many, contract, outer, ungroup
-from .folding import Group, Levels, Plan, Slot, levels
+from .contract import adjoint, apply_many, contract, outer, ungroup
+from .folding import FoldedCircuit, Group, Plan, Slot, folded
 from .inputs import input_values, join, same_batch
-from .messages import recomputed
+from .messages import checkpointed
 
 SR = Semiring[Any]
 FOLD, BATCH = -2, -1  # labels beside those of a product's unit axes
@@ -81,15 +81,15 @@ def upward(circuit: Circuit, semiring: SR, evidence: Evidence, checkpoint: int |
 
     ``checkpoint``: for derivatives, keep the values of groups and compute what lies between a second time.
     """
-    known = levels(circuit)
+    known = folded(circuit)
     values = Values(semiring, known.plan)
     for g in range(len(known.plan.groups)):
         run = _group_value, known, g, values, evidence
-        values.groups[g] = recomputed(*run) if checkpoint else run[0](*run[1:])
+        values.groups[g] = checkpointed(*run) if checkpoint else run[0](*run[1:])
     return values
 
 
-def _group_value(known: Levels, g: int, values: Values, evidence: Evidence) -> Any:
+def _group_value(known: FoldedCircuit, g: int, values: Values, evidence: Evidence) -> Any:
     """The value of one group, from those of its children."""
     semiring, layers, group = values.semiring, known.layers[g], known.plan.groups[g]
     if isinstance(layers[0], InputLayer):
@@ -106,7 +106,7 @@ def _group_value(known: Levels, g: int, values: Values, evidence: Evidence) -> A
 
 def downward(circuit: Circuit, semiring: SR, values: Values) -> Values:
     """The derivative of the root by every node, each (*unit_dims, batch); ``values`` from :func:`upward`."""
-    known, plan, derivatives = levels(circuit), values.plan, Values(semiring, values.plan)
+    known, plan, derivatives = folded(circuit), values.plan, Values(semiring, values.plan)
     pieces: list[list[tuple[Sequence[int], Any]]] = [[] for _ in plan.groups]
     device = semiring.device(values.groups[-1])
     seeds = tuple(torch.ones(d, device=device) for d in plan.groups[-1].dims)
@@ -177,11 +177,11 @@ def open_inputs(
     """
     values = upward(circuit, semiring, evidence.without(variable))
     derivatives = downward(circuit, semiring, values)
-    known, terms = levels(circuit), []
+    known, terms = folded(circuit), []
     for group, layers, variables in zip(known.plan.groups, known.layers, known.variables, strict=True):
         for node, layer, v in zip(group.nodes, layers, variables, strict=True):
             if isinstance(layer, InputLayer) and v == variable:
-                terms.append((layer, absorb(semiring, layer, derivatives[node])))
+                terms.append((layer, adjoint(semiring, layer, derivatives[node])))
     if not terms:
         raise CircuitError(f"variable {variable} is not in the circuit; it has {list(circuit.variables)}")
     if isinstance(terms[0][0], Continuous):

@@ -24,8 +24,8 @@ from torch import Tensor
 from ...circuits.chain import Chain
 from ...errors import BudgetTooLarge, BudgetTooSmall, CircuitError, EvidenceError, VocabularyMismatch
 from ..arguments import each_whole, whole
-from ..engine.contract import apply, emit, outer
-from ..engine.messages import Emission, backward, dot, open_step
+from ..engine.contract import apply, observe, outer
+from ..engine.messages import Emission, backward, dot, next_token_contraction
 from ..queries.evidence import Evidence
 from ..semirings.base import Boolean, Log, Semiring
 from ..semirings.scaled_real import Real
@@ -156,7 +156,9 @@ class NextToken:
         """m(v): the ⊕-total over accepted sequences with the prefix and then v, as a logarithm (nats), on an absolute scale."""
         beta = self.semiring.gather(self._betas, self._left(), self.semiring.ndim(self._betas) - 1)
         last = False if self.horizon is None else self.remaining.eq(1)
-        weights = self.semiring.log(open_step(self.chain, self.semiring, self._alpha, beta, last)).T
+        weights = self.semiring.log(
+            next_token_contraction(self.chain, self.semiring, self._alpha, beta, last)
+        ).T
         weights = weights.masked_fill(self.remaining.eq(0)[:, None], -torch.inf)
         return weights if self._record is None else self._recovered(weights, self._record)
 
@@ -228,7 +230,7 @@ class NextToken:
         after = apply(
             sr,
             self.chain.right.T,
-            emit(sr, self.chain.inputs, apply(sr, self.chain.left.T, self._alpha), tokens),
+            observe(sr, self.chain.inputs, apply(sr, self.chain.left.T, self._alpha), tokens),
         )
         if bool((done := self.remaining == 0).any()):
             both = sr.cat([after, self._alpha])

@@ -36,7 +36,8 @@ Model = TypeVar("Model", Chain, Circuit)
 class Counts(NamedTuple):
     """Derivatives of the log-likelihood, summed over a batch, for each block of parameters.
 
-    ``derivatives[i]`` belongs to ``blocks[i]``: one tensor for each weight, or for each parameter of the layer's ``relaxed()``.
+    ``derivatives[i]`` belongs to ``blocks[i]``: one tensor for each weight, or for each parameter of
+    the layer's ``free_parameters()``.
     """
 
     blocks: list[Block]
@@ -48,7 +49,9 @@ class Counts(NamedTuple):
         from fewer parameters (Bernoulli, Binomial). :class:`CircuitError` for a tensor that is no parameter.
         """
         for block, derivatives in zip(self.blocks, self.derivatives, strict=True):
-            weights = block.tensors if block.layer is None else tuple(block.layer.relaxed().parameters())
+            weights = (
+                block.tensors if block.layer is None else tuple(block.layer.free_parameters().parameters())
+            )
             for i, tensor in enumerate(block.tensors):
                 if tensor is weight:
                     return weights[i].detach() * derivatives[i]
@@ -73,7 +76,7 @@ def expected_counts(
     keys: dict[int, tuple[int, ...]] = {}  # the tensors of a relaxed layer, by the layer's own parameters
 
     def relax(layer: InputLayer) -> InputLayer:
-        free = layer.relaxed()
+        free = layer.free_parameters()
         own = tuple(map(id, layer.parameters()))
         for i, tensor in enumerate(free.parameters()):
             keys[id(tensor)] = (*own, i)
@@ -102,7 +105,7 @@ def expected_counts(
         own = tuple(map(id, block.tensors))
         if block.layer is None:
             return tuple(by_key[key,] for key in own)
-        return tuple(by_key[(*own, i)] for i in range(len(block.layer.relaxed().parameters())))
+        return tuple(by_key[(*own, i)] for i in range(len(block.layer.free_parameters().parameters())))
 
     return Counts(found, [derivatives(block) for block in found], rows.detach().sum())
 

@@ -18,7 +18,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from ...errors import EvidenceError
-from ...layers.functorch_utils import certain, hidden
+from ...layers.functorch_utils import any_if_concrete, is_abstract
 
 CPU = torch.device("cpu")
 EvidenceLike = (
@@ -111,7 +111,7 @@ def _read(evidence: EvidenceLike, vocab_sizes: Mapping[int, int], device: torch.
         observed = Evidence(len(rows), device)
         if not rows.numel():
             return observed
-        seen = not hidden(rows)
+        seen = not is_abstract(rows)
         if seen and 0 <= int(rows.min()) and int(rows.max()) < min(vocab_sizes.values()):  # one check for all
             observed.tokens = dict(zip(vocab_sizes, rows.T.long().contiguous(), strict=True))
             return observed
@@ -171,7 +171,7 @@ def _real(item: Any, variable: int) -> Tensor:
         not isinstance(values, Tensor)
         or values.ndim != 1
         or not values.is_floating_point()
-        or certain(values.isinf())
+        or any_if_concrete(values.isinf())
     ):
         raise EvidenceError(
             f"variable {variable} is continuous: its evidence must be None, a finite number or a (batch,) tensor of floats "
@@ -183,7 +183,7 @@ def _real(item: Any, variable: int) -> Tensor:
 def _whole(values: Float[Tensor, " batch"], variable: int) -> Int[Tensor, " batch"]:
     """A discrete variable's column in a float tensor: whole numbers, nan = marginalised."""
     found = values.nan_to_num(-1)
-    if certain(found != found.round()):
+    if any_if_concrete(found != found.round()):
         raise EvidenceError(f"variable {variable} is discrete: its values must be whole numbers")
     return found.long()
 
@@ -212,13 +212,13 @@ def _one(item: Any, variable: int, vocab_size: int) -> Tensor:
         if (
             weights.ndim != 2
             or weights.shape[1] != vocab_size
-            or certain(~((weights >= 0) & weights.isfinite()))
+            or any_if_concrete(~((weights >= 0) & weights.isfinite()))
         ):
             raise EvidenceError(
                 f"variable {variable}: weights must be finite, ≥ 0 and of shape (batch, {vocab_size}), not {tuple(item.shape)}"
             )
         return weights.T
-    if item.ndim != 1 or certain((item < -1) | (item >= vocab_size)):
+    if item.ndim != 1 or any_if_concrete((item < -1) | (item >= vocab_size)):
         raise EvidenceError(
             f"variable {variable}: observed values must be a (batch,) tensor in 0 … {vocab_size - 1} (or −1: marginalised)"
         )
@@ -228,7 +228,7 @@ def _one(item: Any, variable: int, vocab_size: int) -> Tensor:
 
 def _observe(evidence: Evidence, variable: int, tokens: Tensor, vocab_size: int) -> None:
     missing = tokens < 0
-    if not hidden(missing):
+    if not is_abstract(missing):
         if not bool(missing.any()):
             evidence.tokens[variable] = tokens
             return

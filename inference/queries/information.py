@@ -217,5 +217,5 @@ def _free_weights(layer: InputLayer | InnerLayer) -> InputLayer | InnerLayer:
             f"{layer!r} is over a continuous variable, whose density has no entropy of weights"
         )
     if isinstance(layer, InputLayer):
-        return layer.relaxed()
+        return layer.free_parameters()
     return Sum(*map(monomial, layer.operators)) if isinstance(layer, Sum) else layer

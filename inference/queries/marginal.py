@@ -26,9 +26,9 @@ from ...circuits.chain import Chain
 from ...circuits.circuit import Circuit
 from ...errors import CircuitError, EvidenceError
 from ...layers import Constant, InputLayer
-from ...layers.functorch_utils import certain
+from ...layers.functorch_utils import any_if_concrete
 from ..engine import messages, passes
-from ..engine.folding import levels
+from ..engine.folding import folded
 from ..engine.inputs import open_values
 from ..semirings.base import Boolean, Counting, Log, Semiring
 from ..semirings.labelled_tensor import finite
@@ -43,7 +43,7 @@ MARGINAL_ELEMENTS = 1 << 24  # of tables of log-weights computed together
 def prepare(model: Model, evidence: EvidenceLike, n: int | None) -> tuple[Evidence, list[int]]:
     """Evidence read against the model's variables, and those variables in order."""
     if isinstance(model, Circuit):
-        known = levels(model)
+        known = folded(model)
         return as_evidence(evidence, known.vocab_sizes, known.device), list(known.vocab_sizes)
     if n is None:
         if not isinstance(evidence, Tensor | Sequence) or (
@@ -83,7 +83,7 @@ def root(
         if lengths is not None:
             raise EvidenceError("lengths are for chains; a circuit has a fixed set of variables")
         value = passes.upward(model, semiring, evidence, checkpoint)[model.root]
-        dims = levels(model).plan.groups[-1].dims
+        dims = folded(model).plan.groups[-1].dims
         if len(set(dims) - {1}):
             raise CircuitError(f"the root (node {model.root}) has units {dims}; a query needs one")
         return semiring.merge(value, 0, semiring.ndim(value))
@@ -104,7 +104,7 @@ def root(
 
 
 def _check_lengths(lengths: Tensor, n: int, batch: int) -> None:
-    if lengths.shape != (batch,) or certain((lengths < 0) | (lengths > n)):
+    if lengths.shape != (batch,) or any_if_concrete((lengths < 0) | (lengths > n)):
         raise EvidenceError(f"lengths must be of shape ({batch},) with values in 0 … {n}")
 
 
@@ -131,7 +131,7 @@ def log_marginal(
     evidence, variables = prepare(model, evidence, n)
     result = total(model, semiring or Real(), evidence, len(variables), lengths, checkpoint)
     lost = result == -torch.inf
-    if semiring is None and certain(lost):
+    if semiring is None and any_if_concrete(lost):
         rows = lost.nonzero().squeeze(1)
         some = None if lengths is None else lengths[rows]
         possible = total(model, Boolean(), evidence.repeat(rows), len(variables), some) == 0
@@ -210,7 +210,7 @@ def conditional(
         )
     (table,) = _exact(lambda semiring: [_joint(model, semiring, evidence, asked, len(variables))])
     total = table.flatten(1).logsumexp(1)
-    if certain(total.isneginf()):
+    if any_if_concrete(total.isneginf()):
         raise EvidenceError(
             "conditional: the evidence has probability zero, so there is no conditional distribution"
         )
@@ -220,10 +220,10 @@ def conditional(
 def _exact(tables: Callable[[Semiring[Any]], list[Tensor]]) -> list[Tensor]:
     """Tables of log-weights by Real; by Log where an entry that Boolean says is possible was lost to the dynamic range."""
     found = tables(Real())
-    if not any(certain(table.isneginf()) for table in found):
+    if not any(any_if_concrete(table.isneginf()) for table in found):
         return found
     possible = tables(Boolean())
-    if any(certain(t.isneginf() & (p == 0)) for t, p in zip(found, possible, strict=True)):
+    if any(any_if_concrete(t.isneginf() & (p == 0)) for t, p in zip(found, possible, strict=True)):
         return [t.to(old.dtype) for t, old in zip(tables(Log()), found, strict=True)]
     return found
 
@@ -243,12 +243,12 @@ def _joint(
         t = asked[0]
         alphas = messages.forward(model, semiring, evidence, t)
         betas = messages.backward(model, semiring, evidence.shift(t + 1), n - t - 1)
-        table = messages.open_step(model, semiring, _last(alphas), _last(betas), t == n - 1)
+        table = messages.next_token_contraction(model, semiring, _last(alphas), _last(betas), t == n - 1)
     return semiring.log(table).T.expand(evidence.batch, -1)
 
 
 def _vocab_size(model: Model, variable: int) -> int:
-    return levels(model).vocab_sizes[variable] if isinstance(model, Circuit) else model.vocab_size
+    return folded(model).vocab_sizes[variable] if isinstance(model, Circuit) else model.vocab_size
 
 
 def _last(values: Any) -> Any:
@@ -277,7 +277,7 @@ def marginals(
 
     found = _exact(tables)
     totals = [table.logsumexp(1, keepdim=True) for table in found]
-    if any(certain(z == -torch.inf) for z in totals):
+    if any(any_if_concrete(z == -torch.inf) for z in totals):
         raise EvidenceError("marginals: the evidence has probability zero, so there is no distribution")
     return {v: table - finite(z) for v, table, z in zip(variables, found, totals, strict=True)}
 
@@ -291,7 +291,7 @@ def _of_chain(chain: Chain, semiring: Semiring[Any], evidence: Evidence, n: int)
     blocks = [range(t, min(t + width, n - 1)) for t in range(0, n - 1, width)]
     for block in [*blocks, range(n - 1, n)] if n else []:
         alpha, beta = (semiring.cat([x[t + k] for t in block]) for k, x in enumerate((alphas, betas)))
-        opened = messages.open_step(chain, semiring, alpha, beta, block[-1] == n - 1)
+        opened = messages.next_token_contraction(chain, semiring, alpha, beta, block[-1] == n - 1)
         found += semiring.log(opened).T.reshape(len(block), evidence.batch, chain.vocab_size).unbind(0)
     return [table + log_weights(evidence, v, table.shape[1]) for v, table in enumerate(found)]
 
@@ -300,7 +300,7 @@ def _of_circuit(circuit: Circuit, semiring: Semiring[Any], evidence: Evidence) -
     """For each variable, Bᵀ of the derivative at its inputs under the weights of its evidence: (batch, vocab)."""
     derivatives = passes.downward(circuit, semiring, passes.upward(circuit, semiring, evidence))
     terms: dict[int, list[Tensor]] = {}
-    known = levels(circuit)
+    known = folded(circuit)
     for g, (layers, x) in enumerate(zip(known.layers, derivatives.groups, strict=True)):
         if isinstance(layers[0], InputLayer) and not isinstance(layers[0], Constant):
             tables = semiring.log(open_values(semiring, layers, x)).transpose(1, 2)

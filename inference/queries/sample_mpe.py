@@ -21,9 +21,9 @@ from ...circuits.chain import Chain
 from ...circuits.circuit import Circuit
 from ...circuits.graph_transforms import table
 from ...errors import CircuitError, EvidenceError
-from ...layers import Constant, Continuous, InputLayer, Operator, Product, RowKron, Sum
+from ...layers import Constant, Continuous, InputLayer, KhatriRao, Operator, Product, Sum
 from ..engine import messages, passes
-from ..engine.contract import apply, emit, outer
+from ..engine.contract import apply, observe, outer
 from ..semirings.base import Boolean, Log, MaxProduct, Semiring
 from ..semirings.scaled_real import Real
 from .evidence import Evidence, EvidenceLike
@@ -189,7 +189,7 @@ def _input_values(
 
 def _table_rows(layer: InputLayer, unit: Tensor) -> Float[Tensor, "rows vocab"]:
     """Rows of B."""
-    if isinstance(layer, RowKron):
+    if isinstance(layer, KhatriRao):
         size = layer.b.num_units
         return _table_rows(layer.a, unit // size) * _table_rows(layer.b, unit % size)
     return table(layer, "decode").flatten(0, -2).to(unit.device)[unit]
@@ -216,7 +216,7 @@ def _in_order(
     alpha = outer(semiring, chain.initial, evidence.batch)
     for t in variables:
         beta = semiring.gather(betas[t + 1], rows, semiring.ndim(betas[t + 1]) - 1)
-        opened = messages.open_step(chain, semiring, alpha, beta, t == n - 1)
+        opened = messages.next_token_contraction(chain, semiring, alpha, beta, t == n - 1)
         logs = semiring.log(opened).T.expand(evidence.batch, -1)
         continuous = isinstance(layer, Continuous)
         weights = torch.zeros_like(logs) if continuous else log_weights(evidence, t, logs.shape[1])
@@ -228,7 +228,7 @@ def _in_order(
             value = _placed(layer, value, evidence.tokens.get(t), place)
         chosen.append(value)
         alpha = apply(
-            semiring, chain.right.T, emit(semiring, layer, apply(semiring, chain.left.T, alpha), value)
+            semiring, chain.right.T, observe(semiring, layer, apply(semiring, chain.left.T, alpha), value)
         )
     if not chosen:  # the empty sequence
         empty = semiring.log(messages.dot(semiring, alpha, outer(semiring, chain.final, evidence.batch)))

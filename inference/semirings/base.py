@@ -27,7 +27,7 @@ import torch
 from torch import Tensor
 
 from ...layers import Incidence
-from ...layers.functorch_utils import hidden, transformed, version
+from ...layers.functorch_utils import is_abstract, transformed, version
 from .labelled_tensor import Labels, align, einsum, finite, kept, safe_log, segments, top_along, unflatten
 
 Value = TypeVar("Value")
@@ -168,7 +168,7 @@ class TensorSemiring(Semiring[Tensor]):
         return x.device
 
 
-class Sums(TensorSemiring):
+class LinearSemiring(TensorSemiring):
     """Ordinary sums and products on plain tensors: the base of Boolean and Counting."""
 
     dtype = torch.float64
@@ -203,13 +203,13 @@ class Sums(TensorSemiring):
         return x
 
 
-class Counting(Sums):
+class Counting(LinearSemiring):
     """Numbers of accepting paths, in float64: exact below 2^53."""
 
     additive = False
 
 
-class Residue(Sums):
+class Residue(LinearSemiring):
     """Numbers of accepting paths modulo ``modulus`` < 2²⁰, in int64: exact for sums of up to 2²³ products (on the CPU)."""
 
     additive = False
@@ -226,7 +226,7 @@ class Residue(Sums):
         return x % self.modulus
 
 
-class Boolean(Sums):
+class Boolean(LinearSemiring):
     """Reachability as 0.0 / 1.0; sums of non-negative numbers never cancel, so "or" is "the sum is positive"."""
 
     dtype = torch.float32
@@ -330,7 +330,7 @@ class Log(_LogDomain):
         shift = kept(top_a, a_labels, out) + kept(top_b, b_labels, out)
         info = torch.finfo(result.dtype)
         lost = result < info.tiny / info.eps**2
-        if hidden(lost) or bool(lost.any()):
+        if is_abstract(lost) or bool(lost.any()):
             return super().einsum(a, a_labels, b, b_labels, out)
         return safe_log(result) + shift
 
