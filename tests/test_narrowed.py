@@ -598,3 +598,15 @@ def test_finite_automata_of_times_accept_no_text_too_many(name):
         whole = tt.constraints.json_schema(document, formats="assert", on_narrowed="ignore")
         for text in [f'"{before}{time}"' for time in some]:
             assert whole.accepts(text) or not whole.finite.accepts(text), text
+
+
+def test_numbers_that_are_no_integers_of_draft_4():
+    """Draft 4 calls a number an integer if it is written without a point and without an exponent."""
+    numbers = {"$schema": DRAFT_4, "type": "number", "not": {"type": "integer"}}
+    constraint = schema(numbers)
+    texts = ["1.0", "1e22", "-0.0", "1.5e-3", "2.50", "1", "-7", "0"]
+    assert [text for text in texts if not constraint.accepts(text)] == ["1", "-7", "0"]
+    assert constraint.narrowed == ()
+    bounded = schema(numbers | {"minimum": 2})
+    assert [text for text in ("1.0", "2.0", "3.5", "2", "3") if bounded.accepts(text)] == ["2.0", "3.5"]
+    assert [cut.keyword for cut in bounded.narrowed] == ["numbers"]

@@ -103,9 +103,11 @@ def values(shape: Numbers, notation: Notation) -> Nfa:
     if shape.among is not None:
         listed = union([same(value, notation.plain) for value in sorted(shape.among)])
         return minimize(intersect(listed, whole) if notation.whole and shape.integer else listed)
+    if notation.whole and shape == Numbers(integer=False):
+        return difference(NUMBER, whole)
     found = whole if shape.integer else DECIMAL
     if shape.integer is False:
-        found = difference(found, INTEGER)
+        found = difference(found, whole)
     if shape.low:
         found = minimize(intersect(found, at_least(*shape.low)))
     if shape.high:
