@@ -8,7 +8,8 @@ languages have equal digests), the number of states of the automaton that was bu
 next-token query (GCD) along its instances and at ten random prefixes, each within three budgets, for the tokenizer of the
 embedded model. ``--compare`` builds each constraint again and prints every difference: the shortest text that only one of
 the two languages has, masks that differ, refusals that came or went; then how many states and how much time both took.
-The random prefixes are those of the record.
+The random prefixes are those of the record. A constraint without a finite automaton is compared by walking the recorded
+automaton and its own states together, through at most 20,000 pairs.
 """
 
 from __future__ import annotations
@@ -31,11 +32,13 @@ from pathlib import Path
 from typing import Any
 
 from language_sets import SETS, Source
+from lockstep import difference
 from minimal_dfa import Dfa, canonical, witnesses
 from schemas import TooSlow, _alarm
 from transformers import PreTrainedTokenizerFast
 
 import tractile as tt
+from tractile.constraints.lazy_constraint import LazyConstraint
 from tractile.embedded import LM_PATH
 
 SECONDS = 30  # CPU time for one constraint
@@ -90,24 +93,33 @@ def fewest(automaton: tt.Automaton) -> int:
 
 
 def measured(
-    source: Source, vocab: tt.Vocabulary, tokenizer: Any, recorded: list[Any] | None
+    source: Source, vocab: tt.Vocabulary, tokenizer: Any, before: dict[str, Any] | None
 ) -> dict[str, Any]:
-    """The record of one constraint; with the sequences of an earlier record if there is one."""
+    """The record of one constraint; with the sequences of an earlier record if there is one.
+
+    A constraint without a finite automaton that has an earlier record gets, instead of its own automaton, the shortest
+    texts that tell its language from the recorded one.
+    """
+    recorded = before and json.loads(before["probes"])
     signal.setitimer(signal.ITIMER_VIRTUAL, SECONDS)
     row: dict[str, Any] = {"name": source.name, "error": None, "states": None, "fingerprint": None}
     row |= {"dfa": None, "probes": "[]", "seconds": None}
     try:
         begin = time.process_time()
         constraint = source.build()
-        row["states"] = constraint.bytes_automaton.num_states
-        row["seconds"] = time.process_time() - begin
-        try:
-            dfa = canonical(constraint)
-            row |= {"fingerprint": dfa.fingerprint, "dfa": zlib.compress(dfa.to_bytes(), 1)}
-        except tt.TooManyStates:
-            row["fingerprint"] = "too large"
+        if before and before["dfa"] and isinstance(constraint, LazyConstraint):
+            recorded_dfa = Dfa.from_bytes(zlib.decompress(before["dfa"]))
+            row["difference"] = difference(recorded_dfa, constraint.recording)
+        else:
+            row["states"] = constraint.bytes_automaton.num_states
+            row["seconds"] = time.process_time() - begin
+            try:
+                dfa = canonical(constraint)
+                row |= {"fingerprint": dfa.fingerprint, "dfa": zlib.compress(dfa.to_bytes(), 1)}
+            except tt.TooManyStates:
+                row["fingerprint"] = "too large"
         automaton = constraint.compile(vocab)
-        if recorded is None:
+        if not recorded:
             dice = random.Random(source.name)
             needed = fewest(automaton)
             some = [tokenizer.encode(text, add_special_tokens=False) for text in source.texts[:3]]
@@ -143,21 +155,16 @@ def described(before: dict[str, Any], after: dict[str, Any]) -> list[str]:
             return [] if old == new else [f"other refusal: {old} → {new}"]
         return [f"refused now: {new}" if new else f"accepted now: was {old}"]
     lines = []
-    if before["fingerprint"] != after["fingerprint"]:
+    if (found := after.get("difference")) is not None:
+        lines += how_they_differ(found.lost, found.gained)
+        if not found.complete and found.lost is None:
+            lines = [f"{line} (20,000 pairs of states)" for line in lines or ["no text lost:"]]
+    elif before["fingerprint"] != after["fingerprint"]:
         if "too large" in (before["fingerprint"], after["fingerprint"]):
             lines.append(f"not compared: {before['fingerprint'][:9]} → {after['fingerprint'][:9]}")
         else:
             both = [Dfa.from_bytes(zlib.decompress(row["dfa"])) for row in (before, after)]
-            lost, gained = witnesses(*both)
-            kind = {(True, False): "smaller", (False, True): "larger"}.get(
-                (lost is not None, gained is not None), "other"
-            )
-            shown = [
-                f"{what} {word.decode('utf-8', 'backslashreplace')!r}"
-                for what, word in (("no longer", lost), ("now", gained))
-                if word is not None
-            ]
-            lines.append(f"{kind}: {', '.join(shown)}")
+            lines += how_they_differ(*witnesses(*both))
     masks = [
         (tokens, budget, was, now)
         for (tokens, budget, was), (_, _, now) in zip(
@@ -171,6 +178,17 @@ def described(before: dict[str, Any], after: dict[str, Any]) -> list[str]:
             f"masks: {len(masks)} differ, first of {len(tokens)} tokens in a budget of {budget}: {was} → {now}"
         )
     return lines
+
+
+def how_they_differ(lost: bytes | None, gained: bytes | None) -> list[str]:
+    """A line on two languages and the texts that only the former and only the present one has; none if they are equal."""
+    kinds = {(True, False): "smaller", (False, True): "larger", (True, True): "other"}
+    shown = [
+        f"{what} {word.decode('utf-8', 'backslashreplace')!r}"
+        for what, word in (("no longer", lost), ("now", gained))
+        if word is not None
+    ]
+    return [f"{kinds[lost is not None, gained is not None]}: {', '.join(shown)}"] if shown else []
 
 
 def main() -> None:
@@ -220,7 +238,7 @@ def compare(
         if before is None:
             kinds["not in the record"] += 1
             continue
-        after = measured(source, vocab, tokenizer, json.loads(before["probes"]))
+        after = measured(source, vocab, tokenizer, dict(before))
         lines = described(dict(before), after)
         for line in lines:
             print(f"{source.name}: {line}", flush=True)
