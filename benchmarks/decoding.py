@@ -31,8 +31,8 @@ from functools import partial
 import torch
 
 import tractile as tt
-from tractile.inference import ProductQuery
-from tractile.inference.next_token.backward_table import Future
+from tractile.inference import PGCDQuery
+from tractile.inference.next_token.backward_table import BackwardTable
 from tractile.layers import Monarch
 
 HORIZON = 40
@@ -87,7 +87,7 @@ class Matcher:
 class Dense:
     """The step with every state and every token, from the same messages."""
 
-    def __init__(self, query: ProductQuery, hmm: tt.HMM, automaton: tt.Automaton) -> None:
+    def __init__(self, query: PGCDQuery, hmm: tt.HMM, automaton: tt.Automaton) -> None:
         self.hmm, self.query = hmm, query
         states = automaton.num_states
         self.onward = torch.zeros(states, automaton.vocab_size, dtype=torch.long)
@@ -113,7 +113,7 @@ def measure(calls: dict[str, Callable[[], object]], rounds: int) -> dict[str, fl
     return {name: statistics.median(values) for name, values in times.items()}
 
 
-def rescored(query: ProductQuery) -> torch.Tensor:
+def rescored(query: PGCDQuery) -> torch.Tensor:
     """The lookahead, computed afresh."""
     query._scored = None
     return query.lookahead()
@@ -131,7 +131,7 @@ def random_hmm(hidden: int, vocab_size: int, dims: tuple[int, ...] = ()) -> tt.H
     return tt.HMM(rows(hidden), transition, rows(hidden, vocab_size))
 
 
-def warmed(query: ProductQuery, automaton: tt.Automaton, batch: int, steps: int = 6) -> ProductQuery:
+def warmed(query: PGCDQuery, automaton: tt.Automaton, batch: int, steps: int = 6) -> PGCDQuery:
     """The query some tokens on, with prefixes in different states."""
     pick, few = random.Random(1), narrow_tokens(automaton)
     query.start(batch)
@@ -176,7 +176,7 @@ def run(hidden: int, automaton: tt.Automaton, batch: int, rounds: int, dense: bo
             columns = query._columns()
             wide = sum(query._table.label(int(e)).columns is None for e in columns.edge)
             begin = time.process_time()
-            Future(hmm, automaton, HORIZON, torch.float32)
+            BackwardTable(hmm, automaton, HORIZON, torch.float32)
             found["sweep"], found["made"] = 1e3 * (time.process_time() - begin), made
             found["columns"] = batch + wide
             few = narrow_tokens(automaton)

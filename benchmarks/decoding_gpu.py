@@ -29,8 +29,8 @@ import torch
 from transformers import LlamaConfig, LlamaForCausalLM, StaticCache
 
 import tractile as tt
-from tractile.inference import MaskQuery
-from tractile.inference.next_token.pgcd_static import StaticQuery
+from tractile.inference import GCDQuery
+from tractile.inference.next_token.pgcd_static import StaticPGCDQuery
 from tractile.layers import Monarch
 
 PROMPT = 32  # tokens
@@ -166,7 +166,7 @@ class Model:
 class Masks:
     """LCD and GCD: masks for the next step are made on the host while the model works."""
 
-    def __init__(self, query: MaskQuery, device: torch.device) -> None:
+    def __init__(self, query: GCDQuery, device: torch.device) -> None:
         self.query, self.device = query, device
         self.shift = torch.arange(32, device=device, dtype=torch.int32)
 
@@ -187,7 +187,7 @@ def decode(model: Model, prompts: torch.Tensor, tokens: int, guide: Any) -> tupl
         torch.cuda.synchronize()
     begin = time.perf_counter()
     for step in range(tokens):
-        if isinstance(guide, StaticQuery):
+        if isinstance(guide, StaticPGCDQuery):
             logits = logits + guide.lookahead().to(logits.dtype)
         elif guide is not None:
             logits = guide.apply(logits)
@@ -201,7 +201,7 @@ def decode(model: Model, prompts: torch.Tensor, tokens: int, guide: Any) -> tupl
                 event.record()
         if step + 1 < tokens:
             logits = model.step(chosen)
-            if isinstance(guide, StaticQuery):
+            if isinstance(guide, StaticPGCDQuery):
                 guide.advance(chosen)
             elif guide is not None:
                 if event is not None:
@@ -232,7 +232,9 @@ def speeds(device: torch.device) -> tuple[float, float]:
     return 2 * size / best(lambda: y.copy_(x)), 2 * side**3 / best(lambda: a @ a)
 
 
-def bound(query: StaticQuery, hmm: tt.HMM, batch: int, bandwidth: float, speed: float) -> tuple[float, int]:
+def bound(
+    query: StaticPGCDQuery, hmm: tt.HMM, batch: int, bandwidth: float, speed: float
+) -> tuple[float, int]:
     """Milliseconds that a step of P-GCD must take: its bytes or its operations, whichever is more; and its bytes."""
     wide, narrow = query._tables.wide.most, query._tables.narrow.most
     rows = batch * (1 + wide)
@@ -288,7 +290,7 @@ def main(arguments: list[str] | None = None) -> dict[str, tuple[float, float]]:
             guide = make(fa)
             decode(model, prompts, min(4, options.tokens), guide)  # warm
             guide = make(fa) if isinstance(guide, Masks) else guide
-            if isinstance(guide, StaticQuery):
+            if isinstance(guide, StaticPGCDQuery):
                 guide.start(options.batch)
                 if graphs:
                     guide.capture()
@@ -299,8 +301,8 @@ def main(arguments: list[str] | None = None) -> dict[str, tuple[float, float]]:
 
     def guided(
         hmm: tt.HMM,
-    ) -> Callable[[tt.Automaton], StaticQuery]:  # what tt.pgcd makes for an HMM on a GPU
-        return lambda fa: StaticQuery(hmm, fa, options.tokens, torch.bfloat16).start(options.batch)
+    ) -> Callable[[tt.Automaton], StaticPGCDQuery]:  # what tt.pgcd makes for an HMM on a GPU
+        return lambda fa: StaticPGCDQuery(hmm, fa, options.tokens, torch.bfloat16).start(options.batch)
 
     print(
         "\n| method | ms per token | slowdown | bound, ms | GB | within the constraint |\n"

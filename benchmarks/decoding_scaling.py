@@ -18,7 +18,7 @@ import torch
 
 import tractile as tt
 from decoding import measure, random_hmm, rescored
-from tractile.inference.next_token.backward_table import Future
+from tractile.inference.next_token.backward_table import BackwardTable
 
 BASE = {"S": 32, "E": 128, "H": 512, "V": 8_000, "B": 16, "n": 32}
 SIZES = {
@@ -57,7 +57,7 @@ def costs(sizes: dict[str, int], rounds: int) -> tuple[float, float]:
     hmm = random_hmm(sizes["H"], sizes["V"])
     query = tt.pgcd(hmm, fa, sizes["n"]).start(sizes["B"])
     query.advance(torch.randint(sizes["V"], (sizes["B"],), generator=torch.Generator().manual_seed(0)))
-    sweep = Future(hmm, fa, 1, torch.float32)._sweep
+    sweep = BackwardTable(hmm, fa, 1, torch.float32)._sweep
     first = sweep.first()
 
     def swept() -> None:

@@ -37,7 +37,7 @@ import torch
 from extras import needed
 
 import tractile as tt
-from tractile.inference import MaskQuery
+from tractile.inference import GCDQuery
 
 BUDGET = 256  # tokens, for Tractile's masks
 
@@ -165,7 +165,7 @@ class Tractile:
     cache, repeats, budget = False, 0, BUDGET
 
     class _Walker:
-        def __init__(self, query: MaskQuery, buffer: np.ndarray) -> None:
+        def __init__(self, query: GCDQuery, buffer: np.ndarray) -> None:
             self.query, self.buffer = query.start(batch=1), buffer
 
         def mask(self) -> np.ndarray:

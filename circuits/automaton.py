@@ -25,10 +25,10 @@ from ..layers import Incidence, TokenSets
 from ..layers.operator import TensorMap
 from .chain import Chain
 from .narrowing import Narrowing
-from .reach import NEVER as NEVER
+from .reach import UNREACHABLE as UNREACHABLE
+from .reach import acceptance_extends, trimmed
 from .reach import distances as distances
 from .reach import pack as pack
-from .reach import stays_accepted, trimmed
 from .transitions import Ints, indicator, ints, rows
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ class Automaton(Chain):
         left = Incidence(self.edge_source, every, (num_states, max(1, edges)))
         right = Incidence(every, self.edge_target, (max(1, edges), num_states))
         self.labels, self.transitions, self.eos_token_id = labels, triples, eos_token_id
-        self._moves: list[dict[int, list[int]]] | None = None
+        self._transitions_by_class: list[dict[int, list[int]]] | None = None
         self._steps: dict[tuple[int, int], tuple[int, ...]] = {}
         super().__init__(
             (indicator(starts, num_states),), left, labels, right, (indicator(accepts, num_states),)
@@ -120,7 +120,7 @@ class Automaton(Chain):
     @property
     def num_states(self) -> int:
         """S."""
-        return self.cut_dims[0]
+        return self.state_dims[0]
 
     @property
     def num_edges(self) -> int:
@@ -178,30 +178,30 @@ class Automaton(Chain):
             if len(self._steps) >= STEP_CACHE_ENTRIES:
                 self._steps.clear()
             first, classes = self.labels.by_token(torch.device("cpu"))
-            moves = self.moves()[state]
+            moves = self.transitions_by_class()[state]
             here = classes[int(first[token]) : int(first[token + 1])].tolist()
             self._steps[key] = tuple(sorted({d for c in here for d in moves.get(c, ())}))
         return self._steps[key]
 
-    def moves(self) -> list[dict[int, list[int]]]:
+    def transitions_by_class(self) -> list[dict[int, list[int]]]:
         """For each state, the states reached by each token class."""
-        if self._moves is None:
-            self._moves = [{} for _ in range(self.num_states)]
+        if self._transitions_by_class is None:
+            self._transitions_by_class = [{} for _ in range(self.num_states)]
             for s, c, d in self.transitions.tolist():
-                self._moves[s].setdefault(c, []).append(d)
-        return self._moves
+                self._transitions_by_class[s].setdefault(c, []).append(d)
+        return self._transitions_by_class
 
     def edges_from(self, state: int) -> list[tuple[int, list[Int[np.ndarray, " some"]]]]:
         """(target, tokens in disjoint pieces) of every edge out of a state."""
         members, found = self.labels.members(), dict[int, list[Int[np.ndarray, " some"]]]()
-        for klass, targets in self.moves()[state].items():
+        for klass, targets in self.transitions_by_class()[state].items():
             for target in targets:
                 found.setdefault(target, []).append(members[klass].numpy())
         return sorted(found.items())
 
     @cached_property
     def distances(self) -> Int[np.ndarray, " states"]:
-        """The fewest tokens from each state to acceptance; ``NEVER`` where there is none."""
+        """The fewest tokens from each state to acceptance; ``UNREACHABLE`` where there is none."""
         return distances(self)
 
     @property
@@ -210,8 +210,8 @@ class Automaton(Chain):
         return self.distances
 
     @property
-    def most_tokens(self) -> int:
-        """No state is further from acceptance than this many tokens; ``NEVER`` where one cannot get there."""
+    def max_distance(self) -> int:
+        """No state is further from acceptance than this many tokens; ``UNREACHABLE`` where one cannot get there."""
         return int(self.distances.max())
 
     @cached_property
@@ -245,12 +245,12 @@ class Automaton(Chain):
         return self
 
     def fewest_after(self, tokens: Sequence[int]) -> int:
-        """The fewest tokens that some tokens read from the start need to be accepted; ``NEVER`` where nothing does."""
+        """The fewest tokens that some tokens read from the start need to be accepted; ``UNREACHABLE`` where nothing does."""
         states = set(self.start_states)
         for token in tokens:
             states = {after for state in states for after in self.step(state, token)}
         distances = self.distances
-        return min((int(distances[state]) for state in states), default=NEVER)
+        return min((int(distances[state]) for state in states), default=UNREACHABLE)
 
     def accepts_tokens(self, tokens: Sequence[int]) -> bool:
         """Whether a sequence of tokens is accepted as it is."""
@@ -260,9 +260,9 @@ class Automaton(Chain):
         return not states.isdisjoint(self.accept_states)
 
     @cached_property
-    def stays_accepted(self) -> bool:
+    def acceptance_extends(self) -> bool:
         """Whether every accepting state can go on to an accepting one, so that what fits r tokens fits more."""
-        return stays_accepted(self)
+        return acceptance_extends(self)
 
     @cached_property
     def partitioned(self) -> Automaton:

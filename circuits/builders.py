@@ -106,7 +106,7 @@ def tucker(layers: Sequence[InputLayer], core: Float[Tensor, "*ranks"]) -> Circu
 
 
 def chain(
-    initial: Float[Tensor, " cut"], steps: Sequence[Step], final: Float[Tensor, " cut"] | None = None
+    initial: Float[Tensor, " states"], steps: Sequence[Step], final: Float[Tensor, " states"] | None = None
 ) -> Circuit:
     """initialᵀ Π_t L_t diag(B_t[x_t]) R_t final, each step with operators, units and variable of its own kind.
 
@@ -166,7 +166,7 @@ def factorial_hmm(
     transitions: Sequence[Operator],
     emission: Float[Tensor, "*hidden vocab"],
 ) -> Chain:
-    """k independent hidden chains and one emission that sees the states of all: a chain whose cut has k axes."""
+    """k independent hidden chains and one emission that sees the states of all: a chain whose state has k axes."""
     dims = tuple(len(initial) for initial in initials)
     if tuple(emission.shape[:-1]) != dims or tuple(t.shape for t in transitions) != tuple(
         (d, d) for d in dims

@@ -2,13 +2,13 @@
 
     root(x_1 … x_n) = initialᵀ · M(x_1) · M(x_2) ⋯ M(x_n) · final,      M(x) = L · diag(B[:, x]) · R
 
-              cut (K)   units (J)   L (K→J)     B (J×V)            R (J→K)     initial, final
+              state (K) units (J)   L (K→J)     B (J×V)            R (J→K)     initial, final
     HMM       hidden    hidden      identity    categorical        A           π, ones
     automaton states    edges       T_out       edge labels B_f    T_in        start, accept
     product   H × S     H × E       I ⊗ T_out   row-wise Kronecker A ⊗ T_in    π ⊗ start, ones ⊗ accept
 
-A message has one axis for each Kronecker component of the cut; ``initial`` and ``final`` hold one vector for each.
-A latent path is one unit for each token and ends at the last: ``ending`` = R · final, by ordinary sums, is what its last
+A message has one axis for each Kronecker component of the state; ``initial`` and ``final`` hold one vector for each.
+A latent path is one unit for each token and ends at the last: ``unit_final`` = R · final, by ordinary sums, is what its last
 unit is worth (ones for an HMM, whose last transition leads nowhere; Dang et al. 2026, Def. 4.2, f := T_in f, for an automaton).
 """
 
@@ -41,24 +41,24 @@ class Chain(Described):
     def __init__(
         self, initial: Vectors, left: Operator, inputs: InputLayer, right: Operator, final: Vectors
     ) -> None:
-        cut, units = left.row_dims, inputs.unit_dims
+        states, units = left.row_dims, inputs.unit_dims
         name = type(self).__name__
         if left.col_dims != units:
             raise ShapeError(f"{name}: L has columns {left.col_dims}, but the input layer has units {units}")
-        if right.row_dims != units or right.col_dims != cut:
+        if right.row_dims != units or right.col_dims != states:
             raise ShapeError(
-                f"{name}: R must map units {units} to the cut {cut}, not {right.row_dims} to {right.col_dims}"
+                f"{name}: R must map units {units} to the states {states}, not {right.row_dims} to {right.col_dims}"
             )
         for what, vectors in (("initial", initial), ("final", final)):
-            if tuple(tuple(v.shape) for v in vectors) != tuple((d,) for d in cut):
+            if tuple(tuple(v.shape) for v in vectors) != tuple((d,) for d in states):
                 raise ShapeError(
-                    f"{name}: {what} must have one vector for each of {cut}, not {[tuple(v.shape) for v in vectors]}"
+                    f"{name}: {what} must have one vector for each of {states}, not {[tuple(v.shape) for v in vectors]}"
                 )
         self.initial, self.left, self.inputs, self.right, self.final = initial, left, inputs, right, final
 
     @property
-    def cut_dims(self) -> tuple[int, ...]:
-        """The axes of a message at the cut."""
+    def state_dims(self) -> tuple[int, ...]:
+        """The state axes of a message: one for each Kronecker component."""
         return self.left.row_dims
 
     @property
@@ -67,7 +67,7 @@ class Chain(Described):
         return self.inputs.vocab_size
 
     @property
-    def ending(self) -> Vectors:
+    def unit_final(self) -> Vectors:
         """R · final: one vector for each unit axis."""
         return tuple(leaf.times(f) for leaf, f in zip(self.right.leaves(), self.final, strict=True))
 
@@ -76,7 +76,7 @@ class Chain(Described):
         if n < 1:
             raise ShapeError(f"unroll: the length must be positive, not {n}")
         circuit = Circuit()
-        ahead = circuit.sum(Sum(_columns(self.ending)), circuit.input(Constant(len(self.cut_dims))))
+        ahead = circuit.sum(Sum(_columns(self.unit_final)), circuit.input(Constant(len(self.state_dims))))
         right, left = Sum(self.right), Sum(self.left)
         for t in reversed(range(n)):
             node = circuit.sum(left, circuit.product(Hadamard(), circuit.input(self.inputs, t), ahead))
@@ -129,7 +129,7 @@ class Chain(Described):
         return product
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}(cut={self.cut_dims}, units={self.inputs.unit_dims}, vocab_size={self.vocab_size})"
+        return f"{type(self).__name__}(states={self.state_dims}, units={self.inputs.unit_dims}, vocab_size={self.vocab_size})"
 
 
 def _columns(vectors: Vectors) -> Operator:

@@ -106,7 +106,7 @@ class HMM(Chain):
     @property
     def hidden(self) -> int:
         """H, the number of hidden states."""
-        return self.cut_dims[0]
+        return self.state_dims[0]
 
     @property
     def initial_probs(self) -> Float[Tensor, " hidden"]:

@@ -13,24 +13,24 @@ from torch import Tensor
 if TYPE_CHECKING:
     from .automaton import Automaton
 
-NEVER = 1 << 60  # tokens
+UNREACHABLE = 1 << 60  # tokens
 BIT = [1 << i for i in range(31)] + [-1 << 31]  # of a word
 
 
 def distances(automaton: Automaton) -> Int[np.ndarray, " states"]:
     """The fewest tokens from each state to acceptance, backwards from there."""
-    out = np.full(automaton.num_states, NEVER)
+    out = np.full(automaton.num_states, UNREACHABLE)
     reached, r = automaton.final[0] > 0, 0
     while bool(reached.any()):
         out[reached.numpy()] = r
         before = torch.zeros_like(reached)
         if automaton.num_edges:
             before[automaton.edge_source[reached[automaton.edge_target]]] = True
-        reached, r = before & torch.from_numpy(out == NEVER), r + 1
+        reached, r = before & torch.from_numpy(out == UNREACHABLE), r + 1
     return out
 
 
-def stays_accepted(automaton: Automaton) -> bool:
+def acceptance_extends(automaton: Automaton) -> bool:
     """Whether every accepting state can go on to an accepting one."""
     if not automaton.num_edges:
         return not automaton.accept_states
@@ -87,7 +87,7 @@ def pack(allowed: Bool[np.ndarray, " vocab"]) -> Int32[np.ndarray, " words"]:
     return packed.view("<i4")
 
 
-def put(words: Int32[np.ndarray, " words"], tokens: Iterable[int]) -> None:
+def set_bits(words: Int32[np.ndarray, " words"], tokens: Iterable[int]) -> None:
     """Set the bits of tokens, one by one."""
     bits = words.data
     for token in tokens:

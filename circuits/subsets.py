@@ -12,7 +12,7 @@ from .automaton import Automaton
 def determinize(automaton: Automaton, limit: int = 100_000) -> Automaton:
     """The deterministic automaton of the same language by the subset construction; :class:`TooManyStates` past ``limit``."""
     automaton = automaton.partitioned
-    moves = automaton.moves()
+    moves = automaton.transitions_by_class()
     start = frozenset(automaton.start_states)
     number, queue = {start: 0}, [start]
     rows: list[tuple[int, int, int]] = []
@@ -68,7 +68,7 @@ def is_unambiguous(automaton: Automaton) -> bool:
     if automaton.is_deterministic:
         return True
     trimmed = automaton.trim().partitioned
-    moves = trimmed.moves()
+    moves = trimmed.transitions_by_class()
     starts = trimmed.start_states
     frontier = [(p, q) for p in starts for q in starts if p <= q]
     seen, back = set(frontier), dict[tuple[int, int], set[tuple[int, int]]]()

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from ..circuits.automaton import NEVER, Automaton
+from ..circuits.automaton import UNREACHABLE, Automaton
 from ..circuits.narrowing import Narrowing
 from .lifting.lifted import WRITTEN
 from .masks.recording_tokens import RecordingTokens
@@ -16,7 +16,7 @@ from .parts.tokens import LimitedTokens
 GUIDE_STATES = 1_000
 """States of the automaton that an HMM is multiplied with, where the constraint's own is larger."""
 
-WRITTEN_OUT = WRITTEN | {"_moves", "_steps"}
+WRITTEN_OUT = WRITTEN | {"_transitions_by_class", "_steps"}
 """The attributes of an automaton whose transitions are all written out."""
 
 
@@ -89,7 +89,7 @@ class ConstraintAutomaton(Automaton):
 
     def fewest_after(self, tokens: Sequence[int]) -> int:
         state = self._after(tokens)
-        return NEVER if state == -1 else self.lazy.fewest(state)
+        return UNREACHABLE if state == -1 else self.lazy.fewest(state)
 
     def accepts_tokens(self, tokens: Sequence[int]) -> bool:
         return self.lazy.accepting(self._after(tokens))

@@ -17,10 +17,10 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from ..circuits.automaton import NEVER, Automaton
+from ..circuits.automaton import UNREACHABLE, Automaton
 from ..errors import BudgetTooSmall, EvidenceError, VocabularyMismatch
 from ..inference.next_token.bitmask import BitmaskQuery
-from ..inference.next_token.pgcd import ProductQuery
+from ..inference.next_token.pgcd import PGCDQuery
 from ..inference.smc.step import Step
 
 
@@ -91,14 +91,12 @@ class ConstrainedRows:
         offered = scores[:, :vocab]
         if self._query.has_lookahead:
             over = self._over().to(scores.device)[:, None]
-            offered = torch.where(over, offered, self._steered(offered, cast(ProductQuery, self._query)))
+            offered = torch.where(over, offered, self._steered(offered, cast(PGCDQuery, self._query)))
         constrained = torch.full_like(scores, -torch.inf)
         constrained[:, :vocab] = offered.masked_fill(~self._allowed.to(scores.device), -torch.inf)
         return constrained
 
-    def _steered(
-        self, offered: Float[Tensor, "rows vocab"], query: ProductQuery
-    ) -> Float[Tensor, "rows vocab"]:
+    def _steered(self, offered: Float[Tensor, "rows vocab"], query: PGCDQuery) -> Float[Tensor, "rows vocab"]:
         step = Step(offered, query, torch.empty(len(offered), 0, dtype=torch.long))
         if self._mixture is None:
             lookahead = step.lookahead.clone()
@@ -126,7 +124,7 @@ def check_weights(strength: float, mixture: float | None) -> None:
 def check_prefix(fa: Automaton, tokens: list[int], budget: int) -> None:
     """Whether an accepted text may begin with these tokens and end within ``budget`` more; raises as :meth:`begin` does."""
     needed = fa.fewest_after(tokens)
-    if needed >= NEVER:
+    if needed >= UNREACHABLE:
         raise EvidenceError(
             f"no text of the constraint begins with the tokens {tokens}, which are there already"
         )

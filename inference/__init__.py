@@ -1,8 +1,8 @@
 """Inference: semirings, the contraction engine, queries, and the incremental next-token queries."""
 
-from .next_token.gcd import MaskQuery, gcd, lcd
+from .next_token.gcd import GCDQuery, gcd, lcd
 from .next_token.generic import NextToken, pack_bits
-from .next_token.pgcd import ProductQuery, pgcd
+from .next_token.pgcd import PGCDQuery, pgcd
 from .queries.em import Clamp, Counts, Fit, Trainable, em, em_step, expected_counts
 from .queries.evidence import Evidence
 from .queries.information import (
@@ -27,11 +27,11 @@ __all__ = [
     "Evidence",
     "Fit",
     "Log",
-    "MaskQuery",
+    "GCDQuery",
     "MaxProduct",
     "MinPlus",
     "NextToken",
-    "ProductQuery",
+    "PGCDQuery",
     "Real",
     "Semiring",
     "Trainable",

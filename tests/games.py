@@ -13,9 +13,9 @@ from oracle import assert_log_close, log
 
 import tractile as tt
 from tractile.errors import EvidenceError
-from tractile.inference import Boolean, Counting, Log, MaxProduct, MinPlus, ProductQuery, Real
+from tractile.inference import Boolean, Counting, Log, MaxProduct, MinPlus, PGCDQuery, Real
 from tractile.inference.next_token.coarse import CoarseQuery
-from tractile.inference.next_token.pgcd_static import StaticQuery
+from tractile.inference.next_token.pgcd_static import StaticPGCDQuery
 
 
 @dataclass
@@ -104,7 +104,7 @@ def _pgcd(p):
 
 
 def _static(p):
-    return StaticQuery(p.parts[0], p.parts[1].determinize(), p.horizon)
+    return StaticPGCDQuery(p.parts[0], p.parts[1].determinize(), p.horizon)
 
 
 def _coarse(p):
@@ -152,7 +152,7 @@ PRODUCTS = [
     Kind("pgcd, every label gathered", _pgcd, _once, by_mask=True, patches=((WIDE, 2.0),)),
     Kind(
         "pgcd, weighted by paths",
-        lambda p: ProductQuery(*p.parts, p.horizon),
+        lambda p: PGCDQuery(*p.parts, p.horizon),
         _by_paths,
         by_mask=True,
         patches=(

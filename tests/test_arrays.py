@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tractile.circuits.automaton import NEVER
+from tractile.circuits.automaton import UNREACHABLE
 from tractile.constraints import regex
 from tractile.constraints.automata import arrays, nfa
 from tractile.constraints.automata import epsilon as skips
@@ -72,7 +72,7 @@ def test_shortest_texts_are_read_and_shortest(pattern, eos):
     assert length[n] == 0
     backward = [(int(t), int(s)) for s, _, _, t in automaton.edges]
     expected = distances(n, backward, automaton.accept.tolist())
-    assert length[:n].tolist() == [NEVER if d < 0 else d + eos for d in expected]
+    assert length[:n].tolist() == [UNREACHABLE if d < 0 else d + eos for d in expected]
     for state in set(range(n)) - set(automaton.accept.tolist()):
         assert length[onward[state]] == length[state] - 1
         assert dfa.after(state, int(byte[state])) == onward[state]

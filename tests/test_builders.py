@@ -152,7 +152,7 @@ def test_factorial_hmm(random):
         random.rows(2, 3, 4),
     )
     chain = builders.factorial_hmm(pi, [Dense(m) for m in a], emission)
-    assert chain.cut_dims == (2, 3)
+    assert chain.state_dims == (2, 3)
     flat = tt.HMM(torch.kron(*pi), torch.kron(*a), emission.view(6, 4))
     x = torch.randint(-1, 4, (8, 5), generator=torch.Generator().manual_seed(0))
     assert_log_close(tt.log_marginal(chain, x), flat.log_prob(x))

@@ -15,7 +15,7 @@ from tractile.inference import Evidence, Real
 from tractile.inference.engine.messages import backward
 from tractile.inference.next_token import backward_table as future
 from tractile.inference.next_token import emission_table as scores
-from tractile.inference.next_token.backward_table import Future, Sweep
+from tractile.inference.next_token.backward_table import BackwardRecursion, BackwardTable
 from tractile.layers import Monarch
 
 FEW = settings(max_examples=20, deadline=None)
@@ -49,7 +49,7 @@ def test_the_sweep_is_the_generic_backward_sweep(seed, blocks):
     hmm = monarch(rng, (2, 3), 6)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(future, "BLOCK_ELEMENTS", blocks)
-        table = Future(hmm, fa, 9, torch.float64).table
+        table = BackwardTable(hmm, fa, 9, torch.float64).table
     betas = list(backward(hmm * fa, Real(), Evidence(1), 9))
     for r in range(9):
         expected = hmm.transition.dense() @ Real().log(betas[r])[..., 0].exp()
@@ -66,7 +66,7 @@ def test_the_sweep_knows_a_lower_bound_of_what_is_positive(seed, zeros):
     emission = probabilities(rng, 5, 6) ** 8 * torch.tensor(rng.random((5, 6)) >= zeros)
     emission[:, 0] += 1e-30
     hmm = tt.HMM(probabilities(rng, 5), probabilities(rng, 5, 5), emission / emission.sum(1, keepdim=True))
-    sweep = Sweep(hmm, fa)
+    sweep = BackwardRecursion(hmm, fa)
     ahead, low = sweep.first(), torch.zeros(0)
     for beta in list(backward(hmm * fa, Real(), Evidence(1), 9))[1:]:
         low, beta = sweep._low(ahead), Real().log(beta)[..., 0].T
@@ -85,8 +85,8 @@ def test_one_short_way_to_the_end_takes_no_second_look(monkeypatch):
     weight = torch.cat([torch.full((4, 1), 1e-9), probabilities(rng, 4, 8)], 1)
     hmm = tt.HMM(probabilities(rng, 4), probabilities(rng, 4, 4), weight / weight.sum(1, keepdim=True))
     looked = []
-    monkeypatch.setattr(Sweep, "_lost", lambda self, *args: looked.append(1))
-    Future(hmm.to(dtype=torch.float32), fa, 60, torch.float32)
+    monkeypatch.setattr(BackwardRecursion, "_lost", lambda self, *args: looked.append(1))
+    BackwardTable(hmm.to(dtype=torch.float32), fa, 60, torch.float32)
     assert not looked
 
 
@@ -94,10 +94,12 @@ def test_one_short_way_to_the_end_takes_no_second_look(monkeypatch):
 def test_what_does_not_fit_is_computed_again_to_the_bit(dtype):
     rng = np.random.default_rng(0)
     fa, hmm = ten_tokens(rng), monarch(rng, (4, 4), 10)
-    every, sweep = Future(hmm, fa, HORIZON, dtype), Sweep(hmm, fa)
+    every, sweep = BackwardTable(hmm, fa, HORIZON, dtype), BackwardRecursion(hmm, fa)
     pick, partial = random.Random(1), 0
     for messages in (1, 2, 3, 5, 8, 13, 16, 17, 19):
-        little = Future(hmm, fa, HORIZON, dtype, sweep.work_bytes + messages * sweep.size * dtype.itemsize)
+        little = BackwardTable(
+            hmm, fa, HORIZON, dtype, sweep.work_bytes + messages * sweep.size * dtype.itemsize
+        )
         assert (little.table is None) == (messages < HORIZON)
         partial += little.table is None
         for left in [*range(HORIZON - 1, -1, -1), *(pick.randrange(HORIZON) for _ in range(8))]:
@@ -116,10 +118,12 @@ def test_budgets_that_go_down_cost_at_most_a_second_sweep(monkeypatch):
     """With room for 2√n messages, a whole sequence computes each of them twice at most."""
     rng = np.random.default_rng(0)
     fa, hmm, n = ten_tokens(rng), monarch(rng, (4, 4), 10), 64
-    sweep, count = Sweep(hmm, fa), []
-    before = Sweep.before
-    monkeypatch.setattr(Sweep, "before", lambda self, ahead: count.append(1) or before(self, ahead))
-    little = Future(hmm, fa, n, torch.float64, sweep.work_bytes + 16 * sweep.size * 8)
+    sweep, count = BackwardRecursion(hmm, fa), []
+    before = BackwardRecursion.before
+    monkeypatch.setattr(
+        BackwardRecursion, "before", lambda self, ahead: count.append(1) or before(self, ahead)
+    )
+    little = BackwardTable(hmm, fa, n, torch.float64, sweep.work_bytes + 16 * sweep.size * 8)
     for left in reversed(range(n)):
         little.columns(torch.tensor([left]), torch.tensor([0]))
     assert little.table is None
@@ -130,7 +134,7 @@ def test_budgets_that_go_down_cost_at_most_a_second_sweep(monkeypatch):
 def test_pgcd_in_little_memory_gives_the_same_scores(dtype):
     rng = np.random.default_rng(3)
     fa, hmm = ten_tokens(rng), monarch(rng, (3, 2, 2), 10)
-    sweep = Sweep(hmm, fa)
+    sweep = BackwardRecursion(hmm, fa)
     memory = sweep.work_bytes + 5 * sweep.size * (dtype or torch.float64).itemsize
     budgets = torch.tensor([HORIZON, HORIZON - 5, HORIZON, HORIZON - 1])
     queries = [tt.pgcd(hmm, fa, HORIZON, dtype, m).start(4, budgets) for m in (None, memory)]

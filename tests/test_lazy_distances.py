@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from texts import random_texts
 
-from tractile.circuits.automaton import NEVER
+from tractile.circuits.automaton import UNREACHABLE
 from tractile.constraints import Vocabulary, regex
 from tractile.constraints.automata.epsilon import NO_SKIPS
 from tractile.constraints.automata.lazy import Letters, Numbered
@@ -26,7 +26,7 @@ ALPHABET = '()a,"bc'
 
 
 def slowly(states, vocab, state, eos, most):
-    """The fewest tokens to acceptance by breadth first over tokens; ``NEVER`` if there are more than ``most``."""
+    """The fewest tokens to acceptance by breadth first over tokens; ``UNREACHABLE`` if there are more than ``most``."""
     level, seen = {state}, {state}
     for n in range(most + 1 - eos):
         if any(states.accepting(s) for s in level):
@@ -34,7 +34,7 @@ def slowly(states, vocab, state, eos, most):
         after = {states.run(s, t) for s in level for t in vocab.token_bytes if t}
         level = after - seen - {-1}
         seen |= level
-    return NEVER
+    return UNREACHABLE
 
 
 def vocabulary(rng, letters=ALPHABET, words=12, single=True):

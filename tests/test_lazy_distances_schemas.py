@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from test_lazy_distances import slowly
 
-from tractile.circuits.automaton import NEVER
+from tractile.circuits.automaton import UNREACHABLE
 from tractile.constraints import Vocabulary
 from tractile.constraints.automata.lazy import Numbered
 from tractile.constraints.json.document import read_schema
@@ -64,7 +64,7 @@ def test_bounds_and_distances(schema, style):
                 assert distances.lower_bound(state) <= expected
                 for left in (expected - 1, expected, most):
                     assert left > most or distances.within(state, left) == (expected <= left)
-                if expected < NEVER:
+                if expected < UNREACHABLE:
                     assert distances.bound(state) >= expected
                     assert eager.fewest(state) == expected
                     met += 1

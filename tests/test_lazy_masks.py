@@ -20,7 +20,7 @@ from tractile.constraints.lifting.lifted import Lifted
 from tractile.constraints.masks import lazy_tokens
 from tractile.constraints.masks.lazy_tokens import LazyTokens
 from tractile.errors import BudgetTooLarge, BudgetTooSmall, EvidenceError, ShapeError, VocabularyMismatch
-from tractile.inference.next_token.lazy_gcd import LazyMaskQuery
+from tractile.inference.next_token.lazy_gcd import LazyGCDQuery
 
 VOCAB = vocabulary(5)
 SCHEMAS = [
@@ -73,12 +73,12 @@ def test_budgets_are_those_of_the_automaton_written_out(pattern):
     nfa = regex(pattern).bytes_automaton
     tokens = LazyTokens(StackAutomaton(DfaMachine(nfa)), VOCAB)
     other = tt.gcd(Lifted(nfa, VOCAB), horizon=8)
-    query = LazyMaskQuery(tokens, 8)
+    query = LazyGCDQuery(tokens, 8)
     assert torch.equal(query.feasible_lengths(), other.feasible_lengths())
     rng, least = random.Random(0), int(query.feasible_lengths().nonzero()[0])
     for budgets in ([least, least + 1, 8], [8, 8, least], [least + 2, least, least + 1]):
         walk_beside(query.start(3, budgets), other.start(3, budgets), rng)
-    local = LazyMaskQuery(tokens, None).start(2, [5, 3])
+    local = LazyGCDQuery(tokens, None).start(2, [5, 3])
     walk_beside(local, tt.lcd(Lifted(nfa, VOCAB)).start(2, [5, 3]), rng)
 
 
@@ -87,7 +87,7 @@ def test_budgets_of_machines_with_registers(machine):
     small = Vocabulary([*[bytes([b]) for b in b'"ab0\\n1,[]'], b'a"', b"1,1", b'["', b"ab", None], 14)
     automaton = StackAutomaton(machine)
     tokens = LazyTokens(automaton, small)
-    other, query = tt.gcd(Lifted(explore(automaton, 5000), small), horizon=9), LazyMaskQuery(tokens, 9)
+    other, query = tt.gcd(Lifted(explore(automaton, 5000), small), horizon=9), LazyGCDQuery(tokens, 9)
     assert torch.equal(query.feasible_lengths(), other.feasible_lengths())
     for seed in range(5):
         walk_beside(query.start(3, [9, 7, 5]), other.start(3, [9, 7, 5]), random.Random(seed))
@@ -99,7 +99,7 @@ def test_masks_of_schemas_are_what_the_bytes_say(schema):
     tokens, rng = LazyTokens(automaton, VOCAB), random.Random(0)
     states = tokens.states
     for seed in range(6):
-        query = LazyMaskQuery(tokens, 1000).start()
+        query = LazyGCDQuery(tokens, 1000).start()
         for _ in range(15):
             allowed = set(query.mask()[0].nonzero().flatten().tolist())
             state = query._states[0]
@@ -115,7 +115,7 @@ def test_masks_of_schemas_are_what_the_bytes_say(schema):
 @pytest.fixture
 def query():
     named = Members({b"ab": String(0, 3), b"a": ONE}, within=True)
-    return LazyMaskQuery(LazyTokens(StackAutomaton(named), VOCAB), 500).start(2)
+    return LazyGCDQuery(LazyTokens(StackAutomaton(named), VOCAB), 500).start(2)
 
 
 def test_a_buffer_is_filled_however_it_is_laid_out(query):
@@ -155,7 +155,7 @@ def test_bad_buffers_and_tokens_are_refused(query):
     with pytest.raises(BudgetTooSmall):
         query.start(budgets=0)
     with pytest.raises(BudgetTooSmall):
-        LazyMaskQuery(query.tokens, 0)
+        LazyGCDQuery(query.tokens, 0)
     with pytest.raises((EvidenceError, ShapeError)):
         query.start(budgets=[1.5])
 
@@ -189,7 +189,7 @@ def test_a_budget_never_runs_dry_where_searches_are_given_up(monkeypatch):
     assert tokens.fewest(tokens.start_state) == 6
     tokens = LazyTokens(StackAutomaton(DfaMachine(regex("abcd(abc|longtext)").bytes_automaton)), vocab)
     monkeypatch.setattr(lazy_tokens, "MOST_GIVEN_UP", 0)
-    query = LazyMaskQuery(tokens, 6).start()
+    query = LazyGCDQuery(tokens, 6).start()
     for token in (*b"abcd", 256, 257):
         assert query.mask()[0].nonzero().flatten().tolist() == [token]
         query.advance([token])

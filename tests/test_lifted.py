@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import tractile as tt
 from tractile.circuits import reach
-from tractile.circuits.automaton import NEVER
+from tractile.circuits.automaton import UNREACHABLE
 from tractile.constraints import Constraint, Vocabulary, regex
 from tractile.constraints.automata import dfa, nfa
 from tractile.constraints.lifting import distances, lifted, liveness, walk
@@ -104,9 +104,9 @@ def check_views(automaton: Lifted) -> None:
         distance.update(dict.fromkeys(new, r))
         if not new:
             break
-    assert automaton.distances.tolist() == [distance.get(s, NEVER) for s in range(automaton.num_states)]
+    assert automaton.distances.tolist() == [distance.get(s, UNREACHABLE) for s in range(automaton.num_states)]
     assert (automaton.distance_bounds >= automaton.distances).all()
-    assert automaton.most_tokens >= automaton.distance_bounds.max()
+    assert automaton.max_distance >= automaton.distance_bounds.max()
 
 
 @pytest.mark.parametrize("pattern", PATTERNS)
@@ -376,7 +376,7 @@ def test_a_query_writes_bits_and_single_tokens_into_one_buffer():
 def test_steps_lower_bounds_as_far_as_they_go(data):
     size = data.draw(st.integers(1, 12))
     state = st.integers(0, size - 1)
-    bound = st.integers(0, 20) | st.just(NEVER)
+    bound = st.integers(0, 20) | st.just(UNREACHABLE)
     found = np.array(data.draw(st.lists(bound, min_size=size, max_size=size)))
     steps = np.array(data.draw(st.lists(st.tuples(state, state), max_size=30)), np.int64).reshape(-1, 2)
     expected = found.copy()

@@ -18,7 +18,7 @@ from tractile.errors import (
     TooManyStates,
     VocabularyMismatch,
 )
-from tractile.inference import Boolean, Counting, Log, MaxProduct, MinPlus, ProductQuery, Real
+from tractile.inference import Boolean, Counting, Log, MaxProduct, MinPlus, PGCDQuery, Real
 from tractile.inference.next_token import gcd as masks
 
 FEW = settings(max_examples=15, deadline=None)
@@ -40,7 +40,7 @@ def test_a_token_that_no_edge_takes_ends_everything(kind):
     queries = {
         "gcd": lambda: tt.gcd(fsa.build(), 4),
         "lcd": lambda: tt.lcd(fsa.build()),
-        "pgcd": lambda: ProductQuery(hmm.build(), fsa.build(), 4),
+        "pgcd": lambda: PGCDQuery(hmm.build(), fsa.build(), 4),
     }
     for prefix in itertools.product(range(3), repeat=2):
         query = queries[kind]().start(1)

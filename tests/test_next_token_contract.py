@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 import tractile as tt
 from tractile.errors import BudgetTooLarge, BudgetTooSmall, ShapeError, VocabularyMismatch
-from tractile.inference import Boolean, Log, ProductQuery, Real
-from tractile.inference.next_token.pgcd_static import StaticQuery
+from tractile.inference import Boolean, Log, PGCDQuery, Real
+from tractile.inference.next_token.pgcd_static import StaticPGCDQuery
 from tractile.inference.next_token.support import SupportQuery
 
 every_kind = pytest.mark.parametrize("kind", games.KINDS, ids=repr)
@@ -102,7 +102,7 @@ def test_copies_go_their_own_ways(kind):
 def test_a_wrong_token_in_one_copy_is_no_error_of_another():
     """As on a device, where tokens are not read back before the next score."""
     one = problem()
-    query = StaticQuery(*one.parts, one.horizon).start(1)
+    query = StaticPGCDQuery(*one.parts, one.horizon).start(1)
     other = copy.copy(query)
     other._now = other._moved(other._now, torch.tensor([3]))
     with pytest.raises(VocabularyMismatch, match="outside"):
@@ -370,5 +370,5 @@ def test_an_hmm_of_several_precisions_is_taken_in_the_finest():
     query = tt.pgcd(hmm, one.parts[1], 4).start(1)
     generic = tt.NextToken(hmm * one.parts[1], 4, Real()).start(1)
     torch.testing.assert_close(query.log_weights(), generic.log_weights(), rtol=1e-5, atol=1e-6)
-    assert isinstance(query, ProductQuery)
+    assert isinstance(query, PGCDQuery)
     assert isinstance(tt.NextToken(hmm, None, Log()), tt.NextToken)

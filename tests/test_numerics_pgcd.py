@@ -13,8 +13,8 @@ import pytest
 import torch
 
 import tractile as tt
-from tractile.inference import Log, NextToken, ProductQuery, Real
-from tractile.inference.next_token.pgcd_static import StaticQuery
+from tractile.inference import Log, NextToken, PGCDQuery, Real
+from tractile.inference.next_token.pgcd_static import StaticPGCDQuery
 
 CLOSE = 1e-4  # nats
 
@@ -256,7 +256,7 @@ def exactly(kind, hmm, fa, path):
             break
         assert_nats(query.log_weights(), m)
         assert_nats(query.scores(), m - m.logsumexp(1))
-        if isinstance(query, ProductQuery):
+        if isinstance(query, PGCDQuery):
             assert_nats(query.lookahead(), torch.where(m.isfinite(), m - h, m))
             assert_nats(query.log_lookahead(), m.logsumexp(1) - h.logsumexp(1))
         for q in (query, product, alone):
@@ -270,7 +270,7 @@ PATHS = [[1] * k + [2] * k for k in (2, 4, 8)] + [
 ]
 
 
-@pytest.mark.parametrize("kind", [ProductQuery, StaticQuery, lambda a, b, n: NextToken(a * b, n, Real())])
+@pytest.mark.parametrize("kind", [PGCDQuery, StaticPGCDQuery, lambda a, b, n: NextToken(a * b, n, Real())])
 @pytest.mark.parametrize(
     ("gap", "odds"), [(1e-12, 1e-12), (1e-30, 1e-35), (1e-160, 1e-170), (1e-290, 1e-300)]
 )
@@ -301,7 +301,7 @@ def test_the_range_of_real_within_a_column(dtype):
         assert_nats(tt.log_marginal(hmm, x, semiring=semiring), [np.logaddexp(log_a, log_b)])
 
 
-@pytest.mark.parametrize("kind", [ProductQuery, StaticQuery])
+@pytest.mark.parametrize("kind", [PGCDQuery, StaticPGCDQuery])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize("make", [reweighed, leaking, lambda dtype: reweighed(dtype, 1e-20, 1e-40)])
 def test_a_belief_that_was_lost_and_would_weigh_again(make, dtype, kind):

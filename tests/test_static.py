@@ -12,8 +12,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 import tractile as tt
 from tractile.errors import CircuitError, VocabularyMismatch
-from tractile.inference import NextToken, ProductQuery, Real
-from tractile.inference.next_token.pgcd_static import StaticQuery
+from tractile.inference import NextToken, PGCDQuery, Real
+from tractile.inference.next_token.pgcd_static import StaticPGCDQuery
 from tractile.inference.next_token.range import Transition
 
 HORIZON = 12
@@ -101,7 +101,7 @@ TOKENS = torch.tensor([[0, 5, 6], [2, 0, 7], [9, 3, 0], [1, 1, 2]])
 
 @pytest.mark.parametrize("model", [simple, lambda: simple("monarch"), exact_length])
 def test_a_step_waits_for_nothing(model):
-    query = StaticQuery(*model(), HORIZON).start(3, torch.tensor([HORIZON - 1, HORIZON - 3, HORIZON - 1]))
+    query = StaticPGCDQuery(*model(), HORIZON).start(3, torch.tensor([HORIZON - 1, HORIZON - 3, HORIZON - 1]))
     with NoWaiting():
         now = query._now
         for tokens in TOKENS:
@@ -109,14 +109,14 @@ def test_a_step_waits_for_nothing(model):
             found = query._scores(now)
     assert found.product.shape == (3, 12)
     with pytest.raises(AssertionError, match="waits"), NoWaiting():
-        ProductQuery(*model(), HORIZON).start(3)._product()  # as the mode would notice
+        PGCDQuery(*model(), HORIZON).start(3)._product()  # as the mode would notice
 
 
 @pytest.mark.parametrize("model", [simple, lambda: simple("monarch"), exact_length])
 @pytest.mark.parametrize("dtype", [None, torch.bfloat16])
 def test_a_step_stays_on_its_device(model, dtype):
     """With every table and row on a stand-in for a GPU, which refuses operands on two devices and answers no questions."""
-    query = StaticQuery(*model(), HORIZON, dtype).start(3, HORIZON - 1)
+    query = StaticPGCDQuery(*model(), HORIZON, dtype).start(3, HORIZON - 1)
     moved = copy.copy(query)
     with FakeTensorMode(), Sliced():
 
@@ -151,7 +151,7 @@ def test_a_step_stays_on_its_device(model, dtype):
 def test_steps_are_those_of_the_other_query(model):
     hmm, fa = model()
     budgets = torch.tensor([HORIZON - 1, HORIZON - 3, HORIZON - 1])
-    queries = [kind(hmm, fa, HORIZON).start(3, budgets) for kind in (ProductQuery, StaticQuery)]
+    queries = [kind(hmm, fa, HORIZON).start(3, budgets) for kind in (PGCDQuery, StaticPGCDQuery)]
     for a, b in zip(*(steps(query, TOKENS) for query in queries), strict=True):
         torch.testing.assert_close(a, b, rtol=1e-10, atol=1e-12)
     for query in queries:
@@ -164,7 +164,7 @@ def test_steps_are_those_of_the_other_query(model):
 
 
 def test_tokens_outside_the_vocabulary_are_told_of_before_a_score_is_given():
-    query = StaticQuery(*simple(), HORIZON).start(2)
+    query = StaticPGCDQuery(*simple(), HORIZON).start(2)
     with pytest.raises(VocabularyMismatch):
         query.advance(torch.tensor([0, 12]))
     query._now = query._moved(query._now, torch.tensor([0, 12]))  # as on a device, where nothing is read back
@@ -183,7 +183,7 @@ def test_scores_lost_to_the_range_of_the_precision_are_recovered():
     )
     fa = tt.Automaton.from_edges([(0, [0, 1], 1), (1, [1], 2), (2, [0, 1], 2)], 0, [2], 2)
     for n in (3, 8):
-        a, b = (kind(hmm, fa, n).start(1) for kind in (ProductQuery, StaticQuery))
+        a, b = (kind(hmm, fa, n).start(1) for kind in (PGCDQuery, StaticPGCDQuery))
         for token in (0, 1):
             torch.testing.assert_close(a.log_weights(), b.log_weights(), rtol=1e-9, atol=1e-9)
             for query in (a, b):
@@ -193,7 +193,7 @@ def test_scores_lost_to_the_range_of_the_precision_are_recovered():
 def test_an_automaton_that_is_not_deterministic_is_refused():
     fa = tt.Automaton.from_edges([(0, 0, 0), (0, 0, 1)], 0, [1], 2)
     with pytest.raises(CircuitError, match="determin"):
-        StaticQuery(tt.HMM.random(2, 2), fa, 3)
+        StaticPGCDQuery(tt.HMM.random(2, 2), fa, 3)
 
 
 def test_the_benchmark_for_gpus_with_a_small_model_on_the_processor(capsys):
@@ -218,7 +218,7 @@ def test_on_a_gpu_the_scores_are_those_of_the_processor(transition, captured):
     hmm, fa = simple(transition, torch.float32)
     exact = tt.pgcd(hmm, fa, HORIZON).start(3)
     query = tt.pgcd(hmm.to("cuda"), fa, HORIZON).start(3)
-    assert isinstance(query, StaticQuery)
+    assert isinstance(query, StaticPGCDQuery)
     if captured:
         query.capture()
     for a, b in zip(steps(exact, TOKENS), steps(query, TOKENS), strict=True):
@@ -252,8 +252,8 @@ def test_other_queries_run_on_a_gpu(memory):
     hmm, fa = simple("dense", torch.float64)
     nfa = tt.Automaton.from_edges([(0, [0, 1], 0), (0, [1], 1), (1, [0, 1], 2)], 0, [2], 12)
     for automaton in (fa, nfa):
-        a = ProductQuery(hmm, automaton, HORIZON, memory=memory).start(3)
-        b = ProductQuery(hmm.to("cuda"), automaton, HORIZON, memory=memory).start(3)
+        a = PGCDQuery(hmm, automaton, HORIZON, memory=memory).start(3)
+        b = PGCDQuery(hmm.to("cuda"), automaton, HORIZON, memory=memory).start(3)
         for x, y in zip(steps(a, TOKENS % 2), steps(b, TOKENS % 2), strict=True):
             torch.testing.assert_close(x, y, rtol=1e-9, atol=1e-9)
 

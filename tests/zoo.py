@@ -361,7 +361,7 @@ def zoos(draw, operator=None, inputs=None):
 
 @dataclass
 class ZooChain:
-    """A chain as data: (layer, matrix) for L, B and R, and a vector for each axis of the cut at both ends."""
+    """A chain as data: (layer, matrix) for L, B and R, and a vector for each axis of the state at both ends."""
 
     initial: list
     left: tuple

@@ -68,9 +68,9 @@ def _table(model: Circuit | Chain) -> tuple[list[str], list[list[str]]]:
         ]
         for name in types
     ]
-    cut = " × ".join(map(str, model.cut_dims))
+    states = " × ".join(map(str, model.state_dims))
     ends = [
-        [name, "vector", cut, f"{sum(map(len, v)):,}"]
+        [name, "vector", states, f"{sum(map(len, v)):,}"]
         for name, v in (("initial", model.initial), ("final", model.final))
     ]
     return ["part", "layer", "shape", "parameters"], [ends[0], *rows, ends[1]]

@@ -50,7 +50,7 @@ def from_arrays(arrays: dict[str, Int[ndarray, "..."]], vocab: Vocabulary, requi
         plain = Nfa(states - 1, edges, np.empty((0, 2), np.int64), arrays["start"], arrays["accept"])
         automaton: Automaton = Lifted(plain, vocab, require_eos, first=arrays["first"])
         automaton.__dict__["distance_bounds"] = arrays["bounds"]
-        automaton.__dict__["most_tokens"] = int(arrays["bounds"].max())
+        automaton.__dict__["max_distance"] = int(arrays["bounds"].max())
     else:
         rows, classes, eos = arrays["transitions"], arrays["token_class"], vocab.eos_token_id
         automaton = Automaton(rows, classes, arrays["start"].tolist(), arrays["accept"].tolist(), states, eos)

@@ -33,7 +33,7 @@ class Completions:
         self._recent: dict[Stack | None, list[Written]] = {}
 
     def bound(self, configuration: Configuration) -> int:
-        """The fewest tokens that write one completion, ``NEVER`` if its bytes cannot be written."""
+        """The fewest tokens that write one completion, ``UNREACHABLE`` if its bytes cannot be written."""
         if isinstance(configuration, Stack | frozenset):
             return min(self._stack(stack).costs[0] for stack in stacks_of(configuration))
         return self.dag.fewest(self.automaton.completion(configuration), [self.eos])[0]

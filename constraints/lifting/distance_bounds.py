@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Bool, Int
 from numpy import ndarray
 
-from ...circuits.automaton import NEVER
+from ...circuits.automaton import UNREACHABLE
 from ..automata.dfa_table import Dfa
 from ..vocabulary.trie import Trie
 
@@ -29,7 +29,7 @@ def shortest_texts(dfa: Dfa, single: Bool[ndarray, " 256"], eos: int) -> Texts:
     place = np.zeros(n + 1, np.int64)  # in the order of distance, the sink first
     place[reached] = np.arange(1, len(reached) + 1)
     before = place[onward[reached]]
-    length, distance, begin, end = np.full(n + 1, NEVER), eos, 0, 1
+    length, distance, begin, end = np.full(n + 1, UNREACHABLE), eos, 0, 1
     length[n] = 0
     while end <= len(reached):  # all states with the same distance
         begin, end = end, 1 + int(np.searchsorted(before, end))

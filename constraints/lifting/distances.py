@@ -17,7 +17,7 @@ import numpy as np
 from jaxtyping import Bool, Int, Int32
 from numpy import ndarray
 
-from ...circuits.automaton import NEVER
+from ...circuits.automaton import UNREACHABLE
 from ..automata.arrays import distinct, group_by, spans
 from ..automata.dfa_table import Dfa
 from ..automata.epsilon import NO_SKIPS
@@ -45,7 +45,8 @@ def exact(
     while changed.any():
         before = fewest.copy()
         near = tuple(
-            nearest(dfa, np.where(changed, fewest, NEVER), some) for some in (leave, np.zeros(256, bool))
+            nearest(dfa, np.where(changed, fewest, UNREACHABLE), some)
+            for some in (leave, np.zeros(256, bool))
         )
         pairs = list(improvements(dfa, trie, heights, near, fewest))
         sources, targets = zip(known, *pairs, strict=True)
@@ -90,7 +91,7 @@ def relax(fewest: Int[ndarray, " states"], known: Pairs) -> None:
     value, begin = np.unique(fewest[states], return_index=True)
     levels = value.tolist()
     waiting = dict(zip(levels, np.split(states, begin[1:]), strict=True))
-    while levels and (distance := heappop(levels)) < NEVER:
+    while levels and (distance := heappop(levels)) < UNREACHABLE:
         here = waiting.pop(distance)
         here = here[fewest[here] == distance]
         count = pointer[here + 1] - pointer[here]

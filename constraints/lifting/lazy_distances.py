@@ -14,7 +14,7 @@ or more members that must come, where the sets of seen members are all gone thro
 for texts that registers follow byte by byte, such as patterns with counters and names that must differ. A search that was given
 up goes on where it stopped when it is asked for again.
 
-A vocabulary need not have every byte as a token: then bounds may be ``NEVER`` where the search still finds an answer.
+A vocabulary need not have every byte as a token: then bounds may be ``UNREACHABLE`` where the search still finds an answer.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from ...circuits.automaton import NEVER
+from ...circuits.automaton import UNREACHABLE
 from ..automata.lazy import Body, Configuration, LazyAutomaton, Numbered
 from ..automata.stack import Local, LocalBody, Region, Stack, stacks_of
 from .completions import Completions
@@ -68,7 +68,7 @@ class Distances:
         return not self.given_up
 
     def bound(self, state: int) -> int:
-        """An upper bound of :meth:`fewest`; ``NEVER`` where the completion cannot be written with the vocabulary."""
+        """An upper bound of :meth:`fewest`; ``UNREACHABLE`` where the completion cannot be written with the vocabulary."""
         bounds = self._bounds
         if state >= len(bounds):
             bounds += [-1] * (len(self.states.configurations) - len(bounds))
@@ -93,7 +93,7 @@ class Distances:
         return self._search(state, left) <= left
 
     def fewest(self, state: int) -> int:
-        """The fewest tokens to acceptance, ``NEVER`` if none lead there."""
+        """The fewest tokens to acceptance, ``UNREACHABLE`` if none lead there."""
         known = self._known.get(state)
         if known is not None:
             return known
@@ -166,13 +166,13 @@ class Search:
         return found
 
     def distance(self, configuration: Configuration, most: int, positions: int) -> int:
-        """The distance if it is at most ``most``, otherwise ``NEVER``. Raises :class:`Exhausted`."""
+        """The distance if it is at most ``most``, otherwise ``UNREACHABLE``. Raises :class:`Exhausted`."""
         self.crossings.left = positions
         if len(self._values) > KEPT:
             self._values.clear()
         if not isinstance(configuration, Stack | frozenset):
             return self._lowest(configuration, most)
-        best = NEVER
+        best = UNREACHABLE
         for stack in sorted(stacks_of(configuration), key=lambda stack: max(self.least(stack))):
             best = min(best, self._value(stack, min(most, best - 1)))
         return best
@@ -185,7 +185,7 @@ class Search:
                 return cost + self.eos
             if crossing.closed:
                 break
-        return NEVER
+        return UNREACHABLE
 
     def _value(self, stack: Stack, most: int) -> int:
         """The distance of a stack: those below it are asked first, the lowest one before all."""
@@ -203,18 +203,18 @@ class Search:
     def _from(self, stack: Stack | None, node: int, most: int) -> int:
         """The distance from the middle of a token, if it is at most ``most``."""
         if stack is None:
-            return self.eos if node == self.root else NEVER
+            return self.eos if node == self.root else UNREACHABLE
         key = (stack, node)
         known = self._values.get(key)
-        if known is not None and (known[0] < NEVER or known[1] >= most):
+        if known is not None and (known[0] < UNREACHABLE or known[1] >= most):
             return known[0]
         ending, beginning = self.least(stack)
         if max(ending, beginning + (node != self.root)) > most:
-            return NEVER
+            return UNREACHABLE
         below = stack.parent
         crossing = self.crossings.of(stack.machine, stack.local, node, below is None)
         least = max(self.least(below))
-        best, cost = NEVER, crossing.least
+        best, cost = UNREACHABLE, crossing.least
         while cost + least <= min(most, best - 1):
             for end in crossing.level(cost):
                 best = min(best, cost + self._from(below, end, min(most, best - 1) - cost))
@@ -222,7 +222,7 @@ class Search:
                 break
             cost += 1
         if best > most:
-            best = NEVER
+            best = UNREACHABLE
         self._values[key] = (best, most)
         return best
 

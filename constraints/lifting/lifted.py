@@ -16,7 +16,7 @@ from jaxtyping import Bool, Int, Int32
 from numpy import ndarray
 
 from ...circuits.automaton import Automaton, pack
-from ...circuits.reach import put
+from ...circuits.reach import set_bits
 from ...layers import Incidence
 from ...layers.operator import TensorMap
 from ..automata.nfa import Nfa
@@ -74,7 +74,7 @@ class Lifted(Automaton):
         self.nfa, self.vocab, self.require_eos, self._first = nfa, vocab, require_eos, first
         self.eos_token_id: int | None = vocab.eos_token_id
         self.vocabulary_fingerprint: str | None = vocab.fingerprint
-        self._moves = None
+        self._transitions_by_class = None
         self._after: dict[int, int] = {}  # the state after a token, by both
         self._rows: dict[int, Row] = {}
         self._ends = frozenset(nfa.accept.tolist())
@@ -120,7 +120,7 @@ class Lifted(Automaton):
         return len(self.vocab)
 
     @property
-    def cut_dims(self) -> tuple[int, ...]:
+    def state_dims(self) -> tuple[int, ...]:
         return (self.num_states,)
 
     @property
@@ -137,7 +137,7 @@ class Lifted(Automaton):
         return True
 
     @property
-    def stays_accepted(self) -> bool:
+    def acceptance_extends(self) -> bool:
         return True
 
     def step(self, state: int, token: int) -> tuple[int, ...]:
@@ -179,7 +179,7 @@ class Lifted(Automaton):
         found = self.mask_from(state)
         if isinstance(found, list):
             out = np.zeros(-(-self.vocab_size // 32), WORD)
-            put(out, found)
+            set_bits(out, found)
             return out
         return found
 
@@ -213,7 +213,7 @@ class Lifted(Automaton):
         return found
 
     @cached_property
-    def most_tokens(self) -> int:
+    def max_distance(self) -> int:
         """The bytes of the longest of the shortest texts, each a token, and EOS where it must be there."""
         return int(self._shortest.length.max())
 

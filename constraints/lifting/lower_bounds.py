@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Protocol
 
-from ...circuits.automaton import NEVER
+from ...circuits.automaton import UNREACHABLE
 from ..automata.stack import Local, Machine, ToCome
 from .token_dag import TokenDag
 
@@ -99,10 +99,10 @@ class LowerBounds:
             read = children if first is None else sorted(first & children.keys())
             kinds.setdefault((node == dag.root, dag.ends[node], *((b, children[b]) for b in read)), node)
         ways = [self.crossings.of(part, start, node, bottom) for node in kinds.values()]
-        ending = beginning = NEVER
+        ending = beginning = UNREACHABLE
         cost = 0
         with suppress(Exhausted):
-            while cost < MOST_TOKENS and (ending == NEVER or cost <= beginning):
+            while cost < MOST_TOKENS and (ending == UNREACHABLE or cost <= beginning):
                 for way in ways:
                     if ends := way.level(cost):
                         ending = min(ending, cost)

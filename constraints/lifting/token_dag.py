@@ -13,7 +13,7 @@ import numpy as np
 from jaxtyping import Bool, Int, UInt64
 from numpy import ndarray
 
-from ...circuits.automaton import NEVER
+from ...circuits.automaton import UNREACHABLE
 from ..automata.arrays import distinct
 from ..automata.lazy import Letters
 from ..vocabulary.trie import Trie
@@ -172,10 +172,10 @@ class TokenDag:
     def fewest(self, text: bytes, after: list[int]) -> list[int]:
         """The fewest tokens from each place of a text on: ``after`` of its last ones, which are known."""
         known = len(text) + 1 - len(after)
-        costs = [NEVER] * known + after
+        costs = [UNREACHABLE] * known + after
         children, ends, root = self.children, self.ends, self.root
         for place in range(known - 1, -1, -1):
-            node, best = root, NEVER
+            node, best = root, UNREACHABLE
             for end in range(place, len(text)):
                 step = children(node).get(text[end])
                 if step is None:

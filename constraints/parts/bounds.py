@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from ...circuits.automaton import NEVER
+from ...circuits.automaton import UNREACHABLE
 from ..automata.lazy import Numbered
 from ..automata.machines import Choice, Concatenation, Repetition
 from ..automata.stack import Machine, Stack, StackAutomaton
@@ -66,7 +66,7 @@ class Layouts:
     def _fewest(self, machine: Machine) -> int:
         """The fewest tokens of a stretch from its beginning, as exactly as is asked for."""
         start = self._starts.setdefault(id(machine), Stack(machine, machine.start(), None))
-        if self.sharpness == BOUNDS and (found := self.stretches.bound(start)) < NEVER:
+        if self.sharpness == BOUNDS and (found := self.stretches.bound(start)) < UNREACHABLE:
             return found
         if self.sharpness == LONG_SEARCHES:
             self.stretches.searched(start, self.stretches.fewest(start) - 1)
@@ -88,7 +88,7 @@ class Layouts:
                 parts.append(machine)
                 leave.append(cost)
             else:
-                cost = min(NEVER, cost + self._rest(machine, frame.local))
+                cost = min(UNREACHABLE, cost + self._rest(machine, frame.local))
                 last = last and not machine.calls(frame.local)
         on_part = bool(below) and isinstance(below[-1].machine, Part) and below[-1].local != BEFORE
         stretch = self.stretches.on(stack)
@@ -97,19 +97,19 @@ class Layouts:
     def _rest(self, machine: Machine, at: int) -> int:
         """The tokens of what a machine that knows parts still has to call."""
         if isinstance(machine, Concatenation):
-            return min(NEVER, sum([self.least(each) for each in machine.parts[at:]]))
+            return min(UNREACHABLE, sum([self.least(each) for each in machine.parts[at:]]))
         if isinstance(machine, Repetition):
-            return min(NEVER, self.least(machine.part) * (machine.low - at)) if at < machine.low else 0
+            return min(UNREACHABLE, self.least(machine.part) * (machine.low - at)) if at < machine.low else 0
         if isinstance(machine, Choice):
             return 0 if at else min([self.least(each) for each in machine.options])
         assert isinstance(machine, Part)
         return self.least(machine)
 
     def least(self, machine: Machine) -> int:
-        """Tokens that are enough for a text of a machine, from its beginning; ``NEVER`` where none is known to do."""
+        """Tokens that are enough for a text of a machine, from its beginning; ``UNREACHABLE`` where none is known to do."""
         found = self._least.get(id(machine))
         if found is None:
-            self._least[id(machine)] = NEVER  # while it is being found
+            self._least[id(machine)] = UNREACHABLE  # while it is being found
             if not self.twins.has_parts(machine):
                 found = self._fewest(machine)
             elif isinstance(machine, Part):
@@ -155,12 +155,12 @@ class LowerBounds:
     def exceed(self, stack: Stack, leave: Sequence[int], end: int) -> bool:
         """Whether more tokens than these are needed: to leave each open part, the outermost first, or to end, with EOS.
 
-        ``NEVER`` is no limit."""
+        ``UNREACHABLE`` is no limit."""
         *parts, whole = self._without_limits(stack)
         for part, most in zip(parts, reversed(leave), strict=True):
-            if part is not None and most < NEVER and self._leaving.exceeds(part, most):
+            if part is not None and most < UNREACHABLE and self._leaving.exceeds(part, most):
                 return True
-        if whole is None or end >= NEVER // 2:
+        if whole is None or end >= UNREACHABLE // 2:
             return False
         return not self._whole.within(self._states.number(whole), end)
 
@@ -188,10 +188,10 @@ class Leaving(Search):
             return int(node != self.root)
         key = (stack, node)
         known = self._values.get(key)
-        if known is not None and (known[0] < NEVER or known[1] >= most):
+        if known is not None and (known[0] < UNREACHABLE or known[1] >= most):
             return known[0]
         crossing = self.crossings.of(stack.machine, stack.local, node)
-        best, cost = NEVER, 0
+        best, cost = UNREACHABLE, 0
         while cost <= min(most, best - 1):
             for end in crossing.level(cost):
                 best = min(best, cost + self._from(stack.parent, end, most - cost))
@@ -199,6 +199,6 @@ class Leaving(Search):
                 break
             cost += 1
         if best > most:
-            best = NEVER
+            best = UNREACHABLE
         self._values[key] = (best, most)
         return best

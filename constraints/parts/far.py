@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ...circuits.automaton import NEVER
+from ...circuits.automaton import UNREACHABLE
 from ..automata.stack import Stack, stacks_of
 from ..masks.text_tokens import keep
 from ..masks.token_masks import Words
@@ -45,13 +45,13 @@ class Far:
         self._words: OrderedDict[int, Words] = OrderedDict()
 
     def mask(self, strand: Strand, number: int) -> tuple[Words, int]:
-        """The tokens that can be read, and with how many left all of them may come; ``NEVER`` where a limit is near."""
+        """The tokens that can be read, and with how many left all of them may come; ``UNREACHABLE`` where a limit is near."""
         layout = self.strands.layouts.of(strand.stack)
         if number not in self._ample and self._stays_in_text(strand, number, layout):
             for tokens in self._ample_in_text(layout):
                 leave = tuple([tokens + each for each in layout.leave])
                 end = tokens + layout.end + self.strands.eos
-                if (enough := self._enough(strand, layout, Ample(leave, end, NEVER, 1))) < NEVER:
+                if (enough := self._enough(strand, layout, Ample(leave, end, UNREACHABLE, 1))) < UNREACHABLE:
                     return self._words_of(layout, number), enough
         ample = self._ample.get(number)
         if ample is None:
@@ -63,11 +63,11 @@ class Far:
         more = max([0, *lacking])
         if more > 0:
             more = max(more, ample.more) + ample.step - 1
-        if ample.end >= NEVER or more >= NEVER:
-            return NEVER
+        if ample.end >= UNREACHABLE or more >= UNREACHABLE:
+            return UNREACHABLE
         for part, count, leave in zip(layout.parts, strand.counts, ample.leave, strict=True):
             if part.at_most is not None and count + 1 + leave + more > part.at_most:
-                return NEVER
+                return UNREACHABLE
         return ample.end + more
 
     # ------------------------------------------------------------ from the text on top
@@ -87,7 +87,7 @@ class Far:
         """Tokens that are enough to end the text on top after any token that stays in it: nearer and nearer ones."""
         tokens, state = self.strands.stretches.tokens, self.strands.stretches.number(layout.stretch)
         for ample in (tokens.enough, tokens.ample, tokens.ample_in_tokens):
-            if (found := ample(state)) < NEVER:
+            if (found := ample(state)) < UNREACHABLE:
                 yield found
 
     def _words_of(self, layout: Layout, number: int) -> Words:
@@ -121,10 +121,10 @@ class Far:
         strands, layout, old = self.strands, self.strands.layouts.of(stack), parts_from_before(stack)
         own = list(zip(layout.parts, layout.leave, strict=True))[old:]
         tokens = strands.tokens_of(layout, max([part.at_least - 1 - leave for part, leave in own], default=0))
-        end = min(NEVER, tokens + layout.end + strands.eos)
+        end = min(UNREACHABLE, tokens + layout.end + strands.eos)
         if any(part.at_most is not None and 1 + tokens + leave > part.at_most for part, leave in own):
-            end = NEVER
+            end = UNREACHABLE
         room = strands.stretches.room(layout.stretch)
-        more = NEVER if own else max(0, room.least - tokens)
-        leave = [min(NEVER, tokens + each) for each in layout.leave[:old]]
+        more = UNREACHABLE if own else max(0, room.least - tokens)
+        leave = [min(UNREACHABLE, tokens + each) for each in layout.leave[:old]]
         return Ample(tuple(leave), end, more, room.step)

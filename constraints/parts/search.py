@@ -16,7 +16,7 @@ from heapq import heappop, heappush
 from jaxtyping import Int
 from numpy import ndarray
 
-from ...circuits.automaton import NEVER
+from ...circuits.automaton import UNREACHABLE
 from ..automata.stack import Machine, Stack, StackAutomaton, stacks_of
 from ..masks.lazy_tokens import LazyTokens
 from ..masks.text_tokens import keep
@@ -93,8 +93,8 @@ class Strands:
         """Whether :meth:`within` is known at once."""
         layout = self.layouts.of(strand.stack)
         needed, allowed = self._range(layout, strand.counts, left)
-        known = self._enough.get(strand, NEVER)
-        return known <= min(left, NEVER - 1) or self.tokens_of(layout, needed) <= allowed
+        known = self._enough.get(strand, UNREACHABLE)
+        return known <= min(left, UNREACHABLE - 1) or self.tokens_of(layout, needed) <= allowed
 
     def searched(self, strand: Strand, left: int) -> bool:
         """:meth:`within`, with a long search in the text that a strand is in."""
@@ -103,8 +103,8 @@ class Strands:
         return not needed and self.stretches.searched(layout.stretch, allowed)
 
     def enough(self, strand: Strand) -> int:
-        """A number of tokens with which a strand can be completed, ``NEVER`` where none is known."""
-        return self._enough[strand] if self.within(strand, NEVER) else NEVER
+        """A number of tokens with which a strand can be completed, ``UNREACHABLE`` where none is known."""
+        return self._enough[strand] if self.within(strand, UNREACHABLE) else UNREACHABLE
 
     def starts_within(self, left: int) -> bool:
         """:meth:`within` of the empty text; before it is refused, what parts need is searched for longer."""
@@ -117,7 +117,7 @@ class Strands:
         return False
 
     def tokens_of(self, layout: Layout, needed: int) -> int:
-        """A number of tokens that the stretch on top can take, ``needed`` or more, found at once; ``NEVER`` for none."""
+        """A number of tokens that the stretch on top can take, ``needed`` or more, found at once; ``UNREACHABLE`` for none."""
         found = self.stretches.bound(layout.stretch)
         if found >= needed:
             return found
@@ -131,7 +131,7 @@ class Strands:
 
     def _range(self, layout: Layout, counts: Counts, left: int) -> tuple[int, int]:
         """The fewest and the most tokens that the stretch on top may take, if tokens end where it does."""
-        needed, allowed = 0, min(left, NEVER - 1) - self.eos - layout.end
+        needed, allowed = 0, min(left, UNREACHABLE - 1) - self.eos - layout.end
         for part, count, leave in zip(layout.parts, counts, layout.leave, strict=True):
             needed = max(needed, part.at_least - count - leave)
             if part.at_most is not None:
@@ -140,7 +140,7 @@ class Strands:
 
     def _answer(self, strand: Strand, left: int) -> bool | None:
         """:meth:`within`, where bounds answer."""
-        if self._enough.get(strand, NEVER) <= min(left, NEVER - 1):
+        if self._enough.get(strand, UNREACHABLE) <= min(left, UNREACHABLE - 1):
             return True
         if left <= self._too_few.get(strand, -1):
             return False
@@ -156,7 +156,7 @@ class Strands:
             self._note(self._enough, strand, tokens + layout.end + self.eos)
             return True
         if self._is_too_short(layout, strand.counts):
-            self._note(self._too_few, strand, NEVER)
+            self._note(self._too_few, strand, UNREACHABLE)
             return False
         too_long = layout.last and not self.stretches.within(layout.stretch, allowed)
         if too_long or self._exceeds(strand, layout, left):
@@ -178,10 +178,10 @@ class Strands:
         """Whether a lower bound is above the tokens left in the whole or in a part; only those are asked for that may be."""
         room, within = list[int](), self.stretches.within
         for part, count, leave in zip(layout.parts, strand.counts, layout.leave, strict=True):
-            most = NEVER if part.at_most is None else part.at_most - count
-            room.append(NEVER if most == NEVER or within(layout.stretch, most - leave) else most)
-        enough = left >= NEVER // 2 or within(layout.stretch, left - self.eos - layout.end)
-        return self.lower.exceed(strand.stack, room, NEVER if enough else left)
+            most = UNREACHABLE if part.at_most is None else part.at_most - count
+            room.append(UNREACHABLE if most == UNREACHABLE or within(layout.stretch, most - leave) else most)
+        enough = left >= UNREACHABLE // 2 or within(layout.stretch, left - self.eos - layout.end)
+        return self.lower.exceed(strand.stack, room, UNREACHABLE if enough else left)
 
     def _search(self, start: Strand, left: int) -> bool:
         """:meth:`within` by going through what tokens lead to."""
@@ -231,4 +231,4 @@ class Strands:
     def _least(self, part: Part) -> int:
         """Tokens that are enough for a text of a part."""
         start = Strand(self.automaton.stack(part, BEFORE, None), ())
-        return self._enough[start] - self.eos if self._search(start, NEVER) else NEVER
+        return self._enough[start] - self.eos if self._search(start, UNREACHABLE) else UNREACHABLE

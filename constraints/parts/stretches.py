@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from ...circuits.automaton import NEVER
+from ...circuits.automaton import UNREACHABLE
 from ..automata.stack import Stack, StackAutomaton
 from ..masks.lazy_tokens import LazyTokens
 from ..masks.token_masks import Words
@@ -16,8 +16,8 @@ NEARBY = 64  # states that are looked at for how long a text can become
 
 
 class Room(NamedTuple):
-    """The text can take ``least`` tokens, ``least + step``, ``least + 2 step`` and so on (``NEVER``: none is known); its longest
-    text has ``most`` bytes, ``NEVER`` where that is not known."""
+    """The text can take ``least`` tokens, ``least + step``, ``least + 2 step`` and so on (``UNREACHABLE``: none is known); its
+    longest text has ``most`` bytes, ``UNREACHABLE`` where that is not known."""
 
     least: int
     step: int
@@ -83,7 +83,7 @@ class Stretches:
     def room(self, stretch: Stack | None) -> Room:
         """How far a stretch can be made longer."""
         if stretch is None:
-            return Room(NEVER, 1, 0)
+            return Room(UNREACHABLE, 1, 0)
         found = self._room.get(stretch)
         if found is None:
             found = self._room[stretch] = self._found_room(self._states.number(stretch))
@@ -92,7 +92,7 @@ class Stretches:
     def _found_room(self, start: int) -> Room:
         """Look at the states nearby: whether bytes lead from one back to it, and how far all go where they are few."""
         before: dict[int, int] = {start: -1}  # on a shortest path of bytes that are tokens
-        queue, least, step = [start], NEVER, NEVER
+        queue, least, step = [start], UNREACHABLE, UNREACHABLE
         for state in queue:
             for low, high, target in self._states.moves(state):
                 if state in before and self._single[low : high + 1].any():
@@ -104,8 +104,8 @@ class Stretches:
                     queue.append(target)
             if len(queue) == NEARBY and step == 1:
                 break
-        most = NEVER if len(queue) == NEARBY else self._longest(queue)
-        return Room(min(NEVER, least), 1 if step >= NEVER else step, most)
+        most = UNREACHABLE if len(queue) == NEARBY else self._longest(queue)
+        return Room(min(UNREACHABLE, least), 1 if step >= UNREACHABLE else step, most)
 
     def _longest(self, states: list[int]) -> int:
         """The bytes of the longest path from the first of some states, which are all that can be reached."""
@@ -117,14 +117,14 @@ class Stretches:
                 longest[state] = max(after, default=0)
             if longest == before:
                 return longest[states[0]]
-        return NEVER
+        return UNREACHABLE
 
 
 def steps_back(before: dict[int, int], state: int, target: int) -> int:
-    """The length of the cycle that a step from a state to one on its path would close, ``NEVER`` where it is not on it."""
+    """The length of the cycle that a step from a state to one on its path would close, ``UNREACHABLE`` where it is not on it."""
     length = 1
     while state != target:
         state, length = before.get(state, -1), length + 1
         if state == -1:
-            return NEVER
+            return UNREACHABLE
     return length

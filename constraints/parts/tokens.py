@@ -11,7 +11,7 @@ from operator import le
 
 import numpy as np
 
-from ...circuits.automaton import NEVER
+from ...circuits.automaton import UNREACHABLE
 from ...errors import EmptyLanguage
 from ..automata.stack import Machine, Stack
 from ..masks.lazy_tokens import NO_STATE, SINK
@@ -47,7 +47,7 @@ class LimitedTokens(Steps):
         self._far, self._cut_short = Far(self.strands), 0
         self._masks: OrderedDict[tuple[Strand, int], tuple[Words, int]] = OrderedDict()
         start = self.strands.start()
-        if not self.strands.starts_within(NEVER):
+        if not self.strands.starts_within(UNREACHABLE):
             raise EmptyLanguage(self._reason(root))
         self.start_state = self._numbered(frozenset([start]))
 
@@ -60,9 +60,9 @@ class LimitedTokens(Steps):
         """Why nothing obeys the limits."""
         strands = self.strands
         for part in parts_of(root):
-            if strands.layouts.least(part) == NEVER:
+            if strands.layouts.least(part) == UNREACHABLE:
                 fewest = strands.layouts.least(part.part)
-                if fewest >= NEVER:
+                if fewest >= UNREACHABLE:
                     return f"no text obeys {part.name}: the vocabulary cannot write a text of this part"
                 if part.at_most is not None and fewest > part.at_most:
                     return (
@@ -115,13 +115,13 @@ class LimitedTokens(Steps):
     def bound(self, state: int) -> int:
         """An upper bound of the tokens from a state to acceptance."""
         if state < 0:
-            return 0 if state == SINK else NEVER
+            return 0 if state == SINK else UNREACHABLE
         return min([self.strands.enough(strand) for strand in self._states[state]])
 
     def fewest(self, state: int) -> int:
         """The fewest tokens from a state to acceptance."""
         most = self.bound(state)
-        while 0 < most < NEVER and self.within(state, most - 1):
+        while 0 < most < UNREACHABLE and self.within(state, most - 1):
             most -= 1
         return most
 
@@ -129,7 +129,7 @@ class LimitedTokens(Steps):
 
     def words_from(self, state: int) -> Words:
         """The tokens that may follow a state, EOS too, as bits; not to be written to."""
-        return self.words_within(state, NEVER)
+        return self.words_within(state, UNREACHABLE)
 
     def words_within(self, state: int, left: int) -> Words:
         """The tokens that may follow a state and after which ``left`` tokens are enough; not to be written to."""
@@ -142,7 +142,7 @@ class LimitedTokens(Steps):
         """A number of tokens that is enough after each token that may follow a state."""
         if state < 0:
             return 0
-        return max([self._mask(strand, NEVER)[1] for strand in self._states[state]])
+        return max([self._mask(strand, UNREACHABLE)[1] for strand in self._states[state]])
 
     def ample(self, state: int) -> int:
         """:meth:`enough`."""
@@ -152,7 +152,7 @@ class LimitedTokens(Steps):
         """The tokens that may follow a strand, and with how many left it is these."""
         number = self.strands.number(strand)
         words, enough = self._far.mask(strand, number)
-        if enough < NEVER and enough <= left:
+        if enough < UNREACHABLE and enough <= left:
             return words, enough
         found = self._masks.get((strand, left))
         if found is None:

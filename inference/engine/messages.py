@@ -3,7 +3,7 @@
     forward    α_0 = initial,   α_t = Rᵀ (b(x_t) ∘ Lᵀ α_{t−1})
     backward   β_n = final,     β_{t−1} = L (b(x_t) ∘ R β_t)
 
-and for any t, root = α_tᵀ β_t. A path ends at its last unit, so R β_n is ``chain.ending``, summed by ordinary arithmetic in
+and for any t, root = α_tᵀ β_t. A path ends at its last unit, so R β_n is ``chain.unit_final``, summed by ordinary arithmetic in
 every semiring (the best path of an HMM does not choose a state after its last token).
 
 With x_t open, the root as a function of x_t is Bᵀ(Lᵀ α_{t−1} ∘ R β_t).
@@ -83,7 +83,7 @@ class Emission:
 
 
 def forward(chain: Chain, semiring: SR, evidence: Evidence, n: int) -> Iterator[Any]:
-    """α_0, α_1, …, α_n, each (*cut_dims, batch)."""
+    """α_0, α_1, …, α_n, each (*state_dims, batch)."""
     emission, right, left = Emission(semiring, evidence), chain.right.T, chain.left.T
     alpha = outer(semiring, chain.initial, evidence.batch)
     yield alpha
@@ -103,14 +103,14 @@ def totals(
     alpha = outer(semiring, chain.initial, evidence.batch)
     if 0 in lengths:
         yield 0, dot(semiring, alpha, outer(semiring, chain.final, evidence.batch))
-    ending = outer(semiring, chain.ending, evidence.batch)
+    unit_final = outer(semiring, chain.unit_final, evidence.batch)
 
     def run(alpha: Any, first: int, stop: int) -> tuple[Any, list[tuple[int, Any]]]:
         emission, roots = Emission(semiring, evidence), []
         for t in range(first, stop):
             emitted = emission.times(chain.inputs, t - 1, apply(semiring, left, alpha))
             if t in lengths:
-                roots.append((t, dot(semiring, emitted, ending)))
+                roots.append((t, dot(semiring, emitted, unit_final)))
             if t < last:
                 alpha = apply(semiring, right, emitted)
         return alpha, roots
@@ -128,7 +128,7 @@ def checkpointed(fn: Callable[..., Any], *args: Any) -> Any:
 
 
 def backward(chain: Chain, semiring: SR, evidence: Evidence, n: int) -> Iterator[Any]:
-    """β_n, β_{n−1}, …, β_0, each (*cut_dims, batch)."""
+    """β_n, β_{n−1}, …, β_0, each (*state_dims, batch)."""
     emission = Emission(semiring, evidence)
     beta = outer(semiring, chain.final, evidence.batch)
     yield beta
@@ -139,16 +139,16 @@ def backward(chain: Chain, semiring: SR, evidence: Evidence, n: int) -> Iterator
 
 
 def beta_at_units(chain: Chain, semiring: SR, beta: Any, last: bool | Bool[Tensor, " *batch"]) -> Any:
-    """R β: what each unit of a step is worth given β after it; where the step is the ``last``, the chain's ending."""
+    """R β, the backward message at the units of a step; where the step is the ``last``, ``chain.unit_final``."""
     batch = semiring.shape(beta)[-1]
     if isinstance(last, Tensor) and bool(last.all()) == bool(last.any()):
         last = bool(last.all())
     if last is False:
         return apply(semiring, chain.right, beta)
-    ending = outer(semiring, chain.ending, batch)
+    unit_final = outer(semiring, chain.unit_final, batch)
     if last is True:
-        return ending
-    both = semiring.cat([apply(semiring, chain.right, beta), ending])
+        return unit_final
+    both = semiring.cat([apply(semiring, chain.right, beta), unit_final])
     row = torch.arange(batch, device=semiring.device(both))
     return semiring.gather(both, torch.where(last, row + batch, row), semiring.ndim(both) - 1)
 

@@ -28,7 +28,7 @@ from .range import Transition, least, normalised, smallest
 BLOCK_ELEMENTS = 1 << 22  # edges are met in blocks of so many numbers
 
 
-class Ahead(NamedTuple):
+class BackwardMessage(NamedTuple):
     """F_r: a column of hidden states for each state, the logarithm (nats) of its scale, and its doubt (nats).
 
     The doubt is the logarithm of an upper bound of what any entry lost to the range of the precision; −inf: nothing.
@@ -40,13 +40,13 @@ class Ahead(NamedTuple):
 
 
 class Backward(Protocol):
-    """Columns of F_r by tokens left and state."""
+    """EdgeMessages of F_r by tokens left and state."""
 
-    def columns(self, left: Int[Tensor, " queries"], state: Int[Tensor, " queries"]) -> Ahead:
+    def columns(self, left: Int[Tensor, " queries"], state: Int[Tensor, " queries"]) -> BackwardMessage:
         """F_left[:, state] for each query."""
 
 
-class Future:
+class BackwardTable:
     """F_r for r = 0, 1, … horizon − 1 tokens after the next one.
 
     ``dtype`` is the precision in which they are kept. ``memory``: bytes that they may take, the work space of the sweep
@@ -57,12 +57,12 @@ class Future:
         self, hmm: HMM, automaton: Automaton, horizon: int, dtype: torch.dtype, memory: int | None = None
     ) -> None:
         self.horizon, self._dtype = horizon, dtype
-        self._sweep = Sweep(hmm, automaton)
+        self._sweep = BackwardRecursion(hmm, automaton)
         # A checkpoint at each multiple of the first, and room for so many others.
         self._every, self._room = (horizon, horizon) if memory is None else self._plan(memory)
-        self._checkpoints: dict[int, Ahead] = {}
-        self._kept: OrderedDict[int, Ahead] = OrderedDict()
-        self._table: Ahead | None = None
+        self._checkpoints: dict[int, BackwardMessage] = {}
+        self._kept: OrderedDict[int, BackwardMessage] = OrderedDict()
+        self._table: BackwardMessage | None = None
         if self._room < horizon:
             self._fill(-1, horizon - 1, self._room)
             return
@@ -73,17 +73,17 @@ class Future:
         for r in range(horizon):
             found = self._sweep.before(found) if r else found
             columns[r], scale[r], doubt[r] = found
-        self._table = Ahead(columns, scale, doubt)
+        self._table = BackwardMessage(columns, scale, doubt)
 
     @property
-    def table(self) -> Ahead | None:
+    def table(self) -> BackwardMessage | None:
         """All of them, (horizon, states, hidden) and twice (horizon, states), if they fit the memory."""
         return self._table
 
-    def columns(self, left: Int[Tensor, " queries"], state: Int[Tensor, " queries"]) -> Ahead:
+    def columns(self, left: Int[Tensor, " queries"], state: Int[Tensor, " queries"]) -> BackwardMessage:
         """F_left[:, state] for each query."""
         if self._table is not None:
-            return Ahead(*(x[left, state] for x in self._table))
+            return BackwardMessage(*(x[left, state] for x in self._table))
         columns = torch.empty(len(left), self._sweep.hidden, dtype=self._dtype, device=left.device)
         scale, doubt = torch.empty(2, len(left), dtype=torch.float64, device=left.device)
         asked = left.unique().tolist()
@@ -91,9 +91,9 @@ class Future:
             here = (left == r).nonzero().squeeze(1)
             found = self._get(r, max(1, self._room // len(asked)))
             columns[here], scale[here], doubt[here] = (x[state[here]] for x in found)
-        return Ahead(columns, scale, doubt)
+        return BackwardMessage(columns, scale, doubt)
 
-    def _get(self, r: int, room: int) -> Ahead:
+    def _get(self, r: int, room: int) -> BackwardMessage:
         if r not in self._kept:
             known = [k for k in (*self._checkpoints, *self._exact()) if k <= r]
             self._fill(max(known, default=-1), r, room)
@@ -116,11 +116,11 @@ class Future:
         if known == last and found is not None:
             self._keep(last, found)
 
-    def _keep(self, r: int, found: Ahead) -> None:
+    def _keep(self, r: int, found: BackwardMessage) -> None:
         self._kept.pop(r, None)
         if len(self._kept) == self._room:
             self._kept.popitem(last=False)
-        self._kept[r] = Ahead(found.columns.to(self._dtype), found.scale, found.doubt)
+        self._kept[r] = BackwardMessage(found.columns.to(self._dtype), found.scale, found.doubt)
 
     def _plan(self, memory: int) -> tuple[int, int]:
         """(every, room) that fit the memory at the least work for budgets that go down by one."""
@@ -144,7 +144,7 @@ class Future:
         return every, -room
 
 
-class Sweep:
+class BackwardRecursion:
     """The recursion F_r → F_{r+1}."""
 
     def __init__(self, hmm: HMM, automaton: Automaton) -> None:
@@ -175,14 +175,14 @@ class Sweep:
         block = max(self.hidden, min(BLOCK_ELEMENTS, len(self._source) * self.hidden))
         return item * (4 * self.size + self._emitted.numel() + 2 * block)
 
-    def first(self) -> Ahead:
+    def first(self) -> BackwardMessage:
         """F_0: the next token is the last."""
         beta = self._accept[:, None].expand(-1, self.hidden)
         scale = torch.where(self._accept > 0, 0.0, -torch.inf).double()
         low = torch.zeros_like(scale)  # all positive entries are one
         return self._transit(beta, scale, torch.full_like(scale, -torch.inf), low)
 
-    def before(self, ahead: Ahead) -> Ahead:
+    def before(self, ahead: BackwardMessage) -> BackwardMessage:
         """F_{r+1} of F_r."""
         source, target = self._source, self._target
         top = torch.full((self.states,), -torch.inf, dtype=torch.float64, device=self.device)
@@ -211,7 +211,7 @@ class Sweep:
             low = low.maximum(kept)
         return self._transit(beta, top, doubt, low)
 
-    def _transit(self, beta: Tensor, scale: Tensor, doubt: Tensor, low: Tensor) -> Ahead:
+    def _transit(self, beta: Tensor, scale: Tensor, doubt: Tensor, low: Tensor) -> BackwardMessage:
         """A β, every column brought to a maximum of one; ``low``: logarithms of lower bounds of the positive entries."""
         beta, scale = normalised(beta, scale)
         moved = self._move(beta, low - torch.where(scale.isfinite(), scale, 0))
@@ -219,7 +219,7 @@ class Sweep:
             fresh = scale + moved.scale.clamp(min=0) + log(least(self.dtype))
             doubt = torch.where(moved.lost, torch.logaddexp(doubt, fresh), doubt)
         columns, scale = normalised(moved.rows, scale + moved.scale)
-        return Ahead(columns, scale, self._resolved(columns, scale, doubt))
+        return BackwardMessage(columns, scale, self._resolved(columns, scale, doubt))
 
     def _resolved(self, columns: Tensor, scale: Tensor, doubt: Tensor) -> Tensor:
         """The doubt, none where each entry of a column is so large that it changes nothing."""
@@ -228,7 +228,7 @@ class Sweep:
         settled = columns.amin(1).double().log() + scale > doubt - log(torch.finfo(self.dtype).eps)
         return doubt.masked_fill(settled, -torch.inf)
 
-    def _low(self, ahead: Ahead) -> Float[Tensor, " states"]:
+    def _low(self, ahead: BackwardMessage) -> Float[Tensor, " states"]:
         """The logarithm of a lower bound of the positive entries of each β: that of its smallest edge, or, where there are
         some, of its largest edge without a zero, since all entries are at least that."""
         found, scale, positive = ahead.columns.amin(1).double(), ahead.scale, self._positive
@@ -246,7 +246,7 @@ class Sweep:
         return result.scatter_reduce(0, self._source, low.masked_fill(~positive, -torch.inf), "amax")
 
     def _lost(
-        self, ahead: Ahead, thin: Bool[Tensor, "states hidden"], lost: Bool[Tensor, " states"]
+        self, ahead: BackwardMessage, thin: Bool[Tensor, "states hidden"], lost: Bool[Tensor, " states"]
     ) -> Bool[Tensor, " states"]:
         """Which of the states ``lost`` have an entry among ``thin`` that is positive."""
         source, target = self._source, self._target

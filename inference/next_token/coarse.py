@@ -24,7 +24,7 @@ from ...errors import VocabularyMismatch
 from ..semirings.scaled_real import Real
 from .bitmask import BitmaskQuery
 from .generic import Tokens
-from .pgcd import ProductQuery
+from .pgcd import PGCDQuery
 
 
 class CoarseQuery(BitmaskQuery):
@@ -45,7 +45,7 @@ class CoarseQuery(BitmaskQuery):
 
     has_lookahead = True
 
-    def __init__(self, exact: BitmaskQuery, guide: ProductQuery, automaton: Automaton) -> None:
+    def __init__(self, exact: BitmaskQuery, guide: PGCDQuery, automaton: Automaton) -> None:
         if exact.vocab_size != guide.vocab_size:
             raise VocabularyMismatch(f"the mask has {exact.vocab_size} tokens, the guide {guide.vocab_size}")
         self.exact, self.guide, self.automaton = exact, guide, automaton

@@ -17,7 +17,7 @@ GATHERED = (
 )
 
 
-class Spread(NamedTuple):
+class PaddedCSR(NamedTuple):
     """What belongs to each state, state after state: entries first[s] … first[s + 1] − 1, at most ``most`` of them."""
 
     first: Int[Tensor, " states+2"]
@@ -82,11 +82,11 @@ class Tables:
 
 def _spread(
     states: int, source: Tensor, edge: Tensor, token: Tensor, label: Tensor, device: torch.device
-) -> Spread:
+) -> PaddedCSR:
     """Entries by their states, ascending; one more entry at the end, of no state."""
     first = torch.searchsorted(source, torch.arange(states + 2))
     edge, token, label = (torch.cat([x, x.new_zeros(1)]).to(device) for x in (edge, token, label))
-    return Spread(first.to(device), edge, token, label, max(1, int(first.diff().max())))
+    return PaddedCSR(first.to(device), edge, token, label, max(1, int(first.diff().max())))
 
 
 def _threshold(

@@ -121,7 +121,7 @@ def packs(table: Tensor) -> bool:
     return table.dtype == torch.float32
 
 
-class Columns(NamedTuple):
+class EdgeMessages(NamedTuple):
     """α_s ∘ Aβ[:, s'] for every live pair and alive edge, sorted by edge, with a maximum of one and a scale in nats.
 
     Scores below ``least`` (in units of the scale) may be wrong, as the columns have lost entries.
@@ -134,7 +134,7 @@ class Columns(NamedTuple):
     least: Float[Tensor, " columns"]
 
 
-def score(table: EmissionTable, columns: Columns, prior: Columns, exclusive: bool) -> Scores:
+def score(table: EmissionTable, columns: EdgeMessages, prior: EdgeMessages, exclusive: bool) -> Scores:
     """The scores of all tokens in each row; ``exclusive``: no token of a row is in two of its labels.
 
     ``prior`` has a column for each row, and no edges. −inf: zero, or lost.
@@ -156,8 +156,8 @@ def score(table: EmissionTable, columns: Columns, prior: Columns, exclusive: boo
 
 def _written(
     table: EmissionTable,
-    columns: Columns,
-    prior: Columns,
+    columns: EdgeMessages,
+    prior: EdgeMessages,
     labels: list[Label],
     wide: Bool[Tensor, " columns"],
     exclusive: bool,
@@ -184,7 +184,7 @@ def _written(
 
 
 def _narrow(
-    out: Tensor, columns: Columns, labels: list[Label], exclusive: bool, bounded: Callable[..., Any]
+    out: Tensor, columns: EdgeMessages, labels: list[Label], exclusive: bool, bounded: Callable[..., Any]
 ) -> bool:
     """Write the scores of the labels with fewer tokens, ``edge`` being the place in ``labels``; whether none is lost."""
     values, scale, row, kind, least = columns

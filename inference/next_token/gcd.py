@@ -20,8 +20,8 @@ from jaxtyping import Bool, Int, Int32
 from numpy import ndarray
 from torch import Tensor
 
-from ...circuits.automaton import NEVER, Automaton, pack
-from ...circuits.reach import put
+from ...circuits.automaton import UNREACHABLE, Automaton, pack
+from ...circuits.reach import set_bits
 from ...errors import ShapeError
 from ..arguments import an_automaton, whole
 from ..engine.messages import backward
@@ -36,7 +36,7 @@ Words = Int32[ndarray, " words"]
 Mask = Words | list[int]  # bits, or the tokens where they are few
 
 
-class MaskQuery(BitmaskQuery):
+class GCDQuery(BitmaskQuery):
     """The Boolean query on an automaton: live states instead of a dense message."""
 
     def __init__(self, automaton: Automaton, horizon: int | None) -> None:
@@ -46,10 +46,10 @@ class MaskQuery(BitmaskQuery):
         self._kept: dict[int | tuple[int, int | bytes], Mask] = {}
         self._states: list[tuple[int, ...]] = []  # alive in each row
         self._budget: list[int] = []
-        self._by_distance = horizon is None or automaton.stays_accepted
+        self._by_distance = horizon is None or automaton.acceptance_extends
         super().__init__(automaton, horizon, Boolean())
         self._ample = (
-            NEVER if self._betas is not None else automaton.most_tokens
+            UNREACHABLE if self._betas is not None else automaton.max_distance
         )  # tokens with which all may be taken
 
     def __copy__(self) -> Self:
@@ -81,7 +81,7 @@ class MaskQuery(BitmaskQuery):
         if self._betas is None:
             fewest = int(self.automaton.distances[self.automaton.start_states].min())
             if self.horizon is None:
-                return torch.tensor([fewest < NEVER])
+                return torch.tensor([fewest < UNREACHABLE])
             return torch.arange(self.horizon + 1) >= fewest
         assert self.horizon is not None
         feasible = torch.from_numpy(self._betas[self.automaton.start_states].any(0))
@@ -90,8 +90,8 @@ class MaskQuery(BitmaskQuery):
     def _infeasible(self, given: Int[Tensor, " batch"]) -> int | None:
         fa = self.automaton
         if self._betas is None and len(given):
-            left = NEVER - 1 if self.horizon is None else int(given.min())
-            if left >= fa.most_tokens or left >= int(fa.distance_bounds[fa.start_states].min()):
+            left = UNREACHABLE - 1 if self.horizon is None else int(given.min())
+            if left >= fa.max_distance or left >= int(fa.distance_bounds[fa.start_states].min()):
                 return None
         return super()._infeasible(given)
 
@@ -100,7 +100,7 @@ class MaskQuery(BitmaskQuery):
         fa = self.automaton
         if self._betas is None:
             fewest = int(fa.distances[fa.start_states].min())
-            return fewest if self.horizon is not None and fewest < NEVER else None
+            return fewest if self.horizon is not None and fewest < UNREACHABLE else None
         if (near := super()._needed(given)) is not None or not fa.num_edges:
             return near
         reached, accept = fa.initial[0] > 0, fa.final[0] > 0
@@ -125,13 +125,13 @@ class MaskQuery(BitmaskQuery):
             )
         for row, (states, budget) in enumerate(zip(self._states, self._budget, strict=True)):
             line, empty = out[row], True
-            left = NEVER - 1 if self.horizon is None else budget - 1
+            left = UNREACHABLE - 1 if self.horizon is None else budget - 1
             for state in states if budget else ():
                 mask = self._words(state, left)
                 if isinstance(mask, list):
                     if empty:
                         line.fill(0)
-                    put(line, mask)
+                    set_bits(line, mask)
                 elif empty:
                     line[:] = mask
                 else:
@@ -208,7 +208,7 @@ class _Edges:
 
     def __init__(self, automaton: Automaton, state: int) -> None:
         self.automaton, self.state = automaton, state
-        self.bound = automaton.most_tokens  # with so many tokens left all may be taken
+        self.bound = automaton.max_distance  # with so many tokens left all may be taken
         self._exact = False
         self._edges: list[tuple[int, list[Int[ndarray, " some"]]]] | None = None
         self._distance: list[int] = []
@@ -266,7 +266,7 @@ def lcd(automaton: Automaton) -> BitmaskQuery:
 
 def _masking(automaton: Automaton, horizon: int | None) -> BitmaskQuery:
     if automaton.lazy is None:
-        return MaskQuery(automaton, horizon)
-    from .lazy_gcd import LazyMaskQuery
+        return GCDQuery(automaton, horizon)
+    from .lazy_gcd import LazyGCDQuery
 
-    return LazyMaskQuery(automaton.lazy, horizon, automaton)
+    return LazyGCDQuery(automaton.lazy, horizon, automaton)

@@ -1,7 +1,7 @@
 """GCD and LCD on a lazy automaton: the Boolean next-token query, a state and a budget for each prefix.
 
 A mask is that of the state wherever the tokens left are ample for all that it allows, which is nearly always; near the end
-of a budget it has the tokens after which acceptance is near enough. Equal, by test, to :class:`~.masks.MaskQuery` on the
+of a budget it has the tokens after which acceptance is near enough. Equal, by test, to :class:`~.masks.GCDQuery` on the
 automaton written out. ``advance`` and ``bitmask(out=…)`` take a few microseconds where a state has been met before.
 """
 
@@ -23,7 +23,7 @@ from .generic import Tokens
 from .record import row_indices
 
 KEPT_BYTES = 1 << 26  # of masks held by their states
-NEVER = 1 << 62
+UNREACHABLE = 1 << 62
 
 
 class TokenStates(Protocol):
@@ -57,13 +57,13 @@ class TokenStates(Protocol):
         """Whether the text may end in a state as it is."""
 
 
-class LazyMaskQuery(BitmaskQuery):
+class LazyGCDQuery(BitmaskQuery):
     """The Boolean query on a lazy automaton; ``horizon``: the largest budget in tokens, ``None`` for no budget (LCD)."""
 
     def __init__(self, tokens: TokenStates, horizon: int | None, automaton: Any = None) -> None:
         if horizon is not None and horizon < 1:
             raise BudgetTooSmall(
-                f"LazyMaskQuery: the horizon must be at least one token, not {horizon}",
+                f"LazyGCDQuery: the horizon must be at least one token, not {horizon}",
                 needed=None,
                 given=horizon,
             )
@@ -107,7 +107,7 @@ class LazyMaskQuery(BitmaskQuery):
         if self.horizon is None:
             return torch.tensor([self.tokens.start_state >= 0])
         fewest = self._fewest(self.horizon)
-        return torch.arange(self.horizon + 1) >= (NEVER if fewest is None else fewest)
+        return torch.arange(self.horizon + 1) >= (UNREACHABLE if fewest is None else fewest)
 
     def _fewest(self, most: int) -> int | None:
         """The fewest tokens of an accepted text, None if it takes more than ``most``."""

@@ -27,9 +27,17 @@ from ...errors import ShapeError, TooManyStates, VocabularyMismatch
 from ...fingerprints import check_same
 from ..arguments import an_automaton, an_hmm, whole
 from ..semirings.base import Log
-from .backward_table import Backward, Future
-from .emission_table import Columns, EmissionTable, Scores, in_pairs, row_logsumexp, score, tokens_by_edge
-from .gcd import MaskQuery, gcd
+from .backward_table import Backward, BackwardTable
+from .emission_table import (
+    EdgeMessages,
+    EmissionTable,
+    Scores,
+    in_pairs,
+    row_logsumexp,
+    score,
+    tokens_by_edge,
+)
+from .gcd import GCDQuery, gcd
 from .generic import NextToken, Tokens, as_tokens
 from .range import Belief, Transition, added, doubt_of_product, least, normalised, trusted
 from .record import History, row_indices
@@ -39,7 +47,7 @@ if TYPE_CHECKING:
     from .support import SupportQuery
 
 
-class ProductQuery(MaskQuery):
+class PGCDQuery(GCDQuery):
     """The real query on HMM × automaton, beside the HMM's own query on the same prefix.
 
     The automaton should be unambiguous: an ambiguous one weights each sequence by its number of accepting paths
@@ -93,7 +101,7 @@ class ProductQuery(MaskQuery):
         self._scored: Scores | None = None
 
     def _backward(self) -> Backward:
-        return Future(self.hmm, self.automaton, self._span, self._kept_dtype, self._memory)
+        return BackwardTable(self.hmm, self.automaton, self._span, self._kept_dtype, self._memory)
 
     def _begin(self, batch: int) -> None:
         super()._begin(batch)
@@ -136,7 +144,7 @@ class ProductQuery(MaskQuery):
         if not bool(doubted.any()):
             return found
         lost = doubted & (~zero | self._support().believes())
-        return self._exactly(found, lost, ProductQuery._log_prior, lambda: self._in_log_space()[1])
+        return self._exactly(found, lost, PGCDQuery._log_prior, lambda: self._in_log_space()[1])
 
     def _ended(self) -> Float[Tensor, " batch"]:
         """log p(prefix, accepted as it is); asked of rows without tokens left."""
@@ -146,7 +154,7 @@ class ProductQuery(MaskQuery):
         if not bool(doubted.any()):
             return found
         lost = doubted & (~zero | self._support().ends())
-        return self._exactly(found, lost, ProductQuery._ended, lambda: self._in_log_space()[0])
+        return self._exactly(found, lost, PGCDQuery._ended, lambda: self._in_log_space()[0])
 
     def _prior_found(self) -> tuple[Float[Tensor, " batch"], Float[Tensor, " batch"]]:
         """log p(prefix) and its doubt."""
@@ -211,14 +219,14 @@ class ProductQuery(MaskQuery):
 
         return self._record.query("support", lambda: SupportQuery(self.hmm, self.automaton, self._span))
 
-    def _finer(self) -> ProductQuery | None:
+    def _finer(self) -> PGCDQuery | None:
         """This query in float64; None if it is."""
         if self._dtype == self._kept_dtype == torch.float64:
             return None
 
-        def make() -> ProductQuery:
+        def make() -> PGCDQuery:
             memory = None if self._memory is None else 2 * self._memory
-            return ProductQuery(
+            return PGCDQuery(
                 self.hmm.to(dtype=torch.float64), self.automaton, self._span, torch.float64, memory
             )
 
@@ -246,7 +254,7 @@ class ProductQuery(MaskQuery):
         self,
         found: Float[Tensor, " batch"],
         lost: Bool[Tensor, " batch"],
-        ask: Callable[[ProductQuery], Tensor],
+        ask: Callable[[PGCDQuery], Tensor],
         in_log_space: Callable[[], NextToken],
     ) -> Float[Tensor, " batch"]:
         """Logarithms of rows, those that were lost computed again."""
@@ -259,18 +267,18 @@ class ProductQuery(MaskQuery):
     def _product(self) -> Scores:
         return score(self._table, self._columns(), self._prior_columns(), self._exclusive)
 
-    def _prior_columns(self) -> Columns:
+    def _prior_columns(self) -> EdgeMessages:
         """The HMM's own belief, as a column of each row; edge 0 says nothing."""
         alpha, scale, doubt = self._prior
         row = torch.arange(len(scale), device=self.device)
-        return Columns(alpha.to(self._dtype), scale, row, row * 0, self._least(doubt, scale))
+        return EdgeMessages(alpha.to(self._dtype), scale, row, row * 0, self._least(doubt, scale))
 
     def _least(self, doubt: Tensor, scale: Tensor) -> Tensor:
         """The least score in units of e^scale that the doubt does not change."""
         eps = torch.finfo(self._dtype).eps
         return ((doubt - scale).exp() / eps).nan_to_num(0.0, torch.inf).clamp(min=least(self._dtype))
 
-    def _columns(self) -> Columns:
+    def _columns(self) -> EdgeMessages:
         first, last = self._first[self._live], self._first[self._live + 1]
         remaining, row = self.remaining.to(self.device), self._row
         pair, place = in_pairs(torch.where(remaining[row] > 0, last - first, 0))
@@ -282,7 +290,7 @@ class ProductQuery(MaskQuery):
         ahead, alpha = self._future.columns(left[row], self._target[edge]), self._alpha.select(pair)
         values, scale = normalised(alpha.alpha * ahead.columns.double(), alpha.scale + ahead.scale)
         least = self._least(doubt_of_product(alpha, ahead.scale, ahead.doubt), scale)
-        return Columns(values.to(self._dtype), scale, row, edge, least)
+        return EdgeMessages(values.to(self._dtype), scale, row, edge, least)
 
     def _alive(self, edge: Int[Tensor, " edges"], left: Int[Tensor, " edges"]) -> Bool[Tensor, " edges"]:
         """Whether the targets of edges can be accepted within so many tokens."""
@@ -374,7 +382,7 @@ def pgcd(
     horizon: int,
     dtype: torch.dtype | None = None,
     memory: int | None = None,
-) -> ProductQuery | CoarseQuery:
+) -> PGCDQuery | CoarseQuery:
     """Probabilistic GCD: p_hmm(next token | prefix, constraint within the budget) (Dang et al. 2026, Algorithm 1).
 
     ``hmm`` may be the folder of one. ``dtype`` is the precision in which the emission and the backward messages are kept
@@ -386,7 +394,7 @@ def pgcd(
     from checkpoints as the budgets go down; the scores are the same.
 
     On an accelerator (where the HMM's parameters are) a deterministic automaton without a limit of memory gets a
-    :class:`~tractile.inference.next_token.pgcd_static.StaticQuery`, whose steps do not wait for it.
+    :class:`~tractile.inference.next_token.pgcd_static.StaticPGCDQuery`, whose steps do not wait for it.
 
     A constraint whose automaton is not written out gives a
     :class:`~tractile.inference.next_token.coarse.CoarseQuery`: exact masks, and the HMM
@@ -402,7 +410,7 @@ def pgcd(
         from .coarse import CoarseQuery
 
         guide = pgcd(hmm, automaton.guide(), horizon, dtype, memory)
-        return CoarseQuery(gcd(automaton, horizon), cast(ProductQuery, guide), automaton)
+        return CoarseQuery(gcd(automaton, horizon), cast(PGCDQuery, guide), automaton)
     if not an_automaton(automaton, "pgcd: automaton").is_deterministic:
         try:
             automaton = automaton.determinize(limit=4 * automaton.num_states + 64)
@@ -410,7 +418,7 @@ def pgcd(
             if not automaton.is_unambiguous:
                 automaton = automaton.determinize()
     if hmm.emission_probs.device.type != "cpu" and memory is None and automaton.is_deterministic:
-        from .pgcd_static import StaticQuery
+        from .pgcd_static import StaticPGCDQuery
 
-        return StaticQuery(hmm, automaton, horizon, dtype)
-    return ProductQuery(hmm, automaton, horizon, dtype, memory)
+        return StaticPGCDQuery(hmm, automaton, horizon, dtype)
+    return PGCDQuery(hmm, automaton, horizon, dtype, memory)

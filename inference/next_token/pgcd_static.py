@@ -2,7 +2,7 @@
 
 Each row is in one state. Its edges are spread over a fixed number of places: those with many tokens are scored for every
 token, W to a row; the tokens of the others, N to a row, gather their columns. A deterministic automaton has one path for a
-prefix, so α is the HMM's own message. Equal, by test, to :class:`~tractile.inference.next_token.pgcd.ProductQuery`, which
+prefix, so α is the HMM's own message. Equal, by test, to :class:`~tractile.inference.next_token.pgcd.PGCDQuery`, which
 does less arithmetic and asks for sizes as it goes along.
 """
 
@@ -19,18 +19,18 @@ from torch import Tensor
 from ...circuits.automaton import Automaton
 from ...circuits.hmm import HMM
 from ...errors import CircuitError, VocabularyMismatch
-from .backward_table import Future
-from .dfa_tables import Spread, Tables
+from .backward_table import BackwardTable
+from .dfa_tables import PaddedCSR, Tables
 from .emission_table import Scores
 from .generic import Tokens, as_tokens
-from .pgcd import ProductQuery
+from .pgcd import PGCDQuery
 from .range import Belief, Transition, doubt_of_product, least, normalised, smallest, smallest_weight
 from .record import row_indices
 
 CHUNK_ELEMENTS = 1 << 27  # gathered at once
 
 
-class Now(NamedTuple):
+class DecodingState(NamedTuple):
     """Where the rows are: state (the number of states: none), tokens left, p(prefix, z_t = h), its scale and doubt in nats."""
 
     state: Int[Tensor, " batch"]
@@ -45,8 +45,8 @@ class Now(NamedTuple):
         return Belief(self.prior, self.scale, self.doubt)
 
 
-class StaticQuery(ProductQuery):
-    """A :class:`ProductQuery` whose steps have fixed shapes and read nothing back.
+class StaticPGCDQuery(PGCDQuery):
+    """A :class:`PGCDQuery` whose steps have fixed shapes and read nothing back.
 
     After a step is queued one flag is read: whether a token was outside the vocabulary, or a score was lost to the range of
     the precision, which is then computed in log space. Raises :class:`CircuitError` for an automaton that is not
@@ -57,12 +57,12 @@ class StaticQuery(ProductQuery):
         self, hmm: HMM, automaton: Automaton, horizon: int, dtype: torch.dtype | None = None
     ) -> None:
         if not automaton.is_deterministic:
-            raise CircuitError("StaticQuery: the automaton must be deterministic; determinise it")
-        self._now: Now | None = None
+            raise CircuitError("StaticPGCDQuery: the automaton must be deterministic; determinise it")
+        self._now: DecodingState | None = None
         self._graph: Any = None  # a CUDA graph, the tokens it is given, the scores it makes
         self._replay: Scores | None = None
         super().__init__(hmm, automaton, horizon, dtype)
-        assert isinstance(self._future, Future)
+        assert isinstance(self._future, BackwardTable)
         assert self._future.table is not None
         # (horizon · S, H) and twice (horizon · S)
         self._ahead, self._ahead_scale, self._ahead_doubt = (x.flatten(0, 1) for x in self._future.table)
@@ -112,7 +112,7 @@ class StaticQuery(ProductQuery):
         out._wrong = self._wrong.clone()
         if self._graph is not None:
             out._graph = out._replay = None
-            out._now = Now(*(x.clone() for x in self._rows))
+            out._now = DecodingState(*(x.clone() for x in self._rows))
         return out
 
     def _begin(self, batch: int) -> None:
@@ -120,12 +120,12 @@ class StaticQuery(ProductQuery):
         prior = self.hmm.initial_probs.double().repeat(batch, 1)
         state = torch.full((batch,), self.automaton.start_states[0], device=self.device)
         nothing = prior.new_zeros(batch)
-        self._now = Now(state, torch.zeros_like(state), prior, nothing, nothing - torch.inf)
+        self._now = DecodingState(state, torch.zeros_like(state), prior, nothing, nothing - torch.inf)
         self._wrong = torch.zeros((), dtype=torch.bool, device=self.device)
         self._scored = None
 
     @property
-    def _rows(self) -> Now:
+    def _rows(self) -> DecodingState:
         assert self._now is not None, "start() first"
         return self._now
 
@@ -144,7 +144,7 @@ class StaticQuery(ProductQuery):
             given.copy_(tokens)
             graph.replay()
 
-    def _moved(self, now: Now, tokens: Int[Tensor, " batch"]) -> Now:
+    def _moved(self, now: DecodingState, tokens: Int[Tensor, " batch"]) -> DecodingState:
         """The rows with a token more each."""
         outside = (tokens < 0) | (tokens >= self.vocab_size)
         self._wrong.logical_or_(outside.any())
@@ -153,7 +153,7 @@ class StaticQuery(ProductQuery):
         top = self._table.log_top.index_select(0, tokens).double()
         belief = now.belief.where(done, self._transition(now.belief.emitted(emission, top)))
         state = torch.where(done, now.state, self._tables.step(now.state, tokens))
-        return Now(state, (now.left - 1).clamp(min=0), *belief)
+        return DecodingState(state, (now.left - 1).clamp(min=0), *belief)
 
     def _transition(self, belief: Belief) -> Belief:
         alpha, scale = normalised(belief.alpha, belief.scale)
@@ -162,7 +162,7 @@ class StaticQuery(ProductQuery):
     def _product(self) -> Scores:
         return self._replay or self._scores(self._rows)
 
-    def _scores(self, now: Now) -> Scores:
+    def _scores(self, now: DecodingState) -> Scores:
         """The scores of all tokens; ``lost`` says in which rows a token that may be taken has none."""
         batch = len(now.prior)
         edge, entry, there, ahead, shift, doubt = self._columns_of(self._tables.wide, now)
@@ -188,7 +188,9 @@ class StaticQuery(ProductQuery):
         lost = (possible & none & self._table.log_top.isfinite()).any(1)
         return Scores(out, top, found[:batch], now.scale.clone(), False, lost)
 
-    def _columns_of(self, spread: Spread, now: Now) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
+    def _columns_of(
+        self, spread: PaddedCSR, now: DecodingState
+    ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
         """Of each row's entries: edges, entries, which can be taken, Aβ of their targets, its scales, the product's doubt."""
         entry, there = spread.of(now.state)
         left = (now.left - 1).clamp(min=0)[:, None].expand(entry.shape)
@@ -201,12 +203,12 @@ class StaticQuery(ProductQuery):
         )
         return edge, entry, there, ahead, scale, doubt_of_product(now.belief, scale, doubt)
 
-    def _gathered(self, now: Now) -> tuple[Tensor, Tensor, Tensor]:
+    def _gathered(self, now: DecodingState) -> tuple[Tensor, Tensor, Tensor]:
         """The tokens of narrow labels, their log-scores, and which can be taken."""
         width = max(1, CHUNK_ELEMENTS // (self._tables.narrow.most * now.prior.shape[1]))
         parts = []
         for b in range(0, max(1, len(now.state)), width):
-            rows = Now(*(x[b : b + width] for x in now))
+            rows = DecodingState(*(x[b : b + width] for x in now))
             _, entry, there, ahead, shift, doubt = self._columns_of(self._tables.narrow, rows)
             token = self._tables.narrow.token.take(entry)
             emitted = self._table.columns(token.flatten()).view(*entry.shape, self.hmm.hidden)
@@ -236,7 +238,7 @@ class StaticQuery(ProductQuery):
 
     def select(self, indices: Tensor | Sequence[int]) -> None:
         indices = row_indices(indices, len(self._rows.left)).to(self.device)
-        chosen = Now(*(x.index_select(0, indices) for x in self._rows))
+        chosen = DecodingState(*(x.index_select(0, indices) for x in self._rows))
         self._record.select(indices)
         if self._graph is None:
             self._now = chosen
@@ -248,7 +250,7 @@ class StaticQuery(ProductQuery):
 
     def capture(self) -> None:
         """Record the step as a CUDA graph: until the next ``start``, ``advance`` replays it, for a batch of this size."""
-        now = Now(*(x.clone() for x in self._rows))
+        now = DecodingState(*(x.clone() for x in self._rows))
         given = torch.zeros_like(now.state)
         aside = torch.cuda.Stream()
         aside.wait_stream(torch.cuda.current_stream())

@@ -16,13 +16,13 @@ from torch import Tensor
 
 from ...circuits.automaton import Automaton
 from ...circuits.hmm import HMM
-from .backward_table import Ahead, Backward, Sweep
+from .backward_table import Backward, BackwardMessage, BackwardRecursion
 from .emission_table import Scores
-from .pgcd import ProductQuery
+from .pgcd import PGCDQuery
 from .range import Belief
 
 
-class SupportQuery(ProductQuery):
+class SupportQuery(PGCDQuery):
     """Which tokens an HMM and an automaton together give positive probability: P-GCD in Boolean arithmetic."""
 
     def __init__(self, hmm: HMM, automaton: Automaton, horizon: int) -> None:
@@ -67,7 +67,7 @@ class SupportMessages:
         self._hmm, self._automaton, self._horizon = hmm, automaton, horizon
         self._table: Bool[Tensor, "lengths states hidden"] | None = None
 
-    def columns(self, left: Int[Tensor, " queries"], state: Int[Tensor, " queries"]) -> Ahead:
+    def columns(self, left: Int[Tensor, " queries"], state: Int[Tensor, " queries"]) -> BackwardMessage:
         """The columns for so many tokens left, as zeros and ones, and the logarithms of their largest entries."""
         if self._table is None:
             self._table = self._swept()
@@ -75,7 +75,7 @@ class SupportMessages:
         return _exact(columns, self._hmm.emission_probs.dtype)
 
     def _swept(self) -> Bool[Tensor, "lengths states hidden"]:
-        sweep = SupportSweep(self._hmm, self._automaton)
+        sweep = SupportRecursion(self._hmm, self._automaton)
         found = sweep.first()
         tables = [found.columns > 0]
         while len(tables) < self._horizon:
@@ -86,10 +86,10 @@ class SupportMessages:
         return torch.stack(tables)
 
 
-class SupportSweep(Sweep):
+class SupportRecursion(BackwardRecursion):
     """The recursion of the backward messages with zeros and ones."""
 
-    def _transit(self, beta: Tensor, scale: Tensor, doubt: Tensor, low: Tensor) -> Ahead:
+    def _transit(self, beta: Tensor, scale: Tensor, doubt: Tensor, low: Tensor) -> BackwardMessage:
         return _exact(self._move.reached(beta), self.dtype)
 
 
@@ -99,9 +99,9 @@ def _even(weight: Tensor) -> Tensor:
     return positive / positive.sum(-1, keepdim=True)
 
 
-def _exact(columns: Bool[Tensor, "columns hidden"], dtype: torch.dtype) -> Ahead:
+def _exact(columns: Bool[Tensor, "columns hidden"], dtype: torch.dtype) -> BackwardMessage:
     scale = _log_any(columns)
-    return Ahead(columns.to(dtype), scale, torch.full_like(scale, -torch.inf))
+    return BackwardMessage(columns.to(dtype), scale, torch.full_like(scale, -torch.inf))
 
 
 def _log_any(rows: Bool[Tensor, "rows hidden"]) -> Float[Tensor, " rows"]:

@@ -113,13 +113,13 @@ def expected_counts(
 class _Ended(Chain):
     """A chain whose last transition, which leads nowhere, counts for nothing."""
 
-    def __init__(self, chain: Chain, ending: Vectors) -> None:
+    def __init__(self, chain: Chain, unit_final: Vectors) -> None:
         super().__init__(chain.initial, chain.left, chain.inputs, chain.right, chain.final)
-        self._ending = ending
+        self._unit_final = unit_final
 
     @property
-    def ending(self) -> Vectors:
-        return self._ending
+    def unit_final(self) -> Vectors:
+        return self._unit_final
 
 
 def _freed(
@@ -140,7 +140,7 @@ def _freed(
         tuple(v.detach() for v in model.final),
     )
     ones = all(bool((v == 1).all()) for v in model.final)
-    return _Ended(chain, tuple(v.detach() for v in chain.ending)) if ones else chain
+    return _Ended(chain, tuple(v.detach() for v in chain.unit_final)) if ones else chain
 
 
 def em_step(

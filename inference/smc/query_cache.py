@@ -16,7 +16,7 @@ from ...layers.functorch_utils import version
 from ..next_token.bitmask import BitmaskQuery
 from ..next_token.coarse import CoarseQuery
 from ..next_token.gcd import gcd, lcd
-from ..next_token.pgcd import ProductQuery, pgcd
+from ..next_token.pgcd import PGCDQuery, pgcd
 
 _memory: ContextVar[int] = ContextVar("memory", default=1 << 28)
 
@@ -34,7 +34,7 @@ def keeping(memory: int) -> Iterator[None]:
         _memory.reset(token)
 
 
-def guided(hmm: HMM, fa: Automaton, horizon: int) -> ProductQuery | CoarseQuery:
+def guided(hmm: HMM, fa: Automaton, horizon: int) -> PGCDQuery | CoarseQuery:
     """:func:`pgcd`, kept with the automaton for the same HMM with untouched parameters, and horizon.
 
     Every call gives an object of its own, to be started; they share tables.
@@ -44,7 +44,7 @@ def guided(hmm: HMM, fa: Automaton, horizon: int) -> ProductQuery | CoarseQuery:
     if None in versions:  # nothing says whether such parameters are untouched
         return pgcd(hmm, fa, horizon)
     key = (horizon, *zip(map(id, parameters), versions, strict=True))
-    kept: OrderedDict[Hashable, tuple[Any, ProductQuery | CoarseQuery]] = vars(fa).setdefault(
+    kept: OrderedDict[Hashable, tuple[Any, PGCDQuery | CoarseQuery]] = vars(fa).setdefault(
         "_guided", OrderedDict()
     )
     if key not in kept:
@@ -72,7 +72,7 @@ def masking(fa: Automaton, horizon: int | None) -> BitmaskQuery:
     return copy(kept[horizon])
 
 
-def _size(query: ProductQuery | CoarseQuery) -> int:
+def _size(query: PGCDQuery | CoarseQuery) -> int:
     """The bytes of its backward messages."""
     guide = query.guide if isinstance(query, CoarseQuery) else query
     size: int = guide.automaton.num_states * guide.hmm.hidden * (guide.horizon or 1)

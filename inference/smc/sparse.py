@@ -17,7 +17,7 @@ from numpy import ndarray
 from torch import Generator, Tensor
 
 from ..next_token.bitmask import BitmaskQuery
-from ..next_token.pgcd import ProductQuery
+from ..next_token.pgcd import PGCDQuery
 from .step import Step, check_support
 
 MOST = 0.5  # of a table: with more tokens allowed the whole of it is read faster
@@ -46,7 +46,7 @@ class Narrow(Step):
 
     @cached_property
     def lookahead(self) -> Float[Tensor, " allowed"]:
-        return self._supported(cast(ProductQuery, self._query).lookahead())
+        return self._supported(cast(PGCDQuery, self._query).lookahead())
 
     @cached_property
     def conditional(self) -> Float[Tensor, " allowed"]:

@@ -20,7 +20,7 @@ from torch import Tensor
 from ...errors import EvidenceError
 from ..next_token.bitmask import BitmaskQuery
 from ..next_token.generic import NextToken
-from ..next_token.pgcd import ProductQuery
+from ..next_token.pgcd import PGCDQuery
 from .boundaries import Boundary
 from .texts import Texts
 
@@ -91,7 +91,7 @@ class Step:
     @cached_property
     def lookahead(self) -> Float[Tensor, "rows vocab"]:
         """log p_hmm(C | x_<t, x): -inf exactly where ``mask`` is False."""
-        return self._supported(cast(ProductQuery, self.query).lookahead())
+        return self._supported(cast(PGCDQuery, self.query).lookahead())
 
     @cached_property
     def conditional(self) -> Float[Tensor, "rows vocab"]:

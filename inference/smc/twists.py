@@ -21,7 +21,7 @@ from torch import Tensor
 
 from ...errors import EvidenceError, PotentialError, ShapeError
 from ...lm.base import Forking, Hidden, LanguageModel, Prompt
-from ..next_token.pgcd import ProductQuery
+from ..next_token.pgcd import PGCDQuery
 from .potentials import Potential, scaled
 from .proposals import GCDProposal, Proposal
 from .step import Extended, Knowledge, Step
@@ -132,7 +132,7 @@ class RolloutPotential(Potential):
             lm.advance(drawn[goes_on])
             query.advance(drawn[goes_on])
         if len(growing) and self.proposal.needs is Knowledge.HMM:
-            weight[growing] += cast(ProductQuery, query).log_lookahead()
+            weight[growing] += cast(PGCDQuery, query).log_lookahead()
         if self.function is not None:
             judged = [self._judged(p, w, step) for p, w in zip(prefixes, weight.tolist(), strict=True)]
             weight += weight.new_tensor(judged)
