@@ -19,7 +19,7 @@ from tractile.distill.corpus import Manifest
 from tractile.fingerprints import fingerprint
 from tractile.inference.smc import ConstraintPotential, LMPotential
 from tractile.lm import CircuitLM
-from tractile.serving import VLLMLogitsProcessor
+from tractile.decoding.vllm import VLLMLogitsProcessor
 from tractile.token_bytes import tokenizer_fingerprint
 
 VOCAB = Vocabulary([b"a", b"b", b"ab", None, None], eos_token_id=3)

@@ -11,7 +11,7 @@ import torch
 
 import tractile as tt
 from tractile.embedded import load_lm
-from tractile.serving import MOST_GROUPS, VLLMLogitsProcessor
+from tractile.decoding.vllm import MOST_GROUPS, VLLMLogitsProcessor
 
 TOKENIZER = load_lm()[1]
 V = len(TOKENIZER)

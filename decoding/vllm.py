@@ -37,14 +37,14 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from . import constraints
-from .circuits import HMM, Automaton
-from .constraints import Constraint, Vocabulary
-from .decoding.constrained_rows import ConstrainedRows, check_prefix, check_weights
-from .errors import EvidenceError, TractileError, UnsupportedConstraint, VocabularyMismatch
-from .fingerprints import check_same
-from .inference import gcd, pgcd
-from .inference.next_token.bitmask import BitmaskQuery
+from .. import constraints
+from ..circuits import HMM, Automaton
+from ..constraints import Constraint, Vocabulary
+from .constrained_rows import ConstrainedRows, check_prefix, check_weights
+from ..errors import EvidenceError, TractileError, UnsupportedConstraint, VocabularyMismatch
+from ..fingerprints import check_same
+from ..inference import gcd, pgcd
+from ..inference.next_token.bitmask import BitmaskQuery
 
 try:
     _Base: Any = importlib.import_module("vllm.v1.sample.logits_processor").LogitsProcessor
