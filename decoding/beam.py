@@ -21,7 +21,7 @@ from torch import Tensor
 from ..circuits.hmm import HMM
 from ..errors import NoParticleSurvived
 from ..inference.arguments import whole
-from ..inference.smc.arguments import Language, read
+from ..inference.smc.arguments import ConstraintLike, read
 from ..inference.smc.potentials import PrefixPotential
 from ..inference.smc.prompted import prompted
 from ..inference.smc.proposals import GCDProposal, LookaheadProposal
@@ -42,7 +42,7 @@ class Beam(NamedTuple):
 def beam_search(
     lm: LanguageModel | Any,
     prompt: Prompt,
-    fa: Language | None,
+    fa: ConstraintLike | None,
     max_new_tokens: int = 64,
     beams: int = 8,
     hmm: HMM | str | Path | None = None,

@@ -24,7 +24,7 @@ from ..fingerprints import check_same
 from ..inference.arguments import Compilable, an_automaton, an_hmm, whole
 from ..inference.next_token.gcd import gcd
 from ..inference.next_token.pgcd import pgcd
-from ..inference.smc.arguments import Language
+from ..inference.smc.arguments import ConstraintLike
 from ..token_bytes import tokenizer_fingerprint
 from .constrained_rows import ConstrainedRows, check_weights
 
@@ -50,7 +50,7 @@ class ConstraintLogitsProcessor:
 
     def __init__(
         self,
-        fa: Language,
+        fa: ConstraintLike,
         hmm: HMM | str | Path | None = None,
         max_new_tokens: int | Sequence[int] = 64,
         *,

@@ -40,11 +40,11 @@ from torch import Tensor
 from .. import constraints
 from ..circuits import HMM, Automaton
 from ..constraints import Constraint, Vocabulary
-from .constrained_rows import ConstrainedRows, check_prefix, check_weights
 from ..errors import EvidenceError, TractileError, UnsupportedConstraint, VocabularyMismatch
 from ..fingerprints import check_same
 from ..inference import gcd, pgcd
 from ..inference.next_token.bitmask import BitmaskQuery
+from .constrained_rows import ConstrainedRows, check_prefix, check_weights
 
 try:
     _Base: Any = importlib.import_module("vllm.v1.sample.logits_processor").LogitsProcessor

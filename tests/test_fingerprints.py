@@ -15,11 +15,11 @@ from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 import tractile as tt
 from tractile import distill, embedded
 from tractile.constraints import Vocabulary, regex
+from tractile.decoding.vllm import VLLMLogitsProcessor
 from tractile.distill.corpus import Manifest
 from tractile.fingerprints import fingerprint
 from tractile.inference.smc import ConstraintPotential, LMPotential
 from tractile.lm import CircuitLM
-from tractile.decoding.vllm import VLLMLogitsProcessor
 from tractile.token_bytes import tokenizer_fingerprint
 
 VOCAB = Vocabulary([b"a", b"b", b"ab", None, None], eos_token_id=3)

@@ -10,8 +10,8 @@ import pytest
 import torch
 
 import tractile as tt
-from tractile.embedded import load_lm
 from tractile.decoding.vllm import MOST_GROUPS, VLLMLogitsProcessor
+from tractile.embedded import load_lm
 
 TOKENIZER = load_lm()[1]
 V = len(TOKENIZER)

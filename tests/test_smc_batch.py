@@ -38,10 +38,10 @@ from tractile.inference.smc import (
     every_statement,
     proposals,
 )
+from tractile.inference.smc.boundaries import BLOCK, Texts
 from tractile.inference.smc.loop import Run
-from tractile.inference.smc.sparse import Narrow, narrow
+from tractile.inference.smc.sparse import SparseStep, sparse_step
 from tractile.inference.smc.step import Step
-from tractile.inference.smc.texts import BLOCK, Texts
 
 PROMPTS = [(0, 1), (), (1, 1, 0), (0, 1)]
 BUDGETS = [N, 3, 6, 7]
@@ -396,16 +396,16 @@ def test_queries_can_wait():
 def test_drawing_among_the_allowed_tokens_is_drawing_from_the_whole_table(monkeypatch, case, proposal):
     lm, fsa = CASES[case]
     fa, drawn = as_automaton(fsa), []
-    draw = Narrow.draw
+    draw = SparseStep.draw
     monkeypatch.setattr("tractile.inference.smc.sparse.MOST", 1.0)
-    monkeypatch.setattr(Narrow, "draw", lambda *given: drawn.append(1) or draw(*given))
+    monkeypatch.setattr(SparseStep, "draw", lambda *given: drawn.append(1) or draw(*given))
 
     def posts():
         return [tt.smc(lm, [], fa, proposal, HMM, 20, N, seed) for seed in range(8)]
 
     flat = posts()
     assert len(drawn) > 8
-    monkeypatch.setattr(proposals, "narrow", lambda step: None)
+    monkeypatch.setattr(proposals, "sparse_step", lambda step: None)
     for a, b in zip(flat, posts(), strict=True):
         assert a.token_ids == b.token_ids
         torch.testing.assert_close(a.log_weights, b.log_weights, rtol=0, atol=1e-12)
@@ -424,7 +424,7 @@ def test_drawing_among_few_tokens_never_gives_an_impossible_one(top):
         torch.tensor([top - 1, top], dtype=torch.float64),
     )
     step = Step(table, query, torch.zeros(6, 0, dtype=torch.long), torch.tensor([0, 1, 2, 2, 1, 0]))
-    few = narrow(step)
+    few = sparse_step(step)
     assert few.tokens.tolist() == [2, 5, 1, 3, 4, 7, 9, 2, 5]
     for uniform in (0.0, 2**-53, 0.26, 0.27, 1 - 2**-53):
         with pytest.MonkeyPatch.context() as patch:

@@ -38,7 +38,7 @@ from tractile.inference.smc import (
     TwoRoundsProposal,
 )
 from tractile.inference.smc.awrs import first_accepted
-from tractile.inference.smc.blackbox import Left, OneByOne, Row
+from tractile.inference.smc.blackbox import Remaining, RowContext, RowProposal
 
 TOKENS = [
     b"a",
@@ -99,7 +99,7 @@ def outcomes(sample):
 def answered(proposal, q, step, pick):
     """What a row draws once its questions are answered."""
     prefix = tuple(step.prefixes[0].tolist())
-    asking = proposal.draw_row(Row(q, prefix, pick), step)
+    asking = proposal.draw_row(RowContext(q, prefix, pick), step)
     try:
         token = next(asking)
         while True:
@@ -173,7 +173,7 @@ def test_awrs_in_the_order_of_times_is_awrs():
         def pick(weights, times=times):
             return int(np.where(weights > 0, times, np.inf).argmin())
 
-        asking = AWRSProposal(never, tokens=True).draw_row(Row(q, (), pick), step_for([]))
+        asking = AWRSProposal(never, tokens=True).draw_row(RowContext(q, (), pick), step_for([]))
         try:
             token = next(asking)
             while True:
@@ -274,13 +274,13 @@ def test_the_character_proposal_is_properly_weighted(base, prefix):
     )
 
 
-class ForgetsTheSecondDraw(OneByOne):
+class ForgetsTheSecondDraw(RowProposal):
     """A planted bias: the accepted token with the mass that was left, as if all of it were accepted."""
 
     check = AWRSProposal(even_hash, tokens=True).check
 
     def draw_row(self, row, step):
-        left = row.left()
+        left = row.remaining()
         while not left.empty:
             mass, token = left.mass, left.draw()
             if (yield token):
@@ -289,13 +289,13 @@ class ForgetsTheSecondDraw(OneByOne):
         return 0, 0.0
 
 
-class KeepsXOut(OneByOne):
+class KeepsXOut(RowProposal):
     """Another: two rounds with X taken out before the second."""
 
     check = AWRSProposal(even_hash, tokens=True).check
 
     def draw_row(self, row, step):
-        left, rejects, found, mass = row.left(), 0, None, 0.0
+        left, rejects, found, mass = row.remaining(), 0, None, 0.0
         while not left.empty:
             before, token = left.mass, left.draw()
             left.remove(token)
@@ -325,7 +325,7 @@ def test_draws_without_replacement(first):
 
     found, expected = Counter(), Counter()
     for _ in range(runs):
-        left, drawn = Left(q, pick, q.cumsum(), rng.random), []
+        left, drawn = Remaining(q, pick, q.cumsum(), rng.random), []
         for _ in range(3):
             assert left.mass == pytest.approx(q.sum() - q[drawn].sum(), rel=1e-9)
             drawn.append(left.draw())

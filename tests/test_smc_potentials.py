@@ -179,7 +179,7 @@ def test_phi_pgcd_is_added_unless_the_potential_steers():
     asked = []
 
     class Watched(FunctionPotential.__mro__[1]):
-        steers = False
+        is_twist = False
 
         def log_value(self, rows):
             asked.append(type(self))
@@ -194,7 +194,7 @@ def test_phi_pgcd_is_added_unless_the_potential_steers():
     assert asked
     assert both.ess_trace == alone.ess_trace
     assert run(PrefixPotential() * Watched()).ess_trace == run(PrefixPotential()).ess_trace != alone.ess_trace
-    assert (LookaheadPotential() * Watched()).steers
+    assert (LookaheadPotential() * Watched()).is_twist
     half = tt.LookaheadProposal(0.5)
     assert run(None, half).ess_trace == run(LookaheadPotential(0.5), half).ess_trace
     assert run(None, half).ess_trace != run(LookaheadPotential(), half).ess_trace

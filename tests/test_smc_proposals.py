@@ -10,7 +10,7 @@ import tractile as tt
 from tractile.cli.generate import Proposal as GenerateOption
 from tractile.inference.smc import (
     AdaptiveProposal,
-    Extended,
+    Extension,
     GCDProposal,
     LCDProposal,
     LMProposal,
@@ -171,7 +171,7 @@ def test_lookahead_potential_is_the_lookahead_of_the_token():
     step = step_after(query, (0, 1), rows=V)
     step_after(reference, (0, 1))
     nowhere = torch.zeros(V, dtype=torch.bool)
-    value = LookaheadPotential().log_value(Extended(step, torch.arange(V), nowhere, ~nowhere))
+    value = LookaheadPotential().log_value(Extension(step, torch.arange(V), nowhere, ~nowhere))
     torch.testing.assert_close(value, reference.lookahead()[0], rtol=1e-9, atol=1e-12)
 
 

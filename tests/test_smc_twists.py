@@ -20,7 +20,7 @@ from smc_reference import (
 
 import tractile as tt
 from tractile.inference.smc import HiddenTwist, LMProposal, LookaheadProposal, RolloutPotential, Step
-from tractile.inference.smc.step import Extended
+from tractile.inference.smc.step import Extension
 
 TWISTS = {
     "to the end": lambda: RolloutPotential(2),
@@ -71,7 +71,7 @@ def shown(case, prefix, tokens, potential, needs_hmm):
         eos_token_id=fsa.eos_token_id,
     )
     chosen = torch.tensor(tokens)
-    return potential.log_value(Extended(step, chosen, step.ends(chosen), torch.ones(rows, dtype=torch.bool)))
+    return potential.log_value(Extension(step, chosen, step.ends(chosen), torch.ones(rows, dtype=torch.bool)))
 
 
 @pytest.mark.parametrize("function", [None, phi])
@@ -118,7 +118,7 @@ def test_a_short_rollout_is_judged_by_the_hmm():
     potential.start(lm, [[]], [N])
     step = Step(lm.log_probs(), query, torch.zeros(1, 0, dtype=torch.long))
     token = torch.tensor([1])
-    value = potential.log_value(Extended(step, token, torch.tensor([False]), torch.tensor([True])))
+    value = potential.log_value(Extension(step, token, torch.tensor([False]), torch.tensor([True])))
     assert float(value[0]) == pytest.approx(float(query.lookahead()[0, 1]), abs=1e-6)
 
 
@@ -193,7 +193,7 @@ def test_a_twist_on_hidden_states(resampling):
         lm.log_probs(), query, torch.zeros(2, 0, dtype=torch.long), torch.tensor([0, 0]), eos_token_id=EOS
     )
     value = twist.log_value(
-        Extended(step, torch.tensor([1, EOS]), torch.tensor([False, True]), torch.ones(2, dtype=torch.bool))
+        Extension(step, torch.tensor([1, EOS]), torch.tensor([False, True]), torch.ones(2, dtype=torch.bool))
     )
     expected = 1.5 * float(head(hmm.initial_probs[None].double())[0, 1])
     assert value.tolist() == pytest.approx([expected, 0.0])

@@ -43,7 +43,7 @@ from .resampling import (
 )
 from .runs import Runs
 from .sampler import importance_sampling, smc
-from .step import Extended, Knowledge, Step
+from .step import Extension, Knowledge, Step
 from .twists import HiddenTwist, RolloutPotential
 from .user_potential import FunctionPotential
 
@@ -86,7 +86,7 @@ __all__ = [
     "Potential",
     "PotentialError",
     "ProposalError",
-    "Extended",
+    "Extension",
     "PrefixPotential",
     "LookaheadPotential",
     "RolloutPotential",

@@ -22,7 +22,7 @@ from torch import Generator, Tensor
 from ...errors import EvidenceError
 from .potentials import Potential
 from .proposals import GCDProposal, LookaheadProposal, Tabular
-from .step import Extended, Step
+from .step import Extension, Step
 
 FLOOR = 1e-12  # c̃ of what is possible is not below this share of the guess, whatever rounding does
 TOLERANCE = 1e-2  # nats; by so much the same prefix may differ from one batch to another
@@ -104,7 +104,7 @@ class AdaptiveProposal(Tabular):
                     self._tell((*prefix, token), 1.0)
         return tokens, log_weight
 
-    def log_future(self, rows: Extended) -> Float[Tensor, " rows"]:
+    def log_future(self, rows: Extension) -> Float[Tensor, " rows"]:
         """log c̃ of each row's prefix with its token."""
         step, tokens = rows.step, rows.tokens
         value = self._guess(step, tokens)
@@ -152,7 +152,7 @@ class _FuturePotential(Potential):
     def __init__(self, proposal: AdaptiveProposal) -> None:
         self.proposal, self.needs = proposal, proposal.needs
 
-    def log_value(self, rows: Extended) -> Float[Tensor, " rows"]:
+    def log_value(self, rows: Extension) -> Float[Tensor, " rows"]:
         return self.proposal.log_future(rows).masked_fill(rows.ended, 0.0)
 
 

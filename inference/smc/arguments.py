@@ -27,9 +27,9 @@ from .potentials import Potential
 from .proposals import Proposal
 from .user_potential import FunctionPotential
 
-Language = Automaton | Compilable
+ConstraintLike = Automaton | Compilable
 """What a text must satisfy: an automaton, or a constraint that is compiled for the language model's tokens."""
-Worth = Potential | Callable[[str], float]
+PotentialLike = Potential | Callable[[str], float]
 """A potential, or a function of a complete text that gives a number ≥ 0."""
 OFFERED = ("vocab_size", "start", "log_probs", "advance", "select", "decode")
 """What a language model has at least."""

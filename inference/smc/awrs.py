@@ -24,12 +24,12 @@ from jaxtyping import Bool, Float, Int
 from torch import Generator, Tensor
 
 from ...errors import EvidenceError
-from .blackbox import Asking, Check, OneByOne, Row
+from .blackbox import Check, RowContext, RowDraw, RowProposal
 from .proposals import Proposal, Tabular
 from .step import Knowledge, Step
 
 
-class Rejecting(OneByOne):
+class Rejecting(RowProposal):
     """A proposal on a check that says yes or no."""
 
     def __init__(
@@ -45,7 +45,7 @@ class Rejecting(OneByOne):
         self.check = Check(check, complete, tokens=tokens, batched=batched)
 
     @abstractmethod
-    def draw_row(self, row: Row, step: Step) -> Asking: ...
+    def draw_row(self, row: RowContext, step: Step) -> RowDraw: ...
 
     def _yes(self, value: float) -> bool:
         if value not in (0.0, 1.0):
@@ -80,8 +80,8 @@ class AWRSProposal(Rejecting):
             raise EvidenceError(f"AWRSProposal: max_rejects must be positive, it is {max_rejects}")
         self.max_rejects = max_rejects
 
-    def draw_row(self, row: Row, step: Step) -> Asking:
-        left, rejects = row.left(), 0
+    def draw_row(self, row: RowContext, step: Step) -> RowDraw:
+        left, rejects = row.remaining(), 0
         while True:
             mass, token = left.mass, left.draw()
             accepted = self._yes((yield token))
@@ -130,8 +130,8 @@ def first_accepted(
 class TwoRoundsProposal(Rejecting):
     """Adaptive weighted rejection sampling in two rounds; arguments as :class:`AWRSProposal`."""
 
-    def draw_row(self, row: Row, step: Step) -> Asking:
-        left, rejects = row.left(), 0
+    def draw_row(self, row: RowContext, step: Step) -> RowDraw:
+        left, rejects = row.remaining(), 0
         while True:
             mass, token = left.mass, left.draw()
             if self._yes((yield token)):
@@ -171,8 +171,8 @@ class GeometricProposal(Rejecting):
             )
         self.wanted, self.max_rejects = wanted, max_rejects
 
-    def draw_row(self, row: Row, step: Step) -> Asking:
-        left, rejects, accepted = row.left(), 0, list[int]()
+    def draw_row(self, row: RowContext, step: Step) -> RowDraw:
+        left, rejects, accepted = row.remaining(), 0, list[int]()
         while len(accepted) < self.wanted:
             if left.empty:  # all that is left to simulate are refusals
                 rejects = self.max_rejects

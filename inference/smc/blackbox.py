@@ -27,12 +27,12 @@ from .proposals import GCDProposal, Proposal, Tabular
 from .step import Step
 
 Pick = Callable[[ndarray], int]
-Asking = Generator[int, float, tuple[int, float]]  # yields a token, is sent its ψ; at last X and Ŵ
+RowDraw = Generator[int, float, tuple[int, float]]  # yields a token, is sent its ψ; at last X and Ŵ
 CACHE_SIZE = 1 << 16
 FEW = 0.25  # of the mass: below it what is left is summed anew, and drawn from directly
 
 
-class Row:
+class RowContext:
     """One row about to draw: q, which sums to one, and its tokens so far."""
 
     def __init__(
@@ -46,12 +46,12 @@ class Row:
         self.q, self.prefix, self.pick = q, prefix, pick
         self._cumulative, self._uniform = cumulative, uniform
 
-    def left(self) -> Left:
+    def remaining(self) -> Remaining:
         """All of q, to be drawn from without replacement."""
-        return Left(self.q, self.pick, self._cumulative, self._uniform)
+        return Remaining(self.q, self.pick, self._cumulative, self._uniform)
 
 
-class Left:
+class Remaining:
     """What of q has not been drawn yet; ``mass`` is its total."""
 
     def __init__(
@@ -95,7 +95,7 @@ class Left:
             self.mass = float(self._rest.sum())
 
 
-class OneByOne(Proposal):
+class RowProposal(Proposal):
     """A proposal that draws row by row, with another for its belief about the next token, and may ask about tokens."""
 
     check: Check | None = None
@@ -110,7 +110,7 @@ class OneByOne(Proposal):
         return self.base.potential
 
     @abstractmethod
-    def draw_row(self, row: Row, step: Step) -> Asking:
+    def draw_row(self, row: RowContext, step: Step) -> RowDraw:
         """A token and Ŵ, properly weighted for q · ψ."""
 
     def draw(
@@ -132,7 +132,9 @@ class OneByOne(Proposal):
 
         rows = possible.nonzero()[:, 0].tolist()
         prefixes = [tuple(prefix.tolist()) for prefix in step.prefixes]
-        asking = {i: self.draw_row(Row(q[i], prefixes[i], pick, cumulative[i], uniform), step) for i in rows}
+        asking = {
+            i: self.draw_row(RowContext(q[i], prefixes[i], pick, cumulative[i], uniform), step) for i in rows
+        }
         results = self._settle(asking, prefixes, step)
         drawn = [results[i][0] if i in results else 0 for i in range(len(q))]
         weight = [results[i][1] if i in results else 0.0 for i in range(len(q))]
@@ -141,7 +143,7 @@ class OneByOne(Proposal):
         return tokens, log_weight + torch.tensor(weight, dtype=torch.float64, device=log_q.device).log()
 
     def _settle(
-        self, asking: dict[int, Asking], prefixes: Sequence[tuple[int, ...]], step: Step
+        self, asking: dict[int, RowDraw], prefixes: Sequence[tuple[int, ...]], step: Step
     ) -> dict[int, tuple[int, float]]:
         """Let all rows ask, round after round, until each has its token."""
         results: dict[int, tuple[int, float]] = {}
@@ -221,7 +223,7 @@ class Check:
 
 
 @final
-class TopKProposal(OneByOne):
+class TopKProposal(RowProposal):
     """The ``k`` most probable tokens weighed by ``check``, and one of the rest, drawn, that stands for all of them.
 
     ``check`` and ``complete`` as in :class:`.AWRSProposal`, but they may return anything between 0 and 1; the final target is
@@ -243,8 +245,8 @@ class TopKProposal(OneByOne):
             raise EvidenceError(f"TopKProposal: k must be positive, it is {k}")
         self.check, self.k = Check(check, complete, tokens=tokens, batched=batched), k
 
-    def draw_row(self, row: Row, step: Step) -> Asking:
-        q, left = row.q, row.left()
+    def draw_row(self, row: RowContext, step: Step) -> RowDraw:
+        q, left = row.q, row.remaining()
         some = np.argpartition(-q, self.k - 1)[: self.k] if self.k < len(q) else np.arange(len(q))
         tokens = [token for token in some[np.argsort(-q[some], kind="stable")].tolist() if q[token] > 0]
         mass = [float(q[token]) for token in tokens]

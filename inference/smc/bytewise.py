@@ -20,7 +20,7 @@ from numpy import ndarray
 
 from ...errors import EvidenceError
 from ...lm.base import TokenBytes
-from .blackbox import CACHE_SIZE, Asking, OneByOne, Row
+from .blackbox import CACHE_SIZE, RowContext, RowDraw, RowProposal
 from .proposals import Tabular
 from .step import Step
 
@@ -28,7 +28,7 @@ END = 256
 
 
 @final
-class CharacterProposal(OneByOne):
+class CharacterProposal(RowProposal):
     """Tokens weighed byte by byte: ``weights(text)`` gives 257 numbers ≥ 0 for the bytes of a continuation, ψ of each next
     byte and last ψ of the end; a parser's "may come next" is zeros and ones. The final target is p_lm times their product.
 
@@ -52,7 +52,7 @@ class CharacterProposal(OneByOne):
         self._nodes: dict[tuple[int, int, int], _Node] = {}
         self._psi: dict[bytes, Float[ndarray, "257"]] = {}
 
-    def draw_row(self, row: Row, step: Step) -> Asking:
+    def draw_row(self, row: RowContext, step: Step) -> RowDraw:
         yield from ()  # it has nothing to ask
         eos = step.eos_token_id
         context = b"".join(self._bytes[token] or b"" for token in row.prefix)

@@ -11,15 +11,15 @@ import torch.distributed as dist
 
 from ...errors import TractileError
 from ...lm.base import LanguageModel, Prompt
-from .arguments import Language
+from .arguments import ConstraintLike
 from .posterior import Posterior
-from .sampler import _each, smc
+from .sampler import broadcast, smc
 
 
 def smc_on_ranks(
     lm: LanguageModel | Any,
     prompts: Sequence[Prompt],
-    fa: Language | Sequence[Language | None] | None,
+    fa: ConstraintLike | Sequence[ConstraintLike | None] | None,
     *,
     max_new_tokens: int | Sequence[int] = 64,
     seed: int = 0,
@@ -36,10 +36,13 @@ def smc_on_ranks(
     joined = dist.is_available() and dist.is_initialized()
     rank, size = (dist.get_rank(), dist.get_world_size()) if joined else (0, 1)
     mine = range(rank, len(prompts), size)
-    fas, budgets = _each(fa, len(prompts), "fa"), _each(max_new_tokens, len(prompts), "max_new_tokens")
+    fas, budgets = (
+        broadcast(fa, len(prompts), "fa"),
+        broadcast(max_new_tokens, len(prompts), "max_new_tokens"),
+    )
     for name in ("hmm", "potential", "align"):
         if isinstance(settings.get(name), Sequence):
-            each = _each(settings[name], len(prompts), name)
+            each = broadcast(settings[name], len(prompts), name)
             settings[name] = [each[i] for i in mine]
     found: list[Posterior] | str
     failure = None

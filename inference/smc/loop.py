@@ -19,12 +19,12 @@ from jaxtyping import Float, Int
 from torch import Generator, Tensor
 
 from ...lm.base import Prompt
+from .boundaries import Texts
 from .particles import Particles
 from .posterior import Posterior
 from .potentials import Potential, check_values
 from .resampling import effective_sample_size
-from .step import Extended, Joined, Step
-from .texts import Texts
+from .step import BatchedStep, Extension, Step
 from .trace import Recorder
 
 if TYPE_CHECKING:
@@ -41,9 +41,9 @@ class Drawn:
     tokens: Int[Tensor, " rows"]
     log_weight: Float[Tensor, " rows"]
 
-    def extended(self) -> Extended:
+    def extended(self) -> Extension:
         """What a potential is shown."""
-        return Extended(self.step, self.tokens, self.step.ends(self.tokens), ~self.log_weight.isneginf())
+        return Extension(self.step, self.tokens, self.step.ends(self.tokens), ~self.log_weight.isneginf())
 
 
 class Run:
@@ -51,7 +51,7 @@ class Run:
 
     def __init__(self, sampler: Sampler, prompt: Prompt, count: int, generator: Generator) -> None:
         self.sampler, self.prompt, self.count, self.generator = sampler, prompt, count, generator
-        copy(sampler.referee).start(1, sampler.max_new_tokens)
+        copy(sampler.budget_query).start(1, sampler.max_new_tokens)
         self.query = copy(sampler.query).start(1, sampler.max_new_tokens)
         self.particles = Particles.start(count, sampler.max_new_tokens)
         self.states = 1
@@ -95,7 +95,7 @@ class Run:
                 log_weight = log_weight.masked_fill(~accepted, -torch.inf)
             yield Drawn(self, rows, step, tokens, log_weight)
 
-    def reweigh(self, drawn: Drawn, shown: Extended, log_psi: Float[Tensor, " rows"]) -> None:
+    def reweigh(self, drawn: Drawn, shown: Extension, log_psi: Float[Tensor, " rows"]) -> None:
         """Weights and potentials of particles just extended; some end here, or die."""
         particles, rows = self.particles, drawn.rows
         check_values(self.sampler.potential, shown, log_psi)
@@ -236,8 +236,8 @@ def _reweigh(drawn: Sequence[tuple[Drawn, int]], potential: Potential) -> None:
         log_psi = potential.log_value(shown[0])
         drawn[0][0].run.reweigh(drawn[0][0], shown[0], log_psi)
         return
-    everything = Extended(
-        Joined([part.step for part, _ in drawn], [first for _, first in drawn]),
+    everything = Extension(
+        BatchedStep([part.step for part, _ in drawn], [first for _, first in drawn]),
         *(torch.cat([getattr(e, name) for e in shown]) for name in ("tokens", "ended", "alive")),
     )
     values = potential.log_value(everything).split([len(e.tokens) for e in shown])

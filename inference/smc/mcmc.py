@@ -25,13 +25,13 @@ from ...circuits.hmm import HMM
 from ...errors import EvidenceError, NoParticleSurvived
 from ...lm.base import LanguageModel, Prompt
 from ..arguments import whole
-from .arguments import Language, Worth, check_proposal, check_seed, read
+from .arguments import ConstraintLike, PotentialLike, check_proposal, check_seed, read
 from .potentials import PrefixPotential, check_values
 from .prompted import prompted
 from .proposals import Proposal, draw_tokens
 from .resampling import systematic
-from .sampler import PROPOSALS, Sampler, _named, unconstrained
-from .step import Extended, Step
+from .sampler import PROPOSALS, Sampler, lookup, unconstrained
+from .step import Extension, Step
 
 K = TypeVar("K", bound=Hashable)
 Cut = Callable[[int], Sequence[float]]
@@ -103,7 +103,7 @@ class Walk:
         if last and self._query.horizon is None:  # a proposal that does not know the budget
             log_weight[~sampler.accepts(out.tokens[rows])] = -torch.inf
         alive = ~log_weight.isneginf()
-        extended = Extended(step, tokens, ended, alive)
+        extended = Extension(step, tokens, ended, alive)
         log_psi = sampler.potential.log_value(extended)
         check_values(sampler.potential, extended, log_psi)
         out.log_weight[rows, t], out.log_psi[rows] = log_weight, log_psi.masked_fill(~alive, -torch.inf)
@@ -114,7 +114,7 @@ class Walk:
         return bool(self.growing.any()) and not last
 
     def _follow(self) -> None:
-        """Language model, query and potential take the tokens drawn last."""
+        """ConstraintLike model, query and potential take the tokens drawn last."""
         lm, potential, growing = self.settings.lm, self.settings.potential, self.growing
         pair = self._state[growing] * lm.vocab_size + self.paths.tokens[growing, self.taken - 1]
         distinct, self._state[growing] = pair.unique(return_inverse=True)
@@ -240,7 +240,7 @@ class Chains:
 def mcmc(
     lm: LanguageModel | Any,
     prompt: Prompt,
-    fa: Language | None,
+    fa: ConstraintLike | None,
     proposal: str | Proposal = "pgcd",
     hmm: HMM | str | Path | None = None,
     samples: int = 100,
@@ -250,7 +250,7 @@ def mcmc(
     chains: int = 4,
     burn_in: int = 20,
     thin: int = 1,
-    potential: Worth | None = None,
+    potential: PotentialLike | None = None,
     tokenizer: Any = None,
     cut: Cut | None = None,
 ) -> Chains:
@@ -269,12 +269,12 @@ def mcmc(
     )
     burn_in, seed = whole(burn_in, "mcmc: burn_in", 0), check_seed(seed, "mcmc: seed")
     check_proposal(proposal, "mcmc: proposal")
-    proposal = _named(proposal, PROPOSALS, "proposal")() if isinstance(proposal, str) else proposal
+    proposal = lookup(proposal, PROPOSALS, "proposal")() if isinstance(proposal, str) else proposal
     guide = None if guide is None else prompted(guide, lm, prompt)
     worth = PrefixPotential() if worth is None else worth
     automaton = automaton or unconstrained(lm)
     settings = Sampler(lm, automaton, guide, proposal, worth, systematic, 0.0, max_new_tokens)
-    copy(settings.referee).start(1, max_new_tokens)  # raises BudgetTooSmall
+    copy(settings.budget_query).start(1, max_new_tokens)  # raises BudgetTooSmall
     generator, kernel = torch.Generator().manual_seed(seed), Kernel(settings, prompt, cut)
     paths = kernel.start(chains, generator)
     trace, kept, accepted = [_log_target(paths)], list[Paths](), 0

@@ -13,7 +13,7 @@ from torch import Tensor
 from ...lm.base import Forking, Hidden, LanguageModel, Prompt
 from .boundaries import Boundary
 from .potentials import Potential
-from .step import Extended, Joined, Knowledge, Step
+from .step import BatchedStep, Extension, Knowledge, Step
 
 
 @final
@@ -29,7 +29,7 @@ class PerPromptPotential(Potential):
         places = {id(one): place for place, one in enumerate(self._distinct)}
         self._of_prompt = torch.tensor([places[id(one)] for one in self.potentials])
         self.needs = max((one.needs for one in self.potentials), default=Knowledge.LOCAL)
-        self.steers = any(one.steers for one in self.potentials)
+        self.is_twist = any(one.is_twist for one in self.potentials)
 
     def at(self, boundary: Boundary) -> Potential:
         made = {id(one): one.at(boundary) for one in self._distinct}
@@ -54,7 +54,7 @@ class PerPromptPotential(Potential):
                 potential.advance(number[indices[mine]], tokens[mine])
         self._owner = after
 
-    def log_value(self, rows: Extended) -> Float[Tensor, " rows"]:
+    def log_value(self, rows: Extension) -> Float[Tensor, " rows"]:
         value = torch.zeros(len(rows.tokens), dtype=torch.float64)
         found: dict[int, list[tuple[Step, int, Tensor]]] = {}
         done = 0
@@ -67,8 +67,8 @@ class PerPromptPotential(Potential):
             index = torch.cat([where for _, _, where in parts])
             step = parts[0][0]
             if len(parts) > 1 or parts[0][1]:
-                step = Joined([part for part, _, _ in parts], [before for _, before, _ in parts])
-            shown = Extended(step, rows.tokens[index], rows.ended[index], rows.alive[index])
+                step = BatchedStep([part for part, _, _ in parts], [before for _, before, _ in parts])
+            shown = Extension(step, rows.tokens[index], rows.ended[index], rows.alive[index])
             value[index] = self._distinct[place].log_value(shown)
         return value
 

@@ -19,14 +19,13 @@ from torch import Tensor
 
 from ...circuits.narrowing import Narrowing
 from ...errors import EvidenceError, NoParticleSurvived
-from .html import page
 from .proposals import draw_tokens
 from .resampling import effective_sample_size
+from .trace import Trace, page
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from .trace import Trace
 
 K = TypeVar("K", bound=Hashable)
 

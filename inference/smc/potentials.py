@@ -26,7 +26,7 @@ from ..arguments import an_automaton
 from ..next_token.bitmask import BitmaskQuery
 from ..next_token.gcd import gcd, lcd
 from .boundaries import Boundary, at_end
-from .step import Extended, Knowledge
+from .step import Extension, Knowledge
 
 
 class Potential(ABC):
@@ -37,7 +37,7 @@ class Potential(ABC):
     """
 
     needs: Knowledge = Knowledge.LOCAL
-    steers: bool = True  # whether it is meant to guide unfinished particles: φ_pgcd is not added then
+    is_twist: bool = True  # whether it is meant to guide unfinished particles: φ_pgcd is not added then
 
     def start(self, lm: LanguageModel, prompts: Sequence[Prompt], budgets: Sequence[int]) -> None:
         """Forget everything; ``lm`` is the sampler's own language model, ``budgets`` the tokens to come after each prompt."""
@@ -48,7 +48,7 @@ class Potential(ABC):
         return
 
     @abstractmethod
-    def log_value(self, rows: Extended) -> Float[Tensor, " rows"]:
+    def log_value(self, rows: Extension) -> Float[Tensor, " rows"]:
         """log Ψ of each row (float64, CPU); -inf kills the particle. Only rows that are ``alive`` are looked at."""
 
     def __mul__(self, other: Potential) -> Potential:
@@ -60,7 +60,7 @@ class Potential(ABC):
         A function of the text (:class:`FunctionPotential`) sees the text up to the boundary, even if the last token goes on
         behind it. Potentials of tokens (language models, constraints, an HMM) see the whole token.
         """
-        return Held(self, boundary)
+        return AtBoundary(self, boundary)
 
 
 @final
@@ -72,7 +72,7 @@ class Product(Potential):
         for factor in factors:
             self.factors.extend(factor.factors if isinstance(factor, Product) else [factor])
         self.needs = max(factor.needs for factor in self.factors)
-        self.steers = any(factor.steers for factor in self.factors)
+        self.is_twist = any(factor.is_twist for factor in self.factors)
 
     def at(self, boundary: Boundary) -> Potential:
         return Product(*(factor.at(boundary) for factor in self.factors))
@@ -85,11 +85,11 @@ class Product(Potential):
         for factor in self.factors:
             factor.advance(indices, tokens)
 
-    def log_value(self, rows: Extended) -> Float[Tensor, " rows"]:
+    def log_value(self, rows: Extension) -> Float[Tensor, " rows"]:
         total = torch.zeros(len(rows.tokens), dtype=torch.float64)
         for factor in self.factors:
             alive = rows.alive & ~total.isneginf()
-            value = factor.log_value(Extended(rows.step, rows.tokens, rows.ended, alive))
+            value = factor.log_value(Extension(rows.step, rows.tokens, rows.ended, alive))
             total = total + value.masked_fill(~alive, 0.0)
         return total
 
@@ -98,7 +98,7 @@ class Product(Potential):
 class PrefixPotential(Potential):
     """φ(x_≤t) = p_lm(x_≤t) · 1[the constraint can still be satisfied]: nothing is said of how probable that is."""
 
-    def log_value(self, rows: Extended) -> Float[Tensor, " rows"]:
+    def log_value(self, rows: Extension) -> Float[Tensor, " rows"]:
         return torch.zeros(len(rows.tokens), dtype=torch.float64)
 
 
@@ -113,7 +113,7 @@ class LookaheadPotential(Potential):
             raise EvidenceError(f"LookaheadPotential: the strength must not be negative, it is {strength}")
         self.strength = strength
 
-    def log_value(self, rows: Extended) -> Float[Tensor, " rows"]:
+    def log_value(self, rows: Extension) -> Float[Tensor, " rows"]:
         if not self.strength:
             return torch.zeros(len(rows.tokens), dtype=torch.float64)
         return self.strength * _chosen(rows.step.lookahead, rows.tokens).masked_fill(rows.ended, 0.0)
@@ -128,7 +128,7 @@ class LMPotential(Potential):
     (:class:`VocabularyMismatch`). A negative power where the other model gives zero raises :class:`PotentialError`.
     """
 
-    steers = False
+    is_twist = False
 
     def __init__(
         self, power: float, lm: LanguageModel | None = None, *, prompt: Prompt | None = None
@@ -159,7 +159,7 @@ class LMPotential(Potential):
             self._source.start(prompts if self._prompt is None else [self._prompt] * len(prompts))
         self._total = torch.zeros(len(prompts), dtype=torch.float64)
 
-    def log_value(self, rows: Extended) -> Float[Tensor, " rows"]:
+    def log_value(self, rows: Extension) -> Float[Tensor, " rows"]:
         log_p = self._log_p(rows.step.rows, rows.tokens)
         value = self._total[rows.step.rows] + scaled(self.power, log_p)
         over = (value.isposinf() & rows.alive).nonzero()[:, 0]
@@ -189,7 +189,7 @@ class ConstraintPotential(Potential):
     For a second constraint whose product with the first would have too many states.
     """
 
-    steers = False
+    is_twist = False
 
     def __init__(self, fa: Automaton, *, budgeted: bool = False) -> None:
         self.fa, self.budgeted = an_automaton(fa, "ConstraintPotential: fa"), budgeted
@@ -212,7 +212,7 @@ class ConstraintPotential(Potential):
             self._query = gcd(self.fa, max(budgets)) if self.budgeted else lcd(self.fa)
         self._query.start(len(prompts), torch.tensor(budgets))
 
-    def log_value(self, rows: Extended) -> Float[Tensor, " rows"]:
+    def log_value(self, rows: Extension) -> Float[Tensor, " rows"]:
         assert self._query is not None
         allowed = self._query.mask()[rows.step.rows, rows.tokens]
         ended = (rows.alive & rows.ended).nonzero()[:, 0]
@@ -231,25 +231,25 @@ class ConstraintPotential(Potential):
 
 
 @final
-class Held(Potential):
+class AtBoundary(Potential):
     """A potential evaluated only where the last token has reached ``boundary``, and at the end."""
 
     def __init__(self, potential: Potential, boundary: Boundary) -> None:
         self.potential, self.boundary = potential, boundary
-        self.needs, self.steers = potential.needs, potential.steers
+        self.needs, self.is_twist = potential.needs, potential.is_twist
 
     def start(self, lm: LanguageModel, prompts: Sequence[Prompt], budgets: Sequence[int]) -> None:
         self.potential.start(lm, prompts, budgets)
         self._held, self._latest = [0.0] * len(prompts), dict[tuple[int, int], float]()
 
-    def log_value(self, rows: Extended) -> Float[Tensor, " rows"]:
+    def log_value(self, rows: Extension) -> Float[Tensor, " rows"]:
         states, step = rows.step.rows.tolist(), rows.step
         here = rows.alive & rows.ended
         if self.boundary is not at_end:
             for i in (rows.alive & ~rows.ended).nonzero()[:, 0].tolist():
                 here[i] = rows.moved(i, self.boundary)
         held = torch.tensor([self._held[state] for state in states], dtype=torch.float64)
-        asked = self.potential.log_value(Extended(step, rows.tokens, rows.ended, here))
+        asked = self.potential.log_value(Extension(step, rows.tokens, rows.ended, here))
         value = torch.where(here, asked, held)
         self._latest = dict(zip(zip(states, rows.tokens.tolist(), strict=True), value.tolist(), strict=True))
         return value
@@ -260,7 +260,7 @@ class Held(Potential):
         self.potential.advance(indices, tokens)
 
 
-def check_values(potential: Potential, rows: Extended, log_psi: Float[Tensor, " rows"]) -> None:
+def check_values(potential: Potential, rows: Extension, log_psi: Float[Tensor, " rows"]) -> None:
     """Raises :class:`PotentialError` with the text if the value of a row that is alive is infinite or NaN."""
     bad = (rows.alive & (log_psi.isnan() | log_psi.isposinf())).nonzero()[:, 0]
     if len(bad):

@@ -15,12 +15,12 @@ from typing import Any
 from ...circuits.hmm import HMM
 from ...errors import EvidenceError
 from ...lm.base import LanguageModel, Prompt
-from .arguments import Language, Worth, a_potential
+from .arguments import ConstraintLike, PotentialLike, a_potential
 from .boundaries import Boundary, at_end
 from .posterior import Posterior
 from .potentials import PrefixPotential
 from .proposals import Proposal, Uncorrected
-from .sampler import PROPOSALS, _named, smc
+from .sampler import PROPOSALS, lookup, smc
 
 
 @dataclass(frozen=True)
@@ -43,8 +43,8 @@ class Preset:
         self,
         lm: LanguageModel | Any,
         prompt: Prompt,
-        fa: Language | None,
-        potential: Worth | None = None,
+        fa: ConstraintLike | None,
+        potential: PotentialLike | None = None,
         hmm: HMM | str | Path | None = None,
         particles: int = 10,
         max_new_tokens: int = 64,
@@ -60,7 +60,7 @@ class Preset:
         """
         proposal = self.proposal
         if isinstance(proposal, str):
-            proposal = _named(proposal, PROPOSALS, "proposal")()
+            proposal = lookup(proposal, PROPOSALS, "proposal")()
         if not self.corrected:
             proposal = Uncorrected(proposal)
         if self.potential and potential is None:

@@ -26,7 +26,7 @@ from torch import Generator, Tensor
 
 from ...errors import EvidenceError, ProposalError
 from .potentials import LookaheadPotential, Potential, PrefixPotential, scaled
-from .sparse import narrow
+from .sparse import sparse_step
 from .step import Knowledge, Step
 
 
@@ -90,7 +90,7 @@ class Tabular(Proposal):
         """log q up to a constant for each row."""
 
     def draw(self, step: Step, generator: Generator) -> tuple[Int[Tensor, " rows"], Float[Tensor, " rows"]]:
-        if self.elementwise and (allowed := narrow(step)) is not None:
+        if self.elementwise and (allowed := sparse_step(step)) is not None:
             return allowed.draw(self.checked(self.belief(allowed), step), generator)
         belief = self.checked(self.belief(step), step)
         # Finite even in a row without any mass.

@@ -13,7 +13,7 @@ import torch
 
 from ...lm.base import LanguageModel, Prompt
 from ..arguments import whole
-from .arguments import Language, check_seed, read
+from .arguments import ConstraintLike, check_seed, read
 from .posterior import Posterior
 from .potentials import PrefixPotential
 from .proposals import LMProposal
@@ -43,7 +43,7 @@ class Rejection:
 def rejection_sampling(
     lm: LanguageModel | Any,
     prompt: Prompt,
-    fa: Language | None,
+    fa: ConstraintLike | None,
     samples: int = 100,
     max_new_tokens: int = 64,
     seed: int = 0,

@@ -21,19 +21,19 @@ from torch import Generator
 from ...circuits.hmm import HMM
 from ...lm.base import LanguageModel, Prompt
 from ..arguments import not_negative, whole
-from .arguments import Language, Worth, check_seed, read
+from .arguments import ConstraintLike, PotentialLike, check_seed, read
 from .mcmc import Cut, Kernel, Paths, Walk
 from .posterior import Posterior
 from .prompted import prompted
 from .proposals import Proposal
 from .resampling import Resampling, effective_sample_size
-from .sampler import Sampler, settled, unconstrained
+from .sampler import Sampler, resolve_defaults, unconstrained
 
 
 def resample_move(
     lm: LanguageModel | Any,
     prompt: Prompt,
-    fa: Language | None,
+    fa: ConstraintLike | None,
     proposal: str | Proposal = "pgcd",
     hmm: HMM | str | Path | None = None,
     particles: int = 16,
@@ -42,7 +42,7 @@ def resample_move(
     *,
     moves: int = 1,
     cut: Cut | None = None,
-    potential: Worth | None = None,
+    potential: PotentialLike | None = None,
     tokenizer: Any = None,
     resampling: str | Resampling = "systematic",
     ess_threshold: float = 0.5,
@@ -57,11 +57,11 @@ def resample_move(
     particles, moves = whole(particles, f"{who}: particles"), whole(moves, f"{who}: moves", 0)
     seed = check_seed(seed, f"{who}: seed")
     ess_threshold = not_negative(ess_threshold, f"{who}: ess_threshold")
-    proposal, scheme, worth = settled(proposal, resampling, worth)
+    proposal, scheme, worth = resolve_defaults(proposal, resampling, worth)
     guide = None if guide is None else prompted(guide, lm, prompt)
     automaton = automaton or unconstrained(lm)
     settings = Sampler(lm, automaton, guide, proposal, worth, scheme, ess_threshold, max_new_tokens)
-    copy(settings.referee).start(1, max_new_tokens)  # raises BudgetTooSmall
+    copy(settings.budget_query).start(1, max_new_tokens)  # raises BudgetTooSmall
     return _run(Kernel(settings, prompt, cut), particles, moves, torch.Generator().manual_seed(seed))
 
 

@@ -25,7 +25,7 @@ from ...fingerprints import check_same
 from ...lm.base import LanguageModel, Prompt, fingerprint_of
 from ..arguments import not_negative, short, whole
 from ..next_token.bitmask import BitmaskQuery
-from .arguments import Language, Worth, a_potential, check_proposal, check_seed, read
+from .arguments import ConstraintLike, PotentialLike, a_potential, check_proposal, check_seed, read
 from .awrs import MaskedAWRSProposal
 from .boundaries import Boundary
 from .loop import Run, run_together
@@ -65,14 +65,14 @@ PROPOSALS: dict[str, Callable[[], Proposal]] = {
 def smc(
     lm: LanguageModel | Any,
     prompt: Prompt,
-    fa: Language | None,
+    fa: ConstraintLike | None,
     proposal: str | Proposal = "pgcd",
     hmm: HMM | str | Path | None = None,
     particles: int = 16,
     max_new_tokens: int = 64,
     seed: int = 0,
     *,
-    potential: Worth | None = None,
+    potential: PotentialLike | None = None,
     tokenizer: Any = None,
     resampling: str | Resampling = "systematic",
     ess_threshold: float = 0.5,
@@ -88,13 +88,13 @@ def smc(
     lm: LanguageModel | Any,
     *,
     prompts: Sequence[Prompt],
-    fa: Language | Sequence[Language | None] | None,
+    fa: ConstraintLike | Sequence[ConstraintLike | None] | None,
     proposal: str | Proposal = "pgcd",
     hmm: HMM | str | Path | Sequence[HMM | str | Path | None] | None = None,
     particles: int = 16,
     max_new_tokens: int | Sequence[int] = 64,
     seed: int | Sequence[int] = 0,
-    potential: Worth | Sequence[Worth | None] | None = None,
+    potential: PotentialLike | Sequence[PotentialLike | None] | None = None,
     tokenizer: Any = None,
     resampling: str | Resampling = "systematic",
     ess_threshold: float = 0.5,
@@ -108,7 +108,7 @@ def smc(
 def smc(
     lm: LanguageModel | Any,
     prompt: Prompt | None = None,
-    fa: Language | Sequence[Language | None] | None = None,
+    fa: ConstraintLike | Sequence[ConstraintLike | None] | None = None,
     proposal: str | Proposal = "pgcd",
     hmm: HMM | str | Path | Sequence[HMM | str | Path | None] | None = None,
     particles: int = 16,
@@ -116,7 +116,7 @@ def smc(
     seed: int | Sequence[int] = 0,
     *,
     prompts: Sequence[Prompt] | None = None,
-    potential: Worth | Sequence[Worth | None] | None = None,
+    potential: PotentialLike | Sequence[PotentialLike | None] | None = None,
     tokenizer: Any = None,
     resampling: str | Resampling = "systematic",
     ess_threshold: float = 0.5,
@@ -179,30 +179,32 @@ def smc(
     lm, asked, automata, guide, worth = read("smc", lm, tokenizer, prompt, prompts, fa, hmm, potential)
     particles = whole(particles, "smc: particles")
     ess_threshold = not_negative(ess_threshold, "smc: ess_threshold")
-    budgets = [whole(n, "smc: max_new_tokens") for n in _each(max_new_tokens, len(asked), "max_new_tokens")]
-    given = _each(automata, len(asked), "fa")
+    budgets = [
+        whole(n, "smc: max_new_tokens") for n in broadcast(max_new_tokens, len(asked), "max_new_tokens")
+    ]
+    given = broadcast(automata, len(asked), "fa")
     if any(one is None for one in given):
         free = unconstrained(lm)
     fas = [free if one is None else one for one in given]
     horizons: dict[int, int] = {}
     for one, budget in zip(fas, budgets, strict=True):
         horizons[id(one)] = max(budget, horizons.get(id(one), 1))
-    seeds = [check_seed(one, "smc: seed") for one in _each(seed, len(asked), "seed")]
+    seeds = [check_seed(one, "smc: seed") for one in broadcast(seed, len(asked), "seed")]
     if not isinstance(seed, Sequence):
         seeds = [first + i for i, first in enumerate(seeds)]
-    aligned = _each(align, len(asked), "align")
+    aligned = broadcast(align, len(asked), "align")
     if isinstance(worth, Sequence):
-        proposal, scheme, _ = settled(proposal, resampling, None)
-        own: list[Potential | None] = _each(worth, len(asked), "potential")
-        mine = {id(p): settled(proposal, scheme, p)[2] for p in own}
+        proposal, scheme, _ = resolve_defaults(proposal, resampling, None)
+        own: list[Potential | None] = broadcast(worth, len(asked), "potential")
+        mine = {id(p): resolve_defaults(proposal, scheme, p)[2] for p in own}
         needs = [max(proposal.needs, mine[id(p)].needs) for p in own]
         worth = PerPromptPotential([mine[id(p)] for p in own])
     else:
-        proposal, scheme, worth = settled(proposal, resampling, worth)
+        proposal, scheme, worth = resolve_defaults(proposal, resampling, worth)
         needs = [max(proposal.needs, worth.needs)] * len(asked)
     guides = [
         prompted(h, lm, text) if h is not None and known is Knowledge.HMM else h
-        for h, text, known in zip(_each(guide, len(asked), "hmm"), asked, needs, strict=True)
+        for h, text, known in zip(broadcast(guide, len(asked), "hmm"), asked, needs, strict=True)
     ]
     samplers: dict[tuple[int, ...], Sampler] = {}
     runs = []
@@ -233,19 +235,19 @@ def smc(
     return runs[0].posterior() if prompt is not None else [run.posterior() for run in runs]
 
 
-def settled(
+def resolve_defaults(
     proposal: str | Proposal, resampling: str | Resampling, potential: Potential | None
 ) -> tuple[Proposal, Resampling, Potential]:
-    """What names stand for, and the potential that goes with the proposal, as :func:`smc` says."""
+    """Proposal, resampling scheme and potential with names looked up and the proposal's default potential filled in."""
     check_proposal(proposal, "proposal")
     if not isinstance(resampling, str) and not callable(resampling):
         raise EvidenceError(f"resampling must be one of {', '.join(SCHEMES)}, not {short(resampling)}")
-    proposal = _named(proposal, PROPOSALS, "proposal")() if isinstance(proposal, str) else proposal
-    scheme = _named(resampling, SCHEMES, "resampling") if isinstance(resampling, str) else resampling
+    proposal = lookup(proposal, PROPOSALS, "proposal")() if isinstance(proposal, str) else proposal
+    scheme = lookup(resampling, SCHEMES, "resampling") if isinstance(resampling, str) else resampling
     own = proposal.potential
     if potential is None:
         potential = own
-    elif not potential.steers and not isinstance(own, PrefixPotential):
+    elif not potential.is_twist and not isinstance(own, PrefixPotential):
         potential = own * potential
     return proposal, scheme, potential
 
@@ -253,14 +255,14 @@ def settled(
 def importance_sampling(
     lm: LanguageModel | Any,
     prompt: Prompt,
-    fa: Language | None,
+    fa: ConstraintLike | None,
     proposal: str | Proposal = "pgcd",
     hmm: HMM | str | Path | None = None,
     particles: int = 16,
     max_new_tokens: int = 64,
     seed: int = 0,
     *,
-    potential: Worth | None = None,
+    potential: PotentialLike | None = None,
     tokenizer: Any = None,
 ) -> Posterior:
     """Independent weighted samples: :func:`smc` that never resamples, so only a potential's final value matters."""
@@ -346,7 +348,7 @@ class Sampler:
             self.query: BitmaskQuery = guided(self.hmm, fa, horizon)
         else:
             self.query = masking(fa, horizon)
-        self.referee = self.query
+        self.budget_query = self.query
         if needs is Knowledge.LOCAL:
             self.query = masking(fa, None)
 
@@ -375,8 +377,8 @@ def _check_vocabularies(lm: LanguageModel, fa: Automaton, hmm: HMM | None) -> No
     check_same("the HMM", made_for, "the automaton", fa.vocabulary_fingerprint, distil)
 
 
-def _each(given: T | Sequence[T], count: int, what: str) -> list[T]:
-    """One for each prompt."""
+def broadcast(given: T | Sequence[T], count: int, what: str) -> list[T]:
+    """A value for each of ``count`` prompts: the list given, or copies of one value."""
     if not isinstance(given, Sequence):
         return [given] * count
     if len(given) != count:
@@ -384,7 +386,8 @@ def _each(given: T | Sequence[T], count: int, what: str) -> list[T]:
     return list(given)
 
 
-def _named(name: str, table: dict[str, T], what: str) -> T:
+def lookup(name: str, table: dict[str, T], what: str) -> T:
+    """The entry of a name; raises :class:`EvidenceError` that lists the names there are."""
     if name not in table:
         raise EvidenceError(f"unknown {what} {name!r}: choose one of {', '.join(table)}")
     return table[name]

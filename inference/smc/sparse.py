@@ -25,7 +25,7 @@ CACHE_SIZE = 1 << 10  # masks of an automaton whose tokens are kept
 
 
 @final
-class Narrow(Step):
+class SparseStep(Step):
     """A step whose tables are flat, over ``tokens``: ``counts[s]`` of them for state s."""
 
     def __init__(self, step: Step, counts: Int[ndarray, " states"], tokens: Int[ndarray, " allowed"]) -> None:
@@ -83,7 +83,7 @@ class Narrow(Step):
         return torch.from_numpy(self.tokens[place]), torch.from_numpy(ratio)
 
 
-def narrow(step: Step) -> Narrow | None:
+def sparse_step(step: Step) -> SparseStep | None:
     """The step seen through its constraint; None where tables are not on the CPU, or most tokens are allowed."""
     states, vocab = step.table.shape
     readable = step.table.device.type == "cpu" and step.table.dtype in (torch.float32, torch.float64)
@@ -102,4 +102,4 @@ def narrow(step: Step) -> Narrow | None:
     counts = np.array([len(tokens) for tokens in allowed])
     if counts.sum() > MOST * states * vocab or not counts.all():
         return None
-    return Narrow(step, counts, np.concatenate(allowed))
+    return SparseStep(step, counts, np.concatenate(allowed))

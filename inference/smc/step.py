@@ -21,8 +21,7 @@ from ...errors import EvidenceError
 from ..next_token.bitmask import BitmaskQuery
 from ..next_token.generic import NextToken
 from ..next_token.pgcd import PGCDQuery
-from .boundaries import Boundary
-from .texts import Texts
+from .boundaries import Boundary, Texts
 
 Prefixes = Int[Tensor, "rows t"] | list[Int[Tensor, " t"]]
 
@@ -138,7 +137,7 @@ def check_support(lost: Int[ndarray, " some"]) -> None:
         )
 
 
-class Joined(Step):
+class BatchedStep(Step):
     """Several steps as one: the rows of all, whose states are numbered through; ``first`` is the number of each one's first."""
 
     def __init__(self, parts: Sequence[Step], first: Sequence[int]) -> None:
@@ -177,7 +176,7 @@ def _chosen(prefixes: Prefixes, index: Int[Tensor, " some"]) -> Prefixes:
 
 
 @dataclass(frozen=True)
-class Extended:
+class Extension:
     """Rows just extended: ``ended`` where the sequence is complete, ``alive`` where its weight is not zero already."""
 
     step: Step

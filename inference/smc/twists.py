@@ -24,7 +24,7 @@ from ...lm.base import Forking, Hidden, LanguageModel, Prompt
 from ..next_token.pgcd import PGCDQuery
 from .potentials import Potential, scaled
 from .proposals import GCDProposal, Proposal
-from .step import Extended, Knowledge, Step
+from .step import Extension, Knowledge, Step
 
 
 @final
@@ -71,7 +71,7 @@ class RolloutPotential(Potential):
         ]
         self._prompt = [self._prompt[i] for i in indices.tolist()]
 
-    def log_value(self, rows: Extended) -> Float[Tensor, " rows"]:
+    def log_value(self, rows: Extension) -> Float[Tensor, " rows"]:
         value, place = torch.zeros(len(rows.tokens), dtype=torch.float64), 0
         for part, states in rows.step.parts():
             here = slice(place, place + len(states))
@@ -170,7 +170,7 @@ class HiddenTwist(Potential):
         self._lm = lm
 
     @torch.no_grad()
-    def log_value(self, rows: Extended) -> Float[Tensor, " rows"]:
+    def log_value(self, rows: Extension) -> Float[Tensor, " rows"]:
         assert isinstance(self._lm, Hidden)
         states, index = rows.step.rows.unique(return_inverse=True)
         hidden = self._lm.hidden()

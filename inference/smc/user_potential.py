@@ -18,8 +18,8 @@ from torch import Tensor
 
 from ...errors import EvidenceError, PotentialError
 from .boundaries import Boundary, at_end, every_token
-from .potentials import Held, Potential
-from .step import Extended
+from .potentials import AtBoundary, Potential
+from .step import Extension
 from .workers import Failure, Workers
 
 CACHE_SIZE = 1 << 16
@@ -62,7 +62,7 @@ class FunctionPotential(Potential):
             raise EvidenceError("FunctionPotential: processes take one text at a time; leave batched out")
         if final is not None and twist:
             raise EvidenceError("FunctionPotential: a twist counts one at the end; leave final out")
-        self.steers = twist
+        self.is_twist = twist
         self.name = name or str(getattr(function, "__name__", type(function).__name__))
         self._boundary, self._functions = boundary, [function, final or function]
         self._separate_final, self._twist = final is not None, twist
@@ -78,7 +78,7 @@ class FunctionPotential(Potential):
         """
         own = self._boundary
         if self._tokens and boundary is not at_end:
-            return Held(self, boundary)
+            return AtBoundary(self, boundary)
         chosen = copy(self)
         if boundary is at_end or own is every_token:
             chosen._boundary = boundary
@@ -86,7 +86,7 @@ class FunctionPotential(Potential):
             chosen._boundary = lambda text: own(text[: boundary(text)])
         return chosen
 
-    def log_value(self, rows: Extended) -> Float[Tensor, " rows"]:
+    def log_value(self, rows: Extension) -> Float[Tensor, " rows"]:
         asked: dict[tuple[Any, bool], list[int]] = {}
         for row in rows.alive.nonzero()[:, 0].tolist():
             ended = bool(rows.ended[row])
@@ -104,7 +104,7 @@ class FunctionPotential(Potential):
             self._cache = dict(list(self._cache.items())[CACHE_SIZE // 2 :])  # the latest
         return value
 
-    def _cut(self, rows: Extended, row: int, prefix: Any) -> int:
+    def _cut(self, rows: Extension, row: int, prefix: Any) -> int:
         cut = int(self._boundary(prefix) if self._tokens else rows.cut(row, self._boundary))
         if not 0 <= cut <= len(prefix):
             raise PotentialError(self.name, f"has a boundary at {cut}, outside the text,", prefix)
