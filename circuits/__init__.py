@@ -9,22 +9,18 @@ from .io.convert import from_hmmlearn, from_openfst, to_hmmlearn, to_openfst
 from .io.draw import to_dot, to_svg
 from .io.serialize import load, save
 from .io.summary import summary
-from .operations import condition, differentiate, marginalise, mixture, power, quotient
-from .product import multiply
+from .operations import differentiate, marginalise, mixture
+from .product import is_compatible, multiply
 from .properties import (
     check_decomposable,
-    check_deterministic,
     check_omni_compatible,
     check_smooth,
     check_structured_decomposable,
-    is_compatible,
     is_decomposable,
-    is_deterministic,
     is_omni_compatible,
     is_smooth,
     is_structured_decomposable,
 )
-from .weights import normalise, prune
 
 __all__ = [
     "HMM",
@@ -33,17 +29,14 @@ __all__ = [
     "Circuit",
     "builders",
     "check_decomposable",
-    "check_deterministic",
     "check_omni_compatible",
     "check_smooth",
     "check_structured_decomposable",
-    "condition",
     "differentiate",
     "from_hmmlearn",
     "from_openfst",
     "is_compatible",
     "is_decomposable",
-    "is_deterministic",
     "is_omni_compatible",
     "is_smooth",
     "is_structured_decomposable",
@@ -51,10 +44,6 @@ __all__ = [
     "marginalise",
     "mixture",
     "multiply",
-    "normalise",
-    "power",
-    "prune",
-    "quotient",
     "save",
     "summary",
     "to_dot",

@@ -15,7 +15,6 @@ from torch import Tensor
 
 from ..errors import CircuitError
 from ..layers import (
-    Categorical,
     Constant,
     Dense,
     Hadamard,
@@ -65,18 +64,6 @@ def check_circuit(model: object, operation: str) -> None:
 def constant(out: Circuit, weight: Tensor) -> int:
     """A node over no variable whose units have these weights."""
     return out.sum(Sum(DenseTensor(weight[..., None], weight.ndim)), out.input(Constant()))
-
-
-def table(layer: InputLayer, operation: str) -> Tensor:
-    """B as a tensor (*unit_dims, V), written out; :class:`CircuitError` for a continuous layer."""
-    if not layer.vocab_size:
-        raise CircuitError(
-            f"{operation}: {layer!r} is over a continuous variable and has no table of weights"
-        )
-    if isinstance(layer, Categorical):
-        return layer.weight
-    dense = layer.dense().view(*layer.unit_dims, -1)
-    return dense if layer.parameters() else dense.double()  # zeros and ones: as exact as what they meet
 
 
 def read_product(circuit: Circuit, node: int) -> tuple[list[Factor], tuple[Hashable, ...]]:

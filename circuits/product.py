@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 import networkx as nx
 
-from ..errors import CircuitError, VocabularyMismatch
+from ..errors import CircuitError, TractileError, VocabularyMismatch
 from ..fingerprints import check_same
 from ..layers import Constant, Identity, InputLayer, Kron, Operator, Product, Sum
 from .chain import Chain
@@ -53,6 +53,15 @@ def multiply(a: Model, b: Model) -> Model:
     raise CircuitError(
         f"multiply: both must be chains or both circuits, not {type(a).__name__} and {type(b).__name__}; unroll the chain"
     )
+
+
+def is_compatible(a: Circuit, b: Circuit) -> bool:
+    """Whether both are smooth and decomposable and split what they share alike, up to nesting, so that ``a * b`` exists."""
+    try:
+        multiply(a, b)
+    except TractileError:
+        return False
+    return True
 
 
 class _Product:

@@ -7,18 +7,17 @@
     omni-compatible            no product is over a sum of several variables: compatible with every circuit
     deterministic              for each x a sum adds at most one term: maxima, powers, entropies are one contraction
 
-Determinism is decided by :mod:`tractile.circuits.support`. The properties of a chain are those of its unrolled circuit.
+:mod:`tractile.inference.queries.determinism` decides determinism. The properties of a chain are those of its unrolled circuit.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-from ..errors import CircuitError, TractileError
+from ..errors import CircuitError
 from ..layers import Product, Sum
 from .chain import Chain
 from .circuit import Circuit, Scope
-from .support import Supports, check_unambiguous
 
 
 def check_smooth(circuit: Circuit) -> None:
@@ -76,20 +75,6 @@ def check_omni_compatible(circuit: Circuit) -> None:
             mixed.add(node)
 
 
-def check_deterministic(model: Circuit | Chain) -> None:
-    """Raise :class:`CircuitError` at the first sum that adds two terms for some x (a chain: at any length).
-
-    Exact where the circuit is structured-decomposable, and for chains; elsewhere terms whose supports cannot be told
-    apart one variable at a time count as overlapping, and the message says so.
-    """
-    if isinstance(model, Chain):
-        check_unambiguous(model)
-    else:
-        check_smooth(model)
-        check_decomposable(model)
-        Supports(model).check_deterministic()
-
-
 def is_smooth(circuit: Circuit | Chain) -> bool:
     """Whether every sum's children share their scope."""
     return _holds(check_smooth, circuit)
@@ -110,25 +95,9 @@ def is_omni_compatible(circuit: Circuit | Chain) -> bool:
     return _holds(check_omni_compatible, circuit)
 
 
-def is_deterministic(model: Circuit | Chain) -> bool:
-    """Whether for each x every sum adds at most one term; False also where that cannot be shown (:func:`check_deterministic`)."""
-    return _holds(check_deterministic, model)
-
-
-def is_compatible(a: Circuit, b: Circuit) -> bool:
-    """Whether both are smooth and decomposable and split what they share alike, up to nesting, so that ``a * b`` exists."""
-    from .product import multiply
-
-    try:
-        multiply(a, b)
-    except TractileError:
-        return False
-    return True
-
-
 def _holds(check: Callable[..., None], model: Circuit | Chain) -> bool:
     try:
-        check(model.unroll(3) if isinstance(model, Chain) and check is not check_deterministic else model)
+        check(model.unroll(3) if isinstance(model, Chain) else model)
     except CircuitError:
         return False
     return True

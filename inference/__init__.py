@@ -3,6 +3,8 @@
 from .next_token.gcd import GCDQuery, gcd, lcd
 from .next_token.generic import NextToken, pack_bits
 from .next_token.pgcd import PGCDQuery, pgcd
+from .queries.condition import condition
+from .queries.determinism import check_deterministic, is_deterministic
 from .queries.em import Clamp, Counts, Fit, Trainable, em, em_step, expected_counts
 from .queries.evidence import Evidence
 from .queries.information import (
@@ -15,6 +17,9 @@ from .queries.information import (
 )
 from .queries.k_best import k_best
 from .queries.marginal import conditional, count, log_marginal, marginals, partition, support
+from .queries.normalize import normalise
+from .queries.power import power, quotient
+from .queries.prune import prune
 from .queries.sample_mpe import mpe, sample
 from .semirings.base import Boolean, Counting, Log, MaxProduct, MinPlus, Semiring
 from .semirings.scaled_real import Real
@@ -35,6 +40,8 @@ __all__ = [
     "Real",
     "Semiring",
     "Trainable",
+    "check_deterministic",
+    "condition",
     "conditional",
     "count",
     "cross_entropy",
@@ -44,15 +51,20 @@ __all__ = [
     "expectation",
     "expected_counts",
     "gcd",
+    "is_deterministic",
     "k_best",
     "kl_divergence",
     "lcd",
     "log_marginal",
     "marginals",
     "mpe",
+    "normalise",
     "pack_bits",
     "partition",
     "pgcd",
+    "power",
+    "prune",
+    "quotient",
     "renyi_divergence",
     "renyi_entropy",
     "sample",

@@ -6,10 +6,12 @@ then contiguous); at the public face the batch comes first.
 
 from .discrete import Bernoulli, Binomial, Embedding, Indicator, Table
 from .gaussian import Continuous, Gaussian
+from .incidence import Identity, Incidence
 from .inner import Hadamard, InnerLayer, Kronecker, Product, Sum
-from .input import Categorical, Constant, InputLayer, KhatriRao, TokenSets
-from .operator import AxisOperator, Dense, Diagonal, Identity, Kron, Leaf, Operator
-from .structured import Incidence, Monarch
+from .input import Categorical, Constant, InputLayer, KhatriRao
+from .monarch import Monarch
+from .operator import AxisOperator, Dense, Diagonal, Kron, Leaf, Operator
+from .token_sets import TokenSets
 
 __all__ = [
     "Bernoulli",

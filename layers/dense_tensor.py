@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import prod
 
+import torch
 from jaxtyping import Float
 from torch import Tensor
 
 from ..errors import ShapeError
-from .operator import Dense, Factor, Label, Leaf, Operator, TensorMap
+from .operator import Dense, Factor, Index, Label, Leaf, Operator, TensorMap
 
 
 class DenseTensor(Operator):
@@ -35,6 +36,9 @@ class DenseTensor(Operator):
 
     def factors(self, row: Sequence[Label], col: Sequence[Label]) -> list[Factor]:
         return [(self.weight, (*row, *col))]
+
+    def take(self, rows: Index, cols: Index) -> DenseTensor:
+        return DenseTensor(self.weight[torch.meshgrid(*rows, *cols, indexing="ij")], len(rows))
 
     def map(self, fn: TensorMap) -> DenseTensor:
         return DenseTensor(fn(self.weight), self.row_axes)

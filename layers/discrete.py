@@ -21,9 +21,9 @@ from torch.distributions.constraints import Constraint
 
 from ..errors import CircuitError, ShapeError
 from .functorch_utils import any_if_concrete
+from .incidence import Incidence
 from .input import Categorical, InputLayer
-from .operator import Factor, Label, TensorMap
-from .structured import Incidence
+from .operator import Factor, Index, Label, TensorMap
 
 
 class Table(InputLayer):
@@ -42,6 +42,12 @@ class Table(InputLayer):
 
     def columns(self, tokens: Int[Tensor, " batch"]) -> tuple[Float[Tensor, "*units batch"], ...]:
         return (self.weight.index_select(1, tokens),)
+
+    def table(self) -> Float[Tensor, "units vocab"]:
+        return self.weight
+
+    def _take(self, units: Index) -> InputLayer:
+        return self.map(lambda parameter: parameter[units])
 
     def free_parameters(self) -> Categorical:
         return Categorical(self.weight)

@@ -22,7 +22,7 @@ from torch.distributions.constraints import Constraint
 from ..errors import CircuitError, ShapeError
 from .functorch_utils import any_if_concrete
 from .input import InputLayer
-from .operator import Factor, Label, TensorMap
+from .operator import Factor, Index, Label, TensorMap
 
 
 class Continuous(InputLayer):
@@ -63,11 +63,21 @@ class Continuous(InputLayer):
     def times(self, other: InputLayer) -> InputLayer:
         raise CircuitError(f"multiply: the class of {self!r} has no method times() for {other!r}")
 
+    def value(self, weights: Float[Tensor, " vocab"] | None = None) -> Float[Tensor, "*units"]:
+        """The mass of each unit."""
+        return self.log_mass().exp()
+
+    def _take(self, units: Index) -> InputLayer:
+        return self.map(lambda parameter: parameter[torch.meshgrid(*units, indexing="ij")])
+
+    def dense(self) -> Float[Tensor, "units vocab"]:
+        raise CircuitError(f"{self!r} is over a continuous variable: it has no table of weights")
+
     def factors(self, units: Sequence[Label], token: Label, fresh: Label) -> list[Factor]:
-        raise CircuitError(f"{self!r} is over a continuous variable: it has no table of values")
+        raise CircuitError(f"{self!r} is over a continuous variable: it has no table of weights")
 
     def columns(self, tokens: Int[Tensor, " batch"]) -> tuple[Float[Tensor, "*units batch"], ...]:
-        raise CircuitError(f"{self!r} is over a continuous variable: it has no table of values")
+        raise CircuitError(f"{self!r} is over a continuous variable: it has no table of weights")
 
 
 class Gaussian(Continuous):

@@ -25,8 +25,7 @@ from torch.distributions import constraints
 from torch.distributions.constraints import Constraint
 
 from ..errors import CircuitError, ShapeError
-from .operator import Factor, Label, TensorMap
-from .structured import Incidence
+from .operator import Factor, Index, Label, TensorMap
 
 
 def normalised_counts(
@@ -89,6 +88,43 @@ class InputLayer(ABC):
             raise CircuitError(f"{self!r} has no closed-form maximum for EM: learn it by gradients")
         return []
 
+    def take(self, units: Index) -> InputLayer:
+        """The layer with some indices of each unit axis; itself where all are kept."""
+        if all(len(i) == d for i, d in zip(units, self.unit_dims, strict=True)):
+            return self
+        return self._take(units)
+
+    def _take(self, units: Index) -> InputLayer:
+        return Categorical(self.table()[torch.meshgrid(*units, indexing="ij")])
+
+    def reweighted(self, weights: Float[Tensor, " vocab"]) -> InputLayer:
+        """B · diag(w)."""
+        return Categorical(self.table() * weights)
+
+    def value(self, weights: Float[Tensor, " vocab"] | None = None) -> Float[Tensor, "*units"]:
+        """Σ_v B[:, v] w(v), in ordinary arithmetic; the sum of all columns without weights."""
+        axes = list(range(len(self.unit_dims)))
+        token = len(axes)
+        factors = [
+            (x if isinstance(x, Tensor) else x.matrix(), own)
+            for x, own in self.factors(axes, token, token + 1)
+        ]
+        factors.append((torch.ones(self.vocab_size) if weights is None else weights, (token,)))
+        like = self.parameters()[0] if self.parameters() else factors[-1][0].double()
+        dtype = torch.promote_types(like.dtype, factors[-1][0].dtype)
+        operands = [item for x, own in factors for item in (x.to(like.device, dtype), list(own))]
+        result: Tensor = torch.einsum(*operands, axes)
+        return result
+
+    def rows(self, unit: Int[Tensor, " rows"]) -> Float[Tensor, "rows vocab"]:
+        """Rows of B, units numbered along the unit axes multiplied out."""
+        return self.table().flatten(0, -2).to(unit.device)[unit]
+
+    def table(self) -> Float[Tensor, "*units vocab"]:
+        """B as one tensor; zeros and ones of a layer without parameters in float64."""
+        dense = self.dense().view(*self.unit_dims, -1)
+        return dense if self.parameters() else dense.double()
+
     def dense(self) -> Float[Tensor, "units vocab"]:
         """B written out as (J, V). For tests and small layers only."""
         parameters = self.parameters()
@@ -118,6 +154,9 @@ class Categorical(InputLayer):
     def factors(self, units: Sequence[Label], token: Label, fresh: Label) -> list[Factor]:
         return [(self.weight, (*units, token))]
 
+    def table(self) -> Float[Tensor, "*units vocab"]:
+        return self.weight
+
     def columns(self, tokens: Int[Tensor, " batch"]) -> tuple[Float[Tensor, "*units batch"], ...]:
         if len(tokens) < self.vocab_size:
             return (self.weight.index_select(-1, tokens),)
@@ -132,106 +171,6 @@ class Categorical(InputLayer):
 
     def maximise(self, derivatives: Sequence[Tensor], pseudocount: float) -> list[Tensor]:
         return [normalised_counts(self.weight, derivatives[0], pseudocount)]
-
-
-class TokenSets(InputLayer):
-    """J sets of tokens (edge labels of an automaton), each a union of given *classes* of tokens.
-
-    B_f = C · K with C ∈ {0,1}^{J × classes} (``unit``, ``klass``: the positions of its ones) and K ∈ {0,1}^{classes × V}.
-    ``tokens`` says K: the class of each token (−1 where no set holds the token), or an :class:`Incidence` (class, token)
-    where classes overlap. The classes of one unit must not: B_f is 0/1. That is checked unless ``trusted``.
-    """
-
-    def __init__(
-        self,
-        unit: Int[Tensor, " ones"],
-        klass: Int[Tensor, " ones"],
-        tokens: Int[Tensor, " vocab"] | Incidence,
-        num_units: int,
-        *,
-        trusted: bool = False,
-    ) -> None:
-        self.token_class: Int[Tensor, " vocab"] | None = None
-        if isinstance(tokens, Incidence):
-            self.classes = tokens
-        else:
-            if tokens.ndim != 1 or not len(tokens):
-                raise ShapeError(
-                    f"TokenSets: token_class must be a non-empty vector, not of shape {tuple(tokens.shape)}"
-                )
-            self.token_class = tokens.long()
-            allowed = (self.token_class >= 0).nonzero().squeeze(1)
-            count = max(1, int(self.token_class.max()) + 1)
-            self.classes = Incidence(self.token_class[allowed], allowed, (count, len(tokens)))
-        self.num_classes, self.vocab_size = self.classes.shape
-        if len(klass) and int(klass.max()) >= self.num_classes:
-            raise ShapeError(
-                f"TokenSets: class {int(klass.max())} has no token; there are {self.num_classes} classes"
-            )
-        self.incidence = Incidence(unit, klass, (num_units, self.num_classes))
-        self.unit_dims = (num_units,)
-        self._sets: list[Int[Tensor, " some"]] | None = None
-        self._by_token: tuple[Tensor, Tensor] | None = None
-        if self.token_class is None and not trusted:
-            self._check_disjoint()
-
-    @property
-    def tokens(self) -> Int[Tensor, " vocab"] | Incidence:
-        """What says the tokens of each class: their classes where these are disjoint, else the incidence."""
-        return self.classes if self.token_class is None else self.token_class
-
-    def members(self) -> list[Int[Tensor, " some"]]:
-        """The tokens of each class, ascending."""
-        if self._sets is None:
-            order = torch.argsort(self.classes.row * self.vocab_size + self.classes.col)
-            self._sets = list(self.classes.col[order].split(self.class_sizes().tolist()))
-        return self._sets
-
-    def by_token(self, device: torch.device) -> tuple[Int[Tensor, " vocab+1"], Int[Tensor, " entries"]]:
-        """(first, classes): token v is in the classes ``classes[first[v]:first[v + 1]]``."""
-        if self._by_token is None or self._by_token[0].device != device:
-            order = torch.argsort(self.classes.col, stable=True)
-            counts = torch.bincount(self.classes.col, minlength=self.vocab_size)
-            first = torch.cat([counts.new_zeros(1), counts.cumsum(0)])
-            self._by_token = (first.to(device), self.classes.row[order].to(device))
-        return self._by_token
-
-    def _check_disjoint(self) -> None:
-        sizes, members = self.class_sizes(), self.members()
-        order = torch.argsort(self.incidence.row, stable=True)
-        counts = torch.bincount(self.incidence.row, minlength=self.unit_dims[0])
-        seen = set[tuple[int, ...]]()
-        for classes in self.incidence.col[order].split(counts.tolist()):
-            key = tuple(sorted(classes.tolist()))
-            if len(key) < 2 or key in seen:
-                continue
-            seen.add(key)
-            if len(torch.unique(torch.cat([members[c] for c in key]))) < int(sizes[classes].sum()):
-                raise ShapeError(f"TokenSets: two of the classes {list(key)} of one unit share a token")
-
-    def factors(self, units: Sequence[Label], token: Label, fresh: Label) -> list[Factor]:
-        return [(self.incidence, (units[0], fresh)), (self.classes, (fresh, token))]
-
-    def columns(self, tokens: Int[Tensor, " batch"]) -> tuple[Float[Tensor, "*units batch"], ...]:
-        device = tokens.device
-        first, classes = self.by_token(device)
-        count = first[tokens + 1] - first[tokens]
-        where = torch.arange(len(tokens), device=device).repeat_interleave(count)
-        offset = torch.arange(len(where), device=device) - (count.cumsum(0) - count)[where]
-        onehot = torch.zeros(self.num_classes, len(tokens), device=device)
-        onehot[classes[first[tokens][where] + offset], where] = 1
-        out = torch.zeros(self.unit_dims[0], len(tokens), device=device)
-        return (out.index_add_(0, self.incidence.row.to(device), onehot[self.incidence.col.to(device)]),)
-
-    def class_sizes(self) -> Int[Tensor, " classes"]:
-        """The number of tokens in each class."""
-        return torch.bincount(self.classes.row, minlength=self.num_classes)
-
-    def map(self, fn: TensorMap) -> TokenSets:
-        return self
-
-    def parameters(self) -> list[Tensor]:
-        return []
 
 
 class KhatriRao(InputLayer):
@@ -255,6 +194,17 @@ class KhatriRao(InputLayer):
 
     def columns(self, tokens: Int[Tensor, " batch"]) -> tuple[Float[Tensor, "*units batch"], ...]:
         return self.a.columns(tokens) + self.b.columns(tokens)
+
+    def _take(self, units: Index) -> KhatriRao:
+        k = len(self.a.unit_dims)
+        return KhatriRao(self.a.take(units[:k]), self.b.take(units[k:]))
+
+    def reweighted(self, weights: Float[Tensor, " vocab"]) -> KhatriRao:
+        return KhatriRao(self.a.reweighted(weights), self.b)
+
+    def rows(self, unit: Int[Tensor, " rows"]) -> Float[Tensor, "rows vocab"]:
+        size = self.b.num_units
+        return self.a.rows(unit // size) * self.b.rows(unit % size)
 
     def map(self, fn: TensorMap) -> KhatriRao:
         return KhatriRao(self.a.map(fn), self.b.map(fn))

@@ -8,8 +8,8 @@ sizes of those axes and ``shape`` is their product. ``factors(row, col)`` lists 
 with one index label for each axis, so that ``Kron(A, B)`` is A's factors beside B's under disjoint labels: nothing is
 materialised, and (A ⊗ B) u = (B (A u)ᵀ)ᵀ (Dang et al. 2026, Eq. 5) is simply the path that the engine finds.
 
-A factor is a tensor, an :class:`Delta` (two labels are one index: the identity) or a :class:`AxisOperator` operator that
-the engine applies along one axis because its structure beats an einsum.
+A factor is a tensor, a :class:`Delta` (two labels are one index: the identity) or an :class:`AxisOperator`, which the
+engine applies along one axis because its structure beats an einsum.
 """
 
 from __future__ import annotations
@@ -20,13 +20,15 @@ from math import prod
 from typing import Any
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from ..errors import ShapeError
 from .algebra import Algebra
 
 Label = int
+Index = tuple[Tensor, ...]
+"""The indices kept along each axis, ascending."""
 TensorMap = Callable[[Tensor], Tensor]
 
 
@@ -53,6 +55,10 @@ class Operator(ABC):
     @abstractmethod
     def factors(self, row: Sequence[Label], col: Sequence[Label]) -> list[Factor]:
         """The factors whose contraction is the operator, with one label for each row axis and each column axis."""
+
+    @abstractmethod
+    def take(self, rows: Index, cols: Index) -> Operator:
+        """The operator on some indices of each row axis and of each column axis; structure is kept where it can be."""
 
     @abstractmethod
     def map(self, fn: TensorMap) -> Operator:
@@ -99,6 +105,13 @@ class Leaf(Operator):
 
     def leaves(self) -> list[Leaf]:
         return [self]
+
+    def take(self, rows: Index, cols: Index) -> Leaf:
+        (row,), (col,) = rows, cols
+        return self if (len(row), len(col)) == self.shape else self._take(row, col)
+
+    def _take(self, row: Int[Tensor, " rows"], col: Int[Tensor, " cols"]) -> Leaf:
+        return Dense(self.matrix()[row][:, col])
 
     @abstractmethod
     def matrix(self) -> Float[Tensor, "rows cols"]:
@@ -154,33 +167,6 @@ class Dense(Leaf):
         return self.weight
 
 
-class Identity(Leaf):
-    """The identity of a given size: free, since its two labels become one."""
-
-    monomial = True
-
-    def __init__(self, size: int) -> None:
-        if size < 1:
-            raise ShapeError(f"Identity: the size must be positive, not {size}")
-        self.row_dims = self.col_dims = (size,)
-
-    @property
-    def T(self) -> Identity:
-        return self
-
-    def factors(self, row: Sequence[Label], col: Sequence[Label]) -> list[Factor]:
-        return [(Delta(), (row[0], col[0]))]
-
-    def map(self, fn: TensorMap) -> Identity:
-        return self
-
-    def parameters(self) -> list[Tensor]:
-        return []
-
-    def matrix(self) -> Float[Tensor, "size size"]:
-        return torch.eye(self.row_dims[0], dtype=torch.float64)
-
-
 class Diagonal(Leaf):
     """diag(weight): one non-negative weight for each unit."""
 
@@ -200,6 +186,9 @@ class Diagonal(Leaf):
 
     def factors(self, row: Sequence[Label], col: Sequence[Label]) -> list[Factor]:
         return [(Delta(), (row[0], col[0])), (self.weight, (row[0],))]
+
+    def _take(self, row: Int[Tensor, " rows"], col: Int[Tensor, " cols"]) -> Leaf:
+        return Diagonal(self.weight[row]) if torch.equal(row, col) else super()._take(row, col)
 
     def map(self, fn: TensorMap) -> Diagonal:
         return Diagonal(fn(self.weight))
@@ -228,6 +217,10 @@ class Kron(Operator):
     def factors(self, row: Sequence[Label], col: Sequence[Label]) -> list[Factor]:
         r, c = len(self.a.row_dims), len(self.a.col_dims)
         return self.a.factors(row[:r], col[:c]) + self.b.factors(row[r:], col[c:])
+
+    def take(self, rows: Index, cols: Index) -> Kron:
+        r, c = len(self.a.row_dims), len(self.a.col_dims)
+        return Kron(self.a.take(rows[:r], cols[:c]), self.b.take(rows[r:], cols[c:]))
 
     def map(self, fn: TensorMap) -> Kron:
         return Kron(self.a.map(fn), self.b.map(fn))

@@ -16,10 +16,9 @@ from torch import Tensor
 from torch.distributions import constraints
 
 import tractile as tt
-from tractile.circuits import is_deterministic
 from tractile.circuits.io import serialize
 from tractile.errors import CircuitError, FormatError
-from tractile.inference import Boolean, Counting, Log, MaxProduct, MinPlus, Real, Semiring
+from tractile.inference import Boolean, Counting, Log, MaxProduct, MinPlus, Real, Semiring, is_deterministic
 from tractile.inference.semirings.base import LinearSemiring
 from tractile.layers import (
     AxisOperator,

@@ -8,9 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tractile as tt
-from tractile.circuits import properties
-from tractile.circuits.weights import prune
+from tractile.circuits import is_compatible, properties
 from tractile.errors import CircuitError
+from tractile.inference.queries import determinism
+from tractile.inference.queries.prune import prune
 from tractile.layers import Categorical, Dense, Hadamard, Identity, Sum, TokenSets
 
 FEW = settings(max_examples=40, deadline=None)
@@ -48,7 +49,7 @@ def test_structured_decomposable():
     assert not properties.is_structured_decomposable(c)
     with pytest.raises(CircuitError, match=r"not structured-decomposable: it splits \[0, 1, 2\]"):
         properties.check_structured_decomposable(c)
-    assert not properties.is_compatible(c, c)
+    assert not is_compatible(c, c)
 
 
 def test_omni_compatible():
@@ -78,8 +79,8 @@ def test_omni_compatible_circuits_multiply_with_any(data):
     if len(terms) > 1:
         c.product(Hadamard(), *terms)
     assert properties.is_omni_compatible(c)
-    assert properties.is_compatible(c, other.build())
-    assert properties.is_compatible(other.build(), c)
+    assert is_compatible(c, other.build())
+    assert is_compatible(other.build(), c)
 
 
 @given(data=st.data())
@@ -95,8 +96,8 @@ def test_deterministic_is_at_most_one_path_for_each_input(data):
         circuit = plan.build()
     unique = bool((plan.paths() <= 1).all())
     if properties.is_structured_decomposable(circuit):
-        assert properties.is_deterministic(circuit) == unique
-    elif properties.is_deterministic(circuit):
+        assert determinism.is_deterministic(circuit) == unique
+    elif determinism.is_deterministic(circuit):
         assert unique
 
 
@@ -115,24 +116,24 @@ def test_unrolled_automata_are_deterministic_where_unambiguous(data):
     n = data.draw(st.integers(1, 4))
     automaton = fsa.build()
     unique = bool((fsa.paths(n) <= 1).all())
-    assert properties.is_deterministic(automaton.unroll(n)) == unique
-    if properties.is_deterministic(automaton):
+    assert determinism.is_deterministic(automaton.unroll(n)) == unique
+    if determinism.is_deterministic(automaton):
         assert automaton.is_unambiguous
         assert unique
 
 
 def test_deterministic_chains():
     observed = tt.HMM(torch.tensor([0.5, 0.5]), torch.tensor([[0.3, 0.7], [0.6, 0.4]]), torch.eye(2))
-    assert properties.is_deterministic(observed)  # its states can be read off its tokens
-    assert properties.is_deterministic(observed.unroll(3))
+    assert determinism.is_deterministic(observed)  # its states can be read off its tokens
+    assert determinism.is_deterministic(observed.unroll(3))
     hidden = tt.HMM.random(2, 3)
-    assert not properties.is_deterministic(hidden)
+    assert not determinism.is_deterministic(hidden)
     with pytest.raises(CircuitError, match="two paths of one sequence"):
-        properties.check_deterministic(hidden)
+        determinism.check_deterministic(hidden)
     nfa = tt.Automaton.from_edges([(0, 0, 0), (0, 0, 1), (1, 1, 1)], start=0, accept=[0, 1], vocab_size=2)
     with pytest.raises(CircuitError, match="determinise"):
-        properties.check_deterministic(nfa)
-    assert properties.is_deterministic(nfa.determinize())
+        determinism.check_deterministic(nfa)
+    assert determinism.is_deterministic(nfa.determinize())
 
 
 def test_determinism_that_cannot_be_decided_says_so():
@@ -148,7 +149,7 @@ def test_determinism_that_cannot_be_decided_says_so():
     right = c.product(Hadamard(), c.input(zero, 0), differ)  # 001, 010
     single(Identity(1), c, left, right)
     with pytest.raises(CircuitError, match="could not be shown"):
-        properties.check_deterministic(c)
+        determinism.check_deterministic(c)
     apart = tt.Circuit()
     one = torch.zeros(1, dtype=torch.long)
     only = [TokenSets(one, one, torch.tensor(klass), 1) for klass in ([0, -1], [-1, 0])]
@@ -163,7 +164,7 @@ def test_determinism_that_cannot_be_decided_says_so():
         apart.product(Hadamard(), u, other, second),
     )
     assert not properties.is_structured_decomposable(apart)
-    assert properties.is_deterministic(apart)  # told apart by variable 3
+    assert determinism.is_deterministic(apart)  # told apart by variable 3
 
 
 def test_units_that_nothing_uses_do_not_count():
@@ -171,20 +172,20 @@ def test_units_that_nothing_uses_do_not_count():
     x = c.input(Categorical(torch.eye(2)), 0)
     both = c.sum(Sum(Dense(torch.tensor([[1.0, 0.0], [1.0, 1.0]]))), x)
     c.sum(Sum(Dense(torch.tensor([[1.0, 0.0]]))), both)
-    assert properties.is_deterministic(c)
-    assert properties.is_deterministic(prune(c))
+    assert determinism.is_deterministic(c)
+    assert determinism.is_deterministic(prune(c))
     overlap = c.input(Categorical(torch.ones(2, 2)), 1)
     c.sum(Sum(Dense(torch.ones(1, 2))), overlap)
     with pytest.raises(CircuitError, match=r"node 4 .* unit 0 in nodes 3 and 3 overlap"):
-        properties.check_deterministic(c)
+        determinism.check_deterministic(c)
 
 
 def test_what_is_too_large_to_analyse_is_said_not_tried():
     hmm = tt.HMM.random(100, 10)
     product = hmm * hmm * hmm  # its transition has 10¹² entries
     with pytest.raises(CircuitError, match="too many to decide"):
-        properties.check_deterministic(product)
-    assert not properties.is_deterministic(product)
+        determinism.check_deterministic(product)
+    assert not determinism.is_deterministic(product)
     assert tt.power(product, 2).state_dims == (100,) * 6
 
 

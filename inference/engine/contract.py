@@ -22,9 +22,10 @@ from torch import Tensor
 
 from ...layers.functorch_utils import is_abstract
 from ...layers.gaussian import Continuous
+from ...layers.incidence import Identity
 from ...layers.inner import regroup
 from ...layers.input import InputLayer
-from ...layers.operator import AxisOperator, Delta, Dense, Factor, Identity, Kron, Leaf, Operator
+from ...layers.operator import AxisOperator, Delta, Dense, Factor, Kron, Leaf, Operator
 from ..semirings.base import Semiring
 from .contraction_path import Labels, plan
 

@@ -27,14 +27,14 @@ from torch import Tensor
 from ...circuits.automaton import Automaton
 from ...circuits.circuit import Circuit
 from ...circuits.graph_transforms import monomial
-from ...circuits.operations import power
 from ...circuits.product import multiply
-from ...circuits.properties import check_deterministic
 from ...errors import CircuitError, EvidenceError
 from ...layers import Continuous, InnerLayer, InputLayer, Sum
 from ..semirings.base import Counting, Residue, Semiring
+from .determinism import check_deterministic
 from .evidence import EvidenceLike
 from .marginal import Model, log_marginal, marginals, partition, prepare, root
+from .power import power
 
 PRIMES = (614639, 670049, 703537, 765313, 934469, 946331, 1018777, 1026439)
 

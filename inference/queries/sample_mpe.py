@@ -19,9 +19,8 @@ from torch import Tensor
 
 from ...circuits.chain import Chain
 from ...circuits.circuit import Circuit
-from ...circuits.graph_transforms import table
 from ...errors import CircuitError, EvidenceError
-from ...layers import Constant, Continuous, InputLayer, KhatriRao, Operator, Product, Sum
+from ...layers import Constant, Continuous, InputLayer, Operator, Product, Sum
 from ..engine import messages, passes
 from ..engine.contract import apply, observe, outer
 from ..semirings.base import Boolean, Log, MaxProduct, Semiring
@@ -184,15 +183,7 @@ def _input_values(
     if seen is not None:
         return seen
     weights = log_weights(evidence, variable, layer.vocab_size)
-    return choose(_table_rows(layer, unit).log() + (weights[rows] if len(weights) > 1 else weights))
-
-
-def _table_rows(layer: InputLayer, unit: Tensor) -> Float[Tensor, "rows vocab"]:
-    """Rows of B."""
-    if isinstance(layer, KhatriRao):
-        size = layer.b.num_units
-        return _table_rows(layer.a, unit // size) * _table_rows(layer.b, unit % size)
-    return table(layer, "decode").flatten(0, -2).to(unit.device)[unit]
+    return choose(layer.rows(unit).log() + (weights[rows] if len(weights) > 1 else weights))
 
 
 def _in_order(

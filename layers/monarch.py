@@ -1,4 +1,4 @@
-"""Operators that are applied along one axis, because their structure beats an einsum: incidence and Monarch matrices."""
+"""Monarch matrices: products of block-diagonal matrices and permutations."""
 
 from __future__ import annotations
 
@@ -7,97 +7,12 @@ from math import prod
 from typing import Any
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from torch import Tensor
 
 from ..errors import CircuitError, ShapeError
 from .algebra import Algebra
 from .operator import AxisOperator, TensorMap
-
-
-class Incidence(AxisOperator):
-    """A 0/1 matrix given by the positions of its ones: applied as gather and segment-sum (Dang et al. 2026, Def. 3.2).
-
-    T_out of an automaton is ``Incidence(source, arange(E), (S, E))`` and T_in is ``Incidence(arange(E), target, (E,
-    S))``. Positions must be distinct.
-    """
-
-    monomial = True
-
-    def __init__(self, row: Int[Tensor, " ones"], col: Int[Tensor, " ones"], shape: tuple[int, int]) -> None:
-        if row.shape != col.shape or row.ndim != 1:
-            raise ShapeError(
-                f"Incidence: row and col must be vectors of one length, not {tuple(row.shape)} and {tuple(col.shape)}"
-            )
-        if len(row) and (
-            int(row.min()) < 0
-            or int(col.min()) < 0
-            or int(row.max()) >= shape[0]
-            or int(col.max()) >= shape[1]
-        ):
-            raise ShapeError(f"Incidence: an index lies outside the shape {shape}")
-        self._listed = self._trivial(row, shape[0]), self._trivial(col, shape[1])
-        if not any(self._listed) and len(torch.unique(row.long() * shape[1] + col.long())) < len(row):
-            raise ShapeError("Incidence: a position is named twice")
-        self.row, self.col = row.long(), col.long()
-        self.row_dims, self.col_dims = (shape[0],), (shape[1],)
-        self._indices: dict[torch.device, tuple[Tensor | None, Tensor | None]] = {}
-        self._sparse: dict[tuple[torch.dtype, torch.device], Tensor] = {}
-        self._transposed: Incidence | None = None
-
-    @property
-    def T(self) -> Incidence:
-        if self._transposed is None:
-            out = object.__new__(Incidence)  # the positions have been checked
-            out.row, out.col, out._listed = self.col, self.row, self._listed[::-1]
-            out.row_dims, out.col_dims = self.col_dims, self.row_dims
-            out._indices, out._sparse, out._transposed = {}, {}, None
-            self._transposed = out
-        return self._transposed
-
-    def apply(self, algebra: Algebra, x: Any, axis: int) -> Any:
-        row, col = self._on(algebra.device(x))
-        if row is not None and col is not None:
-            return algebra.incidence(x, self, axis)
-        if col is not None:
-            return algebra.gather(x, col, axis)
-        return x if row is None else algebra.segment_sum(x, row, self.row_dims[0], axis)
-
-    def sparse(self, dtype: torch.dtype, device: torch.device) -> Tensor:
-        """The matrix as a sparse tensor, kept for each precision and device."""
-        if (dtype, device) not in self._sparse:
-            at = torch.stack([self.row, self.col]).to(device)
-            ones = torch.ones(at.shape[1], dtype=dtype, device=device)
-            self._sparse[dtype, device] = torch.sparse_coo_tensor(
-                at, ones, self.shape, check_invariants=False
-            ).coalesce()
-        return self._sparse[dtype, device]
-
-    def _on(self, device: torch.device) -> tuple[Tensor | None, Tensor | None]:
-        """The index tensors on a device; None where the index is 0, 1, 2, … and there is nothing to do."""
-        if device not in self._indices:
-            row, col = self.row.to(device), self.col.to(device)
-            self._indices[device] = None if self._listed[0] else row, None if self._listed[1] else col
-        return self._indices[device]
-
-    @staticmethod
-    def _trivial(index: Tensor, size: int) -> bool:
-        return len(index) == size and bool((index == torch.arange(size, device=index.device)).all())
-
-    def times(self, vector: Float[Tensor, " cols"]) -> Float[Tensor, " rows"]:
-        row, col = self.row.to(vector.device), self.col.to(vector.device)
-        return vector.new_zeros(self.row_dims).index_add(0, row, vector[col])
-
-    def map(self, fn: TensorMap) -> Incidence:
-        return self
-
-    def parameters(self) -> list[Tensor]:
-        return []
-
-    def matrix(self) -> Float[Tensor, "rows cols"]:
-        out = torch.zeros(self.shape, dtype=torch.float64, device=self.row.device)
-        out[self.row, self.col] = 1
-        return out
 
 
 class Monarch(AxisOperator):

@@ -1,4 +1,4 @@
-"""Support analysis: which units can be positive at once, by Boolean contractions of a circuit with itself.
+"""Determinism: which units can be positive at once, by Boolean contractions of a circuit with itself.
 
     O(n, m)[u, v] = is there an x with unit u of node n and unit v of node m both positive?
 
@@ -17,18 +17,42 @@ import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
 
-from ..errors import CircuitError
-from ..layers import Constant, InputLayer, Operator, Product, Sum
-from .automaton import Automaton
-from .chain import Chain
-from .circuit import Circuit
-from .graph_transforms import table
+from ...circuits.automaton import Automaton
+from ...circuits.chain import Chain
+from ...circuits.circuit import Circuit
+from ...circuits.properties import check_decomposable, check_smooth
+from ...errors import CircuitError
+from ...layers import Constant, InputLayer, Operator, Product, Sum
 
+Model = Chain | Circuit
 Units = Bool[Tensor, " units"]
 LIMIT = 1 << 26  # entries of one operator or input layer, written out
 
 
-class Supports:
+def check_deterministic(model: Model) -> None:
+    """Raise :class:`CircuitError` at the first sum that adds two terms for some x (a chain: at any length).
+
+    Exact where the circuit is structured-decomposable, and for chains; elsewhere terms whose supports cannot be told
+    apart one variable at a time count as overlapping, and the message says so.
+    """
+    if isinstance(model, Chain):
+        check_unambiguous(model)
+    else:
+        check_smooth(model)
+        check_decomposable(model)
+        SupportAnalysis(model).check()
+
+
+def is_deterministic(model: Model) -> bool:
+    """Whether for each x every sum adds at most one term; False also where that cannot be shown (:func:`check_deterministic`)."""
+    try:
+        check_deterministic(model)
+    except CircuitError:
+        return False
+    return True
+
+
+class SupportAnalysis:
     """The supports of a smooth and decomposable circuit's nodes, units flattened; each question is computed once."""
 
     def __init__(self, circuit: Circuit) -> None:
@@ -130,7 +154,7 @@ class Supports:
             self.exact &= not bool(result.any())
         return result
 
-    def check_deterministic(self) -> None:
+    def check(self) -> None:
         """Raise :class:`CircuitError` at the first sum of which two terms overlap."""
         used = self.used()
         for node, operators in self.operators.items():
@@ -189,7 +213,7 @@ def _positive(part: Operator | InputLayer) -> Bool[Tensor, "rows cols"]:
     rows, cols = part.shape if isinstance(part, Operator) else (part.num_units, part.vocab_size)
     if rows * cols > LIMIT:
         raise CircuitError(f"support analysis: {part!r} has {rows:,} × {cols:,} entries, too many to decide")
-    dense = part.dense() if isinstance(part, Operator) else table(part, "support analysis").flatten(0, -2)
+    dense = part.dense() if isinstance(part, Operator) else part.table().flatten(0, -2)
     return dense.cpu() > 0
 
 

@@ -1,0 +1,46 @@
+"""Conditioning: a circuit in which evidence is fixed."""
+
+from __future__ import annotations
+
+import torch
+
+from ...circuits.circuit import Circuit
+from ...circuits.graph_transforms import check_circuit, constant, rewrite
+from ...circuits.properties import check_decomposable, check_smooth
+from ...errors import EvidenceError
+from ...layers import Continuous, InputLayer
+from .evidence import EvidenceLike, as_evidence
+
+
+def condition(circuit: Circuit, evidence: EvidenceLike) -> Circuit:
+    """x ↦ c(x, e): observed variables leave the circuit; a set of values or soft weights multiply their variable and stay.
+
+    Not normalised: the partition function of the result is the weight of the evidence, and :func:`normalise` makes it
+    the conditional distribution. Raises :class:`EvidenceError` for evidence of several rows or that does not fit.
+    """
+    check_circuit(circuit, "condition")
+    check_smooth(circuit)
+    check_decomposable(circuit)
+    known = as_evidence(evidence, circuit.vocab_sizes(), circuit.device)
+    if known.batch > 1:
+        raise EvidenceError(f"condition: evidence of one row, not of {known.batch}")
+    weighted: dict[tuple[int, int], InputLayer] = {}  # nodes that share layer and variable go on sharing
+
+    def change(node: int, out: Circuit, done: dict[int, int]) -> int | None:
+        layer, (variable, *_) = circuit.layer(node), (*circuit.scope(node), -1)
+        if not isinstance(layer, InputLayer):
+            return None
+        if variable in known.tokens and isinstance(layer, Continuous):
+            value = known.tokens[variable]
+            return None if bool(value.isnan()) else constant(out, layer.log_density(value)[..., 0].exp())
+        if variable in known.tokens:
+            onehot = torch.nn.functional.one_hot(known.tokens[variable][0], layer.vocab_size)
+            return constant(out, layer.value(onehot.to(torch.get_default_dtype())))
+        if variable in known.weights:
+            key = (id(layer), variable)
+            if key not in weighted:
+                weighted[key] = layer.reweighted(known.weights[variable][:, 0])
+            return out.input(weighted[key], variable)
+        return None
+
+    return rewrite(circuit, change)

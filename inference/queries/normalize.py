@@ -1,0 +1,70 @@
+"""Local normalisation of a circuit: every unit a distribution, every sum's weights a distribution.
+
+With z_u = Σ_x u(x) for every unit u, a circuit is locally normalised by
+
+    B[j, :] → B[j, :] / z_j         L[r, c] → L[r, c] z_c / z_r
+
+(the rows of a sum's operators, taken together, then sum to one), and the root becomes a distribution (Peharz et al.
+2015). Parameters stop being tied, since two uses of one tensor need two scales.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from ...circuits.circuit import Circuit
+from ...circuits.graph_transforms import check_circuit, rewrite
+from ...errors import CircuitError
+from ...layers import Categorical, Constant, Continuous, Dense, InputLayer, Operator, Sum
+from ...layers.dense_tensor import DenseTensor
+from ..engine import passes
+from ..semirings.scaled_real import Real
+from .evidence import Evidence
+
+
+def normalise(circuit: Circuit) -> Circuit:
+    """x ↦ c(x) / Σ_x c(x), with every unit that is not zero a distribution and every sum's weights too.
+
+    Operators are written out. Raises :class:`CircuitError` where the circuit is zero everywhere.
+    """
+    check_circuit(circuit, "normalise")
+    semiring: Any = Real()
+    values = passes.upward(circuit, semiring, Evidence(1, circuit.device))
+    log_z = {n: semiring.log(v)[..., 0].expand(circuit.unit_dims(n)) for n, v in values.items()}
+    if bool((log_z[circuit.root] == -torch.inf).any()):
+        raise CircuitError("normalise: the circuit is zero everywhere, so there is no distribution")
+
+    def change(node: int, out: Circuit, done: dict[int, int]) -> int | None:
+        layer = circuit.layer(node)
+        if isinstance(layer, Continuous):
+            return out.input(layer.normalised(), *circuit.scope(node))
+        if isinstance(layer, InputLayer) and not isinstance(layer, Constant):
+            b = layer.table()
+            return out.input(Categorical(_divide(b, -log_z[node][..., None])), *circuit.scope(node))
+        if not isinstance(layer, Sum):
+            return None
+        children = circuit.children(node)
+        operators = [
+            _scaled(op, log_z[node], log_z[c]) for op, c in zip(layer.operators, children, strict=True)
+        ]
+        return out.sum(Sum(*operators), *(done[c] for c in children))
+
+    return rewrite(circuit, change)
+
+
+def _divide(weight: Tensor, log_factor: Tensor) -> Tensor:
+    """weight · exp(log_factor), zeros staying zeros."""
+    factor = torch.where((weight > 0) & log_factor.isfinite(), log_factor, -torch.inf).exp()
+    return (weight * factor).to(weight.dtype)
+
+
+def _scaled(op: Operator, rows: Float[Tensor, "*rows"], cols: Float[Tensor, "*cols"]) -> Operator:
+    """L[r, c] exp(cols[c] − rows[r]) over the axes of both."""
+    weight = op.dense().to(op.parameters()[0] if op.parameters() else rows)
+    shift = cols.flatten()[None] - rows.flatten()[:, None]
+    weight = _divide(weight, shift).view(*rows.shape, *cols.shape)
+    return Dense(weight) if weight.ndim == 2 else DenseTensor(weight, rows.ndim)

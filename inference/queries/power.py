@@ -1,0 +1,76 @@
+"""Powers and quotients of circuits and chains; real exponents need determinism (Vergari et al. 2021).
+
+power(c, α)      x ↦ c(x)^α on the support      whole α: c · c; any α: deterministic
+quotient(a, b)   x ↦ a(x) / b(x)                compatible, b deterministic
+"""
+
+from __future__ import annotations
+
+from functools import reduce
+from math import isfinite
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ...circuits.automaton import Automaton
+from ...circuits.chain import Chain
+from ...circuits.graph_transforms import monomial
+from ...circuits.product import Model, multiply
+from ...errors import CircuitError
+from ...layers import Continuous, InputLayer, Sum
+from .determinism import check_deterministic, flatten
+
+
+def power(model: Model, exponent: float) -> Model:
+    """x ↦ c(x)^α where c(x) > 0, and 0 elsewhere.
+
+    A deterministic model takes any real α: each weight is raised to it. Any other takes α = 1, 2, 3, … by
+    multiplication, which asks a circuit to be structured-decomposable; :class:`CircuitError` names what is missing.
+    """
+    if not isfinite(exponent):
+        raise CircuitError(f"power: the exponent must be finite, not {exponent}")
+    try:
+        check_deterministic(model)
+        return _elementwise(model, exponent)
+    except CircuitError as error:
+        if exponent != int(exponent) or exponent < 1:
+            raise CircuitError(
+                f"power: the exponent {exponent} needs a deterministic circuit; {error}"
+            ) from error
+    return reduce(multiply, [model] * int(exponent))
+
+
+def _elementwise(model: Model, exponent: float) -> Model:
+    """Every weight of a deterministic model to the power ``exponent``, zeros staying zeros."""
+
+    def weights(weight: Tensor) -> Tensor:
+        return torch.where(weight > 0, torch.where(weight > 0, weight, 1) ** exponent, 0)
+
+    if isinstance(model, Automaton):
+        return model  # its weights are zeros and ones
+    if isinstance(model, Chain):
+        ends = (model.right.dense() > 0).double() @ (flatten(model.final) > 0).double()
+        if bool((ends > 1).any()):
+            raise CircuitError(f"power: {model!r} ends one path in several states: unroll it to a length")
+        left, right = monomial(model.left), monomial(model.right)
+        return Chain(model.initial, left, _entries(model.inputs), right, model.final).map(weights)
+
+    def layer(old: Any) -> Any:
+        if isinstance(old, InputLayer):
+            return _entries(old).map(weights)
+        return Sum(*map(monomial, old.operators)).map(weights) if isinstance(old, Sum) else old
+
+    return model.map_layers(layer)
+
+
+def _entries(layer: InputLayer) -> InputLayer:
+    """A layer whose weights are the parameters themselves."""
+    if isinstance(layer, Continuous):
+        raise CircuitError(f"power: {layer!r} is over a continuous variable and has no table of weights")
+    return layer.free_parameters()
+
+
+def quotient(a: Model, b: Model) -> Model:
+    """x ↦ a(x) / b(x) on the support of b, and 0 elsewhere; b must be deterministic and compatible with a."""
+    return multiply(a, power(b, -1.0))
