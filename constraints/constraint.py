@@ -14,11 +14,11 @@ from typing import Any
 
 from ..circuits.automaton import Automaton
 from ..errors import EmptyLanguage, UnsupportedConstraint
-from . import given
+from . import given, limits
 from .automata import dfa, nfa, reduction, utf8
 from .automata.nfa import Nfa
-from .automata.subsets import LAST_WORK, resolved
-from .automata.work import MAX_SIMPLIFYING, limited_to
+from .automata.subsets import resolved
+from .automata.work import SIMPLIFYING, limited_to
 from .cache import store
 from .cache.stored import from_arrays, to_arrays
 from .lifting.lift import TokenTransitions, lift
@@ -139,10 +139,10 @@ class Constraint:
         larger than the one written down; otherwise that one, reduced where it is small (it may be ambiguous)."""
         small = self.nfa.plain
         if small.num_states <= dfa.MANY_STATES:
-            with limited_to(MAX_SIMPLIFYING):
+            with limited_to(SIMPLIFYING):
                 small = dfa.simplify(small)
             if small.num_states <= reduction.MOST_STATES and not small.is_deterministic:
-                with limited_to(MAX_SIMPLIFYING / 2):
+                with limited_to(SIMPLIFYING / 2):
                     return reduction.reduce(small)
         return small if small.is_deterministic else resolved(small)
 
@@ -235,7 +235,7 @@ class Constraint:
 
             return canonical_automaton(automaton, vocab, require_eos).for_vocabulary(vocab.fingerprint)
         if automaton.num_states > MOST_LIFTED and not automaton.is_deterministic:
-            automaton = resolved(automaton, LAST_WORK)
+            automaton = resolved(automaton, 4 * limits.WORK)  # all transitions of tokens would take more
         if automaton.is_deterministic and automaton.num_states and all_reachable(automaton, vocab):
             return Lifted(automaton, vocab, require_eos)
         arrays = self.lift(vocab, require_eos)

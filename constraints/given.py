@@ -6,9 +6,7 @@ from numbers import Integral
 from typing import Any
 
 from ..errors import UnsupportedConstraint
-
-MOST = 10**9
-MOST_DEPTH = 100
+from . import limits
 
 
 def text(value: Any, path: str) -> str:
@@ -21,7 +19,7 @@ def text(value: Any, path: str) -> str:
     return value
 
 
-def count(value: Any, path: str, least: int = 0, most: int = MOST) -> int:
+def count(value: Any, path: str, least: int = 0, most: int = limits.COUNT) -> int:
     """The whole number. Raises ``UnsupportedConstraint`` for what is none, or is not in the range."""
     if not isinstance(value, Integral) or isinstance(value, bool) or not least <= int(value) <= most:
         raise UnsupportedConstraint(
@@ -32,7 +30,7 @@ def count(value: Any, path: str, least: int = 0, most: int = MOST) -> int:
 
 def short(value: Any) -> str:
     """The value for a message."""
-    if isinstance(value, int) and abs(value) > MOST * MOST:
+    if isinstance(value, int) and abs(value) > limits.COUNT * limits.COUNT:
         return f"a number of {value.bit_length()} bits"
     shown = repr(value)
     return shown if len(shown) <= 80 else f"{shown[:77]}…"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Collection, Iterable
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from jaxtyping import UInt8
@@ -18,6 +18,15 @@ logger = logging.getLogger("tractile.constraints")
 
 OnNarrowed = Literal["warn", "error", "ignore"]
 CHOICES = ("warn", "error", "ignore")
+
+
+class Cut(NamedTuple):
+    """A :class:`Narrowing` whose place is not known yet."""
+
+    keyword: str
+    asked: Any
+    given: Any
+    why: str
 
 
 def merged(*parts: Iterable[Narrowing]) -> tuple[Narrowing, ...]:

@@ -17,7 +17,7 @@ from tractile.constraints.json.document import read_schema
 from tractile.constraints.json.lazy.bounded import WAYS, BoundedObjects
 from tractile.constraints.json.lazy.objects import ObjectMachine
 from tractile.constraints.json.lazy.schema import root_machine, schema_machines
-from tractile.constraints.json.limits import Bounds
+from tractile.constraints.limits import Bounds
 
 json_schema = finite_json
 NAMES = ["a", "b", "ab", "é"]

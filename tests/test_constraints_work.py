@@ -4,7 +4,6 @@ import gc
 import json
 import math
 import random
-import sys
 from contextlib import suppress
 
 import pytest
@@ -12,9 +11,9 @@ from finite import finite, finite_json
 from jsonschema import Draft202012Validator
 
 import tractile as tt
-from tractile.constraints import json_schema, keywords, regex
+from tractile.constraints import json_schema, keywords, limits, regex
 from tractile.constraints.automata import dfa, reduction, work
-from tractile.constraints.automata.work import MAX_WORK, attempt, limited, limited_to, metered, spend
+from tractile.constraints.automata.work import attempt, limited, limited_to, metered, spend
 from tractile.constraints.json import strings, text
 
 SCHEMAS = [
@@ -69,9 +68,9 @@ def test_metered():
         assert made(30) == -30  # what ran out of work was not kept
     assert calls == [20, 60, 30, 30]
     with limited_to(math.inf) as account, limited():  # a part of something larger
-        spend(2 * MAX_WORK)
+        spend(2 * limits.WORK)
     with limited(), pytest.raises(tt.TooManyStates):
-        spend(2 * MAX_WORK)
+        spend(2 * limits.WORK)
 
 
 def test_attempts_count_and_leave_enough_for_another_way():
@@ -198,12 +197,11 @@ def test_what_takes_too_much_is_refused_by_its_work(make, error, monkeypatch):
                 most[0] = max(most[0], value)
 
     monkeypatch.setattr(work, "Account", Watched)
-    monkeypatch.setattr(work, "MAX_WORK", MAX_WORK // 5)
-    for module in ("json.constraint", "calls.functions"):
-        monkeypatch.setattr(sys.modules[f"tractile.constraints.{module}"], "MAX_SCHEMA", MAX_WORK // 5)
+    whole = limits.WORK
+    monkeypatch.setattr(limits, "WORK", whole // 5)
     with pytest.raises(error):
         make()
-    assert most[0] < 2 * MAX_WORK
+    assert most[0] < 2 * whole
 
 
 def test_enums_of_any_characters_are_small_and_exact():

@@ -14,7 +14,7 @@ from tractile.constraints.automata.stack import StackAutomaton
 from tractile.constraints.json.document import read_schema
 from tractile.constraints.json.lazy.objects import ObjectMachine
 from tractile.constraints.json.lazy.schema import root_machine, schema_machines
-from tractile.constraints.json.limits import Bounds
+from tractile.constraints.limits import Bounds
 
 WIDE = Bounds(2, 50, 2_000)
 

@@ -8,10 +8,10 @@ import re
 import pytest
 
 import tractile as tt
+from tractile.constraints import limits
 from tractile.constraints.automata.lazy import Numbered, explore
 from tractile.constraints.automata.stack import stacks_of
 from tractile.constraints.constraint import Constraint
-from tractile.constraints.grammar import joined
 from tractile.constraints.grammar.lazy import grammar_abstraction, lazy_grammar
 from tractile.constraints.grammar.readers import read_bnf
 from tractile.constraints.grammar.tree import Call, Choice, Repeat, Series
@@ -249,7 +249,7 @@ def test_levels_that_call_one_another_grow_linearly():
 
 
 def test_too_many_ways_are_refused_by_name(monkeypatch):
-    monkeypatch.setattr(joined, "MOST_STACKS", 50)
+    monkeypatch.setattr(limits, "ALTERNATIVES", 50)
     states = states_of('root ::= "i" root | "i" root "e" root | "x"', syntax="gbnf")
     with pytest.raises(tt.TooManyStates, match="ambiguous"):
         states.accepts(b"i" * 100 + b"x" + b"ex" * 60)

@@ -10,10 +10,9 @@ import torch
 from parts_oracle import Either, Leaf, Repeated, Series, Tokens, accepted, check_masks
 
 import tractile as tt
-from tractile.constraints import Vocabulary, json_schema, lazy_constraint, literal, regex
+from tractile.constraints import Vocabulary, json_schema, lazy_constraint, limits, literal, regex
 from tractile.constraints.automata.nfa_machine import NfaMachine
-from tractile.constraints.masks import lazy_tokens
-from tractile.constraints.parts import bounds, search
+from tractile.constraints.parts import search
 from tractile.errors import BudgetTooSmall, EmptyLanguage, UnsupportedConstraint
 
 VOCAB = Vocabulary([None, b"a", b"b", b"ab", b"ba", b"aab"], eos_token_id=0)
@@ -180,8 +179,7 @@ def test_searches_that_are_given_up_allow_less_and_still_lead_to_an_end(monkeypa
     exact = CASES[name].constraint().compile(VOCAB)
     monkeypatch.setattr(search, "MOST_STRANDS", 1)
     monkeypatch.setattr(search, "MOST_GIVEN_UP", 0)
-    monkeypatch.setattr(lazy_tokens, "MOST_POSITIONS", 1)
-    monkeypatch.setattr(bounds, "MOST_POSITIONS", 1)
+    monkeypatch.setattr(limits, "POSITIONS", 1)
     try:
         fa = CASES[name].constraint().compile(VOCAB)
         least = fa.fewest_after([])

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from ...errors import TooManyStates
+from .. import limits
 from .dfa import minimize
 from .nfa import Nfa, trim
 from .stack import Local, Machine
@@ -22,7 +23,6 @@ from .work import attempt
 
 CHOICES = ((3, 0), (3, 1), (3, 2), (2, 1), (2, 2), (1, 1), (1, 2), (0, 2))
 """Frames of the stack that are kept, and the level of the machines, tried in this order."""
-MOST_WORK = 300_000
 
 Frame = tuple[Machine, Local]
 Node = tuple[Machine, Local, tuple[Frame, ...]]
@@ -37,7 +37,7 @@ def abstraction(root: Machine, most_states: int) -> Nfa:
         with suppress(TooManyStates):
             approximation = Approximation(depth, level)
             approximation.explore(root.coarse(level), 40 * most_states)
-            with attempt(MOST_WORK):
+            with attempt(limits.WORK / 4):
                 found = minimize(determinize(trim(approximation.automaton().plain), 8 * most_states))
             if found.num_states <= most_states:
                 return found

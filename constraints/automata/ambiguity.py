@@ -16,7 +16,7 @@ import numpy as np
 from jaxtyping import Int
 from numpy import ndarray
 
-from .arrays import MAX_EDGES, check_limit, group_by, spans
+from .arrays import check_transitions, group_by, spans
 from .dfa import intersect
 from .nfa import Nfa
 
@@ -78,7 +78,7 @@ def product(nfa: Nfa, start: Int[ndarray, " start"], copies: int) -> Int[ndarray
             key = states[source, copy] * classes + klass
             count = pointer[key + 1] - pointer[key]
             total += int(count.sum())
-            check_limit(total, MAX_EDGES)
+            check_transitions(total)
             onward = rows[spans(pointer[key], count), 2]
             source, klass = np.repeat(source, count), np.repeat(klass, count)
             target = np.repeat(target, count) * n + onward

@@ -11,11 +11,7 @@ from scipy.sparse import csr_array
 from scipy.sparse.csgraph import breadth_first_order
 
 from ...errors import TooManyStates
-
-MAX_STATES = 500_000
-MAX_EDGES = 5_000_000
-"""No automaton built here has more states and edges; this keeps ``(a{1,1000}){1,1000}`` from filling the memory."""
-
+from .. import limits
 
 FEW_STATES = 300
 FEW_PAIRS = 3_000
@@ -98,7 +94,12 @@ def breadth_first(
     return reached[1:].astype(np.int64), before[:n].astype(np.int64)
 
 
-def check_limit(states: int, limit: int = MAX_STATES) -> None:
+def check_limit(states: int, limit: int = limits.STATES) -> None:
     """Raises :class:`TooManyStates` beyond ``limit``."""
     if states > limit:
         raise TooManyStates(limit=limit)
+
+
+def check_transitions(transitions: int) -> None:
+    """Raises :class:`TooManyStates` beyond ten transitions for each of the states that an automaton may have."""
+    check_limit(transitions, 10 * limits.STATES)

@@ -15,10 +15,11 @@ from jaxtyping import Int, UInt64
 from numpy import ndarray
 
 from ...errors import TooManyStates
-from .arrays import MAX_EDGES, MAX_STATES, check_limit, group_by, reachable, spans, unique_rows
+from .. import limits
+from .arrays import check_limit, check_transitions, group_by, reachable, spans, unique_rows
 from .epsilon import NO_SKIPS, ranged
 from .nfa import Nfa, trim
-from .subsets import DFA_LIMIT, determinize
+from .subsets import determinize
 from .work import spend
 
 MANY_STATES = 10_000
@@ -39,7 +40,7 @@ def from_classes(
     return trim(Nfa(num_states, ranged(rows, byte_class, classes), NO_SKIPS, start, accept))
 
 
-def intersect(a: Nfa, b: Nfa, limit: int = MAX_STATES) -> Nfa:
+def intersect(a: Nfa, b: Nfa, limit: int = limits.STATES) -> Nfa:
     """Words of both. Deterministic if both are. Raises :class:`TooManyStates`.
 
     Edges are met range by range: states within a UTF-8 character read many classes of bytes in few ranges.
@@ -64,7 +65,7 @@ def intersect(a: Nfa, b: Nfa, limit: int = MAX_STATES) -> Nfa:
         first = np.searchsorted(top, q + low)
         count = np.searchsorted(bottom, q + high, side="right") - first
         total += int(count.sum())
-        check_limit(total, MAX_EDGES)
+        check_transitions(total)
         spend(100 + len(new) / 4 + int(count.sum()) / 5)
         other = right[spans(first, count)]  # ... met by every edge on the right that overlaps
         low = np.maximum(np.repeat(low, count), other[:, 1])
@@ -83,9 +84,9 @@ def intersect(a: Nfa, b: Nfa, limit: int = MAX_STATES) -> Nfa:
     return trim(Nfa(len(pairs), edges, NO_SKIPS, np.searchsorted(pairs, start), accept))
 
 
-def complement(nfa: Nfa, limit: int = DFA_LIMIT) -> Nfa:
+def complement(nfa: Nfa) -> Nfa:
     """All byte strings that are not accepted. Raises :class:`TooManyStates`."""
-    dfa = determinize(nfa, limit)
+    dfa = determinize(nfa)
     n, byte_class = dfa.num_states, dfa.byte_class
     classes = int(byte_class.max()) + 1
     spend((n + 1) * classes / 6)
@@ -98,12 +99,12 @@ def complement(nfa: Nfa, limit: int = DFA_LIMIT) -> Nfa:
     return from_classes(rows, byte_class, n + 1, start, accept, classes)
 
 
-def difference(a: Nfa, b: Nfa, limit: int = DFA_LIMIT) -> Nfa:
+def difference(a: Nfa, b: Nfa) -> Nfa:
     """Words of ``a`` that are not words of ``b``. Raises :class:`TooManyStates`."""
-    return intersect(a, complement(b, limit))
+    return intersect(a, complement(b))
 
 
-def minimize(nfa: Nfa, limit: int = DFA_LIMIT) -> Nfa:
+def minimize(nfa: Nfa, limit: int = limits.STATES // 5) -> Nfa:
     """The smallest deterministic automaton of the same language. Raises :class:`TooManyStates`.
 
     Partition refinement: states are told apart by the blocks that their transitions lead to, compared through 64-bit

@@ -12,7 +12,15 @@ import numpy as np
 from jaxtyping import Bool, Int
 from numpy import ndarray
 
-from .arrays import FEW_STATES, MAX_EDGES, check_limit, distinct, group_by, reachable, spans, unique_rows
+from .arrays import (
+    FEW_STATES,
+    check_transitions,
+    distinct,
+    group_by,
+    reachable,
+    spans,
+    unique_rows,
+)
 from .work import spend
 
 if TYPE_CHECKING:
@@ -64,12 +72,12 @@ def remove_skips(nfa: Nfa) -> Nfa:
         states.append(np.fromiter(closure, np.int64, len(closure)))
         origins.append(np.full(len(closure), anchor))
         total += len(closure)
-        check_limit(total, MAX_EDGES)
+        check_transitions(total)
         spend(3 + len(closure) / 4)
     origin, state = np.concatenate(origins), np.concatenate(states)
     pointer, order = group_by(edges[:, 0], n)
     count = pointer[state + 1] - pointer[state]
-    check_limit(int(count.sum()), MAX_EDGES)
+    check_transitions(int(count.sum()))
     spend(200 + int(count.sum()) / 5)
     taken = edges[order[spans(pointer[state], count)]]
     taken[:, 0] = np.repeat(origin, count)
@@ -142,7 +150,7 @@ def ranged(
     last = np.concatenate([first[1:] - 1, [255]])
     pointer, order = group_by(byte_class[first], classes)
     count = pointer[rows[:, 1] + 1] - pointer[rows[:, 1]]
-    check_limit(int(count.sum()), MAX_EDGES)
+    check_transitions(int(count.sum()))
     run = order[spans(pointer[rows[:, 1]], count)]
     ends = np.repeat(rows[:, [0, 2]], count, axis=0)
     return np.column_stack([ends[:, 0], first[run], last[run], ends[:, 1]])

@@ -13,11 +13,11 @@ import logging
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple, Protocol
 
+from .. import limits
 from .lazy import Body, Configuration, Move, Moves
 from .stack import Local, Stack, StackAutomaton, stacks_of
 
 LOG = logging.getLogger("tractile.constraints")
-MOST_TRIED = 4_000  # bytes tried in the search for a text that is allowed
 MOST_KEPT = 1 << 16  # readings of which it is kept whether they can be completed
 Values = frozenset[Hashable]
 
@@ -205,7 +205,7 @@ class RecordingAutomaton:
         below = frames(stack)[at]
         fixed = len(self.plain._completion(below))
         heap: list[tuple[int, int, int, bytes, Reading]] = [(0, 0, 0, b"", reading)]
-        while heap and count < MOST_TRIED:
+        while heap and count < 4 * limits.POSITIONS:
             *_, text, here = heapq.heappop(heap)
             if below in self.plain.reached(here[0]):
                 done = ended(below, here[1])
@@ -226,7 +226,7 @@ class RecordingAutomaton:
         if heap:
             LOG.warning(
                 "an item that must differ from others is taken for impossible: no other end was found in %d bytes tried",
-                MOST_TRIED,
+                4 * limits.POSITIONS,
             )
         return None
 

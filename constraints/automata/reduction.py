@@ -24,21 +24,18 @@ from .work import spend
 
 MOST_STATES = 4_000
 """Simulation keeps a bit for every pair of states."""
-MOST_WORK = 300_000_000
-"""Comparisons of a state and a transition."""
 
 
 def simulation(nfa: Nfa) -> Bool[ndarray, "state state"]:
     """``[p, q]``: whether q simulates p: the largest such relation of a plain automaton, by refinement.
 
-    Raises :class:`TooManyStates` beyond :data:`MOST_STATES` or :data:`MOST_WORK`.
+    Raises :class:`TooManyStates` beyond :data:`MOST_STATES`.
     """
     n, rows = nfa.num_states, nfa.transitions
     check_limit(n, MOST_STATES)
     accepting = np.zeros(n, bool)
     accepting[nfa.accept] = True
     below = ~accepting[:, None] | accepting[None, :]
-    work = 0
     while True:
         before = below.copy()
         for klass in range(int(rows[:, 1].max(initial=-1)) + 1):
@@ -46,8 +43,6 @@ def simulation(nfa: Nfa) -> Bool[ndarray, "state state"]:
             if not len(source):
                 continue
             states, first = np.unique(source, return_index=True)
-            work += len(source) * n + len(states) * n
-            check_limit(work, MOST_WORK)
             spend(100 + (len(source) + 4 * len(states)) * n / 2_000)
             above = np.packbits(below.T[target], axis=1)  # what each target simulates, eight to a byte
             met = np.unpackbits(np.bitwise_or.reduceat(above, first, axis=0), axis=1, count=n)
@@ -65,12 +60,12 @@ def bisimulation(nfa: Nfa) -> Int[ndarray, " state"]:
     reach the same blocks with every byte.
 
     Blocks are split by 64-bit sums of random weights, and the result is checked exactly: quick for any size, but for long
-    chains, which take a round for each state. Raises :class:`TooManyStates` beyond :data:`MOST_WORK`.
+    chains, which take a round for each state.
     """
     n, rows = nfa.num_states, nfa.transitions
     rng = np.random.default_rng(5)
     block = np.isin(np.arange(n), nfa.accept).astype(np.int64)
-    blocks, work = len(np.unique(block)), 0
+    blocks = len(np.unique(block))
     while True:
         reached = unique_rows(np.column_stack([rows[:, :2], block[rows[:, 2]]]))
         weight: UInt64[ndarray, " block"] = rng.integers(1, 2**63, size=n + 1, dtype=np.uint64)
@@ -79,8 +74,7 @@ def bisimulation(nfa: Nfa) -> Int[ndarray, " state"]:
         np.add.at(total, reached[:, 0], factor * weight[reached[:, 2]])
         _, low = np.unique(total, return_inverse=True)
         _, block = np.unique(block * (n + 1) + low, return_inverse=True)
-        work += 10 * len(rows)
-        check_limit(work, MOST_WORK)
+        spend(100 + len(rows) / 4)
         if int(block.max(initial=-1)) + 1 == blocks:
             return np.asarray(block)
         blocks = int(block.max()) + 1
@@ -121,7 +115,7 @@ def by_simulation(nfa: Nfa) -> Nfa:
 def reduce(nfa: Nfa) -> Nfa:
     """A plain automaton of the same language with no more states; not the smallest, which would be hard to find.
 
-    Beyond the limits of :func:`simulation` only bisimilar states are merged, beyond those of :func:`bisimulation` none.
+    Where simulation is too much work only bisimilar states are merged, where bisimulation is too much none.
     """
     nfa = nfa.plain
     for once in (bisimilar, by_simulation):

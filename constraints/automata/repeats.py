@@ -16,7 +16,7 @@ from numpy import ndarray
 
 from ...errors import TooManyStates
 from . import dfa
-from .arrays import MAX_EDGES, check_limit
+from .arrays import check_limit, check_transitions
 from .epsilon import NO_SKIPS, merge_ranges, ranged, trim
 from .nfa import Nfa, empty, literal
 from .work import metered, spend
@@ -56,12 +56,12 @@ def copied(nfa: Nfa, low: int, high: int) -> Nfa:
     crossing = np.column_stack(
         [np.repeat(one.accept, len(begin)), np.tile(begin[:, 1:], (len(one.accept), 1))]
     )
-    check_limit(len(crossing), MAX_EDGES)
+    check_transitions(len(crossing))
     into_next = np.array([0, 0, 0, n])
     every = merge_ranges(ranged(crossing, one.byte_class, classes)) + into_next
     useful = merge_ranges(ranged(crossing[~superfluous(one, crossing)], one.byte_class, classes)) + into_next
     early = min(max(low - 1, 0), high - 1)  # so many words are not enough
-    check_limit(high * len(one.edges) + early * len(every) + (high - early) * len(useful), MAX_EDGES)
+    check_transitions(high * len(one.edges) + early * len(every) + (high - early) * len(useful))
     spend(300 + high * (len(one.edges) + len(every)) / 10)
     parts = [one.edges] * high + [every] * early + [useful] * (high - 1 - early)
     copy = np.repeat([*range(high), *range(high - 1)], [len(part) for part in parts])

@@ -13,13 +13,13 @@ from itertools import pairwise
 from typing import Any, NamedTuple, Protocol
 
 from ...errors import UnsupportedConstraint
+from .. import limits
 from .graphs import Graph, explored
 from .lazy import Body, Configuration, Letters, Move, Moves, Pattern
 
 Local = Any
 """Hashable."""
 NEVER = 1 << 62
-MOST_CALLS = 5_000  # machines that begin at the same byte: more is left recursion
 
 
 class LocalBody(NamedTuple):
@@ -305,7 +305,7 @@ class StackAutomaton:
                 todo.append(
                     (self.stack(called, called.start(), self.stack(machine, after, parent)), depth + 1)
                 )
-                if depth >= MOST_CALLS:
+                if depth >= limits.ALTERNATIVES:
                     raise UnsupportedConstraint("a rule begins with itself: left recursion")
             if machine.final(local):
                 if parent is None:

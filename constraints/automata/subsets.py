@@ -16,18 +16,16 @@ from jaxtyping import Bool, Int, UInt64
 from numpy import ndarray
 
 from ...errors import TooManyStates
+from .. import limits
 from .arrays import check_limit, distinct, group_by, spans
 from .nfa import Nfa, trim
-from .work import attempt, spend
+from .work import SIMPLIFYING, attempt, spend
 
-DFA_LIMIT = 100_000
-MOST_WORK = 500_000  # units
-LAST_WORK = 6_000_000  # where the alternative is to write out all transitions of tokens, which takes more
 MOST_TIMES = 3  # as many sets as states
 WIDTH = 257  # byte ends of a state: 0 to 256
 
 
-def determinize(nfa: Nfa, limit: int = DFA_LIMIT) -> Nfa:
+def determinize(nfa: Nfa, limit: int = limits.STATES // 5) -> Nfa:
     """The deterministic automaton of the same language. Raises :class:`TooManyStates` beyond ``limit`` subsets of more
     than one state, or about a hundred times as much work.
 
@@ -41,7 +39,7 @@ def determinize(nfa: Nfa, limit: int = DFA_LIMIT) -> Nfa:
     return followed(nfa, limit, np.zeros(nfa.num_states, bool))
 
 
-def resolved(nfa: Nfa, units: float = MOST_WORK) -> Nfa:
+def resolved(nfa: Nfa, units: float = SIMPLIFYING) -> Nfa:
     """The same language by a deterministic automaton, or the automaton itself where that takes more than so many units of
     work, or a few times as many states. It must have no skips."""
     if nfa.is_deterministic:

@@ -16,10 +16,9 @@ from functools import lru_cache, wraps
 from typing import ParamSpec, TypeVar
 
 from ...errors import TooManyStates
+from .. import limits
 
-MAX_WORK = 1_100_000
-"""Units of work to make one constraint; a unit is about a microsecond. With ``MAX_SIMPLIFYING``, less than two seconds."""
-MAX_SIMPLIFYING = 650_000
+SIMPLIFYING = limits.WORK / 2
 """Units of work to make an automaton smaller, beyond which it stays as it is."""
 
 P = ParamSpec("P")
@@ -47,12 +46,12 @@ _account: ContextVar[Account | None] = ContextVar("account", default=None)
 
 @contextmanager
 def limited(units: float | None = None) -> Iterator[None]:
-    """Let what is done inside spend so many units (default: ``MAX_WORK``), or what is left of those of something larger
+    """Let what is done inside spend so many units (default: ``limits.WORK``), or what is left of those of something larger
     that it is a part of."""
     if _account.get() is not None:
         yield
         return
-    with limited_to(MAX_WORK if units is None else units), uncollected():
+    with limited_to(limits.WORK if units is None else units), uncollected():
         yield
 
 
@@ -121,7 +120,7 @@ def spend(units: float, once: Hashable = None) -> None:
     if account.spent > account.limit:
         raise TooManyStates(
             "the constraint takes too much work: bound its lengths and repeats, or combine fewer alternatives",
-            limit=MAX_WORK,
+            limit=limits.WORK,
         )
 
 

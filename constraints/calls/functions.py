@@ -13,12 +13,11 @@ import keyword
 from typing import Any, Literal, NamedTuple
 
 from ...errors import UnsupportedConstraint
-from .. import given
+from .. import given, limits
 from ..automata.nfa import Nfa, check_limit, concat, empty, literal, union
 from ..automata.stack import Machine, StackAutomaton
 from ..automata.work import limited, spend
 from ..constraint import Constraint
-from ..json.constraint import MAX_SCHEMA
 from ..json.finite import finite_automaton, of_automaton
 from ..lazy_constraint import LazyConstraint, made
 from ..narrowing import Narrowing, OnNarrowed, check_choice, merged, report
@@ -29,8 +28,6 @@ from .python_rows import STYLES, Style, brackets, in_any_order, in_order, row
 from .tools import Tool, read_tools, with_references
 
 DEPTH = 2
-MORE = 2_000  # units of work, for each tool
-EACH = 100  # units of work to read a tool
 ONE = -1, -1
 """One call, not in a list."""
 
@@ -73,7 +70,7 @@ def function_calls(
             raise UnsupportedConstraint(f"{name} is one of {list(choices)}, not {value!r}", path=name)
     check_choice(on_narrowed)
     chosen = ["type"] if max_depth is None else ["type", "max_depth"]
-    max_depth = given.count(DEPTH if max_depth is None else max_depth, "max_depth", 0, given.MOST_DEPTH)
+    max_depth = given.count(DEPTH if max_depth is None else max_depth, "max_depth", 0, limits.DEPTH)
     if references is not None:
         given.text(references, "references")
     if not isinstance(keys, tuple | list) or len(keys) != 2:
@@ -126,10 +123,10 @@ class Calls(NamedTuple):
     ) -> Calls:
         """A tool's schemas are looked at now, its machine is made when it is called."""
         arguments, cuts, called = Arguments(whitespace, order), list[Narrowing](), list[Called]()
-        work = MAX_SCHEMA + MORE * len(tools)
+        work = (1 + len(tools) / 500) * limits.WORK
         with limited(work):
             for index, tool in enumerate(tools):
-                spend(EACH)
+                spend(100)
                 path = f"tools[{index}].parameters"
                 found, lacking = arguments.of_tool(tool, is_whole(tool, order, path), path)
                 called += [] if found is None else [found]
@@ -164,7 +161,7 @@ def python_calls(
 ) -> Constraint:
     """The calls in Python syntax."""
     style, cuts, calls = STYLES[whitespace], list[Narrowing](), list[Nfa]()
-    with limited(MAX_SCHEMA + MORE * len(tools)):
+    with limited((1 + len(tools) / 500) * limits.WORK):
         for index, tool in enumerate(tools):
             calls.append(python_call(tool, cuts, style, order, max_depth, f"tools[{index}].parameters"))
         call = union(calls)

@@ -19,6 +19,7 @@ from numpy import ndarray
 from ...circuits.automaton import Automaton
 from ...errors import EmptyLanguage, TooManyStates
 from ...layers import Incidence
+from .. import limits
 from ..automata import dfa, nfa, utf8
 from ..automata.arrays import group_by, unique_rows
 from ..automata.epsilon import NO_SKIPS
@@ -28,8 +29,6 @@ from ..vocabulary.vocabulary import Vocabulary
 from .marked import BYTE, MARK
 from .segmentation import Segmentation
 
-MAX_PAIRS = 100_000  # of a state over bytes and a token that leads to it
-MAX_TRANSITIONS = 5_000_000
 Tokens = Int[ndarray, " token"]
 
 
@@ -80,11 +79,11 @@ class Build:
         self.pointer, self.order = pointer, order
         arrivals = unique_rows(np.column_stack([self.target, self.relation]))[:, 1]
         pairs = int((pointer[arrivals + 1] - pointer[arrivals]).sum())
-        if pairs > MAX_PAIRS:
+        if pairs > limits.STATES // 5:
             raise TooManyStates(
                 f"canonical=True writes out every state with every token that leads to it: {pairs:,} pairs, of at most "
-                f"{MAX_PAIRS:,}; bound the free text of the constraint, or compile without canonical",
-                limit=MAX_PAIRS,
+                f"{limits.STATES // 5:,}; bound the free text of the constraint, or compile without canonical",
+                limit=limits.STATES // 5,
             )
         self.number: dict[tuple[int, bytes], int] = {}
         self.states: list[tuple[int, Tokens]] = []
@@ -159,8 +158,8 @@ class Build:
         for targets, tokens_ in several.items():
             name = self.name(np.array(tokens_, np.int64))
             self.rows += [(index, name, target) for target in targets]
-        if len(self.rows) > MAX_TRANSITIONS:
-            raise TooManyStates(limit=MAX_TRANSITIONS)
+        if len(self.rows) > 10 * limits.STATES:
+            raise TooManyStates(limit=10 * limits.STATES)
 
     def automaton(self) -> Automaton:
         """All of it, EOS included."""

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
+from .. import limits
 from ..automata import dfa, nfa, utf8
 from ..automata.epsilon import NO_SKIPS
 from ..automata.nfa import Nfa, check_limit
@@ -25,7 +26,6 @@ from .pretokens import Stage, refused, spelled_out
 
 MARK = 0xFF
 BYTE = 0xFE  # before a byte that is a symbol by itself
-MAX_PLACES = 20_000
 NEWLINE, SPACE, LOW_LINE = ord("\n"), ord(" "), ord("▁")
 
 
@@ -153,7 +153,7 @@ def small(machine: Machine, atoms: int) -> Nfa:
                 if there not in number:
                     number[there] = len(number)
                     queue.append(there)
-                    check_limit(len(number), MAX_PLACES)
+                    check_limit(len(number), limits.PART_STATES)
                 edges.append((number[place], atom + 256 * marked, atom, number[there]))
     accept = np.array([number[place] for place in queue if machine.ends(place)], np.int64)
     rows, size = list[tuple[int, int, int, int]](), len(number)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from ...errors import EmptyLanguage, FormatError, TooManyStates, UnsupportedConstraint
-from .. import given, narrowing
+from .. import given, limits, narrowing
 from ..automata.lazy import explore
 from ..automata.work import limited, spend
 from ..constraint import Constraint
@@ -22,7 +22,6 @@ from .terminals import Places
 from .tree import Rules, check
 
 SYNTAXES = ("lark", "gbnf", "ebnf")
-MOST_EXPLORED = 20_000
 WORDS = re.compile(r"""\w+|"[^"\n]*"|'[^'\n]*'|[^\s\w"']+|["']""")
 
 
@@ -55,7 +54,7 @@ def grammar(
     narrowing.check_choice(on_narrowed)
     chosen = [] if max_depth is None else ["max_depth"]
     if max_depth is not None:
-        max_depth = given.count(max_depth, "max_depth", 0, given.MOST_DEPTH)
+        max_depth = given.count(max_depth, "max_depth", 0, limits.DEPTH)
     rules, first, places = read_rules(text, syntax, start)
     if max_depth is None and (rules.commits or GrammarCompiler(rules).cut):
         lazy = made(unbounded, text, syntax, start)
@@ -106,7 +105,7 @@ def unbounded(text: str | os.PathLike[str], syntax: Any, start: str | None) -> L
 
     def finite() -> Constraint:
         try:
-            return Constraint(explore(automaton, MOST_EXPLORED), narrowed)
+            return Constraint(explore(automaton, limits.PART_STATES), narrowed)
         except TooManyStates:
             return bounded(*read_rules(text, syntax, start), None)
 

@@ -9,11 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 
 from ...errors import TooManyStates
+from .. import limits
 from ..automata.lazy import Configuration, Moves
 from ..automata.stack import Local, Machine, Region, Stack, StackAutomaton, stacks_of
-
-MOST_STACKS = 2_000
-"""Stacks in a configuration: ways in which the text read so far can be understood at the same time."""
 
 
 class Join(Region):
@@ -112,12 +110,14 @@ class GrammarAutomaton(StackAutomaton):
         return None
 
     def bounded(self, found: Moves) -> Moves:
-        """The moves. Raises ``TooManyStates`` where one leads to more than ``MOST_STACKS`` stacks."""
-        if any(isinstance(move.target, frozenset) and len(move.target) > MOST_STACKS for move in found):
+        """The moves. Raises ``TooManyStates`` where one leads to more than ``limits.ALTERNATIVES`` stacks."""
+        if any(
+            isinstance(move.target, frozenset) and len(move.target) > limits.ALTERNATIVES for move in found
+        ):
             raise TooManyStates(
-                f"the grammar is ambiguous: a text can be understood in more than {MOST_STACKS} ways at the same time; "
+                f"the grammar is ambiguous: a text can be understood in more than {limits.ALTERNATIVES} ways at the same time; "
                 "write rules that begin alike as one",
-                limit=MOST_STACKS,
+                limit=limits.ALTERNATIVES,
             )
         return found
 

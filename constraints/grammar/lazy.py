@@ -8,7 +8,7 @@ from itertools import pairwise
 from typing import Literal
 
 from ...errors import EmptyLanguage, UnsupportedConstraint
-from .. import given, narrowing
+from .. import given, limits, narrowing
 from ..automata import dfa
 from ..automata.abstraction import abstraction
 from ..automata.lazy import Body, Configuration, Moves
@@ -20,14 +20,12 @@ from ..narrowing import Narrowing, OnNarrowed
 from ..regex.lookaround import erase
 from .beside import MARKS, MarkedAutomaton
 from .constraint import grammar, read_grammar
-from .joined import MOST_STACKS, GrammarAutomaton
+from .joined import GrammarAutomaton
 from .machine import GrammarMachines
 from .productions import Productions
 from .rule_machine import RuleMachine
 from .rules import compile_rules
 from .tree import Choice, Expression, Repeat, Rules, Series, Text, Without, check, reachable_rules
-
-MOST_TURNS = 100
 
 
 def lazy_grammar(
@@ -48,7 +46,7 @@ def lazy_grammar(
     understood in too many ways at the same time.
     """
     if max_depth is not None:
-        given.count(max_depth, "max_depth", 0, given.MOST_DEPTH)
+        given.count(max_depth, "max_depth", 0, limits.DEPTH)
         finite = grammar(text, syntax=syntax, start=start, max_depth=max_depth, on_narrowed=on_narrowed)
         return StackAutomaton(DfaMachine(finite.bytes_automaton)), finite.narrowed
     narrowing.check_choice(on_narrowed)
@@ -72,7 +70,7 @@ def lazy_grammar(
                     )
                 automaton = StackAutomaton(LazyMachine(CommittingAutomaton(machines.root())))
             if allowed is not None:
-                marked = MarkedAutomaton(automaton, allowed, MOST_STACKS)
+                marked = MarkedAutomaton(automaton, allowed, limits.ALTERNATIVES)
                 automaton = StackAutomaton(LazyMachine(marked))
                 if marked.start() is None:
                     raise EmptyLanguage("the grammar has no text: its terminals never stand where they may")
@@ -108,7 +106,7 @@ class CommittingAutomaton(GrammarAutomaton):
         """A text from here to acceptance. Where a terminal commits on the way that the text was made for, another is made
         from there. Raises ``UnsupportedConstraint`` where that leads nowhere."""
         found = bytearray()
-        for _ in range(MOST_TURNS):
+        for _ in range(limits.POSITIONS):
             for byte in super().completion(configuration):
                 to = next(
                     (move.target for move in self.moves(configuration) if move.low <= byte <= move.high), None

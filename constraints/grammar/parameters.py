@@ -11,12 +11,12 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ...errors import TooManyStates, UnsupportedConstraint
+from .. import limits
 from .tree import Call, Choice, Expression, Repeat, Rules, Series, Text, can_end
 
 Step = Callable[[int], int]
 """The parameter of a call, given that of the rule."""
 Condition = Callable[[int], bool]
-MOST_INSTANCES = 5_000
 MASK = (1 << 64) - 1
 COMPARISONS: Mapping[str, Callable[[Any, Any], bool]] = {
     "eq": operator.eq, "ne": operator.ne, "lt": operator.lt, "le": operator.le, "gt": operator.gt, "ge": operator.ge,
@@ -127,7 +127,7 @@ def instantiated(
     conditions: Mapping[str, Condition],
 ) -> Rules:
     """The grammar with a rule for each value that a rule is called with. ``steps`` and ``conditions`` are the terminals that
-    stand for calls and conditions. Raises ``TooManyStates`` for more than ``MOST_INSTANCES``."""
+    stand for calls and conditions. Raises ``TooManyStates`` for more than ``limits.ALTERNATIVES``."""
     dependent = set(parametric)  # also the rules that Lark makes of their parts
     size = -1
     while len(dependent) > size:
@@ -141,10 +141,10 @@ def instantiated(
     def named(rule: str, value: int | None) -> str:
         name = rule if value is None else f"{rule}::{value}"
         if name not in found:
-            if len(found) >= MOST_INSTANCES:
+            if len(found) >= limits.ALTERNATIVES:
                 raise TooManyStates(
-                    f"the rules are called with more than {MOST_INSTANCES} values of their parameters",
-                    limit=MOST_INSTANCES,
+                    f"the rules are called with more than {limits.ALTERNATIVES} values of their parameters",
+                    limit=limits.ALTERNATIVES,
                 )
             found[name] = Choice([])
             todo.append((rule, value))

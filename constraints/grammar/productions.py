@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping
 from functools import cached_property
 
 from ...errors import TooManyStates, UnsupportedConstraint
+from .. import limits
 from ..automata.work import spend
 from .tables import Lengths, Table
 from .tree import Call, Choice, Expression, Repeat, Rules, Series, Text, Without, calls, reachable_rules
@@ -22,7 +23,6 @@ SHORT = 40  # rules of at most so many parts are written out wherever they are c
 LONG = 2_000  # and rules that are called once up to so many
 DEEP = 60  # levels of rules written out within rules
 UNROLLED = 60  # repeats of at most so many parts are written out; others are counted
-MOST_NODES = 50_000  # of one network
 
 Arc = tuple["Text | str | None", int]  # what is read, and the node after it
 
@@ -155,8 +155,8 @@ class Productions:
         lengths, inlined = self.lengths, self.written_out
 
         def node() -> int:
-            if len(arcs) >= MOST_NODES:
-                raise TooManyStates(f"a rule has more than {MOST_NODES} parts", limit=MOST_NODES)
+            if len(arcs) >= limits.STATES:
+                raise TooManyStates(f"a rule has more than {limits.STATES} parts", limit=limits.STATES)
             arcs.append([])
             return len(arcs) - 1
 

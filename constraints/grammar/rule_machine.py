@@ -18,6 +18,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from ...errors import TooManyStates
+from .. import limits
 from ..automata.stack import Local, LocalBody, Machine, Region
 from .free_text import body_of
 from .productions import Arc, Productions
@@ -27,7 +28,6 @@ from .tree import Text
 if TYPE_CHECKING:
     from .machine import GrammarMachines
 
-MOST_TEXT = 1_000_000  # bytes of a shortest text
 
 Label = Text | str | None
 Within = tuple[Table, int, int]
@@ -63,9 +63,9 @@ def skippable(productions: Productions, label: Label) -> bool:
 
 
 def bounded(text: bytes, times: int) -> bytes:
-    """A text so many times. Raises ``TooManyStates`` beyond ``MOST_TEXT``."""
-    if len(text) * times > MOST_TEXT:
-        raise TooManyStates(f"the shortest text has more than {MOST_TEXT} bytes", limit=MOST_TEXT)
+    """A text so many times. Raises ``TooManyStates`` beyond ``limits.LENGTH``."""
+    if len(text) * times > limits.LENGTH:
+        raise TooManyStates(f"the shortest text has more than {limits.LENGTH} bytes", limit=limits.LENGTH)
     return text * times
 
 
@@ -252,8 +252,8 @@ class RuleMachine(Region):
     def _read(self, label: Text | str) -> bytes:
         """The shortest text of an arc that is not empty."""
         if isinstance(label, str):
-            if self.productions.lengths[label].nonempty > MOST_TEXT:
-                return bounded(b"x", MOST_TEXT + 1)
+            if self.productions.lengths[label].nonempty > limits.LENGTH:
+                return bounded(b"x", limits.LENGTH + 1)
             called = self.machines.machine(label)
             return called.completion(called.start())
         text = self.productions.table(label).nonempty

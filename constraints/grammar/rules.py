@@ -20,10 +20,11 @@ from typing import Any, NamedTuple
 import networkx as nx
 
 from ...errors import EmptyLanguage, TooManyStates, UnsupportedConstraint
+from .. import limits
 from ..automata import nfa
 from ..automata.dfa import difference, simplify
 from ..automata.nfa import Nfa
-from ..automata.work import MAX_SIMPLIFYING, MAX_WORK, attempt
+from ..automata.work import SIMPLIFYING, attempt
 from .tree import (
     Call,
     Choice,
@@ -67,7 +68,7 @@ def compile_rules(grammar: Rules, start: str, max_depth: int | None) -> Compiled
         depth, found = 0, compiler.compile(start, 0)
         with suppress(TooManyStates):
             while compiler.cut and depth < DEPTH:
-                with attempt(MAX_WORK, share=0.9):
+                with attempt(limits.WORK, share=0.9):
                     depth, found = depth + 1, compiler.compile(start, depth + 1)
     if found.is_empty:
         raise EmptyLanguage(f"the grammar has no text of depth {depth}; raise max_depth")
@@ -156,7 +157,7 @@ class GrammarCompiler:
     def settled(self, name: str) -> bool:
         """Whether a level more adds no text to the rule."""
         last = max(self.max_depth - 1, min(self.max_depth, 1))  # the last level but one is compiled already
-        with suppress(TooManyStates), attempt(MAX_SIMPLIFYING / 10):
+        with suppress(TooManyStates), attempt(SIMPLIFYING / 10):
             before, now = self.rule(name, last - 1), self.rule(name, last)
             if before.is_deterministic and now.is_deterministic and before.num_states == now.num_states:
                 return difference(now, before).is_empty  # which accepts no less

@@ -187,10 +187,6 @@ class Places:
                     break
             else:
                 self.groups.append([terminal])
-        if 2 * len(self.groups) > lookaround.MOST_MARKS:
-            raise UnsupportedConstraint(
-                "too many terminals with texts in common depend on what stands beside"
-            )
 
     def words(self, terminal: Terminal) -> Nfa:
         """The texts of a terminal, between its marks."""

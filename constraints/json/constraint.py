@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any, Literal
 
 from ...errors import UnsupportedConstraint
-from .. import given
+from .. import given, limits
 from ..automata.nfa import empty
 from ..automata.stack import Machine, StackAutomaton
 from ..automata.work import limited
@@ -24,10 +24,6 @@ from .finite import Asked, finite_automaton, of_automaton
 from .lazy.schema import root_machine, schema_machines
 from .lazy.values import Machines
 from .text import STYLES
-
-MAX_SCHEMA = 2_000_000  # units of work
-MOST_DEPTH = 1_000
-MOST_DIGITS = 1_000
 
 
 def json_schema(
@@ -147,9 +143,9 @@ def json_schema(
             raise UnsupportedConstraint(f"{name} is one of {allowed}, not {value!r}", path=name)
     check_choice(on_narrowed)
     chosen = ["max_depth"] * (max_depth is not None) + ["maxLength", "maxItems"] * (max_length is not None)
-    max_depth = None if max_depth is None else given.count(max_depth, "max_depth", 0, MOST_DEPTH)
+    max_depth = None if max_depth is None else given.count(max_depth, "max_depth", 0, limits.DEPTH)
     max_length = None if max_length is None else given.count(max_length, "max_length")
-    max_digits = None if max_digits is None else given.count(max_digits, "max_digits", 1, MOST_DIGITS)
+    max_digits = None if max_digits is None else given.count(max_digits, "max_digits", 1, limits.DEPTH)
     root, is_class = read_schema(schema), isinstance(schema, type)
     if is_class and not open_objects:
         root, open_objects = close_types(root, empty=True), True
@@ -178,7 +174,7 @@ def lazily(
 def build(root: Schema, strict: bool, options: tuple[Any, ...], inner: bool = False) -> Constraint:
     """The constraint of a schema by its finite automaton. ``inner``: of a value within a larger text, around which no white
     space stands."""
-    with limited(MAX_SCHEMA):
+    with limited(limits.WORK):
         machines, narrowed = schema_machines(root, strict, options)
         return written(machines, root_machine(machines, inner), narrowed, options[2:4])
 
@@ -190,7 +186,7 @@ def written(
     if root is None:
         return Constraint(empty(), narrowed)
     try:
-        with limited(MAX_SCHEMA):
+        with limited(limits.WORK):
             found, (cuts,) = finite_automaton([machines], root, asked)
     except RecursionError:
         raise UnsupportedConstraint("the schema nests too deep", path="/") from None

@@ -16,14 +16,12 @@ import numpy as np
 from jaxtyping import Bool, Int
 from numpy import ndarray
 
+from .. import limits
 from ..automata import dfa, epsilon
 from ..automata.arrays import group_by, spans, unique_rows
 from ..automata.epsilon import NO_SKIPS
 from ..automata.nfa import Nfa, check_limit
 from .patterns import BODY
-
-MAX_WORK = 50_000_000
-"""How many entries the tables of states by number of characters may have."""
 
 Pairs = Int[ndarray, "pair 2"]
 
@@ -93,7 +91,7 @@ class Letters:
         """The same, anew."""
         over, entries, exits = self.pairs
         last = least if most is None else most
-        check_limit((last + 1) * self.size, MAX_WORK)
+        check_limit((last + 1) * self.size, 100 * limits.STATES)
         start, accept = np.zeros((2, self.size), bool)
         start[self.nfa.start], accept[self.nfa.accept] = True, True
         ahead = spread(start, over, last)

@@ -15,6 +15,7 @@ from typing import Any
 from urllib.parse import unquote, urldefrag, urljoin
 
 from ...errors import FormatError, UnsupportedConstraint
+from .. import limits
 from .vocabulary import (
     ANNOTATIONS,
     EVER,
@@ -39,7 +40,6 @@ DRAFTS = {
 """The dialects by ``$schema``; 0 (no ``$schema``) reads every keyword of all drafts."""
 
 Schema = dict[str, Any] | bool
-MAX_VALUES = 1_000_000
 
 
 def read_schema(schema: Any) -> Schema:
@@ -49,9 +49,9 @@ def read_schema(schema: Any) -> Schema:
     try:
         if isinstance(schema, os.PathLike) or (isinstance(schema, str) and schema.endswith(".json")):
             schema = Path(schema).read_text(encoding="utf-8")
-        if written_values(schema, {}) > MAX_VALUES:
+        if written_values(schema, {}) > limits.LENGTH:
             raise ValueError(
-                f"it is more than {MAX_VALUES:,} values long where parts that are shared are written out"
+                f"it is more than {limits.LENGTH:,} values long where parts that are shared are written out"
             )
         schema = json.loads(schema if isinstance(schema, str) else json.dumps(schema))
         json.dumps(schema, allow_nan=False)

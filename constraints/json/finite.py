@@ -16,29 +16,17 @@ from ..automata.nfa import Nfa
 from ..automata.stack import Machine
 from ..automata.work import attempt
 from ..constraint import Constraint
-from ..narrowing import Narrowing, merged
+from ..limits import BOUNDS, GREATEST, LEAST, PART_STATES, STATES, WORK, Bounds
+from ..narrowing import Cut, Narrowing, merged
 from .formats import LEFT_OUT
 from .lazy.members import Form, bits
 from .lazy.objects import ObjectMachine
 from .lazy.texts import quoted, shortened, with_times
 from .lazy.values import Machines
-from .limits import (
-    FEW_STATES,
-    GREATEST,
-    LAST_STATES,
-    LEAST_BOUNDS,
-    MOST_STATES,
-    RAISED,
-    RAISED_AGAIN,
-    Bounds,
-    Cut,
-)
 from .places import bound, place, said
 from .shapes import ANY, Need
 from .vocabulary import pointer
 
-STEP_WORK = 500_000
-"""Units of work to find out whether an automaton with larger bounds fits."""
 MOST_PLACES = 100
 """Schemas of equal content that are named for one narrowing."""
 Asked = tuple[int | None, int | None]
@@ -94,16 +82,16 @@ def chosen(
     """The bounds that are taken, and what they give: the greatest, or the least with as much more as there is room for.
     Raises ``TooManyStates``."""
     bounds = wanted(GREATEST)
-    with suppress(TooManyStates), attempt(STEP_WORK):
-        return bounds, expansion(bounds, FEW_STATES)
-    bounds = wanted(LEAST_BOUNDS)
-    found = expansion(bounds, LAST_STATES)
-    for more, most in ((RAISED, MOST_STATES), (RAISED_AGAIN, FEW_STATES)):
-        for raised in more:
-            new = wanted(bounds._replace(**raised))
-            if new != bounds and found.size <= most:
-                with suppress(TooManyStates), attempt(STEP_WORK):
-                    bounds, found = new, expansion(new, most)
+    with suppress(TooManyStates), attempt(WORK / 3):
+        return bounds, expansion(bounds, PART_STATES)
+    bounds = wanted(LEAST)
+    found = expansion(bounds, STATES)
+    for name, value in BOUNDS:
+        new = wanted(bounds._replace(**{name: value}))
+        most = PART_STATES if new.depth > 3 else 2 * PART_STATES
+        if new != bounds and found.size <= most:
+            with suppress(TooManyStates), attempt(WORK / 3):
+                bounds, found = new, expansion(new, most)
     return bounds, found
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 
+from .. import limits
 from ..automata import dfa, nfa
 from ..automata.lazy import explore
 from ..automata.nfa import Nfa
@@ -18,9 +19,6 @@ from ..regex.constraint import compile_pattern
 from .patterns import BODY
 from .text import spelled
 from .times import TimeText
-
-MOST_TIMES = 20_000
-"""States of times: there are some 12,000."""
 
 # RFC 3339. Days by month, then 29 February of leap years.
 _DAYS = (
@@ -155,7 +153,7 @@ def formatted(name: str, sign: bool) -> Nfa:
     if not sign:
         return dfa.minimize(dfa.difference(BODY, formatted(name, True)))
     if name in TIMES:
-        return dfa.minimize(explore(StackAutomaton(times(name)), MOST_TIMES))
+        return dfa.minimize(explore(StackAutomaton(times(name)), limits.PART_STATES))
     found = compiled(PATTERNS[name])
     if name == "hostname":
         found = dfa.minimize(dfa.intersect(found, nfa.repeat(spelled(((33, 126),)), 1, 253)))

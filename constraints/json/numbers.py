@@ -15,6 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ...errors import TooManyStates
+from .. import limits
 from ..automata.dfa import complement, difference, intersect, minimize
 from ..automata.nfa import Nfa, byte_ranges, concat, literal, optional, plus, repeat, star, union
 from ..automata.work import metered, spend
@@ -40,7 +41,6 @@ NUMBER = minimize(concat([DECIMAL, optional(EXPONENT)]))
 PLAIN_INTEGER = minimize(concat([optional(MINUS), NATURAL]))
 NO_FRACTION = optional(concat([literal(b"."), plus(literal(b"0"))]))
 INTEGER = minimize(concat([PLAIN_INTEGER, NO_FRACTION]))
-MAX_RESIDUES = 20_000
 NO_ZERO_SIGN = difference(PLAIN_INTEGER, literal(b"-0"))
 SIGN, NO_MORE = optional(byte_ranges([(43, 43), (45, 45)])), repeat(digits(0), 0, 2)
 PLAIN_EXPONENT = concat([literal(b"e"), SIGN, optional(literal(b"0")), digits(1), NO_MORE])
@@ -114,7 +114,7 @@ def values(shape: Numbers, notation: Notation) -> Nfa:
         found = minimize(difference(found, at_least(shape.high.value, not shape.high.strict)))
     for step, sign in sorted(shape.multiples):
         steps = multiples(step)
-        found = intersect(found, steps if sign else complement(steps), limit=MAX_RESIDUES)
+        found = intersect(found, steps if sign else complement(steps), limit=limits.PART_STATES)
     if shape.but:
         found = difference(found, union([same(value) for value in sorted(shape.but)]))
     return minimize(found)
@@ -184,8 +184,8 @@ def multiples(step: Decimal) -> Nfa:
     assert isinstance(exponent, int)
     shift = max(0, -exponent)
     size = int("".join(map(str, parts))) * 10 ** max(0, exponent)
-    if size * (shift + 1) > MAX_RESIDUES:
-        raise TooManyStates(f"multiples of {step} need too many states", limit=MAX_RESIDUES)
+    if size * (shift + 1) > limits.PART_STATES:
+        raise TooManyStates(f"multiples of {step} need too many states", limit=limits.PART_STATES)
     # Layers of residues: 0 before the point, 1 + p after p digits of the fraction; at the end a state for zeros.
     residue, end = np.arange(size), (shift + 2) * size
     zero = [residue[residue * (10 ** (shift - p) % size) % size == 0] for p in range(shift + 1)]

@@ -10,11 +10,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from ...errors import TooManyStates
+from .. import limits
 from ..automata.work import spend
 from . import strings
 from .shapes import ANY, NEVER, Need, Objects, Others, Strings, both
-
-MAX_CLASSES = 256
 
 Namer = Callable[[Need], Sequence[Strings]]
 """The strings that satisfy a need."""
@@ -72,8 +71,8 @@ def narrowings(
                 if way is not None and need_of(way, name, namer) != NEVER:
                     found[way, witness] = None
             found[narrowed, (*witness, (finder, naming, need))] = None
-        if len(found) > MAX_CLASSES:
-            raise TooManyStates("too many members of which one must exist", limit=MAX_CLASSES)
+        if len(found) > limits.ALTERNATIVES:
+            raise TooManyStates("too many members of which one must exist", limit=limits.ALTERNATIVES)
         ways = found
     return list(ways)
 
@@ -145,8 +144,8 @@ def kinds(shape: Objects, declared: frozenset[str], namer: Namer) -> Kinds:
                 part = cell.meet(Strings(atoms=frozenset([("pattern", pattern, sign)])))
                 if part is not None and not strings.empty(replace(part, but=frozenset())):
                     split.append((part, found | {pattern} if sign else found))
-        if len(split) > MAX_CLASSES:
-            raise TooManyStates("too many patterns of names overlap", limit=MAX_CLASSES)
+        if len(split) > limits.ALTERNATIVES:
+            raise TooManyStates("too many patterns of names overlap", limit=limits.ALTERNATIVES)
         open_cells = split
     result = []
     for cell, found in open_cells:

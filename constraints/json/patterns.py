@@ -13,14 +13,14 @@ import re
 import warnings
 
 from ...errors import TooManyStates, UnsupportedConstraint
+from .. import limits
 from ..automata import dfa
 from ..automata.nfa import Nfa, star
 from ..automata.utf8 import EVERY, Alphabet, CodePoints, negate, normalize
-from ..automata.work import MAX_WORK, metered
+from ..automata.work import metered
 from ..regex.constraint import compile_pattern
 from .text import spelled
 
-MAX_PATTERN = 20_000
 SPACE = normalize(
     [(9, 13), (32, 32), (0xA0, 0xA0), (0x1680, 0x1680), (0x2000, 0x200A), (0x2028, 0x2029)]
     + [(c, c) for c in (0x202F, 0x205F, 0x3000, 0xFEFF)]
@@ -36,13 +36,13 @@ NO_WORD = "[^0-9A-Za-z_]"
 FLAGS = re.compile(r"\(\?([aiLmsux]*)(?:-([imsx]+))?[:)]")
 
 
-@metered(maxsize=256, most=MAX_WORK)
+@metered(maxsize=256, most=limits.WORK)
 def matching(pattern: str, sign: bool, alphabet: Alphabet = spelled) -> Nfa:
     """The insides of strings in which the pattern is (or is not) found, whose characters are written as the alphabet says:
     by default those of JSON. Raises ``UnsupportedConstraint``."""
     if sign:
         found = compile_pattern(translate(pattern), 0, alphabet, ecma_search=True)
-        return dfa.minimize(found, limit=MAX_PATTERN)
+        return dfa.minimize(found, limit=limits.PART_STATES)
     body = BODY if alphabet is spelled else dfa.minimize(star(alphabet(EVERY)))
     return dfa.minimize(dfa.difference(body, matching(pattern, True, alphabet)))
 

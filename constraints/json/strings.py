@@ -7,6 +7,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
+from .. import limits
 from ..automata import dfa, nfa
 from ..automata.nfa import Nfa
 from ..automata.work import metered, spend
@@ -15,9 +16,6 @@ from .formats import formatted
 from .patterns import BODY, matching
 from .shapes import Strings
 from .text import ways
-
-MAX_STRING = 30_000
-"""States of an automaton of strings, before characters are counted."""
 
 FEW = 16
 """Strings that are listed one by one where a pattern says them."""
@@ -56,7 +54,7 @@ def combined(inner: Nfa, last: Atom | None, but: frozenset[str]) -> Nfa:
     """The strings of an automaton that have one property or are not listed. Raises ``TooManyStates``."""
     if last is None:
         return dfa.minimize(dfa.difference(inner, words(sorted(but))))
-    return dfa.minimize(dfa.intersect(inner, atom(*last), limit=MAX_STRING))
+    return dfa.minimize(dfa.intersect(inner, atom(*last), limit=limits.PART_STATES))
 
 
 @metered(maxsize=256)

@@ -9,11 +9,10 @@ from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 from ...errors import TooManyStates
+from .. import limits
 from ..automata.work import spend
 from .shapes import Arrays, Numbers, Objects, Strings
 
-MAX_SHAPES = 1_000
-MAX_COMPARED = 1_000
 FEW = 8
 
 
@@ -66,7 +65,7 @@ def meet_shapes(a: Sequence[Any], b: Sequence[Any]) -> Any:
 
 def widest(shapes: tuple[Any, ...]) -> tuple[Any, ...]:
     """The shapes without those that lie within another, as far as that shows; a few shapes are left as they are."""
-    if not FEW < len(shapes) <= MAX_COMPARED:
+    if not FEW < len(shapes) <= limits.ALTERNATIVES:
         return shapes
     kept: list[Any] = []
     for shape in shapes:
@@ -108,8 +107,8 @@ def only(kind: str, shapes: Iterable[Any], sign: bool) -> Value:
 
 def limited(shapes: tuple[Any, ...]) -> tuple[Any, ...]:
     """The shapes, unless there are too many."""
-    if len(shapes) > MAX_SHAPES:
-        raise TooManyStates("a schema combines too many alternatives", limit=MAX_SHAPES)
+    if len(shapes) > limits.ALTERNATIVES:
+        raise TooManyStates("a schema combines too many alternatives", limit=limits.ALTERNATIVES)
     return shapes
 
 

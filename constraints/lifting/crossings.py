@@ -18,8 +18,9 @@ calls. Positions that cannot be better than known ones are left out:
 
 from __future__ import annotations
 
+from .. import limits
 from ..automata.stack import Local, Machine
-from .lower_bounds import MOST_POSITIONS, Exhausted, LowerBounds
+from .lower_bounds import Exhausted, LowerBounds
 from .text_crossings import InText
 from .token_dag import TokenDag
 
@@ -37,7 +38,7 @@ class Crossings:
 
     def __init__(self, dag: TokenDag, essential: bool = False) -> None:
         self.dag, self.essential = dag, essential
-        self.left, self.depth = MOST_POSITIONS, 0
+        self.left, self.depth = 50 * limits.POSITIONS, 0
         self.bounds = LowerBounds(self)
         self.divides = bool(dag.single.all())  # otherwise some may go on for ever in one another
         self._found: dict[Key, Crossing] = {}

@@ -24,11 +24,12 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from ...circuits.automaton import UNREACHABLE
+from .. import limits
 from ..automata.lazy import Body, Configuration, LazyAutomaton, Numbered
 from ..automata.stack import Local, LocalBody, Region, Stack, stacks_of
 from .completions import Completions
 from .crossings import Crossings
-from .lower_bounds import MOST_POSITIONS, Exhausted
+from .lower_bounds import Exhausted
 
 if TYPE_CHECKING:
     from ..vocabulary.vocabulary import Vocabulary
@@ -49,7 +50,7 @@ class Distances:
         states: Numbered,
         vocab: Vocabulary,
         require_eos: bool = True,
-        most_positions: int = MOST_POSITIONS,
+        most_positions: int = 50 * limits.POSITIONS,
     ) -> None:
         self.states, self.vocab, self.eos = states, vocab, int(require_eos)
         self.most_positions, self.given_up = most_positions, 0

@@ -20,11 +20,11 @@ from jaxtyping import Int
 from numpy import ndarray
 
 from ...errors import EmptyLanguage
+from .. import limits
 from ..automata.arrays import reachable, spans, unique_rows
 from ..automata.nfa import Nfa, check_limit
 from ..vocabulary.vocabulary import Vocabulary
 
-MAX_TRANSITIONS = 50_000_000
 UNKNOWN, DEAD, IDENTITY = -1, 0, 1
 
 
@@ -86,7 +86,7 @@ class Relations:
         new = np.array(fresh, np.int64)
         take = spans(begin[new], count[new])
         used, size = int(self.begin[-1]), int(self.begin[-1]) + len(take)
-        check_limit(size, MAX_TRANSITIONS)
+        check_limit(size, limits.TRANSITIONS)
         if size > len(self.source):
             self.source, self.target = (
                 np.resize(column[:used], 2 * size) for column in (self.source, self.target)
@@ -104,7 +104,7 @@ class Relations:
     ) -> tuple[Int[ndarray, " pair"], Int[ndarray, " pair"], Int[ndarray, " pair"]]:
         """(position in ``relations``, source, target) of all their pairs."""
         count = self.begin[relations + 1] - self.begin[relations]
-        check_limit(int(count.sum()), MAX_TRANSITIONS)
+        check_limit(int(count.sum()), limits.TRANSITIONS)
         take = spans(self.begin[relations], count)
         return np.repeat(np.arange(len(relations)), count), self.source[take], self.target[take]
 
@@ -114,7 +114,7 @@ class Relations:
         want = middle * self.classes + klass[owner]
         low = self.pointer[want]
         count = self.pointer[want + 1] - low
-        check_limit(int(count.sum()), MAX_TRANSITIONS)
+        check_limit(int(count.sum()), limits.TRANSITIONS)
         many = bool(np.any(count > 1))
         owner, source, target = (
             np.repeat(owner, count),

@@ -14,11 +14,10 @@ from contextlib import suppress
 from typing import Protocol
 
 from ...circuits.automaton import UNREACHABLE
+from .. import limits
 from ..automata.stack import Local, Machine, ToCome
 from .token_dag import TokenDag
 
-MOST_POSITIONS = 50_000  # of one search
-MOST_TOKENS = 1000  # of a lower bound
 DEEPER = 4  # crossings, which a lower bound within one counts as: calls of Python
 
 
@@ -86,7 +85,7 @@ class LowerBounds:
         if key not in self._parts:
             self._parts[key] = 0, 0
             left, depth = self.crossings.left, self.crossings.depth
-            self.crossings.left, self.crossings.depth = MOST_POSITIONS // 10, depth + DEEPER
+            self.crossings.left, self.crossings.depth = 5 * limits.POSITIONS, depth + DEEPER
             self._parts[key] = self._across(part, bottom)
             self.crossings.left, self.crossings.depth = left, depth
         return self._parts[key]
@@ -102,7 +101,7 @@ class LowerBounds:
         ending = beginning = UNREACHABLE
         cost = 0
         with suppress(Exhausted):
-            while cost < MOST_TOKENS and (ending == UNREACHABLE or cost <= beginning):
+            while cost < limits.POSITIONS and (ending == UNREACHABLE or cost <= beginning):
                 for way in ways:
                     if ends := way.level(cost):
                         ending = min(ending, cost)

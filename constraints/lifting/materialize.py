@@ -15,12 +15,12 @@ from jaxtyping import Int
 from numpy import ndarray
 
 from ...errors import TooManyStates
+from .. import limits
 from ..vocabulary.trie import Ranges
 from .rows import targets, word
 from .slices import View
 from .walk import Walk
 
-MAX_TRANSITIONS = 20_000_000
 NOTHING = Ranges([])
 SMALL = 256  # tokens; smaller sets that lead to one state are joined
 
@@ -67,8 +67,8 @@ class Writer:
         """The same set for many states."""
         self.many.append((source, name, target))
         self.count += len(source)
-        if self.count > MAX_TRANSITIONS:
-            raise TooManyStates(limit=MAX_TRANSITIONS)
+        if self.count > limits.TRANSITIONS:
+            raise TooManyStates(limit=limits.TRANSITIONS)
 
     def letters(self, view: View, state: Int[ndarray, " n"], index: int) -> None:
         """The tokens within letters, from states with one local state of a cell."""
@@ -129,8 +129,8 @@ def write_out(walk: Walk, ends: frozenset[int]) -> Table:
         for target, parts in pieces.items():
             whole = parts[0] if len(parts) == 1 else np.sort(np.concatenate(parts))
             writer.single.extend((state, writer.name_of(whole), target))
-        if len(writer.single) > 3 * MAX_TRANSITIONS:
-            raise TooManyStates(limit=MAX_TRANSITIONS)
+        if len(writer.single) > 3 * limits.TRANSITIONS:
+            raise TooManyStates(limit=limits.TRANSITIONS)
     for index, cell in enumerate(found.cells):
         for q in range(cell.size):
             like = np.flatnonzero(plain & (found.cell == index) & (found.local == q))

@@ -6,6 +6,7 @@ import numpy as np
 from jaxtyping import Int
 from numpy import ndarray
 
+from .. import limits
 from ..automata.lazy import LazyAutomaton, Numbered
 from ..lifting.lazy_distances import Distances as Exact
 from ..vocabulary.trie import put
@@ -16,10 +17,7 @@ from .text_tokens import Texts
 from .token_masks import WORD, TokenMasks, Words
 from .within import tokens_to
 
-MOST_POSITIONS = 1_000  # of a search for the distance of a state that a token leads to
-FIRST_POSITIONS = 100_000  # of that for the fewest tokens of a text
 MOST_GIVEN_UP = 1  # searches of one mask; from then on upper bounds are enough
-ALL_POSITIONS = 300_000  # where all searches of a mask were given up, and no token is left
 NO_STATE, SINK = -1, -2  # after a token that is not allowed; after EOS
 
 
@@ -46,7 +44,7 @@ class LazyTokens(Steps):
         self.masks = TokenMasks(self.states, vocab.trie, self.texts, vocab.eos_token_id)
         self.completions = Completions(self.states, vocab, require_eos)
         self.distances: Distances = (
-            Exact(self.states, vocab, require_eos, MOST_POSITIONS) if distances is None else distances
+            Exact(self.states, vocab, require_eos, limits.POSITIONS) if distances is None else distances
         )
         self.start_state = self.states.start()  # NO_STATE if no text is accepted
         self._plain_bytes = all_bytes(vocab)
@@ -138,7 +136,7 @@ class LazyTokens(Steps):
             return 0 if state == SINK else NEVER
         if state == self.start_state:
             bound = self.distances.lowered_bound(state, self.bound(state) - 1)
-            self.distances.searched(state, bound - 1, FIRST_POSITIONS)
+            self.distances.searched(state, bound - 1, 100 * limits.POSITIONS)
         return self.distances.fewest(state)
 
     def within(self, state: int, left: int) -> bool:
@@ -146,7 +144,7 @@ class LazyTokens(Steps):
         if state < 0:
             return state == SINK and left >= 0
         if state == self.start_state and not self.distances.within(state, left):
-            return self.distances.searched(state, left, FIRST_POSITIONS)
+            return self.distances.searched(state, left, 100 * limits.POSITIONS)
         return self.distances.within(state, left)
 
     def words_within(self, state: int, left: int) -> Words:
@@ -169,7 +167,7 @@ class LazyTokens(Steps):
             put(out, np.array([self.eos_token_id]), True)
         if not out.any() and self.distances.given_up >= given_up:  # one token is enough to go on
             edges = sorted(self.masks.edges(state).items(), key=lambda edge: self.bound(edge[0]))
-            for positions in (ALL_POSITIONS // 10, ALL_POSITIONS):
+            for positions in (30 * limits.POSITIONS, 300 * limits.POSITIONS):
                 for target, tokens in edges:
                     if not out.any() and self.distances.searched(target, left, positions):
                         put(out, tokens, True)

@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from ...circuits.automaton import UNREACHABLE
+from .. import limits
 from ..automata.lazy import Numbered
 from ..automata.machines import Choice, Concatenation, Repetition
 from ..automata.stack import Machine, Stack, StackAutomaton
@@ -25,7 +26,6 @@ from .automaton import BEFORE, Part, Twins, frames
 from .stretches import Stretches
 
 BOUNDS, SEARCHES, LONG_SEARCHES = range(3)  # how exactly the fewest tokens of stretches to come are found
-MOST_POSITIONS = 1_000  # of one search
 
 
 class Layout(NamedTuple):
@@ -128,7 +128,7 @@ class LowerBounds:
     def __init__(self, plain: StackAutomaton, vocab: Vocabulary, require_eos: bool, twins: Twins) -> None:
         self.twins, self._plain = twins, plain
         self._states = Numbered(plain)
-        self._whole = Distances(self._states, vocab, require_eos, MOST_POSITIONS)
+        self._whole = Distances(self._states, vocab, require_eos, limits.POSITIONS)
         self._leaving = Leaving(plain, Crossings(vocab.token_dag), 0)
         self._stacks: dict[Stack, tuple[Stack | None, ...]] = {}
 
@@ -173,7 +173,7 @@ class Leaving(Search):
     def exceeds(self, stack: Stack, most: int) -> bool:
         """Whether it takes more than so many tokens; not, if that is not found out."""
         try:
-            return self.distance(stack, most, MOST_POSITIONS) > most
+            return self.distance(stack, most, limits.POSITIONS) > most
         except Exhausted:
             self.given_up += 1
             return False

@@ -17,6 +17,7 @@ from jaxtyping import Int
 from numpy import ndarray
 
 from ...circuits.automaton import UNREACHABLE
+from .. import limits
 from ..automata.stack import Machine, Stack, StackAutomaton, stacks_of
 from ..masks.lazy_tokens import LazyTokens
 from ..masks.text_tokens import keep
@@ -25,7 +26,7 @@ from .automaton import BEFORE, Counts, Part, PartAutomaton, Strand, Twins
 from .bounds import BOUNDS, Layout, Layouts, LowerBounds
 from .stretches import Stretches
 
-MOST_STRANDS = 300  # that one search looks at
+MOST_STRANDS = limits.POSITIONS // 3  # that one search looks at
 MOST_GIVEN_UP = 2  # searches within it that took too long
 MAX_EDGES = 1 << 12  # stacks whose edges are kept
 MAX_STRANDS = 1 << 16  # of which it is kept whether they can be completed

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from ...circuits.automaton import UNREACHABLE
+from .. import limits
 from ..automata.stack import Stack, StackAutomaton
 from ..masks.lazy_tokens import LazyTokens
 from ..masks.token_masks import Words
 from ..vocabulary.vocabulary import Vocabulary
 from .automaton import Twins, frames
 
-ALL_POSITIONS = 100_000  # of one where nothing else is left
 NEARBY = 64  # states that are looked at for how long a text can become
 
 
@@ -78,7 +78,7 @@ class Stretches:
         """:meth:`within`, with a long search."""
         if stretch is None or most < 0:
             return most >= 0
-        return self._distances.searched(self._states.number(stretch), most, ALL_POSITIONS)
+        return self._distances.searched(self._states.number(stretch), most, 100 * limits.POSITIONS)
 
     def room(self, stretch: Stack | None) -> Room:
         """How far a stretch can be made longer."""

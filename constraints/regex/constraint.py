@@ -201,12 +201,7 @@ class Builder(NamedTuple):
 
     def mark(self) -> bytes:
         """A new mark."""
-        number = next(self.numbers)
-        if number > lookaround.MOST_MARKS:
-            raise self.refused(
-                "so many look-behinds, look-aheads and atomic groups under repeats", r"\(\?<?[=!]"
-            )
-        return lookaround.mark(number, self.level)
+        return lookaround.mark(next(self.numbers), self.level)
 
     def character(self, item: Item, flags: int) -> Nfa:
         """An item that reads one character."""

@@ -27,7 +27,6 @@ from ..automata.nfa import Nfa
 from ..automata.utf8 import Alphabet
 from . import anchors
 
-MOST_MARKS = 40
 LEVELS = ((0xF5, 0xC0), (0xF6, 0xC1))
 """The bytes of marks: those of look-arounds, those of look-arounds within them, and so on by turns."""
 

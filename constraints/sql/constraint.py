@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Literal, NamedTuple
 
 from ...errors import UnsupportedConstraint
-from .. import given
+from .. import given, limits
 from ..automata import utf8
 from ..automata.dfa import minimize
 from ..automata.nfa import Nfa, byte_ranges, concat, literal, network, optional, plus, star, union
@@ -78,7 +78,7 @@ def sql(
     )
     check_choice(on_narrowed)
     own = {"max_tables": max_tables, "max_depth": max_depth}
-    depth = given.count(DEPTH if max_depth is None else max_depth, "max_depth", 0, given.MOST_DEPTH)
+    depth = given.count(DEPTH if max_depth is None else max_depth, "max_depth", 0, limits.DEPTH)
     known = read_schema(schema)
     with limited():
         scopes = list(tables_in_use(known, size) if strict else [everything(known, size)])

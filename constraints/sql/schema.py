@@ -13,15 +13,11 @@ from pathlib import Path
 from typing import Any
 
 from ...errors import EmptyLanguage, FormatError
-from .. import given
+from .. import given, limits
 from ..automata.work import spend
 
 Key = tuple[str, str, str, str]  # table, column, the table and the column it refers to
 Link = tuple[str, str, tuple[tuple[str, str], ...]]  # two tables, and the pairs of columns that join them
-MOST_STEPS = 1_000_000
-"""Steps of SQLite's machine for all CREATE TABLE statements."""
-MOST_BYTES = 1_000_000
-"""Of one value or text there."""
 
 
 @dataclass(frozen=True)
@@ -87,8 +83,8 @@ def from_statements(statements: str) -> SqlSchema:
         connection.set_authorizer(
             lambda what, *_: sqlite3.SQLITE_DENY if what == sqlite3.SQLITE_ATTACH else sqlite3.SQLITE_OK
         )
-        connection.set_progress_handler(lambda: 1, MOST_STEPS)
-        connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, MOST_BYTES)
+        connection.set_progress_handler(lambda: 1, limits.LENGTH)
+        connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, limits.LENGTH)
         try:
             connection.executescript(statements)
         except (sqlite3.Error, sqlite3.Warning, ValueError) as error:

@@ -16,7 +16,7 @@ from functools import cache, partial, reduce
 from typing import Any, Literal
 
 from ...errors import TractileError, UnsupportedConstraint
-from .. import given
+from .. import given, limits
 from ..automata import dfa, nfa, utf8
 from ..automata.nfa import Nfa, check_limit
 from ..automata.utf8 import CodePoints
@@ -30,8 +30,6 @@ from .inflections import as_written_without_dictionary
 NEIGHBOURS = utf8.normalize([(0, 0xBF), (0x2000, 0x206F), (0x3000, 0x303F), (0xFF00, 0xFF7F)])
 """Blocks in which a character that is no letter, digit or underscore may stand beside a keyword: ASCII, Latin-1's signs,
 dashes and typographic quotes, East Asian punctuation, full-width forms."""
-MOST_STATES = 200_000
-"""All of n keywords take about 2^(n − 2) times the states of one each: more than this many are not even tried."""
 
 
 class Keywords(Constraint):
@@ -133,7 +131,7 @@ def texts_with(
     if needed == 1:
         return minimal([every, nfa.union(found), every])
     contains = [minimal([every, f, every]) for f in found]
-    check_limit(sum(part.num_states for part in contains) << max(len(choices) - 2, 0), MOST_STATES)
+    check_limit(sum(part.num_states for part in contains) << max(len(choices) - 2, 0), limits.STATES)
     if needed == len(choices):
         return reduce(dfa.intersect, contains, every)  # small already, where keywords do not overlap
     return threshold(contains, needed, every)

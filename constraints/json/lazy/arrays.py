@@ -12,8 +12,10 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from ....errors import TooManyStates
+from ... import limits
 from ...automata.stack import Local, Machine, Region
-from ..limits import Bounds, Cut
+from ...limits import Bounds
+from ...narrowing import Cut
 from ..shapes import ANY, NEVER, Arrays, Contains, Need, both
 from .blanks import with_blanks
 
@@ -22,8 +24,6 @@ if TYPE_CHECKING:
 
 START, OPEN, AFTER, COMMA, ITEM, END = range(6)
 Counts = tuple[int, ...]
-MOST_ITEMS = 1_000_000
-"""The largest ``minItems``: short texts are written out."""
 
 
 def negated(need: Need) -> list[Need]:
@@ -259,8 +259,10 @@ class ArrayMachine(Region):
 
     def shortest(self, look: Look) -> bytes | None:
         """A short text of an array, ``None`` if there is none. Raises ``TooManyStates`` where it is very long."""
-        if self.shape.least > MOST_ITEMS:
-            raise TooManyStates(f"arrays of at least {self.shape.least} items are too long", limit=MOST_ITEMS)
+        if self.shape.least > limits.LENGTH:
+            raise TooManyStates(
+                f"arrays of at least {self.shape.least} items are too long", limit=limits.LENGTH
+            )
         text = self.rest(0, self.items.start, look, b"")
         return None if text is None else b"[" + text
 

@@ -11,11 +11,13 @@ from collections.abc import Iterator
 from functools import cached_property
 from itertools import product
 
+from ... import limits
 from ...automata.machines import Choice
 from ...automata.nfa import check_limit
 from ...automata.stack import Machine
 from ...automata.work import spend
-from ..limits import LAST_STATES, Bounds, Cut
+from ...limits import Bounds
+from ...narrowing import Cut
 from ..shapes import Need, Strings
 from .members import Form, Other, Run, bits
 from .objects import ObjectMachine
@@ -205,7 +207,7 @@ class Ways:
 
     def within(self, bounds: Bounds) -> Machine:
         """The freest that there is room for, or else the last. Raises ``TooManyStates`` where the names alone are too many."""
-        check_limit(len(self.whole.keys.trie.children), LAST_STATES)
+        check_limit(len(self.whole.keys.trie.children), limits.STATES)
         classes = tuple([shortened(kind, bounds.length) for kind in self.whole.classes])
         for ordered, behind in self.order:
             key = (classes, ordered, behind)

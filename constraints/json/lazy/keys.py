@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 from typing import Any
 
+from ... import limits
 from ...automata.sharing import Prefixes
 from ...automata.stack import Local, LocalBody, Machine
 from .. import strings
@@ -24,8 +25,6 @@ from .letters import QUOTE, merged_rows
 from .texts import FreeText, inside
 
 State = tuple[int, tuple[Local, ...]]
-MOST_TEXTS = 20_000
-"""States that are visited in search of a name that is not taken."""
 
 
 class Trie:
@@ -299,7 +298,7 @@ def accepted(
     """The texts from a state to a final one, short ones first, as far as they are found in reasonable time."""
     count = 0
     heap: list[tuple[int, int, int, bytes, Any]] = [(left(start), 0, 0, b"", start)]
-    while heap and count < MOST_TEXTS:
+    while heap and count < 20 * limits.POSITIONS:
         _, _, _, text, state = heapq.heappop(heap)
         if final(state):
             yield text

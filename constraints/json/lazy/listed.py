@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 from ...automata.machines import TextMachine
 from ...automata.stack import Local, Machine, Region
-from ..limits import Bounds, Cut
+from ...limits import Bounds
+from ...narrowing import Cut
 from ..shapes import Arrays, Need, Numbers, Strings
 from ..strings import is_simple
 from .arrays import AFTER, COMMA, END, ITEM, OPEN, START, ArrayMachine

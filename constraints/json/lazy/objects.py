@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from ...automata.graphs import Graph
 from ...automata.sharing import Prefixes
 from ...automata.stack import Local, LocalBody, Machine, Region, ToCome
-from ..limits import Bounds
+from ...limits import Bounds
 from ..shapes import Need
 from ..shapes import Objects as Shape
 from .blanks import with_blanks

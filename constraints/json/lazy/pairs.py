@@ -23,8 +23,8 @@ from ...automata.epsilon import NO_SKIPS
 from ...automata.machines import DfaMachine
 from ...automata.nfa import Nfa, trim
 from ...automata.work import spend
+from ...narrowing import Cut
 from .. import strings
-from ..limits import Cut
 from ..text import Style
 from ..values import NOTHING
 from .arrays import ArrayMachine

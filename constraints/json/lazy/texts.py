@@ -15,6 +15,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from ....errors import TooManyStates
+from ... import limits
 from ...automata.epsilon import NO_SKIPS
 from ...automata.graphs import Graph, of_automaton
 from ...automata.lazy import Pattern
@@ -22,8 +23,8 @@ from ...automata.machines import DfaMachine
 from ...automata.nfa import Nfa, check_limit
 from ...automata.stack import Local, LocalBody, Machine, Region
 from ...automata.work import metered
+from ...limits import Bounds
 from .. import formats, strings
-from ..limits import Bounds
 from ..shapes import Strings
 from .counted import CountedPattern
 from .letters import FINISH, LETTER_ROWS, LETTERS, MOST_FINISH, QUOTE
@@ -81,8 +82,6 @@ class FreeText(Region):
 
 
 FREE = FreeText(0, None)
-MOST_LETTERS = 1_000_000
-"""The largest ``minLength``: short texts are written out."""
 
 
 class Quoted(Region):
@@ -230,8 +229,8 @@ def in_quotes(inside: Nfa) -> Nfa:
 @metered(maxsize=4096)
 def shortest_string(shape: Strings) -> bytes | None:
     """A short text of a shape, ``None`` if no string has it. Raises ``TooManyStates`` where it is very long."""
-    if shape.least > MOST_LETTERS:
-        raise TooManyStates(f"strings of at least {shape.least} characters are too long", limit=MOST_LETTERS)
+    if shape.least > limits.LENGTH:
+        raise TooManyStates(f"strings of at least {shape.least} characters are too long", limit=limits.LENGTH)
     if not shape.atoms and shape.among is None:
         if not shape.but:
             return b'"' + b"a" * shape.least + b'"'

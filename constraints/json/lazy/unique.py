@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from ...automata.recording import Values
 from ...automata.stack import Local, Machine
-from ..limits import Bounds
+from ...limits import Bounds
 from ..shapes import Need
 from . import beginnings
 from .arrays import COMMA, END, ITEM, OPEN, START, ArrayMachine, Counts

@@ -14,6 +14,7 @@ from itertools import combinations
 from typing import Any
 
 from ....errors import UnsupportedConstraint
+from ... import limits
 from ...automata.machines import Choice, DfaMachine, TextMachine
 from ...automata.stack import Machine
 from ...automata.work import at, limited, metered
@@ -35,8 +36,6 @@ Look = Callable[[Need], bytes | None]
 """A short text of a need, ``None`` if nothing satisfies it."""
 MOST_APART = 4
 """Positions of an array of distinct items that are compared."""
-MAX_WORK = 1_350_000
-"""Units of work to read the schemas of one need."""
 
 
 class Machines(Needs):
@@ -63,7 +62,7 @@ class Machines(Needs):
 
     def value(self, need: Need) -> Value:
         if (found := self.values.get(need)) is None:
-            with limited(MAX_WORK), at(self.where(need)):
+            with limited(limits.WORK), at(self.where(need)):
                 found = super().value(need)
         return found
 
@@ -78,7 +77,7 @@ class Machines(Needs):
         """The machine of the texts of a need that some value satisfies."""
         found = self._machines.get(need)
         if found is None:
-            with limited(MAX_WORK), at(self.where(need)):
+            with limited(limits.WORK), at(self.where(need)):
                 parts = self.scalars(need) + self.structures(need)
             found = self._machines[need] = parts[0] if len(parts) == 1 else Choice(parts)
         return found

@@ -16,6 +16,7 @@ import numpy as np
 from jaxtyping import Bool
 from numpy import ndarray
 
+from ... import limits
 from ...automata import dfa, nfa
 from ...automata.arrays import check_limit, reachable
 from ...automata.epsilon import NO_SKIPS, trim
@@ -27,7 +28,6 @@ from ..syntax import ATOMIC, CHARACTER, REPEAT, Item, atomic_items, constants, s
 if TYPE_CHECKING:
     from ..constraint import Builder
 
-MOST_STATES = 20_000
 END = 0  # the node that matches
 SIGN = r"\(\?>|[*+?}]\+"
 
@@ -46,7 +46,7 @@ class Program:
         """A new node."""
         self.choices.append(choices)
         self.edges.append([])
-        check_limit(len(self.choices), MOST_STATES)
+        check_limit(len(self.choices), limits.PART_STATES)
         return len(self.choices) - 1
 
     def sequence(self, items: Sequence[Item], flags: int, then: int) -> int:
@@ -161,7 +161,7 @@ def first(builder: Builder, items: Sequence[Item], flags: int, mark: int) -> Nfa
             for klass, nodes in moves[way].items():
                 onward.setdefault(klass, []).extend(nodes)
         spend(3 * (len(of_class) + len(onward)) + sum(map(len, onward.values())))
-        check_limit(len(number), MOST_STATES)
+        check_limit(len(number), limits.PART_STATES)
         for klass, ranges in of_class.items():
             if klass in is_mark:
                 target = source if after else None

@@ -2,7 +2,7 @@
 
 A path carries what the groups have read so far, as far as it matters later: that they took part, or which text. So the
 automaton of a sequence is one for each such *memory*, and grows with their number. A back-reference to a group of more
-than :data:`MOST_TEXTS` texts is refused; to one of any length it is not regular.
+than ``limits.ALTERNATIVES`` texts is refused; to one of any length it is not regular.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from ....errors import TooManyStates
+from ... import limits
 from ...automata import dfa, nfa, utf8
 from ...automata.arrays import check_limit
 from ...automata.nfa import Nfa
@@ -21,8 +22,6 @@ from ..syntax import ATOMIC, LOOK, REPEAT, Item, constants, scoped, walk
 if TYPE_CHECKING:
     from ..constraint import Builder
 
-MOST_TEXTS = 1_000
-MOST_MEMORIES = 20_000
 MARKS = re.compile(b"[\xc0\xc1\xf5-\xff]+")  # bytes that never occur in UTF-8
 Memory = tuple[
     tuple[int, str | None], ...
@@ -72,7 +71,7 @@ class Reader:
                         then[after], hubs = hubs, hubs + 1
                     arcs.append((hub, part, then[after]))
             now = then
-            check_limit(hubs, MOST_MEMORIES)
+            check_limit(hubs, limits.PART_STATES)
         return {after: between(hubs, arcs, 0, hub) for after, hub in now.items()}
 
     def item(
@@ -138,7 +137,7 @@ class Reader:
                 if key not in hub:
                     hub[key] = len(hub)
                     queue.append(key)
-                    check_limit(len(hub), MOST_MEMORIES)
+                    check_limit(len(hub), limits.PART_STATES)
                 arcs.append((hub[count, before], part, hub[key]))
         ends = [(m, between(len(hub), arcs, 0, h)) for (count, m), h in hub.items() if count >= low]
         return merged({m: part} for m, part in ends)
@@ -173,10 +172,12 @@ def between(hubs: int, arcs: list[tuple[int, Nfa, int]], start: int, end: int) -
 
 
 def words(automaton: Nfa, builder: Builder) -> list[bytes]:
-    """All words, marks among them. Raises ``UnsupportedConstraint`` for more than :data:`MOST_TEXTS`."""
-    few = builder.refused(f"back-references to a group of more than {MOST_TEXTS} texts", BACK_REFERENCE)
+    """All words, marks among them. Raises ``UnsupportedConstraint`` for more than ``limits.ALTERNATIVES``."""
+    few = builder.refused(
+        f"back-references to a group of more than {limits.ALTERNATIVES} texts", BACK_REFERENCE
+    )
     try:
-        small = dfa.minimize(automaton, limit=100 * MOST_TEXTS)
+        small = dfa.minimize(automaton, limit=100 * limits.ALTERNATIVES)
     except TooManyStates:
         raise few from None
     leaving: dict[int, list[list[int]]] = {}
@@ -188,7 +189,11 @@ def words(automaton: Nfa, builder: Builder) -> list[bytes]:
         state, word = stack.pop()
         if state in accept:
             found.append(word)
-        if len(found) > MOST_TEXTS or len(stack) > 256 * MOST_TEXTS or len(word) > small.num_states:
+        if (
+            len(found) > limits.ALTERNATIVES
+            or len(stack) > 256 * limits.ALTERNATIVES
+            or len(word) > small.num_states
+        ):
             raise few
         for _, low, high, target in leaving.get(state, ()):
             stack += [(target, word + bytes([byte])) for byte in range(low, high + 1)]

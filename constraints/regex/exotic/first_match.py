@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ... import limits
 from ...automata import dfa, nfa, utf8
 from ...automata.arrays import check_limit, reachable
 from ...automata.epsilon import NO_SKIPS
@@ -28,8 +29,6 @@ from . import atomic
 
 BEGIN, END = 0xFE, 0xFF
 """Bytes that UTF-8 does not have: ``⟨`` and ``⟩``."""
-MOST_STATES = 20_000
-MOST_TESTS = 3
 EVERY = nfa.star(utf8.utf8(utf8.EVERY))
 
 
@@ -50,13 +49,9 @@ class Program(atomic.Program):
         return node
 
     def assertion(self, item: Item, flags: int) -> int:
-        """The number of an assertion. Raises ``UnsupportedConstraint`` for more than ``MOST_TESTS``."""
+        """The number of an assertion."""
         key = f"{item} {flags}"
         if key not in self._known:
-            if len(self.assertions) == MOST_TESTS:
-                raise self.builder.refused(
-                    f"more than {MOST_TESTS} look-arounds and anchors in a terminal", ""
-                )
             self._known[key] = len(self.assertions)
             self.assertions.append(places(Assertion(key, self.builder, item, flags)))
         return self._known[key]
@@ -173,7 +168,7 @@ class First:
             if state not in number:
                 number[state] = len(number)
                 queue.append(state)
-                check_limit(len(number), MOST_STATES)
+                check_limit(len(number), limits.PART_STATES)
             return number[state]
 
         for state in queue:
@@ -248,7 +243,7 @@ class First:
             edge for way in ways for low, high, _ in self.program.edges[way] for edge in (low, high + 1)
         )
         found = [(a, b - 1) for a, b in itertools.pairwise(sorted(cuts)) if self.text.rows[within][a] >= 0]
-        spend(5 + len(found) * (4 + len(ways) + len(duties)))
+        spend(10 + 2 * len(found) * (4 + len(ways) + len(duties)))
         return found
 
     def step(self, state: State, byte: int) -> list[State]:
