@@ -14,7 +14,6 @@ from collections.abc import Iterable, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Self
 
-import networkx as nx
 import numpy as np
 import torch
 from jaxtyping import Bool, Int, Int32
@@ -32,6 +31,7 @@ from .reach import pack as pack
 from .transitions import Ints, indicator, ints, rows
 
 if TYPE_CHECKING:
+    import networkx as nx
     from automata.fa.fa import FA
 
 Edge = tuple[int, int | Sequence[int], int]

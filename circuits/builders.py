@@ -12,8 +12,8 @@ Parameters are tensors; one tensor given at several places is tied. :class:`Rand
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
-import networkx as nx
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
@@ -40,6 +40,9 @@ from .circuit import Circuit
 from .graph_transforms import kron
 from .operations import mixture
 from .region_graph import Inputs, cp_join, image_regions, linear_regions, random_regions, regions, tucker_join
+
+if TYPE_CHECKING:
+    import networkx as nx
 
 Step = tuple[Operator, InputLayer, Operator]  # L_t, B_t, R_t
 
@@ -191,6 +194,8 @@ def tree(
     With :class:`~tractile.layers.Indicator` inputs the states are the variables themselves. Raises :class:`CircuitError`
     unless every variable but one has one parent and all are connected.
     """
+    import networkx as nx
+
     if not nx.is_arborescence(graph):
         raise CircuitError(
             "tree: the graph must be a tree directed away from its root (networkx: an arborescence)"

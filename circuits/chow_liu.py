@@ -6,12 +6,16 @@ the one with the largest sum of mutual information along its edges has the large
 
 from __future__ import annotations
 
-import networkx as nx
+from typing import TYPE_CHECKING
+
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
 from ..errors import ShapeError
+
+if TYPE_CHECKING:
+    import networkx as nx
 
 
 def pair_frequencies(
@@ -49,6 +53,8 @@ def chow_liu_tree(
     root: int = 0,
 ) -> nx.DiGraph:
     """The most likely tree of the variables of ``data``, directed away from ``root``."""
+    import networkx as nx
+
     size = int(data.max()) + 1 if vocab_size is None else vocab_size
     information = mutual_information(pair_frequencies(data, size, pseudocount))
     graph = nx.from_numpy_array(information.fill_diagonal_(0).numpy() + 1e-12)  # a weight of zero is no edge
@@ -57,14 +63,20 @@ def chow_liu_tree(
 
 def random_tree(num_variables: int, seed: int = 0, root: int = 0) -> nx.DiGraph:
     """A tree drawn evenly from all labelled trees."""
+    import networkx as nx
+
     return _directed(nx.random_labeled_tree(num_variables, seed=seed), root)
 
 
 def path_tree(num_variables: int) -> nx.DiGraph:
     """0 → 1 → … → n − 1."""
+    import networkx as nx
+
     return nx.path_graph(num_variables, create_using=nx.DiGraph)
 
 
 def _directed(tree: nx.Graph, root: int) -> nx.DiGraph:
+    import networkx as nx
+
     tree.remove_edges_from(nx.selfloop_edges(tree))
     return nx.bfs_tree(tree, root)

@@ -12,8 +12,8 @@ checked as nodes are added; smoothness and decomposability by :mod:`tractile.cir
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING
 
-import networkx as nx
 import torch
 from torch import Tensor
 
@@ -22,6 +22,9 @@ from ..layers import Constant, InnerLayer, InputLayer, Sum
 from ..layers.operator import TensorMap
 from .described import Described
 
+if TYPE_CHECKING:
+    import networkx as nx
+
 Scope = frozenset[int]
 
 
@@ -29,6 +32,8 @@ class Circuit(Described):
     """A DAG of layers; ``graph`` is a networkx DiGraph with an edge from each node to each child."""
 
     def __init__(self) -> None:
+        import networkx as nx
+
         self.graph: nx.DiGraph = nx.DiGraph()
         self.root: int = -1
 
@@ -111,6 +116,8 @@ class Circuit(Described):
 
     def nodes(self) -> Iterator[int]:
         """The nodes below the root, children before parents."""
+        import networkx as nx
+
         if self.root not in self.graph:
             raise CircuitError("the circuit is empty: add an input layer first")
         below = nx.descendants(self.graph, self.root) | {self.root}

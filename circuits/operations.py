@@ -14,7 +14,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from math import prod
 
-import networkx as nx
 import torch
 from jaxtyping import Float
 from torch import Tensor
@@ -94,6 +93,8 @@ def differentiate(circuit: Circuit, node: int) -> Circuit:
     A smooth and decomposable circuit is linear in each node, so c = Σ_u node_u · (∂ c / ∂ node_u) plus what does not pass
     through the node (Darwiche 2003). Raises :class:`CircuitError` for a node that is not below the root.
     """
+    import networkx as nx
+
     check_circuit(circuit, "differentiate")
     check_smooth(circuit)
     check_decomposable(circuit)

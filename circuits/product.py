@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Generator
 from typing import Any, TypeVar
 
-import networkx as nx
-
 from ..errors import CircuitError, TractileError, VocabularyMismatch
 from ..fingerprints import check_same
 from ..layers import Constant, Identity, InputLayer, Kron, Operator, Product, Sum
@@ -140,6 +138,8 @@ class _Product:
         return write_product(self.out, factors, rows + cols)
 
     def _copy(self, circuit: Circuit, node: int) -> int:
+        import networkx as nx
+
         done = self.copies[id(circuit)]
         for below in sorted(nx.descendants(circuit.graph, node) | {node}):
             if below not in done:

@@ -5,11 +5,11 @@ import inspect
 import json
 from collections.abc import Callable
 from enum import StrEnum
+from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated, Any, get_type_hints
 
 import torch
-import transformers
 import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
@@ -28,7 +28,17 @@ from ..tasks.report import report
 from ..tasks.results import Results
 from ..tasks.run import Bench, Settings, choose, fingerprint
 from ..tasks.together import write_together
-from .common import Device, Hmm, Model, check_guide, complain, console, device_named, load
+from .common import (
+    Device,
+    Hmm,
+    Model,
+    check_guide,
+    complain,
+    console,
+    device_named,
+    load_model,
+    load_tokenizer,
+)
 
 bench_app = typer.Typer(help="The papers' tasks: run them with any model, and report the results.")
 
@@ -174,7 +184,7 @@ def bench(
         "versions": {
             "tractile": __version__,
             "torch": torch.__version__,
-            "transformers": transformers.__version__,
+            "transformers": version("transformers"),
         },
     }
     results = Results(out, head)
@@ -239,8 +249,7 @@ def _models(path: Path | None) -> tuple[Any, Any]:
     """(model, tokenizer): from a folder, or the embedded ones for these tasks."""
     if path is None:
         return embedded.load_small_lm()
-    auto = transformers.AutoModelForCausalLM, transformers.AutoTokenizer
-    return load(auto[0], path), load(auto[1], path)
+    return load_model(path), load_tokenizer(path)
 
 
 def _guide(path: Path | None, device: str, task: str, options: dict[str, Any]) -> HMM:

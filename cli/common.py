@@ -12,8 +12,6 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
-from transformers import AutoModelForCausalLM, AutoTokenizer
-from transformers.utils.logging import disable_progress_bar
 from typer.core import TyperGroup
 from typer.exceptions import Abort, TyperException
 
@@ -51,7 +49,6 @@ def complain(message: str, status: int) -> int:
 
 
 console = Console(soft_wrap=True)
-disable_progress_bar()
 
 Model = Annotated[
     Path | None,
@@ -66,8 +63,21 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object as t
 Device = Annotated[str, typer.Option(help="cpu, or cuda (under torchrun, each rank its own).")]
 
 
-def load(auto: Any, path: Path) -> Any:
-    """A pretrained model or tokenizer from a folder."""
+def load_model(path: Path) -> Any:
+    """Load a causal language model from a folder. Raises :class:`FormatError`."""
+    from transformers import AutoModelForCausalLM
+
+    return _from_pretrained(AutoModelForCausalLM, path)
+
+
+def load_tokenizer(path: Path) -> Any:
+    """Load a tokenizer from a folder. Raises :class:`FormatError`."""
+    from transformers import AutoTokenizer
+
+    return _from_pretrained(AutoTokenizer, path)
+
+
+def _from_pretrained(auto: Any, path: Path) -> Any:
     try:
         return auto.from_pretrained(path, local_files_only=True)
     except (OSError, ValueError, KeyError) as error:
@@ -75,11 +85,11 @@ def load(auto: Any, path: Path) -> Any:
 
 
 def language_model(path: Path | None, device: str = "cpu") -> tuple[Any, Any]:
-    """(model, tokenizer): from a folder, or the embedded ones; in half precision on a GPU."""
-    if path is None:
-        model, tokenizer = load_lm()
-    else:
-        model, tokenizer = load(AutoModelForCausalLM, path), load(AutoTokenizer, path)
+    """Load (model, tokenizer) from a folder, by default the embedded ones; in half precision on a GPU."""
+    from transformers.utils.logging import disable_progress_bar
+
+    disable_progress_bar()
+    model, tokenizer = load_lm() if path is None else (load_model(path), load_tokenizer(path))
     if device == "cpu":
         return model, tokenizer
     return model.to(device_named(device), torch.bfloat16), tokenizer

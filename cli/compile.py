@@ -4,11 +4,10 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from transformers import AutoTokenizer
 
 from ..constraints import Constraint, Vocabulary, report
 from ..embedded import load_lm
-from .common import AsJson, Seed, console, load, print_facts, print_narrowings
+from .common import AsJson, Seed, console, load_tokenizer, print_facts, print_narrowings
 from .constraint_options import Canonical, Choice, OnNarrowed, narrowings, takes_constraint
 
 TEXT_BYTES = 64  # how long the texts are that are counted where there is no end of them
@@ -30,7 +29,7 @@ def compile_(
     and where it accepts less than was asked. Masks while generating need no finite automaton, and may lack less."""
     constraint = constraint.finite
     cuts = narrowings(constraint, on_narrowed)
-    loaded = load_lm()[1] if tokenizer is None else load(AutoTokenizer, tokenizer)
+    loaded = load_lm()[1] if tokenizer is None else load_tokenizer(tokenizer)
     vocab = Vocabulary.from_tokenizer(loaded)
     fa = constraint.compile(vocab, canonical=canonical)
     if draw is not None:

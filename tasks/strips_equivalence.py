@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-
-import networkx as nx
+from typing import TYPE_CHECKING
 
 from .strips import Atom, Problem, State
+
+if TYPE_CHECKING:
+    import networkx as nx
 
 
 def equivalent(problem: Problem, goal: Iterable[Atom], other: Iterable[Atom], free: bool = False) -> bool:
@@ -28,6 +30,8 @@ def equivalent(problem: Problem, goal: Iterable[Atom], other: Iterable[Atom], fr
 def scene(problem: Problem, goal: State, free: bool) -> nx.DiGraph:
     """Nodes for the objects, labelled by type, and for the atoms of the goal and (unless ``free``) of the first state,
     labelled by predicate; edges from atoms to their arguments, labelled by positions."""
+    import networkx as nx
+
     graph = nx.DiGraph()
     for name, kind in problem.objects.items():
         graph.add_node(name, label=("object", kind))
@@ -45,6 +49,8 @@ def scene(problem: Problem, goal: State, free: bool) -> nx.DiGraph:
 def isomorphic(graph: nx.DiGraph, other: nx.DiGraph) -> bool:
     """Whether the labelled graphs are isomorphic. Nodes are told apart by their neighbourhoods first: what is left for the
     search is nearly always symmetric."""
+    import networkx as nx
+
     colors, others = refined([graph, other])
     if Counter(colors.values()) != Counter(others.values()):
         return False

@@ -21,6 +21,35 @@ def test_imports_from_any_directory(tmp_path):
     assert result.stdout.strip() == "tractile"
 
 
+def modules_after(statement):
+    """The modules that a fresh interpreter has loaded after a statement."""
+    code = f"import sys; {statement}; print(*sys.modules)"
+    return set(
+        subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, text=True, check=True
+        ).stdout.split()
+    )
+
+
+@pytest.mark.parametrize("module", ["tractile", "tractile.cli"])
+def test_import_leaves_heavy_packages_out(module):
+    """Packages that take long to import are imported by the functions that need them."""
+    heavy = {"scipy", "networkx", "transformers", "torch._dynamo", "torch._inductor", "sympy", "matplotlib"}
+    heavy |= {
+        "lemminflect",
+        "lark",
+        "automata",
+        "huggingface_hub",
+        "vllm",
+        "pandas",
+        "sklearn",
+        "jsonschema",
+        "sqlglot",
+    }
+    heavy -= modules_after("import torch")
+    assert heavy & modules_after(f"import {module}") == set()
+
+
 def test_package_is_typed():
     assert files(tractile).joinpath("py.typed").is_file()
 

@@ -6,7 +6,6 @@ from collections.abc import Iterable
 from math import inf
 from typing import TYPE_CHECKING, Any
 
-import networkx as nx
 import numpy as np
 import torch
 
@@ -15,6 +14,7 @@ from ..automaton import Automaton, Edge
 from ..hmm import HMM
 
 if TYPE_CHECKING:
+    import networkx as nx
     from automata.fa.fa import FA
 
 
@@ -49,6 +49,8 @@ def from_edges(
 
 def to_networkx(automaton: Automaton) -> nx.MultiDiGraph:
     """A MultiDiGraph with an edge for each pair of states; ``tokens`` on edges, ``start`` and ``accept`` on nodes."""
+    import networkx as nx
+
     graph = nx.MultiDiGraph(
         vocab_size=automaton.vocab_size,
         eos_token_id=automaton.eos_token_id,
@@ -170,6 +172,8 @@ def from_openfst(text: str, vocab_size: int) -> Automaton:
     Raises :class:`FormatError`, naming the line, for weights other than 0, for labels past the vocabulary and for lines
     that are neither an arc nor an accepting state.
     """
+    import networkx as nx
+
     arcs: list[tuple[int, int, int]] = []
     accepts: set[int] = set()
     start: int | None = None

@@ -14,8 +14,6 @@ import subprocess
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-import networkx as nx
-
 from ...errors import CircuitError, TractileError
 from ...layers import InputLayer, Sum
 from ..automaton import Automaton
@@ -24,6 +22,7 @@ from ..circuit import Circuit
 from .summary import ranges, size, variables
 
 if TYPE_CHECKING:
+    import networkx as nx
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
@@ -110,6 +109,7 @@ def draw(model: Circuit | Chain, names: Names = None) -> Figure:
 
     Raises :class:`CircuitError` past 200 nodes.
     """
+    import networkx as nx
     from matplotlib.figure import Figure
 
     _checksize(model)
@@ -141,6 +141,8 @@ def draw(model: Circuit | Chain, names: Names = None) -> Figure:
 
 def _distances(graph: nx.DiGraph, starts: Sequence[int]) -> dict[int, int]:
     """Steps from a start state; states that are not reached stand at the far end."""
+    import networkx as nx
+
     found: dict[int, int] = dict(nx.multi_source_dijkstra_path_length(graph, set(starts)))
     far = max(found.values()) + 1
     return {n: found.get(n, far) for n in graph}

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from typing import Literal
 
-import networkx as nx
 import numpy as np
 from jaxtyping import Int
 from numpy import ndarray
@@ -90,5 +89,7 @@ def product(nfa: Nfa, start: Int[ndarray, " start"], copies: int) -> Int[ndarray
 
 def components(moves: Int[ndarray, "move 2"]) -> list[set[int]]:
     """The strongly connected components of more than one tuple, or of one that leads to itself."""
+    import networkx as nx
+
     graph = nx.DiGraph(moves.tolist())
     return [c for c in nx.strongly_connected_components(graph) if len(c) > 1]

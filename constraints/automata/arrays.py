@@ -7,8 +7,6 @@ import math
 import numpy as np
 from jaxtyping import Bool, Int
 from numpy import ndarray
-from scipy.sparse import csr_array
-from scipy.sparse.csgraph import breadth_first_order
 
 from ...errors import TooManyStates
 from .. import limits
@@ -84,6 +82,9 @@ def breadth_first(
 ) -> tuple[Int[ndarray, " reached"], Int[ndarray, " state"]]:
     """(states reachable from ``start`` over ``pairs`` (source, target), nearest first; for each of all ``n`` states the one
     before it on a shortest way: ``n`` for those at the start, negative for those not reachable)."""
+    from scipy.sparse import csr_array
+    from scipy.sparse.csgraph import breadth_first_order
+
     pointer, order = group_by(pairs[:, 0], n)
     targets = np.concatenate([pairs[order, 1], start])  # state n leads to the start
     bounds = np.append(pointer, len(targets))

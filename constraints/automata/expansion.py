@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-import networkx as nx
 import numpy as np
 
 from ...errors import TooManyStates
@@ -73,6 +72,8 @@ class Expansion:
     # ------------------------------------------------------------ knots
 
     def _find_knots(self, entries: Callable[[Machine], int]) -> None:
+        import networkx as nx
+
         calls, size = nx.DiGraph(), 0
         calls.add_node(self.root)
         for machine in self.machines:
@@ -92,6 +93,8 @@ class Expansion:
 
     def _find_heads(self) -> None:
         """A few machines without which no cycle is left, of those that read something themselves: always one on most ways."""
+        import networkx as nx
+
         calls = nx.DiGraph()
         for machine in self.machines:
             if machine in self.knot and len(self.graph(machine).edges):

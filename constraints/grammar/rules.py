@@ -17,8 +17,6 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import Any, NamedTuple
 
-import networkx as nx
-
 from ...errors import EmptyLanguage, TooManyStates, UnsupportedConstraint
 from .. import limits
 from ..automata import nfa
@@ -79,6 +77,8 @@ class GrammarCompiler:
     """The automata of rules, by rule and by the depth left."""
 
     def __init__(self, grammar: Rules) -> None:
+        import networkx as nx
+
         self.rules, self.max_depth = grammar.rules, 0
         self.memo: dict[tuple[str, int, int], Nfa] = {}
         graph = nx.MultiDiGraph()
@@ -241,4 +241,6 @@ class GrammarCompiler:
 
 def number_components(graph: Any) -> dict[str, int]:
     """The strongly connected component of each rule, by number."""
+    import networkx as nx
+
     return {rule: i for i, rules in enumerate(nx.strongly_connected_components(graph)) for rule in rules}

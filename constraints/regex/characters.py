@@ -24,6 +24,8 @@ LISTED = (constants.LITERAL, constants.RANGE)
 def characters(item: Item, flags: int) -> CodePoints:
     """The characters that an item which reads one character stands for."""
     operation, argument = item
+    if operation is constants.ANY:
+        return utf8.EVERY if flags & re.DOTALL else utf8.negate(((10, 10),))
     if operation is constants.LITERAL and not flags & re.IGNORECASE:
         return utf8.normalize([(argument, argument)])
     if operation is constants.LITERAL and argument not in cases():
