@@ -44,7 +44,8 @@ from tractile.inference.smc import (
     Proposal,
     systematic,
 )
-from tractile.inference.smc.sampler import Sampler
+from tractile.inference.smc.loop import sample_one
+from tractile.inference.smc.settings import SamplerSettings
 
 PROMPT = "Once upon a time, there was a"
 BUDGET = 24
@@ -75,9 +76,10 @@ class Task:
     def log_evidences(self, method: str, particles: int, seeds: range) -> list[float]:
         """log Ẑ of each run."""
         proposal, potential = METHODS[method]
-        sampler = Sampler(self.lm, self.fa, self.hmm, proposal, potential, systematic, 0.5, BUDGET)
+        settings = SamplerSettings(self.lm, self.fa, self.hmm, proposal, potential, systematic, 0.5, BUDGET)
         return [
-            sampler.run(PROMPT, particles, torch.Generator().manual_seed(seed)).log_evidence for seed in seeds
+            sample_one(settings, PROMPT, particles, torch.Generator().manual_seed(seed)).log_evidence
+            for seed in seeds
         ]
 
 

@@ -13,7 +13,7 @@ from ..circuits.hmm import HMM
 from ..constraints import Constraint, Vocabulary
 from ..embedded import load_hmm
 from ..inference.smc import Knowledge, Posterior, smc
-from ..inference.smc.sampler import PROPOSALS
+from ..inference.smc.settings import PROPOSALS
 from ..lm import TransformersLM
 from .common import (
     AsJson,

@@ -21,12 +21,10 @@ from torch import Tensor
 from ..circuits.hmm import HMM
 from ..errors import NoParticleSurvived
 from ..inference.arguments import whole
-from ..inference.smc.arguments import ConstraintLike, read
+from ..inference.smc.arguments import ConstraintLike
 from ..inference.smc.potentials import PrefixPotential
-from ..inference.smc.prompted import prompted
 from ..inference.smc.proposals import GCDProposal, LookaheadProposal
-from ..inference.smc.resampling import systematic
-from ..inference.smc.sampler import Sampler, unconstrained
+from ..inference.smc.settings import settings_of_one
 from ..inference.smc.step import Step
 from ..lm.base import LanguageModel, Prompt
 
@@ -56,21 +54,29 @@ def beam_search(
     found. ``lm``, ``fa``, ``hmm``, ``tokenizer``, budget and errors are those of :func:`.smc`; raises
     :class:`NoParticleSurvived` if the language model gives probability zero to all that the beams could become.
     """
-    given = read("beam_search", lm, tokenizer, prompt, None, fa, hmm)
-    lm, automaton, guide = given.lm, given.fa or unconstrained(given.lm), given.hmm
-    guide = None if guide is None else prompted(guide, lm, given.prompts[0])
-    beams = whole(beams, "beam_search: beams")
-    proposal = GCDProposal() if guide is None else LookaheadProposal()
-    settings = Sampler(lm, automaton, guide, proposal, PrefixPotential(), systematic, 0.0, max_new_tokens)
-    query, eos = settings.query.start(1), settings.eos
-    lm.start(given.prompts)
+    who, beams = "beam_search", whole(beams, "beam_search: beams")
+    proposal = GCDProposal() if hmm is None else LookaheadProposal()
+    settings, prompt = settings_of_one(
+        who,
+        lm,
+        prompt,
+        fa,
+        proposal,
+        hmm,
+        PrefixPotential(),
+        tokenizer=tokenizer,
+        max_new_tokens=max_new_tokens,
+    )
+    lm, eos = settings.lm, settings.eos
+    query = settings.query.start(1)
+    lm.start([prompt])
     prefixes, log_p = torch.zeros(1, 0, dtype=torch.long), torch.zeros(1, dtype=torch.float64)
     done: list[tuple[float, tuple[int, ...]]] = []  # a heap, the worst first
     for t in range(max_new_tokens):
         last = t + 1 == max_new_tokens
         step = Step(lm.log_probs(), query, prefixes, eos_token_id=eos, last=last)
         total = log_p[:, None] + step.log_probs.masked_fill(~step.mask, -torch.inf).double().cpu()
-        rank = total if guide is None or last else total + step.lookahead.cpu()
+        rank = total if hmm is None or last else total + step.lookahead.cpu()
         complete = torch.full_like(total, -torch.inf)
         if last:
             complete = total

@@ -37,7 +37,7 @@ from ..errors import EvidenceError
 from ..inference.smc import Knowledge, MixtureProposal, Potential, Proposal
 from ..inference.smc.boundaries import at_end
 from ..inference.smc.presets import PRESETS, Preset
-from ..inference.smc.sampler import PROPOSALS
+from ..inference.smc.settings import PROPOSALS
 
 
 @dataclass(frozen=True)

@@ -350,7 +350,7 @@ def test_only_particles_at_the_same_boundary_are_resampled(monkeypatch, proposal
     def watched(self, particles, count):
         alive = ~particles.log_weight.isneginf()
         assert bool(particles.growing[alive].all())
-        texts = [self.sampler.lm.decode(row[:n].tolist()) for row, n in
+        texts = [self.settings.lm.decode(row[:n].tolist()) for row, n in
                  zip(particles.tokens[alive], particles.length[alive], strict=True)]  # fmt: skip
         seen.append((texts, particles.length[alive].tolist(), float(particles.log_weight.logsumexp(0))))
         chosen = descendants(self, particles, count)

@@ -26,9 +26,10 @@ from smc_reference import (
 
 import tractile as tt
 from tractile.inference.smc import EitherProposal, LCDProposal, LMProposal, systematic
-from tractile.inference.smc.mcmc import Kernel, Paths
+from tractile.inference.smc.mcmc import Kernel
+from tractile.inference.smc.particles import Particles
 from tractile.inference.smc.proposals import Proposal
-from tractile.inference.smc.sampler import Sampler
+from tractile.inference.smc.settings import SamplerSettings
 
 OTHER = tt.TableLM(random_table(V, 1, seed=9))
 
@@ -41,7 +42,9 @@ def ahead(length):
 def kernel_for(case, proposal, potential=None, cut=None):
     lm, fsa = CASES[case]
     potential = tt.PrefixPotential() if potential is None else potential
-    return Kernel(Sampler(lm, as_automaton(fsa), HMM, proposal, potential, systematic, 0.0, N), [], cut)
+    return Kernel(
+        SamplerSettings(lm, as_automaton(fsa), HMM, proposal, potential, systematic, 0.0, N), [], cut
+    )
 
 
 class Scripted(Proposal):
@@ -70,7 +73,7 @@ def states_of(case, base, potential, cut, psi):
     found = []
     for x, p in target.items():
         scripted.read(x)
-        path = kernel.extend(Paths.empty(1, N), torch.tensor([0]), N, torch.Generator())
+        path = kernel.extend(Particles.start(1, N), torch.tensor([0]), N, torch.Generator())
         assert padded(path.tokens[0, : int(path.length[0])].tolist(), N, EOS) == x
         found.append((x, path, scripted.log_q, p / sum(target.values())))
     return kernel, found
@@ -201,13 +204,15 @@ def exact_start(kernel, count, generator):
     """Paths from the target itself, weights and all: draws kept with probability equal to their weight (at most 40)."""
     nothing, kept = torch.zeros(count, dtype=torch.long), []
     while sum(len(path.length) for path in kept) < count:
-        drawn = kernel.extend(Paths.empty(count, N), nothing, N, generator)
+        drawn = kernel.extend(Particles.start(count, N), nothing, N, generator)
         weight = drawn.log_value(nothing).exp()
         top = 3.3 if isinstance(kernel.settings.potential, tt.FunctionPotential) else 1.0
         assert float(weight.max()) <= top + 1e-9
         keep = torch.rand(count, dtype=torch.float64, generator=generator) * top < weight
         kept.append(drawn.take(keep.nonzero()[:, 0]))
-    joined = Paths(*(torch.cat(parts) for parts in zip(*(vars(path).values() for path in kept), strict=True)))
+    joined = Particles(
+        *(torch.cat(parts) for parts in zip(*(vars(path).values() for path in kept), strict=True))
+    )
     return joined.take(torch.arange(count))
 
 

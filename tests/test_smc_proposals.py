@@ -20,7 +20,7 @@ from tractile.inference.smc import (
     Step,
 )
 from tractile.inference.smc.proposals import Knowledge, Tabular, draw_tokens
-from tractile.inference.smc.sampler import PROPOSALS as NAMES
+from tractile.inference.smc.settings import PROPOSALS as NAMES
 from tractile.tasks import methods
 
 V, HORIZON = 4, 5

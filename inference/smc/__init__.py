@@ -16,7 +16,7 @@ from .boundaries import (
 from .bytewise import CharacterProposal
 from .distributed import smc_on_ranks
 from .equivalence import json_value, sql_result
-from .mcmc import Chains, Draw, mcmc
+from .mcmc import Chains, Draw, mcmc, resample_move
 from .posterior import Particle, Posterior
 from .potentials import ConstraintPotential, LMPotential, LookaheadPotential, Potential, PrefixPotential
 from .presets import PRESETS, Preset
@@ -31,7 +31,6 @@ from .proposals import (
     Uncorrected,
 )
 from .rejection import Rejection, rejection_sampling
-from .resample_move import resample_move
 from .resampling import (
     effective_sample_size,
     multinomial,

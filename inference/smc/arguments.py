@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from numbers import Integral
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple, TypeVar, cast
 
 import numpy as np
 import torch
@@ -26,6 +26,8 @@ from .boundaries import at_end
 from .potentials import Potential
 from .proposals import Proposal
 from .user_potential import FunctionPotential
+
+T = TypeVar("T")
 
 ConstraintLike = Automaton | Compilable
 """What a text must satisfy: an automaton, or a constraint that is compiled for the language model's tokens."""
@@ -166,3 +168,12 @@ def check_seed(seed: Any, name: str) -> int:
     if not -(1 << 63) <= number < 1 << 64:
         raise EvidenceError(f"{name} must fit 64 bits, which {number} does not")
     return number
+
+
+def broadcast(given: T | Sequence[T], count: int, what: str) -> list[T]:
+    """A value for each of ``count`` prompts: the list given, or copies of one value."""
+    if not isinstance(given, Sequence):
+        return [given] * count
+    if len(given) != count:
+        raise EvidenceError(f"smc: {what} has {len(given)} entries for {count} prompts")
+    return list(given)

@@ -11,9 +11,9 @@ import torch.distributed as dist
 
 from ...errors import TractileError
 from ...lm.base import LanguageModel, Prompt
-from .arguments import ConstraintLike
+from .arguments import ConstraintLike, broadcast
 from .posterior import Posterior
-from .sampler import broadcast, smc
+from .sampler import smc
 
 
 def smc_on_ranks(

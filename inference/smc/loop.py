@@ -1,8 +1,11 @@
-"""The loop of :mod:`.sampler`: particles of many prompts take their tokens together.
+"""The sampler's loop: particles of many prompts take their tokens together.
+
+Each step draws a token for every growing particle, multiplies its weight by the proposal's weight and by the ratio of
+potentials, and resamples where the effective sample size is low; settings may add a *move* after each resampling.
 
 Language model and potentials hold the states of all prompts in one batch, one state for each different unfinished prefix:
 finished and dead particles leave it, copies made by resampling share a state until their next tokens differ, equal prompts
-are read once. Everything random is each prompt's own: its particles are what they would be without the others.
+are read once. Each prompt has random numbers of its own: its particles are what they would be without the others.
 """
 
 from __future__ import annotations
@@ -12,7 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from copy import copy
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from itertools import count
 
 import torch
 from jaxtyping import Float, Int
@@ -24,11 +27,9 @@ from .particles import Particles
 from .posterior import Posterior
 from .potentials import Potential, check_values
 from .resampling import effective_sample_size
+from .settings import Move, SamplerSettings
 from .step import BatchedStep, Extension, Step
 from .trace import Recorder
-
-if TYPE_CHECKING:
-    from .sampler import Sampler
 
 
 @dataclass
@@ -41,34 +42,47 @@ class Drawn:
     tokens: Int[Tensor, " rows"]
     log_weight: Float[Tensor, " rows"]
 
-    def extended(self) -> Extension:
+    def extension(self) -> Extension:
         """What a potential is shown."""
         return Extension(self.step, self.tokens, self.step.ends(self.tokens), ~self.log_weight.isneginf())
 
 
 class Run:
-    """One prompt's particles. Raises :class:`BudgetTooSmall` before the language model is called."""
+    """The particles of one prompt. Raises :class:`BudgetTooSmall` before the language model is called.
 
-    def __init__(self, sampler: Sampler, prompt: Prompt, count: int, generator: Generator) -> None:
-        self.sampler, self.prompt, self.count, self.generator = sampler, prompt, count, generator
-        copy(sampler.budget_query).start(1, sampler.max_new_tokens)
-        self.query = copy(sampler.query).start(1, sampler.max_new_tokens)
-        self.particles = Particles.start(count, sampler.max_new_tokens)
-        self.states = 1
+    With ``replay``, particles and how many tokens of each to keep, these tokens are taken with their weights as they were
+    drawn; only what follows is drawn, and nothing is resampled or moved.
+    """
+
+    def __init__(
+        self,
+        settings: SamplerSettings,
+        prompt: Prompt,
+        count: int,
+        generator: Generator,
+        replay: tuple[Particles, Int[Tensor, " particles"]] | None = None,
+    ) -> None:
+        self.settings, self.prompt, self.count, self.generator = settings, prompt, count, generator
+        if settings.budget_query is not settings.query:
+            copy(settings.budget_query).start(1, settings.max_new_tokens)
+        self.query = copy(settings.query).start(1, settings.max_new_tokens)
+        self.particles = Particles.start(count, settings.max_new_tokens)
+        self.first, self.states = 0, 1  # its states in the language model's batch
         self.ess_trace: list[float] = []
         self.resampled: list[int] = []
         self.recorder: Recorder | None = None
         # Log-weights of particles that hit the token budget before the constraint was satisfied.
         self.cut_off: Float[Tensor, " lost"] = torch.zeros(0, dtype=torch.float64)
+        self._replay = replay
 
     def extend(self, table: Float[Tensor, "states vocab"], texts: Texts) -> Iterator[Drawn]:
         """Draw a token for every particle that moves; those whose budget it uses up apart from the others."""
-        sampler = self.sampler
-        if sampler.beam_factor > 1:
-            self.particles = self.particles.split(sampler.beam_factor)
+        settings = self.settings
+        if settings.beam_factor > 1:
+            self.particles = self.particles.split(settings.beam_factor)
         particles = self.particles
         moving = particles.moving.nonzero()[:, 0]
-        at_last = particles.length[moving] + 1 == sampler.max_new_tokens
+        at_last = particles.length[moving] + 1 == settings.max_new_tokens
         for last in (False, True):
             rows = moving[at_last == last]
             if not len(rows):
@@ -79,57 +93,78 @@ class Run:
                 particles.prefixes(rows),
                 particles.state[rows],
                 decode=texts,
-                eos_token_id=sampler.eos,
+                eos_token_id=settings.eos,
                 last=last,
             )
-            tokens, log_weight = sampler.proposal.draw_checked(step, self.generator)
+            tokens, log_weight = self._draw(step, rows)
             log_prob = table[particles.state[rows].to(table.device), tokens.to(table.device)].cpu().double()
             if self.recorder is not None:
                 self.recorder.drawn(step, rows, tokens)
             particles.append(rows, tokens, log_prob)
             if last and self.query.horizon is None:  # a proposal that does not know the budget
-                accepted = sampler.accepts(particles.tokens[rows])
+                accepted = settings.accepts(particles.tokens[rows])
                 lost = (particles.log_weight[rows] + log_weight)[~accepted]
                 # Particles that wait for others come to their budget's end at different times.
                 self.cut_off = torch.cat([self.cut_off, lost[~lost.isneginf()]])
                 log_weight = log_weight.masked_fill(~accepted, -torch.inf)
             yield Drawn(self, rows, step, tokens, log_weight)
 
+    def _draw(
+        self, step: Step, rows: Int[Tensor, " rows"]
+    ) -> tuple[Int[Tensor, " rows"], Float[Tensor, " rows"]]:
+        """A token and its log-weight for each row: from the replay as far as it is kept, else from the proposal."""
+        if self._replay is None:
+            return self.settings.proposal.draw_checked(step, self.generator)
+        known, keep = self._replay
+        place = self.particles.length[rows]
+        tokens, log_weight = known.tokens[rows, place], known.token_log_weights[rows, place]
+        free = (keep[rows] <= place).nonzero()[:, 0]
+        if len(free):
+            drawn = self.settings.proposal.draw_checked(step.take(free), self.generator)
+            tokens[free], log_weight[free] = drawn
+        return tokens, log_weight
+
     def reweigh(self, drawn: Drawn, shown: Extension, log_psi: Float[Tensor, " rows"]) -> None:
-        """Weights and potentials of particles just extended; some end here, or die."""
+        """Set weights and potentials of particles just extended; some end here, or die."""
         particles, rows = self.particles, drawn.rows
-        check_values(self.sampler.potential, shown, log_psi)
-        change = (drawn.log_weight + log_psi - particles.log_psi[rows]).masked_fill(~shown.alive, -torch.inf)
+        check_values(self.settings.potential, shown, log_psi)
+        log_psi = log_psi.masked_fill(~shown.alive, -torch.inf)
+        particles.token_log_weights[rows, particles.length[rows] - 1] = drawn.log_weight
+        change = drawn.log_weight + log_psi - particles.log_psi[rows]
         particles.log_weight[rows] += change
         particles.log_psi[rows] = log_psi
-        particles.growing[rows] = ~shown.ended & ~change.isneginf()
-        if self.sampler.align is not None:
+        particles.growing[rows] = ~shown.ended & ~log_psi.isneginf()
+        if self.settings.align is not None:
             grows = particles.growing[rows].tolist()
-            reached = [grows[i] and shown.moved(i, self.sampler.align) for i in range(len(rows))]
+            reached = [grows[i] and shown.moved(i, self.settings.align) for i in range(len(rows))]
             particles.waiting[rows] = torch.tensor(reached)
 
     def resample(self) -> None:
         """Draw ancestors if the weights have become too uneven: of all, or where particles wait, of those that wait."""
-        particles, sampler = self.particles, self.sampler
+        particles, settings = self.particles, self.settings
+        if self._replay is not None:
+            return
         self.ess_trace.append(effective_sample_size(particles.log_weight))
         if self.recorder is not None:
             self.recorder.step(particles)
-        if not bool(particles.growing.any()) or (sampler.align is not None and bool(particles.moving.any())):
+        if not bool(particles.growing.any()) or (settings.align is not None and bool(particles.moving.any())):
             return
         among, ess = torch.arange(len(particles)), self.ess_trace[-1]
-        if sampler.align is not None:  # the finished keep their weights, the dead make room
+        if settings.align is not None:  # the finished keep their weights, the dead make room
             among = (particles.growing | particles.log_weight.isneginf()).nonzero()[:, 0]
             ess = effective_sample_size(particles.log_weight[among])
             particles.waiting[:] = False
-        count = self.count if sampler.align is None else len(among)
-        if len(particles) > self.count or ess < sampler.ess_threshold * count:
+        count = self.count if settings.align is None else len(among)
+        if len(particles) > self.count or ess < settings.ess_threshold * count:
             self.particles = particles.put(among, self._descendants(particles.take(among), count))
             self.resampled.append(len(self.ess_trace) - 1)
+            if settings.move is not None:
+                self._move(settings.move)
 
     def _descendants(self, particles: Particles, count: int) -> Particles:
         """About ``count`` particles drawn by weight, of the same total weight in expectation."""
         total = particles.log_weight.logsumexp(0)
-        drawn = self.sampler.resampling(particles.log_weight.softmax(0), self.generator, count)
+        drawn = self.settings.resampling(particles.log_weight.softmax(0), self.generator, count)
         ancestors, weights = drawn if isinstance(drawn, tuple) else (drawn, None)
         chosen = particles.take(ancestors)
         share = (
@@ -138,29 +173,37 @@ class Run:
         chosen.log_weight = total + share
         return chosen
 
-    def move(self, source: Int[Tensor, " states"], tokens: Int[Tensor, " states"]) -> None:
-        """The query follows the particles."""
+    def _move(self, move: Move) -> None:
+        """Move the particles, and lead language model, query and potential to where they are now; for one prompt alone."""
+        steps = len(self.ess_trace)
+        moved = move(self.particles, steps, self.generator)
+        there = Run(self.settings, self.prompt, len(moved), self.generator, (moved, moved.length))
+        run_together([there], limit=steps)
+        there.particles.log_weight, there.particles.origin = self.particles.log_weight, self.particles.origin
+        self.particles, self.query, self.states = there.particles, there.query, there.states
+
+    def follow(self) -> tuple[Int[Tensor, " states"], Int[Tensor, " states"]]:
+        """Move the query to the particles' new prefixes; returns former state and last token (−1: waits) of each."""
+        source, tokens = self.particles.merge(self.settings.lm.vocab_size)
         if not torch.equal(source, torch.arange(self.states)):
             self.query.select(source)
-        if bool((tokens < 0).any()):
+        if self.settings.align is not None and bool((tokens < 0).any()):
             self.query.advance_some(tokens, tokens >= 0)
         else:
             self.query.advance(tokens)
         self.states = len(source)
+        return source, tokens
 
     def posterior(self) -> Posterior:
         """The particles as they are."""
         particles = self.particles
-        token_ids = [
-            tuple(row[:n].tolist()) for row, n in zip(particles.tokens, particles.length, strict=True)
-        ]
-        texts = [self.sampler.lm.decode(row) for row in token_ids]
+        token_ids = [particles.token_ids(row) for row in range(len(particles))]
         # A split particle has its share of a weight; the posterior's Ẑ is the mean over all.
         share = math.log(len(particles) / self.count)
         trace = None if self.recorder is None else self.recorder.end(particles, self.resampled)
         return Posterior(
             token_ids,
-            texts,
+            [self.settings.lm.decode(row) for row in token_ids],
             particles.log_weight + share,
             particles.log_prob,
             tuple(self.ess_trace),
@@ -168,14 +211,22 @@ class Run:
             trace,
             log_potentials=particles.log_psi,
             cut_off=self.cut_off + share,
-            narrowed=self.sampler.fa.narrowed,
+            narrowed=self.settings.fa.narrowed,
         )
 
 
-def run_together(runs: Sequence[Run], progress: bool = False) -> None:
-    """Every run from its prompt to the end; they share a language model and a potential."""
-    with _bar(progress, max(run.sampler.max_new_tokens for run in runs)) as tick:
-        _run_together(runs, tick)
+def sample_one(settings: SamplerSettings, prompt: Prompt, count: int, generator: Generator) -> Posterior:
+    """``count`` particles from one prompt to the end."""
+    run = Run(settings, prompt, count, generator)
+    run_together([run])
+    return run.posterior()
+
+
+def run_together(runs: Sequence[Run], progress: bool = False, limit: int | None = None) -> None:
+    """Lead every run from its prompt to the end, or through ``limit`` steps; they share a language model and a potential."""
+    steps = max(run.settings.max_new_tokens for run in runs)
+    with _bar(progress, steps) as tick:
+        _steps(runs, limit, tick)
 
 
 @contextmanager
@@ -192,54 +243,58 @@ def _bar(shown: bool, steps: int) -> Iterator[Callable[[int], None]]:
         yield lambda growing: bar.update(task, advance=1, growing=growing)
 
 
-def _run_together(runs: Sequence[Run], tick: Callable[[int], None]) -> None:
-    lm, potential = runs[0].sampler.lm, runs[0].sampler.potential
+def _steps(runs: Sequence[Run], limit: int | None, tick: Callable[[int], None]) -> None:
+    lm, potential = runs[0].settings.lm, runs[0].settings.potential
     prompts = [run.prompt if isinstance(run.prompt, str) else tuple(run.prompt) for run in runs]
     places = {prompt: i for i, prompt in enumerate(dict.fromkeys(prompts))}
     lm.start(list(places))
     if len(places) < len(prompts):
         lm.select(torch.tensor([places[prompt] for prompt in prompts]))
-    potential.start(lm, prompts, [run.sampler.max_new_tokens for run in runs])
+    potential.start(lm, prompts, [run.settings.max_new_tokens for run in runs])
     texts = Texts(lm.decode)
-    live = list(runs)
-    while live:
+    live, states = list(runs), 0
+    for taken in count() if limit is None else range(limit):  # particles that wait take no token in a step
+        if taken:
+            _follow(live, states)
         table = lm.log_probs().detach()
-        tables = table.split([run.states for run in live])
-        first = torch.tensor([0, *(run.states for run in live)]).cumsum(0).tolist()
-        drawn = [(part, first[i]) for i, run in enumerate(live) for part in run.extend(tables[i], texts)]
+        states = 0
+        drawn: list[Drawn] = []
+        for run in live:
+            run.first = states
+            states += run.states
+            drawn += run.extend(table[run.first : states], texts)
         _reweigh(drawn, potential)
-        source: list[Tensor] = []
-        tokens: list[Tensor] = []
-        growing: list[Run] = []
-        for i, run in enumerate(live):
+        for run in live:
             run.resample()
-            if bool(run.particles.growing.any()):
-                former, token = run.particles.merge(lm.vocab_size)
-                run.move(former, token)
-                growing.append(run)
-                source.append(former + first[i])
-                tokens.append(token)
-        live = growing
+        states = sum(run.states for run in live)  # a move may have changed them
+        live = [run for run in live if bool(run.particles.growing.any())]
         tick(sum(int(run.particles.growing.sum()) for run in live))
-        if live:
-            states, new = torch.cat(source), torch.cat(tokens)
-            potential.advance(states, new)
-            if not torch.equal(states, torch.arange(len(table))):
-                lm.select(states)
-            lm.advance(new)
+        if not live:
+            return
 
 
-def _reweigh(drawn: Sequence[tuple[Drawn, int]], potential: Potential) -> None:
-    """Ask the potential about all together."""
-    shown = [part.extended() for part, _ in drawn]
+def _follow(live: Sequence[Run], states: int) -> None:
+    """Lead language model and potential, which have ``states`` rows, to the prefixes of the runs that go on."""
+    lm, potential = live[0].settings.lm, live[0].settings.potential
+    pairs = [run.follow() for run in live]
+    source = torch.cat([former + run.first for run, (former, _) in zip(live, pairs, strict=True)])
+    tokens = torch.cat([token for _, token in pairs])
+    potential.advance(source, tokens)
+    if not torch.equal(source, torch.arange(states)):
+        lm.select(source)
+    lm.advance(tokens)
+
+
+def _reweigh(drawn: Sequence[Drawn], potential: Potential) -> None:
+    """Evaluate the potential on the extensions of all runs at once."""
+    shown = [part.extension() for part in drawn]
     if len(shown) == 1:
-        log_psi = potential.log_value(shown[0])
-        drawn[0][0].run.reweigh(drawn[0][0], shown[0], log_psi)
+        drawn[0].run.reweigh(drawn[0], shown[0], potential.log_value(shown[0]))
         return
     everything = Extension(
-        BatchedStep([part.step for part, _ in drawn], [first for _, first in drawn]),
+        BatchedStep([part.step for part in drawn], [part.run.first for part in drawn]),
         *(torch.cat([getattr(e, name) for e in shown]) for name in ("tokens", "ended", "alive")),
     )
     values = potential.log_value(everything).split([len(e.tokens) for e in shown])
-    for (part, _), e, log_psi in zip(drawn, shown, values, strict=True):
+    for part, e, log_psi in zip(drawn, shown, values, strict=True):
         part.run.reweigh(part, e, log_psi)

@@ -1,4 +1,4 @@
-"""The particles of a run: K sequences, finished, dead or growing, with their weights; growing ones may wait for others."""
+"""The particles of a run: K sequences with their weights; each grows, waits for others, has ended or is dead."""
 
 from __future__ import annotations
 
@@ -13,14 +13,19 @@ from .step import Prefixes
 
 @dataclass
 class Particles:
-    """On the CPU. ``log_psi`` is log Ψ of each prefix; ``state`` its row of language model, query and potentials; ``origin``
-    the particle that it was when a trace last looked."""
+    """Sequences and weights, on the CPU; columns of ``tokens`` and ``token_…`` beyond a particle's length are zero.
+
+    ``log_weight`` is the importance weight since the last resampling, ``log_psi`` log Ψ of the prefix (−∞ where it died).
+    ``token_log_weights`` are the proposal's weights as they were drawn, ``token_log_probs`` log p_lm. ``state`` is the
+    particle's row of language model, query and potential, ``origin`` its index when a trace last looked.
+    """
 
     tokens: Int[Tensor, "particles tokens"]
+    token_log_weights: Float[Tensor, "particles tokens"]
+    token_log_probs: Float[Tensor, "particles tokens"]
     length: Int[Tensor, " particles"]
     log_weight: Float[Tensor, " particles"]
     log_psi: Float[Tensor, " particles"]
-    log_prob: Float[Tensor, " particles"]
     growing: Bool[Tensor, " particles"]
     waiting: Bool[Tensor, " particles"]
     state: Int[Tensor, " particles"]
@@ -29,20 +34,18 @@ class Particles:
     @classmethod
     def start(cls, count: int, max_new_tokens: int) -> Particles:
         """``count`` empty prefixes of weight one, all in state 0."""
-
-        def zeros(dtype: torch.dtype) -> Tensor:
-            return torch.zeros(count, dtype=dtype)
-
+        table = torch.zeros(count, max_new_tokens, dtype=torch.float64)
         return cls(
-            torch.zeros(count, max_new_tokens, dtype=torch.long),
-            zeros(torch.long),
-            zeros(torch.float64),
-            zeros(torch.float64),
-            zeros(torch.float64),
-            torch.ones(count, dtype=torch.bool),
-            zeros(torch.bool),
-            zeros(torch.long),
-            torch.arange(count),
+            tokens=table.long(),
+            token_log_weights=table,
+            token_log_probs=table.clone(),
+            length=torch.zeros(count, dtype=torch.long),
+            log_weight=torch.zeros(count, dtype=torch.float64),
+            log_psi=torch.zeros(count, dtype=torch.float64),
+            growing=torch.ones(count, dtype=torch.bool),
+            waiting=torch.zeros(count, dtype=torch.bool),
+            state=torch.zeros(count, dtype=torch.long),
+            origin=torch.arange(count),
         )
 
     def __len__(self) -> int:
@@ -53,8 +56,22 @@ class Particles:
         """Those about to be extended."""
         return self.growing & ~self.waiting
 
+    @property
+    def log_prob(self) -> Float[Tensor, " particles"]:
+        """log p_lm of each sequence so far."""
+        return self.token_log_probs.sum(1)
+
+    def log_value(self, start: Int[Tensor, " particles"]) -> Float[Tensor, " particles"]:
+        """log Ψ plus the log-weights of the tokens from ``start`` on."""
+        suffix = torch.arange(self.tokens.shape[1]) >= start[:, None]
+        return self.log_psi + self.token_log_weights.masked_fill(~suffix, 0.0).sum(1)
+
+    def token_ids(self, row: int) -> tuple[int, ...]:
+        """The tokens of one particle."""
+        return tuple(self.tokens[row, : int(self.length[row])].tolist())
+
     def prefixes(self, rows: Int[Tensor, " rows"]) -> Prefixes:
-        """Their tokens so far."""
+        """The tokens of some particles: a table where they are equally long, else a list."""
         lengths = self.length[rows].tolist()
         if len(set(lengths)) == 1:
             return self.tokens[rows, : lengths[0]]
@@ -63,17 +80,22 @@ class Particles:
     def append(
         self, rows: Int[Tensor, " rows"], tokens: Int[Tensor, " rows"], log_prob: Float[Tensor, " rows"]
     ) -> None:
-        """One token more for each row, of that log-probability."""
-        self.tokens[rows, self.length[rows]] = tokens
-        self.length[rows] += 1
-        self.log_prob[rows] += log_prob
+        """Append one token of that log-probability to each row."""
+        place = self.length[rows]
+        self.tokens[rows, place], self.token_log_probs[rows, place] = tokens, log_prob
+        self.length[rows] = place + 1
 
     def take(self, index: Int[Tensor, " some"]) -> Particles:
-        """Copies of some of them, weights too."""
+        """Copies of some particles, weights too."""
         return Particles(*(getattr(self, field.name)[index] for field in fields(self)))
 
+    def where(self, chosen: Bool[Tensor, " particles"], others: Particles) -> Particles:
+        """The other's particle where ``chosen``."""
+        pairs = ((getattr(self, field.name), getattr(others, field.name)) for field in fields(self))
+        return Particles(*(torch.where(chosen if a.ndim == 1 else chosen[:, None], b, a) for a, b in pairs))
+
     def put(self, where: Int[Tensor, " some"], others: Particles) -> Particles:
-        """These with ``others`` in the place of some of them (behind the rest, if it is not one for one)."""
+        """Replace some particles by ``others``, which follow the rest where their number differs."""
         if len(where) == len(others):
             for field in fields(self):
                 getattr(self, field.name)[where] = getattr(others, field.name)
@@ -83,7 +105,7 @@ class Particles:
         return Particles(*(torch.cat(pair) for pair in both))
 
     def merge(self, vocab_size: int) -> tuple[Int[Tensor, " states"], Int[Tensor, " states"]]:
-        """New states, one for each different prefix that grows: the former state and the last token of each (−1: it waits)."""
+        """Number the distinct prefixes that grow as new states; returns former state and last token (−1: waits) of each."""
         growing = self.growing.nonzero()[:, 0]
         token = self.tokens[growing, self.length[growing] - 1].masked_fill(self.waiting[growing], -1)
         pair = self.state[growing] * (vocab_size + 1) + token + 1
@@ -91,7 +113,7 @@ class Particles:
         return distinct // (vocab_size + 1), distinct % (vocab_size + 1) - 1
 
     def split(self, factor: int) -> Particles:
-        """Each growing particle as ``factor`` copies of a share of its weight."""
+        """Each growing particle as ``factor`` copies that share its weight."""
         copies = torch.where(self.growing, factor, 1)
         split = self.take(torch.arange(len(self)).repeat_interleave(copies))
         split.log_weight -= copies.repeat_interleave(copies).double().log()

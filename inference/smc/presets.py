@@ -20,7 +20,8 @@ from .boundaries import Boundary, at_end
 from .posterior import Posterior
 from .potentials import PrefixPotential
 from .proposals import Proposal, Uncorrected
-from .sampler import PROPOSALS, lookup, smc
+from .sampler import smc
+from .settings import a_proposal
 
 
 @dataclass(frozen=True)
@@ -58,9 +59,7 @@ class Preset:
 
         Raises :class:`EvidenceError` if it uses a potential and none is given.
         """
-        proposal = self.proposal
-        if isinstance(proposal, str):
-            proposal = lookup(proposal, PROPOSALS, "proposal")()
+        proposal = a_proposal(self.proposal)
         if not self.corrected:
             proposal = Uncorrected(proposal)
         if self.potential and potential is None:

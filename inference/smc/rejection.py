@@ -13,12 +13,12 @@ import torch
 
 from ...lm.base import LanguageModel, Prompt
 from ..arguments import whole
-from .arguments import ConstraintLike, check_seed, read
+from .arguments import ConstraintLike, check_seed
+from .loop import sample_one
 from .posterior import Posterior
 from .potentials import PrefixPotential
 from .proposals import LMProposal
-from .resampling import systematic
-from .sampler import Sampler, unconstrained
+from .settings import settings_of_one
 
 
 @dataclass(frozen=True)
@@ -58,26 +58,26 @@ def rejection_sampling(
     ``lm``, ``fa``, ``tokenizer`` and errors are those of :func:`.smc`.
     """
     who = "rejection_sampling"
-    lm, [prompt], automaton, *_ = read(who, lm, tokenizer, prompt, None, fa)
     samples, max_tries = whole(samples, f"{who}: samples"), whole(max_tries, f"{who}: max_tries")
     batch_size = whole(batch_size, f"{who}: batch_size")
     generator = torch.Generator().manual_seed(check_seed(seed, f"{who}: seed"))
-    sampler = Sampler(
+    settings, prompt = settings_of_one(
+        who,
         lm,
-        automaton or unconstrained(lm),
-        None,
+        prompt,
+        fa,
         LMProposal(),
+        None,
         PrefixPotential(),
-        systematic,
-        0.0,
-        max_new_tokens,
+        tokenizer=tokenizer,
+        max_new_tokens=max_new_tokens,
     )
     token_ids: list[tuple[int, ...]] = []
     texts: list[str] = []
     log_probs: list[float] = []
     tries = 0
     while tries < max_tries and len(texts) < samples:
-        batch = sampler.run(prompt, min(batch_size, max_tries - tries), generator)
+        batch = sample_one(settings, prompt, min(batch_size, max_tries - tries), generator)
         for particle in batch.particles:
             tries += 1
             if particle.log_weight > -math.inf:
@@ -92,5 +92,5 @@ def rejection_sampling(
     log_rate = math.log(rate) if rate else -math.inf
     log_weights = torch.full((len(texts),), log_rate, dtype=torch.float64)
     log_p = torch.tensor(log_probs, dtype=torch.float64)
-    posterior = Posterior(token_ids, texts, log_weights, log_p, narrowed=sampler.fa.narrowed)
+    posterior = Posterior(token_ids, texts, log_weights, log_p, narrowed=settings.fa.narrowed)
     return Rejection(posterior, tries, rate)

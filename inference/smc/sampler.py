@@ -8,57 +8,27 @@ E[Ẑ] = Z. Every other method here is this loop with other settings: see :mod:`
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from functools import lru_cache, partial
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, TypeVar, overload
+from typing import Any, overload
 
 import torch
-from jaxtyping import Bool, Int
-from torch import Generator, Tensor
 
-from ...circuits.automaton import Automaton
 from ...circuits.hmm import HMM
-from ...errors import EvidenceError, VocabularyMismatch
-from ...fingerprints import check_same
-from ...lm.base import LanguageModel, Prompt, fingerprint_of
-from ..arguments import not_negative, short, whole
-from ..next_token.bitmask import BitmaskQuery
-from .arguments import ConstraintLike, PotentialLike, a_potential, check_proposal, check_seed, read
-from .awrs import MaskedAWRSProposal
+from ...lm.base import LanguageModel, Prompt
+from ..arguments import not_negative, whole
+from .arguments import ConstraintLike, PotentialLike, a_potential, broadcast, check_seed, read
 from .boundaries import Boundary
 from .loop import Run, run_together
 from .per_prompt import PerPromptPotential
 from .posterior import Posterior
 from .potentials import Potential, PrefixPotential
 from .prompted import prompted
-from .proposals import (
-    GCDProposal,
-    LCDProposal,
-    LMProposal,
-    LookaheadProposal,
-    MixtureProposal,
-    Proposal,
-)
-from .query_cache import guided, masking
-from .resampling import SCHEMES, Resampling
+from .proposals import Proposal
+from .resampling import Resampling
+from .settings import SamplerSettings, resolve_defaults, unconstrained
 from .step import Knowledge
 from .trace import Recorder
-
-T = TypeVar("T")
-
-PROPOSALS: dict[str, Callable[[], Proposal]] = {
-    "lm": LMProposal,
-    "lcd": LCDProposal,
-    "gcd": GCDProposal,
-    "awrs": MaskedAWRSProposal,
-    "pgcd": LookaheadProposal,
-    "pgcd-mixture": MixtureProposal,
-    "pgcd-mixture-prefix": partial(MixtureProposal, potential=PrefixPotential()),
-}
-"""What the names of proposals stand for, here and in ``tractile generate`` and ``tractile bench``; with each goes its
-``potential``, unless another one steers."""
 
 
 @overload
@@ -177,41 +147,36 @@ def smc(
     argument is not what it should be.
     """
     lm, asked, automata, guide, worth = read("smc", lm, tokenizer, prompt, prompts, fa, hmm, potential)
-    particles = whole(particles, "smc: particles")
+    count, particles = len(asked), whole(particles, "smc: particles")
     ess_threshold = not_negative(ess_threshold, "smc: ess_threshold")
-    budgets = [
-        whole(n, "smc: max_new_tokens") for n in broadcast(max_new_tokens, len(asked), "max_new_tokens")
-    ]
-    given = broadcast(automata, len(asked), "fa")
-    if any(one is None for one in given):
-        free = unconstrained(lm)
-    fas = [free if one is None else one for one in given]
+    budgets = [whole(n, "smc: max_new_tokens") for n in broadcast(max_new_tokens, count, "max_new_tokens")]
+    fas = [unconstrained(lm) if one is None else one for one in broadcast(automata, count, "fa")]
     horizons: dict[int, int] = {}
     for one, budget in zip(fas, budgets, strict=True):
         horizons[id(one)] = max(budget, horizons.get(id(one), 1))
-    seeds = [check_seed(one, "smc: seed") for one in broadcast(seed, len(asked), "seed")]
+    seeds = [check_seed(one, "smc: seed") for one in broadcast(seed, count, "seed")]
     if not isinstance(seed, Sequence):
         seeds = [first + i for i, first in enumerate(seeds)]
-    aligned = broadcast(align, len(asked), "align")
+    aligned = broadcast(align, count, "align")
     if isinstance(worth, Sequence):
         proposal, scheme, _ = resolve_defaults(proposal, resampling, None)
-        own: list[Potential | None] = broadcast(worth, len(asked), "potential")
+        own: list[Potential | None] = broadcast(worth, count, "potential")
         mine = {id(p): resolve_defaults(proposal, scheme, p)[2] for p in own}
         needs = [max(proposal.needs, mine[id(p)].needs) for p in own]
         worth = PerPromptPotential([mine[id(p)] for p in own])
     else:
         proposal, scheme, worth = resolve_defaults(proposal, resampling, worth)
-        needs = [max(proposal.needs, worth.needs)] * len(asked)
+        needs = [max(proposal.needs, worth.needs)] * count
     guides = [
         prompted(h, lm, text) if h is not None and known is Knowledge.HMM else h
-        for h, text, known in zip(broadcast(guide, len(asked), "hmm"), asked, needs, strict=True)
+        for h, text, known in zip(broadcast(guide, count, "hmm"), asked, needs, strict=True)
     ]
-    samplers: dict[tuple[int, ...], Sampler] = {}
+    shared: dict[tuple[int, ...], SamplerSettings] = {}
     runs = []
     for i, (text, one, budget) in enumerate(zip(asked, fas, budgets, strict=True)):
         key = (id(one), budget, id(guides[i]), id(aligned[i]), needs[i])
-        if key not in samplers:
-            samplers[key] = Sampler(
+        if key not in shared:
+            shared[key] = SamplerSettings(
                 lm,
                 one,
                 guides[i],
@@ -225,31 +190,13 @@ def smc(
                 horizons[id(one)],
                 needs[i],
             )
-        stream = torch.Generator().manual_seed(seeds[i])
-        runs.append(Run(samplers[key], text, particles, stream))
+        runs.append(Run(shared[key], text, particles, torch.Generator().manual_seed(seeds[i])))
         if trace:
             shown = text if isinstance(text, str) else lm.decode(text)
             runs[-1].recorder = Recorder(shown, lm, proposal)
     if runs:
         run_together(runs, progress)
     return runs[0].posterior() if prompt is not None else [run.posterior() for run in runs]
-
-
-def resolve_defaults(
-    proposal: str | Proposal, resampling: str | Resampling, potential: Potential | None
-) -> tuple[Proposal, Resampling, Potential]:
-    """Proposal, resampling scheme and potential with names looked up and the proposal's default potential filled in."""
-    check_proposal(proposal, "proposal")
-    if not isinstance(resampling, str) and not callable(resampling):
-        raise EvidenceError(f"resampling must be one of {', '.join(SCHEMES)}, not {short(resampling)}")
-    proposal = lookup(proposal, PROPOSALS, "proposal")() if isinstance(proposal, str) else proposal
-    scheme = lookup(resampling, SCHEMES, "resampling") if isinstance(resampling, str) else resampling
-    own = proposal.potential
-    if potential is None:
-        potential = own
-    elif not potential.is_twist and not isinstance(own, PrefixPotential):
-        potential = own * potential
-    return proposal, scheme, potential
 
 
 def importance_sampling(
@@ -281,113 +228,3 @@ def importance_sampling(
         tokenizer=tokenizer,
         ess_threshold=0.0,
     )
-
-
-def unconstrained(lm: LanguageModel) -> Automaton:
-    """The automaton that accepts every sequence of the language model's tokens."""
-    return _everything(lm.vocab_size, lm.eos_token_id)
-
-
-@lru_cache(8)
-def _everything(vocab_size: int, eos_token_id: int | None) -> Automaton:
-    return Automaton.from_edges(
-        [(0, list(range(vocab_size)), 0)], 0, [0], vocab_size, eos_token_id=eos_token_id
-    )
-
-
-@dataclass
-class Sampler:
-    """The loop with its settings filled in; :meth:`run` may be called again.
-
-    ``horizon`` is for the query: the largest budget of all samplers that share it, by default ``max_new_tokens``.
-    """
-
-    lm: LanguageModel
-    fa: Automaton
-    hmm: HMM | None
-    proposal: Proposal
-    potential: Potential
-    resampling: Resampling
-    ess_threshold: float
-    max_new_tokens: int
-    beam_factor: int = 1
-    align: Boundary | None = None
-    horizon: int | None = None
-    needs: Knowledge | None = (
-        None  # what is known of the constraint, by default what proposal and potential need
-    )
-
-    def __post_init__(self) -> None:
-        lm, fa = self.lm, self.fa
-        if lm.vocab_size != fa.vocab_size:
-            raise VocabularyMismatch(
-                f"the language model has {lm.vocab_size} tokens and the automaton {fa.vocab_size}; "
-                "compile the constraint with the vocabulary of the model's tokenizer"
-            )
-        if None not in (lm.eos_token_id, fa.eos_token_id) and lm.eos_token_id != fa.eos_token_id:
-            raise VocabularyMismatch(
-                f"the language model ends a sequence with token {lm.eos_token_id}, the automaton with {fa.eos_token_id}"
-            )
-        _check_vocabularies(lm, fa, self.hmm)
-        self.max_new_tokens = whole(self.max_new_tokens, "max_new_tokens")
-        self.beam_factor = whole(self.beam_factor, "smc: beam_factor")
-        if self.beam_factor > 1 and self.align is not None:
-            raise EvidenceError(
-                "smc: particles that are split after every token cannot wait; leave beam_factor or align out"
-            )
-        # Where both end a sequence with this token, what follows it is certain: padding.
-        self.eos = fa.eos_token_id if lm.eos_token_id == fa.eos_token_id else None
-        # The query that guides, and the one that knows the budget.
-        needs = max(self.proposal.needs, self.potential.needs) if self.needs is None else self.needs
-        horizon = self.max_new_tokens if self.horizon is None else self.horizon
-        if needs is Knowledge.HMM:
-            if self.hmm is None:
-                raise EvidenceError(
-                    f"{type(self.proposal).__name__} with {type(self.potential).__name__} needs hmm=…"
-                )
-            self.query: BitmaskQuery = guided(self.hmm, fa, horizon)
-        else:
-            self.query = masking(fa, horizon)
-        self.budget_query = self.query
-        if needs is Knowledge.LOCAL:
-            self.query = masking(fa, None)
-
-    def accepts(self, tokens: Int[Tensor, "rows budget"]) -> Bool[Tensor, " rows"]:
-        """Which sequences that use the budget up are whole: those that end themselves, and those that the automaton takes."""
-        whole = torch.tensor([self.fa.accepts_tokens(row) for row in tokens.tolist()], dtype=torch.bool)
-        return whole if self.eos is None else whole | (tokens[:, -1] == self.eos)
-
-    def run(self, prompt: Prompt, count: int, generator: Generator) -> Posterior:
-        """``count`` particles from the prompt to the end."""
-        run = Run(self, prompt, count, generator)
-        run_together([run])
-        return run.posterior()
-
-
-def _check_vocabularies(lm: LanguageModel, fa: Automaton, hmm: HMM | None) -> None:
-    """Raise :class:`VocabularyMismatch` unless all are of one tokenizer, as far as that is known of them."""
-    made_for = None if hmm is None else hmm.vocabulary_fingerprint
-    if fa.vocabulary_fingerprint is None and made_for is None:
-        return  # the language model's tokenizer need not be read
-    own, name = fingerprint_of(lm), "the language model"
-    compile_ = "compile the constraint with the vocabulary of the language model's tokenizer"
-    check_same("the automaton", fa.vocabulary_fingerprint, name, own, compile_)
-    distil = "give an HMM distilled from this language model, or one whose tokenizer is the same"
-    check_same("the HMM", made_for, name, own, distil)
-    check_same("the HMM", made_for, "the automaton", fa.vocabulary_fingerprint, distil)
-
-
-def broadcast(given: T | Sequence[T], count: int, what: str) -> list[T]:
-    """A value for each of ``count`` prompts: the list given, or copies of one value."""
-    if not isinstance(given, Sequence):
-        return [given] * count
-    if len(given) != count:
-        raise EvidenceError(f"smc: {what} has {len(given)} entries for {count} prompts")
-    return list(given)
-
-
-def lookup(name: str, table: dict[str, T], what: str) -> T:
-    """The entry of a name; raises :class:`EvidenceError` that lists the names there are."""
-    if name not in table:
-        raise EvidenceError(f"unknown {what} {name!r}: choose one of {', '.join(table)}")
-    return table[name]

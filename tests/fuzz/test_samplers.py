@@ -20,7 +20,7 @@ from smc_reference import Fsa, as_automaton, enumerate_target, padded, sequence_
 import tractile as tt
 from tractile.inference.smc import MaskedAWRSProposal, Step, Uncorrected, resampling
 from tractile.inference.smc.blackbox import Row
-from tractile.inference.smc.sampler import PROPOSALS
+from tractile.inference.smc.settings import PROPOSALS
 from tractile.inference.smc.step import Knowledge
 
 LETTERS = (b"a", b"b ", b"c\n", b"d, ")

@@ -1,0 +1,185 @@
+"""The settings of a sampler, checked: language model, constraint, proposal, potential, resampling, budget."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache, partial
+from pathlib import Path
+from typing import Any, TypeVar
+
+import torch
+from jaxtyping import Bool, Int
+from torch import Generator, Tensor
+
+from ...circuits.automaton import Automaton
+from ...circuits.hmm import HMM
+from ...errors import EvidenceError, VocabularyMismatch
+from ...fingerprints import check_same
+from ...lm.base import LanguageModel, Prompt, fingerprint_of
+from ..arguments import short, whole
+from ..next_token.bitmask import BitmaskQuery
+from .arguments import ConstraintLike, check_proposal, read
+from .awrs import MaskedAWRSProposal
+from .boundaries import Boundary
+from .particles import Particles
+from .potentials import Potential, PrefixPotential
+from .prompted import prompted
+from .proposals import GCDProposal, LCDProposal, LMProposal, LookaheadProposal, MixtureProposal, Proposal
+from .query_cache import guided, masking
+from .resampling import SCHEMES, Resampling, systematic
+from .step import Knowledge
+
+T = TypeVar("T")
+
+PROPOSALS: dict[str, Callable[[], Proposal]] = {
+    "lm": LMProposal,
+    "lcd": LCDProposal,
+    "gcd": GCDProposal,
+    "awrs": MaskedAWRSProposal,
+    "pgcd": LookaheadProposal,
+    "pgcd-mixture": MixtureProposal,
+    "pgcd-mixture-prefix": partial(MixtureProposal, potential=PrefixPotential()),
+}
+"""What the names of proposals stand for, here and in ``tractile generate`` and ``tractile bench``; with each goes its
+``potential``, unless another one steers."""
+
+Move = Callable[[Particles, int, Generator], Particles]
+"""Particles, their number of steps, and a generator → as many particles of the same target, weights and states left alone."""
+
+
+@dataclass
+class SamplerSettings:
+    """What the particles of a prompt are drawn by; errors are those of :func:`.smc`.
+
+    ``needs``: what is known of the constraint (default: what proposal and potential need). ``horizon``: that of the query, the
+    largest budget of all prompts that share it (default: ``max_new_tokens``). ``move``: what is done to the particles after
+    each resampling.
+    """
+
+    lm: LanguageModel
+    fa: Automaton
+    hmm: HMM | None
+    proposal: Proposal
+    potential: Potential
+    resampling: Resampling = systematic
+    ess_threshold: float = 0.0
+    max_new_tokens: int = 64
+    beam_factor: int = 1
+    align: Boundary | None = None
+    horizon: int | None = None
+    needs: Knowledge | None = None
+    move: Move | None = None
+
+    def __post_init__(self) -> None:
+        lm, fa = self.lm, self.fa
+        if lm.vocab_size != fa.vocab_size:
+            raise VocabularyMismatch(
+                f"the language model has {lm.vocab_size} tokens and the automaton {fa.vocab_size}; "
+                "compile the constraint with the vocabulary of the model's tokenizer"
+            )
+        if None not in (lm.eos_token_id, fa.eos_token_id) and lm.eos_token_id != fa.eos_token_id:
+            raise VocabularyMismatch(
+                f"the language model ends a sequence with token {lm.eos_token_id}, the automaton with {fa.eos_token_id}"
+            )
+        _check_vocabularies(lm, fa, self.hmm)
+        self.max_new_tokens = whole(self.max_new_tokens, "max_new_tokens")
+        self.beam_factor = whole(self.beam_factor, "smc: beam_factor")
+        if self.beam_factor > 1 and self.align is not None:
+            raise EvidenceError(
+                "smc: particles that are split after every token cannot wait; leave beam_factor or align out"
+            )
+        # Where both end a sequence with this token, what follows it is certain: padding.
+        self.eos = fa.eos_token_id if lm.eos_token_id == fa.eos_token_id else None
+        # The query that guides, and the one that knows the budget.
+        needs = max(self.proposal.needs, self.potential.needs) if self.needs is None else self.needs
+        horizon = self.max_new_tokens if self.horizon is None else self.horizon
+        if needs is Knowledge.HMM:
+            if self.hmm is None:
+                raise EvidenceError(
+                    f"{type(self.proposal).__name__} with {type(self.potential).__name__} needs hmm=…"
+                )
+            self.query: BitmaskQuery = guided(self.hmm, fa, horizon)
+        else:
+            self.query = masking(fa, horizon)
+        self.budget_query = self.query
+        if needs is Knowledge.LOCAL:
+            self.query = masking(fa, None)
+
+    def accepts(self, tokens: Int[Tensor, "rows budget"]) -> Bool[Tensor, " rows"]:
+        """Which sequences that use the budget up are complete: those that end themselves or that the automaton accepts."""
+        complete = torch.tensor([self.fa.accepts_tokens(row) for row in tokens.tolist()], dtype=torch.bool)
+        return complete if self.eos is None else complete | (tokens[:, -1] == self.eos)
+
+
+def settings_of_one(
+    who: str,
+    lm: LanguageModel | Any,
+    prompt: Prompt,
+    fa: ConstraintLike | None,
+    proposal: Proposal,
+    hmm: HMM | str | Path | None,
+    potential: Potential,
+    *,
+    tokenizer: Any = None,
+    **settings: Any,
+) -> tuple[SamplerSettings, Prompt]:
+    """The settings of the function called ``who``, and its one prompt, from the arguments as people write them."""
+    given = read(who, lm, tokenizer, prompt, None, fa, hmm)
+    guide = None if given.hmm is None else prompted(given.hmm, given.lm, given.prompts[0])
+    automaton = given.fa or unconstrained(given.lm)
+    return SamplerSettings(given.lm, automaton, guide, proposal, potential, **settings), given.prompts[0]
+
+
+def a_proposal(proposal: str | Proposal, name: str = "proposal") -> Proposal:
+    """The proposal, looked up if it is a name; ``name`` is what errors call the argument."""
+    check_proposal(proposal, name)
+    return lookup(proposal, PROPOSALS, "proposal")() if isinstance(proposal, str) else proposal
+
+
+def resolve_defaults(
+    proposal: str | Proposal, resampling: str | Resampling, potential: Potential | None
+) -> tuple[Proposal, Resampling, Potential]:
+    """Proposal, resampling scheme and potential with names looked up and the proposal's default potential filled in."""
+    proposal = a_proposal(proposal)
+    if not isinstance(resampling, str) and not callable(resampling):
+        raise EvidenceError(f"resampling must be one of {', '.join(SCHEMES)}, not {short(resampling)}")
+    scheme = lookup(resampling, SCHEMES, "resampling") if isinstance(resampling, str) else resampling
+    own = proposal.potential
+    if potential is None:
+        potential = own
+    elif not potential.is_twist and not isinstance(own, PrefixPotential):
+        potential = own * potential
+    return proposal, scheme, potential
+
+
+def unconstrained(lm: LanguageModel) -> Automaton:
+    """The automaton that accepts every sequence of the language model's tokens."""
+    return _everything(lm.vocab_size, lm.eos_token_id)
+
+
+@lru_cache(8)
+def _everything(vocab_size: int, eos_token_id: int | None) -> Automaton:
+    return Automaton.from_edges(
+        [(0, list(range(vocab_size)), 0)], 0, [0], vocab_size, eos_token_id=eos_token_id
+    )
+
+
+def _check_vocabularies(lm: LanguageModel, fa: Automaton, hmm: HMM | None) -> None:
+    """Raise :class:`VocabularyMismatch` unless all are of one tokenizer, as far as that is known of them."""
+    made_for = None if hmm is None else hmm.vocabulary_fingerprint
+    if fa.vocabulary_fingerprint is None and made_for is None:
+        return  # the language model's tokenizer need not be read
+    own, name = fingerprint_of(lm), "the language model"
+    compile_ = "compile the constraint with the vocabulary of the language model's tokenizer"
+    check_same("the automaton", fa.vocabulary_fingerprint, name, own, compile_)
+    distil = "give an HMM distilled from this language model, or one whose tokenizer is the same"
+    check_same("the HMM", made_for, name, own, distil)
+    check_same("the HMM", made_for, "the automaton", fa.vocabulary_fingerprint, distil)
+
+
+def lookup(name: str, table: dict[str, T], what: str) -> T:
+    """The entry of a name; raises :class:`EvidenceError` that lists the names there are."""
+    if name not in table:
+        raise EvidenceError(f"unknown {what} {name!r}: choose one of {', '.join(table)}")
+    return table[name]
