@@ -16,7 +16,7 @@ from .circuits import (
     multiply,
     save,
 )
-from .constraints import Constraint, Vocabulary, function_calls
+from .constraints import Constraint, Vocabulary, function_calls, sections
 from .constraints.grammar.constraint import grammar
 from .constraints.sql.constraint import sql
 from .decoding import Beam, ConstraintLogitsProcessor, beam_search
@@ -225,6 +225,7 @@ __all__ = [
     "resample_move",
     "sample",
     "save",
+    "sections",
     "smc",
     "smc_on_ranks",
     "sql",

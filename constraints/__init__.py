@@ -10,6 +10,10 @@ from .json.constraint import json_schema
 from .narrowing import Narrowing
 from .regex.constraint import regex
 from .sql.constraint import sql
+from .tags.families import tool_calls
+from .tags.free_text import free
+from .tags.structural import structural_tag
+from .tags.tags import sections, separated, tag, triggered
 from .vocabulary.vocabulary import Vocabulary
 from .words.keywords import forbidden_words, keywords
 from .words.lengths import ends_as_sentence, text_length
@@ -21,12 +25,19 @@ __all__ = [
     "any_of",
     "ends_as_sentence",
     "forbidden_words",
+    "free",
     "function_calls",
     "grammar",
     "json_schema",
     "keywords",
     "literal",
     "regex",
+    "sections",
+    "separated",
     "sql",
+    "structural_tag",
+    "tag",
     "text_length",
+    "tool_calls",
+    "triggered",
 ]

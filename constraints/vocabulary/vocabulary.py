@@ -13,7 +13,7 @@ text do such tokenizers drop one leading space; to generate from an empty prompt
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from numbers import Integral
 from typing import TYPE_CHECKING, Any
@@ -62,6 +62,7 @@ class Vocabulary:
         self.token_bytes[eos_token_id] = None
         self.eos_token_id: int = int(eos_token_id)
         self.tokenizer: Any = None  # what it was read from: a Tokenizer, an Encoding or a Tekkenizer
+        self._special: dict[str, int] = {}  # special tokens that spell a text
 
     def __len__(self) -> int:
         return len(self.token_bytes)
@@ -86,6 +87,29 @@ class Vocabulary:
         vocab.tokenizer = source
         return vocab
 
+    def with_special(self, text_of: Mapping[str, int]) -> Vocabulary:
+        """This vocabulary with special tokens that spell a text: ``{"<|call|>": 200012}``. A constraint may then ask for them.
+
+        Ordinary tokens that spell the same text are allowed beside them. The fingerprint stays that of the tokenizer. Raises
+        ``ShapeError`` for ids that are not special, or are the end token.
+        """
+        tokens = list(self.token_bytes)
+        for text, token in text_of.items():
+            if (
+                not 0 <= token < len(self)
+                or token == self.eos_token_id
+                or tokens[token] is not None
+                or not text
+            ):
+                raise ShapeError(
+                    f"with_special: {text!r} is given the id {token}, which is not that of a special token"
+                )
+            tokens[token] = text.encode()
+        found = Vocabulary(tokens, self.eos_token_id)
+        found.tokenizer, found._special = self.tokenizer, {**self._special, **text_of}
+        found.__dict__["fingerprint"] = self.fingerprint
+        return found
+
     @cached_property
     def trie(self) -> Trie:
         """The prefix tree of all tokens, made on first use; a large one is kept on disk (``store.py``)."""
@@ -109,7 +133,8 @@ class Vocabulary:
     @cached_property
     def cache_name(self) -> str:
         """The name of what is kept on disk for it: by its fingerprint and its size."""
-        return store.digest([self.fingerprint.encode(), b"%d" % len(self)])
+        special = repr(sorted(self._special.items())).encode() if self._special else b""
+        return store.digest([self.fingerprint.encode(), b"%d" % len(self), special])
 
     @cached_property
     def cells(self) -> Cells:

@@ -1,0 +1,116 @@
+"""Free text, and free text that the first occurrence of some string ends.
+
+    free(W)             Σ* − Σ* W Σ*
+    before(s, E)        the texts t of free(W) for which the first occurrence of one of E in t·s is s, at the end
+    until_first(S, E)   ∪ before(s, E)·s over s in S
+
+Σ* is UTF-8. Strings are compared byte by byte, which is the same: no character's bytes occur within another one's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from ...errors import UnsupportedConstraint
+from .. import given
+from ..automata import dfa, nfa, utf8
+from ..automata.nfa import Nfa
+from ..automata.work import limited
+from ..constraint import Constraint, literal
+
+MAX_STRINGS = 1_000
+ANYTHING = nfa.star(nfa.byte_ranges([(0, 255)]))
+
+
+def free(
+    until: str | Sequence[str] | None = None,
+    *,
+    without: str | Iterable[str] = (),
+    max_chars: int | None = None,
+) -> Constraint:
+    """Any text; with ``until``, one that ends with the first occurrence of this string, or of one of these strings.
+
+    Args:
+        until: where the text ends; it is part of the text. ``None``: anywhere.
+        without: strings that do not occur in the text; before ``until``, where that is given.
+        max_chars: the most characters (code points), ``until`` not counted.
+
+    Raises ``UnsupportedConstraint`` for an empty string, ``TooManyStates`` for lengths beyond reason.
+
+    >>> from tractile.constraints import free, json_schema
+    >>> thought = free(until="</think>").tokens(at_most=200)
+    >>> answer = thought + json_schema({"type": "integer"})
+    >>> answer.accepts("Six times seven.</think>42"), answer.accepts("42")
+    (True, False)
+    """
+    stops = None if until is None else strings(until, "until")
+    bad = strings(without, "without", least=0)
+    if max_chars is not None:
+        max_chars = given.count(max_chars, "max_chars")
+    return without_any(bad, max_chars) if stops is None else until_first(stops, stops, bad, max_chars)
+
+
+@limited()
+def without_any(words: Sequence[str], max_chars: int | None = None) -> Constraint:
+    """Texts in which none of the words occurs, of at most so many characters."""
+    text = utf8.text() if max_chars is None else nfa.repeat(utf8.utf8(utf8.EVERY), 0, max_chars)
+    return Constraint(dfa.minimize(dfa.difference(text, containing(words)) if words else text))
+
+
+@limited()
+def before(
+    stop: str, events: Sequence[str], without: Sequence[str], max_chars: int | None = None
+) -> Constraint:
+    """Free text after which ``stop`` is the first of the ``events`` that occurs; there is none if another one lies within it."""
+    data = stop.encode()
+    text = without_any([*events, *without], max_chars).nfa
+    cut: list[bytes] = []
+    for event in (each.encode() for each in events):
+        if event in data[:-1]:
+            return Constraint(nfa.empty())
+        cut += [event[:i] for i in range(1, len(event)) if data[:-1].startswith(event[i:])]
+    return Constraint(dfa.minimize(dfa.difference(text, ending(cut)) if cut else text))
+
+
+def until_first(
+    stops: Sequence[str],
+    events: Sequence[str],
+    without: Sequence[str] = (),
+    max_chars: int | None = None,
+    max_tokens: int | None = None,
+) -> Constraint:
+    """Free text up to the first of the ``events``, which is one of ``stops``; ``max_tokens`` may go into what precedes it."""
+    found: Constraint | None = None
+    for stop in stops:
+        text = before(stop, events, without, max_chars)
+        way = (text if max_tokens is None else text.tokens(at_most=max_tokens)) + literal(stop)
+        found = way if found is None else found | way
+    assert found is not None
+    return found if max_tokens is not None else Constraint(dfa.minimize(found.bytes_automaton))
+
+
+def containing(words: Sequence[str]) -> Nfa:
+    """All byte strings in which one of the words occurs."""
+    return nfa.concat([ending([word.encode() for word in words]), ANYTHING])
+
+
+def ending(words: Sequence[bytes]) -> Nfa:
+    """All byte strings that end with one of the words."""
+    return nfa.concat([ANYTHING, nfa.union([nfa.literal(word) for word in words])])
+
+
+def strings(value: Any, path: str, least: int = 1) -> list[str]:
+    """One string or several, none of them empty. Raises ``UnsupportedConstraint``."""
+    if isinstance(value, str):
+        value = [value]
+    if isinstance(value, bytes) or not isinstance(value, Iterable):
+        raise UnsupportedConstraint(f"{path} is a string or several, not {given.short(value)}", path=path)
+    found = list(dict.fromkeys(given.text(word, path) for word in value))
+    if len(found) < least:
+        raise UnsupportedConstraint(f"{path} names no string", path=path)
+    if len(found) > MAX_STRINGS:
+        raise UnsupportedConstraint(f"{path} has {len(found)} strings; at most {MAX_STRINGS:,}", path=path)
+    if "" in found:
+        raise UnsupportedConstraint(f"{path} has an empty string, which would occur everywhere", path=path)
+    return found

@@ -1,0 +1,219 @@
+"""Structural tags, as XGrammar, vLLM and SGLang read them: a JSON tree of formats → a constraint.
+
+    {"type": "structural_tag", "format": {"type": "triggered_tags", "triggers": ["<function="], "tags": [
+        {"type": "tag", "begin": "<function=f>", "content": {"type": "json_schema", "json_schema": {…}}, "end": "</function>"}]}}
+
+The end strings of a tag end the free text that is last in it, where they first occur.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from ...errors import FormatError, UnsupportedConstraint
+from ..constraint import Constraint, literal
+from ..grammar.constraint import grammar
+from ..json.constraint import json_schema
+from ..narrowing import OnNarrowed, check_choice
+from ..regex.constraint import regex
+from .free_text import strings, until_first, without_any
+from .parameters import parameters
+from .tags import Tag, choice, closed, dispatched, grouped, in_a_row
+
+Ends = list[str] | None
+"""The strings of which the first occurrence ends a format, and is part of it; ``None``: nothing ends it."""
+TOKENS = ("token", "exclude_token", "any_tokens", "token_triggered_tags", "token_dispatch")
+
+
+def structural_tag(spec: Mapping[str, Any] | str, *, on_narrowed: OnNarrowed = "warn") -> Constraint:
+    """The texts of a structural tag: a dict or JSON text, in the form of XGrammar 0.2 or the older one of vLLM.
+
+    JSON values may have any white space and their members any order. ``max_tokens`` is a budget of its part. Formats
+    of single tokens (``token``, ``any_tokens``, …) raise ``UnsupportedConstraint``: name the text of a special token in a
+    string instead, and give the vocabulary that text (:meth:`~.Vocabulary.with_special`).
+
+    Raises ``FormatError`` for what is not a structural tag, ``UnsupportedConstraint`` with the place of what is not supported.
+    """
+    check_choice(on_narrowed)
+    if isinstance(spec, str):
+        try:
+            spec = json.loads(spec)
+        except ValueError as error:
+            raise FormatError(f"the structural tag is not JSON: {error}") from None
+    if not isinstance(spec, Mapping):
+        raise FormatError(f"a structural tag is an object, not {spec!r:.60}")
+    if "structures" in spec:
+        tags = [
+            {"type": "tag", "begin": get(each, "begin", f"structures/{i}"), "end": get(each, "end", f"structures/{i}"),
+             "content": {"type": "json_schema", "json_schema": each.get("schema", True)}}
+            for i, each in enumerate(spec["structures"])
+        ]  # fmt: skip
+        spec = {"type": "triggered_tags", "triggers": get(spec, "triggers", ""), "tags": tags}
+    inner = spec.get("format") if spec.get("type") == "structural_tag" else spec
+    return Reader(on_narrowed).read(inner, "format", None)
+
+
+def get(spec: Any, key: str, path: str) -> Any:
+    """A member that a format must have."""
+    if not isinstance(spec, Mapping) or key not in spec:
+        raise FormatError(f"{path or 'the structural tag'} has no {key!r}")
+    return spec[key]
+
+
+class Reader:
+    """Formats → constraints. Each method takes a format, its place, and what ends it."""
+
+    def __init__(self, on_narrowed: OnNarrowed) -> None:
+        self.on_narrowed = on_narrowed
+
+    def read(self, spec: Any, path: str, ends: Ends) -> Constraint:
+        """Any format."""
+        kind = get(spec, "type", path)
+        if kind in TOKENS:
+            raise UnsupportedConstraint(
+                f"{kind!r} is about single tokens; write their text, and give it to the vocabulary: Vocabulary.with_special",
+                path=path,
+            )
+        method: Callable[[Any, str, Ends], Constraint] | None = getattr(self, f"_{kind}", None)
+        if not isinstance(kind, str) or method is None:
+            raise FormatError(f"{path}: {kind!r} is no format of a structural tag")
+        return method(spec, path, ends)
+
+    def _const_string(self, spec: Any, path: str, ends: Ends) -> Constraint:
+        return closed(literal(get(spec, "value", path)), ends)
+
+    def _regex(self, spec: Any, path: str, ends: Ends) -> Constraint:
+        return closed(regex(get(spec, "pattern", path)), ends)
+
+    def _grammar(self, spec: Any, path: str, ends: Ends) -> Constraint:
+        return closed(grammar(get(spec, "grammar", path), on_narrowed=self.on_narrowed), ends)
+
+    def _json_schema(self, spec: Any, path: str, ends: Ends) -> Constraint:
+        schema, style = get(spec, "json_schema", path), spec.get("style", "json")
+        if spec.get("excludes"):
+            raise UnsupportedConstraint(
+                "'excludes' of a JSON Schema is not supported", path=f"{path}/excludes"
+            )
+        if style == "qwen_xml":
+            schema = schema if isinstance(schema, Mapping) else {}
+            return closed(parameters(schema, path=f"{path}/json_schema", on_narrowed=self.on_narrowed), ends)
+        if style != "json":
+            raise UnsupportedConstraint(f"the style {style!r} is not supported", path=f"{path}/style")
+        space = {None: "flexible", 0: "none"}.get(spec.get("max_whitespace_cnt"), "space")
+        whitespace: Any = space
+        found = json_schema(schema, whitespace=whitespace, on_narrowed=self.on_narrowed)
+        return closed(found, ends)
+
+    def _qwen_xml_parameter(self, spec: Any, path: str, ends: Ends) -> Constraint:
+        return self._json_schema({**spec, "style": "qwen_xml"}, path, ends)
+
+    def _any_text(self, spec: Any, path: str, ends: Ends) -> Constraint:
+        bad = strings(spec.get("excludes", ()), f"{path}/excludes", least=0)
+        most = spec.get("max_chars")
+        budget = spec.get("max_tokens")
+        if ends == [""]:
+            raise UnsupportedConstraint("nothing ends this free text: its tag needs an end", path=path)
+        if ends is not None:
+            return until_first(ends, ends, bad, most, budget)
+        text = without_any(bad, most)
+        return text if budget is None else text.tokens(at_most=budget)
+
+    def _sequence(self, spec: Any, path: str, ends: Ends) -> Constraint:
+        elements = get(spec, "elements", path)
+        found = [
+            self.read(each, f"{path}/elements/{i}", ends if i == len(elements) - 1 else None)
+            for i, each in enumerate(elements)
+        ]
+        whole = found[0] if found else closed(literal(""), ends)
+        for each in found[1:]:
+            whole = whole + each
+        return whole
+
+    def _or(self, spec: Any, path: str, ends: Ends) -> Constraint:
+        options = get(spec, "elements", path)
+        return choice([self.read(each, f"{path}/elements/{i}", ends) for i, each in enumerate(options)])
+
+    def _optional(self, spec: Any, path: str, ends: Ends) -> Constraint:
+        return self._times(spec, path, ends, 0, 1)
+
+    def _plus(self, spec: Any, path: str, ends: Ends) -> Constraint:
+        return self._times(spec, path, ends, 1, None)
+
+    def _star(self, spec: Any, path: str, ends: Ends) -> Constraint:
+        return self._times(spec, path, ends, 0, None)
+
+    def _repeat(self, spec: Any, path: str, ends: Ends) -> Constraint:
+        most = get(spec, "max", path)
+        return self._times(spec, path, ends, get(spec, "min", path), None if most == -1 else most)
+
+    def _times(self, spec: Any, path: str, ends: Ends, low: int, high: int | None) -> Constraint:
+        return closed(self.read(get(spec, "content", path), f"{path}/content", None).repeat(low, high), ends)
+
+    def _tag(self, spec: Any, path: str, ends: Ends) -> Constraint:
+        return closed(self.begun(spec, path, ""), ends)
+
+    def begun(self, spec: Any, path: str, read: str) -> Constraint:
+        """A tag, of whose begin a part has been read."""
+        begin, end = get(spec, "begin", path), get(spec, "end", path)
+        for value, name in ((begin, "begin"), (end, "end")):
+            if isinstance(value, Mapping):
+                raise UnsupportedConstraint(
+                    "tokens are not supported here; write their text", path=f"{path}/{name}"
+                )
+        stops = [end] if isinstance(end, str) else list(end)
+        content = self.read(get(spec, "content", path), f"{path}/content", stops)
+        return literal(begin[len(read) :]) + content if len(begin) > len(read) else content
+
+    def _tags_with_separator(self, spec: Any, path: str, ends: Ends) -> Constraint:
+        one = choice(self.tags(spec, path))
+        several, least = not spec.get("stop_after_first", False), spec.get("at_least_one", False)
+        return closed(in_a_row(one, get(spec, "separator", path), least, several), ends)
+
+    def tags(self, spec: Any, path: str) -> list[Constraint]:
+        """The tags of a format."""
+        listed: Sequence[Any] = get(spec, "tags", path)
+        return [self.begun(each, f"{path}/tags/{i}", "") for i, each in enumerate(listed)]
+
+    def _triggered_tags(self, spec: Any, path: str, ends: Ends) -> Constraint:
+        triggers = strings(get(spec, "triggers", path), f"{path}/triggers")
+        listed = get(spec, "tags", path)
+        names = [Tag(get(each, "begin", f"{path}/tags/{i}"), None) for i, each in enumerate(listed)]
+        begins = grouped(names, triggers)
+        rules = {
+            trigger: choice(
+                [
+                    self.begun(each, f"{path}/tags/{i}", trigger)
+                    for i, each in enumerate(listed)
+                    if each["begin"].startswith(trigger)
+                ]
+            )
+            for trigger in begins
+        }
+        first = choice(self.tags(spec, path)) if spec.get("at_least_one", False) else None
+        loop = not spec.get("stop_after_first", False)
+        return self.dispatched(rules, loop, spec, path, ends, first)
+
+    def _dispatch(self, spec: Any, path: str, ends: Ends) -> Constraint:
+        rules = {
+            pattern: self.read(content, f"{path}/rules/{i}", None)
+            for i, (pattern, content) in enumerate(get(spec, "rules", path))
+        }
+        grouped([Tag(pattern, None) for pattern in rules], list(rules))
+        return self.dispatched(rules, spec.get("loop", True), spec, path, ends, None)
+
+    def dispatched(
+        self,
+        rules: Mapping[str, Constraint],
+        loop: bool,
+        spec: Any,
+        path: str,
+        ends: Ends,
+        first: Constraint | None,
+    ) -> Constraint:
+        """Free text in which the patterns of the rules begin their contents; ``first``: what the text begins with instead."""
+        if ends == [""]:
+            raise UnsupportedConstraint("nothing ends this free text: its tag needs an end", path=path)
+        bad = strings(spec.get("excludes", ()), f"{path}/excludes", least=0)
+        return dispatched(rules, loop=loop, without=bad, ends=ends, first=first)

@@ -1,0 +1,185 @@
+"""Tags, and free text that triggers them.
+
+    triggered    (U · T)* · F        U: free text up to the first trigger, T: the rest of a tag that begins with it, F: free text
+    separated    T (s T)*
+
+A content that is free text itself ends at the first end string of its tag.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+from ...errors import EmptyLanguage, UnsupportedConstraint
+from .. import given
+from ..constraint import Constraint, any_of, checked, literal
+from .free_text import strings, until_first, without_any
+
+
+class Tag(NamedTuple):
+    """``begin`` · ``content`` · one of ``end``. ``content=None`` is free text: it ends at the first end string."""
+
+    begin: str
+    content: Constraint | None
+    end: str | Sequence[str] = ""
+
+    def after(self, begun: str = "") -> Constraint:
+        """What follows after a beginning of ``begin``."""
+        found = literal(self.begin[len(begun) :]) if len(begun) < len(self.begin) else None
+        rest = ended(self.content, self.end)
+        return rest if found is None else found + rest
+
+
+def ended(content: Constraint | None, end: str | Sequence[str]) -> Constraint:
+    """A content and what ends it. Raises ``UnsupportedConstraint`` for free text that nothing ends."""
+    if content is None:
+        stops = strings(end, "end")
+        return until_first(stops, stops)
+    return closed(checked(content), [end] if isinstance(end, str) else end)
+
+
+def closed(content: Constraint, ends: Sequence[str] | None) -> Constraint:
+    """A content followed by one of the ends, if there are any."""
+    return content if ends is None or list(ends) == [""] else content + any_of(*map(literal, ends))
+
+
+def tag(begin: str, content: Constraint | None, end: str | Sequence[str] = "") -> Constraint:
+    """``begin`` · ``content`` · ``end`` (or one of several ends). ``content=None``: free text up to the first end string.
+
+    >>> from tractile.constraints import regex, tag
+    >>> tag("<n>", regex("[0-9]+"), "</n>").accepts("<n>42</n>")
+    True
+    """
+    return Tag(given.text(begin, "begin"), content, end).after()
+
+
+def sections(*parts: Constraint | str) -> Constraint:
+    """One part after another; a string stands for itself. Budgets of parts go with each: ``part.tokens(at_most=200)``.
+
+    Raises ``EmptyLanguage`` for no parts.
+
+    >>> from tractile.constraints import free, regex, sections
+    >>> sections(free(until="</think>"), "Answer: ", regex("yes|no")).accepts("Hm.</think>Answer: yes")
+    True
+    """
+    if not parts:
+        raise EmptyLanguage("sections: no parts")
+    found = [literal(part) if isinstance(part, str) else checked(part) for part in parts]
+    whole = found[0]
+    for part in found[1:]:
+        whole = whole + part
+    return whole
+
+
+def triggered(
+    tags: Iterable[Tag | tuple[str, Constraint | None, str | Sequence[str]]],
+    triggers: str | Sequence[str],
+    *,
+    at_least_one: bool = False,
+    stop_after_first: bool = False,
+    without: str | Iterable[str] = (),
+    until: str | Sequence[str] | None = None,
+) -> Constraint:
+    """Free text in which a trigger begins a tag, any number of times.
+
+    Args:
+        tags: (begin, content, end) of each tag; exactly one trigger is a prefix of ``begin``.
+        triggers: strings that do not occur in the free text: they begin a tag.
+        at_least_one: the text begins with a tag.
+        stop_after_first: nothing follows the first tag.
+        without: strings that do not occur in the free text.
+        until: the free text ends with the first occurrence of this string, or of one of these; ``None``: anywhere.
+
+    Raises ``UnsupportedConstraint`` for a tag without a trigger or with two, and for triggers that contain each other.
+    """
+    listed, triggers = [Tag(*each) for each in tags], strings(triggers, "triggers")
+    first = choice([tag.after() for tag in listed])
+    rules = {
+        trigger: choice([tag.after(trigger) for tag in group])
+        for trigger, group in grouped(listed, triggers).items()
+    }
+    return dispatched(
+        rules,
+        loop=not stop_after_first,
+        without=strings(without, "without", least=0),
+        ends=None if until is None else strings(until, "until"),
+        first=first if at_least_one else None,
+    )
+
+
+def dispatched(
+    rules: Mapping[str, Constraint],
+    *,
+    loop: bool,
+    without: Sequence[str],
+    ends: Sequence[str] | None,
+    first: Constraint | None = None,
+) -> Constraint:
+    """Free text in which each pattern of the rules is followed by what its rule says.
+
+    Args:
+        loop: whether free text goes on after a rule.
+        without: strings that do not occur in the free text.
+        ends: the first of these in the free text ends all; ``None``: it may end anywhere.
+        first: what the text begins with instead of free text.
+    """
+    events = [*rules, *(ends or [])]
+    one = choice([until_first([pattern], events, without) + content for pattern, content in rules.items()])
+    text = until_first(ends, events, without) if ends else without_any([*without, *rules])
+    if not loop:
+        return closed(one, ends) | text if first is None else closed(first, ends)
+    rest = one.repeat(0) + text
+    return rest if first is None else first + rest
+
+
+def separated(
+    tags: Iterable[Tag | tuple[str, Constraint | None, str | Sequence[str]]],
+    separator: str,
+    *,
+    at_least_one: bool = False,
+    stop_after_first: bool = False,
+) -> Constraint:
+    """Tags with a separator between them, and nothing else.
+
+    Args:
+        tags: (begin, content, end) of each tag.
+        separator: what stands between two tags; it may be empty.
+        at_least_one: there is a tag. Otherwise the text may be empty.
+        stop_after_first: there is one tag at most.
+    """
+    one = choice([Tag(*each).after() for each in tags])
+    return in_a_row(one, given.text(separator, "separator"), at_least_one, not stop_after_first)
+
+
+def in_a_row(one: Constraint, separator: str, at_least_one: bool, several: bool) -> Constraint:
+    """One text or several with a separator between them; none, if not ``at_least_one``."""
+    some = one + (literal(separator) + one if separator else one).repeat(0) if several else one
+    return some if at_least_one else some | literal("")
+
+
+def grouped(tags: Sequence[Tag], triggers: Sequence[str]) -> dict[str, list[Tag]]:
+    """The tags by their triggers. Raises ``UnsupportedConstraint``."""
+    for a in triggers:
+        for b in triggers:
+            if a != b and a in b:
+                why = f"the trigger {a!r} occurs in {b!r}, which could never come: leave out one of them"
+                raise UnsupportedConstraint(why, path="triggers")
+    groups: dict[str, list[Tag]] = {}
+    for number, each in enumerate(tags):
+        begins = [trigger for trigger in triggers if each.begin.startswith(trigger)]
+        if len(begins) != 1:
+            why = f"{len(begins)} triggers begin {each.begin!r}; exactly one of {list(triggers)} must"
+            raise UnsupportedConstraint(why, path=f"tags/{number}/begin")
+        groups.setdefault(begins[0], []).append(each)
+    return groups
+
+
+def choice(options: Sequence[Constraint]) -> Constraint:
+    """Any one of some constraints. Raises ``EmptyLanguage`` for none."""
+    if not options:
+        raise EmptyLanguage("no tags to choose from")
+    found = options[0]
+    for each in options[1:]:
+        found = found | each
+    return found

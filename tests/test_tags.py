@@ -1,0 +1,294 @@
+"""Free text, tags and tool calls, against plain definitions of their languages."""
+
+import itertools
+import json
+
+import pytest
+import torch
+
+import tractile as tt
+from tractile.constraints import (
+    free,
+    json_schema,
+    literal,
+    regex,
+    sections,
+    separated,
+    structural_tag,
+    tag,
+    tool_calls,
+    triggered,
+)
+from tractile.errors import EmptyLanguage, FormatError, UnsupportedConstraint
+
+BYTES = tt.Vocabulary([None, *(bytes([b]) for b in range(256))], eos_token_id=0)
+TOOLS = [
+    {"name": "weather", "parameters": {"type": "object", "properties": {"city": {"type": "string"}, "days": {"type": "integer"}},
+                                       "required": ["city"]}},
+    {"name": "stop", "parameters": {"type": "object", "properties": {}}},
+]  # fmt: skip
+
+
+def texts(letters, longest):
+    return ["".join(word) for n in range(longest + 1) for word in itertools.product(letters, repeat=n)]
+
+
+def first_event(text, events):
+    """(end, event) of the occurrence that ends first, the longest of those that end there; ``None`` if there is none."""
+    ends = [
+        (i, -len(e), e) for e in events for i in range(len(e), len(text) + 1) if text[i - len(e) : i] == e
+    ]
+    return min(ends)[::2] if ends else None
+
+
+@pytest.mark.parametrize("stops", [["ab"], ["aa"], ["aba"], ["ab", "ba"], ["a", "ba"], ["aab", "b"]])
+@pytest.mark.parametrize("without", [[], ["bb"], ["ba"]])
+def test_free_text_ends_at_the_first_occurrence(stops, without):
+    constraint = free(until=stops, without=without)
+    for text in texts("abc", 6):
+        end = first_event(text, stops)
+        expected = end is not None and end[0] == len(text)
+        if expected:
+            bodies = [text[: -len(stop)] for stop in stops if text.endswith(stop)]
+            expected = any(not any(word in body for word in without) for body in bodies)
+        assert constraint.accepts(text) == expected, text
+
+
+def test_free_text_without_an_end():
+    constraint = free(without=["ab", "ca"], max_chars=4)
+    for text in texts("abc", 5):
+        assert constraint.accepts(text) == (len(text) <= 4 and "ab" not in text and "ca" not in text), text
+    assert free(max_chars=2).accepts("é🙂")
+    assert not free(max_chars=2).accepts("é🙂x")
+    assert not free().accepts(b"\xff")
+
+
+def reads(text, rules, ends, loop):
+    """Whether a text is free text in which each pattern is followed by its content, and the first end ends it."""
+    found = first_event(text, [*rules, *ends])
+    if found is None:
+        return not ends
+    at, event = found
+    if event in ends:
+        return at == len(text)
+    for i in range(at, len(text) + 1):
+        if rules[event].accepts(text[at:i]) and (
+            reads(text[i:], rules, ends, loop) if loop else text[i:] in (ends or [""])
+        ):
+            return True
+    return False
+
+
+@pytest.mark.parametrize("ends", [[], ["d"], ["ad"]])
+@pytest.mark.parametrize("once", [False, True])
+def test_triggered_tags(ends, once):
+    rules = {"ab": regex("c*d"), "ba": regex("a?")}
+    tags = [("ab", regex("c*"), "d"), ("ba", regex("a?"))]
+    constraint = triggered(tags, ["ab", "ba"], until=ends or None, stop_after_first=once)
+    for text in texts("abcd", 6):
+        assert constraint.accepts(text) == reads(text, rules, ends, not once), text
+
+
+def test_at_least_one_tag_comes_first():
+    tags = [("<n>", regex("[0-9]+"), "</n>"), ("<w>", regex("[a-z]+"), "</w>")]
+    some = triggered(tags, "<", at_least_one=True)
+    right = ["<n>1</n>", "<w>a</w> and <n>2</n>!", "<n>1</n><w>b</w>"]
+    wrong = ["", "x<n>1</n>", "<n>1</n> <x", "<n>a</n>"]
+    assert [t for t in right + wrong if some.accepts(t)] == right
+    one = triggered(tags, "<", at_least_one=True, stop_after_first=True)
+    assert one.accepts("<n>1</n>")
+    assert not one.accepts("<n>1</n>.")
+
+
+def test_separated_tags():
+    tags = [("<", regex("[0-9]"), ">"), ("[", regex("[a-z]"), "]")]
+    assert [t for t in ("", "<1>", "<1>,[a]", "<1>,", "<1>[a]", "<1>,[a],<2>") if separated(tags, ",").accepts(t)] == [
+        "", "<1>", "<1>,[a]", "<1>,[a],<2>",
+    ]  # fmt: skip
+    assert separated(tags, "").accepts("<1>[a]")
+    assert not separated(tags, ",", at_least_one=True).accepts("")
+    assert not separated(tags, ",", stop_after_first=True).accepts("<1>,<1>")
+
+
+def test_budgets_of_sections():
+    thought = free(until="</t>").tokens(at_most=8)
+    fa = sections(thought, "=", json_schema({"type": "integer"}).tokens(at_most=2)).compile(BYTES)
+    for text, allowed in (
+        ("ab</t>=12", True),
+        ("abcd</t>=1", True),
+        ("abcde</t>=1", False),
+        ("</t>=123", False),
+    ):
+        assert fa.accepts_tokens([b + 1 for b in text.encode()] + [0]) == allowed, text
+
+
+def test_special_tokens_spell_their_text():
+    vocab = tt.Vocabulary([*BYTES.token_bytes, None, None], 0)
+    spelled = vocab.with_special({"<|call|>": 257})
+    assert spelled.fingerprint == vocab.fingerprint
+    assert spelled.cache_name != vocab.cache_name
+    constraint = tag("f", regex("[0-9]"), "<|call|>")
+    ids = [b + 1 for b in b"f1"]
+    assert constraint.compile(spelled).accepts_tokens([*ids, 257, 0])
+    assert constraint.compile(spelled).accepts_tokens([*ids, *(b + 1 for b in b"<|call|>"), 0])
+    assert not constraint.compile(vocab).accepts_tokens([*ids, 257, 0])
+    for name, token in (("x", 5), ("x", 0), ("x", 1000), ("", 258)):
+        with pytest.raises(tt.ShapeError, match="with_special"):
+            vocab.with_special({name: token})
+
+
+HERMES = '<tool_call>\n{"name": "weather", "arguments": {"city": "Oslo", "days": 3}}\n</tool_call>'
+XML = (
+    "<tool_call>\n<function=weather>\n<parameter=city>\nOslo\n</parameter>\n<parameter=days>\n3\n</parameter>\n"
+    "</function>\n</tool_call>"
+)
+CALL = '{"city": "Oslo", "days": 3}'
+MARK = "<｜tool▁call"
+WRITTEN = {
+    "hermes": [HERMES, HERMES + "\n" + HERMES],
+    "qwen_xml": [XML, XML + "\n" + XML],
+    "llama": ['{"name": "weather", "parameters": {"city": "Oslo"}}'],
+    "mistral": [f"[TOOL_CALLS]weather[ARGS]{CALL}", f"[TOOL_CALLS]weather[ARGS]{CALL}[TOOL_CALLS]stop[ARGS]{{}}"],
+    "mistral_v3": [f'[TOOL_CALLS][{{"name": "weather", "arguments": {CALL}}}, {{"name": "stop", "arguments": {{}}}}]'],
+    "deepseek": [f"{MARK}s▁begin｜>{MARK}▁begin｜>weather<｜tool▁sep｜>{CALL}{MARK}▁end｜>{MARK}s▁end｜>"],
+    "deepseek_v3": [
+        f"{MARK}s▁begin｜>{MARK}▁begin｜>function<｜tool▁sep｜>weather\n```json\n{CALL}\n```{MARK}▁end｜>{MARK}s▁end｜>"
+    ],
+    "glm": [
+        "<tool_call>weather\n<arg_key>city</arg_key>\n<arg_value>Oslo</arg_value>\n<arg_key>days</arg_key>\n"
+        "<arg_value>3</arg_value>\n</tool_call>"
+    ],
+    "harmony": [
+        f"<|channel|>commentary to=functions.weather <|constrain|>json<|message|>{CALL}<|call|>",
+        "<|channel|>analysis<|message|>Hm.<|end|><|start|>assistant<|channel|>commentary to=functions.stop "
+        "<|constrain|>json<|message|>{}<|call|>",
+    ],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("family", WRITTEN)
+def test_tool_calls_of_a_family(family):
+    auto, required = (tool_calls(TOOLS, family, choice=choice) for choice in ("auto", "required"))
+    for text in WRITTEN[family]:
+        assert auto.accepts(text)
+        assert required.accepts(text)
+        for wrong in (text.replace("weather", "wether"), text.replace('"city"', '"town"'), text[:-1]):
+            if wrong != text:
+                assert not any(each.accepts(wrong) for each in (auto, required)), wrong
+    plain = "<|channel|>final<|message|>It rains." if family == "harmony" else "It rains."
+    assert auto.accepts(plain)
+    assert not required.accepts(plain)
+
+
+@pytest.mark.parametrize("family", WRITTEN)
+def test_tool_calls_finish_within_the_budget(family):
+    automaton = tool_calls(TOOLS, family, choice="required", parallel=False).compile(BYTES)
+    dice = torch.Generator().manual_seed(3)
+    try:
+        tt.gcd(automaton, 1).start()
+    except tt.BudgetTooSmall as error:
+        needed = error.needed
+    query, tokens = tt.gcd(automaton, needed + 9).start(), []
+    while not tokens or tokens[-1]:
+        allowed = query.mask()[0].nonzero().flatten()
+        tokens.append(int(allowed[torch.randint(len(allowed), (), generator=dice)]))
+        query.advance(torch.tensor(tokens[-1:]))
+    assert len(tokens) <= needed + 9
+    assert automaton.accepts_tokens(tokens)
+
+
+def test_tags_refuse():
+    one = [("<a>", None, "</a>")]
+    for make in (
+        lambda: free(until=""), lambda: free(until=[]), lambda: free(without=3), lambda: tag("a", None),
+        lambda: triggered(one, ["<a", "<a>"]), lambda: triggered(one, "<b"), lambda: tool_calls(TOOLS, "gemini"),
+        lambda: tool_calls(TOOLS, "hermes", choice="none"),
+        lambda: structural_tag({"type": "token", "token": 3}), lambda: structural_tag({"type": "tag", "begin": "", "end": "",
+                                                                                       "content": {"type": "any_text"}}),
+    ):  # fmt: skip
+        with pytest.raises(UnsupportedConstraint):
+            make()
+    for spec in ("{", [], {"type": "nothing"}, {"type": "regex"}, {"type": "tag", "begin": "a"}, {"type": 3}):
+        with pytest.raises(FormatError):
+            structural_tag(spec)
+    for make in (lambda: triggered([], "<"), lambda: sections(), lambda: separated([], ",")):
+        with pytest.raises(EmptyLanguage):
+            make()
+    with pytest.raises(UnsupportedConstraint, match="maxLength"):
+        tool_calls([{"name": "f", "parameters": {"type": "object", "properties": {"s": {"type": "string", "maxLength": 3}}}}],
+                   "qwen_xml")  # fmt: skip
+
+
+NUMBER = {"type": "regex", "pattern": "[0-9]+"}
+ANY = {"type": "any_text"}
+
+
+def as_tag(begin, content, end):
+    return {"type": "tag", "begin": begin, "content": content, "end": end}
+
+
+def const(value):
+    return {"type": "const_string", "value": value}
+
+
+TAGS = [as_tag("<f=a>", NUMBER, "</f>"), as_tag("<f=b>", const("x"), "</f>")]
+FREE = {"type": "triggered_tags", "triggers": ["<f="], "tags": TAGS}
+CALLS = ["", "hi", "<f=a>1</f>", "hi<f=a>1</f>", "<f=a>1</f>yo", "<f=a>1</f>,<f=b>x</f>", "<f=a>1</f><f=b>x</f>", "hi<f=c>",
+         "hi<f", "<f=a>1</f>,", "<f=b>1</f>"]  # fmt: skip
+PERSON = {
+    "type": "object",
+    "required": ["name"],
+    "properties": {"name": {"type": "string"}, "n": {"type": "integer"}},
+}
+STRUCTURAL = [
+    (FREE, CALLS), (FREE | {"at_least_one": True}, CALLS), (FREE | {"stop_after_first": True}, CALLS),
+    (FREE | {"at_least_one": True, "stop_after_first": True}, CALLS), (FREE | {"excludes": ["hi"]}, CALLS),
+    ({"type": "tags_with_separator", "tags": TAGS, "separator": ","}, CALLS),
+    ({"type": "tags_with_separator", "tags": TAGS, "separator": ",", "at_least_one": True}, CALLS),
+    ({"type": "tags_with_separator", "tags": TAGS, "separator": ",", "stop_after_first": True}, CALLS),
+    (as_tag("<t>", ANY, "</t>"), ["<t>a</t>", "<t>a</t>b</t>", "<t></t>", "<t>a"]),
+    (as_tag("<t>", ANY, ["</t>", "</u>"]), ["<t>a</t>", "<t>a</u>", "<t>a</u></t>"]),
+    (as_tag("<t>", {"type": "sequence", "elements": [NUMBER, ANY]}, "</t>"), ["<t>1a</t>", "<t>1</t>2</t>", "<t>a</t>"]),
+    (as_tag("<t>", {"type": "or", "elements": [ANY, NUMBER]}, "</t>"), ["<t>1</t>", "<t>a</t>b</t>"]),
+    (as_tag("<t>", FREE, "</t>"), ["<t>hi<f=a>1</f>yo</t>", "<t>hi</t>", "<t>hi</t>x</t>", "<t><f=a></t></f></t>"]),
+    ({"type": "sequence", "elements": [ANY, const("END")]}, ["aEND", "END", "aENDbEND", "a"]),
+    ({"type": "sequence", "elements": [as_tag("<t>", ANY, "</t>"), ANY]}, ["<t>a</t>", "<t>a</t>bc</t>", "a"]),
+    ({"type": "dispatch", "rules": [["<a>", NUMBER], ["<b>", const("x")]], "excludes": ["END"]},
+     ["", "hi", "<a>12", "x<a>12y<b>xz", "END", "aENDb", "<a>x"]),
+    ({"type": "dispatch", "rules": [["<a>", NUMBER]], "loop": False}, ["", "hi", "<a>12", "<a>12y", "x<a>3"]),
+    ({"type": "repeat", "min": 1, "max": 2, "content": const("a")}, ["", "a", "aa", "aaa"]),
+    ({"type": "repeat", "min": 0, "max": -1, "content": const("a")}, ["", "aaaa", "b"]),
+    ({"type": "optional", "content": const("a")}, ["", "a", "aa"]),
+    ({"type": "plus", "content": const("a")}, ["", "a", "aa"]),
+    ({"type": "star", "content": const("a")}, ["", "a", "aa"]),
+    ({"type": "any_text", "excludes": ["bad"], "max_chars": 5}, ["x", "a bad", "ba", "abcdef"]),
+    ({"type": "json_schema", "json_schema": {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]}},
+     ['{"a": 1}', '{ "a" :1}', "{}", '{"a": "x"}']),
+    ({"type": "json_schema", "style": "qwen_xml", "json_schema": PERSON},
+     ["<parameter=name>Bob</parameter>", "<parameter=name>\nBob\n</parameter>\n<parameter=n>\n3\n</parameter>",
+      "<parameter=n>3</parameter>", "<parameter=name>a</parameterx</parameter>", '<parameter=name>"q"</parameter>']),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("spec", "instances"), STRUCTURAL, ids=lambda value: json.dumps(value)[:60])
+def test_structural_tags_mean_what_they_mean_to_xgrammar(spec, instances):
+    xgrammar = pytest.importorskip("xgrammar")
+    accepts = pytest.importorskip("xgrammar.testing")._is_grammar_accept_string
+    peer = xgrammar.Grammar.from_structural_tag({"type": "structural_tag", "format": spec})
+    ours = structural_tag({"type": "structural_tag", "format": spec})
+    assert [ours.accepts(text) for text in instances] == [accepts(peer, text) for text in instances]
+
+
+def test_the_older_form_and_budgets_of_structural_tags():
+    older = {"type": "structural_tag", "triggers": ["<f"],
+             "structures": [{"begin": "<f>", "schema": {"type": "integer"}, "end": "</f>"}]}  # fmt: skip
+    assert structural_tag(json.dumps(older)).accepts("a <f>12</f> b")
+    assert not structural_tag(older).accepts("<f>x</f>")
+    spec = {"type": "sequence", "elements": [as_tag("", ANY | {"max_tokens": 3}, "."), NUMBER]}
+    fa = structural_tag(spec).compile(BYTES)
+    assert fa.accepts_tokens([b + 1 for b in b"abc.1"] + [0])
+    assert not fa.accepts_tokens([b + 1 for b in b"abcd.1"] + [0])
+
+
+def test_sections_are_parts_one_after_another():
+    assert sections(literal("a"), "b", regex("c*")).accepts("abcc")
