@@ -173,6 +173,8 @@ class TokenMasks:
 
     def mask(self, state: int) -> Mask:
         """The tokens that may follow a state, EOS too; the words are not to be written to."""
+        if members := self.walk.members(state):
+            return self._united(state, members)
         kept, short = self._masks, self.short(state)
         if short is not None:
             if (found := kept.get(("short", short))) is not None:
@@ -189,6 +191,17 @@ class TokenMasks:
         if (found := kept.get(key)) is None:
             found, _ = self._mask(state)
             keep(kept, key, found, self._most_masks)
+        return found
+
+    def _united(self, state: int, members: Sequence[int]) -> Mask:
+        """The mask of a set of stacks: the union of theirs."""
+        found = self._masks.get(("set", state))
+        if found is None:
+            masks = [self.mask(member) for member in members]
+            words = np.bitwise_or.reduce([mask.words for mask in masks])
+            words.flags.writeable = False
+            found = Mask(words, max([mask.most for mask in masks]))
+            keep(self._masks, ("set", state), found, self._most_masks)
         return found
 
     def _mask(self, state: int) -> tuple[Mask, bool]:
@@ -299,7 +312,15 @@ class TokenMasks:
         return np.concatenate(found), most
 
     def _exit(self, state: int, trie: Remainders, node: int, measure: Measure) -> Exit:
-        """The remainders at and below a node that can be read from the state there."""
+        """The remainders at and below a node that can be read from the state there; of a set of stacks some may be repeated."""
+        if members := self.walk.members(state):
+            exits = [self._exit(member, trie, node, measure) for member in members]
+            moved = [exit.moved for exit in exits]
+            return Exit(
+                np.concatenate([exit.ranks for exit in exits]),
+                max([exit.most for exit in exits]),
+                None if None in moved else frozenset().union(*moved),  # type: ignore[arg-type]
+            )
         exact, kept, short = (
             isinstance(measure, Fresh),
             self._exits,

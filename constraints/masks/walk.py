@@ -15,6 +15,7 @@ from numpy import ndarray
 
 from ..automata.arrays import spans
 from ..automata.lazy import Body, Numbered, Pattern
+from ..automata.stack import StackAutomaton, stacks_of
 from ..automata.transitions import Transitions
 from ..vocabulary.trie import Trie
 
@@ -49,6 +50,23 @@ class Walk:
         self._rows = Transitions(states.moves)
         self._patterns: dict[int, Pattern | None] = {}
         self._pattern = getattr(states.automaton, "pattern", None)
+        self.unites = type(states.automaton) is StackAutomaton
+        """Whether a set of stacks reads what any of its stacks reads."""
+        self._members: dict[int, tuple[int, ...]] = {}
+
+    def members(self, state: int) -> tuple[int, ...]:
+        """The states of the stacks of a set; none for a single stack."""
+        try:
+            return self._members[state]
+        except KeyError:
+            if len(self._members) >= MAX_BODIES:
+                self._members.clear()
+            configuration, number = self.states.configurations[state], self.states.number
+            found: tuple[int, ...] = ()
+            if self.unites and isinstance(configuration, frozenset):
+                found = tuple([number(stack) for stack in stacks_of(configuration)])
+            self._members[state] = found
+            return found
 
     def body(self, state: int) -> Body | None:
         """What is known of free text at a state."""
@@ -91,12 +109,15 @@ class Walk:
     def walk(self, trie: Trie, begin: Pairs, exact: bool = True) -> Found:
         """All that can be read below some nodes from the states beside them, the tokens that end at them included.
 
-        ``exact=False``: a token that ends between bytes that must come is given with the state before these.
+        ``exact=False``: a token that ends between bytes that must come is given with the state before these, and the stacks of a
+        set are walked one by one: a token may be met several times.
         """
         first, own, low, high, _ = trie.views
         letters, moves_of, after, body = trie.letters, self.states.moves, self.states.after, self.body
         children = trie.children
         found, stack, steps = Found([], [], [], set(), []), list(begin), STEPS
+        configurations, unites = self.states.configurations, self.unites and not exact
+        seen: set[tuple[int, int]] | None = None  # once a set has been met
         while stack:
             if steps == 0:
                 steps = STEPS
@@ -105,7 +126,15 @@ class Walk:
                     if not stack:
                         break
             steps -= 1
-            state, node = stack.pop()
+            state, node = pair = stack.pop()
+            if unites and configurations[state].__class__ is frozenset:
+                stack += [(member, node) for member in self.members(state)]
+                seen = set() if seen is None else seen
+                continue
+            if seen is not None:
+                if pair in seen:
+                    continue
+                seen.add(pair)
             ends, begin_child, end_child = own[node], first[node], first[node + 1]
             if ends:
                 found.ends.append((state, node))
