@@ -12,7 +12,7 @@ from tractile.constraints.automata.machines import Choice, Concatenation, DfaMac
 from tractile.constraints.automata.stack import StackAutomaton
 from tractile.constraints.masks import walk
 from tractile.constraints.masks.lazy_tokens import SINK, LazyTokens
-from tractile.constraints.masks.text_tokens import Texts
+from tractile.constraints.masks.texts import Texts
 from tractile.constraints.masks.token_masks import TokenMasks
 
 LETTERS = [

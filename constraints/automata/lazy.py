@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple, Protocol
 
-from jaxtyping import Bool, Int
+from jaxtyping import Bool, Int, Int32
 from numpy import ndarray
 
 from ...errors import TooManyStates
@@ -75,18 +75,32 @@ class Body:
 
 
 @dataclass(frozen=True, eq=False)
-class Pattern:
-    """What a configuration within a pattern says: free text that a deterministic automaton with a counter restricts.
+class PatternTable:
+    """The transitions of a deterministic automaton that reads letters; equality is identity.
 
-    Its states are pairs of numbers; −1 stands for none. ``leaves`` is the only byte that may come after the pattern, in a
-    state that is final; no other machine reads any byte of it. ``to(state, count)`` is the configuration in a state.
+    ``after[state, byte]``: the state after a byte, the number of states for none; the last row stands for that. ``between``: by
+    state, whether it lies between two letters.
     """
 
+    after: Int32[ndarray, "state 256"]
+    between: Flags
+
+
+@dataclass(frozen=True, eq=False)
+class Pattern:
+    """What a configuration within a pattern says: free text that a deterministic automaton restricts, and a counter.
+
+    ``state``: that of the automaton, between two letters. ``leaves``: the only byte that may come after the pattern; no other
+    machine reads any byte of it. The functions take states of the automaton and numbers of letters that have been read since:
+    ``live``: from which of them the pattern can be completed (``None``: all); ``final``: where it may end; ``to``: the
+    configuration.
+    """
+
+    table: PatternTable
     state: int
-    count: int
     letters: Letters
     leaves: int
-    after: Callable[[Numbers, Numbers, Numbers], tuple[Numbers, Numbers]]
+    live: Callable[[Numbers, Numbers], Flags] | None
     final: Callable[[Numbers, Numbers], Flags]
     to: Callable[[int, int], Configuration]
 

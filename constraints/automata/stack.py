@@ -373,8 +373,8 @@ class StackAutomaton:
         if found is None:
             return None
 
-        def to(state: int, count: int) -> Configuration:
-            local = found.to(state, count)
+        def to(state: int, letters: int) -> Configuration:
+            local = found.to(state, letters)
             stacks = frozenset([self.stack(top.machine, local, top.parent) for top in active])
             return next(iter(stacks)) if len(stacks) == 1 else stacks
 

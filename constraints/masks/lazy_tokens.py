@@ -13,7 +13,7 @@ from ..vocabulary.trie import put
 from ..vocabulary.vocabulary import Vocabulary
 from .completions import NEVER, Completions, Distances
 from .steps import Steps
-from .text_tokens import Texts
+from .texts import Texts
 from .token_masks import WORD, TokenMasks, Words
 from .within import tokens_to
 

@@ -1,47 +1,188 @@
-"""The tokens below a node of a trie from a state within a pattern: the pattern's automaton and the trie, level by level."""
+"""The tokens below a node of a trie from a state within a pattern: the pattern's automaton and the trie, level by level.
+
+What the automaton reads is kept by its state, for all that restricts the number of letters besides. From the root of a
+vocabulary the shapes of its tokens are read where the automaton allows that (:mod:`.letter_shapes`).
+"""
 
 from __future__ import annotations
 
+from collections import OrderedDict
+from collections.abc import Callable
 from typing import NamedTuple
+from weakref import WeakKeyDictionary
 
 import numpy as np
-from jaxtyping import Int
+from jaxtyping import Bool, Int
 from numpy import ndarray
 
 from ..automata.arrays import spans
-from ..automata.lazy import Pattern
+from ..automata.lazy import Pattern, PatternTable
 from ..vocabulary.trie import Trie
-from .text_part import Ranks
+from .letter_shapes import USUAL, Classes, Shapes, are_alike, own_classes, told_apart
+from .text_tokens import Bits, LetterTable, Ranks, TextTokens, keep
+
+MAX_READ = 256  # states of patterns of which it is kept what they read
+MAX_KEPT = 20_000  # tokens of one that is kept
+MAX_SHAPES = 4  # partitions of the bytes whose shapes are kept
+WALKS = 2  # of many tokens, after which an automaton gets shapes of its own
+Numbers = Int[ndarray, " n"]
 
 
 class PatternPart(NamedTuple):
-    """``ranks``: the tokens that stay within the pattern. ``leaving``: the nodes that the byte after the pattern leads to, and
-    ``ends`` a state of the pattern before one of them."""
+    """``inside``: the tokens that stay within the pattern, as a set or as ranks. ``leaves(ranks)``: of tokens that leave the
+    text, which do so where the pattern may end. ``at_once``: the node after the byte that leaves the pattern, where it comes
+    first, or −1. ``ends``: a state and a number of letters before some token leaves."""
 
-    ranks: Ranks
-    leaving: Int[ndarray, " node"]
+    inside: Bits | Ranks
+    leaves: Callable[[Ranks], Bool[ndarray, " n"]]
+    at_once: int
     ends: tuple[int, int] | None
 
 
-def pattern_part(pattern: Pattern, trie: Trie, node: int) -> PatternPart:
-    """Read all tokens below a node."""
-    nodes, state, count = np.array([node]), np.array([pattern.state]), np.array([pattern.count])
-    ranks, leaving, ends, first = list[Ranks](), [np.empty(0, np.int64)], None, True
+class Read(NamedTuple):
+    """What an automaton reads below a node: the ``ranks`` of tokens with the state and the letters after them; the ``nodes``
+    after a byte that leaves, with those before that byte."""
+
+    ranks: Ranks
+    state: Numbers
+    letters: Numbers
+    nodes: Numbers
+    state_there: Numbers
+    letters_there: Numbers
+
+
+class PatternTokens:
+    """What is known of patterns in one vocabulary, shared by all automata."""
+
+    def __init__(self, trie: Trie) -> None:
+        self.trie = trie
+        self._read: OrderedDict[tuple[PatternTable, int, Trie, int, int], Read] = OrderedDict()
+        self._states: OrderedDict[tuple[PatternTable, int], Numbers] = OrderedDict()
+        self._shapes: OrderedDict[tuple[bytes, LetterTable], Shapes] = OrderedDict()
+        self._shapes_of: WeakKeyDictionary[PatternTable, Shapes] = WeakKeyDictionary()
+        self._walks: WeakKeyDictionary[PatternTable, int] = WeakKeyDictionary()
+
+    def part(self, pattern: Pattern, trie: Trie, node: int, text: TextTokens) -> PatternPart:
+        """Read all tokens below a node, ``text`` being the text tokens of it."""
+        if trie is self.trie and node == 0 and (shapes := self.shapes(pattern, text.table)) is not None:
+            return self.by_shapes(pattern, shapes, text)
+        read = self.read(pattern, trie, node)
+        inside = read.ranks
+        state, letters, nodes = read.state_there, read.letters_there, read.nodes
+        if pattern.live is not None:
+            inside = inside[pattern.live(read.state, read.letters)]
+            live = pattern.live(state, letters)
+            state, letters, nodes = state[live], letters[live], nodes[live]
+        out = pattern.final(state, letters)
+        state, letters, nodes = state[out], letters[out], nodes[out]
+        begin = np.sort(trie.low[nodes])
+        end = np.sort(trie.high[nodes])
+
+        def leaves(ranks: Ranks) -> Bool[ndarray, " n"]:
+            at = np.searchsorted(begin, ranks, side="right") - 1
+            return np.asarray((at >= 0) & (ranks < end[at]))
+
+        at_once = nodes[trie.parent[nodes] == node]
+        return PatternPart(
+            inside,
+            leaves,
+            int(at_once[0]) if len(at_once) else -1,
+            (int(state[0]), int(letters[0])) if len(nodes) else None,
+        )
+
+    # ------------------------------------------------------------ by tokens
+
+    def read(self, pattern: Pattern, trie: Trie, node: int) -> Read:
+        """All that the automaton of a pattern reads."""
+        key = (pattern.table, pattern.state, trie, node, pattern.leaves)
+        found = self._read.get(key)
+        if found is None:
+            found = read_below(pattern.table, pattern.state, trie, node, pattern.leaves)
+            if len(found.ranks) <= MAX_KEPT:
+                keep(self._read, key, found, MAX_READ)
+            if trie is self.trie and node == 0 and len(found.ranks) > MAX_KEPT:
+                self._walks[pattern.table] = self._walks.get(pattern.table, 0) + 1
+        return found
+
+    # ------------------------------------------------------------ by shapes
+
+    def shapes(self, pattern: Pattern, letters: LetterTable) -> Shapes | None:
+        """The shapes that the automaton of a pattern tells apart, ``None`` where there are none yet."""
+        table = pattern.table
+        found = self._shapes_of.get(table)
+        if found is None:
+            walks = self._walks.get(table)
+            if walks is not None and walks < WALKS:
+                return None
+            rows = told_apart(table, pattern.leaves)
+            classes = USUAL
+            if not are_alike(rows, USUAL):
+                if walks is None:
+                    self._walks[table] = 0
+                    return None
+                classes = own_classes(rows)
+            found = self._shapes_of[table] = self.shapes_by(classes, letters)
+        return found
+
+    def shapes_by(self, classes: Classes, letters: LetterTable) -> Shapes:
+        """The shapes by some classes of bytes."""
+        key = (classes.tobytes(), letters)
+        found = self._shapes.get(key)
+        if found is None:
+            found = keep(self._shapes, key, Shapes(self.trie, classes, letters), MAX_SHAPES)
+        return found
+
+    def by_shapes(self, pattern: Pattern, shapes: Shapes, text: TextTokens) -> PatternPart:
+        """:meth:`part` from the root of the vocabulary."""
+        key, dead = (pattern.table, pattern.state), len(pattern.table.between)
+        states = self._states.get(key)
+        if states is None:
+            states = keep(self._states, key, shapes.states(*key), MAX_READ)
+        live = states != dead
+        if pattern.live is not None:
+            some = np.flatnonzero(live)
+            live[some] = pattern.live(states[some].astype(np.int64), shapes.letters[some])
+        out = shapes.with_byte(pattern.leaves)
+        before = shapes.parent[out]
+        known = live[before]
+        out, before = out[known], before[known]
+        final = pattern.final(states[before], shapes.letters[before])
+        out, before = out[final], before[final]
+        leaving = np.zeros(shapes.size + 1, bool)
+        leaving[out] = True
+
+        def leaves(ranks: Ranks) -> Bool[ndarray, " n"]:
+            return np.asarray(leaving[shapes.leaving(text, pattern.leaves)[ranks]])
+
+        return PatternPart(
+            shapes.tokens(live),
+            leaves,
+            self.trie.children(0).get(pattern.leaves, -1) if len(out) and before[0] == 0 else -1,
+            (int(states[before[0]]), int(shapes.letters[before[0]])) if len(out) else None,
+        )
+
+
+def read_below(table: PatternTable, start: int, trie: Trie, node: int, leaves: int) -> Read:
+    """All that an automaton reads below a node."""
+    nodes, state, letters = np.array([node]), np.array([start]), np.zeros(1, np.int64)
+    after, between, dead = table.after.ravel(), np.append(table.between, False), len(table.between)
+    ends, out = list[tuple[Numbers, Numbers, Numbers]](), list[tuple[Numbers, Numbers, Numbers]]()
     while len(nodes):
-        if not first:
-            ranks.append(spans(trie.low[nodes], trie.own[nodes]))
-        first = False
+        if nodes[0] != node:
+            own = trie.own[nodes]
+            ends.append((spans(trie.low[nodes], own), np.repeat(state, own), np.repeat(letters, own)))
         children = trie.first[nodes + 1] - trie.first[nodes]
         nodes, parent = spans(trie.first[nodes], children), np.repeat(np.arange(len(nodes)), children)
         byte = trie.byte[nodes]
-        out = np.flatnonzero(byte == pattern.leaves)
-        out = out[pattern.final(state[parent[out]], count[parent[out]])]
-        if len(out):
-            leaving.append(nodes[out])
-            ends = ends or (int(state[parent[out[0]]]), int(count[parent[out[0]]]))
-        state, count = pattern.after(state[parent], count[parent], byte)
-        if not (kept := state >= 0).all():
-            nodes, state, count = nodes[kept], state[kept], count[kept]
-    return PatternPart(
-        np.concatenate(ranks) if ranks else np.empty(0, np.int64), np.concatenate(leaving), ends
-    )
+        state, letters = state[parent], letters[parent]
+        leaving = np.flatnonzero(byte == leaves)
+        if len(leaving):
+            out.append((nodes[leaving], state[leaving], letters[leaving]))
+        state = after[state * 256 + byte].astype(np.int64)
+        kept = np.flatnonzero(state != dead)
+        nodes, state = nodes[kept], state[kept]
+        letters = letters[kept] + between[state]
+    none = np.empty(0, np.int64)
+    some = [np.concatenate(column) for column in zip(*ends, strict=True)] or [none] * 3
+    there = [np.concatenate(column) for column in zip(*out, strict=True)] or [none] * 3
+    return Read(*some, *there)

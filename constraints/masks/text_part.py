@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import numpy as np
-from jaxtyping import Bool, Int
+from jaxtyping import Bool
 from numpy import ndarray
 
 from ..automata.lazy import Body
 from ..vocabulary.trie import Ranges, Trie
-from .text_tokens import Texts
+from .text_tokens import Ranks
+from .texts import Texts
 from .walk import Pairs, Walk
-
-Ranks = Int[ndarray, " token"]  # positions of tokens in the lexicographic order of a trie
 
 
 class TextPart:

@@ -20,14 +20,12 @@ from ..automata.arrays import spans
 from ..automata.lazy import Letters
 from ..vocabulary.trie import Trie, put
 
-MAX_LETTERS = 64  # kinds of letters kept for a vocabulary
 MAX_COUNTS = 1 << 17  # tokens whose letters are counted, for one kind of letters
-MAX_TEXTS = 1024  # nodes kept for one kind of letters and one trie
-SET_BYTES = 1 << 25  # of the token sets kept for one trie
 MANY_TOKENS = 2000  # from here on setting them in an array of the vocabulary's size is quicker
 NONE = np.empty(0, np.int64)
 K = TypeVar("K")
 V = TypeVar("V")
+Ranks = Int[ndarray, " token"]  # positions of tokens in the lexicographic order of a trie
 Bits = UInt8[ndarray, " bytes"]  # a token set: token v in bit v mod 8 of byte v div 8
 
 
@@ -150,7 +148,7 @@ class TextTokens:
         points = np.concatenate(leaving)
         self.exits = Remainders(trie, points[:, 0], points[:, 1])
         self.most_leaving = int(points[:, 1].max(initial=0))
-        self._leaving = points[:, 0]
+        self.leaving = points[:, 0]
         self._needed = needed
         self._letters_at: Int16[ndarray, " node"] | dict[int, int] | None = None
 
@@ -171,7 +169,7 @@ class TextTokens:
         """The nodes on the way to where tokens leave the text, that one too: their children there by their bytes."""
         found: dict[int, dict[int, int]] = {}
         parent, byte = self.trie.parent, self.trie.byte
-        for node in self._leaving.tolist():
+        for node in self.leaving.tolist():
             while node != self.node:
                 above, by = int(parent[node]), int(byte[node])
                 if by in found.setdefault(above, {}):
@@ -191,71 +189,6 @@ class TextTokens:
         out = np.full(len(self.trie.parent), -1, np.int16)
         out[self.between[:, 0]] = self.between[:, 1]
         return out
-
-
-class Texts:
-    """What has been found out about free text in one vocabulary, shared by all automata."""
-
-    def __init__(self, trie: Trie) -> None:
-        self.trie = trie
-        self._tables: OrderedDict[bytes, LetterTable] = OrderedDict()
-        self._table_of: OrderedDict[Letters, LetterTable] = OrderedDict()
-        self._texts: OrderedDict[tuple[LetterTable, Trie, int], TextTokens] = OrderedDict()
-        self._sets: OrderedDict[tuple[Trie | TextTokens, int], Bits] = OrderedDict()
-        self._kinds: OrderedDict[tuple[TextTokens, int, int, int], Bits] = OrderedDict()
-        self._most_sets = max(16, SET_BYTES // max(1, trie.num_bytes))
-
-    def table(self, letters: Letters) -> LetterTable:
-        """The transitions of letters; the same object for letters that are read alike."""
-        found = self._table_of.get(letters)
-        if found is None:
-            made = LetterTable(letters)
-            found = keep(self._tables, made.after.tobytes(), made, MAX_LETTERS, replace=False)
-            keep(self._table_of, letters, found, MAX_LETTERS)
-        return found
-
-    def below(self, table: LetterTable, trie: Trie, node: int) -> tuple[TextTokens, int]:
-        """The text tokens of a node at or above the given one, and the letters between the two."""
-        if trie is self.trie:
-            whole = self._texts.get((table, trie, 0))
-            if whole is None:
-                whole = keep(self._texts, (table, trie, 0), TextTokens(table, trie, 0), MAX_TEXTS)
-            if node == 0:
-                return whole, 0
-            if (letters := whole.letters_at(node)) > 0:
-                return whole, letters
-        found = self._texts.get((table, trie, node))
-        if found is None:
-            found = keep(self._texts, (table, trie, node), TextTokens(table, trie, node), MAX_TEXTS)
-        return found, 0
-
-    def tokens_below(self, trie: Trie, node: int) -> Bits:
-        """The tokens at and below a node; not to be written to."""
-        found = self._sets.get((trie, node))
-        if found is None:
-            found = bits_of(trie, trie.order[int(trie.low[node]) : int(trie.high[node])])
-            keep(self._sets, (trie, node), found, self._most_sets)
-        return found
-
-    def made_of_letters(self, text: TextTokens, most: int) -> Bits:
-        """The tokens made of at most so many letters, a cut one included; not to be written to."""
-        most = min(most, text.most)
-        found = self._sets.get((text, most))
-        if found is None:
-            found = keep(self._sets, (text, most), bits_of(text.trie, text.tokens(most)), self._most_sets)
-        return found
-
-    def with_letters(self, text: TextTokens, least: int, most: int, local: int) -> Bits:
-        """The tokens made of some numbers of complete letters that end in a state within the next one; not to be written
-        to."""
-        key = (text, least, most, local)
-        found = self._kinds.get(key)
-        if found is None:
-            some = (text.local == local) & (text.letters >= least) & (text.letters <= most)
-            found = keep(
-                self._kinds, key, bits_of(text.trie, text.trie.order[text.ranks[some]]), self._most_sets
-            )
-        return found
 
 
 def bits_of(trie: Trie, tokens: Int[ndarray, " token"]) -> Bits:

@@ -30,9 +30,9 @@ from ..automata.sharing import Sharing
 from ..automata.stack import NEVER, Stack, StackAutomaton
 from ..vocabulary.trie import Trie, put
 from .completions import common_end
-from .pattern_part import pattern_part
-from .text_part import Ranks, TextPart
-from .text_tokens import Bits, Remainders, Texts, add, keep
+from .text_part import TextPart
+from .text_tokens import NONE, Bits, Ranks, Remainders, add, keep
+from .texts import Texts
 from .walk import Pairs, Walk
 
 WORD = np.dtype("<i4")
@@ -244,7 +244,11 @@ class TokenMasks:
         if out is None:
             out = np.zeros(trie.num_bytes, np.uint8)
         for state, node in patterns:
-            ranks, new = self._pattern(state, trie, node, measure)
+            inside, ranks, new = self._pattern(state, trie, node, measure)
+            if inside.dtype == np.uint8:
+                out |= inside
+            else:
+                add(out, trie.order[inside])
             add(out, trie.order[ranks])
             most = max(most, new)
         (_, own, low, _, order), tokens = trie.views, list[int]()
@@ -284,32 +288,30 @@ class TokenMasks:
             most = max(most, new)
         return out, most
 
-    def _pattern(self, state: int, trie: Trie, node: int, measure: Measure) -> tuple[Ranks, int]:
-        """:meth:`_union` for one state within a pattern, as ranks."""
+    def _pattern(
+        self, state: int, trie: Trie, node: int, measure: Measure
+    ) -> tuple[Bits | Ranks, Ranks, int]:
+        """:meth:`_union` for one state within a pattern: the tokens within it as a set or as ranks, the others as ranks."""
         pattern = self.walk.pattern(state)
         assert pattern is not None
         measure.moved({state})
-        part, most = pattern_part(pattern, trie, node), measure.within_pattern(state)
-        if part.ends is None:
-            return part.ranks, most
-        target = self.states.after(self.states.number(pattern.to(*part.ends)), pattern.leaves)
         text, _ = self.texts.below(self.texts.table(pattern.letters), trie, node)
+        part, most = self.texts.patterns.part(pattern, trie, node, text), measure.within_pattern(state)
+        if part.ends is None:
+            return part.inside, NONE, most
+        target = self.states.after(self.states.number(pattern.to(*part.ends)), pattern.leaves)
         child = text.exits.children(0).get(pattern.leaves)
-        found, low = [part.ranks], trie.low[part.leaving]
+        found = list[Ranks]()
         if child is not None:
             exits = self._exit(target, text.exits, child, measure)
             most = max(most, measure.exit(target, exits))
             ranks = text.exits.origin[exits.ranks]
-            begin = np.sort(low)
-            at = np.searchsorted(begin, ranks, side="right") - 1
-            end = trie.high[part.leaving][np.argsort(low, kind="stable")]
-            found.append(ranks[(at >= 0) & (ranks < end[at])])
-        at_once = part.leaving[trie.parent[part.leaving] == node]
-        if len(at_once):
-            some = self._ranks(trie, [(target, int(at_once[0]))], measure)
+            found.append(ranks[part.leaves(ranks)])
+        if part.at_once >= 0:
+            some = self._ranks(trie, [(target, part.at_once)], measure)
             found.append(some.ranks)
             most = max(most, some.most)
-        return np.concatenate(found), most
+        return part.inside, np.concatenate(found) if found else NONE, most
 
     def _exit(self, state: int, trie: Remainders, node: int, measure: Measure) -> Exit:
         """The remainders at and below a node that can be read from the state there; of a set of stacks some may be repeated."""
@@ -354,8 +356,9 @@ class TokenMasks:
             out.append(ranks[(bits[tokens >> 3] >> (tokens & 7) & 1).astype(bool)])
             most = max(most, new)
         for state, node in patterns:
-            ranks, new = self._pattern(state, trie, node, measure)
-            out.append(ranks)
+            inside, ranks, new = self._pattern(state, trie, node, measure)
+            assert inside.dtype != np.uint8  # a trie of remainders
+            out += [inside, ranks]
             most = max(most, new)
         moved = None if measure.states is None else frozenset(measure.states)
         return Exit(np.concatenate(out), most, moved)

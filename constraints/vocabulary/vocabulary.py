@@ -28,7 +28,7 @@ from .trie import Trie
 
 if TYPE_CHECKING:
     from ..canonical.segmentation import Segmentation
-    from ..masks.text_tokens import Texts
+    from ..masks.texts import Texts
 
 KEPT_FROM = 10_000  # tokens
 
@@ -144,7 +144,7 @@ class Vocabulary:
     @cached_property
     def text_tokens(self) -> Texts:
         """Which tokens free text is made of, by its letters, made on first use."""
-        from ..masks.text_tokens import Texts
+        from ..masks.texts import Texts
 
         return Texts(self.trie)
 

@@ -130,26 +130,28 @@ class CountedPattern(Region):
         return np.array([self.fewest[state] for state in range(self.text.nfa.num_states)])
 
     def pattern(self, local: Local) -> Pattern | None:
-        if local[0] not in self.between:
+        begin, count = local
+        if begin not in self.between:
             return None
-        text = self.text
+        text, most = self.text, self.most
 
-        def after(state: Numbers, count: Numbers, byte: Numbers) -> tuple[Numbers, Numbers]:
-            target = text.rows.after(state, byte)
-            to = np.maximum(target, 0)
-            counted = count + text.are_between[to]
-            if self.most is None:
-                counted = np.minimum(counted, np.maximum(self.least, count))
-            most = counted + self._fewest[to]
-            live = (target >= 0) & (most <= (most if self.most is None else self.most))
-            for i in np.flatnonzero(live & (most < self.least)).tolist():
-                live[i] = self.live(int(to[i]), int(counted[i]))
-            return np.where(live, target, -1), counted
+        def live(state: Numbers, letters: Numbers) -> Flags:
+            least = count + letters + self._fewest[state]
+            found = np.ones(len(state), bool) if most is None else least <= most
+            if count < self.least:
+                few = np.flatnonzero(found & (least < self.least))
+                kinds, which = np.unique(state[few] * (1 << 32) + letters[few], return_inverse=True)
+                pairs = [divmod(kind, 1 << 32) for kind in kinds.tolist()]
+                found[few] = np.array([self.live(s, count + k) for s, k in pairs], bool)[which]
+            return np.asarray(found)
 
-        def final(state: Numbers, count: Numbers) -> Flags:
-            return np.asarray(text.are_final[state] & (count >= self.least))
+        def final(state: Numbers, letters: Numbers) -> Flags:
+            return np.asarray(text.are_final[state] & (count + letters >= self.least))
 
-        return Pattern(local[0], local[1], LETTERS, -1, after, final, lambda state, count: (state, count))
+        def to(state: int, letters: int) -> Local:
+            return state, min(count + letters, self.least) if most is None else count + letters
+
+        return Pattern(text.table, begin, LETTERS, -1, live, final, to)
 
     def body(self, local: Local) -> LocalBody | None:
         state, count = local

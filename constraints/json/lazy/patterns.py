@@ -6,11 +6,11 @@ from functools import cached_property
 
 import numpy as np
 
-from ...automata.lazy import Flags, Numbers, Pattern
+from ...automata.arrays import spans
+from ...automata.lazy import Flags, Numbers, Pattern, PatternTable
 from ...automata.machines import DfaMachine
 from ...automata.nfa import Nfa
 from ...automata.stack import Local, LocalBody
-from ...automata.transitions import Transitions
 from .letters import BETWEEN, LETTERS, TABLE, Rows, letters_of, rows_of
 
 
@@ -63,9 +63,16 @@ class PatternText(DfaMachine):
         return LocalBody(letters_of(self.moves, state), None)
 
     @cached_property
-    def rows(self) -> Transitions:
+    def table(self) -> PatternTable:
         """The transitions as an array."""
-        return Transitions(self.moves)
+        size = self.nfa.num_states
+        after = np.full((size + 1, 256), size, np.int32)
+        source, low, high, target = self.nfa.edges.T
+        count = high - low + 1
+        after[np.repeat(source, count), spans(low, count)] = np.repeat(target, count)
+        between = np.zeros(size, bool)
+        between[list(self.between)] = True
+        return PatternTable(after, between)
 
     @cached_property
     def are_final(self) -> Flags:
@@ -74,24 +81,14 @@ class PatternText(DfaMachine):
         found[self.nfa.accept] = True
         return found
 
-    @cached_property
-    def are_between(self) -> Flags:
-        """By state: whether it lies between two letters."""
-        found = np.zeros(self.nfa.num_states, bool)
-        found[list(self.between)] = True
-        return found
-
     def pattern(self, local: Local) -> Pattern | None:
         if local not in self.between:
             return None
 
-        def after(state: Numbers, count: Numbers, byte: Numbers) -> tuple[Numbers, Numbers]:
-            return self.rows.after(state, byte), count
-
-        def final(state: Numbers, count: Numbers) -> Flags:
+        def final(state: Numbers, letters: Numbers) -> Flags:
             return np.asarray(self.are_final[state])
 
-        return Pattern(local, 0, LETTERS, -1, after, final, lambda state, count: state)
+        return Pattern(self.table, local, LETTERS, -1, None, final, lambda state, letters: state)
 
     def body(self, local: Local) -> LocalBody | None:
         return self.loop(local)

@@ -117,7 +117,7 @@ class Quoted(Region):
         if found is None:
             return None
         inner = found.to
-        return replace(found, leaves=QUOTE, to=lambda state, count: (inner(state, count),))
+        return replace(found, leaves=QUOTE, to=lambda state, letters: (inner(state, letters),))
 
     def reads(self, local: Local) -> bool:
         return bool(local != 1)
