@@ -8,7 +8,6 @@ the second are few, and are read one by one.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from functools import cached_property
 
 import numpy as np
 from jaxtyping import Int
@@ -20,13 +19,14 @@ from ..automata.stack import StackAutomaton
 from ..vocabulary.trie import put
 from ..vocabulary.vocabulary import Vocabulary
 from .completions import NEVER, Completions, Distances
+from .item_tokens import tokens_of
 from .lazy_tokens import LazyTokens
 from .steps import Steps
+from .text_tokens import Bits
 from .token_masks import WORD, Words
 
 RECORDED = 1 << 40
 """States from here on have records."""
-CLOSERS, COMMA, OPENER = frozenset(b"}]"), 44, 91
 BETWEEN = b", \t\n\r]"
 
 
@@ -141,8 +141,8 @@ class RecordingTokens(Steps):
         near: list[int] = []
         if state >= RECORDED:
             near, most = self._along(set(readings), words, barred)
-        some = self._between_items(state, readings)
-        for token in [*near, *some[(words[some >> 3] >> (some & 7) & 1).astype(bool)].tolist()]:
+        some = self._between_items(state, readings, words)
+        for token in dict.fromkeys([*near, *some]):
             target = self.step(state, token)
             (passed if target != -1 else barred).append(token)
             if target >= RECORDED:
@@ -186,19 +186,18 @@ class RecordingTokens(Steps):
                     found.update(BETWEEN)
         return found
 
-    def _between_items(self, state: int, readings: Iterable[Reading]) -> Int[ndarray, " token"]:
-        """Tokens among which are all those that end an item and go on with the next."""
+    def _between_items(self, state: int, readings: Iterable[Reading], words: Bits) -> list[int]:
+        """Tokens of a mask among which are all those that end an item and go on with the next."""
         level = 0
         if state >= RECORDED:
             level = min(self._closers(reading) for reading in readings)
-        plain = self.plain_state(state)
-        some = np.concatenate([self._leaving[min(level, len(self._leaving) - 1)], self._entering])
-        body = self.base.masks.walk.body(plain)
+        between = self.vocab.item_tokens.between
+        some = words & between[min(level, len(between) - 1)]
+        body = self.base.masks.walk.body(self.plain_state(state))
         if body is not None:
             text, _ = self.base.texts.below(self.base.texts.table(body.letters), self.vocab.trie, 0)
-            letters = self.base.texts.made_of_letters(text, text.most)
-            some = some[(letters[some >> 3] >> (some & 7) & 1) == 0]
-        return np.asarray(some)
+            some &= ~self.base.texts.made_of_letters(text, text.most)
+        return tokens_of(some)
 
     def _closers(self, reading: Reading) -> int:
         """The containers that must be closed before the item ends."""
@@ -209,28 +208,6 @@ class RecordingTokens(Steps):
             opened += frame.machine.ends_with in (b"]", b"}")
             frame = frame.parent
         return opened
-
-    @cached_property
-    def _leaving(self) -> list[Int[ndarray, " token"]]:
-        """By the closing brackets that stand before it at least: the tokens with a comma."""
-        found: list[list[int]] = [[], [], [], []]
-        for token, word in enumerate(self.vocab.token_bytes):
-            if word is None or COMMA not in word:
-                continue
-            closers = sum(byte in CLOSERS for byte in word[: word.rindex(COMMA)])
-            for level in range(min(closers, len(found) - 1) + 1):
-                found[level].append(token)
-        return [np.array(some, np.int64) for some in found]
-
-    @cached_property
-    def _entering(self) -> Int[ndarray, " token"]:
-        """The tokens in which an array begins, and two items may."""
-        found = [
-            token
-            for token, word in enumerate(self.vocab.token_bytes)
-            if word is not None and OPENER in word and COMMA in word[word.index(OPENER) :]
-        ]
-        return np.array(found, np.int64)
 
     # ------------------------------------------------------------ budgets
 

@@ -28,6 +28,7 @@ from .trie import Trie
 
 if TYPE_CHECKING:
     from ..canonical.segmentation import Segmentation
+    from ..masks.item_tokens import ItemTokens
     from ..masks.texts import Texts
 
 KEPT_FROM = 10_000  # tokens
@@ -147,6 +148,13 @@ class Vocabulary:
         from ..masks.texts import Texts
 
         return Texts(self.trie)
+
+    @cached_property
+    def item_tokens(self) -> ItemTokens:
+        """The tokens in which an item of an array may end and another one go on, found on first use."""
+        from ..masks.item_tokens import ItemTokens
+
+        return ItemTokens(self.token_bytes, self.trie.num_bytes)
 
     @cached_property
     def token_dag(self) -> TokenDag:

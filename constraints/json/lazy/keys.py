@@ -208,10 +208,14 @@ class Keys:
         return (bytes(out), (node, classes)) if out else None
 
     def step(self, state: State, byte: int, allowed: int) -> State | None:
-        """The state after one byte of a name, where only declared names may come; ``None`` where it may not come."""
+        """The state after one byte of a name; ``None`` where it may not come."""
         node, classes = state
-        after = self.trie.children[node].get(byte)
-        return None if after is None or not self.trie.reach[after] & allowed else (after, classes)
+        target = self.trie.children[node].get(byte, -1) if node >= 0 else -1
+        if self.classes:
+            pairs = zip(self.classes, classes, strict=True)
+            classes = tuple([local if local is None else m.step(local, byte) for m, local in pairs])
+            return (target, classes) if self.reach((target, classes)) & allowed else None
+        return (target, classes) if target >= 0 and self.trie.reach[target] & allowed else None
 
     def moves(self, state: State, allowed: int) -> list[tuple[int, int, State]]:
         """The moves within a name, to states from which one of the alternatives may come."""

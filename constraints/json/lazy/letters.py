@@ -64,6 +64,10 @@ BETWEEN = int(BODY.start[0])
 LETTERS = letters_of(rows_of(BODY).__getitem__, BETWEEN)
 """The characters of JSON strings as they may be written."""
 LETTER_ROWS = rows_of(LETTERS.nfa)
+LETTER_AFTER = [[-1] * 256 for _ in range(LETTERS.nfa.num_states)]
+"""By state within a letter: the state after each byte, −1 for none."""
+for _source, _low, _high, _target in LETTERS.nfa.edges.tolist():
+    LETTER_AFTER[_source][_low : _high + 1] = [_target] * (_high + 1 - _low)
 FINISH = shortest_words(LETTER_ROWS, frozenset([0]))
 """By state within a letter: the shortest end of it."""
 MOST_FINISH = max(map(len, FINISH.values()))

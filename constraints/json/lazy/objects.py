@@ -139,12 +139,15 @@ class ObjectMachine(Region):
         return found
 
     def step(self, local: Local, byte: int) -> Local | None:
-        if local[0] == KEY and byte != QUOTE and local[3] is None and local not in self._moves:
-            node, classes = local[2]
-            if node >= 0 and not any(each is not None for each in classes):
-                after = self.keys.step(local[2], byte, self.allowed(local[1]))
-                return None if after is None else (KEY, local[1], after, None)
-        return super().step(local, byte)
+        if local[0] != KEY or local[3] is not None or local in self._moves:
+            return super().step(local, byte)
+        _, hub, state, _ = local
+        allowed = self.allowed(hub)
+        if byte == QUOTE and (marks := self.keys.marks(state) & allowed):
+            group = self.group(hub, marks, None)
+            return None if group is None else (COLON, group, 0)
+        after = self.keys.step(state, byte, allowed)
+        return None if after is None else (KEY, hub, after, None)
 
     def forced(self, local: Local) -> tuple[bytes, Local] | None:
         if local[0] != KEY or local[3] is not None:

@@ -27,7 +27,7 @@ from ...limits import Bounds
 from .. import formats, strings
 from ..shapes import Strings
 from .counted import CountedPattern
-from .letters import FINISH, LETTER_ROWS, LETTERS, MOST_FINISH, QUOTE
+from .letters import FINISH, LETTER_AFTER, LETTER_ROWS, LETTERS, MOST_FINISH, QUOTE
 from .patterns import PatternText
 
 
@@ -51,6 +51,15 @@ class FreeText(Region):
             else:
                 return ()
         return [(low, high, (target, count)) for low, high, target in LETTER_ROWS[state]]
+
+    def step(self, local: Local, byte: int) -> Local | None:
+        state, count = local
+        target = LETTER_AFTER[state][byte]
+        if target < 0 or state:
+            return None if target < 0 else (target, count)
+        if self.most is None:
+            return target, min(count + 1, self.least)
+        return None if count == self.most else (target, count + 1)
 
     def final(self, local: Local) -> bool:
         return bool(not local[0] and local[1] >= self.least)
@@ -105,6 +114,15 @@ class Quoted(Region):
             at = bisect_left(found, QUOTE, key=lambda move: move[0])
             found.insert(at, (QUOTE, QUOTE, 1))  # type: ignore[arg-type]
         return found
+
+    def step(self, local: Local, byte: int) -> Local | None:
+        if local in (0, 1):
+            return (self.inside.start(),) if byte == QUOTE and not local else None
+        (inner,) = local
+        if byte == QUOTE and self.inside.final(inner):
+            return 1
+        after = self.inside.step(inner, byte)
+        return None if after is None else (after,)
 
     def forced(self, local: Local) -> tuple[bytes, Local] | None:
         if local in (0, 1):

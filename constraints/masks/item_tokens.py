@@ -1,0 +1,35 @@
+"""The tokens of a vocabulary in which an item of an array may end, and another one go on."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from .text_tokens import Bits
+
+CLOSERS, COMMA, OPENER = frozenset(b"}]"), 44, 91
+MOST_CLOSERS = 3
+
+
+class ItemTokens:
+    """``between[k]``: the tokens in which at least k brackets close before a comma, and those in which an array begins before a
+    comma."""
+
+    def __init__(self, token_bytes: Sequence[bytes | None], num_bytes: int) -> None:
+        flags = np.zeros((MOST_CLOSERS + 1, 8 * num_bytes), bool)
+        for token, word in enumerate(token_bytes):
+            if word is not None and COMMA in word:
+                closers = sum(byte in CLOSERS for byte in word[: word.rindex(COMMA)])
+                enters = OPENER in word and COMMA in word[word.index(OPENER) :]
+                flags[: MOST_CLOSERS + 1 if enters else min(closers, MOST_CLOSERS) + 1, token] = True
+        self.between: list[Bits] = list(np.packbits(flags, axis=1, bitorder="little"))
+
+
+def tokens_of(bits: Bits) -> list[int]:
+    """The tokens of a set, in order."""
+    words = bits.view(np.uint32)
+    at = np.flatnonzero(words)
+    where, bit = np.nonzero(np.unpackbits(words[at].view(np.uint8).reshape(-1, 4), axis=1, bitorder="little"))
+    found: list[int] = (32 * at[where] + bit).tolist()
+    return found
