@@ -52,8 +52,12 @@ $(VENV)/.torch:
 	$(PIP) install --quiet "$(TORCH)"
 	touch $@
 
-$(VENV)/.core: $(VENV)/.torch pyproject.toml
-	$(PIP) install --quiet -e ".[inflections]"
+$(VENV)/.core: $(VENV)/.torch pyproject.toml bench/pyproject.toml
+	$(PIP) install --quiet -e ".[inflections]" -e ./bench
+	touch $@
+
+$(VENV)/.test: $(VENV)/.torch pyproject.toml bench/pyproject.toml
+	$(PIP) install --quiet -e ".[test]" -e "./bench[tasks]"
 	touch $@
 
 $(VENV)/.%: $(VENV)/.torch pyproject.toml

@@ -133,7 +133,3 @@ class ProposalError(TractileError, RuntimeError):
             f"the proposal {self.name!r} {what}{where}; its tokens and log-weights must be properly weighted for "
             "p_lm · 1[allowed], with -inf where no token is"
         )
-
-
-class ExecutionNotAllowed(TractileError, PermissionError):
-    """Code that a model writes would be run, and nobody has said that it may be."""

@@ -41,7 +41,7 @@ from schemas import SECONDS, TooSlow, arguments_and_rows
 
 import tractile as tt
 
-validators = needed("jsonschema.validators", "bench")
+validators = needed("jsonschema.validators", "test")
 
 BUDGETS = (8, 16, 32, 64, 128, 256)  # tokens
 MOST_STEPS = 12  # of the search of its own

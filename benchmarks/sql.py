@@ -1,6 +1,6 @@
 """Are Spider's gold queries in the language of `tt.sql`, and how large are its automata?
 
-For every database one automaton; each gold query is brought to the form that `tt.sql` writes (`tractile.tasks.sql_form`), and
+For every database one automaton; each gold query is brought to the form that `tt.sql` writes (`tractile_bench.sql_form`), and
 put to it.
 
 Columns: databases, states and edges of the byte automaton (median and largest), states and edges over tokens for one
@@ -25,9 +25,9 @@ from typing import Any
 
 import tractile as tt
 from tractile.constraints.automata.dfa import determinize
-from tractile.tasks.files import find, read_jsonl
-from tractile.tasks.sql_databases import read_databases
-from tractile.tasks.sql_form import normalised
+from tractile_bench.files import find, read_jsonl
+from tractile_bench.spider.canonical_form import normalised
+from tractile_bench.spider.databases import read_databases
 
 OWN = {
     "tables": {

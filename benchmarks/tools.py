@@ -32,7 +32,7 @@ from extras import needed
 import tractile as tt
 from tractile.constraints.calls.tools import read_tools
 
-jsonschema = needed("jsonschema", "bench")
+jsonschema = needed("jsonschema", "test")
 
 Call = tuple[dict[str, Any], dict[str, Any] | str]  # a tool, and the gold arguments (or why there are none)
 

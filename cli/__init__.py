@@ -1,5 +1,5 @@
-"""The `tractile` command: generate under a constraint, look at what a constraint compiles to, distil an HMM,
-run the papers' tasks.
+"""The `tractile` command: generate under a constraint, inspect what a constraint compiles to, distil an HMM, and the
+commands of other distributions (:mod:`.plugins`).
 
 Results go to standard output; with `--json`, one JSON object is its last line. Errors go to standard error as one
 line, and the exit status is not zero: 1 when the input is refused (a `TractileError`, a file that isn't there or does
@@ -11,14 +11,13 @@ from typing import Annotated
 import typer
 
 from .. import __version__
-from .bench import bench_app
-from .common import OneLineErrors
 from .compile import compile_
 from .distill import distill_app
 from .generate import generate
+from .plugins import CommandsWithPlugins
 
 app = typer.Typer(
-    cls=OneLineErrors, add_completion=False, context_settings={"help_option_names": ["-h", "--help"]}
+    cls=CommandsWithPlugins, add_completion=False, context_settings={"help_option_names": ["-h", "--help"]}
 )
 
 
@@ -41,4 +40,3 @@ def tractile(
 app.command()(generate)
 app.command(name="compile")(compile_)
 app.add_typer(distill_app, name="distill")
-app.add_typer(bench_app, name="bench")

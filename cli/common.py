@@ -3,7 +3,7 @@
 import json
 import os
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -84,12 +84,14 @@ def _from_pretrained(auto: Any, path: Path) -> Any:
         raise FormatError(f"{path} does not load: {error}") from error
 
 
-def language_model(path: Path | None, device: str = "cpu") -> tuple[Any, Any]:
-    """Load (model, tokenizer) from a folder, by default the embedded ones; in half precision on a GPU."""
+def language_model(
+    path: Path | None, device: str = "cpu", default: Callable[[], tuple[Any, Any]] = load_lm
+) -> tuple[Any, Any]:
+    """Load (model, tokenizer) from a folder, or else the ``default`` ones; in half precision on a GPU."""
     from transformers.utils.logging import disable_progress_bar
 
     disable_progress_bar()
-    model, tokenizer = load_lm() if path is None else (load_model(path), load_tokenizer(path))
+    model, tokenizer = default() if path is None else (load_model(path), load_tokenizer(path))
     if device == "cpu":
         return model, tokenizer
     return model.to(device_named(device), torch.bfloat16), tokenizer

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from ..constraints import Constraint, Vocabulary, report
-from ..embedded import load_lm
+from ..embedded import LM_PATH
 from .common import AsJson, Seed, console, load_tokenizer, print_facts, print_narrowings
 from .constraint_options import Canonical, Choice, OnNarrowed, narrowings, takes_constraint
 
@@ -29,8 +29,7 @@ def compile_(
     and where it accepts less than was asked. Masks while generating need no finite automaton, and may lack less."""
     constraint = constraint.finite
     cuts = narrowings(constraint, on_narrowed)
-    loaded = load_lm()[1] if tokenizer is None else load_tokenizer(tokenizer)
-    vocab = Vocabulary.from_tokenizer(loaded)
+    vocab = Vocabulary.from_tokenizer(load_tokenizer(tokenizer or LM_PATH))
     fa = constraint.compile(vocab, canonical=canonical)
     if draw is not None:
         if draw.suffix not in (".svg", ".png", ".pdf"):

@@ -20,9 +20,10 @@ from rich.table import Table
 from transformers.utils.logging import disable_progress_bar
 
 import tractile as tt
-from tractile.embedded import load_hmm, load_lm, load_small_lm
+from tractile.embedded import load_hmm, load_lm
 from tractile.inference.smc import Particle, Posterior, importance_sampling
-from tractile.tasks import prompts
+from tractile_bench import prompts
+from tractile_bench.models import load_small_lm
 
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt

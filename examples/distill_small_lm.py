@@ -1,4 +1,4 @@
-"""Distil the HMMs that ship in ``embedded/small_hmm``: one of the small language model's answers to each task.
+"""Distil the HMMs that ship in ``bench/tractile_bench/small_hmm``: one of the small language model's answers to each task.
 
     training prompts of a task -> answers drawn from the model, and reference answers, which cost nothing
         --start ngram    an n-gram HMM of them, counted
@@ -6,7 +6,7 @@
     --copying            and how they copy from their prompts, fitted together with the transitions
 
     python examples/train_small_lm.py                             # keeps the prompts in build/small_lm
-    python examples/distill_small_lm.py --task calls --out embedded/small_hmm/calls
+    python examples/distill_small_lm.py --task calls --out bench/tractile_bench/small_hmm/calls
     python examples/distill_small_lm.py --task calls --start latent --hidden 4096 --transition monarch --no-copying
 
 What is not said is as in ``RECIPES``. Prints nats per token of answers to held-out prompts, and the model's own. The
@@ -30,7 +30,7 @@ from transformers import LlamaForCausalLM, PreTrainedTokenizerFast
 
 import tractile as tt
 from tractile import distill
-from tractile.embedded import SMALL_LM_PATH
+from tractile_bench.models import SMALL_LM_PATH
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 from train_small_lm import Document, unpack

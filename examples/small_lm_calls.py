@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tractile.tasks import splits
-from tractile.tasks.files import find, read_json, read_jsonl
+from tractile_bench import splits
+from tractile_bench.files import find, read_json, read_jsonl
 
 Tool = dict[str, Any]
 NUMBERS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")

@@ -7,9 +7,9 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from pathlib import Path
 
-from tractile.tasks import prompts, splits
-from tractile.tasks.files import find, read_jsonl
-from tractile.tasks.strips import read_problem, written
+from tractile_bench import prompts, splits
+from tractile_bench.files import find, read_jsonl
+from tractile_bench.goal_inference.strips import read_problem, written
 
 Facts = list[tuple[str, ...]]
 

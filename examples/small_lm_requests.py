@@ -28,7 +28,7 @@ from small_lm_calls import (
     toolalpaca_calls,
 )
 
-from tractile.tasks import prompts
+from tractile_bench import prompts
 
 CITIES = """Paris London Berlin Tokyo Madrid Rome Vienna Oslo Lisbon Dublin Cairo Lima Sydney Toronto Chicago Boston Seattle
 Austin Denver Dallas Miami Houston Prague Warsaw Athens Mumbai Delhi Beijing Shanghai Seoul Bangkok Nairobi Helsinki""".split()

@@ -8,10 +8,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from tractile.constraints.sql.schema import spelled
-from tractile.tasks import prompts
-from tractile.tasks.files import find, read_json, read_jsonl, read_lines, read_text
-from tractile.tasks.sql_databases import read_databases
-from tractile.tasks.sql_form import normalised
+from tractile_bench import prompts
+from tractile_bench.files import find, read_json, read_jsonl, read_lines, read_text
+from tractile_bench.spider.canonical_form import normalised
+from tractile_bench.spider.databases import read_databases
 
 Pair = tuple[str, str]
 TABLE_NAMES = [

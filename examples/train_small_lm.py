@@ -1,13 +1,13 @@
-"""Train the small language model that ships in ``embedded/small_lm``: calls, SQL, sentences, goals and molecules.
+"""Train the small language model that ships in ``bench/tractile_bench/small_lm``: calls, SQL, sentences, goals and molecules.
 
     data sets -> (prompt, answer) pairs -> byte-level BPE -> Llama of some four million parameters
 
 A document is ``<s> prompt answer </s>``. The loss of a batch is the mean of  -log p(x_t | x_<t)  over the tokens of
 the answers and a random share of the tokens of the prompts (all of them in lists of molecules), in nats.
 
-    python examples/train_small_lm.py --minutes 60 --out embedded/small_lm
+    python examples/train_small_lm.py --minutes 60 --out bench/tractile_bench/small_lm
     torchrun --nproc-per-node 2 examples/train_small_lm.py --threads 1        (two busy cores)
-    python examples/train_small_lm.py --minutes 10 --device cuda --out embedded/small_lm
+    python examples/train_small_lm.py --minutes 10 --device cuda --out bench/tractile_bench/small_lm
 
 Everything that takes long is kept in ``--work`` and taken up again when the script is started a second time.
 """
@@ -388,9 +388,11 @@ def train(
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Train the language model that ships in embedded/small_lm.")
+    parser = argparse.ArgumentParser(
+        description="Train the language model that ships in bench/tractile_bench/small_lm."
+    )
     parser.add_argument("--data", type=Path, default=shared_folder() / "data", help="folder of the data sets")
-    parser.add_argument("--out", type=Path, default=Path("embedded/small_lm"))
+    parser.add_argument("--out", type=Path, default=Path("bench/tractile_bench/small_lm"))
     parser.add_argument(
         "--work", type=Path, default=Path("build/small_lm"), help="tokenizer, checkpoint and log"
     )

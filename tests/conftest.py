@@ -30,6 +30,10 @@ hypothesis.settings.register_profile("nightly", deadline=None)
 hypothesis.settings.load_profile("seeded")
 
 REPOSITORY = Path(__file__).resolve().parent.parent
+# `tractile_bench` in processes that tests start, where it is not installed; pyproject.toml does it for the tests themselves.
+os.environ["PYTHONPATH"] = os.pathsep.join(
+    filter(None, [str(REPOSITORY / "bench"), os.environ.get("PYTHONPATH")])
+)
 FUZZ_CASES = 100
 
 

@@ -10,19 +10,19 @@ import typer
 from typer.testing import CliRunner
 
 import tractile as tt
-from tractile.cli.bench import bench_app, command_of
 from tractile.embedded import HMM_PATH, LM_PATH, load_lm
 from tractile.errors import FormatError
 from tractile.inference.smc import query_cache
-from tractile.tasks import TASKS, Example, Task, files
-from tractile.tasks.chat import chat_prompt
-from tractile.tasks.intervals import bootstrap, correlation, total_variation
-from tractile.tasks.methods import METHODS
-from tractile.tasks.report import report
-from tractile.tasks.results import FORMAT, Results, read, read_times
-from tractile.tasks.run import Bench, Settings, choose
-from tractile.tasks.summary import Summary
-from tractile.tasks.together import read_together
+from tractile_bench import TASKS, Example, Task, files
+from tractile_bench.chat import chat_prompt
+from tractile_bench.cli import bench_app, command_of
+from tractile_bench.corpus_metrics import read_corpus_metrics
+from tractile_bench.intervals import bootstrap, correlation, total_variation
+from tractile_bench.methods import METHODS
+from tractile_bench.report.document import report
+from tractile_bench.results import FORMAT, Results, read, read_times
+from tractile_bench.runner import Bench, Settings, choose
+from tractile_bench.summary import Summary
 
 PIECES = [b"a", b"b", b"c", None]
 VOCAB = tt.Vocabulary(PIECES, eos_token_id=3)
@@ -250,7 +250,7 @@ def test_results_of_former_names_are_read_by_the_new_ones(tmp_path):
     (tmp_path / "together.json").write_text(json.dumps(scores))
     assert [line["method"] for line in read(tmp_path)[1]] == ["gcd", "pgcd-mixture-prefix", "pgcd"]
     assert [line.get("method") for line in read_times(tmp_path)] == ["pgcd", None]
-    assert read_together(tmp_path)[1] == {"bleu": {("pgcd-mixture-prefix", 1): 0.5}}
+    assert read_corpus_metrics(tmp_path)[1] == {"bleu": {("pgcd-mixture-prefix", 1): 0.5}}
     with pytest.raises(FormatError, match="format 1, now 2"):
         Results(tmp_path, {"task": "words"})
 

@@ -8,10 +8,10 @@ import pytest
 import torch
 
 import tractile as tt
-from tractile.tasks import Example, Task
-from tractile.tasks.methods import METHODS, PAPERS, named
-from tractile.tasks.results import Results, read
-from tractile.tasks.run import Bench, Settings
+from tractile_bench import Example, Task
+from tractile_bench.methods import METHODS, PAPERS, named
+from tractile_bench.results import Results, read
+from tractile_bench.runner import Bench, Settings
 
 PIECES = [b"a", b"b", b"ab", b"c", None]
 EOS, BUDGET = 4, 5

@@ -4,12 +4,16 @@ import functools
 import json
 import math
 import re
+import sys
+import types
+from importlib.metadata import EntryPoint
 
 import pytest
+import typer
 from typer.testing import CliRunner
 
 import tractile as tt
-from tractile.cli import app
+from tractile.cli import app, plugins
 
 PROMPT = "Once upon a time, there was a"
 DOG = r"(.|\n)*\bdog\b(.|\n)*"
@@ -19,7 +23,7 @@ DOG = r"(.|\n)*\bdog\b(.|\n)*"
 def _read_models_once():
     """The embedded models are not changed by a command: each is read from its folder once."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(tt.embedded, "_load", functools.cache(tt.embedded._load))
+        patch.setattr(tt.embedded, "load_llama", functools.cache(tt.embedded.load_llama))
         yield
 
 
@@ -265,3 +269,21 @@ def test_samples_are_different_texts():
     found = last_json(run("compile", "--regex", "(yes|no)", "--json"))
     assert sorted(found["samples"]) == ["no", "yes"]
     assert len(set(last_json(run("compile", "--regex", "[a-z]{9}", "--json"))["samples"])) == 10
+
+
+def test_other_distributions_add_commands(monkeypatch):
+    """By an entry point; `bench`, where it is not installed, says what to install."""
+    assert " bench " in run("--help").stdout
+    assert "function-calling" in run("bench", "--help").stdout
+    point = EntryPoint("hello", "hello_for_tractile:app", plugins.GROUP)
+    module = types.ModuleType("hello_for_tractile")
+    module.app = typer.Typer()
+    module.app.command()(lambda: print("hello"))
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    monkeypatch.setattr(plugins, "entry_points", lambda group: [point])
+    assert run("hello").stdout == "hello\n"
+    monkeypatch.setattr(plugins, "entry_points", lambda group: [])
+    monkeypatch.setattr(plugins, "find_spec", lambda name: None)
+    assert " bench " not in run("--help").stdout
+    assert_refused(run("bench", "commongen"), 2, "not installed", "pip install tractile-bench")
+    assert_refused(run("hello"), 2, "hello")

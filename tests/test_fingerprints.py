@@ -21,6 +21,7 @@ from tractile.fingerprints import fingerprint
 from tractile.inference.smc import ConstraintPotential, LMPotential
 from tractile.lm import CircuitLM
 from tractile.token_bytes import tokenizer_fingerprint
+from tractile_bench import models
 
 VOCAB = Vocabulary([b"a", b"b", b"ab", None, None], eos_token_id=3)
 OTHER = Vocabulary([b"b", b"a", b"ab", None, None], eos_token_id=3)  # of the same size
@@ -205,11 +206,10 @@ def test_a_folder_without_one_loads_with_one_warning(
 
 def test_the_embedded_hmms_are_of_the_embedded_tokenizers() -> None:
     stories, tasks = (
-        Vocabulary.from_tokenizer(load()[1]).fingerprint
-        for load in (embedded.load_lm, embedded.load_small_lm)
+        Vocabulary.from_tokenizer(load()[1]).fingerprint for load in (embedded.load_lm, models.load_small_lm)
     )
     assert embedded.load_hmm().vocabulary_fingerprint == stories
-    folders = [path for path in embedded.SMALL_HMM_PATH.iterdir() if path.is_dir()]
+    folders = [path for path in models.SMALL_HMM_PATH.iterdir() if path.is_dir()]
     assert len(folders) == 5
     assert {tt.HMM.from_pretrained(path).vocabulary_fingerprint for path in folders} == {tasks}
     for path in (embedded.HMM_PATH, *folders):

@@ -61,9 +61,32 @@ def test_every_package_is_listed():
     assert set(listed) == found
 
 
+def test_the_library_does_without_the_tasks():
+    """`tractile-bench` stands on the library, never the other way round; only the command line names it."""
+    text = "tractile" + "_bench"
+    files = {
+        path.relative_to(ROOT) for folder in tractile.__path__ for path in Path(folder).glob("*/**/*.py")
+    }
+    inside = {
+        p
+        for p in files
+        if p.parts[0] not in ("bench", "tests", "examples", "benchmarks", "docs", "build", ".venv")
+    }
+    assert {p.as_posix() for p in inside if text in (ROOT / p).read_text()} <= {
+        "cli/__init__.py",
+        "cli/plugins.py",
+    }
+
+
 def test_weights_are_safe_files():
     """Parameters are safetensors and JSON, never pickles."""
-    kinds = {path.suffix for path in (ROOT / "embedded").rglob("*") if path.is_file()}
+    folders = ROOT / "embedded", ROOT / "bench" / "tractile_bench"
+    kinds = {
+        path.suffix
+        for folder in folders
+        for path in folder.rglob("*")
+        if path.is_file() and path.name != "py.typed"
+    }
     assert kinds <= {".py", ".md", ".json", ".safetensors", ".pyc"}
 
 
@@ -78,6 +101,6 @@ def test_a_benchmark_says_which_extra_it_needs():
     spec = importlib.util.spec_from_file_location("extras", ROOT / "benchmarks" / "extras.py")
     extras = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(extras)
-    assert extras.needed("json", "bench").dumps({}) == "{}"
-    with pytest.raises(SystemExit, match=r'needs the package no_such: pip install -e "\.\[bench\]"'):
-        extras.needed("no_such", "bench")
+    assert extras.needed("json", "test").dumps({}) == "{}"
+    with pytest.raises(SystemExit, match=r'needs the package no_such: pip install -e "\.\[test\]"'):
+        extras.needed("no_such", "test")

@@ -10,9 +10,8 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-import tractile as tt
-from tractile import distill, embedded
-from tractile.tasks import prompts
+from tractile import distill
+from tractile_bench import models, prompts
 
 EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
 WORDS = ("dog", "cat", "park", "ball", "house", "river", "tree", "song")
@@ -32,7 +31,7 @@ def script() -> ModuleType:
 
 def documents(script: ModuleType) -> list:
     """Sentences of pairs of concepts, as the training script packs them."""
-    tokenizer, found = embedded.load_small_lm()[1], []
+    tokenizer, found = models.load_small_lm()[1], []
     for one in WORDS:
         for other in WORDS:
             prompt = tokenizer(prompts.commongen([one, other])).input_ids
@@ -42,7 +41,7 @@ def documents(script: ModuleType) -> list:
 
 
 def test_there_is_a_recipe_for_every_hmm(script: ModuleType) -> None:
-    folders = {name for names in embedded.SMALL_HMMS.values() for name in names.values()}
+    folders = {name for names in models.SMALL_HMMS.values() for name in names.values()}
     assert set(script.RECIPES) == set(script.SOURCES) == folders
 
 
@@ -122,12 +121,11 @@ def test_the_script_leaves_an_hmm_that_copies(
     ],
 )
 def test_what_ships_reads_its_prompt(task: str, prompt: str, answer: str) -> None:
-    tokenizer = embedded.load_small_lm()[1]
-    copying = distill.Copying.from_pretrained(embedded.small_hmm_path(task))
+    tokenizer = models.load_small_lm()[1]
+    copying = distill.Copying.from_pretrained(models.small_hmm_path(task))
     ids = [token for token in tokenizer(prompt).input_ids if token not in tokenizer.all_special_ids]
     text = [*tokenizer(answer, add_special_tokens=False).input_ids, tokenizer.eos_token_id]
     read, before = (
-        float(hmm.log_prob(torch.tensor([text])))
-        for hmm in (copying.read(ids), tt.embedded.load_small_hmm(task))
+        float(hmm.log_prob(torch.tensor([text]))) for hmm in (copying.read(ids), models.load_small_hmm(task))
     )
     assert read > before + 0.5 * len(text)

@@ -15,9 +15,8 @@ from torch import Tensor
 from transformers import LlamaForCausalLM, PreTrainedTokenizerFast
 
 import tractile as tt
-from tractile import embedded
 from tractile.constraints.sql.constraint import sql
-from tractile.tasks import prompts, splits
+from tractile_bench import models, prompts, splits
 
 EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
 
@@ -308,12 +307,12 @@ def size(folder: Path) -> int:
 
 
 def test_the_small_model_and_its_card() -> None:
-    model, tokenizer = embedded.load_small_lm()
+    model, tokenizer = models.load_small_lm()
     assert model.dtype == torch.float32
     assert not model.training
     assert 3e6 < sum(p.numel() for p in model.parameters()) < 15e6
-    assert size(embedded.SMALL_LM_PATH) <= 12_000_000
-    card = (embedded.SMALL_LM_PATH / "README.md").read_text(encoding="utf-8")
+    assert size(models.SMALL_LM_PATH) <= 12_000_000
+    card = (models.SMALL_LM_PATH / "README.md").read_text(encoding="utf-8")
     for licence in (
         "Apache-2.0",
         "CC BY-SA 4.0",
@@ -333,7 +332,7 @@ def test_the_small_model_and_its_card() -> None:
 
 def test_the_small_model_prefers_what_was_asked_for() -> None:
     """Log-probabilities of whole answers: the right one before its neighbours."""
-    model, tokenizer = embedded.load_small_lm()
+    model, tokenizer = models.load_small_lm()
 
     def score(prompt: str, answer: str) -> float:
         asked = tokenizer(prompt).input_ids
@@ -366,14 +365,14 @@ def test_the_small_model_prefers_what_was_asked_for() -> None:
 
 
 def test_every_task_has_an_hmm_of_the_model_s_tokens() -> None:
-    tokenizer = embedded.load_small_lm()[1]
-    for task, names in embedded.SMALL_HMMS.items():
+    tokenizer = models.load_small_lm()[1]
+    for task, names in models.SMALL_HMMS.items():
         for syntax in names:
-            hmm = embedded.load_small_hmm(task, syntax)
+            hmm = models.load_small_hmm(task, syntax)
             assert hmm.vocab_size == len(tokenizer)
             assert bool((hmm.emission_probs.sum(0) > 0).all())  # no token is impossible
-    assert size(embedded.SMALL_HMM_PATH) <= 8_000_000
+    assert size(models.SMALL_HMM_PATH) <= 8_000_000
     with pytest.raises(ValueError, match="there is one for function-calling, commongen"):
-        embedded.load_small_hmm("poetry")
+        models.load_small_hmm("poetry")
     with pytest.raises(ValueError, match="function-calling in lisp"):
-        embedded.load_small_hmm("function-calling", "lisp")
+        models.load_small_hmm("function-calling", "lisp")

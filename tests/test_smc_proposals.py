@@ -21,7 +21,7 @@ from tractile.inference.smc import (
 )
 from tractile.inference.smc.proposals import Knowledge, Tabular, draw_tokens
 from tractile.inference.smc.settings import PROPOSALS as NAMES
-from tractile.tasks import methods
+from tractile_bench import methods
 
 V, HORIZON = 4, 5
 # Ends in 2, or has 1 before 3; token 3 is a dead end after 0 at the start. Nondeterministic.

@@ -12,7 +12,7 @@ from texts import random_texts
 
 import tractile as tt
 from tractile.constraints.calls.tools import read_tools
-from tractile.tasks.calls_match import (
+from tractile_bench.function_calling.matching import (
     alternatives,
     exact,
     lenient,
@@ -20,8 +20,8 @@ from tractile.tasks.calls_match import (
     right_calls,
     share_of_arguments,
 )
-from tractile.tasks.calls_text import read_calls, write_calls
-from tractile.tasks.function_calling import FunctionCalling
+from tractile_bench.function_calling.syntax import read_calls, write_calls
+from tractile_bench.function_calling.task import FunctionCalling
 
 RIGHT = {"accuracy": 1.0, "lenient": 1.0, "satisfied": 1.0, "name": 1.0, "arguments": 1.0}
 

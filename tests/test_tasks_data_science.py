@@ -19,10 +19,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tractile as tt
-from tractile.tasks import sandbox
-from tractile.tasks.data_science import END_MARKS, DataScience, solution
-from tractile.tasks.sandbox import Limits, run
-from tractile.tasks.statements import whole_statements
+from tractile_bench.data_science import sandbox
+from tractile_bench.data_science.sandbox import Limits, run
+from tractile_bench.data_science.statements import whole_statements
+from tractile_bench.data_science.task import END_MARKS, DataScience, solution
 
 # ---------------------------------------------------------------- the sandbox
 
@@ -309,7 +309,7 @@ def problems(task):
 
 def test_nothing_is_run_unless_allowed(data):
     for options in ({}, {"allow_code_execution": False}, {"allow_code_execution": "yes"}):
-        with pytest.raises(tt.errors.ExecutionNotAllowed, match="allow-code-execution"):
+        with pytest.raises(sandbox.ExecutionNotAllowed, match="allow-code-execution"):
             DataScience(data, **options)
 
 

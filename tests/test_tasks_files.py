@@ -6,7 +6,7 @@ import json
 import pytest
 
 import tractile as tt
-from tractile.tasks import files
+from tractile_bench import files
 
 zstandard = pytest.importorskip("zstandard")
 

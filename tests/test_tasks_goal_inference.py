@@ -10,12 +10,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import tractile as tt
-from tractile.tasks.goal_inference import GoalInference, after_atoms, goals
-from tractile.tasks.splits import is_train, planetarium_key
-from tractile.tasks.strips import Problem, read_domain, read_expressions, read_goal, read_problem, written
-from tractile.tasks.strips_domains import BLOCKSWORLD, GRIPPER
-from tractile.tasks.strips_equivalence import complete_blocksworld, equivalent
-from tractile.tasks.strips_plans import find_plan, run
+from tractile_bench.goal_inference.domains import BLOCKSWORLD, GRIPPER
+from tractile_bench.goal_inference.equivalence import complete_blocksworld, equivalent
+from tractile_bench.goal_inference.plans import find_plan, run
+from tractile_bench.goal_inference.strips import (
+    Problem,
+    read_domain,
+    read_expressions,
+    read_goal,
+    read_problem,
+    written,
+)
+from tractile_bench.goal_inference.task import GoalInference, after_atoms, goals
+from tractile_bench.splits import is_train, planetarium_key
 
 BLOCKS, GRIPPERS = read_domain(BLOCKSWORLD), read_domain(GRIPPER)
 TYPED = """
@@ -442,7 +449,7 @@ def test_gold_goals(shared_dir):
 
 
 def test_planetarium_fixtures(shared_dir):
-    from tractile.tasks.files import find, read_json
+    from tractile_bench.files import find, read_json
 
     folder = shared_dir / "data" / "planetarium"
     if not folder.is_dir():

@@ -7,10 +7,10 @@ import torch
 
 import tractile as tt
 from tractile.errors import EvidenceError
-from tractile.tasks import Example, Task
-from tractile.tasks.lines import LineLM
-from tractile.tasks.results import Results, read
-from tractile.tasks.run import Bench, Settings
+from tractile_bench import Example, Task
+from tractile_bench.results import Results, read
+from tractile_bench.runner import Bench, Settings
+from tractile_bench.stop_at_newline import NewlineStopLM
 
 PIECES = [b"a", b"\n", b" \n\n", b"a\n", b" ", None, None]
 EOS = 5
@@ -23,7 +23,7 @@ def table():
 
 
 def test_newlines_end_the_text_and_nothing_else_does():
-    lm = LineLM(table(), VOCAB)
+    lm = NewlineStopLM(table(), VOCAB)
     lm.start([[]])
     expected = torch.tensor([[0.3, 0, 0, 0.05, 0.15, 0.4, 0.1]], dtype=torch.float64)
     assert torch.allclose(lm.log_probs().exp(), expected)
@@ -37,14 +37,14 @@ def test_newlines_end_the_text_and_nothing_else_does():
 
 
 def test_a_vocabulary_without_newlines_changes_nothing():
-    lm = LineLM(table(), tt.Vocabulary([b"a"] * 5 + [None] * 2, eos_token_id=EOS))
+    lm = NewlineStopLM(table(), tt.Vocabulary([b"a"] * 5 + [None] * 2, eos_token_id=EOS))
     lm.start([[]])
     assert torch.equal(lm.log_probs()[0], ROW)
 
 
 def test_a_model_that_never_ends_is_refused():
     with pytest.raises(EvidenceError, match="has no end token"):
-        LineLM(tt.TableLM({(): ROW}, None, VOCAB), VOCAB)
+        NewlineStopLM(tt.TableLM({(): ROW}, None, VOCAB), VOCAB)
 
 
 class Line(Task):

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 import tractile as tt
 from tractile.constraints import Vocabulary
 from tractile.errors import FormatError, TractileError, UnsupportedConstraint
-from tractile.tasks.base import Example
-from tractile.tasks.molecules import Molecules, every_atom, finished, molecule, parser, unfinished
-from tractile.tasks.smiles_grammar import smiles
+from tractile_bench.base import Example
+from tractile_bench.molecules.smiles_grammar import smiles
+from tractile_bench.molecules.task import Molecules, every_atom, finished, molecule, parser, unfinished
 
 partialsmiles = pytest.importorskip("partialsmiles")
 pytest.importorskip("rdkit")
@@ -245,7 +245,7 @@ def test_missing_packages_are_named(monkeypatch):
         with monkeypatch.context() as patch:
             patch.setitem(sys.modules, name, None)
             parser.cache_clear()
-            with pytest.raises(TractileError, match=r"tractile\[bench\]"):
+            with pytest.raises(TractileError, match=r"tractile-bench\[tasks\]"):
                 use()
 
 
@@ -256,7 +256,7 @@ def test_missing_packages_are_named(monkeypatch):
 def test_known_molecules_are_in_the_language(shared_dir, name, longest, least):
     """Of up to 72 characters, about 48 tokens."""
     pytest.importorskip("zstandard")
-    from tractile.tasks.files import find, read_lines
+    from tractile_bench.files import find, read_lines
 
     listed = [one for one in read_lines(find(shared_dir / "data" / "smiles", name)) if len(one) <= longest]
     accepts = smiles(brackets=name.startswith("molnet")).accepts

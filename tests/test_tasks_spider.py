@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 from texts import random_texts
 
 import tractile as tt
-from tractile.tasks.spider import Spider
-from tractile.tasks.sql_databases import extracted, rows_of, same_rows
-from tractile.tasks.sql_form import normalised, tables_named
-from tractile.tasks.sql_names import NameCheck, closed, known_names
+from tractile_bench.spider.canonical_form import normalised, tables_named
+from tractile_bench.spider.databases import extracted, rows_of, same_rows
+from tractile_bench.spider.names import NameCheck, closed, known_names
+from tractile_bench.spider.task import Spider
 
 TABLES = {"Ship": ["Ship_ID", "Name", "Home Port"], "voyage": ["ID", "ship_id", "Year", "Miles"]}
 STATEMENTS = """

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tractile.errors import FormatError
-from tractile.tasks.base import Example
-from tractile.tasks.commongen import CommonGen, contains, forms, lemmas, one_sentence
+from tractile_bench.base import Example
+from tractile_bench.commongen import CommonGen, contains, forms, lemmas, one_sentence
 
 pytest.importorskip("lemminflect")
 pytest.importorskip("sacrebleu")

@@ -1,0 +1,302 @@
+"""`tractile bench`: the papers' tasks with any model, one command for each task; and reports of the results."""
+
+import functools
+import inspect
+import json
+from collections.abc import Callable
+from enum import StrEnum
+from importlib.metadata import version
+from pathlib import Path
+from typing import Annotated, Any, get_type_hints
+
+import torch
+import typer
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from tractile import __version__
+from tractile.circuits.hmm import HMM
+from tractile.cli.common import (
+    Device,
+    Hmm,
+    Model,
+    check_guide,
+    complain,
+    console,
+    device_named,
+    language_model,
+)
+from tractile.constraints import Vocabulary
+from tractile.distill import ContextHead, Copying, boosted
+from tractile.distill.copying import FILE as COPYING
+from tractile.inference.smc.prompted import READERS, prompted
+from tractile.layers import Monarch
+from tractile.lm import TransformersLM
+from tractile.lm.base import Prompt
+
+from . import TASKS, Task
+from .chat import chat_prompt
+from .corpus_metrics import write_corpus_metrics
+from .methods import METHODS, PAPERS, named
+from .models import load_small_hmm, load_small_lm
+from .report.document import report
+from .results import Results
+from .runner import Bench, Settings, choose, fingerprint
+
+bench_app = typer.Typer(
+    add_completion=False, help="The papers' tasks: run them with any model, and report the results."
+)
+
+
+class DType(StrEnum):
+    """The precision of the language model."""
+
+    float32 = "float32"
+    float16 = "float16"
+    bfloat16 = "bfloat16"
+
+
+def bench(
+    task: Task,
+    name: str,
+    options: dict[str, Any],
+    data: Annotated[Path, typer.Option(exists=True, help="Folder or file of the data set.")],
+    out: Annotated[
+        Path | None, typer.Option(help="Folder of the results; begun ones are gone on with.")
+    ] = None,
+    methods: Annotated[
+        str, typer.Option(help=f"Of {', '.join(METHODS)}; groups: {', '.join(PAPERS)}.")
+    ] = "paper1",
+    particles: Annotated[str, typer.Option(help="Numbers of particles.")] = "1,2,4,8,16",
+    limit: Annotated[
+        int | None, typer.Option(min=1, help="Examples, chosen by the seed; default: all.")
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Seed of the choice of examples, and of the first runs.")] = 0,
+    repeats: Annotated[int, typer.Option(min=1, help="Runs of everything, from seed, seed + 1, ….")] = 1,
+    split: Annotated[str, typer.Option(help="Part of the data set.")] = "test",
+    max_new_tokens: Annotated[
+        int | None, typer.Option(min=1, help="Token budget, the end token included; default: the task's.")
+    ] = None,
+    temperature: Annotated[float, typer.Option(help="Temperature of the model.")] = 1.0,
+    draws: Annotated[
+        int, typer.Option(min=1, help="Draws of rejection sampling for an example, at most.")
+    ] = 256,
+    w: Annotated[float, typer.Option(min=0, max=1, help="The model's share in pgcd-mixture.")] = 0.5,
+    boost: Annotated[
+        float,
+        typer.Option(min=0, help="How much more readily the HMM is to emit the tokens of the prompt."),
+    ] = 0.0,
+    copying: Annotated[
+        bool, typer.Option(help="Let the HMM copy from the prompt, if its folder says how its texts do.")
+    ] = True,
+    chat: Annotated[
+        bool, typer.Option("--chat", help="Prompts as turns of the model's chat template.")
+    ] = False,
+    batch: Annotated[int, typer.Option(min=1, help="Examples at once.")] = 16,
+    write_prompts: Annotated[
+        Path | None,
+        typer.Option(help="Write the prompts to FILE.jsonl for `tractile distill sample`, and run nothing."),
+    ] = None,
+    dtype: Annotated[
+        DType | None, typer.Option(help="Precision; default: float32, on a GPU bfloat16.")
+    ] = None,
+    device: Device = "cpu",
+    model: Model = None,
+    hmm: Hmm = None,
+) -> None:
+    """Run a task (the parameters without an option are filled in by :func:`command_of`)."""
+    if (out is None) == (write_prompts is None):
+        raise typer.BadParameter("give --out for the results, or --write-prompts")
+    chosen, sizes = named(methods), _numbers(particles)
+    examples = choose(task, split, limit, seed)
+    dropped = {reason: len(ids) for reason, ids in task.dropped.items()}
+    for reason, number in dropped.items():
+        console.print(f"left out: {reason}: {number}", markup=False)
+    if not examples:
+        raise typer.BadParameter(f"--split {split}: the data has no examples there")
+    if write_prompts is not None:
+        tokenizer = language_model(model, default=load_small_lm)[1] if chat else None
+        with write_prompts.open("w", encoding="utf-8") as file:
+            for example in examples:
+                line: dict[str, Any] = {"prompt": example.prompt}
+                if tokenizer is not None:
+                    line = {"tokens": chat_prompt(tokenizer, example.prompt)}
+                file.write(json.dumps(line, ensure_ascii=False) + "\n")
+        console.print(f"{len(examples)} prompts in {write_prompts}")
+        return
+    assert out is not None
+    network, tokenizer = language_model(model, default=load_small_lm)
+    network = network.to(device_named(device), _precision(dtype, device))
+    settings = Settings(
+        methods=chosen,
+        particles=sizes,
+        seeds=range(seed, seed + repeats),
+        max_new_tokens=max_new_tokens or task.max_new_tokens,
+        batch=batch,
+        draws=draws,
+        w=w,
+    )
+    guide = _guide(hmm, device, name, options) if any(METHODS[method].guided for method in chosen) else None
+    folder = None if guide is None else guide.source
+    context = folder is not None and ContextHead.is_in(folder)
+    copied = (
+        Copying.from_pretrained(folder) if copying and folder is not None and Copying.is_in(folder) else None
+    )
+    lm = TransformersLM(network, tokenizer, temperature, keep_prompts=batch)
+    if guide is not None:
+        check_guide(guide, hmm, model, lm)
+    files = [name for name in READERS if copying or name != COPYING]
+
+    def guide_of(prompt: Prompt) -> HMM:
+        assert guide is not None
+        made = prompted(guide, lm, prompt, files)
+        if boost:
+            ids = tokenizer(prompt).input_ids if isinstance(prompt, str) else list(prompt)
+            made = boosted(made, set(ids) - set(tokenizer.all_special_ids), boost)
+        return made
+
+    by_prompt = context or copied is not None or boost
+    if guide is not None and not by_prompt:
+        guide.source = None
+    shown = (lambda example: chat_prompt(tokenizer, example.prompt)) if chat else (lambda e: e.prompt)
+    runner = Bench(
+        task,
+        lm,
+        Vocabulary.from_tokenizer(tokenizer),
+        settings,
+        guide_of if guide is not None and by_prompt else guide,
+        shown,
+    )
+    head = {
+        "task": name,
+        "metric": task.metric,
+        "one_line": task.one_line,
+        "options": {key: str(value) if isinstance(value, Path) else value for key, value in options.items()},
+        "data": data.resolve().name,
+        "split": split,
+        "dropped": dropped,
+        "model": _described(model, network.parameters()),
+        "hmm": None if guide is None else _described_hmm(hmm, guide, context, boost, copied),
+        "dtype": str(network.dtype).removeprefix("torch."),
+        "device": torch.device(device).type,
+        "temperature": temperature,
+        "chat": chat,
+        "max_new_tokens": settings.max_new_tokens,
+        "draws": draws,
+        "w": w,
+        "batch": batch,
+        "seed": seed,
+        "versions": {
+            "tractile": __version__,
+            "torch": torch.__version__,
+            "transformers": version("transformers"),
+        },
+    }
+    results = Results(out, head)
+    columns = (TextColumn(name), BarColumn(), MofNCompleteColumn(), TextColumn("runs"), TimeElapsedColumn())
+    try:
+        with Progress(*columns, console=console, transient=True) as bar:
+            progress = bar.add_task("", total=runner.number(examples))
+            runner.run(examples, results, lambda runs: bar.update(progress, advance=runs))
+    except KeyboardInterrupt:
+        complain(f"stopped; {len(results.done)} runs are in {out}, the same command goes on", 130)
+        raise typer.Exit(130) from None
+    write_corpus_metrics(task, examples, out)
+    console.print(f"{len(results.done)} runs in {out}")
+
+
+def command_of(cls: type[Task]) -> Callable[..., None]:
+    """The command of a task: :func:`bench`, and the task's own options, which are its constructor's."""
+    shared = {
+        name: parameter.replace(kind=parameter.KEYWORD_ONLY)
+        for name, parameter in inspect.signature(bench).parameters.items()
+        if name not in ("task", "name", "options")
+    }
+    of_task, hints = list(inspect.signature(cls).parameters.values())[1:], get_type_hints(cls.__init__)
+    own = {
+        parameter.name: parameter.replace(
+            annotation=_option(hints[parameter.name]), kind=parameter.KEYWORD_ONLY
+        )
+        for parameter in of_task
+        if parameter.name not in shared
+    }
+    both = [parameter.name for parameter in of_task if parameter.name in shared]  # a seed, say
+
+    @functools.wraps(bench)
+    def command(**given: Any) -> None:
+        options = {name: given.pop(name) for name in own} | {name: given[name] for name in both}
+        make: Callable[..., Task] = cls
+        bench(make(given["data"], **options), cls.name, options, **given)
+
+    every = [*shared.values(), *own.values()]
+    command.__signature__ = inspect.Signature(every)  # type: ignore[attr-defined]
+    command.__annotations__ = {parameter.name: parameter.annotation for parameter in every}
+    command.__doc__ = inspect.cleandoc(cls.__doc__ or "").split("\n\n")[0]
+    return command
+
+
+def _option(hint: Any) -> Any:
+    """What typer makes an option of: of several types that a parameter may have, a path."""
+    return Path | None if Path in getattr(hint, "__args__", ()) else hint
+
+
+def _numbers(given: str) -> tuple[int, ...]:
+    try:
+        sizes = tuple(dict.fromkeys(int(one) for one in given.split(",")))
+    except ValueError:
+        sizes = ()
+    if not sizes or min(sizes) < 1:
+        raise typer.BadParameter(f"--particles is a list of positive numbers such as 1,4,16, not {given!r}")
+    return sizes
+
+
+def _guide(path: Path | None, device: str, task: str, options: dict[str, Any]) -> HMM:
+    """An HMM: from a folder, or that of the embedded model for this task."""
+    if path is not None:
+        hmm = HMM.from_pretrained(path)
+    else:
+        try:
+            hmm = load_small_hmm(task, options.get("syntax"))
+        except ValueError as error:
+            raise typer.BadParameter(f"{error}; or give --hmm") from error
+    return hmm if device == "cpu" else hmm.to(device_named(device))
+
+
+def _precision(dtype: DType | None, device: str) -> torch.dtype:
+    if dtype is None:
+        return torch.float32 if device == "cpu" else torch.bfloat16
+    return {"float32": torch.float32, "float16": torch.float16, "bfloat16": torch.bfloat16}[dtype.value]
+
+
+def _described(path: Path | None, parameters: Any) -> dict[str, Any]:
+    """A model's name, its number of parameters, and a name for their values."""
+    tensors = list(parameters)
+    return {
+        "name": "embedded" if path is None else path.resolve().name,
+        "parameters": sum(tensor.numel() for tensor in tensors),
+        "fingerprint": fingerprint(tensors),
+    }
+
+
+def _described_hmm(
+    path: Path | None, hmm: HMM, context: bool, boost: float, copied: Copying | None
+) -> dict[str, Any]:
+    tensors = [hmm.initial_probs, *hmm.transition.parameters(), hmm.emission_probs]
+    form = "monarch" if isinstance(hmm.transition, Monarch) else "dense"
+    facts: dict[str, Any] = {"hidden": hmm.hidden, "transition": form, "context": context}
+    facts |= ({"boost": boost} if boost else {}) | ({} if copied is None else {"copying": copied.recent})
+    return _described(path, tensors) | facts
+
+
+for _name, _cls in TASKS.items():
+    bench_app.command(name=_name)(command_of(_cls))
+
+
+@bench_app.command(name="report")
+def report_command(
+    folders: Annotated[list[Path], typer.Argument(exists=True, file_okay=False, help="Folders of results.")],
+    out: Annotated[Path, typer.Option(help="FILE.md; FILE.html and the figures are written beside it.")],
+    title: Annotated[str, typer.Option(help="The heading.")] = "The papers' tasks",
+) -> None:
+    """The papers' tables and figures from results, theirs beside ours, in Markdown and HTML."""
+    report(folders, out, title)
+    console.print(f"{out} and {out.with_suffix('.html')}")

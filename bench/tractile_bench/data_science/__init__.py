@@ -1,0 +1,1 @@
+"""Data-science programs, run in a sandbox: DS-1000."""

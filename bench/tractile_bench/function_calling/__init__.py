@@ -1,0 +1,1 @@
+"""Function calls: the Berkeley Function-Calling Leaderboard and xLAM."""

@@ -1,0 +1,1 @@
+"""Goals of planning problems in PDDL, on Planetarium."""

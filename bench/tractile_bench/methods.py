@@ -1,0 +1,149 @@
+"""The methods that are compared, by name: each a setting of the sampler's one loop.
+
+    paper 1 (Dang et al. 2026), §4.3 and §5; k particles, target p_lm(x) · 1[x ∈ C]
+      rs          x ~ p_lm until x ∈ C                                     rejection sampling: the ground truth
+      lcd         q ∝ p_lm · 1[allowed], potential p_lm                    LCD + SMC
+      gcd         q ∝ p_lm · 1[allowed within the budget], p_lm            GCD, Eq. 1
+      pgcd        q ∝ p_lm · p_hmm(C | x_≤t), φ_pgcd                       φ-GCD, with the proposal that fits it
+      pgcd-mixture         q ∝ p_lm^w · p_hmm(x_t | x_<t, C)^(1−w), φ_pgcd  φ-GCD as in Figure 3
+      pgcd-mixture-prefix  the same proposal, potential p_lm               P-GCD as a proposal
+      awrs        p_lm, tokens rejected until C allows one                 Lipkin et al. 2025, at any length
+
+    paper 2 (Loula et al. 2025), §3; N particles, Ψ the task's potential
+      base-lm            p_lm                                              1. Base LM
+      lcd-unweighted     the local product p_lm · 1[allowed]               2. Locally constrained decoding
+      grammar-only-is    the same, weights p_lm / q                        3.
+      grammar-only-smc   the same, resampled                               4.
+      sample-rerank      lcd-unweighted, weights Ψ                         5.
+      full-is            weights p_lm / q · Ψ                              6.
+      full-smc           the same, resampled                               7.
+      smc-steering       resampled without replacement, beams of 3         Table 7 (Lew et al. 2023)
+      full-gcd           gcd with the potential Ψ                          ours
+      full-pgcd          pgcd with the potential φ_pgcd · Ψ                ours
+      gcd-…              2. to 7. and steering with the proposal of gcd    ours: none is lost to the budget
+
+Names of proposals are those of :func:`tractile.smc`: a method without a preset is ``smc(proposal=name)``, the others are
+``tractile.PRESETS``.
+
+A text that the budget cuts off is an answer, and a wrong one, where the method itself would give it out: under lcd-unweighted,
+and under lcd and awrs, as Table 1 of the first paper counts. To the others it has weight zero.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from tractile.errors import EvidenceError
+from tractile.inference.smc import Knowledge, MixtureProposal, Potential, Proposal
+from tractile.inference.smc.boundaries import at_end
+from tractile.inference.smc.presets import PRESETS, Preset
+from tractile.inference.smc.settings import PROPOSALS
+
+
+@dataclass(frozen=True)
+class Method(Preset):
+    """A :class:`~tractile.smc.Preset` with a title, and how its answers are counted.
+
+    ``cut_off``: texts that hit the token budget keep their weights; ``aligned``: particles wait for each other at the task's
+    :meth:`~.base.Task.align` before they are resampled.
+    """
+
+    title: str = ""
+    cut_off: bool = False
+    aligned: bool = False
+
+    @property
+    def guided(self) -> bool:
+        """Whether the method needs an HMM."""
+        assert isinstance(self.proposal, str)
+        return PROPOSALS[self.proposal]().needs is Knowledge.HMM
+
+
+def _smc(title: str, proposal: str, **settings: Any) -> Method:
+    """A method of paper 1: the defaults of :func:`tractile.smc`."""
+    return Method(
+        proposal=proposal, title=title, **{"ess_threshold": 0.5, "resampling": "systematic", **settings}
+    )
+
+
+def _preset(title: str, name: str) -> Method:
+    """A method of paper 2: a preset of the library."""
+    preset = PRESETS[name]
+    return Method(
+        **vars(preset),
+        title=title,
+        cut_off=preset.constrained and not preset.corrected and not preset.potential,
+        aligned=preset.ess_threshold > 0 and preset.beam_factor == 1,
+    )
+
+
+METHODS: dict[str, Method] = {
+    "rs": _smc("RS", "lm", ess_threshold=0.0),
+    "lcd": _smc("LCD", "lcd", cut_off=True),
+    "gcd": _smc("GCD", "gcd"),
+    "pgcd": _smc("P-GCD", "pgcd"),
+    "pgcd-mixture": _smc("P-GCD, mixture", "pgcd-mixture"),
+    "pgcd-mixture-prefix": _smc("P-GCD, mixture without φ", "pgcd-mixture-prefix"),
+    "awrs": _smc("AWRS", "awrs", cut_off=True),
+    "base-lm": _preset("Base LM", "base-lm"),
+    "lcd-unweighted": _preset("Locally constrained decoding", "lcd"),
+    "grammar-only-is": _preset("Grammar-only IS", "grammar-only-is"),
+    "grammar-only-smc": _preset("Grammar-only SMC", "grammar-only-smc"),
+    "sample-rerank": _preset("Sample-Rerank", "sample-rerank"),
+    "full-is": _preset("Full IS", "full-is"),
+    "full-smc": _preset("Full SMC", "full-smc"),
+    "smc-steering": _preset("SMC Steering", "smc-steering"),
+    "full-gcd": _smc("Full GCD", "gcd", potential=True, aligned=True),
+    "full-pgcd": _smc("Full P-GCD", "pgcd", potential=True, aligned=True),
+}
+
+SECOND = (
+    "lcd-unweighted",
+    "grammar-only-is",
+    "sample-rerank",
+    "grammar-only-smc",
+    "full-is",
+    "full-smc",
+)
+WITH_GCD = {name: f"gcd-{name.removeprefix('lcd-')}" for name in (*SECOND, "smc-steering")}
+"""Methods of paper 2, and the same with a proposal that knows the budget."""
+METHODS |= {
+    budgeted: replace(METHODS[name], title=f"{METHODS[name].title} (GCD)", proposal="gcd", cut_off=False)
+    for name, budgeted in WITH_GCD.items()
+}
+
+PAPERS: dict[str, tuple[str, ...]] = {
+    "paper1": ("rs", "lcd", "gcd", "pgcd-mixture-prefix", "pgcd", "awrs"),
+    "paper2": ("base-lm", *SECOND),
+    "paper2-gcd": ("base-lm", *(WITH_GCD[name] for name in SECOND)),
+}
+
+
+def named(names: str) -> tuple[str, ...]:
+    """The methods of a list like "rs,lcd" or "paper1,full-smc", each once. Raises :class:`EvidenceError` for others."""
+    found: list[str] = []
+    for name in (name.strip() for name in names.split(",")):
+        if name not in METHODS and name not in PAPERS:
+            raise EvidenceError(f"unknown method {name!r}: choose of {', '.join((*PAPERS, *METHODS))}")
+        found.extend(PAPERS.get(name, (name,)))
+    return tuple(dict.fromkeys(found))
+
+
+def proposal(method: Method, w: float) -> Proposal:
+    """What draws the tokens; ``w`` is the language model's share in mixtures."""
+    assert isinstance(method.proposal, str)
+    made = PROPOSALS[method.proposal]()
+    if isinstance(made, MixtureProposal):
+        made = MixtureProposal(w, potential=made.potential)
+    return made
+
+
+def potential(method: Method, of_task: Potential | None) -> Potential | None:
+    """The task's potential as the method uses it, None if it does not."""
+    if not method.potential:
+        return None
+    if of_task is None:
+        raise EvidenceError(f"{method.title} weighs texts by a potential, and the task has none")
+    # What happens before the end has no effect where nothing is resampled: do not pay for it.
+    return of_task if method.ess_threshold else of_task.at(at_end)

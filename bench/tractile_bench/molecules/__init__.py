@@ -1,0 +1,1 @@
+"""Molecules in SMILES."""

@@ -1,0 +1,270 @@
+"""The tables of a report, as Markdown."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import pairwise
+from statistics import fmean, stdev
+from typing import Any
+
+import numpy as np
+
+from .. import paper_results
+from ..intervals import Interval, bootstrap
+from ..methods import METHODS, WITH_GCD
+from ..summary import Summary
+
+CHAINS = (
+    ("pgcd-mixture-prefix", "gcd"),
+    ("pgcd", "gcd"),
+    ("pgcd", "pgcd-mixture-prefix"),
+    ("gcd", "lcd"),
+    ("pgcd-mixture-prefix", "lcd"),
+    ("pgcd", "lcd"),
+    ("awrs", "lcd"),
+    *pairwise(("full-smc", "full-is", "sample-rerank", "lcd-unweighted", "base-lm")),
+    ("grammar-only-is", "lcd-unweighted"),
+    ("grammar-only-smc", "grammar-only-is"),
+    ("full-smc", "smc-steering"),
+    ("full-gcd", "full-smc"),
+    ("full-gcd", "full-is"),
+    ("full-gcd", "sample-rerank"),
+    ("full-pgcd", "full-gcd"),
+    ("full-pgcd", "full-smc"),
+    *pairwise(("gcd-full-smc", "gcd-full-is", "gcd-sample-rerank", "gcd-unweighted", "base-lm")),
+    *((budgeted, name) for name, budgeted in WITH_GCD.items()),
+)
+"""Which methods are compared: the first should do no worse than the second."""
+
+
+def markdown(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """A table."""
+    lines = [head, ["---"] * len(head), *rows]
+    return (
+        "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)
+        + "\n"
+    )
+
+
+def percent(found: Interval) -> str:
+    """An interval of shares, in percent."""
+    return f"{100 * found.mean:.1f} ({100 * found.low:.1f}, {100 * found.high:.1f})"
+
+
+def decimal(found: Interval) -> str:
+    """An interval, with three places as paper 2 prints them."""
+    return f"{found.mean:.3f} ({found.low:.3f}, {found.high:.3f})"
+
+
+def by_particles(summary: Summary, name: str | None = None) -> str:
+    """A score (default: the metric) by method and number of particles, in percent."""
+    rows = []
+    for method in summary.methods:
+        if method == "rs":
+            k = summary.sizes("rs")[-1]
+            exact = percent(bootstrap(summary.scores("rs", k, name)))
+            rows.append([f"RS, at most {k} draws", *[exact] * len(summary.particles)])
+            continue
+        cells = [
+            percent(bootstrap(summary.scores(method, k, name))) if summary.has(method, k) else "–"
+            for k in summary.particles
+        ]
+        rows.append([METHODS[method].title, *cells])
+    return markdown(["method", *(f"k = {k}" for k in summary.particles)], rows)
+
+
+def satisfaction(summary: Summary) -> str:
+    """Constraint satisfaction by method and number of particles; on function calling with the figures of paper 1."""
+    rows = []
+    for method in summary.methods:
+        if method == "rs":
+            continue
+        cells = [
+            f"{100 * summary.satisfied(method, k).mean():.1f}" if summary.has(method, k) else "–"
+            for k in summary.particles
+        ]
+        rows.append([METHODS[method].title, *cells])
+    if summary.head["task"] == "function-calling":
+        for name, found in paper_results.SATISFIED[summary.head["options"].get("syntax", "json")].items():
+            rows.append(
+                _beside(f"*{name}, {paper_results.MODEL_1}, paper 1*", found, summary.particles, "{:.2f}")
+            )
+    return markdown(["method", *(f"k = {k}" for k in summary.particles)], rows)
+
+
+def published_scores(summary: Summary) -> str:
+    """Paper 1's accuracies on this task, if it prints them."""
+    task, particles = summary.head["task"], summary.particles
+    if task == "function-calling" and summary.head["options"].get("syntax", "json") == "json":
+        table = paper_results.BY_HMM
+    elif task == "spider":
+        table = paper_results.SPIDER
+    else:
+        return ""
+    rows = [_beside(f"*{name}, {paper_results.MODEL_1}*", found, particles) for name, found in table.items()]
+    return markdown(["paper 1", *(f"k = {k}" for k in particles)], rows)
+
+
+def _beside(name: str, found: dict[int, float], particles: Sequence[int], form: str = "{:.1f}") -> list[str]:
+    return [name, *(form.format(found[k]) if k in found else "–" for k in particles)]
+
+
+def differences(summary: Summary) -> str:
+    """What one method scores above another at equal k, in points of percent, paired by example; '' if there is no pair."""
+    rows = []
+    for better, worse in CHAINS:
+        cells = []
+        for k in summary.particles:
+            both = summary.has(better, k) and summary.has(worse, k)
+            found = bootstrap(summary.scores(better, k) - summary.scores(worse, k)) if both else None
+            cells.append("–" if found is None else _marked(found))
+        if any(cell != "–" for cell in cells):
+            rows.append([f"{METHODS[better].title} − {METHODS[worse].title}", *cells])
+    return markdown(["difference", *(f"k = {k}" for k in summary.particles)], rows) if rows else ""
+
+
+def _marked(found: Interval) -> str:
+    """With a mark where the interval leaves zero out."""
+    mark = "**" if found.low > 0 or found.high < 0 else ""
+    return f"{mark}{100 * found.mean:+.1f}{mark} ({100 * found.low:+.1f}, {100 * found.high:+.1f})"
+
+
+def against_truth(summary: Summary) -> str:
+    """The score of each method less that of rejection sampling, in points of percent, over the examples that have enough
+    accepted draws; '' if there are none."""
+    if not summary.truth:
+        return ""
+    here = [example in summary.truth for example in summary.examples]
+    exact = summary.scores("rs", summary.sizes("rs")[-1])[here]
+    rows = []
+    for method in exact_methods(summary):
+        cells = [
+            _marked(bootstrap(summary.scores(method, k)[here] - exact)) if summary.has(method, k) else "–"
+            for k in summary.particles
+        ]
+        rows.append([METHODS[method].title, *cells])
+    return markdown(["method − RS", *(f"k = {k}" for k in summary.particles)], rows)
+
+
+def exact_methods(summary: Summary) -> list[str]:
+    """The methods that draw from p_lm(x | constraint), or try to: those to compare with rejection sampling."""
+    return [
+        name
+        for name in summary.methods
+        if name != "rs" and METHODS[name].constrained and not METHODS[name].potential
+    ]
+
+
+def distances(summary: Summary) -> str:
+    """Total variation to rejection sampling by k; '' where it has enough acceptances for less than two examples, of which
+    there are no intervals."""
+    if len(summary.truth) < 2:
+        return ""
+    rows = []
+    for name in ["rs", *exact_methods(summary)]:
+        title = "k exact draws" if name == "rs" else METHODS[name].title
+        cells = [
+            _three(bootstrap(summary.distances(name, k))) if name == "rs" or summary.has(name, k) else "–"
+            for k in summary.particles
+        ]
+        rows.append([title, *cells])
+    return markdown(["method", *(f"k = {k}" for k in summary.particles)], rows)
+
+
+def _three(found: Interval) -> str:
+    return f"{found.mean:.2f} ({found.low:.2f}, {found.high:.2f})"
+
+
+def divergences(summary: Summary, methods: Sequence[str]) -> str:
+    """Upper bounds on KL(method ‖ target) in nats, of methods of one target, as a table; '' if in every example some run
+    died."""
+    number, found = summary.divergences(methods)
+    if not number:
+        return ""
+    rows = []
+    for method in methods:
+        cells = [
+            _three(bootstrap(found[method, k])) if (method, k) in found else "–" for k in summary.particles
+        ]
+        rows.append([METHODS[method].title, *cells])
+    return markdown([f"KL, {number} examples", *(f"k = {k}" for k in summary.particles)], rows)
+
+
+def latency(summary: Summary) -> str:
+    """Milliseconds for a token of a particle, mean and deviation over batches, with paper 1's figures on its own task."""
+    rows = []
+    for method in summary.methods:
+        if method == "rs":
+            continue
+        cells = []
+        for k in summary.particles:
+            values = summary.latency.get((method, k), [])
+            spread = f" ± {stdev(values):.2f}" if len(values) > 1 else ""
+            cells.append(f"{fmean(values):.2f}{spread}" if values else "–")
+        rows.append([METHODS[method].title, *cells])
+    table = markdown(["ms for a token", *(f"k = {k}" for k in summary.particles)], rows)
+    if summary.head["task"] == "function-calling":
+        theirs = [[f"*{name}*", cell] for name, cell in paper_results.LATENCY.items()]
+        table += "\n" + markdown(
+            [f"paper 1: {paper_results.MODEL_1}, one H100, batch of 16", "ms for a token"], theirs
+        )
+    return table
+
+
+def together(summary: Summary) -> str:
+    """Scores of all answers together, in percent; '' where the task has none."""
+    rows = []
+    for name, cells in summary.together[1].items():
+        for method in summary.methods:
+            sizes = summary.particles if method != "rs" else summary.sizes("rs")[-1:] * len(summary.particles)
+            row = [f"{100 * cells[method, k]:.1f}" if (method, k) in cells else "–" for k in sizes]
+            rows.append([f"{name.replace('_', ' ')}, {METHODS[method].title}", *row])
+    return markdown(["score", *(f"k = {k}" for k in summary.particles)], rows) if rows else ""
+
+
+def errors(summary: Summary) -> str:
+    """How many runs ended in an error, by method and kind; '' if none did."""
+    found = summary.errors()
+    kinds = sorted({kind for counts in found.values() for kind in counts})
+    rows = [[METHODS[name].title, *(str(counts[kind]) for kind in kinds)] for name, counts in found.items()]
+    return markdown(["runs that failed", *kinds], rows) if rows else ""
+
+
+def size(hmm: Mapping[str, Any] | None) -> str:
+    """An HMM by its states and transition, and how much it is raised at the tokens of the prompt."""
+    if hmm is None:
+        return "no HMM"
+    boost = f", boost {hmm['boost']:g}" if "boost" in hmm else ""
+    return f"H = {hmm['hidden']:,}, {hmm['transition']}{boost}{', copying' if 'copying' in hmm else ''}"
+
+
+def by_hmm(summaries: Sequence[Summary]) -> str:
+    """Table 3 of paper 1: a score by method, number of hidden states and particles, of folders that differ in the HMM."""
+    particles = sorted({k for summary in summaries for k in summary.particles})
+    rows, shown = [], set[str]()
+    for summary in sorted(summaries, key=lambda summary: (summary.head["hmm"] or {"hidden": 0})["hidden"]):
+        for method in summary.methods:
+            if method == "rs" or (not METHODS[method].guided and method in shown):
+                continue
+            shown.add(method)
+            title = METHODS[method].title
+            if METHODS[method].guided:
+                title += f" ({size(summary.head['hmm'])})"
+            cells = [
+                percent(bootstrap(summary.scores(method, k))) if summary.has(method, k) else "–"
+                for k in particles
+            ]
+            rows.append([title, *cells])
+    return markdown(["method", *(f"k = {k}" for k in particles)], rows)
+
+
+def acceptance(summary: Summary) -> str:
+    """A sentence on how often rejection sampling accepts."""
+    k = summary.sizes("rs")[-1]
+    rate = summary.satisfied("rs", k)
+    none = int(np.sum(rate == 0))
+    median = float(np.median(rate))
+    return (
+        f"Rejection sampling accepts {100 * rate.mean():.1f} % of its draws (median {100 * median:.2g} %); for {none} of "
+        f"{len(rate)} examples none of {k} draws, which scores nothing."
+    )

@@ -1,0 +1,152 @@
+"""A folder of results: `runs.jsonl`, one line for each run behind a head that says what was run, and `times.jsonl`.
+
+Lines are only ever added. What is half written, because a run was stopped, is cut off when the folder is opened again, and
+done again. The same command gives the same `runs.jsonl` to the byte, stopped in between or not; times are kept apart.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from tractile.errors import FormatError, StorageError
+from tractile.storage import write_atomically
+
+FORMAT = 2
+FORMER_NAMES = {
+    "pgcd": "pgcd-mixture-prefix",
+    "phi-pgcd": "pgcd",
+    "phi-pgcd-mixture": "pgcd-mixture",
+    "full-phi-pgcd": "full-pgcd",
+}
+"""Of methods in results of format 1: what they are called now."""
+
+
+class Key(NamedTuple):
+    """Which run: of an example, by a method, with k particles, from a seed."""
+
+    example: str
+    method: str
+    k: int
+    seed: int
+
+
+class Results:
+    """The runs in ``folder``, as far as they were made: one that begins with ``head``, or a new one. Runs that used no HMM
+    (a head whose ``hmm`` is null) go with those that use one.
+
+    Raises :class:`FormatError` if the folder holds something else, and names what differs.
+    """
+
+    def __init__(self, folder: Path, head: Mapping[str, Any]) -> None:
+        self.folder, self.done = folder, set[Key]()
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise StorageError(f"{folder} cannot be made: {error.strerror}") from error
+        asked: dict[str, Any] = json.loads(_line({"format": FORMAT, **head}))
+        path = folder / "runs.jsonl"
+        _cut(path)
+        _cut(folder / "times.jsonl")
+        if not path.exists() or not path.stat().st_size:
+            _append(path, [asked])
+            return
+        former, lines = read(folder)
+        if former.get("hmm") is None and asked.get("hmm") is not None:  # no method so far has used one
+            former["hmm"] = asked["hmm"]
+            write_atomically(path, "".join(map(_line, [former, *lines])).encode())
+        elif asked.get("hmm") is None:
+            asked["hmm"] = former.get("hmm")
+        if changed := [name for name in {**asked, **former} if asked.get(name) != former.get(name)]:
+            told = ", ".join(f"{name} {former.get(name)!r}, now {asked.get(name)!r}" for name in changed)
+            raise FormatError(
+                f"{folder} holds another run ({told}): choose another --out, or go on as before"
+            )
+        self.done = {key(line) for line in lines}
+
+    def add(self, lines: Iterable[Mapping[str, Any]]) -> None:
+        """Runs, those that are there already left out."""
+        new = [line for line in lines if key(line) not in self.done]
+        _append(self.folder / "runs.jsonl", new)
+        self.done.update(key(line) for line in new)
+
+    def time(self, line: Mapping[str, Any]) -> None:
+        """What something took."""
+        _append(self.folder / "times.jsonl", [line])
+
+
+def key(line: Mapping[str, Any]) -> Key:
+    """Which run a line tells of."""
+    return Key(line["example"], line["method"], line["k"], line["seed"])
+
+
+def read(folder: Path) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """The head and the runs, methods of format 1 by the names that they have now. Raises :class:`FormatError` for a folder
+    that is none of results; a last line that is cut off is passed over."""
+    path = folder / "runs.jsonl"
+    if not path.is_file():
+        raise FormatError(f"{folder} holds no results: there is no runs.jsonl in it")
+    lines = list(_lines(path))
+    if not lines or lines[0].get("format") not in (1, FORMAT):
+        raise FormatError(f"{path}, line 1: expected the head of results in format {FORMAT}")
+    for number, line in enumerate(lines[1:], 2):
+        if not {"example", "method", "k", "seed"} <= line.keys():
+            raise FormatError(f"{path}, line {number}: not a run, it needs example, method, k and seed")
+    names = FORMER_NAMES if lines[0]["format"] == 1 else {}
+    return lines[0], [{**line, "method": names.get(line["method"], line["method"])} for line in lines[1:]]
+
+
+def read_times(folder: Path) -> list[dict[str, Any]]:
+    """What each batch took, the earliest first."""
+    path = folder / "times.jsonl"
+    names = former_names(folder)
+    lines = list(_lines(path)) if path.is_file() else []
+    return [
+        {**line, "method": names.get(line["method"], line["method"])} if "method" in line else line
+        for line in lines
+    ]
+
+
+def former_names(folder: Path) -> dict[str, str]:
+    """:data:`FORMER_NAMES` if the results in the folder use them, else nothing."""
+    path = folder / "runs.jsonl"
+    head = next(_lines(path), {}) if path.is_file() else {}
+    return FORMER_NAMES if head.get("format") == 1 else {}
+
+
+def _lines(path: Path) -> Iterator[dict[str, Any]]:
+    data = path.read_bytes()
+    for number, line in enumerate(data[: data.rfind(b"\n") + 1].splitlines(), 1):
+        try:
+            found = json.loads(line)
+        except ValueError as error:
+            raise FormatError(f"{path}, line {number}: not JSON: {error}") from error
+        if not isinstance(found, dict):
+            raise FormatError(f"{path}, line {number}: expected an object")
+        yield found
+
+
+def _cut(path: Path) -> None:
+    """Take away a last line without its end."""
+    if not path.is_file():
+        return
+    data = path.read_bytes()
+    whole = data.rfind(b"\n") + 1
+    if whole < len(data):
+        with path.open("r+b") as file:
+            file.truncate(whole)
+
+
+def _append(path: Path, lines: Iterable[Mapping[str, Any]]) -> None:
+    text = "".join(map(_line, lines))
+    try:
+        with path.open("a", encoding="utf-8") as file:
+            file.write(text)
+    except OSError as error:
+        raise StorageError(f"{path} cannot be written: {error.strerror}") from error
+
+
+def _line(fields: Mapping[str, Any]) -> str:
+    return json.dumps(fields, ensure_ascii=False, allow_nan=False) + "\n"

@@ -1,0 +1,1 @@
+"""Text to SQL on Spider."""

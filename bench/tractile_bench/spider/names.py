@@ -1,0 +1,152 @@
+"""Do the columns of a partial query belong to its tables? The expensive potential of text-to-SQL.
+
+Prepared of SQLite itself, which prepares the query up to the last clause that is complete, on a database with the
+tables but no rows: Φ = 0 once a name cannot be resolved, whatever follows (Loula et al. 2025, Appendix E.1). Within FROM,
+after each table and join condition, it is asked about the columns of the tables named so far, which is sooner than there.
+"""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+
+from tractile.constraints.sql.schema import quoted
+from tractile.inference.smc import FunctionPotential
+
+from .canonical_form import KEYWORDS, Tables
+
+TOKEN = re.compile(
+    r"""(?P<quoted>'(?:[^']|'')*'(?!')|"(?:[^"]|"")*"(?!")|`[^`]*`|\[[^\]]*\])|(?P<open>['"`\[])|(?P<word>\w+)|[()]"""
+)
+CLAUSES = frozenset(("WHERE", "GROUP", "HAVING", "ORDER", "LIMIT", "UNION", "INTERSECT", "EXCEPT"))
+UNDECIDED = re.compile(
+    "syntax error|incomplete input|unrecognized token|row value misused|sub-select returns|one statement"
+)
+"""Errors of a query that was cut, which may not be errors of what it becomes."""
+JOINING = frozenset(("JOIN", "ON", "AND", "OR"))
+CUT_IN_FROM = re.compile(r"\b(?:JOIN|ON|AND|OR)$", re.IGNORECASE)
+NAME = r'(?:\w+|"(?:[^"]|"")*"|`[^`]*`|\[[^\]]*\])'
+NAMED = re.compile(
+    rf"'(?:[^']|'')*'|\b(?:FROM|JOIN)\s+(?:{NAME}\s+AS\s+)?(?P<table>{NAME})|(?:(?P<of>{NAME})\.)?(?P<name>{NAME}|\*)",
+    re.IGNORECASE,
+)
+"""A text, a table of FROM with what it is called there, or a name with or without the table that it is of."""
+
+
+class Frame:
+    """A query, or a pair of parentheses, that is being read."""
+
+    def __init__(self) -> None:
+        self.query = self.joining = self.complete = False
+
+    @property
+    def open(self) -> bool:
+        """Whether it is a query whose tables are not all known."""
+        return self.query and not self.complete
+
+
+def known_names(text: str) -> int:
+    """The boundary: how much of the query is worth asking about, 0 before the first FROM clause is complete.
+
+    Up to the last keyword that begins a clause or a condition, or query in parentheses that ends, where no query around has
+    tables to come. In a FROM clause that is not complete yet, with the keyword that says how it goes on.
+    """
+    frames, boundary = [Frame()], 0
+    for match in TOKEN.finditer(text):
+        now, frame = match[0].upper(), frames[-1]
+        if match["open"] or (match.end() == len(text) and now != ")"):
+            break
+        if now == "(":
+            frames.append(Frame())
+        elif now == ")":
+            if len(frames) == 1:
+                break
+            frames.pop()
+            if frame.query and not any(f.open for f in frames):
+                boundary = match.end()
+        elif now == "SELECT":
+            frame.query, frame.joining, frame.complete = True, False, False
+        elif now == "FROM" and frame.query:
+            frame.joining = True
+        elif (now in CLAUSES and frame.joining) or (now in ("AND", "OR") and not frame.open):
+            frame.complete = frame.query
+            if not any(f.open for f in frames):
+                boundary = match.start()
+        elif now in JOINING and frame.joining and not any(f.open for f in frames[:-1]):
+            boundary = match.end()
+    return boundary
+
+
+def closed(text: str) -> str:
+    """The text with the parentheses that are open at its end."""
+    found = [match[0] for match in TOKEN.finditer(text)]
+    return text + ")" * (found.count("(") - found.count(")"))
+
+
+def of_known_tables(text: str) -> str:
+    """A query that ends within its FROM clause, with NULL for what may be a column of a table to come; "" if it has another
+    query within."""
+    starts = [0]
+    for match in TOKEN.finditer(text):
+        now = match[0].upper()
+        if now == "SELECT":
+            starts[-1] = match.start()
+        elif now == "(":
+            starts.append(match.start())
+        elif now == ")":
+            starts.pop()
+    outer, own = text[: starts[-1]], text[starts[-1] :]
+    found = list(NAMED.finditer(own))
+    if sum(match[0].upper() == "SELECT" for match in found) != 1:
+        return ""
+    known = {plain(match["table"]) for match in found if match["table"]}
+
+    def kept(match: re.Match[str]) -> str:
+        of, name = match["of"], match["name"]
+        if of is None:
+            keep = name is None or name.lower() in KEYWORDS or name == "*" or name.isdigit()
+        else:
+            keep = plain(of) in known or of.isdigit()
+        return match[0] if keep else "NULL"
+
+    return outer + NAMED.sub(kept, own)
+
+
+def plain(name: str) -> str:
+    """A name without its quotes, in small letters."""
+    inside = name[1:-1].replace('""', '"') if name[0] in '"`[' else name
+    return inside.lower()
+
+
+class NameCheck:
+    """SQLite's opinion of queries on a database with these tables."""
+
+    def __init__(self, tables: Tables) -> None:
+        self.connection = sqlite3.connect(":memory:", check_same_thread=False)
+        for table, columns in tables.items():
+            self.connection.execute(f"CREATE TABLE {quoted(table)} ({', '.join(map(quoted, columns))})")
+        self.connection.execute("PRAGMA query_only = ON")
+
+    def begun(self, text: str) -> bool:
+        """Whether a query that was cut at its last boundary may still become one that can be prepared."""
+        if cut := CUT_IN_FROM.search(text):
+            error = self.error(closed(of_known_tables(text[: cut.start()])))
+            return error is None or not error.startswith("no such column")
+        error = self.error(closed(text))
+        return error is None or UNDECIDED.search(error) is not None
+
+    def whole(self, text: str) -> bool:
+        """Whether the query can be prepared."""
+        return self.error(text) is None
+
+    def error(self, query: str) -> str | None:
+        """Why SQLite cannot prepare it."""
+        try:
+            self.connection.execute(f"EXPLAIN {query}")
+        except (sqlite3.Error, sqlite3.Warning, ValueError) as error:
+            return str(error)
+        return None
+
+    def potential(self) -> FunctionPotential:
+        """1 or 0: asked after every table and condition of FROM, every clause and condition from there on, and at the end."""
+        return FunctionPotential(self.begun, known_names, final=self.whole, name="table–column check")

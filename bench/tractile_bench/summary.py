@@ -1,0 +1,191 @@
+"""What a folder of results says: for each method and number of particles one value for each example."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float
+from numpy import ndarray
+
+from tractile.errors import FormatError
+
+from .corpus_metrics import read_corpus_metrics
+from .intervals import total_variation
+from .methods import METHODS
+from .results import read, read_times
+
+Line = dict[str, Any]
+ENOUGH = 16
+"""Accepted draws from which on rejection sampling is taken to tell the distribution of an example's texts."""
+
+
+class Summary:
+    """The results in ``folder``; ``examples`` are those that every method has run with every number of particles, as often as
+    any, the rest (of a run that was stopped) are left out. ``repeats``: how often, "1" or "1 to 3"."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.head, lines = read(folder)
+        self.metric: str = self.head["metric"]
+        if unknown := {line["method"] for line in lines} - METHODS.keys():
+            raise FormatError(f"{folder}: results of unknown methods: {', '.join(sorted(unknown))}")
+        self._lines: dict[tuple[str, int], dict[str, list[Line]]] = defaultdict(lambda: defaultdict(list))
+        for line in lines:
+            self._lines[line["method"], line["k"]][line["example"]].append(line)
+        present = {method for method, _ in self._lines}
+        self.methods = [name for name in METHODS if name in present]
+        numbers = [{e: len(runs) for e, runs in by_example.items()} for by_example in self._lines.values()]
+        whole = [{e for e, n in found.items() if n == max(found.values())} for found in numbers]
+        self.examples = [
+            e for e in dict.fromkeys(line["example"] for line in lines) if all(e in one for one in whole)
+        ]
+        self.left_out = len({line["example"] for line in lines}) - len(self.examples)
+        if not self.examples:
+            raise FormatError(f"{folder}: no example has been run by every method yet; go on with the run")
+        repeats = sorted({max(found.values()) for found in numbers})
+        self.repeats = " to ".join(map(str, (repeats[0], repeats[-1])[: len(repeats)]))
+
+    def sizes(self, method: str) -> list[int]:
+        """The numbers of particles that a method was run with."""
+        return sorted(k for name, k in self._lines if name == method)
+
+    @cached_property
+    def particles(self) -> list[int]:
+        """The numbers of particles of the methods that have particles."""
+        return sorted({k for name, k in self._lines if name != "rs"})
+
+    def has(self, method: str, k: int) -> bool:
+        """Whether there are results of it."""
+        return (method, k) in self._lines
+
+    def runs(self, method: str, k: int) -> list[list[Line]]:
+        """The runs of each example."""
+        by_example = self._lines[method, k]
+        return [by_example[example] for example in self.examples]
+
+    def values(self, method: str, k: int, of: Callable[[Line], float]) -> Float[ndarray, " examples"]:
+        """A value of each example, the mean of its runs."""
+        return np.array([fmean(map(of, runs)) for runs in self.runs(method, k)])
+
+    def scores(self, method: str, k: int, name: str | None = None) -> Float[ndarray, " examples"]:
+        """The score (default: the task's metric) of a text drawn by weight; 0 for what failed."""
+        name = name or self.metric
+        return self.values(method, k, lambda line: line.get("expected", {}).get(name, 0.0))
+
+    def satisfied(self, method: str, k: int) -> Float[ndarray, " examples"]:
+        """The weight of the texts that satisfy the constraint; of rejection sampling, the share of the draws."""
+        name = "alive" if method == "rs" else "satisfied"
+        return self.values(method, k, lambda line: line.get(name, 0.0))
+
+    def errors(self) -> dict[str, Counter[str]]:
+        """How often each error occurred, by method."""
+        found: dict[str, Counter[str]] = {name: Counter() for name in self.methods}
+        for (method, _), by_example in self._lines.items():
+            for runs in by_example.values():
+                found[method].update(line["error"] for line in runs if "error" in line)
+        return {name: counts for name, counts in found.items() if counts}
+
+    def answers(self, method: str, k: int) -> tuple[list[list[float]], list[list[float]]]:
+        """Weights and scores of the answers of each run, texts of one meaning together (Loula et al. 2025, §3.3)."""
+        weights, scores = [], []
+        for runs in self.runs(method, k):
+            for line in runs:
+                total: dict[str, float] = defaultdict(float)
+                score: dict[str, float] = {}
+                for i, weight in enumerate(line.get("weights", [])):
+                    meaning: str = (line.get("meanings") or line["texts"])[i]
+                    total[meaning] += weight
+                    score[meaning] = max(score.get(meaning, 0.0), line["scores"][i].get(self.metric, 0.0))
+                weights.append(list(total.values()))
+                scores.append([score[meaning] for meaning in total])
+        return weights, scores
+
+    def divergences(
+        self, methods: Sequence[str]
+    ) -> tuple[int, dict[tuple[str, int], Float[ndarray, " some"]]]:
+        """Estimates of upper bounds on KL(method ‖ target) in nats, of methods of one target, by method and number of
+        particles; and of how many examples: those in which no run died (Loula et al. 2025, Figure 3 and Appendix D).
+
+        log Z is taken from all unbiased runs together that have the most particles, so a small bound may come out negative;
+        without any there is nothing.
+        """
+        cells = [(name, k) for name in methods for k in self.particles if self.has(name, k)]
+        runs = {cell: self.runs(*cell) for cell in cells}
+        lived = [
+            i
+            for i in range(len(self.examples))
+            if all(line.get("quality") is not None for cell in cells for line in runs[cell][i])
+        ]
+        corrected = [cell for cell in cells if METHODS[cell[0]].corrected]
+        if not corrected:
+            return 0, {}
+        largest = [cell for cell in corrected if cell[1] == max(k for _, k in corrected)]
+        found = {cell: np.zeros(len(lived)) for cell in cells}
+        for place, i in enumerate(lived):
+            log_z = np.array([line["log_z"] for cell in largest for line in runs[cell][i]])
+            reference = np.logaddexp.reduce(log_z) - np.log(len(log_z))
+            for cell in cells:
+                found[cell][place] = reference - fmean(line["quality"] for line in runs[cell][i])
+        return len(lived), found
+
+    @cached_property
+    def together(self) -> tuple[int, dict[str, dict[tuple[str, int], float]]]:
+        """Scores of all answers together, as :func:`.read_corpus_metrics` has them."""
+        return read_corpus_metrics(self.folder)
+
+    @cached_property
+    def truth(self) -> dict[str, list[str]]:
+        """The accepted draws of rejection sampling, of the examples that have enough of them."""
+        found = {}
+        for k in self.sizes("rs"):
+            for example, runs in zip(self.examples, self.runs("rs", k), strict=True):
+                texts = [text for line in runs for text in line.get("texts", [])]
+                if len(texts) >= ENOUGH:
+                    found[example] = texts
+        return found
+
+    def distances(self, method: str, k: int) -> Float[ndarray, " examples"]:
+        """Total variation between a run's texts and the second half of the accepted draws of rejection sampling, of each
+        example that has enough. Also of k draws of the first half (method "rs"): what exact sampling would show."""
+        found = []
+        for example, runs in zip(self.examples, self._of(method, k), strict=True):
+            if example in self.truth:
+                draws = self.truth[example]
+                target = _shares(draws[len(draws) // 2 :])
+                if method == "rs":
+                    found.append(total_variation(_shares(draws[: min(k, len(draws) // 2)]), target))
+                    continue
+                texts = [dict(zip(r.get("texts", []), r.get("weights", []), strict=True)) for r in runs]
+                # What the texts lack of 1 is mass on no text at all.
+                found.append(fmean(total_variation(t, target) + (1 - sum(t.values())) / 2 for t in texts))
+        return np.array(found)
+
+    def _of(self, method: str, k: int) -> list[list[Line]]:
+        return [[] for _ in self.examples] if method == "rs" else self.runs(method, k)
+
+    @cached_property
+    def latency(self) -> dict[tuple[str, int], list[float]]:
+        """Milliseconds for each token of each particle, one figure for each batch, without compiling and sweeps."""
+        found: dict[tuple[str, int], list[float]] = defaultdict(list)
+        for line in read_times(self.folder):
+            if "method" in line and line["tokens"]:
+                found[line["method"], line["k"]].append(1000 * line["seconds"] / line["tokens"])
+        return dict(found)
+
+    def setup(self) -> tuple[float, float]:
+        """Seconds for each example: to compile its constraint, and to make the tables of the HMM's queries."""
+        times = read_times(self.folder)
+        compiled = [line for line in times if "compile" in line]
+        examples = sum(line["examples"] for line in compiled)
+        swept = sum(line["setup"] for line in times if "setup" in line and METHODS[line["method"]].guided)
+        return sum(line["compile"] for line in compiled) / examples, swept / examples
+
+
+def _shares(texts: Sequence[str]) -> dict[str, float]:
+    return {text: count / len(texts) for text, count in Counter(texts).items()}
