@@ -19,7 +19,7 @@ from smc_reference import Fsa, as_automaton, enumerate_target, padded, sequence_
 
 import tractile as tt
 from tractile.inference.smc import MaskedAWRSProposal, Step, Uncorrected, resampling
-from tractile.inference.smc.blackbox import Row
+from tractile.inference.smc.blackbox import RowContext
 from tractile.inference.smc.settings import PROPOSALS
 from tractile.inference.smc.step import Knowledge
 
@@ -300,7 +300,7 @@ def test_black_box_proposals_are_properly_weighted(case, base, kind, accepted, s
     q = log_q[0].exp().numpy()
 
     def sample(script):
-        asking, answer = proposal.draw_row(Row(q, tuple(prefix), script.pick), step), None
+        asking, answer = proposal.draw_row(RowContext(q, tuple(prefix), script.pick), step), None
         while True:
             try:
                 token = asking.send(answer)
