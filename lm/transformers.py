@@ -77,6 +77,7 @@ class TransformersLM:
         )
         self._anchor_text = self._text(self._anchor)
         self._log_probs: Float[Tensor, "batch vocab"]
+        self._selected: Int[Tensor, " rows"] | None = None  # rows of the table that are yet to be chosen
         self._hidden: Float[Tensor, "batch dim"] | None = None
         self._mask: Int[Tensor, "batch length"] | None = None
         self._finished: Bool[Tensor, " batch"]
@@ -128,7 +129,7 @@ class TransformersLM:
         self._log_probs = self._forward(ids.to(device))
 
     def _begin(self, rows: Sequence[Sequence[int]], mask: Int[Tensor, "batch length"] | None = None) -> None:
-        self._cache, self._shared, self._mask = None, None, mask
+        self._cache, self._shared, self._mask, self._selected = None, None, mask, None
         self._lengths = torch.tensor([len(row) for row in rows])
         self._finished = torch.zeros(len(rows), dtype=torch.bool, device=self._model.device)
         self._check_lengths()
@@ -171,6 +172,8 @@ class TransformersLM:
             self._hidden = torch.cat([one.hidden for one in read if one.hidden is not None])
 
     def log_probs(self) -> Float[Tensor, "batch vocab"]:
+        if self._selected is not None:
+            self._log_probs, self._selected = self._log_probs[self._selected], None
         return self._log_probs
 
     def advance(self, tokens: Int[Tensor, " batch"]) -> None:
@@ -203,7 +206,7 @@ class TransformersLM:
         moving, waiting = (tokens >= 0).nonzero()[:, 0], (tokens < 0).nonzero()[:, 0]
         if not len(moving):
             return
-        finished, log_probs, lengths = self._finished, self._log_probs, self._lengths
+        finished, log_probs, lengths = self._finished, self.log_probs(), self._lengths
         hidden = self._hidden
         if self._shared is not None:
             shared = copy(self._shared)
@@ -251,7 +254,9 @@ class TransformersLM:
             self._shared.select(indices)
         else:
             self._cache.reorder_cache(indices)
-        self._finished, self._log_probs = self._finished[indices], self._log_probs[indices]
+        self._finished = self._finished[indices]
+        # The table is wide, and of no use if a token follows: its rows are chosen when it is asked for.
+        self._selected = indices if self._selected is None else self._selected[indices]
         if self._hidden is not None:
             self._hidden = self._hidden[indices]
         if self._mask is not None:
@@ -318,6 +323,7 @@ class TransformersLM:
             self._cache = cache_of(self._model, output, self._cache_argument)
         if self._keep_hidden:
             self._hidden = output.hidden_states[-1][:, -1]
+        self._selected = None
         logits = logits_of(self._model, output)[:, : self.vocab_size].float()
         if self._temperature != 1.0:
             logits = logits / self._temperature

@@ -96,6 +96,7 @@ def row_indices(indices: Tensor | Sequence[int] | Sequence[bool], rows: int) -> 
         return index.nonzero().squeeze(1)
     if index.device.type != "cpu":  # reading them back would wait for the device
         return index.long()
-    if bool(((index < -rows) | (index >= rows)).any()):
+    lowest, highest = map(int, index.aminmax()) if len(index) else (0, -1)
+    if lowest < -rows or highest >= rows:
         raise ShapeError(f"select: a position lies outside the {rows} rows: {index.tolist()}")
-    return torch.where(index < 0, index + rows, index).long()
+    return index.long() if lowest >= 0 else torch.where(index < 0, index + rows, index).long()

@@ -134,7 +134,7 @@ def a_prompt(prompt: Any, name: str) -> Prompt:
 
 def compiled(fa: Any, lm: LanguageModel, tokenizer: Any, name: str) -> Automaton:
     """The automaton; a constraint is compiled for the tokenizer, by default the language model's own."""
-    if not isinstance(fa, Compilable):
+    if isinstance(fa, Automaton) or not isinstance(fa, Compilable):
         return an_automaton(fa, name)
     tokenizer = getattr(lm, "tokenizer", None) if tokenizer is None else tokenizer
     if tokenizer is None:

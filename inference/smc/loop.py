@@ -28,7 +28,7 @@ from .posterior import Posterior
 from .potentials import Potential, check_values
 from .resampling import effective_sample_size
 from .settings import Move, SamplerSettings
-from .step import BatchedStep, Extension, Step
+from .step import BatchedStep, Extension, Step, is_range
 from .trace import Recorder
 
 
@@ -83,10 +83,10 @@ class Run:
         particles = self.particles
         moving = particles.moving.nonzero()[:, 0]
         at_last = particles.length[moving] + 1 == settings.max_new_tokens
-        for last in (False, True):
-            rows = moving[at_last == last]
-            if not len(rows):
-                continue
+        groups = [(bool(at_last[0]), moving)]
+        if settings.align is not None:  # particles have different lengths
+            groups = [(last, rows) for last in (False, True) if len(rows := moving[at_last == last])]
+        for last, rows in groups:
             step = Step(
                 table,
                 self.query,
@@ -128,12 +128,7 @@ class Run:
         """Set weights and potentials of particles just extended; some end here, or die."""
         particles, rows = self.particles, drawn.rows
         check_values(self.settings.potential, shown, log_psi)
-        log_psi = log_psi.masked_fill(~shown.alive, -torch.inf)
-        particles.token_log_weights[rows, particles.length[rows] - 1] = drawn.log_weight
-        change = drawn.log_weight + log_psi - particles.log_psi[rows]
-        particles.log_weight[rows] += change
-        particles.log_psi[rows] = log_psi
-        particles.growing[rows] = ~shown.ended & ~log_psi.isneginf()
+        particles.reweigh(rows, drawn.log_weight, log_psi.masked_fill(~shown.alive, -torch.inf), shown.ended)
         if self.settings.align is not None:
             grows = particles.growing[rows].tolist()
             reached = [grows[i] and shown.moved(i, self.settings.align) for i in range(len(rows))]
@@ -149,14 +144,15 @@ class Run:
             self.recorder.step(particles)
         if not bool(particles.growing.any()) or (settings.align is not None and bool(particles.moving.any())):
             return
-        among, ess = torch.arange(len(particles)), self.ess_trace[-1]
+        among, ess = None, self.ess_trace[-1]
         if settings.align is not None:  # the finished keep their weights, the dead make room
             among = (particles.growing | particles.log_weight.isneginf()).nonzero()[:, 0]
             ess = effective_sample_size(particles.log_weight[among])
             particles.waiting[:] = False
-        count = self.count if settings.align is None else len(among)
+        count = self.count if among is None else len(among)
         if len(particles) > self.count or ess < settings.ess_threshold * count:
-            self.particles = particles.put(among, self._descendants(particles.take(among), count))
+            chosen = self._descendants(particles if among is None else particles.take(among), count)
+            self.particles = chosen if among is None else particles.put(among, chosen)
             self.resampled.append(len(self.ess_trace) - 1)
             if settings.move is not None:
                 self._move(settings.move)
@@ -185,7 +181,7 @@ class Run:
     def follow(self) -> tuple[Int[Tensor, " states"], Int[Tensor, " states"]]:
         """Move the query to the particles' new prefixes; returns former state and last token (−1: waits) of each."""
         source, tokens = self.particles.merge(self.settings.lm.vocab_size)
-        if not torch.equal(source, torch.arange(self.states)):
+        if not is_range(source, self.states):
             self.query.select(source)
         if self.settings.align is not None and bool((tokens < 0).any()):
             self.query.advance_some(tokens, tokens >= 0)
@@ -198,12 +194,13 @@ class Run:
         """The particles as they are."""
         particles = self.particles
         token_ids = [particles.token_ids(row) for row in range(len(particles))]
+        texts = {ids: self.settings.lm.decode(ids) for ids in set(token_ids)}
         # A split particle has its share of a weight; the posterior's Ẑ is the mean over all.
         share = math.log(len(particles) / self.count)
         trace = None if self.recorder is None else self.recorder.end(particles, self.resampled)
         return Posterior(
             token_ids,
-            [self.settings.lm.decode(row) for row in token_ids],
+            [texts[ids] for ids in token_ids],
             particles.log_weight + share,
             particles.log_prob,
             tuple(self.ess_trace),
@@ -267,8 +264,9 @@ def _steps(runs: Sequence[Run], limit: int | None, tick: Callable[[int], None]) 
         for run in live:
             run.resample()
         states = sum(run.states for run in live)  # a move may have changed them
-        live = [run for run in live if bool(run.particles.growing.any())]
-        tick(sum(int(run.particles.growing.sum()) for run in live))
+        growing = [int(run.particles.growing.sum()) for run in live]
+        live = [run for run, some in zip(live, growing, strict=True) if some]
+        tick(sum(growing))
         if not live:
             return
 
@@ -280,7 +278,7 @@ def _follow(live: Sequence[Run], states: int) -> None:
     source = torch.cat([former + run.first for run, (former, _) in zip(live, pairs, strict=True)])
     tokens = torch.cat([token for _, token in pairs])
     potential.advance(source, tokens)
-    if not torch.equal(source, torch.arange(states)):
+    if not is_range(source, states):
         lm.select(source)
     lm.advance(tokens)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields
 
+import numpy as np
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
@@ -81,9 +82,26 @@ class Particles:
         self, rows: Int[Tensor, " rows"], tokens: Int[Tensor, " rows"], log_prob: Float[Tensor, " rows"]
     ) -> None:
         """Append one token of that log-probability to each row."""
-        place = self.length[rows]
-        self.tokens[rows, place], self.token_log_probs[rows, place] = tokens, log_prob
-        self.length[rows] = place + 1
+        index, length = rows.numpy(), self.length.numpy()
+        place = length[index]
+        self.tokens.numpy()[index, place] = tokens.numpy()
+        self.token_log_probs.numpy()[index, place] = log_prob.numpy()
+        length[index] = place + 1
+
+    def reweigh(
+        self,
+        rows: Int[Tensor, " rows"],
+        log_weight: Float[Tensor, " rows"],
+        log_psi: Float[Tensor, " rows"],
+        ended: Bool[Tensor, " rows"],
+    ) -> None:
+        """Multiply the weights by those of the last token and by the ratio of potentials; ``log_psi`` −∞ is death."""
+        index, weight, psi = rows.numpy(), log_weight.numpy(), log_psi.numpy()
+        former = self.log_psi.numpy()
+        self.token_log_weights.numpy()[index, self.length.numpy()[index] - 1] = weight
+        self.log_weight.numpy()[index] += weight + psi - former[index]
+        former[index] = psi
+        self.growing.numpy()[index] = ~(ended.numpy() | np.isneginf(psi))
 
     def take(self, index: Int[Tensor, " some"]) -> Particles:
         """Copies of some particles, weights too."""
@@ -106,11 +124,15 @@ class Particles:
 
     def merge(self, vocab_size: int) -> tuple[Int[Tensor, " states"], Int[Tensor, " states"]]:
         """Number the distinct prefixes that grow as new states; returns former state and last token (−1: waits) of each."""
-        growing = self.growing.nonzero()[:, 0]
-        token = self.tokens[growing, self.length[growing] - 1].masked_fill(self.waiting[growing], -1)
-        pair = self.state[growing] * (vocab_size + 1) + token + 1
-        distinct, self.state[growing] = pair.unique(return_inverse=True)
-        return distinct // (vocab_size + 1), distinct % (vocab_size + 1) - 1
+        growing = np.flatnonzero(self.growing.numpy())
+        token = self.tokens.numpy()[growing, self.length.numpy()[growing] - 1]
+        token[self.waiting.numpy()[growing]] = -1
+        state = self.state.numpy()
+        number: dict[tuple[int, int], int] = {}
+        pairs = zip(state[growing].tolist(), token.tolist(), strict=True)
+        state[growing] = [number.setdefault(pair, len(number)) for pair in pairs]
+        former, last = torch.tensor(list(number)).T
+        return former, last
 
     def split(self, factor: int) -> Particles:
         """Each growing particle as ``factor`` copies that share its weight."""

@@ -262,6 +262,8 @@ class AtBoundary(Potential):
 
 def check_values(potential: Potential, rows: Extension, log_psi: Float[Tensor, " rows"]) -> None:
     """Raises :class:`PotentialError` with the text if the value of a row that is alive is infinite or NaN."""
+    if not len(log_psi) or float(log_psi.amax()) < torch.inf:  # NaN if any value is
+        return
     bad = (rows.alive & (log_psi.isnan() | log_psi.isposinf())).nonzero()[:, 0]
     if len(bad):
         raise PotentialError(type(potential).__name__, "is infinite or no number", rows.text(int(bad[0])))

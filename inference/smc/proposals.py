@@ -60,14 +60,13 @@ class Proposal(ABC):
         if tokens.shape != (rows,) or log_weight.shape != (rows,):
             shapes = f"{tuple(tokens.shape)} and {tuple(log_weight.shape)}"
             raise ProposalError(self, f"returned tokens and log-weights of shapes {shapes}, not ({rows},)")
-        bad = (log_weight.isnan() | log_weight.isposinf()).nonzero()[:, 0].tolist()
-        if bad:
-            value, token = float(log_weight[bad[0]]), int(tokens[bad[0]])
-            raise ProposalError(self, f"returned the log-weight {value} for token {token}", step.text(bad[0]))
-        outside = ((tokens < 0) | (tokens >= vocab)).nonzero()[:, 0].tolist()
-        if outside:
-            token = int(tokens[outside[0]])
-            raise ProposalError(self, f"drew token {token} of {vocab}", step.text(outside[0]))
+        if rows and not float(log_weight.amax()) < torch.inf:  # NaN if any value is
+            row = int((log_weight.isnan() | log_weight.isposinf()).nonzero()[0, 0])
+            value, token = float(log_weight[row]), int(tokens[row])
+            raise ProposalError(self, f"returned the log-weight {value} for token {token}", step.text(row))
+        if rows and not 0 <= min(ids := tokens.tolist()) <= max(ids) < vocab:
+            row = next(i for i, token in enumerate(ids) if not 0 <= token < vocab)
+            raise ProposalError(self, f"drew token {ids[row]} of {vocab}", step.text(row))
         if not _is_table(self):  # Tabular itself weighs forbidden tokens zero
             forbidden = (~log_weight.isneginf() & ~step.allows(tokens)).nonzero()[:, 0].tolist()
             if forbidden:
@@ -133,7 +132,7 @@ class Local(Tabular):
         return step.log_probs if self.temperature == 1 else step.log_probs / self.temperature
 
     def belief(self, step: Step) -> Float[Tensor, "rows vocab"]:
-        return self._tempered(step).masked_fill(~step.mask, -torch.inf)
+        return step.allowed_only(self._tempered(step))
 
 
 @final
@@ -179,7 +178,7 @@ class LookaheadProposal(Local):
         belief = self._tempered(step)
         if self.strength:
             belief = belief + self.strength * step.lookahead
-        return belief.masked_fill(~step.mask, -torch.inf)
+        return step.allowed_only(belief)
 
     @property
     def potential(self) -> Potential:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import numpy as np
 import torch
 from jaxtyping import Float, Int
 from torch import Generator, Tensor
@@ -115,11 +116,12 @@ SCHEMES: dict[str, Resampling] = {
 
 def effective_sample_size(log_weights: Float[Tensor, " n"]) -> float:
     """(Σw)² / Σw²: between 1 and N particles; 0 if every weight is zero."""
-    top = float(log_weights.max())
-    if top == -torch.inf:
+    values = log_weights.detach().cpu().numpy()
+    top = values.max()
+    if top == -np.inf:
         return 0.0
-    weights = (log_weights - top).exp()
-    return float(weights.sum()) ** 2 / float(weights @ weights)
+    weights = np.exp(values - top)
+    return float(weights.sum() ** 2 / (weights @ weights))
 
 
 def _number(weights: Tensor, count: int | None) -> int:

@@ -7,6 +7,7 @@ flat, and rows draw from the segment of their state. Equal, by test, to drawing 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cached_property
 from typing import cast, final
 
@@ -26,23 +27,24 @@ CACHE_SIZE = 1 << 10  # masks of an automaton whose tokens are kept
 
 @final
 class SparseStep(Step):
-    """A step whose tables are flat, over ``tokens``: ``counts[s]`` of them for state s."""
+    """A step whose tables are flat: those of ``allowed[0]``, the tokens of state 0, then those of state 1, and so on."""
 
-    def __init__(self, step: Step, counts: Int[ndarray, " states"], tokens: Int[ndarray, " allowed"]) -> None:
-        self._table, self._query = step.table, step.query
-        self.rows, self.tokens, self.counts = step.rows, tokens, counts
-        self._start = counts.cumsum() - counts
-        self._place = torch.from_numpy(
-            np.repeat(np.arange(len(counts)) * step.table.shape[1], counts) + tokens
-        )
+    def __init__(self, step: Step, allowed: Sequence[Int[ndarray, " some"]]) -> None:
+        self._table, self._query, self.rows = step.table, step.query, step.rows
+        self.tokens, self._counts = np.concatenate(allowed), np.array([len(tokens) for tokens in allowed])
+        self._start = self._counts.cumsum() - self._counts
+        self._place = np.repeat(np.arange(len(allowed)) * step.table.shape[1], self._counts) + self.tokens
 
     @cached_property
     def log_probs(self) -> Float[Tensor, " allowed"]:
-        return self._table.take(self._place)
+        return self._of_allowed(self._table)
 
     @cached_property
     def mask(self) -> Bool[Tensor, ""]:
         return torch.tensor(True)
+
+    def allowed_only(self, belief: Float[Tensor, " allowed"]) -> Float[Tensor, " allowed"]:
+        return belief
 
     @cached_property
     def lookahead(self) -> Float[Tensor, " allowed"]:
@@ -53,10 +55,13 @@ class SparseStep(Step):
         return self._supported(self._query.scores())
 
     def _supported(self, belief: Tensor) -> Tensor:
-        chosen = belief.take(self._place)
+        chosen = self._of_allowed(belief)
         lost = (chosen.isneginf() & ~self.log_probs.isneginf()).nonzero()[:, 0]
         check_support(self.tokens[lost.numpy()])
         return chosen
+
+    def _of_allowed(self, table: Tensor) -> Float[Tensor, " allowed"]:
+        return torch.from_numpy(table.detach().numpy().reshape(-1).take(self._place))
 
     def draw(
         self, belief: Float[Tensor, " allowed"], generator: Generator
@@ -65,22 +70,22 @@ class SparseStep(Step):
         log_weight = belief.numpy()
         top = np.maximum.reduceat(log_weight, self._start)
         top[np.isneginf(top)] = 0.0
-        weight = np.exp(log_weight - np.repeat(top, self.counts))
-        cumulative = weight.cumsum(dtype=np.float64)
+        weight = np.exp(log_weight - np.repeat(top, self._counts))
+        cumulative = torch.from_numpy(weight).cumsum(0, dtype=torch.float64).numpy()
         total = np.add.reduceat(weight, self._start, dtype=np.float64)
-        end = cumulative[self._start + self.counts - 1]
-        begin = np.concatenate([[0.0], end[:-1]])
+        end = cumulative[self._start + self._counts - 1]
         state = self.rows.numpy()
+        low, high = np.concatenate([[0.0], end[:-1]])[state], end[state]
         uniform = torch.rand(len(state), 1, dtype=torch.float64, generator=generator).numpy()[:, 0]
-        point = begin[state] + uniform * (end - begin)[state]
-        point = np.minimum(point, np.nextafter(end, begin)[state])  # rounding may not reach the next state
-        place = np.searchsorted(cumulative, point, "right").clip(max=len(weight) - 1)
-        with np.errstate(divide="ignore", invalid="ignore"):  # rows without any mass, dead below
-            log_q = log_weight[place].astype(np.float64) - top[state] - np.log(total[state])
+        # Rounding may not reach the next state; a state without any mass is dead below.
+        point = np.minimum(low + uniform * (high - low), np.nextafter(high, low))
+        place = np.minimum(np.searchsorted(cumulative, point, "right"), len(weight) - 1)
         log_p = self.log_probs.numpy()[place].astype(np.float64)
         dead = np.isneginf(log_p) | (total[state] == 0)
-        ratio = np.where(dead, -np.inf, log_p - np.where(dead, 0.0, log_q))
-        return torch.from_numpy(self.tokens[place]), torch.from_numpy(ratio)
+        log_q = (
+            np.where(dead, 0.0, log_weight[place]) - top[state] - np.log(np.where(dead, 1.0, total[state]))
+        )
+        return torch.from_numpy(self.tokens[place]), torch.from_numpy(np.where(dead, -np.inf, log_p - log_q))
 
 
 def sparse_step(step: Step) -> SparseStep | None:
@@ -99,7 +104,6 @@ def sparse_step(step: Step) -> SparseStep | None:
                 kept.clear()
             tokens = kept[key] = np.flatnonzero(np.unpackbits(words.view(np.uint8), bitorder="little"))
         allowed.append(tokens)
-    counts = np.array([len(tokens) for tokens in allowed])
-    if counts.sum() > MOST * states * vocab or not counts.all():
+    if not all(map(len, allowed)) or sum(map(len, allowed)) > MOST * states * vocab:
         return None
-    return SparseStep(step, counts, np.concatenate(allowed))
+    return SparseStep(step, allowed)

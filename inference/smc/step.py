@@ -12,6 +12,7 @@ from enum import IntEnum
 from functools import cached_property
 from typing import cast
 
+import numpy as np
 import torch
 from jaxtyping import Bool, Float, Int
 from numpy import ndarray
@@ -54,9 +55,7 @@ class Step:
         eos_token_id: int | None = None,
         last: bool = False,
     ) -> None:
-        own = torch.arange(len(log_probs))
-        self.rows: Int[Tensor, " rows"] = own if rows is None else rows
-        self._shared = rows is not None and not torch.equal(rows, own)
+        self.rows: Int[Tensor, " rows"] = torch.arange(len(log_probs)) if rows is None else rows
         self.table, self.query, self.prefixes = log_probs, query, prefixes
         self.decode = decode if isinstance(decode, Texts) else Texts(decode)
         self.eos_token_id, self.last = eos_token_id, last
@@ -87,6 +86,10 @@ class Step:
         """The tokens that the constraint allows."""
         return self._of_rows(self.query.mask())
 
+    def allowed_only(self, belief: Float[Tensor, "rows vocab"]) -> Float[Tensor, "rows vocab"]:
+        """``belief``, −∞ where the constraint forbids the token."""
+        return belief.masked_fill(~self.mask, -torch.inf)
+
     @cached_property
     def lookahead(self) -> Float[Tensor, "rows vocab"]:
         """log p_hmm(C | x_<t, x): -inf exactly where ``mask`` is False."""
@@ -101,8 +104,9 @@ class Step:
         """Whether a row is complete with this token."""
         if self.last:
             return torch.ones(len(tokens), dtype=torch.bool)
-        none = torch.zeros(len(tokens), dtype=torch.bool)
-        return none if self.eos_token_id is None else tokens.cpu() == self.eos_token_id
+        if self.eos_token_id is None:
+            return torch.zeros(len(tokens), dtype=torch.bool)
+        return tokens.cpu() == self.eos_token_id
 
     def allows(self, tokens: Int[Tensor, " rows"]) -> Bool[Tensor, " rows"]:
         """Whether the constraint allows each row's token."""
@@ -117,7 +121,7 @@ class Step:
 
     def _of_rows(self, table: Tensor) -> Tensor:
         table = table.to(self.table.device)
-        return table[self.rows.to(table.device)] if self._shared else table
+        return table if is_range(self.rows, len(table)) else table[self.rows.to(table.device)]
 
     def _supported(self, belief: Tensor) -> Tensor:
         """Checks that the HMM rules out nothing that is possible: the samples would be biased without a sign of it."""
@@ -169,6 +173,11 @@ class BatchedStep(Step):
     def ends(self, tokens: Int[Tensor, " rows"]) -> Bool[Tensor, " rows"]:
         sizes = [len(part.rows) for part in self._parts]
         return torch.cat([part.ends(t) for part, t in zip(self._parts, tokens.split(sizes), strict=True)])
+
+
+def is_range(rows: Int[Tensor, " rows"], count: int) -> bool:
+    """Whether ``rows``, on the CPU, are 0 … count − 1 in order."""
+    return len(rows) == count and bool((rows.numpy() == np.arange(count)).all())
 
 
 def _chosen(prefixes: Prefixes, index: Int[Tensor, " some"]) -> Prefixes:
