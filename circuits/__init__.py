@@ -3,19 +3,21 @@
 from . import builders
 from .automaton import Automaton
 from .chain import Chain
-from .circuit import Circuit
-from .hmm import HMM
-from .io.convert import from_hmmlearn, from_openfst, to_hmmlearn, to_openfst
-from .io.draw import to_dot, to_svg
-from .io.serialize import load, save
-from .io.summary import summary
-from .operations import differentiate, marginalise, mixture
-from .product import is_compatible, multiply
-from .properties import (
+from .checks import (
     check_decomposable,
     check_omni_compatible,
     check_smooth,
     check_structured_decomposable,
+)
+from .circuit import Circuit
+from .hmm import HMM
+from .io.draw import to_dot, to_svg
+from .io.hmmlearn import from_hmmlearn, to_hmmlearn
+from .io.openfst import from_openfst, to_openfst
+from .io.serialize import load, save
+from .io.summary import summary
+from .operations import differentiate, is_compatible, marginalise, mixture, multiply
+from .properties import (
     is_decomposable,
     is_omni_compatible,
     is_smooth,

@@ -22,19 +22,21 @@ from torch import Tensor
 from ..errors import VocabularyMismatch
 from ..layers import Incidence, TokenSets
 from ..layers.operator import TensorMap
+from . import automaton_algorithms as algorithms
+from .automaton_algorithms import DETERMINIZE_LIMIT, StateGraph, members
+from .automaton_algorithms import UNREACHABLE as UNREACHABLE
+from .bitsets import pack
 from .chain import Chain
+from .io import convert
+from .io.convert import Edge
+from .io.draw import Node, Picture, token_label
+from .io.file_format import register
 from .narrowing import Narrowing
-from .reach import UNREACHABLE as UNREACHABLE
-from .reach import acceptance_extends, trimmed
-from .reach import distances as distances
-from .reach import pack as pack
 from .transitions import Ints, indicator, ints, rows
 
 if TYPE_CHECKING:
     import networkx as nx
     from automata.fa.fa import FA
-
-Edge = tuple[int, int | Sequence[int], int]
 
 STEP_CACHE_ENTRIES = 1 << 18  # (state, token) → states
 
@@ -113,9 +115,8 @@ class Automaton(Chain):
         eos_token_id: int | None = None,
     ) -> Automaton:
         """From (source, token or tokens, target) triples by token id; states are 0 … the largest one named."""
-        from .io.convert import from_edges
-
-        return from_edges(edges, start, accept, vocab_size, eos_token_id)
+        graph, token_class = convert.from_edges(edges, start, accept, vocab_size)
+        return cls(graph.transitions, token_class, graph.start, graph.accept, graph.num_states, eos_token_id)
 
     @property
     def num_states(self) -> int:
@@ -146,21 +147,30 @@ class Automaton(Chain):
     @property
     def is_unambiguous(self) -> bool:
         """Whether no accepted sequence has two accepting paths."""
-        from .subsets import is_unambiguous
+        return self.is_deterministic or algorithms.is_unambiguous(self.partitioned.graph)
 
-        return is_unambiguous(self)
-
-    def determinize(self, limit: int = 100_000) -> Automaton:
+    def determinize(self, limit: int = DETERMINIZE_LIMIT) -> Automaton:
         """The deterministic automaton of the same language; :class:`TooManyStates` past ``limit`` states."""
-        from .subsets import determinize
+        return self._same_language(
+            algorithms.determinize(self.partitioned.graph, limit), self.partitioned.labels.tokens
+        )
 
-        return determinize(self, limit).narrowed_as(self)
-
-    def minimize(self, limit: int = 100_000) -> Automaton:
+    def minimize(self, limit: int = DETERMINIZE_LIMIT) -> Automaton:
         """The smallest deterministic automaton of the same language; :class:`TooManyStates` past ``limit`` states."""
-        from .subsets import minimize
+        graph = algorithms.trim(algorithms.determinize(self.partitioned.graph, limit))
+        return self._same_language(algorithms.minimize(graph), self.partitioned.labels.tokens)
 
-        return minimize(self, limit).narrowed_as(self)
+    @property
+    def graph(self) -> StateGraph:
+        """Its states and transitions as arrays."""
+        return StateGraph(self.transitions.numpy(), self.start_states, self.accept_states, self.num_states)
+
+    def _same_language(self, graph: StateGraph, tokens: Ints | Incidence) -> Automaton:
+        """The automaton of a graph that accepts the language of this one."""
+        start, accept, eos = graph.start, graph.accept, self.eos_token_id
+        made = Automaton(graph.transitions, tokens, start, accept, graph.num_states, eos, trusted=True)
+        made.narrowed = self.narrowed
+        return made.for_vocabulary(self.vocabulary_fingerprint)
 
     def accepts(self, tokens: Sequence[int]) -> bool:
         """Whether a token sequence is accepted; :class:`VocabularyMismatch` for a token that does not exist."""
@@ -186,9 +196,7 @@ class Automaton(Chain):
     def transitions_by_class(self) -> list[dict[int, list[int]]]:
         """For each state, the states reached by each token class."""
         if self._transitions_by_class is None:
-            self._transitions_by_class = [{} for _ in range(self.num_states)]
-            for s, c, d in self.transitions.tolist():
-                self._transitions_by_class[s].setdefault(c, []).append(d)
+            self._transitions_by_class = self.graph.by_class()
         return self._transitions_by_class
 
     def edges_from(self, state: int) -> list[tuple[int, list[Int[np.ndarray, " some"]]]]:
@@ -202,7 +210,7 @@ class Automaton(Chain):
     @cached_property
     def distances(self) -> Int[np.ndarray, " states"]:
         """The fewest tokens from each state to acceptance; ``UNREACHABLE`` where there is none."""
-        return distances(self)
+        return algorithms.distances(*self._edges, members(self.accept_states, self.num_states))
 
     @property
     def distance_bounds(self) -> Int[np.ndarray, " states"]:
@@ -262,23 +270,27 @@ class Automaton(Chain):
     @cached_property
     def acceptance_extends(self) -> bool:
         """Whether every accepting state can go on to an accepting one, so that what fits r tokens fits more."""
-        return acceptance_extends(self)
+        return algorithms.acceptance_extends(*self._edges, members(self.accept_states, self.num_states))
+
+    @property
+    def _edges(self) -> tuple[Int[np.ndarray, " edges"], Int[np.ndarray, " edges"]]:
+        """(sources, targets) of its edges."""
+        return self.edge_source.numpy()[: self.num_edges], self.edge_target.numpy()[: self.num_edges]
 
     @cached_property
     def partitioned(self) -> Automaton:
         """The same automaton with classes that do not overlap: one partition of the vocabulary for all states."""
-        from .subsets import partition
-
-        return partition(self).narrowed_as(self)
+        if self.labels.token_class is not None:
+            return self
+        classes = self.labels.classes
+        token_class, pairs = algorithms.token_partition(
+            classes.row.numpy(), classes.col.numpy(), self.labels.num_classes, self.vocab_size
+        )
+        return self._same_language(algorithms.split_classes(self.graph, pairs), token_class)
 
     def trim(self) -> Automaton:
         """Only the states that lie on a path from start to acceptance (at least one start state is kept)."""
-        return trimmed(self).narrowed_as(self)
-
-    def narrowed_as(self, other: Automaton) -> Automaton:
-        """This automaton, as narrowed as another one of the same language."""
-        self.narrowed = other.narrowed
-        return self
+        return self._same_language(algorithms.trim(self.graph), self.labels.tokens)
 
     def map(self, fn: TensorMap) -> Self:
         out = self._copy()
@@ -287,29 +299,22 @@ class Automaton(Chain):
 
     def to_networkx(self) -> nx.MultiDiGraph:
         """A MultiDiGraph with an edge for each pair of states: see :mod:`tractile.circuits.io.convert`."""
-        from .io.convert import to_networkx
-
-        return to_networkx(self)
+        return convert.to_networkx(self)
 
     @classmethod
     def from_networkx(cls, graph: nx.DiGraph, vocab_size: int | None = None) -> Automaton:
         """From a (multi)graph with ``tokens`` on edges: see :mod:`tractile.circuits.io.convert`."""
-        from .io.convert import from_networkx
-
-        return from_networkx(graph, vocab_size)
+        made = cls.from_edges(*convert.from_networkx(graph, vocab_size), graph.graph.get("eos_token_id"))
+        return made.for_vocabulary(graph.graph.get("vocabulary_fingerprint"))
 
     def to_automata(self) -> FA:
         """A DFA or NFA of the automata-lib package over token ids (extra ``automata``)."""
-        from .io.convert import to_automata
-
-        return to_automata(self)
+        return convert.to_automata(self)
 
     @classmethod
     def from_automata(cls, fa: FA, vocab_size: int) -> Automaton:
         """From a DFA or NFA of automata-lib whose input symbols are token ids; ε-transitions are removed."""
-        from .io.convert import from_automata
-
-        return from_automata(fa, vocab_size)
+        return cls.from_edges(*convert.from_automata(fa, vocab_size))
 
     def edges(self) -> list[tuple[int, int, list[int]]]:
         """(source, target, tokens) of every edge, tokens written out; for small automata."""
@@ -318,3 +323,39 @@ class Automaton(Chain):
         for s, c, d in self.transitions.tolist():
             found.setdefault((s, d), []).extend(tokens[c])
         return [(s, d, sorted(t)) for (s, d), t in sorted(found.items())]
+
+    def _footer(self) -> str:
+        return f"{self.num_states:,} states, {self.num_edges:,} edges, {self.vocab_size:,} tokens"
+
+    def num_nodes(self) -> int:
+        """The number of states."""
+        return self.num_states
+
+    def picture(self, names: Sequence[str] | None = None) -> Picture:
+        """A node for each state, an edge for each pair of states."""
+        accepts = set(self.accept_states)
+        nodes = [Node(s, str(s), "accepting" if s in accepts else "state") for s in range(self.num_states)]
+        edges = [(s, d, token_label(tokens, names)) for s, d, tokens in self.edges()]
+        return Picture(nodes, edges, self.start_states)
+
+
+def _arguments(o: Automaton) -> tuple[Any, ...]:
+    whole = (o.transitions, o.labels.tokens, o.initial[0], o.final[0], o.eos_token_id)
+    return (*whole, [list(cut) for cut in o.narrowed]) if o.narrowed else whole
+
+
+def _from_arguments(
+    transitions: Tensor,
+    tokens: Tensor | Incidence,
+    initial: Tensor,
+    final: Tensor,
+    eos: int | None,
+    narrowed: Sequence[Sequence[Any]] = (),
+) -> Automaton:
+    starts, accepts = (v.nonzero()[:, 0].tolist() for v in (initial, final))
+    found = Automaton(transitions, tokens, starts, accepts, len(initial), eos)
+    found.narrowed = tuple(Narrowing(*fields) for fields in narrowed)
+    return found.map(lambda t: t.to(initial.dtype))
+
+
+register(Automaton, _arguments, _from_arguments, subclasses=True)

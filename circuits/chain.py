@@ -14,22 +14,28 @@ unit is worth (ones for an HMM, whose last transition leads nowhere; Dang et al.
 
 from __future__ import annotations
 
-from typing import Self
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Self
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from ..errors import ShapeError
+from ..errors import CircuitError, ShapeError, VocabularyMismatch
+from ..fingerprints import check_same
 from ..layers import Constant, Dense, Hadamard, InputLayer, Kron, Operator, Sum
 from ..layers.operator import TensorMap
 from .circuit import Circuit
-from .described import Described
+from .display import DisplayMixin
+from .io.draw import Picture
+from .io.file_format import VOCABULARY, Writer, register, write
+from .io.summary import Table
 
 Vectors = tuple[Float[Tensor, " units"], ...]
 
 
-class Chain(Described):
+class Chain(DisplayMixin):
     """initialᵀ · Π_t L diag(B[:, x_t]) R · final, of any length.
 
     ``vocabulary_fingerprint`` says which vocabulary its tokens are of (``Vocabulary.fingerprint``), None if that is not known:
@@ -123,10 +129,71 @@ class Chain(Described):
         ]
 
     def __mul__(self, other: Chain) -> Chain:
-        from .product import multiply
+        """The chain x ↦ a(x)·b(x), factored; :class:`VocabularyMismatch` where the two have different vocabularies."""
+        if not isinstance(other, Chain):
+            raise CircuitError(
+                f"multiply: both must be chains or both circuits, not {type(self).__name__} and {type(other).__name__}; "
+                "unroll the chain"
+            )
+        if self.vocab_size != other.vocab_size:
+            raise VocabularyMismatch(
+                f"multiply: the chains have {self.vocab_size} and {other.vocab_size} tokens"
+            )
+        known = self.vocabulary_fingerprint, other.vocabulary_fingerprint
+        check_same(
+            f"multiply: the {type(self).__name__}", known[0], f"the {type(other).__name__}", known[1],
+            "compile the constraint with the vocabulary that the other was made for",
+        )  # fmt: skip
+        return Chain(
+            self.initial + other.initial,
+            Kron(self.left, other.left),
+            self.inputs.times(other.inputs),
+            Kron(self.right, other.right),
+            self.final + other.final,
+        ).for_vocabulary(known[0] or known[1])
 
-        product: Chain = multiply(self, other)
-        return product
+    def save(self, directory: str | Path) -> None:
+        """Write ``config.json`` and ``model.safetensors`` into a directory; ``tt.load`` reads them."""
+        write(directory, self._config)
+
+    def _config(self, writer: Writer) -> dict[str, Any]:
+        return {"chain": writer.write(self), VOCABULARY: self.vocabulary_fingerprint}
+
+    def table(self) -> Table:
+        """A row for each of initial, L, B, R and final."""
+        parts: dict[str, tuple[Operator | InputLayer, tuple[int, ...]]] = {
+            "L": (self.left, self.left.shape),
+            "B": (self.inputs, (*self.inputs.unit_dims, self.vocab_size)),
+            "R": (self.right, self.right.shape),
+        }
+        rows = [
+            [
+                name,
+                type(part).__name__,
+                " × ".join(map(str, shape)),
+                f"{sum(p.numel() for p in part.parameters()):,}",
+            ]
+            for name, (part, shape) in parts.items()
+        ]
+        states = " × ".join(map(str, self.state_dims))
+        first, last = (
+            [name, "vector", states, f"{sum(map(len, vectors)):,}"]
+            for name, vectors in (("initial", self.initial), ("final", self.final))
+        )
+        return Table(["part", "layer", "shape", "parameters"], [first, *rows, last], self._footer())
+
+    def _footer(self) -> str:
+        return (
+            f"{self!r}, {sum(p.numel() for p in {id(p): p for p in self.parameters()}.values()):,} parameters"
+        )
+
+    def num_nodes(self) -> int:
+        """The number of nodes of two steps unrolled."""
+        return self.unroll(2).num_nodes()
+
+    def picture(self, names: Sequence[str] | None = None) -> Picture:
+        """Two steps unrolled."""
+        return self.unroll(2).picture(names)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(states={self.state_dims}, units={self.inputs.unit_dims}, vocab_size={self.vocab_size})"
@@ -138,3 +205,10 @@ def _columns(vectors: Vectors) -> Operator:
     for vector in vectors[1:]:
         operator = Kron(operator, Dense(vector[:, None]))
     return operator
+
+
+register(
+    Chain,
+    lambda o: (o.initial, o.left, o.inputs, o.right, o.final),
+    lambda i, le, b, r, f: Chain(tuple(i), le, b, r, tuple(f)),
+)

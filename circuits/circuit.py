@@ -11,8 +11,9 @@ checked as nodes are added; smoothness and decomposability by :mod:`tractile.cir
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
@@ -20,7 +21,12 @@ from torch import Tensor
 from ..errors import CircuitError, ShapeError
 from ..layers import Constant, InnerLayer, InputLayer, Sum
 from ..layers.operator import TensorMap
-from .described import Described
+from .checks import check_decomposable, check_smooth
+from .display import DisplayMixin
+from .io.draw import Node, Picture, ranges
+from .io.file_format import Writer, write
+from .io.summary import Table
+from .product import multiply_nodes
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -28,7 +34,7 @@ if TYPE_CHECKING:
 Scope = frozenset[int]
 
 
-class Circuit(Described):
+class Circuit(DisplayMixin):
     """A DAG of layers; ``graph`` is a networkx DiGraph with an edge from each node to each child."""
 
     def __init__(self) -> None:
@@ -176,10 +182,73 @@ class Circuit(Described):
         return list(found.values())
 
     def __mul__(self, other: Circuit) -> Circuit:
-        from .product import multiply
+        """The circuit x ↦ a(x)·b(x); :class:`CircuitError` where the two are not compatible (:func:`~tractile.multiply`)."""
+        check_circuit(other, "multiply")
+        for circuit in (self, other):
+            check_smooth(circuit)
+            check_decomposable(circuit)
+        out = Circuit()
+        left, right = (
+            c.map_layers(lambda layer: layer) for c in (self, other)
+        )  # working copies: nodes are added
+        out.root = multiply_nodes(left, right, out)
+        return out
 
-        product: Circuit = multiply(self, other)
-        return product
+    def save(self, directory: str | Path) -> None:
+        """Write ``config.json`` and ``model.safetensors`` into a directory; ``tt.load`` reads them."""
+        write(directory, self._config)
+
+    def _config(self, writer: Writer) -> dict[str, Any]:
+        number: dict[int, int] = {}
+        layers, nodes = list[Any](), list[Any]()
+        for node in sorted(self.graph):
+            layer = self.layer(node)
+            if id(layer) not in number:
+                number[id(layer)] = len(layers)
+                layers.append(writer.write(layer))
+            variable = next(iter(self.scope(node)), None) if isinstance(layer, InputLayer) else None
+            nodes.append([number[id(layer)], list(self.children(node)), variable])
+        return {"layers": layers, "nodes": nodes, "root": self.root}
+
+    def table(self) -> Table:
+        """A row for each node, children before parents."""
+        rows = [
+            [
+                str(node),
+                type(self.layer(node)).__name__,
+                ranges(sorted(self.scope(node))) or "–",
+                " × ".join(map(str, self.unit_dims(node))),
+                ", ".join(map(str, self.children(node))) or "–",
+                f"{sum(p.numel() for p in self.layer(node).parameters()):,}",
+            ]
+            for node in self.nodes()
+        ]
+        total = sum(p.numel() for p in self.parameters())
+        over = f"{self.num_nodes():,} layers over {len(self.variables)} variables"
+        footer = f"{over}, {total:,} parameters (tied ones counted once)"
+        return Table(["node", "layer", "variables", "units", "children", "parameters"], rows, footer)
+
+    def num_nodes(self) -> int:
+        """The number of nodes below the root, with it."""
+        return len(list(self.nodes()))
+
+    def picture(self, names: Sequence[str] | None = None) -> Picture:
+        """A node for each layer, an edge for each child."""
+        nodes = []
+        for node in self.nodes():
+            layer, units = self.layer(node), "×".join(map(str, self.unit_dims(node)))
+            kind = (
+                "input" if isinstance(layer, InputLayer) else "sum" if isinstance(layer, Sum) else "product"
+            )
+            variable = f" x{min(self.scope(node))}" if kind == "input" and self.scope(node) else ""
+            nodes.append(Node(node, f"{type(layer).__name__}{variable}\n{units}", kind))
+        return Picture(nodes, [(node, child, "") for node in self.nodes() for child in self.children(node)])
 
     def __repr__(self) -> str:
         return f"Circuit({self.graph.number_of_nodes()} layers, variables {list(self.variables)})"
+
+
+def check_circuit(model: object, operation: str) -> None:
+    """Raise :class:`CircuitError` for what is no circuit, such as a chain, whose variables have no numbers of their own."""
+    if not isinstance(model, Circuit):
+        raise CircuitError(f"{operation}: takes a Circuit, not {model!r}; unroll(n) makes one of a chain")

@@ -9,11 +9,11 @@ diagonal.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
-from ..errors import CircuitError
 from ..layers import (
     Constant,
     Dense,
@@ -28,7 +28,9 @@ from ..layers import (
     Sum,
 )
 from ..layers.dense_tensor import DenseTensor
-from .circuit import Circuit
+
+if TYPE_CHECKING:
+    from .circuit import Circuit
 
 Factor = tuple[int, tuple[Hashable, ...]]  # a node, and a label for each of its unit axes
 
@@ -42,23 +44,17 @@ def copy_node(circuit: Circuit, node: int, out: Circuit, done: dict[int, int]) -
     return out.sum(layer, *children) if isinstance(layer, Sum) else out.product(layer, *children)
 
 
-Change = Callable[[int, Circuit, dict[int, int]], int | None]
+Change = Callable[[int, "Circuit", dict[int, int]], int | None]
 
 
 def rewrite(circuit: Circuit, change: Change, out: Circuit | None = None) -> Circuit:
     """A copy, added to ``out`` if given; ``change(node, out, done)`` makes a node, or returns None: the node is copied."""
-    out, done = Circuit() if out is None else out, dict[int, int]()
+    out, done = type(circuit)() if out is None else out, dict[int, int]()
     for node in circuit.nodes():
         new = change(node, out, done)
         done[node] = copy_node(circuit, node, out, done) if new is None else new
     out.root = done[circuit.root]
     return out
-
-
-def check_circuit(model: object, operation: str) -> None:
-    """Raise :class:`CircuitError` for what is no circuit, such as a chain, whose variables have no numbers of their own."""
-    if not isinstance(model, Circuit):
-        raise CircuitError(f"{operation}: takes a Circuit, not {model!r}; unroll(n) makes one of a chain")
 
 
 def constant(out: Circuit, weight: Tensor) -> int:

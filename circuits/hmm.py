@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from jaxtyping import Float, Int
 from numpy.typing import ArrayLike
-from safetensors.torch import save
+from safetensors.torch import save as save_tensors
 from torch import Tensor
 
 from ..errors import FormatError, ShapeError
@@ -22,10 +22,11 @@ from ..layers.functorch_utils import any_if_concrete
 from ..layers.operator import TensorMap
 from ..storage import make_directory, write_atomically
 from .chain import Chain
+from .forward import log_prob
 from .io.ctrlg import ctrlg_parameters, is_ctrlg, read_directory
+from .io.file_format import VOCABULARY, register
 
 FORMAT = "tractile-hmm-1"
-VOCABULARY = "vocabulary_fingerprint"  # in config.json
 _log = logging.getLogger(__name__)
 _warned: set[Path] = set()  # folders without a fingerprint
 
@@ -130,8 +131,6 @@ class HMM(Chain):
 
         Tokens may also be an array or a list of rows of equal length. Raises :class:`ShapeError` for other lists.
         """
-        from ..inference.queries.marginal import log_marginal
-
         if isinstance(tokens, list | tuple | np.ndarray):  # a list within is a row here, not a set of tokens
             try:
                 tokens = torch.tensor(np.array(tokens))
@@ -139,7 +138,7 @@ class HMM(Chain):
                 raise ShapeError(
                     f"HMM.log_prob: tokens are rows of equal length, not ragged: {error}"
                 ) from None
-        return log_marginal(self, tokens, lengths=lengths)
+        return log_prob(self.initial_probs, self.transition, self.emission_probs, tokens, lengths)
 
     def map(self, fn: TensorMap) -> Self:
         """The same HMM, of the same class, with ``fn`` applied to π, A and B.
@@ -157,6 +156,13 @@ class HMM(Chain):
         The probabilities keep their bits, except that rows are normalised again where ``dtype`` changes them.
         """
         return self.map(lambda t: _cast(t, dtype or t.dtype).to(device=device))
+
+    def save(self, directory: str | Path) -> None:
+        """Write it as :meth:`save_pretrained` does where the transition is dense or Monarch, else as any chain."""
+        if isinstance(self.transition, Dense | Monarch):
+            self.save_pretrained(directory)
+        else:
+            super().save(directory)
 
     def save_pretrained(self, directory: str | Path, dtype: torch.dtype | None = None) -> None:
         """Write ``config.json`` and ``model.safetensors`` into a directory, each atomically.
@@ -181,7 +187,9 @@ class HMM(Chain):
             raise FormatError(
                 f"HMM.save_pretrained: the format has no transition of type {type(self.transition).__name__}; use tt.save"
             )
-        data = save({k: v.detach().to(dtype or v.dtype).contiguous().cpu() for k, v in tensors.items()})
+        data = save_tensors(
+            {k: v.detach().to(dtype or v.dtype).contiguous().cpu() for k, v in tensors.items()}
+        )
         config |= {
             VOCABULARY: self.vocabulary_fingerprint,
             "tensors_sha256": hashlib.sha256(data).hexdigest(),
@@ -285,3 +293,6 @@ def _check_distribution(what: str, weight: Tensor) -> None:
         raise ShapeError(
             f"HMM: {what} must hold non-negative rows that sum to one (is it in log space, or not normalised?)"
         )
+
+
+register(HMM, lambda o: (o.initial_probs, o.transition, o.emission_probs))

@@ -13,18 +13,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from math import prod
+from typing import TypeVar
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from ..errors import CircuitError, ShapeError
+from ..errors import CircuitError, ShapeError, TractileError
 from ..layers import Identity, Incidence, InputLayer, Operator, Sum
 from ..layers.dense_tensor import DenseTensor
-from .circuit import Circuit
+from .chain import Chain
+from .checks import check_decomposable, check_smooth
+from .circuit import Circuit, check_circuit
 from .graph_transforms import (
     Factor,
-    check_circuit,
     constant,
     copy_node,
     kron,
@@ -32,7 +34,33 @@ from .graph_transforms import (
     rewrite,
     write_product,
 )
-from .properties import check_decomposable, check_smooth
+
+Model = TypeVar("Model", Chain, Circuit)
+
+
+def multiply(a: Model, b: Model) -> Model:
+    """The circuit x ↦ a(x)·b(x): a chain of two chains, a circuit of two compatible circuits.
+
+    The variables are those of both; what only one of them has is kept. Raises :class:`VocabularyMismatch` if two chains
+    have different vocabularies (sizes, or fingerprints where both are known), :class:`CircuitError` if two circuits are not
+    compatible: their products must split the variables that they share alike, up to nesting.
+    """
+    if not (
+        (isinstance(a, Chain) and isinstance(b, Chain)) or (isinstance(a, Circuit) and isinstance(b, Circuit))
+    ):
+        raise CircuitError(
+            f"multiply: both must be chains or both circuits, not {type(a).__name__} and {type(b).__name__}; unroll the chain"
+        )
+    return a * b
+
+
+def is_compatible(a: Circuit, b: Circuit) -> bool:
+    """Whether both are smooth and decomposable and split what they share alike, up to nesting, so that ``a * b`` exists."""
+    try:
+        multiply(a, b)
+    except TractileError:
+        return False
+    return True
 
 
 def mixture(weights: Float[Tensor, " circuits"] | Sequence[float], circuits: Sequence[Circuit]) -> Circuit:

@@ -3,63 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Generator
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
-from ..errors import CircuitError, TractileError, VocabularyMismatch
-from ..fingerprints import check_same
+from ..errors import CircuitError
 from ..layers import Constant, Identity, InputLayer, Kron, Operator, Product, Sum
-from .chain import Chain
-from .circuit import Circuit, Scope
 from .graph_transforms import Factor, copy_node, kron, read_product, write_product
-from .properties import check_decomposable, check_smooth
 
-Model = TypeVar("Model", Chain, Circuit)
+if TYPE_CHECKING:
+    from .circuit import Circuit, Scope
+
 Pair = tuple[int, int]
 Steps = Generator[Pair, Any, int]  # asks for the nodes of other pairs, and returns that of its own
 
 
-def multiply(a: Model, b: Model) -> Model:
-    """The circuit x ↦ a(x)·b(x): a chain of two chains, a circuit of two compatible circuits.
+def multiply_nodes(a: Circuit, b: Circuit, out: Circuit) -> int:
+    """Add the product of two smooth and decomposable circuits to ``out``; its root. Nodes are added to ``a`` and ``b``, too.
 
-    The variables are those of both; what only one of them has is kept. Raises :class:`VocabularyMismatch` if two chains
-    have different vocabularies (sizes, or fingerprints where both are known), :class:`CircuitError` if two circuits are not
-    compatible: their products must split the variables that they share alike, up to nesting.
+    Raises :class:`CircuitError` where they split the variables that they share in ways that do not nest.
     """
-    if isinstance(a, Chain) and isinstance(b, Chain):
-        if a.vocab_size != b.vocab_size:
-            raise VocabularyMismatch(f"multiply: the chains have {a.vocab_size} and {b.vocab_size} tokens")
-        known = a.vocabulary_fingerprint, b.vocabulary_fingerprint
-        check_same(
-            f"multiply: the {type(a).__name__}", known[0], f"the {type(b).__name__}", known[1],
-            "compile the constraint with the vocabulary that the other was made for",
-        )  # fmt: skip
-        return Chain(
-            a.initial + b.initial,
-            Kron(a.left, b.left),
-            a.inputs.times(b.inputs),
-            Kron(a.right, b.right),
-            a.final + b.final,
-        ).for_vocabulary(known[0] or known[1])
-    if isinstance(a, Circuit) and isinstance(b, Circuit):
-        for circuit in (a, b):
-            check_smooth(circuit)
-            check_decomposable(circuit)
-        out = Circuit()
-        left, right = (c.map_layers(lambda layer: layer) for c in (a, b))  # working copies: nodes are added
-        out.root = _Product(left, right, out).node(a.root, b.root)
-        return out
-    raise CircuitError(
-        f"multiply: both must be chains or both circuits, not {type(a).__name__} and {type(b).__name__}; unroll the chain"
-    )
-
-
-def is_compatible(a: Circuit, b: Circuit) -> bool:
-    """Whether both are smooth and decomposable and split what they share alike, up to nesting, so that ``a * b`` exists."""
-    try:
-        multiply(a, b)
-    except TractileError:
-        return False
-    return True
+    return _Product(a, b, out).node(a.root, b.root)
 
 
 class _Product:

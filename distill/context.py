@@ -19,7 +19,8 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 from torch import Tensor
 
-from ..circuits.hmm import HMM, VOCABULARY
+from ..circuits.hmm import HMM
+from ..circuits.io.file_format import VOCABULARY
 from ..errors import FormatError, ShapeError
 from ..fingerprints import check_same
 from ..storage import write_atomically

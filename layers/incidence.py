@@ -116,9 +116,9 @@ class Incidence(AxisOperator):
     def _trivial(index: Tensor, size: int) -> bool:
         return len(index) == size and bool((index == torch.arange(size, device=index.device)).all())
 
-    def times(self, vector: Float[Tensor, " cols"]) -> Float[Tensor, " rows"]:
-        row, col = self.row.to(vector.device), self.col.to(vector.device)
-        return vector.new_zeros(self.row_dims).index_add(0, row, vector[col])
+    def times(self, x: Float[Tensor, "cols *batch"]) -> Float[Tensor, "rows *batch"]:
+        row, col = self.row.to(x.device), self.col.to(x.device)
+        return x.new_zeros(*self.row_dims, *x.shape[1:]).index_add(0, row, x[col])
 
     def _take(self, row: Int[Tensor, " rows"], col: Int[Tensor, " cols"]) -> Incidence:
         ones = self.matrix()[row][:, col].nonzero()

@@ -70,14 +70,16 @@ class Monarch(AxisOperator):
             x = algebra.einsum(algebra.lift(weight), matrix, x, labels, target)
         return algebra.merge(x, axis, k)
 
-    def times(self, vector: Float[Tensor, " size"]) -> Float[Tensor, " size"]:
-        if self.transposed:
-            return super().times(vector)
-        k = len(self.dims)
-        x, indices = vector.to(self.weights[0].dtype).view(self.dims), list(range(k))
-        for weight, a in reversed(list(zip(self.weights, self.axes, strict=True))):
-            x = torch.einsum(weight, [*indices, k], x, [k if i == a else i for i in indices], indices)
-        return x.flatten()
+    def times(self, x: Float[Tensor, "size *batch"]) -> Float[Tensor, "size *batch"]:
+        k, shape = len(self.dims), x.shape
+        dtype = torch.promote_types(self.weights[0].dtype, x.dtype)
+        x, indices = x.reshape(*self.dims, -1).to(dtype), list(range(k))
+        steps = list(zip(self.weights, self.axes, strict=True))
+        for weight, a in steps if self.transposed else reversed(steps):
+            new = [k if i == a else i for i in indices]
+            old, out = (indices, new) if self.transposed else (new, indices)
+            x = torch.einsum(weight.to(dtype), [*indices, k], x, [*old, k + 1], [*out, k + 1])
+        return x.reshape(shape)
 
     def map(self, fn: TensorMap) -> Monarch:
         return Monarch([fn(w) for w in self.weights], self.axes, transposed=self.transposed)

@@ -117,11 +117,15 @@ class Leaf(Operator):
     def matrix(self) -> Float[Tensor, "rows cols"]:
         """The matrix written out."""
 
-    def times(self, vector: Float[Tensor, " cols"]) -> Float[Tensor, " rows"]:
-        """M·v in ordinary arithmetic."""
+    def times(self, x: Float[Tensor, "cols *batch"]) -> Float[Tensor, "rows *batch"]:
+        """M·x in ordinary arithmetic, for a vector or a batch of vectors, whose rows stay together in memory."""
         matrix = self.matrix()
-        dtype = torch.promote_types(matrix.dtype, vector.dtype)
-        return matrix.to(vector.device, dtype) @ vector.to(dtype)
+        dtype = torch.promote_types(matrix.dtype, x.dtype)
+        return (
+            (x.T.to(dtype) @ matrix.to(x.device, dtype).T).T
+            if x.ndim == 2
+            else matrix.to(x.device, dtype) @ x.to(dtype)
+        )
 
 
 class AxisOperator(Leaf):

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tractile.circuits.io import serialize
+from tractile.circuits.io import file_format as serialize
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 PAGES = [REPOSITORY / "README.md", *sorted((REPOSITORY / "docs").rglob("*.md"))]

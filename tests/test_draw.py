@@ -86,8 +86,8 @@ def test_the_summary_counts():
 
 
 def test_ranges():
-    assert tables.ranges([0, 1, 2, 4, 7, 8]) == "0–2, 4, 7, 8"
-    assert tables.ranges([]) == ""
+    assert drawing.ranges([0, 1, 2, 4, 7, 8]) == "0–2, 4, 7, 8"
+    assert drawing.ranges([]) == ""
 
 
 def test_notebooks_show_tables():

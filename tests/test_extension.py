@@ -16,7 +16,7 @@ from torch import Tensor
 from torch.distributions import constraints
 
 import tractile as tt
-from tractile.circuits.io import serialize
+from tractile.circuits.io import file_format as serialize
 from tractile.errors import CircuitError, FormatError
 from tractile.inference import Boolean, Counting, Log, MaxProduct, MinPlus, Real, Semiring, is_deterministic
 from tractile.inference.semirings.base import LinearSemiring

@@ -11,8 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tractile as tt
-from tractile.circuits import reach
-from tractile.circuits.automaton import UNREACHABLE
+from tractile.circuits.automaton import UNREACHABLE, Automaton
 from tractile.constraints import Constraint, Vocabulary, regex
 from tractile.constraints.automata import dfa, nfa
 from tractile.constraints.lifting import distances, lifted, liveness, walk
@@ -160,7 +159,7 @@ def test_distances_are_those_of_the_written_out_automaton(plain, seed, far, wide
         patch.setattr(distances, "WIDE", wide)
         patch.setattr(distances, "AT_ONCE", 3)
         found = automaton.distances
-    assert found.tolist() == reach.distances(automaton).tolist()
+    assert found.tolist() == Automaton.distances.func(automaton).tolist()
 
 
 @pytest.mark.parametrize("pattern", PATTERNS)
@@ -176,7 +175,7 @@ def test_bounds_after_one_token(pattern):
 @pytest.mark.parametrize("pattern", PATTERNS)
 def test_distances_of_patterns(pattern):
     automaton = regex(pattern).compile(vocabulary(5, 600))
-    assert automaton.distances.tolist() == reach.distances(automaton).tolist()
+    assert automaton.distances.tolist() == Automaton.distances.func(automaton).tolist()
 
 
 @settings(max_examples=15)

@@ -344,3 +344,51 @@ def test_pgcd_recovers_a_hidden_state_that_scaled_arithmetic_forgot():
             query.advance(torch.tensor([token, 0]))
         fast.select(torch.tensor([0, 1]))
     assert torch.allclose(fast.scores().exp().sum(1), torch.ones(2, dtype=torch.float64))
+
+
+# ------------------------------------------------------------------------------------ the forward algorithm on arrays
+
+
+@pytest.mark.parametrize("transition", ["dense", "monarch"])
+@pytest.mark.parametrize("vocab_size", [5, 500])
+def test_the_forward_algorithm_is_the_query(transition, vocab_size):
+    """``HMM.log_prob`` on arrays and the same question to the engine: with gaps, lengths, any transition and vocabulary."""
+    hmm = tt.HMM.random(12, vocab_size, transition, seed=1, dtype=torch.float64)
+    generator = torch.Generator().manual_seed(0)
+    tokens = torch.randint(-1, vocab_size, (7, 9), generator=generator)
+    lengths = torch.tensor([0, 1, 2, 9, 5, 9, 3])
+    for rows in (tokens, tokens.clamp(min=0)):
+        for some in (None, lengths):
+            assert_log_close(
+                hmm.log_prob(rows, some), tt.log_marginal(hmm, rows, lengths=some, semiring=Log())
+            )
+            assert_log_close(
+                hmm.log_prob(rows, some), tt.log_marginal(hmm, rows, lengths=some, semiring=Real())
+            )
+    assert hmm.log_prob(tokens[:0]).shape == (0,)
+    assert hmm.log_prob(tokens[:, :0]).tolist() == [0.0] * 7
+
+
+def test_the_forward_algorithm_loses_no_row():
+    """Rows that the precision loses are computed again; impossible ones are −inf; long ones keep their digits."""
+    e = 1e-25
+    transition = torch.tensor([[1 - e, e, 0], [0, 1 - e, e], [0, 0, 1]])
+    emission = torch.tensor([[0.5, 0.5, 0, 0], [0.5, 0.5, 0, 0], [0, 0, 1, 0]])
+    hmm = tt.HMM(torch.tensor([1.0, 0, 0]), transition, emission)
+    tokens = torch.tensor([[0, 0, 2], [0, 3, 0], [0, 2, 2], [1, 1, 1]])
+    found = hmm.log_prob(tokens)
+    assert_log_close(found, tt.log_marginal(hmm, tokens, semiring=Log()), 1e-6)
+    assert found.isfinite().tolist() == [True, False, False, True]
+    assert hmm.log_prob(tokens, torch.tensor([3, 1, 1, 2])).isfinite().all()
+    long = torch.randint(2, (2, 5000), generator=torch.Generator().manual_seed(0))
+    random = tt.HMM.random(8, 2)
+    exact = tt.log_marginal(random.to(dtype=torch.float64), long)
+    assert_log_close(random.log_prob(long), exact, 1e-5)
+
+
+@pytest.mark.parametrize(
+    "tokens", [torch.tensor([[0, 4]]), torch.tensor([[-2, 0]]), torch.rand(2, 3), torch.zeros(1, 2, 3)]
+)
+def test_tokens_of_log_prob_are_checked(tokens):
+    with pytest.raises(tt.EvidenceError, match="tokens must be"):
+        tt.HMM.random(2, 4).log_prob(tokens)

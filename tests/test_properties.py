@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tractile as tt
-from tractile.circuits import is_compatible, properties
+from tractile.circuits import checks, is_compatible, properties
 from tractile.errors import CircuitError
 from tractile.inference.queries import determinism
 from tractile.inference.queries.prune import prune
@@ -31,11 +31,11 @@ def test_smooth_and_decomposable():
     single(Identity(2), c, x, y)
     assert not properties.is_smooth(c)
     with pytest.raises(CircuitError, match=r"node 2 .* not smooth"):
-        properties.check_smooth(c)
+        checks.check_smooth(c)
     c.product(Hadamard(), x, x)
     assert not properties.is_decomposable(c)
     with pytest.raises(CircuitError, match=r"node 3 .* not decomposable"):
-        properties.check_decomposable(c)
+        checks.check_decomposable(c)
 
 
 def test_structured_decomposable():
@@ -48,7 +48,7 @@ def test_structured_decomposable():
     assert properties.is_decomposable(c)
     assert not properties.is_structured_decomposable(c)
     with pytest.raises(CircuitError, match=r"not structured-decomposable: it splits \[0, 1, 2\]"):
-        properties.check_structured_decomposable(c)
+        checks.check_structured_decomposable(c)
     assert not is_compatible(c, c)
 
 
@@ -62,7 +62,7 @@ def test_omni_compatible():
     c.product(Hadamard(), inner, z)
     assert not properties.is_omni_compatible(c)
     with pytest.raises(CircuitError, match="not omni-compatible"):
-        properties.check_omni_compatible(c)
+        checks.check_omni_compatible(c)
 
 
 @given(data=st.data())

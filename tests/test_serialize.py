@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tractile as tt
-from tractile.circuits.io import serialize
+from tractile.circuits.io import file_format as serialize
 from tractile.errors import FormatError
 from tractile.layers import (
     Bernoulli,

@@ -3,8 +3,8 @@
     draw(model)       a matplotlib figure
     to_dot(model)     Graphviz source;  to_svg(model) runs Graphviz on it, if the ``dot`` program is installed
 
-A circuit is drawn with its inputs below and its root on top; a chain as two of its steps unrolled; an automaton from
-its start states on the left, accepting states with a double rim.
+A model gives its :class:`Picture`, nodes and edges, which is drawn here. A circuit has its inputs below and its root on
+top; a chain is two of its steps unrolled; an automaton has its start states on the left, accepting states with a double rim.
 """
 
 from __future__ import annotations
@@ -12,14 +12,9 @@ from __future__ import annotations
 import shutil
 import subprocess
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from ...errors import CircuitError, TractileError
-from ...layers import InputLayer, Sum
-from ..automaton import Automaton
-from ..chain import Chain
-from ..circuit import Circuit
-from .summary import ranges, size, variables
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -30,61 +25,86 @@ Names = Sequence[str] | None  # what to call each token
 Point = tuple[float, float]
 
 LIMIT = 200  # nodes: beyond, a picture shows nothing
-COLOURS = {"input": "#dbe9d5", "sum": "#d4e1f5", "product": "#f7e3c8", "state": "#ffffff"}
+COLOURS = {
+    "input": "#dbe9d5",
+    "sum": "#d4e1f5",
+    "product": "#f7e3c8",
+    "state": "#ffffff",
+    "accepting": "#ffffff",
+}
 
 
-def _tokens(tokens: Sequence[int], names: Names) -> str:
+class Node(NamedTuple):
+    """``kind`` is a key of ``COLOURS``."""
+
+    number: int
+    caption: str
+    kind: str
+
+
+class Picture(NamedTuple):
+    """Nodes, and edges (from, to, label). With ``starts`` it is an automaton's, else a circuit's (from parents to children)."""
+
+    nodes: list[Node]
+    edges: list[tuple[int, int, str]]
+    starts: Sequence[int] = ()
+
+
+class Drawable(Protocol):
+    """What can be drawn."""
+
+    def num_nodes(self) -> int:
+        """The number of nodes of its picture."""
+
+    def picture(self, names: Names = None) -> Picture:
+        """Its nodes and edges; ``names`` are what to call the tokens of an automaton."""
+
+
+def picture_of(model: Drawable, names: Names = None) -> Picture:
+    """The picture of a model; :class:`CircuitError` past 200 nodes."""
+    if model.num_nodes() > LIMIT:
+        raise CircuitError(
+            f"draw: {model.num_nodes():,} nodes are too many for a picture (limit {LIMIT}); see summary()"
+        )
+    return model.picture(names)
+
+
+def token_label(tokens: Sequence[int], names: Names) -> str:
     """An edge's tokens: by name, or as ranges; cut where they are many."""
     text = ranges(tokens) if names is None else " ".join(names[t] for t in tokens)
     return text if len(text) <= 24 else f"{text[:20].rstrip(', ')} … ({len(tokens)})"
 
 
-def _checksize(model: Circuit | Chain) -> None:
-    if size(model) > LIMIT:
-        raise CircuitError(
-            f"draw: {size(model):,} nodes are too many for a picture (limit {LIMIT}); see summary()"
-        )
+def ranges(numbers: Sequence[int]) -> str:
+    """Ascending numbers as text, runs of three and more as a range."""
+    runs: list[list[int]] = []
+    for number in numbers:
+        if runs and number == runs[-1][-1] + 1:
+            runs[-1].append(number)
+        else:
+            runs.append([number])
+    return ", ".join(f"{r[0]}–{r[-1]}" if len(r) > 2 else ", ".join(map(str, r)) for r in runs)
 
 
-def _kind(circuit: Circuit, node: int) -> str:
-    layer = circuit.layer(node)
-    return "input" if isinstance(layer, InputLayer) else "sum" if isinstance(layer, Sum) else "product"
-
-
-def _caption(circuit: Circuit, node: int) -> str:
-    units = "×".join(map(str, circuit.unit_dims(node)))
-    variable = (
-        f" x{variables(circuit, node)}" if _kind(circuit, node) == "input" and circuit.scope(node) else ""
-    )
-    return f"{type(circuit.layer(node)).__name__}{variable}\n{units}"
-
-
-def to_dot(model: Circuit | Chain, names: Names = None) -> str:
+def to_dot(model: Drawable, names: Names = None) -> str:
     """Graphviz source; ``names`` are what to call the tokens of an automaton."""
-    _checksize(model)
+    nodes, edges, starts = picture_of(model, names)
     lines = [
         "digraph {",
         '  node [fontname="sans-serif", fontsize=10]; edge [fontname="sans-serif", fontsize=9];',
     ]
-    if isinstance(model, Automaton):
+    if starts:
         lines.append("  rankdir=LR;")
-        for s in range(model.num_states):
-            shape = "doublecircle" if s in model.accept_states else "circle"
-            lines.append(f"  {s} [shape={shape}];")
-        for s in model.start_states:
+        for n in nodes:
+            lines.append(f"  {n.number} [shape={'doublecircle' if n.kind == 'accepting' else 'circle'}];")
+        for s in starts:
             lines += [f"  start{s} [shape=point];", f"  start{s} -> {s};"]
-        lines += [
-            f"  {s} -> {d} [label={_quoted(_tokens(tokens, names))}];" for s, d, tokens in model.edges()
-        ]
+        lines += [f"  {s} -> {d} [label={_quoted(label)}];" for s, d, label in edges]
     else:
-        circuit = model if isinstance(model, Circuit) else model.unroll(2)
-        for node in circuit.nodes():
-            colour = COLOURS[_kind(circuit, node)]
-            caption = _quoted(_caption(circuit, node))
-            lines.append(
-                f'  {node} [shape=box, style="rounded,filled", fillcolor="{colour}", label={caption}];'
-            )
-            lines += [f"  {node} -> {child};" for child in circuit.children(node)]
+        for n in nodes:
+            style = f'style="rounded,filled", fillcolor="{COLOURS[n.kind]}"'
+            lines.append(f"  {n.number} [shape=box, {style}, label={_quoted(n.caption)}];")
+        lines += [f"  {node} -> {child};" for node, child, _ in edges]
     return "\n".join([*lines, "}"])
 
 
@@ -93,7 +113,7 @@ def _quoted(text: str) -> str:
     return f'"{escaped}"'
 
 
-def to_svg(model: Circuit | Chain, names: Names = None) -> str:
+def to_svg(model: Drawable, names: Names = None) -> str:
     """SVG text by Graphviz; raises :class:`TractileError` if its ``dot`` program is not installed."""
     dot = shutil.which("dot")
     if dot is None:
@@ -104,7 +124,7 @@ def to_svg(model: Circuit | Chain, names: Names = None) -> str:
     return run.stdout[run.stdout.index("<svg") :]
 
 
-def draw(model: Circuit | Chain, names: Names = None) -> Figure:
+def draw(model: Drawable, names: Names = None) -> Figure:
     """A matplotlib figure; ``names`` are what to call the tokens of an automaton.
 
     Raises :class:`CircuitError` past 200 nodes.
@@ -112,30 +132,25 @@ def draw(model: Circuit | Chain, names: Names = None) -> Figure:
     import networkx as nx
     from matplotlib.figure import Figure
 
-    _checksize(model)
+    picture = picture_of(model, names)
     graph: nx.DiGraph = nx.DiGraph()
-    if isinstance(model, Automaton):
-        graph.add_nodes_from(range(model.num_states))
-        graph.add_edges_from((s, d) for s, d, _ in model.edges())
-        levels = _distances(graph, model.start_states)
-        place = {n: (2.2 * x, -1.5 * y) for n, (y, x) in _layers(graph, levels).items()}
+    graph.add_nodes_from(n.number for n in picture.nodes)
+    graph.add_edges_from((s, d) for s, d, _ in picture.edges)
+    if picture.starts:
+        place = {
+            n: (2.2 * x, -1.5 * y) for n, (y, x) in _layers(graph, _distances(graph, picture.starts)).items()
+        }
     else:
-        model = model if isinstance(model, Circuit) else model.unroll(2)
-        graph.add_nodes_from(model.nodes())
-        graph.add_edges_from((node, child) for node in model.nodes() for child in model.children(node))
-        levels = {}
-        for node in model.nodes():
-            levels[node] = 1 + max((levels[c] for c in model.children(node)), default=-1)
+        levels: dict[int, int] = {}
+        for node in reversed(list(nx.topological_sort(graph))):
+            levels[node] = 1 + max((levels[c] for c in graph.successors(node)), default=-1)
         place = {n: (1.9 * x, 1.2 * y) for n, (x, y) in _layers(graph.reverse(), levels).items()}
     xs, ys = ([p[i] for p in place.values()] for i in (0, 1))
     figure = Figure(figsize=(max(3.0, max(xs) - min(xs) + 2.5), max(2.0, max(ys) - min(ys) + 1.8)))
     axes = figure.add_axes((0, 0, 1, 1))
     axes.set(xlim=(min(xs) - 1.25, max(xs) + 1.25), ylim=(min(ys) - 0.9, max(ys) + 0.9), aspect="equal")
     axes.axis("off")
-    if isinstance(model, Automaton):
-        _draw_automaton(axes, model, place, names)
-    else:
-        _draw_circuit(axes, model, place)
+    (_draw_automaton if picture.starts else _draw_circuit)(axes, picture, place)
     return figure
 
 
@@ -164,22 +179,16 @@ def _layers(graph: nx.DiGraph, levels: dict[int, int]) -> dict[int, Point]:
     return place
 
 
-def _draw_circuit(axes: Axes, circuit: Circuit, place: dict[int, Point]) -> None:
-    for node in circuit.nodes():
-        for child in circuit.children(node):
-            (x0, y0), (x1, y1) = place[node], place[child]
-            axes.plot([x0, x1], [y0, y1], color="#777777", linewidth=0.9, zorder=1)
-        box = {
-            "boxstyle": "round,pad=0.35",
-            "facecolor": COLOURS[_kind(circuit, node)],
-            "edgecolor": "#444444",
-        }
-        axes.text(
-            *place[node], _caption(circuit, node), ha="center", va="center", fontsize=8, bbox=box, zorder=2
-        )
+def _draw_circuit(axes: Axes, picture: Picture, place: dict[int, Point]) -> None:
+    for node, child, _ in picture.edges:
+        (x0, y0), (x1, y1) = place[node], place[child]
+        axes.plot([x0, x1], [y0, y1], color="#777777", linewidth=0.9, zorder=1)
+    for n in picture.nodes:
+        box = {"boxstyle": "round,pad=0.35", "facecolor": COLOURS[n.kind], "edgecolor": "#444444"}
+        axes.text(*place[n.number], n.caption, ha="center", va="center", fontsize=8, bbox=box, zorder=2)
 
 
-def _draw_automaton(axes: Axes, automaton: Automaton, place: dict[int, Point], names: Names) -> None:
+def _draw_automaton(axes: Axes, picture: Picture, place: dict[int, Point]) -> None:
     from matplotlib.patches import Circle, FancyArrowPatch
 
     radius, low, high = 0.3, *axes.get_ylim()
@@ -191,7 +200,7 @@ def _draw_automaton(axes: Axes, automaton: Automaton, place: dict[int, Point], n
         )
         axes.add_patch(patch)
 
-    for s, d, tokens in automaton.edges():
+    for s, d, text in picture.edges:
         (x0, y0), (x1, y1) = place[s], place[d]
         if s == d:
             arrow((x0 - 0.16, y0 + 0.25), (x0 + 0.16, y0 + 0.25), -1.6)
@@ -208,13 +217,14 @@ def _draw_automaton(axes: Axes, automaton: Automaton, place: dict[int, Point], n
             offset = 0.5 * bend * (length - 2 * radius) + 0.12
             label = ((x0 + x1) / 2 - uy * offset, (y0 + y1) / 2 + ux * offset)
         low, high = min(low, label[1] - 0.3), max(high, label[1] + 0.3)
-        axes.text(*label, _tokens(tokens, names), ha="center", va="center", fontsize=7, zorder=3)
+        axes.text(*label, text, ha="center", va="center", fontsize=7, zorder=3)
     axes.set_ylim(low, high)
-    for s in automaton.start_states:
+    for s in picture.starts:
         x, y = place[s]
         arrow((x - 0.8, y), (x - radius, y), 0.0)
-    for s, (x, y) in place.items():
-        axes.add_patch(Circle((x, y), radius, facecolor=COLOURS["state"], edgecolor="#333333", zorder=2))
-        if s in automaton.accept_states:
+    for n in picture.nodes:
+        x, y = place[n.number]
+        axes.add_patch(Circle((x, y), radius, facecolor=COLOURS[n.kind], edgecolor="#333333", zorder=2))
+        if n.kind == "accepting":
             axes.add_patch(Circle((x, y), radius - 0.05, fill=False, edgecolor="#333333", zorder=2))
-        axes.text(x, y, str(s), ha="center", va="center", fontsize=8, zorder=3)
+        axes.text(x, y, n.caption, ha="center", va="center", fontsize=8, zorder=3)

@@ -15,8 +15,8 @@ import torch
 from jaxtyping import Bool, Int, Int32
 from numpy import ndarray
 
-from ...circuits.automaton import Automaton, pack
-from ...circuits.reach import set_bits
+from ...circuits.automaton import Automaton
+from ...circuits.bitsets import pack, set_bits
 from ...layers import Incidence
 from ...layers.operator import TensorMap
 from ..automata.nfa import Nfa

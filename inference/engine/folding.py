@@ -13,8 +13,8 @@ from typing import Any
 
 import torch
 
+from ...circuits.checks import check_decomposable, check_smooth
 from ...circuits.circuit import Circuit
-from ...circuits.properties import check_decomposable, check_smooth
 from ...errors import CircuitError
 from ...layers import (
     Categorical,

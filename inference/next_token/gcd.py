@@ -20,8 +20,8 @@ from jaxtyping import Bool, Int, Int32
 from numpy import ndarray
 from torch import Tensor
 
-from ...circuits.automaton import UNREACHABLE, Automaton, pack
-from ...circuits.reach import set_bits
+from ...circuits.automaton import UNREACHABLE, Automaton
+from ...circuits.bitsets import pack, set_bits
 from ...errors import ShapeError
 from ..arguments import an_automaton, whole
 from ..engine.messages import backward

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import torch
 
-from ...circuits.circuit import Circuit
-from ...circuits.graph_transforms import check_circuit, constant, rewrite
-from ...circuits.properties import check_decomposable, check_smooth
+from ...circuits.checks import check_decomposable, check_smooth
+from ...circuits.circuit import Circuit, check_circuit
+from ...circuits.graph_transforms import constant, rewrite
 from ...errors import EvidenceError
 from ...layers import Continuous, InputLayer
 from .evidence import EvidenceLike, as_evidence

@@ -19,8 +19,8 @@ from torch import Tensor
 
 from ...circuits.automaton import Automaton
 from ...circuits.chain import Chain
+from ...circuits.checks import check_decomposable, check_smooth
 from ...circuits.circuit import Circuit
-from ...circuits.properties import check_decomposable, check_smooth
 from ...errors import CircuitError
 from ...layers import Constant, InputLayer, Operator, Product, Sum
 

@@ -27,7 +27,7 @@ from torch import Tensor
 from ...circuits.automaton import Automaton
 from ...circuits.circuit import Circuit
 from ...circuits.graph_transforms import monomial
-from ...circuits.product import multiply
+from ...circuits.operations import multiply
 from ...errors import CircuitError, EvidenceError
 from ...layers import Continuous, InnerLayer, InputLayer, Sum
 from ..semirings.base import Counting, Residue, Semiring

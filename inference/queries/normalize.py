@@ -16,8 +16,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from ...circuits.circuit import Circuit
-from ...circuits.graph_transforms import check_circuit, rewrite
+from ...circuits.circuit import Circuit, check_circuit
+from ...circuits.graph_transforms import rewrite
 from ...errors import CircuitError
 from ...layers import Categorical, Constant, Continuous, Dense, InputLayer, Operator, Sum
 from ...layers.dense_tensor import DenseTensor

@@ -16,7 +16,7 @@ from torch import Tensor
 from ...circuits.automaton import Automaton
 from ...circuits.chain import Chain
 from ...circuits.graph_transforms import monomial
-from ...circuits.product import Model, multiply
+from ...circuits.operations import Model, multiply
 from ...errors import CircuitError
 from ...layers import Continuous, InputLayer, Sum
 from .determinism import check_deterministic, flatten

@@ -7,9 +7,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ...circuits.circuit import Circuit
-from ...circuits.graph_transforms import check_circuit, kron
-from ...circuits.properties import check_decomposable, check_smooth
+from ...circuits.checks import check_decomposable, check_smooth
+from ...circuits.circuit import Circuit, check_circuit
+from ...circuits.graph_transforms import kron
 from ...errors import CircuitError
 from ...layers import Identity, Incidence, InputLayer, Operator, Product, Sum
 from ...layers.operator import Index

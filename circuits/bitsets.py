@@ -1,0 +1,25 @@
+"""Sets of tokens as bits of little-endian 32-bit words: token v is bit v mod 32 of word v div 32."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+from jaxtyping import Bool, Int32
+
+BIT = [1 << i for i in range(31)] + [-1 << 31]
+
+
+def pack(allowed: Bool[np.ndarray, " vocab"]) -> Int32[np.ndarray, " words"]:
+    """Booleans as bits of little-endian 32-bit words."""
+    packed = np.zeros(-(-len(allowed) // 32) * 4, np.uint8)
+    bits = np.packbits(allowed, bitorder="little")
+    packed[: len(bits)] = bits
+    return packed.view("<i4")
+
+
+def set_bits(words: Int32[np.ndarray, " words"], tokens: Iterable[int]) -> None:
+    """Set the bits of tokens, one by one."""
+    bits = words.data
+    for token in tokens:
+        bits[token >> 5] |= BIT[token & 31]

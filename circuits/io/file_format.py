@@ -1,0 +1,177 @@
+"""Files of circuits and chains: ``config.json`` for the structure, ``model.safetensors`` for the tensors.
+
+The structure is written as nested calls, {"type": "Dense", "args": [{"tensor": "3"}]}, of the classes in ``TYPES``; a
+layer used by several nodes is written once, and a tensor used twice is stored once, so what is tied stays tied. No code
+is in the files: reading them calls the constructors below and nothing else. The digest in the configuration ties it to
+its tensors, so that a pair of files from two savings is found out.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+from safetensors.torch import save as save_tensors
+from torch import Tensor
+
+from ... import layers
+from ...errors import FormatError
+from ...layers.dense_tensor import DenseTensor
+from ...layers.operator import TensorMap
+from ...storage import make_directory, write_atomically
+
+FORMAT = "tractile-circuit-1"
+VOCABULARY = "vocabulary_fingerprint"  # in config.json
+TRANSFORMS: dict[str, TensorMap] = {
+    "exp": torch.exp,
+    "square": torch.square,
+    "softplus": torch.nn.functional.softplus,
+    "sigmoid": torch.sigmoid,
+}
+
+
+class Type(NamedTuple):
+    """How a class is written (its constructor's arguments) and made again.
+
+    ``name``: what files call it, by default its own name; ``subclasses``: objects of subclasses are written as this class.
+    """
+
+    arguments: Callable[[Any], tuple[Any, ...]]
+    make: Callable[..., Any]
+    name: str | None = None
+    subclasses: bool = False
+
+
+def _embedding(values: Tensor, name: str) -> layers.Embedding:
+    return layers.Embedding(values, TRANSFORMS[name])
+
+
+def _name(transform: Any) -> str:
+    for name, known in TRANSFORMS.items():
+        if known is transform:
+            return name
+    raise FormatError(
+        f"save: the transform {transform!r} of an Embedding has no file format; use one of {list(TRANSFORMS)}"
+    )
+
+
+TYPES: dict[type, Type] = {
+    layers.Dense: Type(lambda o: (o.weight,), layers.Dense),
+    layers.Diagonal: Type(lambda o: (o.weight,), layers.Diagonal),
+    layers.Identity: Type(lambda o: o.row_dims, layers.Identity),
+    layers.Incidence: Type(
+        lambda o: (o.row, o.col, o.shape), lambda r, c, s: layers.Incidence(r, c, tuple(s))
+    ),
+    layers.Monarch: Type(
+        lambda o: (o.weights, o.axes, o.transposed), lambda w, a, t: layers.Monarch(w, a, transposed=t)
+    ),
+    layers.Kron: Type(lambda o: (o.a, o.b), layers.Kron),
+    DenseTensor: Type(lambda o: (o.weight, o.row_axes), DenseTensor, "Joint"),
+    layers.Sum: Type(lambda o: o.operators, layers.Sum),
+    layers.Hadamard: Type(lambda o: (), layers.Hadamard),
+    layers.Kronecker: Type(lambda o: (o.order,), layers.Kronecker),
+    layers.Constant: Type(lambda o: (len(o.unit_dims),), layers.Constant),
+    layers.Categorical: Type(lambda o: (o.weight,), layers.Categorical),
+    layers.TokenSets: Type(
+        lambda o: (o.incidence.row, o.incidence.col, o.tokens, o.num_units), layers.TokenSets, "Labels"
+    ),
+    layers.KhatriRao: Type(lambda o: (o.a, o.b), layers.KhatriRao, "RowKron"),
+    layers.Bernoulli: Type(lambda o: (o.probs,), layers.Bernoulli),
+    layers.Binomial: Type(lambda o: (o.probs, o.trials), layers.Binomial),
+    layers.Indicator: Type(lambda o: (o.vocab_size,), layers.Indicator),
+    layers.Embedding: Type(lambda o: (o.values, _name(o.transform)), _embedding),
+    layers.Gaussian: Type(
+        lambda o: (
+            o.mean,
+            o.variance,
+            o.parameters()[2] if len(o.parameters()) > 2 else None,
+            o.min_variance,
+        ),
+        lambda m, v, a, least: layers.Gaussian(m, v, a, min_variance=least),
+    ),
+}
+
+
+def file_name(cls: type) -> str:
+    """What files call a class."""
+    return TYPES[cls].name or cls.__name__
+
+
+def register(
+    cls: type,
+    arguments: Callable[[Any], tuple[Any, ...]],
+    make: Callable[..., Any] | None = None,
+    *,
+    subclasses: bool = False,
+) -> None:
+    """Give a class of your own a file format: what its constructor takes, as tensors, numbers, strings, lists and layers.
+
+    ``subclasses``: objects of subclasses are written as this class. Files know a class by its name: :class:`FormatError` for a
+    name that another class has.
+    """
+    if any(file_name(known) == cls.__name__ and known is not cls for known in TYPES):
+        raise FormatError(f"register: there is a class named {cls.__name__} already")
+    TYPES[cls] = Type(arguments, make or cls, subclasses=subclasses)
+
+
+class Writer:
+    """Writes values as JSON; tensors go into ``contents``, those with the same memory once."""
+
+    def __init__(self) -> None:
+        self.contents: dict[str, Tensor] = {}
+        self._names: dict[Any, str] = {}
+        self._kept: list[Tensor] = []  # so that no address is used again
+
+    def write(self, value: Any) -> Any:
+        if isinstance(value, Tensor):
+            key = (value.data_ptr(), value.shape, value.stride(), value.dtype, value.device)
+            if key not in self._names:
+                self._names[key] = str(len(self._names))
+                self.contents[self._names[key]] = value.detach().cpu().clone().contiguous()
+            self._kept.append(value)
+            return {"tensor": self._names[key]}
+        if isinstance(value, tuple | list):
+            return [self.write(item) for item in value]
+        if value is None or isinstance(value, bool | int | float | str):
+            return value
+        kind = next((cls for cls in type(value).__mro__ if cls in TYPES), None)
+        if kind is None or (kind is not type(value) and not TYPES[kind].subclasses):
+            raise FormatError(
+                f"save: {type(value).__name__} has no file format; give it one by tractile.circuits.io.serialize.register"
+            )
+        return {"type": file_name(kind), "args": self.write(TYPES[kind].arguments(value))}
+
+
+def write(directory: str | Path, config: Callable[[Writer], dict[str, Any]]) -> None:
+    """Write a model into a directory, each file atomically; ``config`` says the structure and writes values by the writer.
+
+    Raises :class:`StorageError` where the directory cannot be written.
+    """
+    path, tensors = make_directory(directory), Writer()
+    body = config(tensors)
+    data = save_tensors(tensors.contents)
+    head = {"format": FORMAT, "tensors_sha256": hashlib.sha256(data).hexdigest()}
+    write_atomically(path / "model.safetensors", data)
+    write_atomically(path / "config.json", json.dumps(head | body).encode())
+
+
+def read(value: Any, tensors: dict[str, Tensor]) -> Any:
+    """A value that :meth:`Writer.write` wrote."""
+    classes = {file_name(cls): kind for cls, kind in TYPES.items()}
+
+    def made(value: Any) -> Any:
+        if isinstance(value, list):
+            return [made(item) for item in value]
+        if not isinstance(value, dict):
+            return value
+        return (
+            tensors[value["tensor"]]
+            if "tensor" in value
+            else classes[value["type"]].make(*made(value["args"]))
+        )
+
+    return made(value)

@@ -1,0 +1,113 @@
+"""The rooms of the house (docs/architecture): what each may import, and no circles between files.
+
+Imports inside functions count as those at the top do; imports for type checkers only do not.
+"""
+
+import ast
+from pathlib import Path
+
+import networkx as nx
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+OUTSIDE = {"tests", "docs", "benchmarks", "examples", "build"}
+BASE = {
+    "",
+    "errors",
+    "fingerprints",
+    "storage",
+    "token_bytes",
+}  # files of the root that every room may import
+MAY = {
+    "layers": set(),
+    "circuits": {"layers"},
+    "inference": {"layers", "circuits"},
+    "lm": {"layers", "circuits", "inference"},
+    "inference.smc": {"layers", "circuits", "inference", "lm"},
+    "constraints": {"layers", "circuits"},
+    "decoding": {"layers", "circuits", "inference", "inference.smc", "constraints", "lm"},
+    "distill": {"layers", "circuits", "inference", "inference.smc", "constraints", "lm"},
+    "embedded": {"circuits", "lm"},
+}
+CIRCULAR = {"constraints", "inference.next_token", ""}
+"""Rooms that still have circles of files."""
+
+
+def name_of(path):
+    parts = path.relative_to(ROOT).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def package_files():
+    for path in ROOT.rglob("*.py"):
+        parts = path.relative_to(ROOT).parts
+        if parts[0] not in OUTSIDE and not any(p.startswith((".", "__pycache__")) for p in parts):
+            yield path
+
+
+def type_only(node):
+    return isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test)
+
+
+def imports(path, modules):
+    """The modules of the package that a file imports when it runs, at the top or inside functions."""
+    package = name_of(path) if path.name == "__init__.py" else name_of(path).rpartition(".")[0]
+    waiting = [ast.parse(path.read_text())]
+    while waiting:
+        node = waiting.pop()
+        if type_only(node):
+            waiting += node.orelse
+            continue
+        waiting += ast.iter_child_nodes(node)
+        if not isinstance(node, ast.ImportFrom):
+            continue
+        if node.level:
+            parts = package.split(".") if package else []
+            base = ".".join([*parts[: len(parts) - node.level + 1], *filter(None, [node.module])])
+        elif node.module.split(".")[0] == "tractile":
+            base = node.module.partition(".")[2]
+        else:
+            continue
+        for alias in node.names:
+            inner = f"{base}.{alias.name}".lstrip(".")
+            yield inner if inner in modules else base
+
+
+@pytest.fixture(scope="module")
+def graph():
+    files = {name_of(path): path for path in package_files()}
+    out = nx.DiGraph()
+    for name, path in files.items():
+        out.add_node(name)
+        out.add_edges_from(
+            (name, other) for other in imports(path, files) if other in files and other != name
+        )
+    return out
+
+
+def room(name):
+    return "inference.smc" if name.startswith("inference.smc") else name.partition(".")[0]
+
+
+def test_nothing_imports_upwards(graph):
+    upwards = [
+        f"{a} imports {b}"
+        for a, b in graph.edges
+        if room(a) in MAY and room(b) != room(a) and room(b) not in MAY[room(a)] | BASE
+    ]
+    assert not upwards
+
+
+def test_the_package_itself_is_imported_by_nothing_below_the_commands(graph):
+    rooms = {room(a) for a, b in graph.edges if b == ""}
+    assert not (rooms & set(MAY)) - CIRCULAR
+
+
+def test_files_do_not_import_in_circles(graph):
+    circles = [sorted(c) for c in nx.strongly_connected_components(graph) if len(c) > 1]
+    unexpected = [
+        c
+        for c in circles
+        if not all(any(name == r or name.startswith(f"{r}.") for r in CIRCULAR) for name in c)
+    ]
+    assert not unexpected
