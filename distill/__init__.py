@@ -1,17 +1,17 @@
 """Distillation: language model → corpus → hidden Markov model."""
 
+from .cache_model import cache_model
 from .context import ContextHead
 from .copying import Copying
 from .copying_fit import copying_nats, fit_copying
 from .corpus import Corpus
-from .em import Counts, blend, counts_by_autograd, expected_counts, maximise, posteriors
+from .em import Counts, blend, counts_by_autograd, expected_counts, m_step, posteriors
 from .evaluate import Evaluation, evaluate
 from .grow import kronecker, split
 from .guidance import Guidance, guidance
 from .latent import initialise, random_start
 from .ngram import ngram, ngram_guide
-from .prompted import boosted
-from .sampling import from_text, midway, sample
+from .sampling import from_text, sample, sample_prefixes
 from .train import train
 from .vllm import VLLM
 
@@ -24,7 +24,7 @@ __all__ = [
     "Evaluation",
     "Guidance",
     "blend",
-    "boosted",
+    "cache_model",
     "copying_nats",
     "counts_by_autograd",
     "evaluate",
@@ -34,8 +34,8 @@ __all__ = [
     "guidance",
     "initialise",
     "kronecker",
-    "maximise",
-    "midway",
+    "m_step",
+    "sample_prefixes",
     "ngram",
     "ngram_guide",
     "posteriors",

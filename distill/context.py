@@ -9,6 +9,7 @@ the head's distribution instead of its prior is an HMM as any other, so P-GCD ta
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,7 @@ from ..circuits.hmm import HMM
 from ..circuits.io.file_format import VOCABULARY
 from ..errors import FormatError, ShapeError
 from ..fingerprints import check_same
+from ..lm.base import LanguageModel, Prompt
 from ..storage import write_atomically
 from .copying import check_tokenizer
 from .corpus import Corpus
@@ -32,6 +34,7 @@ from .latent import hidden_states
 from .progress import progress
 
 FILE = "context.safetensors"
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -138,3 +141,18 @@ class ContextHead:
                 return cls(content.get_tensor("weight"), content.get_tensor("bias"), made_for)
         except (OSError, KeyError, SafetensorError) as error:
             raise FormatError(f"{file} is no context head: {error}") from error
+
+
+def with_context(hmm: HMM, folder: Path, lm: LanguageModel, prompt: Prompt) -> HMM:
+    """Condition an HMM on a prompt by the context head in its folder; :func:`tractile.smc` calls it.
+
+    Logs a warning and returns ``hmm`` where ``lm`` has no transformers model and tokenizer.
+    """
+    model, tokenizer = getattr(lm, "model", None), getattr(lm, "tokenizer", None)
+    if model is None or tokenizer is None:
+        name = type(lm).__name__
+        logger.warning("the context head in %s is not used: %s has no model and tokenizer", folder, name)
+        return hmm
+    return ContextHead.from_pretrained(folder).begin(
+        hmm, model, tokenizer, prompt if isinstance(prompt, str) else list(prompt)
+    )

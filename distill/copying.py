@@ -16,6 +16,7 @@ log p(text | prompt). A pointer-generator (See et al. 2017) in the form of an HM
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -30,10 +31,12 @@ from torch import Tensor
 from ..circuits.hmm import HMM
 from ..errors import FormatError, ShapeError, VocabularyMismatch
 from ..fingerprints import check_same
+from ..lm.base import LanguageModel, Prompt
 from ..storage import write_atomically
 from ..token_bytes import tokenizer_fingerprint
 
 FILE = "copying.safetensors"
+logger = logging.getLogger(__name__)
 NAMES = ("begin", "enter", "stay", "start", "follow", "usage")  # of the tensors
 
 
@@ -134,6 +137,22 @@ class Copying:
             raise FormatError(
                 f"{file} does not say how texts of its HMM copy from prompts: {error}"
             ) from error
+
+
+def with_copying(hmm: HMM, folder: Path, lm: LanguageModel, prompt: Prompt) -> HMM:
+    """Join an HMM with copying states for a prompt, as its folder says; :func:`tractile.smc` calls it.
+
+    Logs a warning and returns ``hmm`` where the prompt is text and ``lm`` has no tokenizer.
+    """
+    tokenizer = getattr(lm, "tokenizer", None)
+    if not callable(tokenizer):
+        tokenizer = None
+    if isinstance(prompt, str) and tokenizer is None:
+        logger.warning("the copying in %s is not used: %s has no tokenizer", folder, type(lm).__name__)
+        return hmm
+    copying = Copying.from_pretrained(folder)
+    parameters = {name: getattr(copying, name).to(hmm.emission_probs) for name in NAMES}
+    return replace(copying, hmm=hmm, **parameters).read(prompt, tokenizer)
 
 
 class Move(NamedTuple):

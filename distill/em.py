@@ -29,7 +29,7 @@ from ..inference.engine import messages
 from ..inference.engine.contract import observe
 from ..inference.queries.evidence import as_evidence
 from ..inference.semirings.scaled_real import Real
-from .part import Factor, Part, factors_of
+from .sharding import Factor, ShardedHMM, factors_of
 
 
 class Counts(NamedTuple):
@@ -41,7 +41,7 @@ class Counts(NamedTuple):
     log_likelihood: Float[Tensor, ""]  # nats, summed over the batch
 
     @classmethod
-    def zeros(cls, part: Part) -> Counts:
+    def zeros(cls, part: ShardedHMM) -> Counts:
         """Nothing counted yet; in float64, so that the order of additions hardly matters."""
 
         def zeros(weight: Tensor) -> Tensor:
@@ -82,7 +82,7 @@ def counts_by_autograd(hmm: HMM, tokens: Int[Tensor, "batch length"]) -> Counts:
 
 @torch.no_grad()
 def expected_counts(
-    hmm: HMM | Part,
+    hmm: HMM | ShardedHMM,
     tokens: Int[Tensor, "batch length"],
     missing: Float[Tensor, " hidden"] | None = None,
     messages: torch.dtype | None = None,
@@ -98,7 +98,7 @@ def expected_counts(
     """
     if messages is torch.float16:
         raise ShapeError("expected_counts: float16 loses small probabilities; take bfloat16")
-    part = hmm if isinstance(hmm, Part) else Part.of(hmm)
+    part = hmm if isinstance(hmm, ShardedHMM) else ShardedHMM.of(hmm)
     sweep = _forward_backward(part, tokens, missing, messages)
     own = part.emission.dtype
     transition = [
@@ -115,11 +115,11 @@ def expected_counts(
 @torch.no_grad()
 def posteriors(hmm: HMM, tokens: Int[Tensor, "batch length"]) -> Float[Tensor, "batch length hidden"]:
     """p(z_t | x_1 … x_n), smoothed, at each position; raises as :func:`expected_counts` does."""
-    return _forward_backward(Part.of(hmm), tokens, None, None).posterior.transpose(0, 1)
+    return _forward_backward(ShardedHMM.of(hmm), tokens, None, None).posterior.transpose(0, 1)
 
 
 @torch.no_grad()
-def log_likelihood(part: Part, tokens: Int[Tensor, "batch length"]) -> Float[Tensor, " batch"]:
+def log_likelihood(part: ShardedHMM, tokens: Int[Tensor, "batch length"]) -> Float[Tensor, " batch"]:
     """log p of each sequence in nats, of an HMM whose states are dealt out to ranks; −inf if it is impossible."""
     factors, found = part.factors(part.emission.dtype), part.emission.new_zeros(len(tokens))
     message = part.initial.expand(len(tokens), -1)
@@ -147,7 +147,7 @@ class _Sweep(NamedTuple):
 
 
 def _forward_backward(
-    part: Part, tokens: Tensor, missing: Tensor | None, messages: torch.dtype | None
+    part: ShardedHMM, tokens: Tensor, missing: Tensor | None, messages: torch.dtype | None
 ) -> _Sweep:
     own = part.emission.dtype  # of the scales, whose logarithms are added up
     dtype = messages or own
@@ -200,15 +200,15 @@ def _forward_backward(
     return _Sweep(factors, rows, index, before, after, emitted, log_likelihood)
 
 
-def maximise(hmm: HMM, counts: Counts, pseudocount: float = 0.0) -> HMM:
+def m_step(hmm: HMM, counts: Counts, pseudocount: float = 0.0) -> HMM:
     """Normalised counts. ``pseudocount`` is added wherever the parameter is not zero; rows never used stay as they are."""
-    new = Part.of(hmm).maximise(counts.initial, counts.transition, counts.emission, pseudocount)
+    new = ShardedHMM.of(hmm).m_step(counts.initial, counts.transition, counts.emission, pseudocount)
     return new.whole().for_vocabulary(hmm.vocabulary_fingerprint)
 
 
 def blend(old: HMM, new: HMM, step: float) -> HMM:
     """(1 − η) old + η new, for every parameter."""
-    blended = Part.of(old).blend(Part.of(new), step).whole()
+    blended = ShardedHMM.of(old).blend(ShardedHMM.of(new), step).whole()
     return blended.for_vocabulary(old.vocabulary_fingerprint)
 
 

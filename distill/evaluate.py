@@ -15,7 +15,7 @@ from .corpus import Corpus
 from .distributed import Ranks
 from .em import state_marginals
 from .latent import has_end_state
-from .part import factors_of
+from .sharding import factors_of
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,7 @@ from ..circuits.hmm import HMM
 from ..errors import ShapeError
 from ..layers import Monarch
 from .corpus import Corpus
-from .em import Counts, maximise
+from .em import Counts, m_step
 
 
 def random_start(corpus: Corpus, hidden: int, transition: str = "dense", seed: int = 0) -> HMM:
@@ -89,7 +89,7 @@ def initialise(
     base = with_end_state(random, eos)
     counts = _observed(base, states, tokens)
     if transition != "dense":
-        return maximise(base, counts, pseudocount=0.01)
+        return m_step(base, counts, pseudocount=0.01)
     followed, emitted = counts.transition[0], counts.emission
     followed[-1], emitted[-1], emitted[:, eos] = 0, 0, 0
     kinds = followed.clamp(max=1)

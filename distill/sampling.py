@@ -138,7 +138,7 @@ def from_text(
     return Corpus.load(path)
 
 
-def midway(corpus: Corpus, count: int, max_tokens: int, seed: int = 0) -> list[list[int]]:
+def sample_prefixes(corpus: Corpus, count: int, max_tokens: int, seed: int = 0) -> list[list[int]]:
     """Prompts that begin in the middle: prefixes of 1 to ``max_tokens`` tokens of random sequences, with their prompt.
 
     Only prompts of token ids can be continued so; sequences cut at or after their end are left out.
@@ -151,7 +151,9 @@ def midway(corpus: Corpus, count: int, max_tokens: int, seed: int = 0) -> list[l
         cut = int(torch.randint(1, max_tokens + 1, (), generator=generator))
         head, tokens = corpus.manifest.prompts[int(prompts[row])], everything[row, :cut].tolist()
         if isinstance(head, str):
-            raise ShapeError("midway: the corpus was drawn from prompts of text; draw it from token ids")
+            raise ShapeError(
+                "sample_prefixes: the corpus was drawn from prompts of text; draw it from token ids"
+            )
         if corpus.manifest.eos_token_id not in tokens:
             found.append([*head, *tokens])
     return found

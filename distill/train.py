@@ -30,9 +30,9 @@ from .distributed import Ranks, ranks
 from .em import Counts, expected_counts, log_likelihood
 from .evaluate import check, nats_per_token
 from .latent import has_end_state, random_start
-from .part import Part
 from .progress import Log, draw_curve, progress, read_log
 from .run_folder import locked, write_record
+from .sharding import ShardedHMM
 
 
 def train(
@@ -158,7 +158,9 @@ def _run(
     steps, eos = -(-len(fit) // batch_size), fit.manifest.eos_token_id
     padding = eos if has_end_state(hmm, eos) else None
     messages = settings["messages"] and getattr(torch, settings["messages"])
-    part = Part.of(hmm, team if settings["shard"] else None).map(lambda w: w.detach().clone().to(device))
+    part = ShardedHMM.of(hmm, team if settings["shard"] else None).map(
+        lambda w: w.detach().clone().to(device)
+    )
     log = Log(None if path is None else path / "log.jsonl", done)
     tested, saved_at = "", time.monotonic()
     with progress("training", epochs * steps, team.rank == 0) as advance:
@@ -201,12 +203,12 @@ def _run(
     return part.whole().to("cpu")
 
 
-def _due(part: Part, since: float, minutes: float) -> bool:
+def _due(part: ShardedHMM, since: float, minutes: float) -> bool:
     """Whether it is time for a checkpoint; ranks that make it together do as rank 0 says."""
     return part.team.share(lambda: time.monotonic() - since > 60 * minutes)
 
 
-def _nats_per_token(part: Part, corpus: Corpus, chunk_size: int, team: Ranks) -> float:
+def _nats_per_token(part: ShardedHMM, corpus: Corpus, chunk_size: int, team: Ranks) -> float:
     """On held-out sequences; by the ranks together if they deal out the states."""
     if part.team.size == 1:
         return nats_per_token(part.whole(), corpus, team=team)
@@ -232,13 +234,13 @@ def em_step(
     ``eos_token_id`` the padding is cut off: in an end state it is certain and there is nothing to count.
     """
     part, total = _step(
-        Part.of(hmm), tokens, rate, pseudocount, chunk_size, eos_token_id, team or Ranks(), messages
+        ShardedHMM.of(hmm), tokens, rate, pseudocount, chunk_size, eos_token_id, team or Ranks(), messages
     )
     return part.whole().for_vocabulary(hmm.vocabulary_fingerprint), total
 
 
 def _step(
-    part: Part,
+    part: ShardedHMM,
     tokens: Tensor,
     rate: float,
     pseudocount: float,
@@ -246,7 +248,7 @@ def _step(
     eos_token_id: int | None,
     team: Ranks,
     messages: torch.dtype | None,
-) -> tuple[Part, float]:
+) -> tuple[ShardedHMM, float]:
     """As :func:`em_step`. The ranks deal out the chunks, or if they deal out the states, take all chunks together."""
     counts, sharded = Counts.zeros(part), part.team.size > 1
     # A token that was dropped is known not to be the end: dropping never hides that.
@@ -256,7 +258,7 @@ def _step(
             counts.add_(expected_counts(part, chunk.to(part.emission.device), missing, messages))
     if not sharded:
         team.sum(counts.tensors())
-    new = part.maximise(counts.initial, counts.transition, counts.emission, pseudocount)
+    new = part.m_step(counts.initial, counts.transition, counts.emission, pseudocount)
     return part.blend(new, rate), float(counts.log_likelihood)
 
 

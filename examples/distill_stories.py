@@ -67,7 +67,7 @@ def main() -> None:
     prompts = [bos] * round(args.bos * thousandths)
     if middle := round(args.middle * thousandths):
         first = distill.sample(lm, args.work / "first", 2048, args.tokens, [bos], seed=args.seed + 1)
-        prompts += sorted(distill.midway(first, middle, args.tokens // 2, args.seed), key=len)
+        prompts += sorted(distill.sample_prefixes(first, middle, args.tokens // 2, args.seed), key=len)
     texts = [tokenizer(text).input_ids for text in args.prompt or [PROMPT]]
     prompts += [texts[i % len(texts)] for i in range(thousandths - len(prompts))]
 

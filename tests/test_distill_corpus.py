@@ -85,7 +85,7 @@ def test_prompts_are_continued_and_midway_prompts_begin_inside(tmp_path: Path) -
     assert set(corpus.prompt.tolist()) == {0, 1}
     assert corpus.best is not None
     assert torch.equal(corpus.best[:, 1:], corpus.tokens[:, 1:])
-    for prompt in distill.midway(corpus, 20, 3):
+    for prompt in distill.sample_prefixes(corpus, 20, 3):
         assert 2 <= len(prompt) <= 4
         assert set(prompt) in ({0}, {1})
 

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 import tractile as tt
-from tractile.distill import Corpus, counts_by_autograd, expected_counts, maximise, train
+from tractile.distill import Corpus, counts_by_autograd, expected_counts, m_step, train
 from tractile.distill.corpus import Manifest
 from tractile.distill.latent import has_end_state, with_end_state
 from tractile.distill.train import drop_tokens, em_step, smooth
@@ -67,7 +67,7 @@ def test_dense_counts_are_baum_welch(length: int) -> None:
     assert float(found.log_likelihood) == pytest.approx(total, rel=1e-12)
     assert total == pytest.approx(float(hmm.log_prob(tokens).sum()), rel=1e-12)
 
-    step = maximise(hmm, found)
+    step = m_step(hmm, found)
     close(
         step.transition.parameters()[0], transition / transition.sum(1, keepdim=True)
     ) if length > 1 else None
@@ -155,7 +155,7 @@ def test_em_never_lowers_the_likelihood(transition: str) -> None:
     for _ in range(15):
         counts = expected_counts(hmm, tokens)
         values.append(float(counts.log_likelihood))
-        hmm = maximise(hmm, counts)
+        hmm = m_step(hmm, counts)
     assert all(b >= a - 1e-9 for a, b in itertools.pairwise(values)), values
     assert values[-1] > values[0] + 1
 
@@ -253,7 +253,7 @@ def test_emissions_stay_on_their_support() -> None:
 
 def test_mini_batch_step_blends_counts_over_chunks() -> None:
     hmm, tokens = random_hmm(4, 3, "dense", 1), random_tokens(3, 10, 5)
-    whole = maximise(hmm, expected_counts(hmm, tokens), 0.1)
+    whole = m_step(hmm, expected_counts(hmm, tokens), 0.1)
     step, total = em_step(hmm, tokens, 0.25, 0.1, chunk_size=3)
     assert total == pytest.approx(float(hmm.log_prob(tokens).sum()))
     close(step.emission_probs, 0.75 * hmm.emission_probs + 0.25 * whole.emission_probs)

@@ -20,7 +20,7 @@ import tractile as tt
 from tractile import distill
 from tractile.distill.corpus import shard_file
 from tractile.distill.distributed import Ranks
-from tractile.distill.part import Part
+from tractile.distill.sharding import ShardedHMM
 from tractile.errors import FormatError, ShapeError, StorageError, VocabularyMismatch
 from tractile.lm.exact import CircuitLM
 
@@ -190,7 +190,7 @@ def test_a_rank_that_is_killed_stops_the_others_and_all_go_on(
 
 def test_states_that_cannot_be_dealt_out_evenly() -> None:
     with pytest.raises(ShapeError, match="3 blocks of hidden states cannot be dealt out to 2 ranks"):
-        Part.of(tt.HMM.random(3, 5), Ranks(0, 2))
+        ShardedHMM.of(tt.HMM.random(3, 5), Ranks(0, 2))
 
 
 def test_a_full_disk(corpus: Path, hmm: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -178,7 +178,7 @@ def test_hmms_keep_it(tmp_path: Path) -> None:
     corpus = distill.Corpus.of(torch.tensor([[0, 1, 3], [2, 3, 3]]), 5, 3, vocabulary_fingerprint=RIGHT)
     made = [
         read, read.to(dtype=torch.float64), tt.load(tmp_path), tt.load(tmp_path / "monarch"),
-        distill.split(one, 6), distill.kronecker(one, hmm()), distill.boosted(one, [1]),
+        distill.split(one, 6), distill.kronecker(one, hmm()), distill.cache_model(one, [1]),
         distill.blend(one, hmm(), 0.5), distill.random_start(corpus, 4), distill.ngram(corpus, 5),
         distill.train(corpus, 3, epochs=1, held_out=0), distill.train(corpus, 4, epochs=0, initial=hmm(), held_out=0),
     ]  # fmt: skip

@@ -26,7 +26,7 @@ from tractile.cli.common import (
     language_model,
 )
 from tractile.constraints import Vocabulary
-from tractile.distill import ContextHead, Copying, boosted
+from tractile.distill import ContextHead, Copying, cache_model
 from tractile.distill.copying import FILE as COPYING
 from tractile.inference.smc.prompted import READERS, prompted
 from tractile.layers import Monarch
@@ -151,7 +151,7 @@ def bench(
         made = prompted(guide, lm, prompt, files)
         if boost:
             ids = tokenizer(prompt).input_ids if isinstance(prompt, str) else list(prompt)
-            made = boosted(made, set(ids) - set(tokenizer.all_special_ids), boost)
+            made = cache_model(made, set(ids) - set(tokenizer.all_special_ids), boost)
         return made
 
     by_prompt = context or copied is not None or boost

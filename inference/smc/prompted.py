@@ -15,8 +15,8 @@ from ...lm.base import LanguageModel, Prompt
 Reader = Callable[[HMM, Path, LanguageModel, Prompt], HMM]
 
 READERS: dict[str, str | Reader] = {
-    "context.safetensors": f"{__package__.partition('.')[0]}.distill.prompted:with_context",
-    "copying.safetensors": f"{__package__.partition('.')[0]}.distill.prompted:with_copying",
+    "context.safetensors": f"{__package__.partition('.')[0]}.distill.context:with_context",
+    "copying.safetensors": f"{__package__.partition('.')[0]}.distill.copying:with_copying",
 }
 """By the name of a file in an HMM's folder, in the order in which they are applied: a function of HMM, folder, language model
 and prompt that gives the HMM for this prompt, or the function's import path."""

@@ -26,7 +26,7 @@ from .distributed import Ranks
 
 
 @dataclass(frozen=True)
-class Part:
+class ShardedHMM:
     """Parameters of the states of one rank; ``team`` are the ranks among which the states are dealt out."""
 
     initial: Float[Tensor, " states"]
@@ -36,7 +36,7 @@ class Part:
     team: Ranks
 
     @classmethod
-    def of(cls, hmm: HMM, team: Ranks | None = None) -> Part:
+    def of(cls, hmm: HMM, team: Ranks | None = None) -> ShardedHMM:
         """This rank's part of an HMM, all of it without ``team``.
 
         Raises :class:`CircuitError` for a transition that is neither dense nor Monarch, :class:`ShapeError` if the first
@@ -82,13 +82,15 @@ class Part:
             for w, axis in zip(self.weights, self.axes or (0,), strict=True)
         ]
 
-    def map(self, fn: Callable[[Tensor], Tensor]) -> Part:
+    def map(self, fn: Callable[[Tensor], Tensor]) -> ShardedHMM:
         """Another with ``fn`` of each parameter."""
-        return Part(fn(self.initial), tuple(map(fn, self.weights)), self.axes, fn(self.emission), self.team)
+        return ShardedHMM(
+            fn(self.initial), tuple(map(fn, self.weights)), self.axes, fn(self.emission), self.team
+        )
 
-    def maximise(
+    def m_step(
         self, initial: Tensor, transition: Sequence[Tensor], emission: Tensor, pseudocount: float
-    ) -> Part:
+    ) -> ShardedHMM:
         """Normalised counts. ``pseudocount`` is added wherever a parameter is not zero; rows never used stay."""
 
         def normalise(weight: Tensor, count: Tensor, split: bool) -> Tensor:
@@ -104,13 +106,13 @@ class Part:
             for w, c, axis in zip(self.weights, transition, self.axes or (0,), strict=True)
         ]
         first, last = normalise(self.initial, initial, True), normalise(self.emission, emission, False)
-        return Part(first, tuple(weights), self.axes, last, self.team)
+        return ShardedHMM(first, tuple(weights), self.axes, last, self.team)
 
-    def blend(self, new: Part, step: float) -> Part:
+    def blend(self, new: ShardedHMM, step: float) -> ShardedHMM:
         """(1 − η) of this one + η of the other, for every parameter."""
         weights = [torch.lerp(a, b, step) for a, b in zip(self.weights, new.weights, strict=True)]
         initial = torch.lerp(self.initial, new.initial, step)
-        return Part(
+        return ShardedHMM(
             initial, tuple(weights), self.axes, torch.lerp(self.emission, new.emission, step), self.team
         )
 
