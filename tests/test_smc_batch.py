@@ -80,6 +80,74 @@ def test_a_batch_changes_no_sample(options):
     assert together[0].token_ids != together[3].token_ids  # the streams are independent
 
 
+def fair(text):
+    return not text.endswith("b\n")
+
+
+def letters(text):
+    return [0.5 + 0.5 * ((b + len(text)) % 2) for b in range(256)] + [0.9]
+
+
+PROPOSALS = {
+    "lm": tt.LMProposal,
+    "lcd": tt.LCDProposal,
+    "gcd": lambda: tt.GCDProposal(1.5),
+    "lookahead": lambda: tt.LookaheadProposal(0.6),
+    "mixture": tt.MixtureProposal,
+    "masked awrs": tt.inference.smc.MaskedAWRSProposal,
+    "awrs": lambda: tt.AWRSProposal(fair),
+    "two rounds": lambda: tt.TwoRoundsProposal(fair),
+    "geometric": lambda: tt.GeometricProposal(fair),
+    "top-k": lambda: tt.TopKProposal(fair, k=1),
+    "characters": lambda: tt.CharacterProposal(Letters(), letters),
+    "either, tables": lambda: tt.EitherProposal([tt.GCDProposal(), tt.LookaheadProposal()]),
+    "either, chosen": lambda: tt.EitherProposal([tt.GCDProposal(), tt.AWRSProposal(fair)]),
+    "uncorrected": lambda: tt.inference.smc.Uncorrected(tt.LCDProposal()),
+}
+SECOND = tt.Automaton.from_edges([(0, [0, 1], 0), (0, [EOS], 1), (1, [EOS], 1)], 0, [0, 1], V)
+POTENTIALS = {
+    "prefix": tt.PrefixPotential,
+    "lookahead": lambda: tt.LookaheadPotential(0.4),
+    "own model": lambda: LMPotential(0.7),
+    "other model": lambda: LMPotential(0.5, tt.TableLM(random_table(V, 1, seed=9), EOS)),
+    "constraint": lambda: tt.ConstraintPotential(SECOND),
+    "constraint, budgeted": lambda: tt.ConstraintPotential(SECOND, budgeted=True),
+    "function": lambda: FunctionPotential(phi),
+    "function of tokens": lambda: FunctionPotential(lambda ids: 0.8 ** len(ids), tokens=True),
+    "function, twist": lambda: FunctionPotential(phi, twist=True),
+    "at a boundary": lambda: LMPotential(-0.2).at(every_line),
+    "product": lambda: FunctionPotential(phi, every_line) * LMPotential(0.3),
+    "rollouts": lambda: tt.RolloutPotential(2),
+    "rollouts with an HMM": lambda: tt.RolloutPotential(2, 1, proposal=tt.LookaheadProposal()),
+    "rollouts at a boundary": lambda: tt.RolloutPotential(2, function=phi).at(every_line),
+}
+
+
+@pytest.mark.parametrize(
+    ("proposal", "potential"),
+    [(name, "function") for name in PROPOSALS] + [("gcd", name) for name in POTENTIALS],
+)
+def test_every_proposal_and_potential_is_alone_what_it_is_in_a_batch(proposal, potential):
+    """Exactly, for prompts with budgets, constraints and HMMs of their own, one of them twice."""
+    lm = CASES["ended"][0]
+    settings = {"hmm": HMM, "particles": 6, "ess_threshold": 1.1}
+
+    def made():
+        return {"proposal": PROPOSALS[proposal](), "potential": POTENTIALS[potential](), **settings}
+
+    together = tt.smc(lm, prompts=PROMPTS, fa=AUTOMATA, max_new_tokens=BUDGETS, seed=3, **made())
+    for i, post in enumerate(together):
+        alone = tt.smc(lm, PROMPTS[i], AUTOMATA[i], max_new_tokens=BUDGETS[i], seed=3 + i, **made())
+        assert post.to_dict() == alone.to_dict()
+    assert not all(post.failed for post in together)
+
+
+def test_a_proposal_that_learns_refuses_a_second_prompt():
+    lm, proposal = CASES["ended"][0], tt.AdaptiveProposal()
+    with pytest.raises(tt.EvidenceError, match="another language model, prompt"):
+        tt.smc(lm, prompts=[(0, 1), (1, 1, 0)], fa=as_automaton(ENDED), proposal=proposal, max_new_tokens=6)
+
+
 def test_a_batch_of_a_circuit_changes_no_token():
     lm = tt.CircuitLM(tt.HMM.random(3, V, seed=8, dtype=torch.float64), EOS)
     options = {"proposal": "pgcd", "hmm": HMM, "particles": 8}
@@ -206,15 +274,6 @@ def test_each_prompt_may_have_its_own_hmm_potential_and_boundary():
             )
             assert post.token_ids == alone.token_ids, i
             torch.testing.assert_close(post.log_weights, alone.log_weights, rtol=0, atol=1e-12)
-
-
-def test_rollouts_in_a_batch_are_those_of_each_prompt_alone():
-    lm, fa = CASES["ended"][0], as_automaton(ENDED)
-    settings = {"fa": fa, "proposal": "gcd", "particles": 6, "max_new_tokens": 6, "ess_threshold": 1.1}
-    together = tt.smc(lm, prompts=PROMPTS, potential=tt.RolloutPotential(2), seed=5, **settings)
-    for i, post in enumerate(together):
-        alone = tt.smc(lm, PROMPTS[i], potential=tt.RolloutPotential(2), seed=5 + i, **settings)
-        assert post.to_dict() == alone.to_dict()
 
 
 def test_potentials_of_each_prompt_keep_their_errors():

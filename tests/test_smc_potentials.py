@@ -43,7 +43,7 @@ from tractile.inference.smc import (
     every_statement,
     every_token,
 )
-from tractile.inference.smc.workers import Workers
+from tractile.inference.smc.user_function import Workers
 
 TRUTH = {case: enumerate_target(lm, fsa, N) for case, (lm, fsa) in CASES.items()}
 OTHER = tt.TableLM(random_table(V, 1, seed=9))
@@ -363,7 +363,7 @@ def test_workers_that_died_while_idle_are_replaced():
 
 def test_after_an_interrupt_no_old_answer_is_taken_for_a_new_one(monkeypatch):
     workers = Workers(lambda x: time.sleep(x) or x, 2)
-    monkeypatch.setattr("tractile.inference.smc.workers.wait", interrupted)
+    monkeypatch.setattr("tractile.inference.smc.user_function.wait", interrupted)
     with pytest.raises(KeyboardInterrupt):
         workers.map([0.01, 0.02])
     time.sleep(0.1)  # the answers would be there now

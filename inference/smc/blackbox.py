@@ -21,14 +21,14 @@ from jaxtyping import Float, Int
 from numpy import ndarray
 from torch import Tensor
 
-from ...errors import EvidenceError, PotentialError
+from ...errors import EvidenceError
 from .potentials import Potential
 from .proposals import GCDProposal, Proposal, Tabular
 from .step import Step
+from .user_function import UserFunction
 
 Pick = Callable[[ndarray], int]
 RowDraw = Generator[int, float, tuple[int, float]]  # yields a token, is sent its ψ; at last X and Ŵ
-CACHE_SIZE = 1 << 16
 FEW = 0.25  # of the mass: below it what is left is summed anew, and drawn from directly
 
 
@@ -181,45 +181,15 @@ class Check:
         tokens: bool = False,
         batched: bool = False,
     ) -> None:
-        self._functions, self._tokens, self._batched = (function, complete or function), tokens, batched
-        self._cache: dict[tuple[Any, bool], float] = {}
+        self._function, self._tokens = UserFunction(function, complete, highest=1.0, batched=batched), tokens
 
     def ask(
         self, sequences: Sequence[tuple[tuple[int, ...], bool]], decode: Callable[[Sequence[int]], str]
     ) -> list[float]:
         """ψ of each sequence, given with whether it is complete."""
-        keys = [(ids if self._tokens else decode(ids), complete) for ids, complete in sequences]
-        known = {key: self._cache[key] for key in keys if key in self._cache}
-        for complete in (False, True):
-            texts = list(dict.fromkeys(text for text, c in keys if c is complete and (text, c) not in known))
-            if texts:
-                known.update(
-                    {(t, complete): v for t, v in zip(texts, self._call(texts, complete), strict=True)}
-                )
-        if len(self._cache) + len(known) > CACHE_SIZE:
-            self._cache.clear()
-        self._cache.update(known)
-        return [known[key] for key in keys]
-
-    def _call(self, texts: list[Any], complete: bool) -> list[float]:
-        function = self._functions[complete]
-        name = str(getattr(function, "__name__", type(function).__name__))
-        text: Any = texts
-        try:
-            if self._batched:
-                values = [float(value) for value in function(texts)]
-            else:
-                values = []
-                for text in texts:
-                    values.append(float(function(text)))
-        except Exception as error:
-            raise PotentialError(name, f"raised {type(error).__name__}: {error},", text) from error
-        if len(values) != len(texts):
-            raise PotentialError(name, f"returned {len(values)} values for {len(texts)} texts", texts)
-        for text, value in zip(texts, values, strict=True):
-            if not 0 <= value <= 1:  # NaN too
-                raise PotentialError(name, f"returned {value}, which is not between 0 and 1,", text)
-        return values
+        return self._function.values(
+            [(ids if self._tokens else decode(ids), complete) for ids, complete in sequences]
+        )
 
 
 @final

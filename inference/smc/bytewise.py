@@ -20,9 +20,10 @@ from numpy import ndarray
 
 from ...errors import EvidenceError
 from ...lm.base import TokenBytes
-from .blackbox import CACHE_SIZE, RowContext, RowDraw, RowProposal
+from .blackbox import RowContext, RowDraw, RowProposal
 from .proposals import Tabular
 from .step import Step
+from .user_function import CACHE_SIZE
 
 END = 256
 

@@ -19,12 +19,13 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from ...errors import EvidenceError, PotentialError, ShapeError
+from ...errors import EvidenceError, ShapeError
 from ...lm.base import Forking, Hidden, LanguageModel, Prompt
 from ..next_token.pgcd import PGCDQuery
 from .potentials import Potential, scaled
 from .proposals import GCDProposal, Proposal
 from .step import Extension, Knowledge, Step
+from .user_function import UserFunction, log_of
 
 
 @final
@@ -54,7 +55,8 @@ class RolloutPotential(Potential):
             raise EvidenceError("RolloutPotential: rollouts and length must be positive")
         self.proposal = GCDProposal() if proposal is None else proposal
         self.needs = max(self.proposal.needs, Knowledge.BUDGET)  # a rollout ends with its budget
-        self.rollouts, self.length, self.function, self.seed = rollouts, length, function, seed
+        self.rollouts, self.length, self.seed = rollouts, length, seed
+        self.function = None if function is None else UserFunction(function)
 
     def start(self, lm: LanguageModel, prompts: Sequence[Prompt], budgets: Sequence[int]) -> None:
         if not isinstance(lm, Forking):
@@ -134,23 +136,11 @@ class RolloutPotential(Potential):
         if len(growing) and self.proposal.needs is Knowledge.HMM:
             weight[growing] += cast(PGCDQuery, query).log_lookahead()
         if self.function is not None:
-            judged = [self._judged(p, w, step) for p, w in zip(prefixes, weight.tolist(), strict=True)]
-            weight += weight.new_tensor(judged)
+            alive = (~weight.isneginf()).nonzero()[:, 0].tolist()
+            texts = [(step.decode(prefixes[i]), False) for i in alive]
+            weight[alive] += weight.new_tensor([log_of(value) for value in self.function.values(texts)])
         found = weight.view(count, m).logsumexp(1) - math.log(m)
         return found.masked_fill(found.isneginf(), -math.log(10 * m))
-
-    def _judged(self, prefix: tuple[int, ...], weight: float, step: Step) -> float:
-        if weight == -math.inf or self.function is None:
-            return 0.0
-        text = step.decode(prefix)
-        name = str(getattr(self.function, "__name__", type(self.function).__name__))
-        try:
-            value = float(self.function(text))
-        except Exception as error:
-            raise PotentialError(name, f"raised {type(error).__name__}: {error},", text) from error
-        if not 0 <= value < math.inf:
-            raise PotentialError(name, f"returned {value}", text)
-        return math.log(value) if value else -math.inf
 
 
 @final

@@ -1,4 +1,4 @@
-"""Any Python function as a potential: φ(text) ≥ 0, asked where its boundary says and at the end, and never twice.
+"""Any Python function as a potential: φ(text) ≥ 0, evaluated at the boundaries of the text and at its end, never twice.
 
     φ_t(x_≤t) = φ(x_≤t cut at its last boundary),  1 before the first;        φ(x) at the end
 
@@ -8,7 +8,7 @@ The value is kept by text, so a particle that waits for its next boundary, or wa
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from copy import copy
 from typing import Any, final
 
@@ -20,9 +20,7 @@ from ...errors import EvidenceError, PotentialError
 from .boundaries import Boundary, at_end, every_token
 from .potentials import AtBoundary, Potential
 from .step import Extension
-from .workers import Failure, Workers
-
-CACHE_SIZE = 1 << 16
+from .user_function import UserFunction, log_of
 
 
 @final
@@ -33,7 +31,7 @@ class FunctionPotential(Potential):
     ``at_end``, or your own. ``final``: another function for complete sequences. With ``twist`` the function only steers and
     complete sequences count one. ``tokens``: it gets a tuple of token ids, not text. ``batched``: a list of them, and
     returns a list. ``log``: it returns log φ, in nats. ``processes``: it runs in so many worker processes, each call
-    within ``timeout`` seconds (see :mod:`.workers`).
+    within ``timeout`` seconds (see :mod:`.user_function`).
 
     A call that raises, hangs past the limit, or returns NaN, +∞ or a negative number raises :class:`PotentialError`
     with ``name`` and the text; with ``zero_on_error`` it counts as zero.
@@ -63,12 +61,24 @@ class FunctionPotential(Potential):
         if final is not None and twist:
             raise EvidenceError("FunctionPotential: a twist counts one at the end; leave final out")
         self.is_twist = twist
-        self.name = name or str(getattr(function, "__name__", type(function).__name__))
-        self._boundary, self._functions = boundary, [function, final or function]
-        self._separate_final, self._twist = final is not None, twist
-        self._tokens, self._batched, self._log, self._zero = tokens, batched, log, zero_on_error
-        self._pools = [Workers(f, processes, timeout) for f in self._functions] if processes else None
-        self._cache: dict[tuple[Any, bool], float] = {}
+        self._boundary, self._separate_final = boundary, final is not None
+        self._tokens, self._log = tokens, log
+        zero = -math.inf if log else 0.0
+        self._function = UserFunction(
+            function,
+            final,
+            lowest=zero,
+            batched=batched,
+            processes=processes,
+            timeout=timeout,
+            on_error=zero if zero_on_error else None,
+            name=name,
+        )
+
+    @property
+    def name(self) -> str:
+        """What errors call the function."""
+        return self._function.name
 
     def at(self, boundary: Boundary) -> Potential:
         """This potential with another boundary, ``FunctionPotential(function, boundary, …)``.
@@ -87,21 +97,18 @@ class FunctionPotential(Potential):
         return chosen
 
     def log_value(self, rows: Extension) -> Float[Tensor, " rows"]:
-        asked: dict[tuple[Any, bool], list[int]] = {}
+        asked: dict[int, tuple[Any, bool]] = {}
         for row in rows.alive.nonzero()[:, 0].tolist():
             ended = bool(rows.ended[row])
-            if ended and self._twist:
+            if ended and self.is_twist:
                 continue
             prefix = rows.sequence(row) if self._tokens else rows.text(row)
             cut = len(prefix) if ended else self._cut(rows, row, prefix)
             if ended or cut:
-                asked.setdefault((prefix[:cut], ended and self._separate_final), []).append(row)
-        self._evaluate([key for key in asked if key not in self._cache])
+                asked[row] = prefix[:cut], ended and self._separate_final
         value = torch.zeros(len(rows.tokens), dtype=torch.float64)
-        for key, found in asked.items():
-            value[found] = self._cache[key]
-        if len(self._cache) > CACHE_SIZE:
-            self._cache = dict(list(self._cache.items())[CACHE_SIZE // 2 :])  # the latest
+        for row, number in zip(asked, self._function.values(list(asked.values())), strict=True):
+            value[row] = number if self._log else log_of(number)
         return value
 
     def _cut(self, rows: Extension, row: int, prefix: Any) -> int:
@@ -109,53 +116,3 @@ class FunctionPotential(Potential):
         if not 0 <= cut <= len(prefix):
             raise PotentialError(self.name, f"has a boundary at {cut}, outside the text,", prefix)
         return cut
-
-    def _evaluate(self, keys: list[tuple[Any, bool]]) -> None:
-        for which in (False, True):
-            texts = [text for text, final in keys if final is which]
-            if texts:
-                for text, value in zip(texts, self._call(texts, int(which)), strict=True):
-                    self._cache[text, which] = self._checked(value, text)
-
-    def _call(self, texts: list[Any], which: int) -> Sequence[Any]:
-        function = self._functions[which]
-        if self._pools is not None:
-            return self._pools[which].map(texts)
-        if not self._batched:
-            return [_attempt(function, text) for text in texts]
-        values = _attempt(lambda batch: list(function(batch)), texts)
-        if isinstance(values, list) and len(values) == len(texts):
-            return values
-        # One of them is to blame: each alone.
-        alone = [_attempt(lambda batch: next(iter(function(batch))), [text]) for text in texts]
-        if any(isinstance(value, Failure) for value in alone):
-            return alone
-        what = (
-            values.what if isinstance(values, Failure) else f"returned {len(values)} values for {len(texts)}"
-        )
-        return [Failure(what)] * len(texts)
-
-    def _checked(self, value: Any, text: Any) -> float:
-        failure = value if isinstance(value, Failure) else None
-        if failure is None:
-            try:
-                number = float(value)
-            except (TypeError, ValueError):
-                failure = Failure(f"returned {value!r}, which is not a number,")
-            else:
-                if math.isnan(number) or number == math.inf or (number < 0 and not self._log):
-                    failure = Failure(f"returned {number}")
-        if failure is not None:
-            if not self._zero:
-                raise PotentialError(self.name, failure.what, text)
-            return -math.inf
-        if self._log:
-            return number
-        return math.log(number) if number > 0 else -math.inf
-
-
-def _attempt(function: Callable[[Any], Any], argument: Any) -> Any:
-    try:
-        return function(argument)
-    except Exception as error:
-        return Failure(f"raised {type(error).__name__}: {error}")
