@@ -1,6 +1,6 @@
-"""Checkpoints of a training: one file with the parameters to the bit, the step and the settings, under one checksum.
+"""Checkpoints of a training run: the parameters to the bit, the step and the settings, in one file under one checksum.
 
-What a folder has of a training is found by :func:`resume`: the finished HMM, the last checkpoint, or nothing yet.
+:func:`resume` finds what a folder has of a run: the finished HMM, the last checkpoint, or nothing yet.
 """
 
 from __future__ import annotations
@@ -10,57 +10,45 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from safetensors import SafetensorError, safe_open
-from safetensors.torch import save as save_tensors
-
 from ..circuits.hmm import HMM
 from ..errors import FormatError, ShapeError
 from ..layers import Dense, Monarch, Operator
-from ..storage import write_atomically
-from .run_folder import RECORD, differences, digest, read_record
+from .run_folder import RECORD, differences, read_record
+from .tensor_file import digest, read_tensors, write_tensors
 
 FILE = "checkpoint.safetensors"
+CURE = "choose another directory, or say overwrite=True (--overwrite)"
 
 
 def save(path: Path, hmm: HMM, settings: Mapping[str, Any], step: int) -> None:
-    """Write a checkpoint into a folder, so that it is there whole or as it was before."""
+    """Write a checkpoint into a folder, atomically. Raises :class:`StorageError`."""
     tensors = {"initial": hmm.initial_probs, "emission": hmm.emission_probs}
     tensors |= {f"transition.{i}": weight for i, weight in enumerate(hmm.transition.parameters())}
-    tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
     axes = list(hmm.transition.axes) if isinstance(hmm.transition, Monarch) else None
-    run = json.dumps({"settings": dict(settings), "step": step, "axes": axes}, sort_keys=True)
-    header = json.dumps({"run": run, "checksum": digest(tensors, run.encode())}, sort_keys=True)
-    write_atomically(path / FILE, save_tensors(tensors, {"training": header}))
+    write_tensors(path / FILE, tensors, {"settings": dict(settings), "step": step, "axes": axes})
 
 
 def load(path: Path, settings: Mapping[str, Any]) -> tuple[HMM, int] | None:
-    """The parameters and the step of the checkpoint in a folder, if there is one.
+    """Read (HMM, step) from the checkpoint in a folder; None if there is none.
 
-    Raises :class:`FormatError` if it is damaged, or of a run with other settings.
+    Raises :class:`FormatError` if it is damaged or belongs to a run with other settings.
     """
     file = path / FILE
     if not file.exists():
         return None
     try:
-        with safe_open(file, "pt") as content:
-            header = json.loads(content.metadata()["training"])
-            tensors = {key: content.get_tensor(key) for key in content.keys()}  # noqa: SIM118
-        run = json.loads(header["run"])
-        damaged = digest(tensors, header["run"].encode()) != header["checksum"]
+        tensors, run = read_tensors(file)
+        made_with, axes, step = dict(run["settings"]), run["axes"], int(run["step"])
         weights = [tensors[f"transition.{i}"] for i in range(len(tensors) - 2)]
-        operator: Operator = Dense(weights[0]) if run["axes"] is None else Monarch(weights, run["axes"])
-        if not damaged:
-            hmm, step = HMM(tensors["initial"], operator, tensors["emission"]), int(run["step"])
-    except (OSError, SafetensorError, KeyError, IndexError, ShapeError, TypeError, ValueError) as error:
+        operator: Operator = Dense(weights[0]) if axes is None else Monarch(weights, axes)
+        hmm = HMM(tensors["initial"], operator, tensors["emission"])
+    except (FormatError, ShapeError, KeyError, IndexError, TypeError, ValueError) as error:
         raise FormatError(
             f"{file} is no checkpoint of this run ({error}); remove it to begin again"
         ) from error
-    if damaged:
-        raise FormatError(f"{file} is damaged (its checksum is wrong); remove it to begin again")
-    if run["settings"] != settings:
+    if made_with != settings:
         raise FormatError(
-            f"{file} belongs to a run with other settings: {differences(run['settings'], settings)}; choose another "
-            "directory, or say overwrite=True (--overwrite)"
+            f"{file} belongs to a run with other settings: {differences(made_with, settings)}; {CURE}"
         )
     return hmm, step
 
@@ -71,41 +59,38 @@ def discard(path: Path) -> None:
 
 
 def start_name(initial: HMM | Callable[[], HMM] | None, name: str) -> str:
-    """What EM starts from, as the settings of a run have it."""
-    if initial is None:
-        return "random"
+    """The initial HMM as the settings of a run name it: "random", a digest, or ``name`` for a function."""
     if not isinstance(initial, HMM):
-        return name
+        return "random" if initial is None else name
     weights = [initial.initial_probs, *initial.transition.parameters(), initial.emission_probs]
     return f"HMM {digest({str(i): weight for i, weight in enumerate(weights)})[:16]}"
 
 
 def resume(path: Path, settings: Mapping[str, Any], overwrite: bool) -> tuple[HMM, int | None] | None:
-    """The HMM that a folder has of a run, and its step, None if it is finished; None if there is nothing of it.
+    """Read (HMM, step) of the run in a folder, with step None if it is finished; None if there is nothing to resume.
 
-    Raises :class:`FormatError` if there is another run or an HMM from elsewhere, unless it may be overwritten.
+    Raises :class:`FormatError` if the folder holds another run or an HMM from elsewhere, unless ``overwrite``.
     """
-    record, there = read_record(path), (path / "config.json").exists()
-    cure = "choose another directory, or say overwrite=True (--overwrite)"
+    record, has_hmm = read_record(path), (path / "config.json").exists()
     if record is not None and record.settings == settings:
         if not record.finished:
             return load(path, settings)
-        if there and tensors_digest(path) == record.model:
+        if has_hmm and tensors_digest(path) == record.model:
             return HMM.from_pretrained(path), None
     if overwrite:
         discard(path)
         return None
     if record is not None and record.settings != settings:
         raise FormatError(
-            f"{path} belongs to a run with other settings: {differences(record.settings, settings)}; {cure}"
+            f"{path} belongs to a run with other settings: {differences(record.settings, settings)}; {CURE}"
         )
-    if there:
-        raise FormatError(f"{path} holds an HMM already that {RECORD} does not tell of; {cure}")
+    if has_hmm:
+        raise FormatError(f"{path} holds an HMM already, which {RECORD} does not describe; {CURE}")
     return load(path, settings)
 
 
 def tensors_digest(path: Path) -> str:
-    """The checksum of the HMM in a folder, as its configuration has it; empty if there is none."""
+    """The checksum of the HMM in a folder as its ``config.json`` has it; "" if there is none."""
     try:
         return str(json.loads((path / "config.json").read_bytes())["tensors_sha256"])
     except (OSError, ValueError, TypeError, KeyError):

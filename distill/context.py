@@ -16,8 +16,6 @@ from typing import Any
 
 import torch
 from jaxtyping import Float
-from safetensors import SafetensorError, safe_open
-from safetensors.torch import save
 from torch import Tensor
 
 from ..circuits.hmm import HMM
@@ -25,13 +23,13 @@ from ..circuits.io.file_format import VOCABULARY
 from ..errors import FormatError, ShapeError
 from ..fingerprints import check_same
 from ..lm.base import LanguageModel, Prompt
-from ..storage import write_atomically
 from .copying import check_tokenizer
 from .corpus import Corpus
 from .em import posteriors
 from .evaluate import check
 from .latent import hidden_states
 from .progress import progress
+from .tensor_file import read_tensors, write_tensors
 
 FILE = "context.safetensors"
 logger = logging.getLogger(__name__)
@@ -123,8 +121,8 @@ class ContextHead:
 
     def save_pretrained(self, directory: str | Path) -> None:
         """Write ``context.safetensors`` into the folder of the HMM; raises :class:`StorageError`."""
-        made_for = None if self.vocabulary_fingerprint is None else {VOCABULARY: self.vocabulary_fingerprint}
-        write_atomically(Path(directory) / FILE, save({"weight": self.weight, "bias": self.bias}, made_for))
+        header = {VOCABULARY: self.vocabulary_fingerprint}
+        write_tensors(Path(directory) / FILE, {"weight": self.weight, "bias": self.bias}, header)
 
     @staticmethod
     def is_in(directory: str | Path) -> bool:
@@ -136,10 +134,9 @@ class ContextHead:
         """Read what :meth:`save_pretrained` wrote; raises :class:`FormatError`."""
         file = Path(directory) / FILE
         try:
-            with safe_open(file, "pt") as content:
-                made_for = (content.metadata() or {}).get(VOCABULARY)
-                return cls(content.get_tensor("weight"), content.get_tensor("bias"), made_for)
-        except (OSError, KeyError, SafetensorError) as error:
+            tensors, header = read_tensors(file)
+            return cls(tensors["weight"], tensors["bias"], header.get(VOCABULARY))
+        except (FormatError, KeyError) as error:
             raise FormatError(f"{file} is no context head: {error}") from error
 
 

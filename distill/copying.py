@@ -24,16 +24,14 @@ from typing import Any, NamedTuple
 
 import torch
 from jaxtyping import Float, Int
-from safetensors import SafetensorError
-from safetensors.torch import load, save
 from torch import Tensor
 
 from ..circuits.hmm import HMM
 from ..errors import FormatError, ShapeError, VocabularyMismatch
 from ..fingerprints import check_same
 from ..lm.base import LanguageModel, Prompt
-from ..storage import write_atomically
 from ..token_bytes import tokenizer_fingerprint
+from .tensor_file import read_tensors, write_tensors
 
 FILE = "copying.safetensors"
 logger = logging.getLogger(__name__)
@@ -117,8 +115,8 @@ class Copying:
     def save_pretrained(self, directory: str | Path, dtype: torch.dtype = torch.float32) -> None:
         """Write the HMM into a directory, as ``dtype``, and ``copying.safetensors`` beside it; raises :class:`StorageError`."""
         self.hmm.save_pretrained(directory, dtype)
-        tensors = {name: getattr(self, name).float().cpu().contiguous() for name in NAMES}
-        write_atomically(Path(directory) / FILE, save(tensors | {"recent": torch.tensor(self.recent)}))
+        tensors = {name: getattr(self, name).float() for name in NAMES}
+        write_tensors(Path(directory) / FILE, tensors, {"recent": self.recent})
 
     @staticmethod
     def is_in(directory: str | Path) -> bool:
@@ -130,13 +128,11 @@ class Copying:
         """Read what :meth:`save_pretrained` wrote; raises :class:`FormatError`."""
         file = Path(directory) / FILE
         try:
-            tensors = load(file.read_bytes())
-            recent = int(tensors.pop("recent"))
+            tensors, header = read_tensors(file)
+            recent = int(header["recent"] if "recent" in header else tensors.pop("recent"))
             return cls(HMM.from_pretrained(directory), recent=recent, **tensors)
-        except (OSError, KeyError, TypeError, ShapeError, SafetensorError) as error:
-            raise FormatError(
-                f"{file} does not say how texts of its HMM copy from prompts: {error}"
-            ) from error
+        except (FormatError, KeyError, TypeError, ShapeError) as error:
+            raise FormatError(f"{file} holds no parameters of copying: {error}") from error
 
 
 def with_copying(hmm: HMM, folder: Path, lm: LanguageModel, prompt: Prompt) -> HMM:

@@ -1,15 +1,14 @@
-"""The folder of a long run: one process writes in it at a time, and it holds one run only.
+"""The folder of a long run: one process at a time writes in it, and it holds one run.
 
     with locked(path):                  # FolderInUse, if another process has it
         record = read_record(path)      # the settings of the run that is there, None in a new folder
         write_record(path, settings)    # before anything else is written, and again with finished=True at the end
 
-The lock goes with the process that holds it, however it ends, so there is nothing to clear away by hand.
+The lock ends with the process that holds it, so nothing needs to be cleaned up by hand.
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
 import logging
 import os
@@ -18,9 +17,6 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
-
-import torch
-from torch import Tensor
 
 from ..errors import FolderInUse, FormatError, StorageError
 from ..storage import make_directory, write_atomically
@@ -38,10 +34,10 @@ _log = logging.getLogger(__name__)
 
 @contextmanager
 def locked(directory: str | Path) -> Iterator[Path]:
-    """Make a directory if need be and keep other processes from writing in it; yields its path.
+    """Create a directory if needed and lock it against other processes; yields its path.
 
-    Raises :class:`FolderInUse` if another process has it, :class:`StorageError` if it cannot be written. Where the file
-    system (or Windows) has no locks a warning is logged instead.
+    Raises :class:`FolderInUse` if another process holds the lock, :class:`StorageError` if the directory cannot be written.
+    Where the file system (or Windows) has no locks, logs a warning instead.
     """
     path = make_directory(directory)
     file = _locked_file(path)
@@ -85,15 +81,15 @@ def _locked_file(path: Path) -> int | None:
 
 
 class RunRecord(NamedTuple):
-    """What run a folder holds."""
+    """The run that a folder holds."""
 
     settings: dict[str, Any]
     finished: bool
-    model: str  # the checksum of the HMM that it ended in
+    model: str  # checksum of the HMM of a finished run
 
 
 def read_record(path: Path) -> RunRecord | None:
-    """The run of a folder, None if there is none yet; raises :class:`FormatError` if the record cannot be read."""
+    """Read the record of a folder, None if there is none. Raises :class:`FormatError` if it cannot be read."""
     file = path / RECORD
     if not file.exists():
         return None
@@ -103,33 +99,23 @@ def read_record(path: Path) -> RunRecord | None:
             raise ValueError(f"its format is {fields['format']!r}, not {FORMAT!r}")
         return RunRecord(dict(fields["settings"]), bool(fields["finished"]), str(fields["model"]))
     except (OSError, ValueError, TypeError, KeyError) as error:
-        raise FormatError(f"{file} does not say how the run in {path} was made: {error!r}") from error
+        raise FormatError(f"{file} is no record of a run: {error!r}") from error
 
 
 def write_record(path: Path, settings: Mapping[str, Any], finished: bool = False, model: str = "") -> None:
-    """Say what run a folder holds, whether it is finished, and with which HMM (its checksum)."""
+    """Write the record of a folder: the settings, whether the run is finished, and the checksum of its HMM."""
     fields = {"format": FORMAT, "finished": finished, "model": model, "settings": dict(settings)}
     write_atomically(path / RECORD, (json.dumps(fields, indent=1) + "\n").encode())
 
 
 def differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> str:
-    """Which settings differ, for a message: "hidden was 6, is 8; seed was 0, is 1"."""
+    """Describe the settings that differ: "hidden was 6, is 8; seed was 0, is 1"."""
     missing = "not recorded"
     return "; ".join(
         f"{name} was {_shown(before.get(name, missing))}, is {_shown(now.get(name, missing))}"
         for name in dict.fromkeys([*now, *before])
         if before.get(name, missing) != now.get(name, missing)
     )
-
-
-def digest(tensors: Mapping[str, Tensor], more: bytes = b"") -> str:
-    """A hash of named tensors to the bit, and of ``more``."""
-    out = hashlib.sha256(more)
-    for name in sorted(tensors):
-        tensor = tensors[name].detach().cpu().contiguous()
-        out.update(f"\n{name} {tensor.dtype} {tuple(tensor.shape)}\n".encode())
-        out.update(tensor.view(-1).view(torch.uint8).numpy().data if tensor.numel() else b"")
-    return out.hexdigest()
 
 
 def _shown(value: Any) -> str:

@@ -216,6 +216,26 @@ def test_a_flipped_bit_of_an_hmm_is_found(tmp_path: Path) -> None:
                 read(tmp_path)
 
 
+@pytest.mark.parametrize("name", ["copying", "context"])
+def test_a_flipped_bit_beside_an_hmm_is_found(tmp_path: Path, name: str) -> None:
+    hmm = tt.HMM.random(3, 5)
+    ones = {"begin": 0.5, "enter": torch.full((3,), 0.5), "stay": torch.full((5,), 0.5)}
+    ones |= {"start": torch.ones(5), "follow": 1.0, "usage": torch.ones(3)}
+    copying = distill.Copying(hmm, **{key: torch.as_tensor(value) for key, value in ones.items()}, recent=7)
+    head = distill.ContextHead(torch.ones(3, 2), torch.zeros(3), "of a vocabulary")
+    part = {"copying": copying, "context": head}[name]
+    part.save_pretrained(tmp_path)
+    again = type(part).from_pretrained(tmp_path)
+    assert name == "context" or again.recent == 7
+    assert name == "copying" or again.vocabulary_fingerprint == "of a vocabulary"
+    file = tmp_path / f"{name}.safetensors"
+    whole = file.read_bytes()
+    for at in (3, whole.index(b"sha256") + 20, whole.index(b"header") + 15, len(whole) - 2):
+        file.write_bytes(whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1 :])
+        with pytest.raises(FormatError, match=file.name):
+            type(part).from_pretrained(tmp_path)
+
+
 def test_a_full_disk_is_said_wherever_something_is_saved(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
