@@ -46,7 +46,7 @@ def compile_(
         "vocab_size": fa.vocab_size,
         "deterministic": fa.is_deterministic,
         "unambiguous": fa.is_unambiguous,
-        "min_tokens": int(fa.distances[fa.start_states].min()),
+        "min_tokens": fa.fewest_after([]),
         "max_tokens": most,
         "texts": texts if counted else report.number_of_texts(constraint.bytes_automaton, TEXT_BYTES),
         "of_at_most_bytes": None if counted else TEXT_BYTES,

@@ -9,7 +9,7 @@ import torch
 
 from ..circuits.automaton import UNREACHABLE, Automaton
 from ..circuits.narrowing import Narrowing
-from .lifting.lifted import WRITTEN
+from .lifting.token_dfa import WRITTEN
 from .masks.recording_tokens import RecordingTokens
 from .parts.tokens import LimitedTokens
 

@@ -22,7 +22,7 @@ from .automata.work import SIMPLIFYING, limited_to
 from .cache import store
 from .cache.stored import from_arrays, to_arrays
 from .lifting.lift import TokenTransitions, lift
-from .lifting.lifted import Lifted, all_reachable
+from .lifting.token_dfa import TokenDfa, all_reachable
 from .narrowing import Narrowing, from_array, merged, to_array
 from .vocabulary.reading import vocabulary_of
 from .vocabulary.vocabulary import Vocabulary
@@ -237,7 +237,7 @@ class Constraint:
         if automaton.num_states > MOST_LIFTED and not automaton.is_deterministic:
             automaton = resolved(automaton, 4 * limits.WORK)  # all transitions of tokens would take more
         if automaton.is_deterministic and automaton.num_states and all_reachable(automaton, vocab):
-            return Lifted(automaton, vocab, require_eos)
+            return TokenDfa(automaton, vocab, require_eos)
         arrays = self.lift(vocab, require_eos)
         return Automaton.from_transitions(
             arrays.source,

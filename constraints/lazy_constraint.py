@@ -19,7 +19,7 @@ from .automata.recording import RecordingAutomaton
 from .automata.stack import Machine, StackAutomaton
 from .compiled import ConstraintAutomaton
 from .constraint import Constraint
-from .lifting.lifted import single_bytes
+from .lifting.token_dfa import single_bytes
 from .masks.recording_tokens import RecordingTokens
 from .narrowing import Narrowing, merged, report
 from .parts.automaton import Part, Twins

@@ -5,12 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tractile.circuits.automaton import UNREACHABLE
-from tractile.constraints import regex
 from tractile.constraints.automata import arrays, nfa
 from tractile.constraints.automata import epsilon as skips
-from tractile.constraints.automata.dfa_table import Dfa
-from tractile.constraints.lifting.distance_bounds import shortest_texts
 
 GRAPHS = st.integers(1, 12).flatmap(
     lambda n: st.tuples(
@@ -59,23 +55,6 @@ def test_groups(keys, size):
     for key in range(41):
         members = order[pointer[key] : pointer[key + 1]].tolist()
         assert members == [i for i, k in enumerate(keys) if k == key]
-
-
-@pytest.mark.parametrize("eos", [0, 1])
-@pytest.mark.parametrize(
-    "pattern", ["a*", "(ab|c{2,9})d?", '"([^"\\\\]|\\\\u[0-9a-f]{4}){3,5}",(x|yz)+', "é{1,3}|[b-y]{7}"]
-)
-def test_shortest_texts_are_read_and_shortest(pattern, eos):
-    automaton = regex(pattern).bytes_automaton
-    dfa, n, single = Dfa(automaton), automaton.num_states, np.ones(256, bool)
-    length, byte, onward = shortest_texts(dfa, single, eos)
-    assert length[n] == 0
-    backward = [(int(t), int(s)) for s, _, _, t in automaton.edges]
-    expected = distances(n, backward, automaton.accept.tolist())
-    assert length[:n].tolist() == [UNREACHABLE if d < 0 else d + eos for d in expected]
-    for state in set(range(n)) - set(automaton.accept.tolist()):
-        assert length[onward[state]] == length[state] - 1
-        assert dfa.after(state, int(byte[state])) == onward[state]
 
 
 @pytest.mark.parametrize("seed", range(20))

@@ -10,6 +10,7 @@ from texts import random_texts
 
 from tractile.circuits.automaton import UNREACHABLE
 from tractile.constraints import Vocabulary, regex
+from tractile.constraints.automata.dfa_table import Dfa
 from tractile.constraints.automata.epsilon import NO_SKIPS
 from tractile.constraints.automata.lazy import Letters, Numbered
 from tractile.constraints.automata.machines import Choice, Concatenation, DfaMachine, TextMachine
@@ -20,7 +21,7 @@ from tractile.constraints.json.constraint import json_schema
 from tractile.constraints.json.document import read_schema
 from tractile.constraints.json.lazy.schema import lazy_schema
 from tractile.constraints.lifting.lazy_distances import Distances
-from tractile.constraints.lifting.lifted import Lifted
+from tractile.constraints.lifting.token_dfa import TokenDfa
 
 ALPHABET = '()a,"bc'
 
@@ -217,7 +218,7 @@ def test_regular_languages_are_as_far_as_when_written_out(pattern):
     dfa = regex(pattern).bytes_automaton
     for _ in range(5):
         vocab = vocabulary(rng, "abc")
-        expected = Lifted(dfa, vocab).distances
+        expected = TokenDfa(dfa, vocab).distances
         states = Numbered(StackAutomaton(DfaMachine(dfa)))
         distances, state = Distances(states, vocab), states.start()
         while state < len(states.configurations):
@@ -305,15 +306,15 @@ def test_schemas_are_as_far_as_when_written_out(schema):
     dfa = constraint.bytes_automaton
     for text in random_texts(constraint, 4, 3, 20):
         vocab = json_vocabulary(rng)
-        expected, states = Lifted(dfa, vocab).distances, Numbered(automaton)
+        expected, states = TokenDfa(dfa, vocab).distances, Numbered(automaton)
         distances = Distances(states, vocab)
-        state, there, walk = states.start(), int(dfa.start[0]), Lifted(dfa, vocab).walk
+        state, there, table = states.start(), int(dfa.start[0]), Dfa(dfa)
         for byte in text.encode():
             fewest = int(expected[there])
             assert distances.within(state, fewest), text
             assert not distances.within(state, fewest - 1), text
             assert distances.lower_bound(state) <= fewest <= distances.bound(state)
-            state, there = states.after(state, byte), walk.dfa.after(there, byte)
+            state, there = states.after(state, byte), table.after(there, byte)
         assert distances.exact
 
 

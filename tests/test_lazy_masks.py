@@ -9,17 +9,17 @@ import torch
 from lazy_machines import ONE, List, Members, String
 from test_token_masks import LETTERS, vocabulary
 
-import tractile as tt
-from tractile.constraints import Vocabulary, regex
+from tractile.constraints import Constraint, Vocabulary, regex
 from tractile.constraints.automata.lazy import explore
 from tractile.constraints.automata.machines import DfaMachine
 from tractile.constraints.automata.stack import StackAutomaton
 from tractile.constraints.json.document import read_schema
 from tractile.constraints.json.lazy.schema import lazy_schema
-from tractile.constraints.lifting.lifted import Lifted
+from tractile.constraints.lifting.token_dfa import TokenDfa
 from tractile.constraints.masks import lazy_tokens
 from tractile.constraints.masks.lazy_tokens import LazyTokens
 from tractile.errors import BudgetTooLarge, BudgetTooSmall, EvidenceError, ShapeError, VocabularyMismatch
+from tractile.inference.next_token.gcd import GCDQuery
 from tractile.inference.next_token.lazy_gcd import LazyGCDQuery
 
 VOCAB = vocabulary(5)
@@ -72,14 +72,14 @@ def walk_beside(query, other, rng, batch=3):
 def test_budgets_are_those_of_the_automaton_written_out(pattern):
     nfa = regex(pattern).bytes_automaton
     tokens = LazyTokens(StackAutomaton(DfaMachine(nfa)), VOCAB)
-    other = tt.gcd(Lifted(nfa, VOCAB), horizon=8)
+    other = GCDQuery(TokenDfa(nfa, VOCAB), 8)
     query = LazyGCDQuery(tokens, 8)
     assert torch.equal(query.feasible_lengths(), other.feasible_lengths())
     rng, least = random.Random(0), int(query.feasible_lengths().nonzero()[0])
     for budgets in ([least, least + 1, 8], [8, 8, least], [least + 2, least, least + 1]):
         walk_beside(query.start(3, budgets), other.start(3, budgets), rng)
     local = LazyGCDQuery(tokens, None).start(2, [5, 3])
-    walk_beside(local, tt.lcd(Lifted(nfa, VOCAB)).start(2, [5, 3]), rng)
+    walk_beside(local, GCDQuery(TokenDfa(nfa, VOCAB), None).start(2, [5, 3]), rng)
 
 
 @pytest.mark.parametrize("machine", [String(0, 3), List(ONE, 1, 3)], ids=["string", "list"])
@@ -87,7 +87,7 @@ def test_budgets_of_machines_with_registers(machine):
     small = Vocabulary([*[bytes([b]) for b in b'"ab0\\n1,[]'], b'a"', b"1,1", b'["', b"ab", None], 14)
     automaton = StackAutomaton(machine)
     tokens = LazyTokens(automaton, small)
-    other, query = tt.gcd(Lifted(explore(automaton, 5000), small), horizon=9), LazyGCDQuery(tokens, 9)
+    other, query = GCDQuery(Constraint(explore(automaton, 5000)).compile(small), 9), LazyGCDQuery(tokens, 9)
     assert torch.equal(query.feasible_lengths(), other.feasible_lengths())
     for seed in range(5):
         walk_beside(query.start(3, [9, 7, 5]), other.start(3, [9, 7, 5]), random.Random(seed))

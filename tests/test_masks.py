@@ -12,9 +12,8 @@ from hypothesis import strategies as st
 import tractile as tt
 from tractile.constraints import Constraint, Vocabulary, regex
 from tractile.constraints.json.constraint import json_schema
-from tractile.constraints.lifting import lifted
 from tractile.constraints.lifting.lift import lift
-from tractile.constraints.lifting.lifted import Lifted
+from tractile.constraints.lifting.token_dfa import TokenDfa
 from tractile.inference import Boolean, NextToken
 
 BYTES = [bytes([b]) for b in range(256)]
@@ -57,44 +56,42 @@ def generic(constraint: Constraint, vocab: Vocabulary) -> tt.Automaton:
     )  # fmt: skip
 
 
-def play(constraint: Constraint, seed: int, at_once: int) -> None:
+def play(constraint: Constraint, seed: int) -> None:
     """Six rows, of which the first two have just the tokens that they need, to their ends."""
     rng = random.Random(seed)
     vocab = vocabulary(rng)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(lifted, "AT_ONCE", at_once)
-        automaton, explicit = constraint.compile(vocab), generic(constraint, vocab)
-        if explicit.num_states > 120:
-            return
-        fewest = int(explicit.distances[explicit.start_states].min())
-        budgets = torch.tensor([fewest, fewest] + [fewest + rng.randint(0, 6) for _ in range(4)])
-        horizon = int(budgets.max())
-        query, oracle = tt.gcd(automaton, horizon), NextToken(explicit, horizon, Boolean())
-        query.start(6, budgets), oracle.start(6, budgets)
-        buffer = torch.full((6, -(-len(vocab) // 32)), -1, dtype=torch.int32)
-        for _ in range(horizon):
-            allowed = oracle.mask()
-            assert query.bitmask(out=buffer) is buffer
-            assert torch.equal(buffer, oracle.bitmask())
-            assert torch.equal(query.mask(), allowed)
-            tokens = torch.tensor([rng.choice(row.nonzero()[:, 0].tolist() or [0]) for row in allowed])
-            for q in (query, oracle):
-                q.advance(tokens)
-            rows = torch.tensor([0, 1, *rng.choices(range(6), k=4)])
-            for q in (query, oracle):
-                q.select(rows)
+    automaton, explicit = constraint.compile(vocab), generic(constraint, vocab)
+    if explicit.num_states > 120:
+        return
+    fewest = int(explicit.distances[explicit.start_states].min())
+    budgets = torch.tensor([fewest, fewest] + [fewest + rng.randint(0, 6) for _ in range(4)])
+    horizon = int(budgets.max())
+    query, oracle = tt.gcd(automaton, horizon), NextToken(explicit, horizon, Boolean())
+    query.start(6, budgets), oracle.start(6, budgets)
+    buffer = torch.full((6, -(-len(vocab) // 32)), -1, dtype=torch.int32)
+    for _ in range(horizon):
+        allowed = oracle.mask()
+        assert query.bitmask(out=buffer) is buffer
+        assert torch.equal(buffer, oracle.bitmask())
+        assert torch.equal(query.mask(), allowed)
+        tokens = torch.tensor([rng.choice(row.nonzero()[:, 0].tolist() or [0]) for row in allowed])
+        for q in (query, oracle):
+            q.advance(tokens)
+        rows = torch.tensor([0, 1, *rng.choices(range(6), k=4)])
+        for q in (query, oracle):
+            q.select(rows)
 
 
 @settings(max_examples=12)
-@given(st.sampled_from(PATTERNS), st.integers(0, 10_000), st.sampled_from([0, 1000]))
-def test_batches_under_regular_expressions(pattern, seed, at_once):
-    play(regex(pattern), seed, at_once)
+@given(st.sampled_from(PATTERNS), st.integers(0, 10_000))
+def test_batches_under_regular_expressions(pattern, seed):
+    play(regex(pattern), seed)
 
 
 @settings(max_examples=12)
-@given(st.sampled_from(SCHEMAS), st.integers(0, 10_000), st.sampled_from([0, 1000]))
-def test_batches_under_json_schemas(schema, seed, at_once):
-    play(json_schema(schema, max_depth=1), seed, at_once)
+@given(st.sampled_from(SCHEMAS), st.integers(0, 10_000))
+def test_batches_under_json_schemas(schema, seed):
+    play(json_schema(schema, max_depth=1), seed)
 
 
 @pytest.mark.parametrize("schema", SCHEMAS, ids=lambda s: json.dumps(s)[:30])
@@ -103,7 +100,7 @@ def test_masks_of_visited_states_are_what_the_bytes_say(schema):
     rng = random.Random(1)
     vocab = vocabulary(rng)
     automaton = json_schema(schema, max_depth=1).compile(vocab)
-    assert isinstance(automaton, Lifted)
+    assert isinstance(automaton, TokenDfa)
     query = tt.lcd(automaton)
     for _ in range(5):
         query.start()

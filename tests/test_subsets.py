@@ -8,7 +8,7 @@ import numpy as np
 from tractile.constraints import Constraint, Vocabulary, constraint, regex
 from tractile.constraints.automata import subsets
 from tractile.constraints.automata.nfa import Nfa, trim
-from tractile.constraints.lifting.lifted import Lifted
+from tractile.constraints.lifting.token_dfa import TokenDfa
 
 
 def drawn(dice):
@@ -52,8 +52,8 @@ def test_a_large_automaton_is_made_deterministic_before_its_tokens_are_written_o
         one = Constraint(nfa)
         vars(one)["bytes_automaton"] = nfa
         found.append(one.compile(vocab))
-    assert isinstance(found[0], Lifted)
-    assert not isinstance(found[1], Lifted)
+    assert isinstance(found[0], TokenDfa)
+    assert not isinstance(found[1], TokenDfa)
     for length in range(1, 6):
         for ids in itertools.product(range(5), repeat=length):
             assert found[0].accepts(ids) == found[1].accepts(ids)

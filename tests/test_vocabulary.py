@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import pickle
 from pathlib import Path
 
 import pytest
@@ -262,3 +263,13 @@ def test_trie(tokens):
     assert set(spelled) == {b""} | {t[:i] for t in tokens if t for i in range(len(t) + 1)}
     for token, node in zip(vocab.token_bytes, vocab.trie.node.tolist(), strict=True):
         assert node == -1 if token is None else spelled[node] == token
+
+
+def test_a_used_vocabulary_is_copied_without_what_it_has_worked_out():
+    vocab = Vocabulary([*(bytes([byte]) for byte in range(256)), b"ab", None], eos_token_id=257)
+    for constraint in (regex("[a-z]{2,9}"), json_schema({"type": "string", "pattern": "^a+b$"})):
+        tt.gcd(constraint.compile(vocab), 9).start().bitmask()
+    again = pickle.loads(pickle.dumps(vocab))
+    assert again.token_bytes == vocab.token_bytes
+    assert again.fingerprint == vocab.fingerprint
+    assert "trie" not in vars(again)

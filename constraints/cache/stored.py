@@ -8,14 +8,14 @@ from numpy import ndarray
 
 from ...circuits.automaton import Automaton
 from ..automata.nfa import Nfa
-from ..lifting.lifted import AT_ONCE, Lifted
+from ..lifting.token_dfa import TokenDfa
 from ..vocabulary.vocabulary import Vocabulary
 
 
 def to_arrays(automaton: Automaton) -> dict[str, Int[ndarray, "..."]]:
     """A compiled constraint as arrays, its distances with it unless it is large."""
     arrays: dict[str, Int[ndarray, "..."]] = {"states": np.array([automaton.num_states])}
-    if isinstance(automaton, Lifted):
+    if isinstance(automaton, TokenDfa):
         source, low, high, target = automaton.nfa.edges.T
         arrays |= {
             "source": source.astype(np.int32),
@@ -27,12 +27,7 @@ def to_arrays(automaton: Automaton) -> dict[str, Int[ndarray, "..."]]:
             "start": automaton.nfa.start,
             "accept": automaton.nfa.accept,
         }
-        arrays |= {
-            "bounds": automaton.distance_bounds,
-            "first": automaton.words_from(automaton.start_states[0]),
-        }
-        if automaton.num_states > AT_ONCE:
-            return arrays
+        return arrays
     else:
         whole = automaton.partitioned  # with one class for each token
         arrays |= {"transitions": whole.transitions.numpy(), "token_class": whole.labels.tokens.numpy()}  # type: ignore[union-attr]
@@ -43,14 +38,12 @@ def to_arrays(automaton: Automaton) -> dict[str, Int[ndarray, "..."]]:
 def from_arrays(arrays: dict[str, Int[ndarray, "..."]], vocab: Vocabulary, require_eos: bool) -> Automaton:
     """The automaton of :func:`to_arrays`."""
     states = int(arrays["states"][0])
-    if "bounds" in arrays:
+    if "source" in arrays:
         edges = np.column_stack(
             [arrays[name].astype(np.int64) for name in ("source", "low", "high", "target")]
         )
         plain = Nfa(states - 1, edges, np.empty((0, 2), np.int64), arrays["start"], arrays["accept"])
-        automaton: Automaton = Lifted(plain, vocab, require_eos, first=arrays["first"])
-        automaton.__dict__["distance_bounds"] = arrays["bounds"]
-        automaton.__dict__["max_distance"] = int(arrays["bounds"].max())
+        automaton: Automaton = TokenDfa(plain, vocab, require_eos)
     else:
         rows, classes, eos = arrays["transitions"], arrays["token_class"], vocab.eos_token_id
         automaton = Automaton(rows, classes, arrays["start"].tolist(), arrays["accept"].tolist(), states, eos)

@@ -164,11 +164,6 @@ class Trie:
         """The bytes of a set of tokens, a bit for each, in whole words of 32 bits."""
         return -(-len(self.node) // 32) * 4
 
-    def ends(self, node: int) -> tuple[int, int]:
-        """The ranks of the tokens that end at a node."""
-        low = self.views.low[node]
-        return low, low + self.views.own[node]
-
 
 class Ranges:
     """Disjoint ranges of ranks."""
@@ -176,7 +171,6 @@ class Ranges:
     def __init__(self, pieces: list[Range]) -> None:
         self.pieces = sorted(pieces)
         self._ends = np.array(self.pieces, np.int64).reshape(-1, 2) if pieces else None
-        self.size = sum(high - low for low, high in pieces)
 
     def outside(self, ranks: Int[ndarray, " n"]) -> Bool[ndarray, " n"]:
         """Whether each rank lies in none of them."""
@@ -184,14 +178,6 @@ class Ranges:
             return np.ones(len(ranks), bool)
         at = np.searchsorted(self._ends[:, 0], ranks, side="right") - 1
         return np.asarray((at < 0) | (ranks >= self._ends[at, 1]))
-
-    def leaves_some(self, ranks: Int[ndarray, " n"]) -> bool:
-        """Whether any of these ranks lies in none of them."""
-        return len(ranks) > self.size or bool(self.outside(ranks).any())
-
-    def drop(self, ranks: Int[ndarray, " n"]) -> Int[ndarray, " rest"]:
-        """The ranks that lie in none of them."""
-        return ranks if self._ends is None else ranks[self.outside(ranks)]
 
 
 def put(packed: UInt8[ndarray, " bytes"], tokens: Int[ndarray, " some"], value: bool) -> None:

@@ -22,7 +22,6 @@ from ... import token_bytes
 from ...errors import FormatError, ShapeError
 from ...fingerprints import fingerprint
 from ..cache import store
-from ..lifting.slices import Cells
 from ..lifting.token_dag import TokenDag
 from .trie import Trie
 
@@ -64,6 +63,11 @@ class Vocabulary:
         self.eos_token_id: int = int(eos_token_id)
         self.tokenizer: Any = None  # what it was read from: a Tokenizer, an Encoding or a Tekkenizer
         self._special: dict[str, int] = {}  # special tokens that spell a text
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Without what is made on first use."""
+        own = ("token_bytes", "eos_token_id", "tokenizer", "_special", "fingerprint")
+        return {name: value for name, value in self.__dict__.items() if name in own}
 
     def __len__(self) -> int:
         return len(self.token_bytes)
@@ -136,11 +140,6 @@ class Vocabulary:
         """The name of what is kept on disk for it: by its fingerprint and its size."""
         special = repr(sorted(self._special.items())).encode() if self._special else b""
         return store.digest([self.fingerprint.encode(), b"%d" % len(self), special])
-
-    @cached_property
-    def cells(self) -> Cells:
-        """What is known of repeated letters, shared by all constraints compiled for this vocabulary."""
-        return Cells(self.trie)
 
     @cached_property
     def text_tokens(self) -> Texts:

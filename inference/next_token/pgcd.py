@@ -406,10 +406,10 @@ def pgcd(
     :class:`MemoryTooSmall` where not even one message fits.
     """
     hmm, horizon = an_hmm(hmm, "pgcd: hmm"), whole(horizon, "pgcd: horizon", None)
-    if an_automaton(automaton, "pgcd: automaton").lazy is not None:
+    if (coarse := an_automaton(automaton, "pgcd: automaton").guide()) is not automaton:
         from .coarse import CoarseQuery
 
-        guide = pgcd(hmm, automaton.guide(), horizon, dtype, memory)
+        guide = pgcd(hmm, coarse, horizon, dtype, memory)
         return CoarseQuery(gcd(automaton, horizon), cast(PGCDQuery, guide), automaton)
     if not an_automaton(automaton, "pgcd: automaton").is_deterministic:
         try:

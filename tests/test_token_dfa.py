@@ -1,4 +1,4 @@
-"""Automata lifted on demand against brute force: every state, every token; then written out, and by distances."""
+"""Deterministic automata over tokens against brute force: every state, every token; masks made as they are met; distances."""
 
 import itertools
 import pickle
@@ -11,12 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tractile as tt
-from tractile.circuits.automaton import UNREACHABLE, Automaton
+from tractile.circuits.automaton import UNREACHABLE
 from tractile.constraints import Constraint, Vocabulary, regex
 from tractile.constraints.automata import dfa, nfa
-from tractile.constraints.lifting import distances, lifted, liveness, walk
 from tractile.constraints.lifting.lift import lift
-from tractile.constraints.lifting.lifted import Lifted, all_reachable
+from tractile.constraints.lifting.token_dfa import TokenDfa, all_reachable
 from tractile.inference import Boolean, NextToken
 
 LETTERS = b'ab"\\u0\xc3\xa9 1,'
@@ -62,19 +61,7 @@ def brute_force(automaton: nfa.Nfa, vocab: Vocabulary, state: int) -> dict[int, 
     return found
 
 
-def check(automaton: Lifted) -> None:
-    """The same, however many states are written out at once, however long a walk may be, and however many suffixes of
-    letters are looked at."""
-    for at_once, steps, suffixes in ((0, 0, 20_000), (0, 0, 0), (1000, 3000, 20_000), (1000, 5, 3)):
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(lifted, "AT_ONCE", at_once)
-            patch.setattr(lifted, "MAX_STEPS", steps)
-            patch.setattr(walk, "MAX_SUFFIXES", suffixes)
-            patch.setattr(liveness, "MAX_SUFFIXES", suffixes)
-            check_views(Lifted(automaton.nfa, automaton.vocab, automaton.require_eos))
-
-
-def check_views(automaton: Lifted) -> None:
+def check(automaton: TokenDfa) -> None:
     """Every view of what follows each state is what the bytes say."""
     vocab, states = automaton.vocab, list(range(automaton.num_states))
     random.Random(0).shuffle(states)  # what is found first must not matter
@@ -104,15 +91,13 @@ def check_views(automaton: Lifted) -> None:
         if not new:
             break
     assert automaton.distances.tolist() == [distance.get(s, UNREACHABLE) for s in range(automaton.num_states)]
-    assert (automaton.distance_bounds >= automaton.distances).all()
-    assert automaton.max_distance >= automaton.distance_bounds.max()
 
 
 @pytest.mark.parametrize("pattern", PATTERNS)
 @pytest.mark.parametrize("require_eos", [True, False])
 def test_every_state_and_token(pattern, require_eos):
     automaton = regex(pattern).compile(vocabulary(1), require_eos)
-    assert isinstance(automaton, Lifted)
+    assert isinstance(automaton, TokenDfa)
     check(automaton)
 
 
@@ -142,40 +127,29 @@ def test_random_byte_automata(automaton, seed):
     for plain in (automaton, dfa.minimize(automaton)):
         if plain.num_states:
             assert all_reachable(plain, vocab)
-            check(Lifted(plain, vocab))
+            check(TokenDfa(plain, vocab))
 
 
-@settings(max_examples=25)
-@given(
-    byte_automata(), st.integers(0, 3), st.sampled_from([1, 2, 32]), st.sampled_from([1, 4]), st.booleans()
-)
-def test_distances_are_those_of_the_written_out_automaton(plain, seed, far, wide, require_eos):
-    """However many heights are told apart, and whichever states count as wide."""
+@settings(max_examples=15)
+@given(byte_automata(), st.integers(0, 3), st.booleans())
+def test_masks_and_distances_of_random_automata(plain, seed, require_eos):
+    """Along random sequences of tokens: what is made as it is met is what the written-out automaton says."""
     if not plain.num_states:
         return
-    automaton = Lifted(plain, vocabulary(seed, 600), require_eos)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(distances, "FAR", far)
-        patch.setattr(distances, "WIDE", wide)
-        patch.setattr(distances, "AT_ONCE", 3)
-        found = automaton.distances
-    assert found.tolist() == Automaton.distances.func(automaton).tolist()
-
-
-@pytest.mark.parametrize("pattern", PATTERNS)
-def test_bounds_after_one_token(pattern):
-    """No token leads to a state with a larger bound, and not all states are given the largest of all."""
-    automaton = Lifted(regex(pattern + "([0-9]{12}é)?").bytes_automaton, vocabulary(2))
-    for state in range(automaton.num_states):
-        after = [target for target, _ in automaton.edges_from(state)]
-        assert automaton.distance_bounds[after].max(initial=0) <= automaton.bounds_after[state]
-    assert automaton.bounds_after.min() < automaton.largest_bound
-
-
-@pytest.mark.parametrize("pattern", PATTERNS)
-def test_distances_of_patterns(pattern):
-    automaton = regex(pattern).compile(vocabulary(5, 600))
-    assert automaton.distances.tolist() == Automaton.distances.func(automaton).tolist()
+    rng, vocab = random.Random(seed), vocabulary(seed, 150)
+    automaton = TokenDfa(plain, vocab, require_eos)
+    distances = automaton.distances  # of the automaton written out
+    for _ in range(3):
+        state, tokens, lazy = automaton.start_states[0], list[int](), automaton.lazy.start_state
+        for _ in range(8):
+            allowed = sorted(brute_force(plain, vocab, state))
+            bits = np.unpackbits(automaton.lazy.words_from(lazy).view(np.uint8), bitorder="little")
+            assert np.flatnonzero(bits).tolist() == allowed
+            assert automaton.fewest_after(tokens) == distances[state]
+            if not allowed:
+                break
+            tokens.append(rng.choice(allowed))
+            (state,), lazy = automaton.step(state, tokens[-1]), automaton.lazy.step(lazy, tokens[-1])
 
 
 @settings(max_examples=15)
@@ -259,9 +233,9 @@ def test_pickled_after_use():
 
 def test_a_byte_that_is_no_token_is_lifted_all_at_once():
     vocab = Vocabulary([b"a", b"ab", b"b", None], eos_token_id=3)
-    assert isinstance(regex("[ab]*").compile(vocab), Lifted)
+    assert isinstance(regex("[ab]*").compile(vocab), TokenDfa)
     automaton = regex("[ab]*c|b").compile(vocab)
-    assert not isinstance(automaton, Lifted)
+    assert not isinstance(automaton, TokenDfa)
     assert automaton.num_states == 3
 
 
@@ -272,7 +246,7 @@ def test_bounded_strings_share_their_sets():
     vocab = Vocabulary([*BYTES, *sorted(words), None], eos_token_id=256 + len(words))
     ten: Constraint = regex("".join(f'"{i}": "[a-z]{{0,128}}"' for i in range(10)))
     automaton = ten.compile(vocab)
-    assert isinstance(automaton, Lifted)
+    assert isinstance(automaton, TokenDfa)
     assert automaton.num_states > 1300
     rows = automaton.transitions
     assert len(rows) < 1290 * 12
@@ -283,32 +257,22 @@ def test_bounded_strings_share_their_sets():
 def test_letters_known_to_a_vocabulary_do_not_hide_further_ones():
     """A string without escapes, met first, has the plain letters of one with them."""
     vocab = vocabulary(7)
-    for pattern, exits in (('"[^"\\\\]*"', {34}), ('"([^"\\\\]|\\\\["u])*"', {34})):
-        constraint = regex(pattern)
-        automaton = Lifted(constraint.bytes_automaton, vocab)
-        state = constraint.bytes_automaton.edges[0, 3]
-        automaton.words_from(int(state))
-        cell = automaton.walk.embedding.of(int(state))
-        assert {byte for byte, _ in automaton.walk.exits(int(state), cell)} == exits
-        check_views(automaton)
+    for pattern in ('"[^"\\\\]*"', '"([^"\\\\]|\\\\["u])*"'):
+        check(TokenDfa(regex(pattern).bytes_automaton, vocab))
 
 
-def test_a_state_that_nothing_leads_to_changes_no_number():
-    """An automaton said to be trimmed that is not: the distances are those of the same one without the state."""
+def test_a_state_that_nothing_leads_to_is_left_out():
     edges = np.array([[0, 97, 97, 2], [1, 98, 98, 2], [2, 99, 99, 3]])  # nothing leads to state 1
     spoilt = nfa.Nfa(4, edges, np.empty((0, 2), np.int64), np.array([0]), np.array([3]))
-    vars(spoilt)["plain"] = spoilt
-    found = Lifted(spoilt, vocabulary(0))
-    assert found.distances[[0, 2, 3, found.sink]].tolist() == [3, 2, 1, 0]
+    found = TokenDfa(spoilt, vocabulary(0))
+    assert found.distances.tolist() == [3, 2, 1, 0]
     with pytest.raises(tt.BudgetTooSmall) as error:
         tt.gcd(found, 8).start(budgets=1)
     assert error.value.needed == 3
 
 
-@pytest.mark.parametrize("at_once", [0, 1000])
-def test_json_schemas_have_the_same_distances_either_way(at_once, monkeypatch):
+def test_json_schemas_have_the_same_distances_either_way():
     """Members one after the other: the fewest tokens are the same by one joint walk and state by state."""
-    monkeypatch.setattr(lifted, "AT_ONCE", at_once)
     schema = {
         "type": "object",
         "properties": {
@@ -330,57 +294,3 @@ def test_json_schemas_have_the_same_distances_either_way(at_once, monkeypatch):
         }
         fewest.update({s: steps for s in before if s not in fewest})
     assert automaton.distances[automaton.start_states].min() == fewest[int(reference.start[0])]
-
-
-@pytest.mark.parametrize("most", [2, 1000])
-def test_masks_are_shared_by_all_automata_on_a_vocabulary(most):
-    """Each state of every automaton, twice over: the second time from what the first has left, or has lost again."""
-    vocab, held, shared = vocabulary(9), {}, 0
-    vocab.cells.masks.most = most
-    for again, pattern in itertools.product((False, True), PATTERNS):
-        automaton = regex(pattern).compile(vocab)
-        for state in range(min(automaton.num_states, 40)):
-            mask = automaton.mask_from(state)
-            expected = sorted(brute_force(automaton.nfa, vocab, state))
-            bits = np.unpackbits(automaton.words_from(state).view(np.uint8), bitorder="little")
-            assert np.flatnonzero(bits).tolist() == expected
-            if isinstance(mask, list):
-                assert sorted(set(mask)) == expected
-                continue
-            assert state == automaton.sink or not mask.flags.writeable
-            before = held.setdefault((pattern, state), mask)
-            shared += again and mask.base is before.base
-    assert len(held) > 50
-    assert most == 2 or 2 * shared > len(held)
-
-
-def test_a_query_writes_bits_and_single_tokens_into_one_buffer():
-    """Rows of many tokens and of few, over what was there before: each what the bytes say."""
-    vocab = vocabulary(9)
-    automaton = regex('[^"]*"b1,"').compile(vocab)
-    query = tt.gcd(automaton, 40)
-    many, few, done = automaton.nfa.start[0], int(automaton.nfa.edges[-1, 0]), automaton.sink
-    assert isinstance(automaton.mask_from(few), list)
-    assert not isinstance(automaton.mask_from(many), list)
-    query.start(batch=4, budgets=[40, 30, 40, 40])
-    query._states = [(few,), (many,), (), (done,)]
-    out = query.words(np.full((4, -(-len(vocab) // 32)), -1, np.int32))
-    for words, state in zip(out, (few, many, None, done), strict=True):
-        bits = np.flatnonzero(np.unpackbits(words.view(np.uint8), bitorder="little")).tolist()
-        assert bits == ([] if state is None else sorted(brute_force(automaton.nfa, vocab, int(state))))
-
-
-@settings(max_examples=50)
-@given(st.data())
-def test_steps_lower_bounds_as_far_as_they_go(data):
-    size = data.draw(st.integers(1, 12))
-    state = st.integers(0, size - 1)
-    bound = st.integers(0, 20) | st.just(UNREACHABLE)
-    found = np.array(data.draw(st.lists(bound, min_size=size, max_size=size)))
-    steps = np.array(data.draw(st.lists(st.tuples(state, state), max_size=30)), np.int64).reshape(-1, 2)
-    expected = found.copy()
-    for _ in range(size):
-        for source, target in steps.tolist():
-            expected[source] = min(expected[source], expected[target] + 1)
-    distances.relax(found, (steps[:, 0], steps[:, 1]))
-    assert np.array_equal(found, expected)
