@@ -5,7 +5,7 @@ from .context import ContextHead
 from .copying import Copying
 from .copying_fit import copying_nats, fit_copying
 from .corpus import Corpus
-from .em import Counts, blend, counts_by_autograd, expected_counts, m_step, posteriors
+from .em import Counts, blend, expected_counts, m_step, posteriors
 from .evaluate import Evaluation, evaluate
 from .grow import kronecker, split
 from .guidance import Guidance, guidance
@@ -26,7 +26,6 @@ __all__ = [
     "blend",
     "cache_model",
     "copying_nats",
-    "counts_by_autograd",
     "evaluate",
     "expected_counts",
     "fit_copying",

@@ -1,22 +1,20 @@
-"""Expectation-maximisation for HMMs: one rule for every parameter,
+"""Expectation-maximisation for HMMs (Baum and Welch), with dense or Monarch transitions.
 
-    expected count of θ  =  θ · ∂ log p(x) / ∂θ,
-
-since a parameter that is used c times contributes θ^c. :func:`counts_by_autograd` is that rule on the engine, for any
-transition operator; :func:`expected_counts` is the same sum written out as one fused forward-backward pass (Baum and
-Welch), which is what training uses. Maximising is normalising the counts of each row; a mini-batch step blends,
+E step: expected counts, θ · ∂ log p(x) / ∂θ for each parameter θ, by one forward-backward pass. M step: normalise the
+counts of each row. A mini-batch step interpolates,
 
     θ ← (1 − η) θ + η · normalised counts.
 
-A transition is a product of factors, each rewriting one axis of the state (i_1, …, i_k): one factor if dense, several
-if Monarch. With F_s the forward message before factor s and G_s the backward message after it, the counts of the
-factor over all steps are W_s ∘ Σ_{t, batch} F_s ⊗ G_s: one large product each. A parameter that is zero stays zero.
+A transition is a product of factors, each of which rewrites one axis of the state (i_1, …, i_k): one factor if dense,
+several if Monarch. With F_s the forward message before factor s and G_s the backward message after it, the counts of the
+factor are W_s ∘ Σ_{t, batch} F_s ⊗ G_s, one matrix product each. A parameter that is zero stays zero.
 
-Axes here are (time, batch, state): tokens are known, so emissions are gathered row by row from the transposed emission.
+Axes: (time, batch, state).
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import torch
@@ -25,15 +23,12 @@ from torch import Tensor
 
 from ..circuits.hmm import HMM
 from ..errors import EvidenceError, ShapeError
-from ..inference.engine import messages
-from ..inference.engine.contract import observe
-from ..inference.queries.evidence import as_evidence
-from ..inference.semirings.scaled_real import Real
+from .distributed import Ranks
 from .sharding import Factor, ShardedHMM, factors_of
 
 
 class Counts(NamedTuple):
-    """Expected numbers of uses of each parameter, summed over a batch."""
+    """Expected counts of each parameter, summed over a batch."""
 
     initial: Float[Tensor, " hidden"]
     transition: list[Tensor]  # shaped like transition.parameters()
@@ -42,7 +37,7 @@ class Counts(NamedTuple):
 
     @classmethod
     def zeros(cls, part: ShardedHMM) -> Counts:
-        """Nothing counted yet; in float64, so that the order of additions hardly matters."""
+        """Zero counts, in float64, so that the order of summation hardly matters."""
 
         def zeros(weight: Tensor) -> Tensor:
             return torch.zeros_like(weight, dtype=torch.float64)
@@ -51,33 +46,13 @@ class Counts(NamedTuple):
         return cls(zeros(part.initial), [zeros(w) for w in part.weights], zeros(part.emission), total)
 
     def tensors(self) -> list[Tensor]:
-        """All of them, in a fixed order."""
+        """All tensors, in a fixed order."""
         return [self.initial, *self.transition, self.emission, self.log_likelihood]
 
     def add_(self, other: Counts) -> None:
-        """Add other counts to these, in place."""
+        """Add other counts in place."""
         for mine, theirs in zip(self.tensors(), other.tensors(), strict=True):
             mine += theirs
-
-
-def counts_by_autograd(hmm: HMM, tokens: Int[Tensor, "batch length"]) -> Counts:
-    """The rule itself, by differentiating the engine's log p; the reference for :func:`expected_counts`.
-
-    The last step stops at the emission: the chain goes on to a next state, which nothing is known about.
-    """
-    free = hmm.map(lambda weight: weight.detach().clone().requires_grad_())
-    semiring, n = Real(), tokens.shape[1]
-    evidence = as_evidence(tokens, dict.fromkeys(range(n), hmm.vocab_size))
-    *_, alpha = messages.forward(free, semiring, evidence, n - 1)
-    last = observe(semiring, free.inputs, alpha, tokens[:, -1])
-    total = semiring.log(semiring.reduce(last, [0])).sum()
-    weights = [free.initial_probs, *free.transition.parameters(), free.emission_probs]
-    gradients = torch.autograd.grad(total, weights, allow_unused=True)
-    initial, *transition, emission = [
-        torch.zeros_like(w) if g is None else (w * g).detach()
-        for w, g in zip(weights, gradients, strict=True)
-    ]
-    return Counts(initial, transition, emission, total.detach())
 
 
 @torch.no_grad()
@@ -87,11 +62,12 @@ def expected_counts(
     missing: Float[Tensor, " hidden"] | None = None,
     messages: torch.dtype | None = None,
 ) -> Counts:
-    """Expected counts by one scaled forward-backward pass; memory is about (2 k + 1) · batch · length · hidden numbers.
+    """Compute expected counts by one scaled forward-backward pass.
 
-    Token −1 is not known: its probability in each state is ``missing``, one (it may be any token) if absent; it counts
-    as no emission. ``messages`` is the type of those numbers, the HMM's own if absent: ``torch.bfloat16`` halves their
-    memory and, where the processor multiplies in it, the time; counts then have three digits, which EM does not mind.
+    Memory: about (2 k + 1) · batch · length · hidden numbers, for k factors. Token −1 is unobserved: its probability in each
+    state is ``missing`` (default: one, any token), and it counts as no emission. ``messages``: dtype of the messages, by
+    default the HMM's. ``torch.bfloat16`` halves the memory, and the time on processors that multiply in it; the counts then
+    have about three digits, which is enough for EM.
 
     Raises :class:`EvidenceError` if a sequence is impossible, :class:`ShapeError` for ``messages`` in float16, whose
     range is too small for them, and :class:`CircuitError` for a transition that is neither dense nor Monarch.
@@ -114,28 +90,29 @@ def expected_counts(
 
 @torch.no_grad()
 def posteriors(hmm: HMM, tokens: Int[Tensor, "batch length"]) -> Float[Tensor, "batch length hidden"]:
-    """p(z_t | x_1 … x_n), smoothed, at each position; raises as :func:`expected_counts` does."""
+    """Compute the smoothed p(z_t | x_1 … x_n) at each position. Raises as :func:`expected_counts`."""
     return _forward_backward(ShardedHMM.of(hmm), tokens, None, None).posterior.transpose(0, 1)
 
 
 @torch.no_grad()
-def log_likelihood(part: ShardedHMM, tokens: Int[Tensor, "batch length"]) -> Float[Tensor, " batch"]:
-    """log p of each sequence in nats, of an HMM whose states are dealt out to ranks; −inf if it is impossible."""
-    factors, found = part.factors(part.emission.dtype), part.emission.new_zeros(len(tokens))
-    message = part.initial.expand(len(tokens), -1)
+def log_likelihood(hmm: ShardedHMM, tokens: Int[Tensor, "batch length"]) -> Float[Tensor, " batch"]:
+    """Compute log p of each sequence, in nats, in float64; −inf if it is impossible."""
+    factors = hmm.factors(hmm.emission.dtype)
+    found = hmm.emission.new_zeros(len(tokens), dtype=torch.float64)
+    message = hmm.initial.expand(len(tokens), -1)
     for t in range(tokens.shape[1]):
         for factor in factors if t else []:
             message = factor.forward(message)
-        message = message * part.emission.T[tokens[:, t]]
+        message = message * hmm.emission.T[tokens[:, t]]
         scale = message.sum(1, keepdim=True)
-        part.team.sum([scale])
+        hmm.team.sum([scale])
         found += scale[:, 0].log()
         message = message / scale.clamp(min=torch.finfo(scale.dtype).tiny)
     return found
 
 
 class _Sweep(NamedTuple):
-    """What one forward-backward pass leaves: messages before and after each factor, and posteriors, (time, batch, state)."""
+    """Result of a forward-backward pass: messages before and after each factor, and posteriors, (time, batch, state)."""
 
     factors: list[Factor]
     rows: Tensor  # emission, (vocab, hidden), with a last row for −1 if there is one
@@ -201,20 +178,61 @@ def _forward_backward(
 
 
 def m_step(hmm: HMM, counts: Counts, pseudocount: float = 0.0) -> HMM:
-    """Normalised counts. ``pseudocount`` is added wherever the parameter is not zero; rows never used stay as they are."""
+    """Normalise the counts of each row, with ``pseudocount`` added where the parameter is not zero; unused rows stay."""
     new = ShardedHMM.of(hmm).m_step(counts.initial, counts.transition, counts.emission, pseudocount)
     return new.whole().for_vocabulary(hmm.vocabulary_fingerprint)
 
 
 def blend(old: HMM, new: HMM, step: float) -> HMM:
-    """(1 − η) old + η new, for every parameter."""
+    """Interpolate every parameter: (1 − η) old + η new."""
     blended = ShardedHMM.of(old).blend(ShardedHMM.of(new), step).whole()
     return blended.for_vocabulary(old.vocabulary_fingerprint)
 
 
+def em_step(
+    hmm: ShardedHMM,
+    tokens: Int[Tensor, "batch length"],
+    rate: float,
+    pseudocount: float,
+    chunk_size: int,
+    eos_token_id: int | None = None,
+    team: Ranks | None = None,
+    messages: torch.dtype | None = None,
+) -> tuple[ShardedHMM, float]:
+    """Do one mini-batch step of EM; returns the new HMM, and log p of the batch under the old one, in nats.
+
+    Counts are summed over chunks of ``chunk_size`` sequences, which bounds memory, and over the ranks of ``team``: each rank
+    takes some of the chunks, or all of them if the states are sharded. With ``eos_token_id`` padding is skipped: an end state
+    emits it with certainty, so it has nothing to count.
+    """
+    team = team or Ranks()
+    counts, sharded = Counts.zeros(hmm), hmm.team.size > 1
+    missing = (
+        None if eos_token_id is None else 1 - hmm.emission[:, eos_token_id]
+    )  # no end token is ever dropped
+    for i, chunk in enumerate(_chunks(tokens, chunk_size, eos_token_id)):
+        if sharded or i % team.size == team.rank:
+            counts.add_(expected_counts(hmm, chunk.to(hmm.emission.device), missing, messages))
+    if not sharded:
+        team.sum(counts.tensors())
+    new = hmm.m_step(counts.initial, counts.transition, counts.emission, pseudocount)
+    return hmm.blend(new, rate), float(counts.log_likelihood)
+
+
+def _chunks(tokens: Tensor, size: int, eos_token_id: int | None) -> Iterator[Tensor]:
+    """Split rows into chunks; with ``eos_token_id`` sort by length and cut off columns that are padding in all rows."""
+    if eos_token_id is None:
+        yield from torch.split(tokens, size)
+        return
+    lengths = 1 + (tokens[:, :-1] != eos_token_id).sum(1)
+    order = lengths.argsort(stable=True)
+    for rows in torch.split(order, size):
+        yield tokens[rows, : int(lengths[rows[-1]])]
+
+
 @torch.no_grad()
 def state_marginals(hmm: HMM, steps: int) -> Float[Tensor, "steps hidden"]:
-    """p(z_t) for t = 1 … steps."""
+    """Compute p(z_t) for t = 1 … steps."""
     message, found, factors = hmm.initial_probs[None], [], factors_of(hmm.transition)
     for _ in range(steps):
         found.append(message)

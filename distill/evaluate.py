@@ -13,9 +13,9 @@ from ..errors import ShapeError, VocabularyMismatch
 from ..fingerprints import check_same
 from .corpus import Corpus
 from .distributed import Ranks
-from .em import state_marginals
+from .em import log_likelihood, state_marginals
 from .latent import has_end_state
-from .sharding import factors_of
+from .sharding import ShardedHMM, factors_of
 
 
 @dataclass(frozen=True)
@@ -84,16 +84,17 @@ def evaluate(hmm: HMM, corpus: Corpus, batch_size: int = 256) -> Evaluation:
     )
 
 
-@torch.no_grad()
-def nats_per_token(hmm: HMM, corpus: Corpus, batch_size: int = 512, team: Ranks | None = None) -> float:
-    """Nats per token of an HMM on a corpus; with ``team`` each rank does its share, and all get the same answer."""
-    check(hmm, corpus)
-    team, device = team or Ranks(), hmm.emission_probs.device
-    total = torch.zeros((), dtype=torch.float64, device=device)
+def nats_per_token(
+    hmm: ShardedHMM, corpus: Corpus, batch_size: int = 512, team: Ranks | None = None
+) -> float:
+    """Compute nats per token on a corpus; the ranks of ``team`` share the sequences, or the states if these are sharded."""
+    team, sharded = team or Ranks(), hmm.team.size > 1
+    total = torch.zeros((), dtype=torch.float64, device=hmm.emission.device)
     for i, rows in enumerate(torch.split(torch.arange(len(corpus)), batch_size)):
-        if i % team.size == team.rank:
-            total += hmm.log_prob(corpus.take(rows).to(device)).sum()
-    team.sum([total])
+        if sharded or i % team.size == team.rank:
+            total += log_likelihood(hmm, corpus.take(rows).to(total.device)).sum()
+    if not sharded:
+        team.sum([total])
     return -float(total) / corpus.num_tokens
 
 

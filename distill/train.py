@@ -12,7 +12,7 @@ Under ``torchrun`` the chunks of a mini-batch are dealt out to the ranks and the
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -27,7 +27,7 @@ from . import checkpoint
 from .card import model_card
 from .corpus import Corpus
 from .distributed import Ranks, ranks
-from .em import Counts, expected_counts, log_likelihood
+from .em import em_step
 from .evaluate import check, nats_per_token
 from .latent import has_end_state, random_start
 from .progress import Log, draw_curve, progress, read_log
@@ -154,7 +154,8 @@ def _run(
 ) -> HMM:
     """The steps after the first ``done``. Rank 0 writes the log and the checkpoints."""
     path = Path(out) if out is not None and team.rank == 0 else None
-    seed, batch_size, epochs = settings["seed"], settings["batch_size"], settings["epochs"]
+    seed, epochs = settings["seed"], settings["epochs"]
+    batch_size, chunk_size = settings["batch_size"], settings["chunk_size"]
     steps, eos = -(-len(fit) // batch_size), fit.manifest.eos_token_id
     padding = eos if has_end_state(hmm, eos) else None
     messages = settings["messages"] and getattr(torch, settings["messages"])
@@ -175,20 +176,13 @@ def _run(
                 tokens = fit.take(rows)
                 known = int((tokens[:, :-1] != eos).sum()) + len(tokens)
                 tokens = drop_tokens(tokens, settings["token_dropout"], _generator(seed, -step), padding)
-                part, total = _step(
-                    part,
-                    tokens,
-                    rate,
-                    settings["pseudocount"],
-                    settings["chunk_size"],
-                    padding,
-                    team,
-                    messages,
+                part, total = em_step(
+                    part, tokens, rate, settings["pseudocount"], chunk_size, padding, team, messages
                 )
                 line = {"step": step, "epoch": epoch + 1, "step_size": rate, "nats_per_token": -total / known}
                 last = within + 1 == steps
                 if last and len(test):
-                    line["held_out"] = _nats_per_token(part, test, settings["chunk_size"], team)
+                    line["held_out"] = nats_per_token(part, test, chunk_size, team)
                     tested = f", {line['held_out']:.4f} nats per token held out"
                 speed = known / (time.perf_counter() - started)
                 log.add(**line, tokens_per_second=round(speed))
@@ -206,60 +200,6 @@ def _run(
 def _due(part: ShardedHMM, since: float, minutes: float) -> bool:
     """Whether it is time for a checkpoint; ranks that make it together do as rank 0 says."""
     return part.team.share(lambda: time.monotonic() - since > 60 * minutes)
-
-
-def _nats_per_token(part: ShardedHMM, corpus: Corpus, chunk_size: int, team: Ranks) -> float:
-    """On held-out sequences; by the ranks together if they deal out the states."""
-    if part.team.size == 1:
-        return nats_per_token(part.whole(), corpus, team=team)
-    total = 0.0
-    for rows in torch.split(torch.arange(len(corpus)), chunk_size):
-        total += float(log_likelihood(part, corpus.take(rows).to(part.emission.device)).sum())
-    return -total / corpus.num_tokens
-
-
-def em_step(
-    hmm: HMM,
-    tokens: Tensor,
-    rate: float,
-    pseudocount: float,
-    chunk_size: int,
-    eos_token_id: int | None = None,
-    team: Ranks | None = None,
-    messages: torch.dtype | None = None,
-) -> tuple[HMM, float]:
-    """One mini-batch of EM, and log p of the batch before it, in nats.
-
-    The counts are added up over chunks of ``chunk_size`` sequences, which bounds memory, and over ranks. With
-    ``eos_token_id`` the padding is cut off: in an end state it is certain and there is nothing to count.
-    """
-    part, total = _step(
-        ShardedHMM.of(hmm), tokens, rate, pseudocount, chunk_size, eos_token_id, team or Ranks(), messages
-    )
-    return part.whole().for_vocabulary(hmm.vocabulary_fingerprint), total
-
-
-def _step(
-    part: ShardedHMM,
-    tokens: Tensor,
-    rate: float,
-    pseudocount: float,
-    chunk_size: int,
-    eos_token_id: int | None,
-    team: Ranks,
-    messages: torch.dtype | None,
-) -> tuple[ShardedHMM, float]:
-    """As :func:`em_step`. The ranks deal out the chunks, or if they deal out the states, take all chunks together."""
-    counts, sharded = Counts.zeros(part), part.team.size > 1
-    # A token that was dropped is known not to be the end: dropping never hides that.
-    missing = None if eos_token_id is None else 1 - part.emission[:, eos_token_id]
-    for i, chunk in enumerate(_chunks(tokens, chunk_size, eos_token_id)):
-        if sharded or i % team.size == team.rank:
-            counts.add_(expected_counts(part, chunk.to(part.emission.device), missing, messages))
-    if not sharded:
-        team.sum(counts.tensors())
-    new = part.m_step(counts.initial, counts.transition, counts.emission, pseudocount)
-    return part.blend(new, rate), float(counts.log_likelihood)
 
 
 def drop_tokens(tokens: Tensor, share: float, generator: torch.Generator, eos_token_id: int | None) -> Tensor:
@@ -292,14 +232,3 @@ def smooth(hmm: HMM, floor: float, eos_token_id: int) -> HMM:
 def _generator(seed: int, number: int) -> torch.Generator:
     """Random numbers of their own for each epoch (from 0 up) and each step (below 0)."""
     return torch.Generator().manual_seed(seed * 1_000_003 + number)
-
-
-def _chunks(tokens: Tensor, size: int, eos_token_id: int | None) -> Iterator[Tensor]:
-    """Rows in chunks; with ``eos_token_id`` rows of like length together, and no columns that are padding in all."""
-    if eos_token_id is None:
-        yield from torch.split(tokens, size)
-        return
-    lengths = 1 + (tokens[:, :-1] != eos_token_id).sum(1)
-    order = lengths.argsort(stable=True)
-    for rows in torch.split(order, size):
-        yield tokens[rows, : int(lengths[rows[-1]])]

@@ -8,11 +8,17 @@ import torch
 from torch import Tensor
 
 import tractile as tt
-from tractile.distill import Corpus, counts_by_autograd, expected_counts, m_step, train
+from tractile.distill import Corpus, Counts, expected_counts, m_step, train
 from tractile.distill.corpus import Manifest
+from tractile.distill.em import em_step as sharded_step
 from tractile.distill.latent import has_end_state, with_end_state
-from tractile.distill.train import drop_tokens, em_step, smooth
+from tractile.distill.sharding import ShardedHMM
+from tractile.distill.train import drop_tokens, smooth
 from tractile.errors import CircuitError, EvidenceError
+from tractile.inference.engine import messages
+from tractile.inference.engine.contract import observe
+from tractile.inference.queries.evidence import as_evidence
+from tractile.inference.semirings.scaled_real import Real
 from tractile.layers import Identity, Monarch
 
 
@@ -22,6 +28,31 @@ def random_hmm(hidden: int, vocab_size: int, transition: str, seed: int) -> tt.H
 
 def random_tokens(vocab_size: int, batch: int, length: int, seed: int = 0) -> Tensor:
     return torch.randint(vocab_size, (batch, length), generator=torch.Generator().manual_seed(seed))
+
+
+def em_step(hmm: tt.HMM, *settings: object, **options: object) -> tuple[tt.HMM, float]:
+    step, total = sharded_step(ShardedHMM.of(hmm), *settings, **options)
+    return step.whole(), total
+
+
+def counts_by_autograd(hmm: tt.HMM, tokens: Tensor) -> Counts:
+    """The rule itself, θ · ∂ log p / ∂θ, by differentiating the engine's log p.
+
+    The last step stops at the emission: the chain goes on to a next state, which nothing is known about.
+    """
+    free = hmm.map(lambda weight: weight.detach().clone().requires_grad_())
+    semiring, n = Real(), tokens.shape[1]
+    evidence = as_evidence(tokens, dict.fromkeys(range(n), hmm.vocab_size))
+    *_, alpha = messages.forward(free, semiring, evidence, n - 1)
+    last = observe(semiring, free.inputs, alpha, tokens[:, -1])
+    total = semiring.log(semiring.reduce(last, [0])).sum()
+    weights = [free.initial_probs, *free.transition.parameters(), free.emission_probs]
+    gradients = torch.autograd.grad(total, weights, allow_unused=True)
+    initial, *transition, emission = [
+        torch.zeros_like(w) if g is None else (w * g).detach()
+        for w, g in zip(weights, gradients, strict=True)
+    ]
+    return Counts(initial, transition, emission, total.detach())
 
 
 def baum_welch(pi: Tensor, a: Tensor, b: Tensor, tokens: Tensor) -> tuple[Tensor, Tensor, Tensor, float]:
@@ -189,10 +220,10 @@ def test_training_in_bfloat16_ends_as_well(transition: str) -> None:
     truth = tt.HMM.random(4, 9, seed=3)
     tokens = tt.sample(truth, num_samples=400, n=12, generator=torch.Generator().manual_seed(1))
     found = []
-    for messages in (None, torch.bfloat16):
+    for dtype in (None, torch.bfloat16):
         hmm = tt.HMM.random(4, 9, transition, seed=1)
         for _ in range(15):
-            hmm, total = em_step(hmm, tokens, 1.0, 0.0, 128, messages=messages)
+            hmm, total = em_step(hmm, tokens, 1.0, 0.0, 128, messages=dtype)
         found.append(total / tokens.numel())
     assert abs(found[0] - found[1]) < 3e-3
 
