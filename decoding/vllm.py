@@ -12,7 +12,7 @@ Make a class of your own that says where tokenizer and HMM are, and give it to t
 A request names one constraint: ``regex``, ``json_schema``, ``keywords``, ``choice``, ``grammar`` or ``tools``, and may say its
 ``options`` (the keyword arguments of that constraint), its budget ``max_new_tokens`` (default: ``max_tokens``), ``strength``,
 ``mixture``, or ``"hmm": false``. A JSON text of all that will do as well, as HTTP requests need. Requests without the
-argument are left alone. Logits change as in :mod:`.inference.smc.constrained_rows`.
+argument are left alone. Logits change as in :mod:`.constrained_rows`.
 
 The engine keeps its requests in slots and says which were removed, added and moved, in that order; the lists of tokens that
 it hands over with a request grow as the text does, and are read when logits are asked for. A request that was set aside comes
@@ -37,61 +37,31 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from .. import constraints
 from ..circuits import HMM, Automaton
-from ..constraints import Constraint, Vocabulary
-from ..errors import EvidenceError, TractileError, UnsupportedConstraint, VocabularyMismatch
+from ..constraints import Vocabulary
+from ..errors import EvidenceError, VocabularyMismatch
 from ..fingerprints import check_same
 from ..inference import gcd, pgcd
 from ..inference.next_token.bitmask import BitmaskQuery
-from .constrained_rows import ConstrainedRows, check_prefix, check_weights
+from .constrained_rows import ConstrainedRows, check_prefix
+from .request import ConstraintRequest, build_constraint, read_request
 
 try:
     _Base: Any = importlib.import_module("vllm.v1.sample.logits_processor").LogitsProcessor
 except ImportError:  # the adapter can be used, and tested, without vLLM
     _Base = object
 
-ARGUMENT = "tractile"
-KINDS: dict[str, Any] = {
-    "regex": constraints.regex,
-    "json_schema": constraints.json_schema,
-    "keywords": constraints.keywords,
-    "choice": lambda texts: constraints.any_of(*texts),
-    "grammar": lambda text, **options: constraints.grammar(
-        f"{text}\n", **options
-    ),  # never the path of a file
-    "tools": constraints.function_calls,
-}
-TYPES: dict[str, type | tuple[type, ...]] = {
-    "regex": str,
-    "json_schema": (dict, bool),
-    "keywords": list,
-    "choice": list,
-    "grammar": str,
-    "tools": list,
-}
 MOST_COMPILED = 128  # automata kept
 MOST_GROUPS = (
     8  # of requests that began at different times under one constraint, before they are put together
 )
 
 
-@dataclass(frozen=True)
-class Wish:
-    """What a request asks for: ``constraint`` is JSON text of its kind, its description and its options."""
-
-    constraint: str
-    budget: int
-    strength: float
-    mixture: float | None
-    hmm: bool
-
-
 @dataclass(eq=False)
 class Request:
     """A constrained request in the batch: ``output`` is the engine's own list, of which ``read`` tokens were followed."""
 
-    wish: Wish
+    asked: ConstraintRequest
     output: Sequence[int]
     read: int = 0
 
@@ -137,9 +107,9 @@ class VLLMLogitsProcessor(_Base):  # type: ignore[misc]
     @classmethod
     def validate_params(cls, sampling_params: Any) -> None:
         """Raises ``ValueError`` (all errors of the library are one) for what could not be served, before the engine sees it."""
-        wish = cls.read(sampling_params)
-        if wish is not None:
-            check_prefix(cls.automaton(wish.constraint), [], wish.budget)
+        asked = read_request(sampling_params)
+        if asked is not None:
+            check_prefix(cls.automaton(asked.constraint), [], asked.budget)
 
     def __init__(self, vllm_config: Any, device: torch.device, is_pin_memory: bool) -> None:
         self._hmm = HMM.from_pretrained(self.hmm) if isinstance(self.hmm, str | Path) else self.hmm
@@ -175,8 +145,8 @@ class VLLMLogitsProcessor(_Base):  # type: ignore[misc]
         for slot in batch_update.removed:
             self._slots.pop(slot, None)
         for slot, params, _, output in batch_update.added:
-            wish = self.read(params)
-            self._put(slot, None if wish is None else Request(wish, output))
+            asked = read_request(params)
+            self._put(slot, None if asked is None else Request(asked, output))
         for a, b, direction in batch_update.moved:
             moved, replaced = self._slots.pop(a, None), self._slots.pop(b, None)
             self._put(b, moved)
@@ -219,7 +189,7 @@ class VLLMLogitsProcessor(_Base):  # type: ignore[misc]
                 del self._groups[key]
         arrived: dict[tuple[Any, ...], list[Request]] = {}
         for request in new:
-            arrived.setdefault(self._key(request.wish), []).append(request)
+            arrived.setdefault(self._key(request.asked), []).append(request)
         for key, requests in arrived.items():
             groups = self._groups.setdefault(key, [])
             if len(groups) >= MOST_GROUPS:
@@ -227,9 +197,9 @@ class VLLMLogitsProcessor(_Base):  # type: ignore[misc]
                 groups.clear()
             groups.append(self._begin(key, requests))
 
-    def _key(self, wish: Wish) -> tuple[Any, ...]:
-        horizon = 1 << (wish.budget - 1).bit_length()  # few different tables
-        return wish.constraint, horizon, wish.hmm, wish.strength, wish.mixture
+    def _key(self, asked: ConstraintRequest) -> tuple[Any, ...]:
+        horizon = 1 << (asked.budget - 1).bit_length()  # few different tables
+        return asked.constraint, horizon, asked.hmm, asked.strength, asked.mixture
 
     def _begin(self, key: tuple[Any, ...], requests: list[Request]) -> Group:
         constraint, horizon, guided, strength, mixture = key
@@ -242,7 +212,7 @@ class VLLMLogitsProcessor(_Base):  # type: ignore[misc]
                 self._queries.popitem(last=False)
         self._queries.move_to_end(key[:3])
         rows = ConstrainedRows(copy(query), strength=strength, mixture=mixture)  # tables are shared
-        budgets = torch.tensor([request.wish.budget for request in requests])
+        budgets = torch.tensor([request.asked.budget for request in requests])
         rows.begin(torch.empty(len(requests), 0, dtype=torch.long), budgets)
         for request in requests:
             request.read = 0
@@ -266,55 +236,10 @@ class VLLMLogitsProcessor(_Base):  # type: ignore[misc]
     def automaton(cls, constraint: str) -> Automaton:
         """The automaton of a constraint, compiled once in each process and kept on disk for the others."""
         if constraint not in cls._compiled:
-            cls._compiled[constraint] = _built(*json.loads(constraint)).compile(cls.vocabulary(), cache=True)
+            cls._compiled[constraint] = build_constraint(*json.loads(constraint)).compile(
+                cls.vocabulary(), cache=True
+            )
             while len(cls._compiled) > MOST_COMPILED:
                 cls._compiled.popitem(last=False)
         cls._compiled.move_to_end(constraint)
         return cls._compiled[constraint]
-
-    @classmethod
-    def read(cls, params: Any) -> Wish | None:
-        """What the parameters of a request ask for; raises ``ValueError`` where that cannot be understood or kept."""
-        given = (getattr(params, "extra_args", None) or {}).get(ARGUMENT)
-        if given is None:
-            return None
-        try:
-            asked = dict(json.loads(given) if isinstance(given, str) else given)
-        except (TypeError, ValueError) as error:
-            raise UnsupportedConstraint(f"{ARGUMENT} is not an object: {error}", path="extra_args") from None
-        kinds = [kind for kind in KINDS if kind in asked]
-        known = {*KINDS, "options", "max_new_tokens", "strength", "mixture", "hmm"}
-        if len(kinds) != 1 or not asked.keys() <= known:
-            raise UnsupportedConstraint(
-                f"{ARGUMENT} should have one of {', '.join(KINDS)}, not {sorted(asked)}", path="extra_args"
-            )
-        for unlike in ("min_tokens", "structured_outputs", "guided_decoding"):
-            if getattr(params, unlike, None):
-                raise UnsupportedConstraint(f"{unlike} cannot go with {ARGUMENT}", path=unlike)
-        limit, budget = getattr(params, "max_tokens", None), asked.get("max_new_tokens")
-        budget = limit if budget is None else budget
-        if not isinstance(budget, int) or budget < 1 or (limit is not None and budget > limit):
-            raise UnsupportedConstraint(
-                f"the budget must be a number of tokens, at most max_tokens = {limit}, not {budget}",
-                path="max_new_tokens",
-            )
-        strength, mixture = asked.get("strength", 1.0), asked.get("mixture")
-        if not isinstance(strength, int | float) or not isinstance(mixture, int | float | None):
-            raise UnsupportedConstraint(
-                f"strength and mixture are numbers, not {strength!r}, {mixture!r}", path="extra_args"
-            )
-        check_weights(strength, mixture)
-        constraint = json.dumps([kinds[0], asked[kinds[0]], asked.get("options") or {}])
-        return Wish(constraint, budget, float(strength), mixture, bool(asked.get("hmm", True)))
-
-
-def _built(kind: str, description: Any, options: dict[str, Any]) -> Constraint:
-    if not isinstance(description, TYPES[kind]) or not isinstance(options, dict):
-        raise UnsupportedConstraint(f"{description!r} with {options!r} describes no {kind}", path=kind)
-    try:
-        built: Constraint = KINDS[kind](description, **options)
-    except TractileError:
-        raise
-    except TypeError as error:
-        raise UnsupportedConstraint(str(error), path=kind) from None
-    return built

@@ -14,8 +14,10 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from ..errors import ContextTooLong, EvidenceError
-from .architectures import cache_argument, cache_of, check_padding, logits_of
-from .base import LanguageModel, Prompt, _pin, _spell
+from .architectures import cache_argument, cache_of, logits_of
+from .base import LanguageModel, Prompt, _pin
+from .padding import beside, check_layers, check_padding
+from .texts import TokenizerTexts
 
 if TYPE_CHECKING:
     from .shared_prefix import Layers, SharedPrompts
@@ -72,10 +74,7 @@ class TransformersLM:
         self._limit: int | None = getattr(model.config, "max_position_embeddings", None)
         self._pads = False  # whether padding has been tried out
         self._accepts = inspect.signature(model.forward).parameters
-        self._anchor: list[int] = (
-            [] if tokenizer is None else tokenizer("a", add_special_tokens=False).input_ids
-        )
-        self._anchor_text = self._text(self._anchor)
+        self._texts = TokenizerTexts(tokenizer, self.eos_token_id)
         self._log_probs: Float[Tensor, "batch vocab"]
         self._selected: Int[Tensor, " rows"] | None = None  # rows of the table that are yet to be chosen
         self._hidden: Float[Tensor, "batch dim"] | None = None
@@ -111,22 +110,21 @@ class TransformersLM:
         return self._tokenizer
 
     def start(self, prompts: Sequence[Prompt]) -> None:
-        rows = [self._encode(prompt) for prompt in prompts]
+        rows = [self._texts.encode(prompt) for prompt in prompts]
         self._begin(rows)
         if self._sharing():
             self._start_shared(rows)
             return
         width = max(len(row) for row in rows)
-        device = self._model.device
         ids = torch.zeros(len(rows), width, dtype=torch.long)
         mask = torch.zeros_like(ids)
         for i, row in enumerate(rows):
             ids[i, width - len(row) :] = torch.tensor(row)
             mask[i, width - len(row) :] = 1
         # Without padding the mask says nothing, and attention is faster without it.
-        self._begin(rows, None if bool(mask.all()) else mask.to(device))
+        self._begin(rows, None if bool(mask.all()) else mask.to(self._finished.device))
         self._check_padding()
-        self._log_probs = self._forward(ids.to(device))
+        self._log_probs = self._forward(ids.to(self._finished.device))
 
     def _begin(self, rows: Sequence[Sequence[int]], mask: Int[Tensor, "batch length"] | None = None) -> None:
         self._cache, self._shared, self._mask, self._selected = None, None, mask, None
@@ -226,26 +224,19 @@ class TransformersLM:
         self, tokens: Int[Tensor, " batch"], moving: Int[Tensor, " some"], waiting: Int[Tensor, " others"]
     ) -> None:
         """Rows that wait move behind as much padding as the others grow."""
-        if not all(isinstance(getattr(layer, "keys", None), Tensor) for layer in self._layers()):
-            raise EvidenceError(
-                f"TransformersLM: particles cannot wait for each other with a cache of type {type(self._cache).__name__}; "
-                "leave align out"
-            )
+        check_layers(self._cache)
         if self._mask is None:
             slots = int(self._lengths[0])
             self._mask = torch.ones(len(tokens), slots, dtype=torch.long, device=self._finished.device)
             self._check_padding()
         mask = self._mask
-        kept = [(layer.keys, layer.values) for layer in self._layers()]
+        kept = [(layer.keys, layer.values) for layer in self._cache.layers]
         self.select(moving)
         self.advance(tokens[moving])
-        for layer, (keys, values) in zip(self._layers(), kept, strict=True):
-            layer.keys = _beside(layer.keys, moving, keys, waiting, 2)
-            layer.values = _beside(layer.values, moving, values, waiting, 2)
-        self._mask = _beside(self._mask, moving, mask, waiting, 1)
-
-    def _layers(self) -> list[Any]:
-        return list(getattr(self._cache, "layers", [None]))
+        for layer, (keys, values) in zip(self._cache.layers, kept, strict=True):
+            layer.keys = beside(layer.keys, moving, keys, waiting, 2)
+            layer.values = beside(layer.values, moving, values, waiting, 2)
+        self._mask = beside(self._mask, moving, mask, waiting, 1)
 
     def select(self, indices: Int[Tensor, " rows"]) -> None:
         self._lengths = self._lengths[indices.cpu()]
@@ -263,28 +254,7 @@ class TransformersLM:
             self._mask = self._mask[indices]
 
     def decode(self, token_ids: Sequence[int]) -> str:
-        # Decoders drop a leading space: read the text behind a token, and cut that token's text off.
-        return self._text([*self._anchor, *token_ids])[len(self._anchor_text) :]
-
-    def _text(self, ids: Sequence[int]) -> str:
-        if self._tokenizer is None:
-            return _spell(ids, None, self.eos_token_id)
-        return str(self._tokenizer.decode(ids, skip_special_tokens=True, clean_up_tokenization_spaces=False))
-
-    def _encode(self, prompt: Prompt) -> list[int]:
-        if isinstance(prompt, str):
-            if self._tokenizer is None:
-                raise EvidenceError("TransformersLM: a text prompt needs a tokenizer; give token ids instead")
-            ids = [int(token) for token in self._tokenizer(prompt).input_ids]
-            if not ids and self._tokenizer.bos_token_id is not None:
-                ids = [self._tokenizer.bos_token_id]
-        else:
-            ids = [int(token) for token in prompt]
-        if not ids:
-            raise EvidenceError(
-                "TransformersLM: the prompt has no tokens; begin it with the model's first token (BOS)"
-            )
-        return ids
+        return self._texts.decode(token_ids)
 
     def _check_lengths(self) -> None:
         longest = int(self._lengths.max())
@@ -325,17 +295,5 @@ class TransformersLM:
             self._hidden = output.hidden_states[-1][:, -1]
         self._selected = None
         logits = logits_of(self._model, output)[:, : self.vocab_size].float()
-        if self._temperature != 1.0:
-            logits = logits / self._temperature
+        logits = logits if self._temperature == 1.0 else logits / self._temperature
         return _pin(torch.log_softmax(logits, dim=-1), self._finished, self.eos_token_id)
-
-
-def _beside(moved: Tensor, rows: Tensor, kept: Tensor, waiting: Tensor, dim: int) -> Tensor:
-    """The rows of both, in their places, aligned at their ends along ``dim``."""
-    length = moved.shape[dim]
-    shape = [len(rows) + len(waiting), *moved.shape[1:]]
-    both = moved.new_zeros(shape)
-    both[rows.to(moved.device)] = moved
-    size = kept.shape[dim]
-    both.narrow(dim, length - size, size)[waiting.to(moved.device)] = kept[waiting.to(moved.device)]
-    return both

@@ -10,6 +10,7 @@ import pytest
 import torch
 
 import tractile as tt
+from tractile.decoding.request import read_request
 from tractile.decoding.vllm import MOST_GROUPS, VLLMLogitsProcessor
 from tractile.embedded import load_lm
 
@@ -136,7 +137,7 @@ class Scheduler:
 
     def alone(self, request, raw):
         """What a processor makes of the row alone."""
-        wish = self.adapter.read(request.params)
+        wish = read_request(request.params)
         if wish is None:
             return raw
         if request.single is None:
@@ -164,7 +165,7 @@ def test_every_row_is_as_if_it_were_alone(adapter, seed):
     finished = [r for r in everyone if r.done]
     assert len(finished) > 10
     for request in finished:
-        wish = adapter.read(request.params)
+        wish = read_request(request.params)
         if wish is not None:
             fa = adapter.automaton(wish.constraint)
             text = request.output[: wish.budget]
@@ -253,7 +254,7 @@ def test_a_request_that_cannot_be_served_is_refused_before_the_engine_sees_it(wi
 
 def test_others_requests_are_none_of_its_business():
     for params in (Params(), Params(extra_args={"target_token": 3}), Params(None, None, 5)):
-        assert Masks.read(params) is None
+        assert read_request(params) is None
         Masks.validate_params(params)
 
 

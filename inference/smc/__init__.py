@@ -14,6 +14,7 @@ from .boundaries import (
     every_token,
 )
 from .bytewise import CharacterProposal
+from .composite import EitherProposal, Uncorrected
 from .distributed import smc_on_ranks
 from .equivalence import json_value, sql_result
 from .mcmc import Chains, Draw, mcmc, resample_move
@@ -21,14 +22,12 @@ from .posterior import Particle, Posterior
 from .potentials import ConstraintPotential, LMPotential, LookaheadPotential, Potential, PrefixPotential
 from .presets import PRESETS, Preset
 from .proposals import (
-    EitherProposal,
     GCDProposal,
     LCDProposal,
     LMProposal,
     LookaheadProposal,
     MixtureProposal,
     Proposal,
-    Uncorrected,
 )
 from .rejection import Rejection, rejection_sampling
 from .resampling import (

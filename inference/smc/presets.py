@@ -17,9 +17,10 @@ from ...errors import EvidenceError
 from ...lm.base import LanguageModel, Prompt
 from .arguments import ConstraintLike, PotentialLike, a_potential
 from .boundaries import Boundary, at_end
+from .composite import Uncorrected
 from .posterior import Posterior
 from .potentials import PrefixPotential
-from .proposals import Proposal, Uncorrected
+from .proposals import Proposal
 from .sampler import smc
 from .settings import a_proposal
 

@@ -15,9 +15,7 @@ Rows are unfinished particles; all (rows, vocab) tensors are batch first.
 
 from __future__ import annotations
 
-import math
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
 from typing import TypeGuard, final
 
 import torch
@@ -67,7 +65,7 @@ class Proposal(ABC):
         if rows and not 0 <= min(ids := tokens.tolist()) <= max(ids) < vocab:
             row = next(i for i, token in enumerate(ids) if not 0 <= token < vocab)
             raise ProposalError(self, f"drew token {ids[row]} of {vocab}", step.text(row))
-        if not _is_table(self):  # Tabular itself weighs forbidden tokens zero
+        if not is_table(self):  # Tabular itself weighs forbidden tokens zero
             forbidden = (~log_weight.isneginf() & ~step.allows(tokens)).nonzero()[:, 0].tolist()
             if forbidden:
                 token = int(tokens[forbidden[0]])
@@ -215,96 +213,12 @@ class MixtureProposal(Tabular):
         return belief.masked_fill(~possible, -torch.inf)
 
 
-@final
-class EitherProposal(Proposal):
-    """A mixture of proposals: q(x) = Σ_i weight_i · q_i(x); ``weights`` need not sum to one (default: equal).
-
-    Tabular parts are weighed by the density of their mixture, W = p_lm / Σ_i weight_i q_i. So one part that is the exact local
-    product (GCD) bounds the weights, whatever the others do: W ≤ Σ_x p_lm(x) 1[x allowed] / weight_i (a defensive mixture:
-    Hesterberg 1995). A part that is no table of probabilities (AWRS, top-k, one that learns) is chosen with its weight and
-    weighed alone. The default potential is that of the first part among those that know the most.
-    """
-
-    def __init__(self, proposals: Sequence[Proposal], weights: Sequence[float] | None = None) -> None:
-        chosen = [1.0] * len(proposals) if weights is None else list(weights)
-        if (
-            not proposals
-            or len(chosen) != len(proposals)
-            or not min(chosen) >= 0
-            or not 0 < sum(chosen) < torch.inf
-        ):
-            raise EvidenceError("EitherProposal: one weight for each proposal, not negative and not all zero")
-        self.proposals, self.weights = list(proposals), torch.tensor(chosen, dtype=torch.float64)
-        self.needs = max(proposal.needs for proposal in proposals)
-        pairs = list(zip(self.proposals, chosen, strict=True))
-        tables = [(part, weight) for part, weight in pairs if weight and _is_table(part)]
-        self._parts = [(part, weight) for part, weight in pairs if weight and not _is_table(part)]
-        if tables:
-            blend = _Mixture(*zip(*tables, strict=True))
-            self._parts.append((blend, sum(weight for _, weight in tables)))
-
-    @property
-    def potential(self) -> Potential:
-        """That of the first part that needs as much knowledge as any."""
-        return max(self.proposals, key=lambda part: part.needs).potential
-
-    def draw(self, step: Step, generator: Generator) -> tuple[Int[Tensor, " rows"], Float[Tensor, " rows"]]:
-        if len(self._parts) == 1:
-            return self._parts[0][0].draw(step, generator)
-        rows = len(step.rows)
-        shares = torch.tensor([weight for _, weight in self._parts], dtype=torch.float64)
-        choice, _ = draw_tokens(shares.expand(rows, -1), generator)
-        tokens, log_weight = torch.zeros(rows, dtype=torch.long), torch.zeros(rows, dtype=torch.float64)
-        for i, (proposal, _) in enumerate(self._parts):
-            index = (choice == i).nonzero()[:, 0]
-            if len(index):
-                tokens[index], log_weight[index] = proposal.draw_checked(step.take(index), generator)
-        return tokens, log_weight
-
-
-def _is_table(proposal: Proposal) -> TypeGuard[Tabular]:
+def is_table(proposal: Proposal) -> TypeGuard[Tabular]:
     """Whether the proposal is its belief and nothing else: it draws and weighs as :class:`Tabular` does."""
     if not isinstance(proposal, Tabular):
         return False
     kind = type(proposal)
     return kind.draw is Tabular.draw and kind.log_weight is Tabular.log_weight
-
-
-@final
-class _Mixture(Tabular):
-    """log Σ_i weight_i · q_i(x), each q_i normalised; a part without any mass in a row is left out there."""
-
-    def __init__(self, proposals: Sequence[Tabular], weights: Sequence[float]) -> None:
-        self._proposals, self._weights = proposals, weights
-        self.needs = max(proposal.needs for proposal in proposals)
-
-    def belief(self, step: Step) -> Float[Tensor, "rows vocab"]:
-        terms = []
-        for proposal, weight in zip(self._proposals, self._weights, strict=True):
-            belief = proposal.checked(proposal.belief(step), step).double()
-            total = belief.logsumexp(dim=1, keepdim=True)
-            terms.append(math.log(weight) + belief - total.masked_fill(total.isneginf(), 0.0))
-        return torch.stack(terms).logsumexp(dim=0)
-
-
-@final
-class Uncorrected(Proposal):
-    """A proposal whose weights are left out: what it draws is taken as it comes, biased (the local product of experts).
-
-    Not properly weighted, on purpose: it is how locally constrained decoding is used. A dead particle stays dead.
-    """
-
-    def __init__(self, proposal: Proposal) -> None:
-        self.proposal, self.needs = proposal, proposal.needs
-
-    @property
-    def potential(self) -> Potential:
-        """That of the proposal."""
-        return self.proposal.potential
-
-    def draw(self, step: Step, generator: Generator) -> tuple[Int[Tensor, " rows"], Float[Tensor, " rows"]]:
-        tokens, log_weight = self.proposal.draw_checked(step, generator)
-        return tokens, torch.zeros_like(log_weight).masked_fill(log_weight.isneginf(), -torch.inf)
 
 
 def draw_tokens(

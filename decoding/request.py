@@ -1,0 +1,92 @@
+"""What a request to a serving engine asks for: one constraint, its options, a budget and how the HMM weighs in."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from .. import constraints
+from ..constraints import Constraint
+from ..errors import TractileError, UnsupportedConstraint
+from .constrained_rows import check_weights
+
+ARGUMENT = "tractile"
+KINDS: dict[str, Any] = {
+    "regex": constraints.regex,
+    "json_schema": constraints.json_schema,
+    "keywords": constraints.keywords,
+    "choice": lambda texts: constraints.any_of(*texts),
+    "grammar": lambda text, **options: constraints.grammar(
+        f"{text}\n", **options
+    ),  # never the path of a file
+    "tools": constraints.function_calls,
+}
+TYPES: dict[str, type | tuple[type, ...]] = {
+    "regex": str,
+    "json_schema": (dict, bool),
+    "keywords": list,
+    "choice": list,
+    "grammar": str,
+    "tools": list,
+}
+
+
+@dataclass(frozen=True)
+class ConstraintRequest:
+    """The constraint of a request, checked: ``constraint`` is JSON text of its kind, its description and its options."""
+
+    constraint: str
+    budget: int
+    strength: float
+    mixture: float | None
+    hmm: bool
+
+
+def read_request(params: Any) -> ConstraintRequest | None:
+    """What a request's sampling parameters ask for, None if nothing; raises :class:`UnsupportedConstraint` for what cannot be
+    understood or kept."""
+    given = (getattr(params, "extra_args", None) or {}).get(ARGUMENT)
+    if given is None:
+        return None
+    try:
+        asked = dict(json.loads(given) if isinstance(given, str) else given)
+    except (TypeError, ValueError) as error:
+        raise UnsupportedConstraint(f"{ARGUMENT} is not an object: {error}", path="extra_args") from None
+    kinds = [kind for kind in KINDS if kind in asked]
+    known = {*KINDS, "options", "max_new_tokens", "strength", "mixture", "hmm"}
+    if len(kinds) != 1 or not asked.keys() <= known:
+        raise UnsupportedConstraint(
+            f"{ARGUMENT} should have one of {', '.join(KINDS)}, not {sorted(asked)}", path="extra_args"
+        )
+    for unlike in ("min_tokens", "structured_outputs", "guided_decoding"):
+        if getattr(params, unlike, None):
+            raise UnsupportedConstraint(f"{unlike} cannot go with {ARGUMENT}", path=unlike)
+    limit, budget = getattr(params, "max_tokens", None), asked.get("max_new_tokens")
+    budget = limit if budget is None else budget
+    if not isinstance(budget, int) or budget < 1 or (limit is not None and budget > limit):
+        raise UnsupportedConstraint(
+            f"the budget must be a number of tokens, at most max_tokens = {limit}, not {budget}",
+            path="max_new_tokens",
+        )
+    strength, mixture = asked.get("strength", 1.0), asked.get("mixture")
+    if not isinstance(strength, int | float) or not isinstance(mixture, int | float | None):
+        raise UnsupportedConstraint(
+            f"strength and mixture are numbers, not {strength!r}, {mixture!r}", path="extra_args"
+        )
+    check_weights(strength, mixture)
+    constraint = json.dumps([kinds[0], asked[kinds[0]], asked.get("options") or {}])
+    return ConstraintRequest(constraint, budget, float(strength), mixture, bool(asked.get("hmm", True)))
+
+
+def build_constraint(kind: str, description: Any, options: dict[str, Any]) -> Constraint:
+    """The constraint of a kind; raises :class:`UnsupportedConstraint` for a description that is none."""
+    if not isinstance(description, TYPES[kind]) or not isinstance(options, dict):
+        raise UnsupportedConstraint(f"{description!r} with {options!r} describes no {kind}", path=kind)
+    try:
+        built: Constraint = KINDS[kind](description, **options)
+    except TractileError:
+        raise
+    except TypeError as error:
+        raise UnsupportedConstraint(str(error), path=kind) from None
+    return built
