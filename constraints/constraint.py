@@ -10,17 +10,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 from ..circuits.automaton import Automaton
 from ..errors import EmptyLanguage, UnsupportedConstraint
 from . import given, limits
 from .automata import dfa, nfa, reduction, utf8
 from .automata.nfa import Nfa
+from .automata.repeats import repeat
 from .automata.subsets import resolved
 from .automata.work import SIMPLIFYING, limited_to
 from .cache import store
 from .cache.stored import from_arrays, to_arrays
+from .canonical.automaton import canonical_automaton
+from .canonical.segmentation import segmentation_of
 from .lifting.lift import TokenTransitions, lift
 from .lifting.token_dfa import TokenDfa, all_reachable
 from .narrowing import Narrowing, from_array, merged, to_array
@@ -42,6 +45,9 @@ class Constraint:
     """
 
     is_finite = True  # whether it has its automaton written out
+    with_budget: ClassVar[
+        staticmethod[[Constraint, int | None, int], Constraint]
+    ]  # given by lazy_constraint.py
     source: str | None = None  # a name for what it was made from, if that names it: see :func:`kept`
 
     def __init__(self, automaton: Nfa, narrowed: tuple[Narrowing, ...] = ()) -> None:
@@ -67,18 +73,10 @@ class Constraint:
         return Constraint(dfa.intersect(a.bytes_automaton, b.bytes_automaton), merged(a.narrowed, b.narrowed))
 
     def __or__(self, other: Constraint) -> Constraint:
-        if not self.is_finite or not checked(other).is_finite:
-            from .lazy_constraint import either
-
-            return either(self, other)
-        return Constraint(nfa.union([self.nfa, other.nfa]), merged(self.narrowed, other.narrowed))
+        return Constraint(nfa.union([self.nfa, checked(other).nfa]), merged(self.narrowed, other.narrowed))
 
     def __add__(self, other: Constraint) -> Constraint:
-        if not self.is_finite or not checked(other).is_finite:
-            from .lazy_constraint import joined
-
-            return joined(self, other)
-        return Constraint(nfa.concat([self.nfa, other.nfa]), merged(self.narrowed, other.narrowed))
+        return Constraint(nfa.concat([self.nfa, checked(other).nfa]), merged(self.narrowed, other.narrowed))
 
     def __sub__(self, other: Constraint) -> Constraint:
         return self & ~checked(other)
@@ -102,7 +100,7 @@ class Constraint:
         return self._repeated(low, high)
 
     def _repeated(self, low: int, high: int | None) -> Constraint:
-        return Constraint(nfa.repeat(self.nfa, low, high), self.narrowed)
+        return Constraint(repeat(self.nfa, low, high), self.narrowed)
 
     def tokens(self, at_most: int | None = None, at_least: int = 0) -> Constraint:
         """These texts, into each of which at least ``at_least`` and at most ``at_most`` tokens go.
@@ -129,9 +127,7 @@ class Constraint:
         """
         at_least = given.count(at_least, "tokens: at_least")
         at_most = None if at_most is None else given.count(at_most, "tokens: at_most", at_least)
-        from .lazy_constraint import with_budget
-
-        return with_budget(self, at_most, at_least)
+        return self.with_budget(self, at_most, at_least)
 
     @cached_property
     def bytes_automaton(self) -> Nfa:
@@ -203,7 +199,7 @@ class Constraint:
         parts += [
             vocab.cache_name.encode(),
             b"%d" % require_eos,
-            *([vocab.segmentation.name] if canonical else []),
+            *([segmentation_of(vocab).name] if canonical else []),
         ]
         name = store.digest(parts)
         arrays = store.read("automaton", name)
@@ -231,8 +227,6 @@ class Constraint:
     def _compile(self, vocab: Vocabulary, require_eos: bool, canonical: bool) -> Automaton:
         automaton = self.bytes_automaton
         if canonical:
-            from .canonical.automaton import canonical_automaton
-
             return canonical_automaton(automaton, vocab, require_eos).for_vocabulary(vocab.fingerprint)
         if automaton.num_states > MOST_LIFTED and not automaton.is_deterministic:
             automaton = resolved(automaton, 4 * limits.WORK)  # all transitions of tokens would take more

@@ -18,7 +18,7 @@ from .automata.nfa_machine import NfaMachine
 from .automata.recording import RecordingAutomaton
 from .automata.stack import Machine, StackAutomaton
 from .compiled import ConstraintAutomaton
-from .constraint import Constraint
+from .constraint import Constraint, checked
 from .lifting.token_dfa import single_bytes
 from .masks.recording_tokens import RecordingTokens
 from .narrowing import Narrowing, merged, report
@@ -70,6 +70,18 @@ class LazyConstraint(Constraint):
     @cached_property
     def bytes_automaton(self) -> Nfa:
         return self.finite.bytes_automaton
+
+    def __or__(self, other: Constraint) -> Constraint:
+        return either(self, checked(other))
+
+    def __ror__(self, other: Constraint) -> Constraint:
+        return either(checked(other), self)
+
+    def __add__(self, other: Constraint) -> Constraint:
+        return joined(self, checked(other))
+
+    def __radd__(self, other: Constraint) -> Constraint:
+        return joined(checked(other), self)
 
     def _repeated(self, low: int, high: int | None) -> Constraint:
         if self.automaton.root is None:
@@ -234,3 +246,6 @@ def machine_of(constraint: Constraint) -> Machine | None:
         return automaton.root if type(automaton) is StackAutomaton else LazyMachine(automaton)
     dfa = constraint.bytes_automaton
     return DfaMachine(dfa) if dfa.is_deterministic and not dfa.is_empty else None
+
+
+Constraint.with_budget = staticmethod(with_budget)

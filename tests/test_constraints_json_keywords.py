@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 
 import tractile as tt
 from tractile.constraints import json_schema
-from tractile.constraints.automata import dfa, nfa
+from tractile.constraints.automata import dfa
 from tractile.constraints.automata.nfa import trim
+from tractile.constraints.automata.repeats import repeat
 from tractile.constraints.automata.utf8 import EVERY
 from tractile.constraints.json.counts import Letters
 from tractile.constraints.json.numbers import multiples
@@ -243,7 +244,7 @@ def test_counted_characters(pattern):
         found = letters.copied(least, most)
         assert found.num_states == letters.plan(least, most).size == trim(found).num_states
         assert found.is_deterministic
-        length = nfa.repeat(spelled(EVERY), least, most)
+        length = repeat(spelled(EVERY), least, most)
         expected = dfa.intersect(matching(pattern, True), length)
         assert dfa.difference(found, expected).is_empty
         assert dfa.difference(expected, found).is_empty

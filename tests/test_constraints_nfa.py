@@ -14,6 +14,7 @@ from tractile.constraints.automata import ambiguity, dfa, nfa, reduction
 from tractile.constraints.automata import epsilon as skips
 from tractile.constraints.automata.arrays import reachable
 from tractile.constraints.automata.nfa import Nfa
+from tractile.constraints.automata.repeats import repeat
 
 LONGEST = 4
 ALPHABET = b"ab\xc3"
@@ -52,12 +53,12 @@ OPERATIONS = [
     lambda a, _: (nfa.star(a[0]), power(a[1], 0, LONGEST + 1)),
     lambda a, _: (nfa.plus(a[0]), power(a[1], 1, LONGEST + 1)),
     lambda a, _: (nfa.optional(a[0]), a[1] | {b""}),
-    lambda a, _: (nfa.repeat(a[0], 1, 3), power(a[1], 1, 3)),
-    lambda a, _: (nfa.repeat(a[0], 0, 2), power(a[1], 0, 2)),
-    lambda a, _: (nfa.repeat(a[0], 2, 2), power(a[1], 2, 2)),
-    lambda a, _: (nfa.repeat(a[0], 2, 4), power(a[1], 2, 4)),
+    lambda a, _: (repeat(a[0], 1, 3), power(a[1], 1, 3)),
+    lambda a, _: (repeat(a[0], 0, 2), power(a[1], 0, 2)),
+    lambda a, _: (repeat(a[0], 2, 2), power(a[1], 2, 2)),
+    lambda a, _: (repeat(a[0], 2, 4), power(a[1], 2, 4)),
     lambda a, _: (reduction.reduce(a[0]), a[1]),
-    lambda a, _: (nfa.repeat(a[0], 2, None), power(a[1], 2, LONGEST + 3)),
+    lambda a, _: (repeat(a[0], 2, None), power(a[1], 2, LONGEST + 3)),
     lambda a, b: (dfa.intersect(a[0], b[0]), a[1] & b[1]),
     lambda a, b: (dfa.difference(a[0], b[0]), a[1] - b[1]),
     lambda a, _: (dfa.complement(a[0]), frozenset(WORDS) - a[1]),
@@ -130,7 +131,7 @@ def test_byte_classes_are_the_coarsest():
 
 def test_exponential_subset_construction_stops_at_the_limit():
     any_letter = nfa.byte_ranges([(97, 98)])
-    automaton = nfa.concat([nfa.star(any_letter), nfa.literal(b"a"), nfa.repeat(any_letter, 12, 12)])
+    automaton = nfa.concat([nfa.star(any_letter), nfa.literal(b"a"), repeat(any_letter, 12, 12)])
     assert dfa.minimize(automaton).num_states == 2**13
     with pytest.raises(tt.TooManyStates) as error:
         dfa.determinize(automaton, limit=1000)
@@ -139,15 +140,15 @@ def test_exponential_subset_construction_stops_at_the_limit():
 
 def test_subsets_that_no_word_reaches_are_not_counted():
     """From its inner states this automaton has some 60²/2 subsets; from its start, one for each length."""
-    automaton = nfa.repeat(nfa.plus(nfa.literal(b"a")), 1, 60)
+    automaton = repeat(nfa.plus(nfa.literal(b"a")), 1, 60)
     assert dfa.determinize(automaton, limit=100).num_states <= 62
     assert dfa.minimize(automaton).num_states == 2
 
 
 def test_nested_repeats_stop_at_the_limit():
-    inner = nfa.repeat(nfa.literal(b"a"), 1, 1000)
+    inner = repeat(nfa.literal(b"a"), 1, 1000)
     with pytest.raises(tt.TooManyStates):
-        nfa.repeat(inner, 1, 1000)
+        repeat(inner, 1, 1000)
 
 
 def test_long_chains():
@@ -219,13 +220,13 @@ def test_simulation_is_the_largest(automaton):
 def test_reduction_where_determinising_is_exponential():
     """A choice of words that share their ends, and the n-th letter from the end: nothing of it is doubled."""
     any_letter = nfa.byte_ranges([(97, 98)])
-    last = nfa.concat([nfa.star(any_letter), nfa.literal(b"a"), nfa.repeat(any_letter, 20, 20)])
+    last = nfa.concat([nfa.star(any_letter), nfa.literal(b"a"), repeat(any_letter, 20, 20)])
     twice = nfa.union([last, nfa.concat([nfa.literal(b"a"), last]), last])
     assert reduction.reduce(twice).num_states == 22
     with pytest.raises(tt.TooManyStates):
         dfa.minimize(twice, limit=10_000)
     with pytest.raises(tt.TooManyStates):
-        reduction.simulation(nfa.repeat(nfa.literal(b"ab"), 1, 5_000).plain)
+        reduction.simulation(repeat(nfa.literal(b"ab"), 1, 5_000).plain)
 
 
 def kron(*matrices):

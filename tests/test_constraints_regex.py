@@ -15,7 +15,7 @@ import tractile as tt
 from tractile.constraints import any_of, literal, regex
 from tractile.constraints.automata import utf8
 from tractile.constraints.regex import characters
-from tractile.constraints.regex.constraint import compile_pattern
+from tractile.constraints.regex.pattern import compile_pattern
 from tractile.constraints.regex.syntax import parser
 
 # Characters that classes, case folding, boundaries and encodings treat differently.

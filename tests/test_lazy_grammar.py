@@ -294,19 +294,19 @@ def test_without_recursion_it_is_the_finite_automaton(syntax, text):
 
 
 def test_with_a_depth_it_is_the_finite_automaton():
-    states = Numbered(lazy_grammar(ARITHMETIC, max_depth=2)[0])
-    assert states.accepts(b"((1))")
-    assert not states.accepts(b"(((1)))")
+    constraint = tt.grammar(ARITHMETIC, max_depth=2)
+    assert constraint.accepts("((1))")
+    assert not constraint.accepts("(((1)))")
 
 
 def test_differences_are_followed_to_a_depth_and_say_so():
     text = 'a = b - "(x)" ;\nb = "(", b, ")" | "x" ;'
-    automaton, narrowed = lazy_grammar(text, syntax="ebnf", on_narrowed="ignore")
+    automaton, narrowed = lazy_grammar(text, syntax="ebnf")
     states = Numbered(automaton)
     assert [states.accepts(w) for w in (b"x", b"(x)", b"((x))")] == [True, False, True]
     assert [n.keyword for n in narrowed] == ["max_depth"]
     with pytest.raises(tt.UnsupportedConstraint):
-        lazy_grammar(text, syntax="ebnf", on_narrowed="error")
+        tt.grammar(text, syntax="ebnf", on_narrowed="error")
 
 
 # ---------------------------------------------------------------- terminals beside others

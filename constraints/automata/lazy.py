@@ -12,10 +12,12 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple, Protocol
 
+import numpy as np
 from jaxtyping import Bool, Int, Int32
 from numpy import ndarray
 
 from ...errors import TooManyStates
+from .epsilon import NO_SKIPS
 from .nfa import Nfa
 
 Configuration = Hashable
@@ -216,10 +218,6 @@ class Numbered:
 
 def explore(automaton: LazyAutomaton, limit: int) -> Nfa:
     """The same language as a finite automaton, deterministic. Raises ``TooManyStates`` beyond ``limit`` configurations."""
-    import numpy as np
-
-    from .epsilon import NO_SKIPS
-
     states = Numbered(automaton)
     edges: list[tuple[int, int, int, int]] = []
     state, start = 0, states.start()

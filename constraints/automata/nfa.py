@@ -255,18 +255,3 @@ def plus(nfa: Nfa) -> Nfa:
 def optional(nfa: Nfa) -> Nfa:
     """A word or nothing."""
     return network(2, [(0, nfa, 1), (0, None, 1)], 0, 1)
-
-
-def repeat(nfa: Nfa, low: int, high: int | None) -> Nfa:
-    """Between ``low`` and ``high`` words (``None``: no upper bound). Raises :class:`TooManyStates`."""
-    if high is None:
-        if low <= 1:
-            return plus(nfa) if low else star(nfa)
-        return concat([repeat(nfa, low - 1, low - 1), plus(nfa)])
-    if high < low:
-        return empty()
-    if high < 2:
-        return concat([nfa] * high) if low or not high else optional(nfa)
-    from .repeats import counted
-
-    return counted(nfa, low, high)

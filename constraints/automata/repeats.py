@@ -18,13 +18,26 @@ from ...errors import TooManyStates
 from . import dfa
 from .arrays import check_limit, check_transitions
 from .epsilon import NO_SKIPS, merge_ranges, ranged, trim
-from .nfa import Nfa, empty, literal
+from .nfa import Nfa, concat, empty, literal, optional, plus, star
 from .work import metered, spend
 
 MOST_WORK = 100_000_000
 """Comparisons of two states on a class of bytes; beyond, a state is compared with itself alone."""
 SMALL = 3_000
 """Edges in all copies, up to which repeats are kept: an address, say, repeats one digit many times."""
+
+
+def repeat(nfa: Nfa, low: int, high: int | None) -> Nfa:
+    """Between ``low`` and ``high`` words (``None``: no upper bound). Raises :class:`TooManyStates`."""
+    if high is None:
+        if low <= 1:
+            return plus(nfa) if low else star(nfa)
+        return concat([repeat(nfa, low - 1, low - 1), plus(nfa)])
+    if high < low:
+        return empty()
+    if high < 2:
+        return concat([nfa] * high) if low or not high else optional(nfa)
+    return counted(nfa, low, high)
 
 
 def counted(nfa: Nfa, low: int, high: int) -> Nfa:

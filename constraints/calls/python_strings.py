@@ -11,7 +11,8 @@ from functools import lru_cache
 
 from ..automata import utf8
 from ..automata.dfa import intersect, minimize
-from ..automata.nfa import Nfa, byte_ranges, concat, literal, repeat, star, union
+from ..automata.nfa import Nfa, byte_ranges, concat, literal, star, union
+from ..automata.repeats import repeat
 from ..automata.utf8 import EVERY, Alphabet, CodePoints, digit_ranges, within
 from ..json import formats
 from ..json.constraint import json_schema

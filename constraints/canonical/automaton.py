@@ -27,7 +27,7 @@ from ..automata.nfa import Nfa
 from ..lifting.lift import DEAD, token_relations
 from ..vocabulary.vocabulary import Vocabulary
 from .marked import BYTE, MARK
-from .segmentation import Segmentation
+from .segmentation import Segmentation, segmentation_of
 
 Tokens = Int[ndarray, " token"]
 
@@ -35,7 +35,7 @@ Tokens = Int[ndarray, " token"]
 def canonical_automaton(constraint: Nfa, vocab: Vocabulary, require_eos: bool = True) -> Automaton:
     """The automaton of ``Constraint.compile(canonical=True)``. Raises ``EmptyLanguage``, ``TooManyStates``,
     ``UnsupportedConstraint``."""
-    found = vocab.segmentation
+    found = segmentation_of(vocab)
     marked = dfa.intersect(with_marks(without(constraint, found.excluded)), found.marked).plain
     if not marked.num_states:
         raise EmptyLanguage(

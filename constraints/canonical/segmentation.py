@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from jaxtyping import Bool
@@ -61,6 +62,18 @@ class Segmentation:
             states = (inside | {dfa.run(state, bytes([MARK]) + word) for state in states}) - {-1}
             before = token
         return not states.isdisjoint(self.marked.accept.tolist())
+
+
+_known: WeakKeyDictionary[Vocabulary, Segmentation] = WeakKeyDictionary()
+
+
+def segmentation_of(vocab: Vocabulary) -> Segmentation:
+    """How the tokenizer of a vocabulary splits and merges text, read once. Raises ``UnsupportedConstraint`` for what is not
+    read."""
+    found = _known.get(vocab)
+    if found is None:
+        found = _known[vocab] = read(vocab)
+    return found
 
 
 def read(vocab: Vocabulary) -> Segmentation:

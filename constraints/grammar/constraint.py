@@ -3,26 +3,21 @@
 from __future__ import annotations
 
 import os
-import re
 from functools import partial
-from pathlib import Path
 from typing import Any, Literal
 
-from ...errors import EmptyLanguage, FormatError, TooManyStates, UnsupportedConstraint
+from ...errors import EmptyLanguage, TooManyStates, UnsupportedConstraint
 from .. import given, limits, narrowing
 from ..automata.lazy import explore
-from ..automata.work import limited, spend
+from ..automata.work import limited
 from ..constraint import Constraint
 from ..lazy_constraint import LazyConstraint, made
 from ..narrowing import Narrowing, OnNarrowed
-from .lark_reader import read_lark
-from .readers import read_bnf
+from .lazy import grammar_abstraction, lazy_grammar
 from .rules import GrammarCompiler, compile_rules
+from .source import read_rules
 from .terminals import Places
-from .tree import Rules, check
-
-SYNTAXES = ("lark", "gbnf", "ebnf")
-WORDS = re.compile(r"""\w+|"[^"\n]*"|'[^'\n]*'|[^\s\w"']+|["']""")
+from .tree import Rules
 
 
 def grammar(
@@ -65,19 +60,6 @@ def grammar(
     return found
 
 
-def read_rules(text: str | os.PathLike[str], syntax: str, start: str | None) -> tuple[Rules, str, Places]:
-    """:func:`read_grammar`, and whether all rules are defined and end."""
-    try:
-        with limited():
-            rules, first, places = read_grammar(text, syntax, start)
-            if first not in rules.rules:
-                raise UnsupportedConstraint(f"the start rule {first!r} is not defined", path="start")
-            check(rules, first)
-    except RecursionError:
-        raise UnsupportedConstraint("the grammar nests too deep to be read") from None
-    return rules, first, places
-
-
 def bounded(rules: Rules, first: str, places: Places, max_depth: int | None) -> Constraint:
     """The constraint of a grammar by a finite automaton, with rules at most so deep within themselves (default: 3, or as deep
     as fits the limits)."""
@@ -99,9 +81,7 @@ def bounded(rules: Rules, first: str, places: Places, max_depth: int | None) -> 
 
 def unbounded(text: str | os.PathLike[str], syntax: Any, start: str | None) -> LazyConstraint:
     """The constraint of a recursive grammar. Its finite part has the largest depth up to 3 that fits the limits."""
-    from .lazy import grammar_abstraction, lazy_grammar
-
-    automaton, narrowed = lazy_grammar(text, syntax=syntax, start=start, on_narrowed="ignore")
+    automaton, narrowed = lazy_grammar(text, syntax, start)
 
     def finite() -> Constraint:
         try:
@@ -110,26 +90,3 @@ def unbounded(text: str | os.PathLike[str], syntax: Any, start: str | None) -> L
             return bounded(*read_rules(text, syntax, start), None)
 
     return LazyConstraint(automaton, narrowed, finite, partial(grammar_abstraction, automaton))
-
-
-def read_grammar(text: str | os.PathLike[str], syntax: str, start: str | None) -> tuple[Rules, str, Places]:
-    """The rules of a grammar, the rule to begin with, and the marks of its terminals: the arguments of :func:`grammar`."""
-    if syntax not in SYNTAXES:
-        raise UnsupportedConstraint(f"the syntax is one of {list(SYNTAXES)}, not {syntax!r}", path="syntax")
-    start = start and given.text(start, "start")
-    if isinstance(text, os.PathLike) or (
-        isinstance(text, str) and text.endswith((".lark", ".gbnf", ".ebnf"))
-    ):
-        try:
-            text = Path(text).read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError) as error:
-            raise FormatError(f"the grammar cannot be read: {error}") from None
-    if not isinstance(text, str):
-        raise FormatError(f"a grammar is a text or the path of a file, not {given.short(text)}")
-    given.text(text, "text")
-    spend(2 * len(text) + 25 * sum(1 for _ in WORDS.finditer(text)))  # for reading it
-    if syntax == "lark":
-        rules, places = read_lark(text, start or "start")
-        return rules, "" if "" in rules.rules else start or "start", places
-    rules = read_bnf(text, syntax)
-    return rules, start or ("root" if syntax == "gbnf" else next(iter(rules.rules))), Places()

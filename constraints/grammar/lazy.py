@@ -5,57 +5,42 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import Literal
 
 from ...errors import EmptyLanguage, UnsupportedConstraint
-from .. import given, limits, narrowing
+from .. import limits, narrowing
 from ..automata import dfa
 from ..automata.abstraction import abstraction
 from ..automata.lazy import Body, Configuration, Moves
-from ..automata.machines import DfaMachine, LazyMachine
+from ..automata.machines import LazyMachine
 from ..automata.nfa import Nfa
 from ..automata.stack import Stack, StackAutomaton, merged
 from ..automata.work import limited
-from ..narrowing import Narrowing, OnNarrowed
+from ..narrowing import Narrowing
 from ..regex.lookaround import erase
 from .beside import MARKS, MarkedAutomaton
-from .constraint import grammar, read_grammar
 from .joined import GrammarAutomaton
 from .machine import GrammarMachines
 from .productions import Productions
 from .rule_machine import RuleMachine
 from .rules import compile_rules
-from .tree import Choice, Expression, Repeat, Rules, Series, Text, Without, check, reachable_rules
+from .source import read_rules
+from .tree import Choice, Expression, Repeat, Rules, Series, Text, Without, reachable_rules
 
 
 def lazy_grammar(
-    text: str | os.PathLike[str],
-    *,
-    syntax: Literal["lark", "gbnf", "ebnf"] = "lark",
-    start: str | None = None,
-    max_depth: int | None = None,
-    on_narrowed: OnNarrowed = "warn",
+    text: str | os.PathLike[str], syntax: str = "lark", start: str | None = None
 ) -> tuple[StackAutomaton, tuple[Narrowing, ...]]:
     """The texts of a context-free grammar, as a lazy automaton, with what that leaves out.
 
     The arguments are those of :func:`~.constraint.grammar`. Rules may lie within themselves to any depth. Only where a rule
     must be a regular language (what stands before ``-`` in EBNF) is it followed to a depth, which ``narrowed`` says.
-    With ``max_depth`` the automaton is the finite one of :func:`~.constraint.grammar`.
 
     Raises what :func:`~.constraint.grammar` raises, and ``TooManyStates`` while it is used, where an ambiguous text can be
     understood in too many ways at the same time.
     """
-    if max_depth is not None:
-        given.count(max_depth, "max_depth", 0, limits.DEPTH)
-        finite = grammar(text, syntax=syntax, start=start, max_depth=max_depth, on_narrowed=on_narrowed)
-        return StackAutomaton(DfaMachine(finite.bytes_automaton)), finite.narrowed
-    narrowing.check_choice(on_narrowed)
     try:
         with limited():
-            rules, first, places = read_grammar(text, syntax, start)
-            if first not in rules.rules:
-                raise UnsupportedConstraint(f"the start rule {first!r} is not defined", path="start")
-            check(rules, first)
+            rules, first, places = read_rules(text, syntax, start)
             rules, narrowed = regular_differences(rules, first)
             machines = GrammarMachines(Productions(rules, first))
             automaton: StackAutomaton
@@ -76,7 +61,6 @@ def lazy_grammar(
                     raise EmptyLanguage("the grammar has no text: its terminals never stand where they may")
     except RecursionError:
         raise UnsupportedConstraint("the grammar nests too deep to be read") from None
-    narrowing.report(narrowed, on_narrowed)
     return automaton, narrowed
 
 

@@ -16,7 +16,8 @@ import numpy as np
 from ...errors import UnsupportedConstraint
 from ..automata import dfa, nfa, utf8
 from ..automata.nfa import Nfa
-from ..regex.constraint import compile_pattern
+from ..automata.repeats import repeat
+from ..regex.pattern import compile_pattern
 from .dialect import Extensions, Lazy
 from .statements import Token, counts, is_terminal, name_of, refused
 
@@ -96,16 +97,16 @@ class TerminalReader:
         while at < len(body):
             token = body[at]
             if token.text in ("*", "+", "?"):
-                found = nfa.repeat(found, int(token.text == "+"), 1 if token.text == "?" else None)
+                found = repeat(found, int(token.text == "+"), 1 if token.text == "?" else None)
                 at += 1
             elif token.kind == "COUNT":
-                found, at = nfa.repeat(found, *counts(token)), at + 1
+                found, at = repeat(found, *counts(token)), at + 1
             elif token.text == "~" and at + 1 < len(body) and body[at + 1].kind == "NUMBER":
                 low = high = int(body[at + 1].text)
                 at += 2
                 if at + 1 < len(body) and body[at].text == "..":
                     high, at = int(body[at + 1].text), at + 2
-                found = nfa.repeat(found, low, high)
+                found = repeat(found, low, high)
             else:
                 break
         return found, at

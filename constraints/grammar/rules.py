@@ -22,6 +22,7 @@ from .. import limits
 from ..automata import nfa
 from ..automata.dfa import difference, simplify
 from ..automata.nfa import Nfa
+from ..automata.repeats import repeat
 from ..automata.work import SIMPLIFYING, attempt
 from .tree import (
     Call,
@@ -177,7 +178,7 @@ class GrammarCompiler:
             return self.call(expression, caller, depth)
         if isinstance(expression, Repeat):
             part = self.expression(expression.part, caller, depth)
-            return nfa.repeat(part, expression.low, expression.high)
+            return repeat(part, expression.low, expression.high)
         if isinstance(expression, Without):
             self.require_exact(expression)
             part, minus = (self.expression(e, caller, depth) for e in (expression.part, expression.minus))

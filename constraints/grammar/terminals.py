@@ -26,9 +26,9 @@ from ..automata import dfa, nfa, utf8
 from ..automata.arrays import reachable
 from ..automata.nfa import Nfa
 from ..regex import anchors, lookaround
-from ..regex.constraint import Builder, compile_pattern, parse
 from ..regex.exotic.first_match import BEGIN, END, EVERY, First, Program
 from ..regex.lookaround import erase
+from ..regex.pattern import Builder, compile_pattern, parse
 from ..regex.syntax import ATOMIC, CHARACTER, LOOK, REPEAT, Item, constants, inner, walk
 
 CUT, LAST = 0xFC, 0xFD  # more bytes that UTF-8 does not have

@@ -10,12 +10,13 @@ from __future__ import annotations
 from functools import lru_cache
 
 from .. import limits
-from ..automata import dfa, nfa
+from ..automata import dfa
 from ..automata.lazy import explore
 from ..automata.nfa import Nfa
+from ..automata.repeats import repeat
 from ..automata.stack import StackAutomaton
 from ..automata.work import metered
-from ..regex.constraint import compile_pattern
+from ..regex.pattern import compile_pattern
 from .patterns import BODY
 from .text import spelled
 from .times import TimeText
@@ -156,5 +157,5 @@ def formatted(name: str, sign: bool) -> Nfa:
         return dfa.minimize(explore(StackAutomaton(times(name)), limits.PART_STATES))
     found = compiled(PATTERNS[name])
     if name == "hostname":
-        found = dfa.minimize(dfa.intersect(found, nfa.repeat(spelled(((33, 126),)), 1, 253)))
+        found = dfa.minimize(dfa.intersect(found, repeat(spelled(((33, 126),)), 1, 253)))
     return found

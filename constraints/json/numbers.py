@@ -17,7 +17,8 @@ import numpy as np
 from ...errors import TooManyStates
 from .. import limits
 from ..automata.dfa import complement, difference, intersect, minimize
-from ..automata.nfa import Nfa, byte_ranges, concat, literal, optional, plus, repeat, star, union
+from ..automata.nfa import Nfa, byte_ranges, concat, literal, optional, plus, star, union
+from ..automata.repeats import repeat
 from ..automata.work import metered, spend
 from .shapes import Numbers, inside
 

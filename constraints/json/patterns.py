@@ -18,7 +18,7 @@ from ..automata import dfa
 from ..automata.nfa import Nfa, star
 from ..automata.utf8 import EVERY, Alphabet, CodePoints, negate, normalize
 from ..automata.work import metered
-from ..regex.constraint import compile_pattern
+from ..regex.pattern import compile_pattern
 from .text import spelled
 
 SPACE = normalize(

@@ -1,58 +1,32 @@
-"""Python's ``re`` syntax as automata: the language is that of ``re.fullmatch``.
-
-The standard library's own parser reads the pattern, and its own matcher says which characters a class stands for
-(``characters.py``), so both agree with ``re`` by construction. What ``re`` does not read but is regular is rewritten
-first (``dialects.py``, ``properties.py``); calls of groups are written out in the tree (``calls.py``).
-
-Zero-width assertions are *marks*: letters that the text does not have (bytes that never occur in UTF-8). The pattern
-becomes an automaton over characters and marks; ``anchors.py`` keeps the words whose marks stand where they may, and
-erases the marks. Look-ahead and atomic groups meet what follows them; under a repeat, and for look-behind, they leave
-marks too (``lookaround.py``). Where the pattern refers to groups, ``captures.py`` keeps what they have read.
-"""
+"""Regular expressions as constraints."""
 
 from __future__ import annotations
 
-import functools
-import itertools
 import re
-import warnings
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
-from typing import Any, NamedTuple
 
 from ...errors import UnsupportedConstraint
 from .. import given
-from ..automata import dfa, nfa, utf8
-from ..automata.nfa import Nfa
-from ..automata.utf8 import Alphabet
-from ..automata.work import limited, spend
+from ..automata import utf8
 from ..constraint import Constraint
-from . import anchors, lookaround, syntax
-from .characters import characters
-from .dialects import rewritten
-from .exotic import atomic, captures
-from .exotic import subroutines as calls
-from .lookaround import Commit, Look
-from .syntax import ATOMIC, CHARACTER, LOOK, REPEAT, Item, atomic_items, constants, parser, scoped
+from .pattern import compile_pattern
 
-BEGINNINGS = (constants.AT, constants.AT_BEGINNING), (constants.AT, constants.AT_BEGINNING_STRING)
-ENDS = (constants.AT, constants.AT_END), (constants.AT, constants.AT_END_STRING)
-"""What is true where a match of the whole text begins and ends: there is no need to ask."""
 FLAGS = int(re.ASCII | re.IGNORECASE | re.MULTILINE | re.DOTALL | re.UNICODE | re.VERBOSE)
-SET_FLAGS = re.IGNORECASE | re.ASCII | re.DOTALL
 
 
 def regex(pattern: str, flags: int = 0) -> Constraint:
     """The texts that ``re.fullmatch(pattern, text, flags)`` matches.
 
-    Of back-references only those to groups of at most a thousand texts; references to groups within look-arounds and
-    atomic groups, what looks around or may be empty and repeat within atomic groups, and more than forty look-arounds
-    that are look-behind or under a repeat are refused: ``UnsupportedConstraint`` with the position, as for what is not
-    a pattern at all. Beyond ``re``, as the ``regex`` package reads them: properties ``\\p{…}``, set operations in
-    classes that use them or that ``re`` refuses (``[\\w--[\\d_]]``), ``(?<name>…)``, calls of groups that are not
-    recursive but at their end, ``(?(?=…)…|…)``, ``(?(DEFINE)…)``, ``(?|…)``; and the escapes ``\\u{1F600}``, ``\\x{41}``,
-    ``\\cJ``, ``\\e``, which ``regex`` does not read either. Raises ``TooManyStates`` for patterns
-    beyond reason.
+    Beyond ``re``, as the ``regex`` package reads them: properties ``\\p{…}``; set operations in classes that use them or that
+    ``re`` refuses (``[\\w--[\\d_]]``); ``(?<name>…)``; calls of groups that are recursive at their end only; ``(?(?=…)…|…)``,
+    ``(?(DEFINE)…)``, ``(?|…)``. Also the escapes ``\\u{1F600}``, ``\\x{41}``, ``\\cJ`` and ``\\e``.
+
+    Raises ``UnsupportedConstraint`` with the position for what is no pattern, and for
+
+    - back-references to groups of more than 2,000 texts,
+    - references within look-arounds and atomic groups to groups outside,
+    - look-arounds within atomic groups, and repeats there of what may be empty.
+
+    Raises ``TooManyStates`` where the automaton would take too much work or too many states.
     """
     if not isinstance(pattern, str):
         raise UnsupportedConstraint(f"a pattern is a text, not {given.short(pattern)}", path="pattern")
@@ -62,227 +36,3 @@ def regex(pattern: str, flags: int = 0) -> Constraint:
             f"flags are A, I, M, S, U and X of re, not {flags & ~FLAGS:#x}", path="flags"
         )
     return Constraint(compile_pattern(pattern, flags, utf8.utf8))
-
-
-@limited()
-def compile_pattern(pattern: str, flags: int, alphabet: Alphabet, ecma_search: bool = False) -> Nfa:
-    """The automaton of the texts that match, each character written as the alphabet writes it.
-
-    With ``ecma_search`` the pattern is read as JSON Schema does: a match anywhere in the text will do, and ``$`` is the end
-    of the text only.
-    """
-    spend(3 * len(pattern))
-    items, flags = parse(pattern, flags)
-    builder = Builder(pattern, alphabet, ecma_search, [], itertools.count(1), 0, {})
-    before = after = nfa.star(alphabet(utf8.EVERY)) if ecma_search else nfa.literal(b"")
-    lines = ecma_search and bool(
-        flags & re.MULTILINE
-    )  # then ^ and $ are about lines, not only about the text
-    if items and items[0] in BEGINNINGS[lines:]:
-        items, before = items[1:], nfa.literal(b"")
-    if items and items[-1] in ENDS[lines:]:
-        items, after = items[:-1], nfa.literal(b"")
-    try:
-        if captures.references(items):
-            body = nfa.concat([captures.with_memory(builder, items, flags), after])
-        else:
-            body = builder.sequence(items, flags, after)
-    except RecursionError:
-        raise too_deep(pattern) from None
-    body = nfa.concat([before, body]) if ecma_search else body
-    return anchors.resolve(lookaround.resolve(body, builder.marked, alphabet), alphabet).plain
-
-
-def parse(pattern: str, flags: int) -> tuple[list[Item], int]:
-    """Parse a pattern with the standard library's parser: its tree and flags.
-
-    A pattern that ``re`` refuses is first rewritten to one that it reads (``dialects.py``). Raises ``UnsupportedConstraint``.
-    """
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", FutureWarning)  # about set notation that future versions may read
-        try:
-            try:
-                tree = parser.parse(pattern, flags)
-                return list(tree), tree.state.flags
-            except re.error as error:
-                first = error
-            text = rewritten(pattern, flags)
-            with suppress(re.error):
-                tree = parser.parse(text, flags)
-                return calls.expanded(list(tree), pattern), tree.state.flags
-        except UnsupportedConstraint:
-            raise
-        except RecursionError:
-            raise too_deep(pattern) from None
-        except OverflowError as error:
-            raise UnsupportedConstraint(f"{pattern!r}: {error}", path="position 0") from None
-        except ValueError as error:  # flags that exclude each other
-            raise UnsupportedConstraint(f"{pattern!r}: {error}", path="flags") from None
-    raise UnsupportedConstraint(
-        f"{pattern!r} is not a regular expression: {first.msg}", path=f"position {first.pos}"
-    )
-
-
-def too_deep(pattern: str) -> UnsupportedConstraint:
-    """The error for groups within groups within groups."""
-    return UnsupportedConstraint(f"the groups of {pattern[:40]!r}… nest too deep", path="position 0")
-
-
-class Builder(NamedTuple):
-    """Turns the parser's tree into an automaton; ``flags`` are those in force at the place. ``marked`` collects what
-    left a mark, ``memory`` is what groups that are referred to have read."""
-
-    pattern: str
-    alphabet: Alphabet
-    dollar_is_end: bool
-    marked: list[Look | Commit]
-    numbers: Iterator[int]
-    level: int
-    memory: Mapping[int, str | None]
-    committed: bool = False  # within an atomic group
-
-    def sequence(self, items: Sequence[Item], flags: int, rest: Nfa) -> Nfa:
-        """The items one after the other, then ``rest``, which is all of what follows them in the pattern."""
-        later = next((i for i in reversed(range(len(items))) if meets_the_rest(items[i])), None)
-        if later is None:
-            return nfa.concat([*self.plain(items, flags), rest])
-        rest = self.sequence(items[later + 1 :], flags, rest)
-        operation, argument = items[later]
-        if operation in LOOK:
-            end = later + 1
-            while later and items[later - 1][0] in LOOK and meets_the_rest(items[later - 1]):
-                later -= 1
-            rest = self.look_ahead(items[later:end], flags, rest)
-        elif operation in ATOMIC:
-            every, mark = nfa.star(self.alphabet(utf8.EVERY)), lookaround.LEVELS[0][0]
-            rest = atomic.meeting(
-                atomic.first(self, atomic_items(items[later]), flags, mark), rest, every, mark
-            )
-        elif operation is constants.SUBPATTERN:
-            _, added, removed, inner = argument
-            rest = self.sequence(list(inner), scoped(flags, added, removed), rest)
-        elif operation is constants.BRANCH:
-            rest = nfa.union([self.sequence(list(branch), flags, rest) for branch in argument[1]])
-        else:
-            low, _, inner = argument
-            once = self.sequence(list(inner), flags, rest)
-            rest = once if low else nfa.union([once, rest])
-        return self.sequence(items[:later], flags, rest)
-
-    def look_ahead(self, looks: Sequence[Item], flags: int, rest: Nfa) -> Nfa:
-        """What follows, if it does (or does not) begin with a match of each."""
-        every = nfa.star(self.alphabet(utf8.EVERY))
-        matches = []
-        for operation, argument in looks:
-            match = self.sequence(list(argument[1]), flags, every)
-            match = anchors.resolve(match, self.alphabet, middle=self.pattern)
-            matches.append(
-                dfa.difference(every, match) if operation is constants.ASSERT_NOT else dfa.simplify(match)
-            )
-        match = functools.reduce(lambda a, b: dfa.simplify(dfa.intersect(a, b)), matches)
-        return dfa.intersect(rest, anchors.transparent(match))
-
-    def look(self, operation: Any, argument: Any, flags: int) -> Nfa:
-        """The mark of a look-around."""
-        direction, inner = argument
-        within = self._replace(marked=[], level=self.level + 1)
-        inside = nfa.concat(within.plain(list(inner), flags))
-        negative = operation is constants.ASSERT_NOT
-        mark = self.mark()
-        self.marked.append(Look(mark, inside, direction > 0, negative, self.level, within.marked))
-        return nfa.literal(mark)
-
-    def commit(self, items: Sequence[Item], flags: int) -> Nfa:
-        """An atomic group between two marks."""
-        begin, end, mark = self.mark(), self.mark(), lookaround.LEVELS[self.level % 2][0]
-        self.marked.append(Commit(begin, end, atomic.first(self, items, flags, mark), mark))
-        within = self._replace(committed=True).plain(items, flags)
-        return nfa.concat([nfa.literal(begin), *within, nfa.literal(end)])
-
-    def mark(self) -> bytes:
-        """A new mark."""
-        return lookaround.mark(next(self.numbers), self.level)
-
-    def character(self, item: Item, flags: int) -> Nfa:
-        """An item that reads one character."""
-        return self.alphabet(characters(item, flags & SET_FLAGS))
-
-    def plain(self, items: Sequence[Item], flags: int) -> list[Nfa]:
-        """The automata of items; what looks around or is atomic leaves marks."""
-        parts = []
-        for operation, argument in items:
-            if operation in CHARACTER:
-                parts.append(self.character((operation, argument), flags))
-            elif operation in REPEAT:
-                low, high, inner = argument
-                bound = None if high == constants.MAXREPEAT else int(high)
-                parts.append(nfa.repeat(nfa.concat(self.plain(list(inner), flags)), int(low), bound))
-            elif operation is constants.SUBPATTERN:
-                _, added, removed, inner = argument
-                parts.extend(self.plain(list(inner), scoped(flags, added, removed)))
-            elif operation is constants.BRANCH:
-                parts.append(nfa.union([nfa.concat(self.plain(list(b), flags)) for b in argument[1]]))
-            elif operation is constants.AT:
-                parts.append(anchors.mark(argument, flags, self.dollar_is_end))
-            elif operation in LOOK:
-                parts.append(self.look(operation, argument, flags))
-            elif operation in ATOMIC:
-                inner = atomic_items((operation, argument))
-                if self.committed:  # what is first in the group around it is known already
-                    parts.extend(self.plain(inner, flags))
-                else:
-                    parts.append(self.commit(inner, flags))
-            elif operation is constants.FAILURE:
-                parts.append(nfa.empty())
-            elif operation is constants.GROUPREF:
-                text = self.memory.get(argument)
-                if (
-                    text is None and self.dollar_is_end
-                ):  # which matches nothing in Python, the empty text in ECMA-262
-                    raise self.refused(
-                        "back-references to a group that may not take part", captures.BACK_REFERENCE
-                    )
-                parts.append(nfa.empty() if text is None else captures.referred(text, flags, self))
-            elif operation is constants.GROUPREF_EXISTS:
-                number, yes, no = argument
-                parts.extend(self.plain(list((yes if number in self.memory else no) or []), flags))
-            else:
-                raise self.refused(str(operation), "")
-        return parts
-
-    def refused(self, what: str, sign: str) -> UnsupportedConstraint:
-        """The error for a construct, with the first place in the pattern that looks like it."""
-        return syntax.refused(what, self.pattern, sign)
-
-
-def meets_the_rest(item: Item) -> bool:
-    """Whether a look-ahead or an atomic group occurs in the item that can be met with what follows: it is under no
-    repeat, and all inside it looks ahead."""
-    operation, argument = item
-    if operation in LOOK:
-        return bool(argument[0] > 0) and all(map(looks_ahead_only, argument[1]))
-    if operation in ATOMIC:
-        return True
-    if operation in REPEAT:
-        return bool(argument[1] == 1) and any(map(meets_the_rest, argument[2]))
-    if operation is constants.SUBPATTERN:
-        return any(map(meets_the_rest, argument[3]))
-    if operation is constants.BRANCH:
-        return any(meets_the_rest(inner) for branch in argument[1] for inner in branch)
-    return False
-
-
-def looks_ahead_only(item: Item) -> bool:
-    """Whether nothing in the item asks what came before, or what follows a repeat of it."""
-    operation, argument = item
-    if operation is constants.AT:
-        return argument in (constants.AT_END, constants.AT_END_STRING)
-    if operation in LOOK:
-        return meets_the_rest(item)
-    if (
-        operation in REPEAT
-        and argument[1] != 1
-        and any(o in (*LOOK, *ATOMIC) for o, _ in syntax.walk(argument[2]))
-    ):
-        return False
-    return all(looks_ahead_only(deeper) for part in syntax.inner(item) for deeper in part)

@@ -16,6 +16,7 @@ from ...errors import UnsupportedConstraint
 from .. import given
 from ..automata import dfa, nfa, utf8
 from ..automata.nfa import Nfa
+from ..automata.repeats import repeat
 from ..automata.work import limited
 from ..constraint import Constraint, literal
 
@@ -54,7 +55,7 @@ def free(
 @limited()
 def without_any(words: Sequence[str], max_chars: int | None = None) -> Constraint:
     """Texts in which none of the words occurs, of at most so many characters."""
-    text = utf8.text() if max_chars is None else nfa.repeat(utf8.utf8(utf8.EVERY), 0, max_chars)
+    text = utf8.text() if max_chars is None else repeat(utf8.utf8(utf8.EVERY), 0, max_chars)
     return Constraint(dfa.minimize(dfa.difference(text, containing(words)) if words else text))
 
 

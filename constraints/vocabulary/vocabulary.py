@@ -16,19 +16,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from numbers import Integral
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ... import token_bytes
 from ...errors import FormatError, ShapeError
 from ...fingerprints import fingerprint
 from ..cache import store
 from ..lifting.token_dag import TokenDag
+from ..masks.item_tokens import ItemTokens
+from ..masks.texts import Texts
 from .trie import Trie
-
-if TYPE_CHECKING:
-    from ..canonical.segmentation import Segmentation
-    from ..masks.item_tokens import ItemTokens
-    from ..masks.texts import Texts
 
 KEPT_FROM = 10_000  # tokens
 
@@ -144,25 +141,14 @@ class Vocabulary:
     @cached_property
     def text_tokens(self) -> Texts:
         """Which tokens free text is made of, by its letters, made on first use."""
-        from ..masks.texts import Texts
-
         return Texts(self.trie)
 
     @cached_property
     def item_tokens(self) -> ItemTokens:
         """The tokens in which an item of an array may end and another one go on, found on first use."""
-        from ..masks.item_tokens import ItemTokens
-
         return ItemTokens(self.token_bytes, self.trie.num_bytes)
 
     @cached_property
     def token_dag(self) -> TokenDag:
         """The trie with its equal subtrees made one."""
         return TokenDag(self.trie)
-
-    @cached_property
-    def segmentation(self) -> Segmentation:
-        """How the tokenizer splits and merges text. Raises ``UnsupportedConstraint`` for what is not read."""
-        from ..canonical.segmentation import read  # reads patterns, which are constraints too
-
-        return read(self)

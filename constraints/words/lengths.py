@@ -17,6 +17,7 @@ from ...errors import UnsupportedConstraint
 from .. import given
 from ..automata import dfa, nfa, utf8
 from ..automata.nfa import Nfa
+from ..automata.repeats import repeat
 from ..constraint import Constraint
 from ..regex.characters import characters, constants
 
@@ -36,7 +37,7 @@ def text_length(
     low = given.count(low, "low")
     high = None if high is None else given.count(high, "high", low)
     if unit == "characters":
-        return Constraint(nfa.repeat(utf8.utf8(utf8.EVERY), low, high))
+        return Constraint(repeat(utf8.utf8(utf8.EVERY), low, high))
     space, word, final, other = words()
     if unit == "words":
         return Constraint(spaced(counted(word, low, high, space), space, low == 0))
@@ -72,10 +73,10 @@ def words() -> tuple[Nfa, Nfa, Nfa, Nfa]:
 def counted(item: Nfa, low: int, high: int | None, between: Nfa, last: Nfa | None = None) -> Nfa:
     """``low`` to ``high`` items with something between each two, or one ``last`` after them. Not the empty text."""
     if last is not None:
-        return nfa.concat([nfa.repeat(nfa.concat([item, between]), low, high), last])
+        return nfa.concat([repeat(nfa.concat([item, between]), low, high), last])
     if high == 0:
         return nfa.empty()
-    more = nfa.repeat(nfa.concat([between, item]), max(low - 1, 0), None if high is None else high - 1)
+    more = repeat(nfa.concat([between, item]), max(low - 1, 0), None if high is None else high - 1)
     return nfa.concat([item, more])
 
 

@@ -26,7 +26,7 @@ from ..anchors import ALL_MARKS
 from ..syntax import ATOMIC, CHARACTER, REPEAT, Item, atomic_items, constants, scoped
 
 if TYPE_CHECKING:
-    from ..constraint import Builder
+    from ..pattern import Builder
 
 END = 0  # the node that matches
 SIGN = r"\(\?>|[*+?}]\+"

@@ -20,7 +20,7 @@ from ..characters import same_in_lower_case
 from ..syntax import ATOMIC, LOOK, REPEAT, Item, constants, scoped, walk
 
 if TYPE_CHECKING:
-    from ..constraint import Builder
+    from ..pattern import Builder
 
 MARKS = re.compile(b"[\xc0\xc1\xf5-\xff]+")  # bytes that never occur in UTF-8
 Memory = tuple[

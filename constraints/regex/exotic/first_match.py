@@ -23,7 +23,7 @@ from ...automata.epsilon import NO_SKIPS
 from ...automata.nfa import Nfa
 from ...automata.work import metered, spend
 from .. import anchors, lookaround
-from ..constraint import Builder
+from ..pattern import Builder
 from ..syntax import LOOK, Item, constants
 from . import atomic
 

@@ -1,0 +1,54 @@
+"""The rules of a grammar, from its text or its file, in any syntax."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+from ...errors import FormatError, UnsupportedConstraint
+from .. import given
+from ..automata.work import limited, spend
+from .lark_reader import read_lark
+from .readers import read_bnf
+from .terminals import Places
+from .tree import Rules, check
+
+SYNTAXES = ("lark", "gbnf", "ebnf")
+WORDS = re.compile(r"""\w+|"[^"\n]*"|'[^'\n]*'|[^\s\w"']+|["']""")
+
+
+def read_rules(text: str | os.PathLike[str], syntax: str, start: str | None) -> tuple[Rules, str, Places]:
+    """:func:`read_grammar`, and whether all rules are defined and end."""
+    try:
+        with limited():
+            rules, first, places = read_grammar(text, syntax, start)
+            if first not in rules.rules:
+                raise UnsupportedConstraint(f"the start rule {first!r} is not defined", path="start")
+            check(rules, first)
+    except RecursionError:
+        raise UnsupportedConstraint("the grammar nests too deep to be read") from None
+    return rules, first, places
+
+
+def read_grammar(text: str | os.PathLike[str], syntax: str, start: str | None) -> tuple[Rules, str, Places]:
+    """The rules of a grammar, the rule to begin with, and the marks of its terminals: the arguments of :func:`grammar`."""
+    if syntax not in SYNTAXES:
+        raise UnsupportedConstraint(f"the syntax is one of {list(SYNTAXES)}, not {syntax!r}", path="syntax")
+    start = start and given.text(start, "start")
+    if isinstance(text, os.PathLike) or (
+        isinstance(text, str) and text.endswith((".lark", ".gbnf", ".ebnf"))
+    ):
+        try:
+            text = Path(text).read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise FormatError(f"the grammar cannot be read: {error}") from None
+    if not isinstance(text, str):
+        raise FormatError(f"a grammar is a text or the path of a file, not {given.short(text)}")
+    given.text(text, "text")
+    spend(2 * len(text) + 25 * sum(1 for _ in WORDS.finditer(text)))  # for reading it
+    if syntax == "lark":
+        rules, places = read_lark(text, start or "start")
+        return rules, "" if "" in rules.rules else start or "start", places
+    rules = read_bnf(text, syntax)
+    return rules, start or ("root" if syntax == "gbnf" else next(iter(rules.rules))), Places()
