@@ -26,7 +26,7 @@ from ..inference.smc.step import Step
 
 @final
 class ConstrainedRows:
-    """Texts that grow by tokens chosen elsewhere. One that is complete, out of budget or outside C is offered its end alone.
+    """Rows whose tokens are chosen elsewhere. One that is complete, out of budget or outside C is offered end-of-sequence alone.
 
     ``query`` is of the budgets' horizon at least, and of an automaton that knows an end-of-sequence token. ``strength`` and
     ``mixture`` are λ and w above, for a query with an HMM.
@@ -44,7 +44,7 @@ class ConstrainedRows:
         self._left: Bool[Tensor, " rows"]
 
     def begin(self, prefixes: Int[Tensor, "rows length"], budgets: Int[Tensor, " rows"]) -> None:
-        """Begin rows with the tokens that they have already (−1: none) and so many tokens still to come, the end included.
+        """Start rows with the tokens they have (−1: none) and their budgets: tokens still to come, end-of-sequence included.
 
         Raises :class:`BudgetTooSmall` where nothing fits and :class:`EvidenceError` where a prefix begins no accepted text.
         """
@@ -122,7 +122,7 @@ def check_weights(strength: float, mixture: float | None) -> None:
 
 
 def check_prefix(fa: Automaton, tokens: list[int], budget: int) -> None:
-    """Whether an accepted text may begin with these tokens and end within ``budget`` more; raises as :meth:`begin` does."""
+    """Raise as :meth:`begin` does unless an accepted text begins with these tokens and ends within ``budget`` more."""
     needed = fa.fewest_after(tokens)
     if needed >= UNREACHABLE:
         raise EvidenceError(

@@ -92,7 +92,7 @@ class ConstraintLogitsProcessor:
         return self._rows.apply(scores)
 
     def _follow(self, ids: Int[Tensor, "rows length"]) -> None:
-        """Bring the rows to these."""
+        """Advance or rebuild the rows so that they hold these ids."""
         seen = self._seen
         if seen is None or ids.shape[1] <= self._prompt_length:
             self._begin(ids)
@@ -139,7 +139,7 @@ def _numbers(given: int | Sequence[int], name: str, least: int) -> list[int]:
 
 
 def _each(given: list[int], prompts: Int[Tensor, "rows length"]) -> Int[Tensor, " rows"]:
-    """One number for each row, where ``generate`` has made several rows of each prompt, which are equal then."""
+    """Repeat a number for each prompt over the equal rows that ``generate`` made of it."""
     copies, rest = divmod(len(prompts), len(given))
     whose = torch.arange(len(given)).repeat_interleave(copies)
     if rest or (len(given) > 1 and not torch.equal(prompts, prompts[whose * copies])):

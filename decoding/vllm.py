@@ -171,7 +171,7 @@ class VLLMLogitsProcessor(_Base):  # type: ignore[misc]
             self._slots[slot] = request
 
     def _gather(self, present: Mapping[Request, int]) -> None:
-        """Groups of the requests that are present: those that have left leave their group, those that are new make one."""
+        """Update the groups: requests that have left are removed, new ones form groups."""
         new = dict.fromkeys(present)
         for key, groups in list(self._groups.items()):
             for group in list(groups):

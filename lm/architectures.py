@@ -17,7 +17,7 @@ from ..errors import EvidenceError
 
 
 def cache_argument(model: Any) -> str:
-    """The name of the argument in which the model takes back what it keeps of the past. Raises :class:`EvidenceError`."""
+    """The name of the model's cache argument; raises :class:`EvidenceError` if it has none."""
     if not callable(getattr(model, "forward", None)) or not hasattr(model, "config"):
         raise EvidenceError(
             f"TransformersLM: model is a {type(model).__name__}; give a model of transformers, such as "

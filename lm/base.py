@@ -49,7 +49,7 @@ class Forking(LanguageModel, Protocol):
 
 @runtime_checkable
 class Hidden(LanguageModel, Protocol):
-    """A language model that shows what it makes of a row."""
+    """A language model that exposes its hidden states."""
 
     def hidden(self) -> Float[Tensor, "batch dim"]:
         """The state from which the next token's probabilities are computed."""
@@ -89,7 +89,7 @@ class TokenBytes(Protocol):
 
 
 def _spell(token_ids: Sequence[int], vocabulary: TokenBytes | None, eos_token_id: int | None) -> str:
-    """Text by the vocabulary; without one, the ids themselves."""
+    """Decode by the vocabulary; without one, write the ids themselves."""
     kept = [int(token) for token in token_ids if token != eos_token_id]
     if vocabulary is None:
         return " ".join(map(str, kept))
@@ -97,7 +97,7 @@ def _spell(token_ids: Sequence[int], vocabulary: TokenBytes | None, eos_token_id
 
 
 def _pin(log_probs: Tensor, finished: Tensor, eos_token_id: int | None) -> Tensor:
-    """Rows that are finished give all their probability to the end-of-sequence token."""
+    """Give all probability of finished rows to the end-of-sequence token."""
     if eos_token_id is None or not finished.any():
         return log_probs
     certain = torch.full_like(log_probs[0], -torch.inf)

@@ -83,7 +83,7 @@ class SharedPrompts(Cache):
                 both[i][rows, :, : new.shape[2]] = new
 
     def fork(self) -> SharedPrompts:
-        """A copy that goes its own way."""
+        """An independent copy."""
         fork = copy(self)
         fork._rooms = [[x.clone() for x in both] for both in self._rooms]
         return fork
@@ -201,5 +201,5 @@ def _groups(owner: Int[Tensor, " rows"]) -> list[tuple[int, slice | Tensor]]:
 
 
 def _with_room(x: Tensor, size: int) -> Tensor:
-    """With space for ``size`` tokens at least; zeros."""
+    """Grow a tensor with zeros to hold at least ``size`` tokens."""
     return torch.nn.functional.pad(x, (0, 0, 0, max(0, size - x.shape[2])))

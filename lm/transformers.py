@@ -200,7 +200,7 @@ class TransformersLM:
         return self._hidden
 
     def _advance_some(self, tokens: Int[Tensor, " batch"]) -> None:
-        """Rows that wait are not evaluated."""
+        """Advance the rows with a token; those that wait (−1) are not evaluated."""
         moving, waiting = (tokens >= 0).nonzero()[:, 0], (tokens < 0).nonzero()[:, 0]
         if not len(moving):
             return
@@ -223,7 +223,7 @@ class TransformersLM:
     def _advance_padded(
         self, tokens: Int[Tensor, " batch"], moving: Int[Tensor, " some"], waiting: Int[Tensor, " others"]
     ) -> None:
-        """Rows that wait move behind as much padding as the others grow."""
+        """Advance the moving rows; those that wait get one more token of padding on the left."""
         check_layers(self._cache)
         if self._mask is None:
             slots = int(self._lengths[0])
@@ -265,7 +265,7 @@ class TransformersLM:
             )
 
     def _check_padding(self) -> None:
-        """Once, before the first row that is padded."""
+        """Check the model's treatment of padding, once, before the first padded row."""
         if self._mask is not None and not self._pads:
             if "position_ids" not in self._accepts:
                 check_padding(self._model)

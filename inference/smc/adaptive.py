@@ -48,7 +48,7 @@ class _Node:
 
 @final
 class AdaptiveProposal(Tabular):
-    """p_lm · 1[allowed] reweighted by what earlier draws have told of the future; keep the object from run to run.
+    """p_lm · 1[allowed] times c̃, learned from earlier draws; keep the object from run to run.
 
     ``base`` guesses the future of prefixes that were never drawn: ``GCDProposal()`` (default; nothing is known, c̃ is an
     upper bound) or ``LookaheadProposal()``. One object is for one language model, prompt, constraint and budget; it raises
@@ -82,7 +82,7 @@ class AdaptiveProposal(Tabular):
         prefixes = [tuple(prefix.tolist()) for prefix in step.prefixes]
         mass, top = belief.logsumexp(1).exp().tolist(), step.log_probs.amax(1).tolist()
         for i, prefix in enumerate(prefixes):
-            self._visit(prefix, mass[i], top[i])
+            self._add(prefix, mass[i], top[i])
         for i, prefix in enumerate(prefixes):
             if (node := self._tree.get(prefix)) and node.children:
                 tokens = list(node.children)
@@ -101,7 +101,7 @@ class AdaptiveProposal(Tabular):
             if (node := self._tree.get(prefix)) and token not in node.children:
                 node.children[token] = _Child(p[i], guess[i])
                 if ended[i]:
-                    self._tell((*prefix, token), 1.0)
+                    self._propagate((*prefix, token), 1.0)
         return tokens, log_weight
 
     def log_future(self, rows: Extension) -> Float[Tensor, " rows"]:
@@ -120,8 +120,8 @@ class AdaptiveProposal(Tabular):
         table = step.lookahead
         return self.base.strength * table.gather(1, tokens[:, None].to(table.device))[:, 0].cpu().double()
 
-    def _visit(self, prefix: tuple[int, ...], mass: float, top: float) -> None:
-        """Make the prefix known."""
+    def _add(self, prefix: tuple[int, ...], mass: float, top: float) -> None:
+        """Add the prefix to the tree."""
         node = self._tree.get(prefix)
         if node is not None:
             if abs(node.top - top) > TOLERANCE or not math.isclose(node.mass, mass, rel_tol=TOLERANCE):
@@ -135,10 +135,10 @@ class AdaptiveProposal(Tabular):
         if len(self._tree) >= self.max_prefixes or not met:  # another proposal may have drawn the token
             return
         self._tree[prefix] = _Node(mass, top, mass)
-        self._tell(prefix, mass)
+        self._propagate(prefix, mass)
 
-    def _tell(self, prefix: tuple[int, ...], future: float) -> None:
-        """c̃ of a prefix, to its ancestors."""
+    def _propagate(self, prefix: tuple[int, ...], future: float) -> None:
+        """Propagate c̃ of a prefix to its ancestors."""
         for n in range(len(prefix) - 1, -1, -1):
             parent = self._tree[prefix[:n]]
             child = parent.children[prefix[n]]

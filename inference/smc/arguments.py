@@ -1,4 +1,4 @@
-"""The arguments of the sampler and its relatives, as people write them.
+"""Conversion of user arguments: those of ``smc``, ``mcmc``, ``beam_search`` and others.
 
     lm          a language model; or a model of transformers, with tokenizer=…
     prompt      a text, or token ids: a sequence or a tensor of one row
@@ -38,7 +38,7 @@ OFFERED = ("vocab_size", "start", "log_probs", "advance", "select", "decode")
 
 
 class Arguments(NamedTuple):
-    """What the sampler works with; lists of one for each prompt stay lists."""
+    """The arguments as objects of this package; lists, one entry for each prompt, stay lists."""
 
     lm: LanguageModel
     prompts: list[Prompt]
@@ -57,7 +57,7 @@ def read(
     hmm: Any = None,
     potential: Any = None,
 ) -> Arguments:
-    """The arguments of the function called ``who``; ``fa``, ``hmm``, ``potential`` may be lists beside ``prompts``."""
+    """Convert the arguments of the function called ``who``; ``fa``, ``hmm``, ``potential`` may be lists beside ``prompts``."""
     lm = a_language_model(lm, tokenizer, who)
     if (prompt is None) == (prompts is None):
         raise EvidenceError(f"{who}: give one prompt, or prompts=[…]")
@@ -145,7 +145,7 @@ def compiled(fa: Any, lm: LanguageModel, tokenizer: Any, name: str) -> Automaton
 
 
 def a_potential(potential: Any, name: str) -> Potential:
-    """The potential; a function is asked about complete texts only, so whatever it says of unfinished ones does no harm."""
+    """The potential; a function becomes one that is evaluated on complete texts only."""
     if isinstance(potential, Potential):
         return potential
     if isinstance(potential, type) or not callable(potential):
@@ -156,14 +156,14 @@ def a_potential(potential: Any, name: str) -> Potential:
 
 
 def check_proposal(proposal: Any, name: str) -> None:
-    """A proposal, or the name of one; which names there are is said elsewhere."""
+    """Raise :class:`EvidenceError` unless it is a proposal or a name."""
     if not isinstance(proposal, str | Proposal):
         more = f"; give {proposal.__name__}()" if isinstance(proposal, type) else ""
         raise EvidenceError(f"{name} must be a tt.Proposal or the name of one, not {short(proposal)}{more}")
 
 
 def check_seed(seed: Any, name: str) -> int:
-    """A whole number that a generator takes."""
+    """The seed, a whole number of 64 bits."""
     number = whole(seed, name, None)
     if not -(1 << 63) <= number < 1 << 64:
         raise EvidenceError(f"{name} must fit 64 bits, which {number} does not")

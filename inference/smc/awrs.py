@@ -29,8 +29,8 @@ from .proposals import Proposal, Tabular
 from .step import Knowledge, Step
 
 
-class Rejecting(RowProposal):
-    """A proposal on a check that says yes or no."""
+class CheckedProposal(RowProposal):
+    """Base of proposals that draw until a check accepts the token."""
 
     def __init__(
         self,
@@ -56,7 +56,7 @@ class Rejecting(RowProposal):
 
 
 @final
-class AWRSProposal(Rejecting):
+class AWRSProposal(CheckedProposal):
     """Adaptive weighted rejection sampling, recursive: ``check(text)`` says whether a prefix may go on, ``complete(text)``
     whether it may end there (default: the same). The final target is p_lm times the check of the complete sequence.
 
@@ -127,7 +127,7 @@ def first_accepted(
 
 
 @final
-class TwoRoundsProposal(Rejecting):
+class TwoRoundsProposal(CheckedProposal):
     """Adaptive weighted rejection sampling in two rounds; arguments as :class:`AWRSProposal`."""
 
     def draw_row(self, row: RowContext, step: Step) -> RowDraw:
@@ -149,7 +149,7 @@ class TwoRoundsProposal(Rejecting):
 
 
 @final
-class GeometricProposal(Rejecting):
+class GeometricProposal(CheckedProposal):
     """Adaptive weighted rejection sampling to ``wanted`` acceptances or ``max_rejects`` refusals; the rest as
     :class:`AWRSProposal`. More of either: more questions, and a weight that varies less."""
 

@@ -33,7 +33,7 @@ FEW = 0.25  # of the mass: below it what is left is summed anew, and drawn from 
 
 
 class RowContext:
-    """One row about to draw: q, which sums to one, and its tokens so far."""
+    """A row about to draw a token: its distribution q and its tokens so far; ``pick`` draws an index by weight."""
 
     def __init__(
         self,
@@ -47,12 +47,12 @@ class RowContext:
         self._cumulative, self._uniform = cumulative, uniform
 
     def remaining(self) -> Remaining:
-        """All of q, to be drawn from without replacement."""
+        """A sampler of q without replacement."""
         return Remaining(self.q, self.pick, self._cumulative, self._uniform)
 
 
 class Remaining:
-    """What of q has not been drawn yet; ``mass`` is its total."""
+    """Sampling from q without replacement; ``mass`` is the total of what remains."""
 
     def __init__(
         self,
@@ -72,7 +72,7 @@ class Remaining:
         return self._rest is not None and not self._rest.any()
 
     def draw(self) -> int:
-        """A token of what is left, in proportion to q; it stays."""
+        """A remaining token, drawn in proportion to q; it is not removed."""
         if self._rest is not None:
             return self._pick(self._rest)
         assert self._cumulative is not None
@@ -84,7 +84,7 @@ class Remaining:
                 return token
 
     def remove(self, *tokens: int) -> None:
-        """These tokens are drawn."""
+        """Remove tokens."""
         self._gone.update(tokens)
         self.mass -= float(sum(self._q[token] for token in tokens))
         if self._rest is None and self.mass < FEW:
@@ -96,7 +96,7 @@ class Remaining:
 
 
 class RowProposal(Proposal):
-    """A proposal that draws row by row, with another for its belief about the next token, and may ask about tokens."""
+    """A proposal that draws row by row from a ``base`` proposal and may evaluate a check on single tokens."""
 
     check: Check | None = None
 
@@ -135,17 +135,17 @@ class RowProposal(Proposal):
         asking = {
             i: self.draw_row(RowContext(q[i], prefixes[i], pick, cumulative[i], uniform), step) for i in rows
         }
-        results = self._settle(asking, prefixes, step)
+        results = self._draw_all(asking, prefixes, step)
         drawn = [results[i][0] if i in results else 0 for i in range(len(q))]
         weight = [results[i][1] if i in results else 0.0 for i in range(len(q))]
         tokens = torch.tensor(drawn, device=log_q.device)
         log_weight = self.base.log_weight(step, log_q.gather(1, tokens[:, None])[:, 0], tokens)
         return tokens, log_weight + torch.tensor(weight, dtype=torch.float64, device=log_q.device).log()
 
-    def _settle(
+    def _draw_all(
         self, asking: dict[int, RowDraw], prefixes: Sequence[tuple[int, ...]], step: Step
     ) -> dict[int, tuple[int, float]]:
-        """Let all rows ask, round after round, until each has its token."""
+        """Run all rows until each has its token; their checks are evaluated together, round by round."""
         results: dict[int, tuple[int, float]] = {}
         answers: dict[int, Any] = dict.fromkeys(asking)
         while answers:
@@ -194,7 +194,7 @@ class Check:
 
 @final
 class TopKProposal(RowProposal):
-    """The ``k`` most probable tokens weighed by ``check``, and one of the rest, drawn, that stands for all of them.
+    """The ``k`` most probable tokens weighed by ``check``, and one drawn from the rest that stands for all of it.
 
     ``check`` and ``complete`` as in :class:`.AWRSProposal`, but they may return anything between 0 and 1; the final target is
     p_lm times the product of the checks of all prefixes. k + 1 checks for a token.

@@ -36,7 +36,7 @@ class Scanner(ABC):
 
     @abstractmethod
     def scan(self, text: str, mark: Mark | None = None) -> Mark:
-        """Read on from a mark of the same text when it was shorter, or from the beginning."""
+        """Scan a text from a mark made when it was shorter, or from the beginning."""
 
     def __call__(self, text: str) -> int:
         return self.scan(text).end
@@ -164,7 +164,7 @@ SCANNERS: dict[object, Scanner] = {
 
 
 class Texts:
-    """``decode``, remembering: called with token ids it gives their text.
+    """``decode`` with a cache, for sequences that grow by a token.
 
     A long text is that of one token less and what the last token adds to its 16 to 31 predecessors; where it changes their
     text (bytes of one character, say) everything is decoded.

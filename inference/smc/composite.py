@@ -82,9 +82,9 @@ class _Mixture(Tabular):
 
 @final
 class Uncorrected(Proposal):
-    """A proposal whose weights are left out: what it draws is taken as it comes, biased (the local product of experts).
+    """A proposal without its weights: biased, as locally constrained decoding is used (the local product of experts).
 
-    Not properly weighted, on purpose: it is how locally constrained decoding is used. A dead particle stays dead.
+    Not properly weighted, on purpose. A dead particle stays dead.
     """
 
     def __init__(self, proposal: Proposal) -> None:

@@ -33,7 +33,7 @@ def _frozen(value: Any) -> Hashable:
 def sql_result(
     connection: sqlite3.Connection, *, ordered: bool = False, max_steps: int = 10_000_000
 ) -> Callable[[Particle], Hashable]:
-    """A key: the rows that the text, a query, returns from the database, in their order or (default) in any.
+    """A key by execution: the rows that the text, an SQL query, returns, in their order or (default) in any.
 
     A text may read and do nothing else: no changes, files, settings or transactions; for that the key sets the connection's
     authorizer and progress handler, and takes both away again. What is no query, fails, or takes more than ``max_steps``

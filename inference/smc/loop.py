@@ -43,7 +43,7 @@ class Drawn:
     log_weight: Float[Tensor, " rows"]
 
     def extension(self) -> Extension:
-        """What a potential is shown."""
+        """The extension on which potentials are evaluated."""
         return Extension(self.step, self.tokens, self.step.ends(self.tokens), ~self.log_weight.isneginf())
 
 
@@ -76,7 +76,7 @@ class Run:
         self._replay = replay
 
     def extend(self, table: Float[Tensor, "states vocab"], texts: Texts) -> Iterator[Drawn]:
-        """Draw a token for every particle that moves; those whose budget it uses up apart from the others."""
+        """Draw a token for every particle that moves; particles at their last token are a part of their own."""
         settings = self.settings
         if settings.beam_factor > 1:
             self.particles = self.particles.split(settings.beam_factor)
@@ -131,7 +131,7 @@ class Run:
         particles.reweigh(rows, drawn.log_weight, log_psi.masked_fill(~shown.alive, -torch.inf), shown.ended)
         if self.settings.align is not None:
             grows = particles.growing[rows].tolist()
-            reached = [grows[i] and shown.moved(i, self.settings.align) for i in range(len(rows))]
+            reached = [grows[i] and shown.reached(i, self.settings.align) for i in range(len(rows))]
             particles.waiting[rows] = torch.tensor(reached)
 
     def resample(self) -> None:
@@ -170,7 +170,7 @@ class Run:
         return chosen
 
     def _move(self, move: Move) -> None:
-        """Move the particles, and lead language model, query and potential to where they are now; for one prompt alone."""
+        """Move the particles and replay them, so that language model, query and potential follow; for one prompt alone."""
         steps = len(self.ess_trace)
         moved = move(self.particles, steps, self.generator)
         there = Run(self.settings, self.prompt, len(moved), self.generator, (moved, moved.length))
@@ -179,7 +179,7 @@ class Run:
         self.particles, self.query, self.states = there.particles, there.query, there.states
 
     def follow(self) -> tuple[Int[Tensor, " states"], Int[Tensor, " states"]]:
-        """Move the query to the particles' new prefixes; returns former state and last token (−1: waits) of each."""
+        """Advance the query to the new prefixes; returns former state and last token (−1: waits) of each."""
         source, tokens = self.particles.merge(self.settings.lm.vocab_size)
         if not is_range(source, self.states):
             self.query.select(source)
@@ -191,7 +191,7 @@ class Run:
         return source, tokens
 
     def posterior(self) -> Posterior:
-        """The particles as they are."""
+        """The particles as a posterior."""
         particles = self.particles
         token_ids = [particles.token_ids(row) for row in range(len(particles))]
         texts = {ids: self.settings.lm.decode(ids) for ids in set(token_ids)}
@@ -220,7 +220,7 @@ def sample_one(settings: SamplerSettings, prompt: Prompt, count: int, generator:
 
 
 def run_together(runs: Sequence[Run], progress: bool = False, limit: int | None = None) -> None:
-    """Lead every run from its prompt to the end, or through ``limit`` steps; they share a language model and a potential."""
+    """Run all prompts to the end, or for ``limit`` steps; they share a language model and a potential."""
     steps = max(run.settings.max_new_tokens for run in runs)
     with _bar(progress, steps) as tick:
         _steps(runs, limit, tick)
@@ -228,7 +228,7 @@ def run_together(runs: Sequence[Run], progress: bool = False, limit: int | None 
 
 @contextmanager
 def _bar(shown: bool, steps: int) -> Iterator[Callable[[int], None]]:
-    """Calls tell how many particles still grow."""
+    """A progress bar; the function given is called after each step with the number of particles that grow."""
     if not shown:
         yield lambda growing: None
         return
@@ -272,7 +272,7 @@ def _steps(runs: Sequence[Run], limit: int | None, tick: Callable[[int], None]) 
 
 
 def _follow(live: Sequence[Run], states: int) -> None:
-    """Lead language model and potential, which have ``states`` rows, to the prefixes of the runs that go on."""
+    """Advance language model and potential, which have ``states`` rows, to the new prefixes."""
     lm, potential = live[0].settings.lm, live[0].settings.potential
     pairs = [run.follow() for run in live]
     source = torch.cat([former + run.first for run, (former, _) in zip(live, pairs, strict=True)])

@@ -39,7 +39,7 @@ Cut = Callable[[int], Sequence[float]]
 
 @dataclass(frozen=True)
 class Kernel:
-    """The move, with the sampler's settings; ``cut`` gives the weights of the places 0 … L − 1 at which to cut L tokens."""
+    """The Metropolis–Hastings move; ``cut(L)`` gives the weights of the places 0 … L − 1 at which to cut L tokens."""
 
     settings: SamplerSettings
     prompt: Prompt
@@ -77,7 +77,7 @@ class Kernel:
     def log_acceptance(
         self, particles: Particles, proposed: Particles, place: Int[Tensor, " particles"], limit: int
     ) -> Float[Tensor, " particles"]:
-        """log of the probability of keeping what was proposed, up to positive values; −inf for what died."""
+        """log of the acceptance ratio (may be positive); −inf for proposals that died."""
         dead = proposed.log_value(place).isneginf()
         before, after = (
             path.log_value(place) + self._cuts(path.length, limit).gather(1, place[:, None])[:, 0]
@@ -86,7 +86,7 @@ class Kernel:
         return (after - before).masked_fill(dead, -torch.inf)
 
     def _cuts(self, length: Int[Tensor, " particles"], limit: int) -> Float[Tensor, "particles places"]:
-        """log c(i | L)."""
+        """log c(i | L), where L is each length."""
         rows = torch.full((limit + 1, limit), -torch.inf, dtype=torch.float64)
         for n in length.unique().tolist():
             weights = torch.as_tensor([1.0] * n if self.cut is None else self.cut(n), dtype=torch.float64)
@@ -98,7 +98,7 @@ class Kernel:
     def extend(
         self, particles: Particles, keep: Int[Tensor, " particles"], limit: int, generator: Generator
     ) -> Particles:
-        """The first ``keep`` tokens of each particle, and what the proposal makes of them up to ``limit`` tokens."""
+        """Keep the first ``keep`` tokens of each particle and draw the rest from the proposal, up to ``limit`` tokens."""
         run = Run(self.settings, self.prompt, len(particles), generator, (particles, keep))
         run_together([run], limit=limit)
         return run.particles

@@ -54,7 +54,7 @@ class Particles:
 
     @property
     def moving(self) -> Bool[Tensor, " particles"]:
-        """Those about to be extended."""
+        """The particles about to be extended: growing and not waiting."""
         return self.growing & ~self.waiting
 
     @property
@@ -108,7 +108,7 @@ class Particles:
         return Particles(*(getattr(self, field.name)[index] for field in fields(self)))
 
     def where(self, chosen: Bool[Tensor, " particles"], others: Particles) -> Particles:
-        """The other's particle where ``chosen``."""
+        """Take the particle of ``others`` where ``chosen``."""
         pairs = ((getattr(self, field.name), getattr(others, field.name)) for field in fields(self))
         return Particles(*(torch.where(chosen if a.ndim == 1 else chosen[:, None], b, a) for a, b in pairs))
 

@@ -1,4 +1,4 @@
-"""A potential of its own for each prompt of a batch."""
+"""Different potentials for the prompts of a batch."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .step import BatchedStep, Extension, Knowledge, Step
 
 @final
 class PerPromptPotential(Potential):
-    """Prompt i has ``potentials[i]``; an object that several prompts have is asked about all their particles at once.
+    """Prompt i has ``potentials[i]``; an object shared by prompts is evaluated once on all their particles.
 
     Every potential sees states and a language model of its own prompts alone, so each works as it would without the others.
     """
@@ -74,7 +74,7 @@ class PerPromptPotential(Potential):
 
 
 class _View:
-    """Some rows of a language model, to be read only; ``whole`` is the model."""
+    """A read-only view of some rows of a language model; ``whole`` is the model."""
 
     def __init__(self, lm: Any, rows: Callable[[], Int[Tensor, " some"]]) -> None:
         self.whole, self._rows = lm, rows
@@ -108,7 +108,7 @@ class _ForksAndShows(_Forks, _Shows):
 
 
 def view_of(lm: LanguageModel, rows: Callable[[], Int[Tensor, " some"]]) -> LanguageModel:
-    """The rows of a language model that ``rows`` tells at the time, with ``fork`` and ``hidden`` if the model has them."""
+    """A view of the rows that ``rows()`` gives when it is read; it has ``fork`` and ``hidden`` if the model has them."""
     kinds = {
         (False, False): _View,
         (True, False): _Forks,

@@ -247,7 +247,7 @@ class AtBoundary(Potential):
         here = rows.alive & rows.ended
         if self.boundary is not at_end:
             for i in (rows.alive & ~rows.ended).nonzero()[:, 0].tolist():
-                here[i] = rows.moved(i, self.boundary)
+                here[i] = rows.reached(i, self.boundary)
         held = torch.tensor([self._held[state] for state in states], dtype=torch.float64)
         asked = self.potential.log_value(Extension(step, rows.tokens, rows.ended, here))
         value = torch.where(here, asked, held)

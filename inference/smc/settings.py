@@ -50,7 +50,7 @@ Move = Callable[[Particles, int, Generator], Particles]
 
 @dataclass
 class SamplerSettings:
-    """What the particles of a prompt are drawn by; errors are those of :func:`.smc`.
+    """The checked settings of a sampler; errors are those of :func:`.smc`.
 
     ``needs``: what is known of the constraint (default: what proposal and potential need). ``horizon``: that of the query, the
     largest budget of all prompts that share it (default: ``max_new_tokens``). ``move``: what is done to the particles after
@@ -124,7 +124,7 @@ def settings_of_one(
     tokenizer: Any = None,
     **settings: Any,
 ) -> tuple[SamplerSettings, Prompt]:
-    """The settings of the function called ``who``, and its one prompt, from the arguments as people write them."""
+    """Settings and prompt from the user arguments of the function called ``who``, which takes one prompt."""
     given = read(who, lm, tokenizer, prompt, None, fa, hmm)
     guide = None if given.hmm is None else prompted(given.hmm, given.lm, given.prompts[0])
     automaton = given.fa or unconstrained(given.lm)

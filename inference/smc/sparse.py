@@ -1,4 +1,4 @@
-"""Rows seen through the constraint: only the tokens that it allows, of each state, one state after the other.
+"""Steps restricted to the allowed tokens: tables of all states in one flat array, one state after the other.
 
 A constraint often allows few tokens of a large vocabulary, and many particles share a state. So where tables are on the CPU,
 proposals whose belief is made token by token (``elementwise``) are asked about the allowed tokens of each state once, laid out
@@ -66,7 +66,7 @@ class SparseStep(Step):
     def draw(
         self, belief: Float[Tensor, " allowed"], generator: Generator
     ) -> tuple[Int[Tensor, " rows"], Float[Tensor, " rows"]]:
-        """A token for each row with probability ∝ exp(belief), and log p_lm of it less the logarithm of that probability."""
+        """Draw a token for each row with probability q ∝ exp(belief); returns it and log p_lm − log q."""
         log_weight = belief.numpy()
         top = np.maximum.reduceat(log_weight, self._start)
         top[np.isneginf(top)] = 0.0
@@ -89,7 +89,7 @@ class SparseStep(Step):
 
 
 def sparse_step(step: Step) -> SparseStep | None:
-    """The step seen through its constraint; None where tables are not on the CPU, or most tokens are allowed."""
+    """The step restricted to the allowed tokens; None where tables are not on the CPU, or most tokens are allowed."""
     states, vocab = step.table.shape
     readable = step.table.device.type == "cpu" and step.table.dtype in (torch.float32, torch.float64)
     if not readable or not isinstance(step.query, BitmaskQuery):

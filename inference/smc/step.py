@@ -1,4 +1,4 @@
-"""What proposals and potentials are shown: rows about to be extended by a token, and rows just extended.
+"""What proposals and potentials are given: rows about to be extended by a token, and rows just extended.
 
 Particles with the same tokens share a row of language model and query (at first all do), so there are *states* and rows:
 row i reads state ``rows[i]``. All (rows, vocab) tensors are batch first; tokens are on the CPU.
@@ -28,7 +28,7 @@ Prefixes = Int[Tensor, "rows t"] | list[Int[Tensor, " t"]]
 
 
 class Knowledge(IntEnum):
-    """What a proposal or potential must know of the constraint; the highest that either asks for is what both are told."""
+    """What a proposal or potential needs to know of the constraint; both are given the larger of the two."""
 
     LOCAL = 0  # which tokens keep the constraint satisfiable with any number of tokens
     BUDGET = 1  # … within the tokens that are left
@@ -36,7 +36,7 @@ class Knowledge(IntEnum):
 
 
 class Step:
-    """Rows about to be extended by one token: what language model and constraint say of every token.
+    """Rows about to be extended by one token, with the tables of language model and constraint.
 
     ``prefixes`` holds the tokens so far, shape (rows, t), a list of rows where these are of unequal lengths; ``rows`` the
     state of each row (default: its own); ``last`` whether this token uses the budget up. Queries are made when first asked
@@ -65,7 +65,7 @@ class Step:
         return [(self, self.rows)]
 
     def take(self, index: Int[Tensor, " some"]) -> Step:
-        """Some of the rows."""
+        """The step of a subset of the rows."""
         return Step(
             self.table,
             self.query,
@@ -124,7 +124,7 @@ class Step:
         return table if is_range(self.rows, len(table)) else table[self.rows.to(table.device)]
 
     def _supported(self, belief: Tensor) -> Tensor:
-        """Checks that the HMM rules out nothing that is possible: the samples would be biased without a sign of it."""
+        """The table, checked: an HMM that rules out a possible token would bias the samples without a sign of it."""
         belief = self._of_rows(belief)
         lost = self.mask & belief.isneginf() & ~self.log_probs.isneginf()
         if bool(lost.any()):
@@ -142,7 +142,7 @@ def check_support(lost: Int[ndarray, " some"]) -> None:
 
 
 class BatchedStep(Step):
-    """Several steps as one: the rows of all, whose states are numbered through; ``first`` is the number of each one's first."""
+    """The steps of several prompts, concatenated; ``first[i]`` is the offset of prompt i's states in the batch."""
 
     def __init__(self, parts: Sequence[Step], first: Sequence[int]) -> None:
         self._parts = parts
@@ -186,7 +186,7 @@ def _chosen(prefixes: Prefixes, index: Int[Tensor, " some"]) -> Prefixes:
 
 @dataclass(frozen=True)
 class Extension:
-    """Rows just extended: ``ended`` where the sequence is complete, ``alive`` where its weight is not zero already."""
+    """Rows just extended by ``tokens``: ``ended`` where the sequence is complete, ``alive`` where its weight is not yet zero."""
 
     step: Step
     tokens: Int[Tensor, " rows"]
@@ -202,10 +202,10 @@ class Extension:
         return self.step.decode(self.sequence(row))
 
     def cut(self, row: int, boundary: Boundary) -> int:
-        """How much of the text lies before its last boundary, in characters."""
+        """The number of characters of a row's text up to its last boundary."""
         return self.step.decode.cut(self.sequence(row), boundary)
 
-    def moved(self, row: int, boundary: Boundary) -> bool:
-        """Whether the last token reached a boundary of the text."""
+    def reached(self, row: int, boundary: Boundary) -> bool:
+        """Whether the last token of a row has reached a new boundary of its text."""
         sequence = self.sequence(row)
         return self.step.decode.cut(sequence, boundary) > self.step.decode.cut(sequence[:-1], boundary)

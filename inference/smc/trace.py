@@ -74,7 +74,7 @@ class Trace:
 
 
 class Recorder:
-    """Writes the trace of a run."""
+    """Records the trace of a run."""
 
     def __init__(self, prompt: str, lm: LanguageModel, proposal: Proposal) -> None:
         self.trace, self._lm, self._proposal = Trace(prompt), lm, proposal
@@ -83,7 +83,7 @@ class Recorder:
         self._texts: list[str] = []  # of the particles after the last step
 
     def drawn(self, step: Step, rows: Int[Tensor, " rows"], tokens: Int[Tensor, " rows"]) -> None:
-        """Beliefs about the particles ``rows``, which got these tokens."""
+        """Record what was believed of the particles ``rows``, which were given these tokens."""
         place: dict[int, int] = {}
         for i, state in enumerate(step.rows.tolist()):
             if state not in place:
@@ -114,7 +114,7 @@ class Recorder:
         return Belief(int(mask.sum()), len(mask), candidates)
 
     def step(self, particles: Particles) -> None:
-        """All particles as they are after this step, before any resampling."""
+        """Record all particles after this step, before any resampling."""
         texts = [
             self._lm.decode(row[:n].tolist())
             for row, n in zip(particles.tokens, particles.length.tolist(), strict=True)
@@ -149,7 +149,7 @@ class Recorder:
         particles.origin[:] = torch.arange(len(particles))
 
     def end(self, particles: Particles, resampled: Sequence[int]) -> Trace:
-        """The trace, complete."""
+        """Finish the trace."""
         for i in resampled:
             self.trace.steps[i] = TraceStep(**{**vars(self.trace.steps[i]), "resampled": True})
         self.trace.final = particles.origin.tolist()
@@ -157,7 +157,7 @@ class Recorder:
 
 
 def page(run: dict[str, Any], best: int | None) -> str:
-    """The page of a posterior's ``to_dict``, which must have its trace.
+    """An HTML page of a posterior's ``to_dict``, which must have its trace.
 
     ``best``: the particle of the last step that is shown first, None for the heaviest.
     """

@@ -30,7 +30,7 @@ from .user_function import UserFunction, log_of
 
 @final
 class RolloutPotential(Potential):
-    """What ``rollouts`` continuations of up to ``length`` tokens promise (default: to the end), drawn by ``proposal``.
+    """The mean weight of ``rollouts`` continuations of up to ``length`` tokens (default: to the end), drawn by ``proposal``.
 
     With a proposal that uses the HMM (``LookaheadProposal()``) a rollout that stops early is judged by p_hmm(C | ·). ``function``
     of the text where each stops, ≥ 0, is multiplied in: what is to be looked ahead to, where the constraint does not say it.

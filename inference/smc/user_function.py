@@ -60,7 +60,7 @@ class UserFunction:
 
     @property
     def name(self) -> str:
-        """What errors call the function."""
+        """The function's name in errors."""
         return self._names[0]
 
     def values(self, keys: Sequence[tuple[Any, bool]]) -> list[float]:
@@ -78,7 +78,7 @@ class UserFunction:
         return values
 
     def _call(self, arguments: list[Any], which: bool) -> Sequence[Any]:
-        """What the function returns for each; a :class:`Failure` where it returns nothing."""
+        """The function's value for each argument; a :class:`Failure` where there is none."""
         function = self._functions[which]
         if self._pools is not None:
             return self._pools[which].map(arguments)

@@ -77,7 +77,7 @@ class FunctionPotential(Potential):
 
     @property
     def name(self) -> str:
-        """What errors call the function."""
+        """The function's name in errors."""
         return self._function.name
 
     def at(self, boundary: Boundary) -> Potential:
