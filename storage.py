@@ -1,9 +1,9 @@
-"""Files that are there whole or not at all, whatever stops the program: written under another name, flushed, renamed.
+"""Atomic file writes: write under a temporary name, flush, rename.
 
     .<name>.<machine>.<process>.<number>.part  →  <name>
 
-Permissions are those of any new file (0666 less the umask). Whatever keeps a file from being written, a full disk among them,
-is a :class:`StorageError`, and what was there before is still there.
+Permissions are those of any new file (0666 less the umask). A write that fails, by a full disk for example, raises
+:class:`StorageError` and leaves the former file unchanged.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ _numbers = itertools.count()  # so that threads of one process do not share a pa
 
 
 def write_atomically(path: Path, content: bytes | Iterable[bytes]) -> None:
-    """Write a file, given whole or in pieces, so that nobody ever sees a part of it; raises :class:`StorageError`.
+    """Write a file, given whole or in pieces, atomically. Raises :class:`StorageError`.
 
-    Parts of the same file that killed programs of this machine have left are removed.
+    Temporary files that killed processes of this machine left of the same file are removed.
     """
     part = path.with_name(f".{path.name}.{socket.gethostname()}.{os.getpid()}.{next(_numbers)}.part")
     try:
@@ -46,7 +46,7 @@ def write_atomically(path: Path, content: bytes | Iterable[bytes]) -> None:
 
 
 def make_directory(path: str | Path) -> Path:
-    """The directory, made with those above it if it is not there; raises :class:`StorageError`."""
+    """Create a directory and its parents if needed. Raises :class:`StorageError`."""
     found = Path(path)
     try:
         found.mkdir(parents=True, exist_ok=True)
@@ -56,7 +56,7 @@ def make_directory(path: str | Path) -> Path:
 
 
 def remove_abandoned(path: Path) -> None:
-    """Remove the parts of a file whose processes are gone; those of running processes and of other machines stay."""
+    """Remove temporary files of a file whose processes are gone; those of running processes and other machines stay."""
     begin, end = f".{path.name}.{socket.gethostname()}.", ".part"
     for old in path.parent.iterdir():
         if old.name.startswith(begin) and old.name.endswith(end):
@@ -66,7 +66,7 @@ def remove_abandoned(path: Path) -> None:
 
 
 def is_running(process: int) -> bool:
-    """Whether a process with this id runs on this machine; True where the system does not tell."""
+    """Whether a process with this id runs on this machine; True where the system cannot tell."""
     if os.name == "nt":  # where a signal of number 0 is no question
         return True
     try:

@@ -22,7 +22,7 @@ app = typer.Typer(
 
 
 def print_version(asked: bool) -> None:
-    """Print the version and end, where that was asked for."""
+    """Print the version and exit, if ``--version`` is given."""
     if asked:
         print(f"tractile {__version__}")
         raise typer.Exit

@@ -1,4 +1,4 @@
-"""What the commands share: one-line errors, the options for models, loading and printing."""
+"""Shared by the commands: one-line errors, options for models, loading and printing."""
 
 import json
 import os
@@ -23,7 +23,7 @@ from ..fingerprints import check_same
 from ..lm import TransformersLM
 
 LARGE = 1e15
-"""Numbers from which on a table says only about how many there are."""
+"""Numbers from here on are shown in powers of ten."""
 
 
 class OneLineErrors(TyperGroup):
@@ -43,7 +43,7 @@ class OneLineErrors(TyperGroup):
 
 
 def complain(message: str, status: int) -> int:
-    """One line on standard error; the exit status."""
+    """Print one line to standard error; returns ``status``."""
     print("tractile: " + " ".join(message.split()), file=sys.stderr)
     return status
 
@@ -98,7 +98,7 @@ def language_model(
 
 
 def check_guide(guide: HMM, hmm: Path | None, model: Path | None, lm: TransformersLM) -> None:
-    """Raise :class:`VocabularyMismatch` if an HMM (``hmm``: its folder, None for an embedded one) is of another tokenizer."""
+    """Raise :class:`VocabularyMismatch` if an HMM was made for another tokenizer than the language model's."""
     of, name = (
         "the embedded HMM" if hmm is None else f"the HMM in {hmm}",
         model or "the embedded language model",
@@ -108,7 +108,7 @@ def check_guide(guide: HMM, hmm: Path | None, model: Path | None, lm: Transforme
 
 
 def device_named(name: str) -> torch.device:
-    """The device of that name; "cuda" is this rank's own."""
+    """The device of that name; "cuda" is the device of this rank."""
     try:
         device = torch.device(name)
     except RuntimeError as error:
@@ -121,7 +121,7 @@ def device_named(name: str) -> torch.device:
 
 
 def print_facts(facts: dict[str, Any], as_json: bool) -> None:
-    """Names and values, one in a line."""
+    """Print names and values as a table, or as one JSON object."""
     if as_json:
         print(json.dumps(facts))
         return
@@ -144,6 +144,6 @@ def print_facts(facts: dict[str, Any], as_json: bool) -> None:
 
 
 def print_narrowings(cuts: Iterable[object]) -> None:
-    """Where a constraint accepts less than was asked, one in a line."""
+    """Print where a constraint accepts less than was asked, one a line."""
     for cut in cuts:
         console.print(escape(f"narrowed: {cut}"))

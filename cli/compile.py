@@ -10,7 +10,7 @@ from ..embedded import LM_PATH
 from .common import AsJson, Seed, console, load_tokenizer, print_facts, print_narrowings
 from .constraint_options import Canonical, Choice, OnNarrowed, narrowings, takes_constraint
 
-TEXT_BYTES = 64  # how long the texts are that are counted where there is no end of them
+TEXT_BYTES = 64  # texts up to this length are counted where there are infinitely many
 
 
 @takes_constraint
@@ -25,8 +25,8 @@ def compile_(
     seed: Seed = 0,
     as_json: AsJson = False,
 ) -> None:
-    """Compile a constraint to a finite automaton over tokens, and say what came out: its size, its texts, up to ten of them,
-    and where it accepts less than was asked. Masks while generating need no finite automaton, and may lack less."""
+    """Compile a constraint to a finite automaton over tokens and describe it: its size, how many texts it accepts, ten samples,
+    and where it accepts less than was asked. Masks while generating need no finite automaton and may be wider."""
     constraint = constraint.finite
     cuts = narrowings(constraint, on_narrowed)
     vocab = Vocabulary.from_tokenizer(load_tokenizer(tokenizer or LM_PATH))

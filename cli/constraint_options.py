@@ -53,7 +53,7 @@ Canonical = Annotated[
 
 
 class Choice(StrEnum):
-    """What to do where a constraint accepts less than was asked for."""
+    """What to do where a constraint accepts less than was asked."""
 
     warn = "warn"
     error = "error"
@@ -67,7 +67,7 @@ OnNarrowed = Annotated[
 
 
 def narrowings(constraint: Constraint, on_narrowed: Choice) -> list[Narrowing]:
-    """What is to be said of a constraint. Raises ``UnsupportedConstraint`` where there is something and that is an error."""
+    """The narrowings to report. Raises ``UnsupportedConstraint`` if there are any and ``--on-narrowed`` is error."""
     report(constraint.narrowed, "error" if on_narrowed is Choice.error else "ignore")
     return [] if on_narrowed is Choice.ignore else [*constraint.narrowed]
 
@@ -88,7 +88,7 @@ def the_constraint(
     grammar: Grammar = None,
     sql: Sql = None,
 ) -> Constraint:
-    """The one constraint that the options name; what it lacks is for the command to say."""
+    """Build the one constraint that the options name; the command reports its narrowings."""
     if sum(option is not None for option in (regex, json_schema, keywords, tools, grammar, sql)) != 1:
         raise typer.BadParameter("give exactly one constraint, such as --regex, --json-schema or --keywords")
     if regex is not None:
@@ -118,7 +118,7 @@ def the_constraint(
 
 
 def takes_constraint(command: Callable[..., None]) -> Callable[..., None]:
-    """The command with these options in place of its parameter ``constraint``."""
+    """Decorate a command: the constraint options replace its parameter ``constraint``."""
     options = inspect.signature(the_constraint).parameters
     own = [p for name, p in inspect.signature(command).parameters.items() if name != "constraint"]
 

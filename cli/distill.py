@@ -38,14 +38,14 @@ Corpus = Annotated[Path, typer.Option("--corpus", exists=True, file_okay=False, 
 
 
 class Transition(StrEnum):
-    """The form of a transition matrix."""
+    """The structure of a transition matrix."""
 
     dense = "dense"
     monarch = "monarch"
 
 
 class Init(StrEnum):
-    """Where EM starts."""
+    """How EM is initialised."""
 
     latent = "latent"
     random = "random"
@@ -78,7 +78,9 @@ def distill_sample(
     device: Device = "cpu",
     model: Model = None,
 ) -> None:
-    """Draw a corpus from a language model, or finish one that was begun. Under torchrun the ranks share the work."""
+    """Sample a corpus from a language model; the same command resumes an interrupted run.
+
+    Under torchrun the ranks share the work."""
     if (text is None) == (num_sequences is None):
         raise typer.BadParameter("give --num-sequences to draw from the model, or --text for existing text")
     if vllm and (text is not None or temperature != 1):
@@ -157,7 +159,7 @@ def distill_train(
     device: Device = "cpu",
     seed: Seed = 0,
 ) -> None:
-    """Fit an HMM to a corpus by expectation maximisation; the same command goes on after an interruption.
+    """Fit an HMM to a corpus by expectation maximisation; the same command resumes an interrupted run.
 
     Leaves log.jsonl and learning-curve.png beside the HMM. Under torchrun the ranks train together.
     """
@@ -213,9 +215,9 @@ def distill_copying(
     model: Model = None,
     seed: Seed = 0,
 ) -> None:
-    """Fit how the texts of a corpus copy from its prompts, and an HMM for the rest of them.
+    """Fit an HMM that copies from its prompt to a corpus with prompts.
 
-    `tractile bench` and `tractile generate` then read the prompt wherever they are given this HMM.
+    `tractile generate` and `tractile bench` use it with every prompt, given this HMM.
     """
     data, tokenizer = distill.Corpus.load(corpus), language_model(model)[1]
     data.check_tokenizer(tokenizer)
@@ -240,10 +242,10 @@ def distill_eval(
     particles: Annotated[int, typer.Option(min=2, help="Particles a prompt, with --keyword.")] = 32,
     as_json: AsJson = False,
 ) -> None:
-    """How well an HMM predicts a corpus, in nats per token, and how far it is from the model that drew it.
+    """Evaluate an HMM on a corpus: nats per token, and the divergence from the model that drew it.
 
-    With --keyword, how far the log weights of particles scatter under GCD and under P-GCD with this HMM, after the first
-    eight prompts of the corpus, and with its context head if there is one.
+    With --keyword, also the spread of the particles' log weights under GCD and under P-GCD with this HMM (and its context head,
+    if there is one), on the first eight prompts of the corpus.
     """
     trained, data = HMM.from_pretrained(hmm), distill.Corpus.load(corpus)
     facts = dataclasses.asdict(distill.evaluate(trained, data))
@@ -276,7 +278,7 @@ def distill_eval(
 
 @contextmanager
 def told_when_stopped(out: Path) -> Iterator[None]:
-    """On Ctrl-C one line says that the same command goes on, and the exit status is 130."""
+    """On Ctrl-C print one line that the same command goes on, and exit with status 130."""
     try:
         yield
     except KeyboardInterrupt:
@@ -285,13 +287,13 @@ def told_when_stopped(out: Path) -> Iterator[None]:
 
 
 def _print_once(text: str) -> None:
-    """A line from the first process of a job."""
+    """Print a line, on rank 0 only."""
     if os.environ.get("RANK", "0") == "0":
         console.print(text)
 
 
 def _grown(smaller: list[HMM], hidden: int, transition: Transition, seed: int) -> HMM:
-    """One HMM with its states split, or the Kronecker product of two."""
+    """Split the states of one HMM, or build the Kronecker product of two."""
     hmm = distill.split(smaller[0], hidden, seed) if len(smaller) == 1 else distill.kronecker(*smaller)
     monarch = isinstance(hmm.transition, Monarch)
     if hmm.hidden != hidden or monarch != (transition is Transition.monarch):
@@ -303,7 +305,7 @@ def _grown(smaller: list[HMM], hidden: int, transition: Transition, seed: int) -
 
 
 def _prompts(path: Path) -> list[str | list[int]]:
-    """One prompt in a line: as it is, or in JSON if the file is called .jsonl."""
+    """Read one prompt a line: as text, or as JSON from a .jsonl file."""
     lines = path.read_text(encoding="utf-8").splitlines()
     if path.suffix != ".jsonl":
         return list(lines)

@@ -30,7 +30,7 @@ from .constraint_options import Canonical, Choice, OnNarrowed, narrowings, takes
 
 
 class Proposal(StrEnum):
-    """How the next token is proposed: the names of :func:`.smc`."""
+    """Proposal distributions: the names of :func:`.smc`."""
 
     lm = "lm"
     lcd = "lcd"
@@ -76,8 +76,9 @@ def generate(
 
 
 def _print_posterior(prompt: str, posterior: Posterior, as_json: bool) -> None:
-    """The distinct texts with their weights, log Z and ESS, and where the constraint accepts less than was asked; raises if no
-    particle satisfies it."""
+    """Print the distinct texts with their weights, log Z and ESS, and where the constraint accepts less than was asked.
+
+    Raises if no particle satisfies it."""
     texts = posterior.group_by(lambda particle: particle.text)
     if as_json:
         print(

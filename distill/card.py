@@ -1,4 +1,4 @@
-"""Model cards: what a distilled HMM is, what it was made from, and how well it does, for whoever finds it later."""
+"""Model cards for distilled HMMs: data, training and measured quality."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ Where it is wrong the sampler stays exact and needs more particles.
 def model_card(
     hmm: HMM, manifest: Manifest, settings: Mapping[str, Any], log: Sequence[Mapping[str, Any]], floor: float
 ) -> str:
-    """The ``README.md`` of a trained HMM, from the corpus's manifest, the settings of the run and its log."""
+    """Write the model card (``README.md``) of a trained HMM from the corpus's manifest, the settings of the run and its log."""
     tested = [line for line in log if "held_out" in line]
     measured = "No epoch was measured."
     if tested:

@@ -1,10 +1,9 @@
-"""What the language model knows of the prompt, for an HMM that has not seen it.
+"""Context heads: predict an HMM's initial distribution from the language model's hidden state after the prompt.
 
     p(z | prompt) = softmax(W h + b),     h the model's last hidden state after the prompt
 
-A linear head, trained on the corpus: at each position its opinion of the next state is compared with the HMM's own
-smoothed posterior p(z_t | x_1 … x_n), which has seen the rest of the text too, by cross-entropy. An HMM that begins with
-the head's distribution instead of its prior is an HMM as any other, so P-GCD takes it as it is.
+A linear head, trained on the corpus by cross-entropy: the target at each position is the HMM's smoothed posterior
+p(z_t | x_1 … x_n). The result is an HMM with another initial distribution, so P-GCD needs no change.
 """
 
 from __future__ import annotations
@@ -90,14 +89,15 @@ class ContextHead:
         return cls(weight.detach(), bias.detach(), made_for)
 
     def __call__(self, states: Float[Tensor, "... width"]) -> Float[Tensor, "... hidden"]:
-        """The distribution over the HMM's states that each hidden state of the language model suggests."""
+        """Map hidden states of the language model to distributions over the HMM's states."""
         return (states.float() @ self.weight.T + self.bias).softmax(-1)
 
     @torch.no_grad()
     def begin(self, hmm: HMM, model: Any, tokenizer: Any, prompt: str | list[int]) -> HMM:
-        """The HMM after a prompt: as it was, but for where it begins.
+        """Return the HMM with the initial distribution that the head predicts after a prompt.
 
-        Raises :class:`ShapeError` if it has other states, :class:`VocabularyMismatch` for another tokenizer's HMM.
+        Raises :class:`ShapeError` if the HMM has another number of states, :class:`VocabularyMismatch` if it was made for
+        another tokenizer.
         """
         if hmm.hidden != len(self.bias):
             raise ShapeError(

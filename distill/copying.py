@@ -1,17 +1,16 @@
-"""What a text repeats of its prompt, as states of an HMM: names, numbers and words of the question are copied from it.
+"""An HMM that copies tokens from its prompt: a pointer-generator (See et al. 2017) as an HMM.
 
-An HMM of the texts is joined by copying states, each of which emits one token of the prompt. With z a state of the HMM, i a
-copying state with token x_i, and v the token just said,
+Copying states are added to an HMM; each emits one token of the prompt. With z a state of the HMM, i a copying state with
+token x_i, and v the token just emitted,
 
     from z    with 1 − enter(z)  to z' as the HMM does
               with enter(z)      to i  ∝  start(x_i) · (n_i + follow · Σ_j N_ji [x_j = v])
     from i    with stay(x_i)     to j  ∝  N_ij
-              with 1 − stay(x_i) as from the state in which the HMM says x_i
+              with 1 − stay(x_i) as from the state in which the HMM emits x_i
 
-where n_i counts the places of the prompt that i stands for and N_ij how often j is next to i there. The last ``recent``
-tokens of a prompt have states of their own, so longer pieces are copied whole; among those before, equal tokens share one.
-What is read is an HMM as any other, so P-GCD and every query take it as it is. All of it is fitted by gradient ascent on
-log p(text | prompt). A pointer-generator (See et al. 2017) in the form of an HMM.
+where n_i is the number of places of the prompt that i stands for and N_ij how often j follows i there. Each of the last
+``recent`` tokens of a prompt has its own state, so that phrases are copied in order; equal tokens before them share a state.
+The result is an ordinary HMM, for P-GCD and every query. Parameters are fitted by gradient ascent on log p(text | prompt).
 """
 
 from __future__ import annotations
@@ -39,20 +38,20 @@ NAMES = ("begin", "enter", "stay", "start", "follow", "usage")  # of the tensors
 
 
 class Places(NamedTuple):
-    """The copying states of some prompts, padded with states that stand for no place."""
+    """The copying states of several prompts, padded."""
 
     tokens: Int[Tensor, "batch states"]  # 0 for padding
-    times: Float[Tensor, "batch states"]  # how many places each stands for
+    times: Float[Tensor, "batch states"]  # number of places each stands for; 0 for padding
     next: Float[Tensor, "batch states states"]
 
 
 @dataclass(frozen=True)
 class Copying:
-    """An HMM of texts, and how texts copy from their prompts.
+    """An HMM with the parameters of copying from a prompt.
 
-    ``begin`` and ``follow`` are numbers, ``enter`` is for each state the probability that the next token is copied,
-    ``stay`` for each token that copying goes on after it, ``start`` how readily copying begins at it; ``usage`` is how
-    often each state is used, which tells in which state the HMM says a token.
+    ``begin``: probability that the first token is copied; ``enter``: for each state, that the next token is; ``stay``: for each
+    token, that copying goes on after it; ``start``: weight of starting to copy at each token; ``follow``: extra weight of
+    starting after the place of the last token; ``usage``: expected visits of each state, for p(state | token).
     """
 
     hmm: HMM
@@ -80,10 +79,10 @@ class Copying:
             raise ShapeError(f"Copying: recent must not be negative, it is {self.recent}")
 
     def read(self, prompt: str | Iterable[int], tokenizer: Any = None) -> HMM:
-        """The HMM of texts after a prompt, tokens or a text with its ``tokenizer``: the copying states first, then its own.
+        """Return the HMM of texts after a prompt (token ids, or a text with its ``tokenizer``); copying states come first.
 
-        Special tokens of the tokenizer are left out, and those that the HMM says in no state that is used, such as an end;
-        without any others it is the HMM as it was. Raises :class:`VocabularyMismatch` for tokens beyond the vocabulary and for
+        Special tokens, and tokens that the HMM never emits in a used state (such as the end), are not copied; without any others
+        the HMM is returned unchanged. Raises :class:`VocabularyMismatch` for tokens beyond the vocabulary and for
         another tokenizer than the HMM's, :class:`ShapeError` for a text without a tokenizer.
         """
         check_tokenizer("Copying: the HMM", self.hmm, tokenizer)
@@ -108,7 +107,7 @@ class Copying:
         return joined_hmm.for_vocabulary(hmm.vocabulary_fingerprint)
 
     def to(self, device: torch.device | str) -> Copying:
-        """The same on another device."""
+        """Return a copy on another device."""
         moved = {name: getattr(self, name).to(device) for name in NAMES}
         return replace(self, hmm=self.hmm.to(device), **moved)
 
@@ -120,7 +119,7 @@ class Copying:
 
     @staticmethod
     def is_in(directory: str | Path) -> bool:
-        """Whether the folder of an HMM says how its texts copy."""
+        """Whether the folder of an HMM holds parameters of copying."""
         return (Path(directory) / FILE).exists()
 
     @classmethod
@@ -152,19 +151,19 @@ def with_copying(hmm: HMM, folder: Path, lm: LanguageModel, prompt: Prompt) -> H
 
 
 class Move(NamedTuple):
-    """How copying goes on."""
+    """Transitions out of copying states."""
 
     stay: Float[Tensor, "batch states states"]
-    leave: Float[Tensor, "batch states hidden"]  # to the HMM, as from the state in which it says the token
+    leave: Float[Tensor, "batch states hidden"]  # to the HMM, as from the state in which it emits the token
 
     def copied(self, own: Float[Tensor, "batch hidden all"]) -> Float[Tensor, "batch states all"]:
-        """The rows of the copying states, from those of the HMM's own."""
+        """Compute the rows of the copying states from those of the HMM's own states."""
         stay = torch.nn.functional.pad(self.stay, (0, own.shape[2] - self.stay.shape[2]))
         return stay + self.leave @ own
 
 
 def check_tokenizer(name: str, hmm: HMM, tokenizer: Any) -> None:
-    """Raise :class:`VocabularyMismatch` if an HMM was made for another tokenizer, as far as that is known."""
+    """Raise :class:`VocabularyMismatch` if an HMM is known to be made for another tokenizer."""
     if hmm.vocabulary_fingerprint is not None and tokenizer is not None:
         last = hmm.emission_probs[-1]
         end = (
@@ -177,7 +176,7 @@ def check_tokenizer(name: str, hmm: HMM, tokenizer: Any) -> None:
 
 
 def tokens_of(prompt: str | Iterable[int], tokenizer: Any = None) -> list[int]:
-    """The tokens of a prompt without the special ones of the tokenizer."""
+    """Tokenize a prompt and drop special tokens."""
     if isinstance(prompt, str):
         if tokenizer is None:
             raise ShapeError("Copying: the prompt is text: give the tokenizer")
@@ -187,7 +186,7 @@ def tokens_of(prompt: str | Iterable[int], tokenizer: Any = None) -> list[int]:
 
 
 def places_of(prompts: Sequence[Sequence[int]], recent: int) -> Places:
-    """The copying states of each prompt: the earlier tokens, equal ones once, and then the last ``recent`` one by one."""
+    """Build the copying states of each prompt: distinct earlier tokens, then each of the last ``recent``."""
     states = []
     for prompt in prompts:
         names: dict[tuple[int, int], int] = {}
@@ -212,7 +211,7 @@ def joined(
     initial: Float[Tensor, " hidden"],
     transition: Float[Tensor, "hidden hidden"],
 ) -> tuple[Float[Tensor, "batch all"], Move, Float[Tensor, "batch hidden all"]]:
-    """Where a text begins, how copying goes on, and the rows of the HMM's own states; copying states come first."""
+    """Compute (initial distribution, transitions of copying states, transition rows of the HMM's own states)."""
     emission, there = copying.hmm.emission_probs, places.times > 0
     start = copying.start[places.tokens] * there
     anywhere = places.times * start

@@ -1,4 +1,4 @@
-"""Fitting how texts copy from their prompts, by gradient ascent on log p(text | prompt)."""
+"""Fit the parameters of :class:`.Copying` by gradient ascent on log p(text | prompt)."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def fit_copying(
     floor: float = 1e-3,
     seed: int = 0,
 ) -> Copying:
-    """How the texts of a corpus copy from its prompts, and an HMM for the rest of them, whose emissions are those of ``hmm``.
+    """Fit copying, and the initial and transition probabilities of ``hmm``, to a corpus with prompts; emissions are kept.
 
     By Adam with a falling step size. ``tokenizer`` reads prompts that are text; its special tokens are not copied.
     ``floor`` is as in :func:`tractile.distill.train`. Raises :class:`VocabularyMismatch` if HMM and corpus do not belong
@@ -97,7 +97,7 @@ def fit_copying(
 
 
 def prompts_of(copying: Copying, corpus: Corpus, tokenizer: Any = None) -> list[list[int]]:
-    """The tokens of a corpus's prompts that may be copied."""
+    """The tokens of each prompt of a corpus that may be copied."""
     said = (copying.usage @ copying.hmm.emission_probs > 0).tolist()
     return [
         [token for token in tokens_of(prompt, tokenizer) if said[token]] for prompt in corpus.manifest.prompts
@@ -111,7 +111,7 @@ def log_probs(
     initial: Float[Tensor, " hidden"],
     transition: Float[Tensor, "hidden hidden"],
 ) -> Float[Tensor, " batch"]:
-    """log p(text | prompt), nats, of the HMM with this beginning and transition; as :meth:`Copying.read` has it."""
+    """Compute log p(text | prompt), nats, under :meth:`Copying.read` with these initial and transition probabilities."""
     message, move, own = joined(copying, places, initial, transition)
     width, rows = places.tokens.shape[1], copying.hmm.emission_probs.T
     total = message.new_zeros(len(tokens))
@@ -128,7 +128,7 @@ def log_probs(
 
 
 def copying_nats(copying: Copying, corpus: Corpus, tokenizer: Any = None, batch_size: int = 64) -> float:
-    """Nats per token of a corpus, each text after its prompt."""
+    """Compute nats per token of a corpus given its prompts."""
     check(copying.hmm, corpus)
     prompts, total = prompts_of(copying, corpus, tokenizer), 0.0
     initial, transition = copying.hmm.initial_probs, copying.hmm.transition.dense().float()

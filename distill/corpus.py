@@ -1,15 +1,15 @@
-"""Corpora: sequences x_1 … x_n ~ p_lm(· | prompt), with what the model itself says of them.
+"""Corpora: sequences x_1 … x_n ~ p_lm(· | prompt), with the model's own log-probabilities.
 
 A corpus is a directory: ``manifest.json`` says how it was drawn, and each ``shard-….safetensors`` holds
 
     tokens     (sequences, n)   continuations; after the first end-of-sequence token there is nothing else
-    log_probs  (sequences, n)   log p_lm(x_t | prompt, x_<t), nats, 0 after the end: minus their mean is the entropy that a
-                                surrogate cannot beat
-    best       (sequences, n)   the token that the model thought most probable there
-    prompt     (sequences,)     which of the manifest's prompts was continued
+    log_probs  (sequences, n)   log p_lm(x_t | prompt, x_<t), nats, 0 after the end; minus their mean is a lower bound for
+                                every surrogate's loss
+    best       (sequences, n)   the model's most probable token there
+    prompt     (sequences,)     index of the prompt in the manifest
 
-A corpus of existing text has no ``log_probs`` and no ``best``. Shards are mapped into memory, not read: a corpus may be
-larger than memory. Each carries a checksum and the digest of its manifest, so that damage and mixtures are noticed.
+A corpus of existing text has no ``log_probs`` and no ``best``. Shards are memory-mapped: a corpus may be larger
+than memory. Each holds a checksum and the digest of its manifest, so damaged or foreign shards are detected.
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ FORMAT = "tractile-corpus-2"
 
 @dataclass(frozen=True)
 class Manifest:
-    """How a corpus was drawn.
+    """The settings with which a corpus was drawn.
 
-    ``vocabulary_fingerprint`` is that of the tokenizer's vocabulary, and ``tokenizer`` the hash of :func:`tokenizer_hash`, which
-    is all that corpora of former versions have; each is empty where it is not known.
+    ``vocabulary_fingerprint``: of the tokenizer's vocabulary; ``tokenizer``: its :func:`tokenizer_hash`, for tokenizers without a
+    fingerprint. Each is "" where it is not known.
     """
 
     vocab_size: int
@@ -68,7 +68,7 @@ class Manifest:
         return min(self.shard_size, self.num_sequences - shard * self.shard_size)
 
     def to_json(self) -> bytes:
-        """The content of ``manifest.json``; without a fingerprint it is that of former versions, so that its digest is too."""
+        """The content of ``manifest.json``; an empty fingerprint is not written."""
         fields = asdict(self)
         if not self.vocabulary_fingerprint:
             del fields["vocabulary_fingerprint"]
@@ -76,7 +76,7 @@ class Manifest:
 
     @property
     def digest(self) -> str:
-        """A hash of all of it."""
+        """A hash of the manifest."""
         return hashlib.sha256(self.to_json()).hexdigest()[:16]
 
 
@@ -94,14 +94,14 @@ class Corpus:
 
     @cached_property
     def digest(self) -> str:
-        """A hash of its content: the manifest, the shards and which rows of them it has."""
+        """A hash of the content: the manifest, the shards and the selected rows."""
         sums = self.checksums or [_checksum(shard) for shard in self.shards]
         out = hashlib.sha256(f"{self.manifest.digest} {list(sums)} ".encode())
         out.update(self.rows.numpy().tobytes())
         return out.hexdigest()[:16]
 
     def take(self, rows: Int[Tensor, " batch"]) -> Int[Tensor, "batch length"]:
-        """The tokens of some sequences."""
+        """Gather the tokens of some sequences."""
         return self._gather("tokens", self.rows[rows]).long()
 
     @property
@@ -111,12 +111,12 @@ class Corpus:
 
     @property
     def prompt(self) -> Int[Tensor, " sequences"]:
-        """Which of the manifest's prompts each sequence continues."""
+        """The index of each sequence's prompt in the manifest."""
         return self._gather("prompt", self.rows).long()
 
     @property
     def vocabulary_fingerprint(self) -> str | None:
-        """The fingerprint of the vocabulary that its tokens are of; None if it is not known."""
+        """The fingerprint of the vocabulary; None if it is not known."""
         return self.manifest.vocabulary_fingerprint or None
 
     @property
@@ -132,21 +132,21 @@ class Corpus:
 
     @property
     def best(self) -> Int[Tensor, "sequences length"] | None:
-        """The model's most probable token at each place; None for existing text."""
+        """The model's most probable token at each position; None for existing text."""
         return self._gather("best", self.rows).long() if "best" in self.shards[0] else None
 
     @cached_property
     def num_tokens(self) -> int:
-        """Tokens up to and including the first end of each sequence: padding is not counted."""
+        """The number of tokens up to and including each sequence's first end token; padding is not counted."""
         tokens = self._gather("tokens", self.rows)
         return int((tokens[:, :-1] != self.manifest.eos_token_id).sum()) + len(self)
 
     def select(self, rows: Tensor) -> Corpus:
-        """The corpus of some rows (indices or a mask)."""
+        """Select rows, by indices or a mask."""
         return replace(self, rows=self.rows[rows])
 
     def split(self, held_out: float, seed: int = 0) -> tuple[Corpus, Corpus]:
-        """A random partition: (training part, a share ``held_out`` of the sequences)."""
+        """Split at random into (training part, a share ``held_out`` of the sequences)."""
         order = torch.randperm(len(self), generator=torch.Generator().manual_seed(seed))
         count = round(held_out * len(self))
         return self.select(order[count:]), self.select(order[:count])
@@ -160,11 +160,10 @@ class Corpus:
         prompts: Sequence[str | list[int]] | None = None,
         vocabulary_fingerprint: str | None = None,
     ) -> Corpus:
-        """A corpus in memory, of sequences that are there already, each with its prompt if there are ``prompts``.
+        """Build a corpus in memory from token sequences, each with its prompt if ``prompts`` are given.
 
-        ``vocabulary_fingerprint`` is that of the vocabulary of the tokens, if it is known.
-
-        Raises :class:`ShapeError`, :class:`VocabularyMismatch` for what is no token.
+        ``vocabulary_fingerprint``: of the tokens' vocabulary, if known. Raises :class:`ShapeError`, and
+        :class:`VocabularyMismatch` for ids outside the vocabulary.
         """
         tokens = _ended(tokens, vocab_size, eos_token_id)
         count, length = tokens.shape
@@ -180,7 +179,7 @@ class Corpus:
 
     @classmethod
     def load(cls, directory: str | Path) -> Corpus:
-        """Map what was written into memory; raises :class:`FormatError` if it is no corpus, not whole or damaged."""
+        """Memory-map a corpus from its directory. Raises :class:`FormatError` if it is no corpus, incomplete or damaged."""
         path = Path(directory)
         manifest = read_manifest(path)
         missing = [i for i in range(manifest.num_shards) if not shard_file(path, i).exists()]
@@ -194,7 +193,7 @@ class Corpus:
         return cls(shards, torch.arange(manifest.num_sequences), manifest, sums)
 
     def check_tokenizer(self, tokenizer: Any) -> None:
-        """Raises :class:`VocabularyMismatch` if the corpus was made with another tokenizer, or another end token."""
+        """Raise :class:`VocabularyMismatch` if the corpus was made with another tokenizer, or another end token."""
         manifest = self.manifest
         cure = f"give the model that the corpus was drawn from{manifest.model and f', {manifest.model}'}"
         if manifest.vocabulary_fingerprint:
@@ -222,18 +221,18 @@ class Corpus:
 
 
 def tokenizer_hash(tokenizer: Any) -> str:
-    """A hash of a tokenizer's tokens and their ids."""
+    """Hash a tokenizer's tokens and their ids."""
     tokens = sorted(tokenizer.get_vocab().items(), key=lambda item: (item[1], item[0]))
     return hashlib.sha256(json.dumps(tokens).encode()).hexdigest()[:16]
 
 
 def shard_file(path: Path, index: int) -> Path:
-    """Where a shard is."""
+    """The path of a shard."""
     return path / f"shard-{index:05d}.safetensors"
 
 
 def begin(path: Path, manifest: Manifest) -> None:
-    """Make the directory of a corpus; raises :class:`FormatError` if another corpus is there."""
+    """Create the directory and manifest of a corpus. Raises :class:`FormatError` if it holds another corpus."""
     make_directory(path)
     if (path / "manifest.json").exists():
         there = read_manifest(path)
@@ -247,7 +246,7 @@ def begin(path: Path, manifest: Manifest) -> None:
 
 
 def read_manifest(path: Path) -> Manifest:
-    """The manifest of a corpus; raises :class:`FormatError` if there is none."""
+    """Read the manifest of a corpus. Raises :class:`FormatError` if there is none."""
     try:
         fields = json.loads((path / "manifest.json").read_text())
         found = fields["format"]
@@ -262,18 +261,18 @@ def read_manifest(path: Path) -> Manifest:
 
 
 def write_shard(path: Path, index: int, manifest: Manifest, tensors: dict[str, Tensor]) -> None:
-    """One shard, whole or not at all."""
+    """Write a shard atomically. Raises :class:`StorageError`."""
     label = f"{manifest.digest} {_checksum(tensors)}"  # one entry: several come in no fixed order
     write_atomically(shard_file(path, index), save(tensors, {"corpus": label}))
 
 
 def read_shard(path: Path, index: int, manifest: Manifest) -> dict[str, Tensor]:
-    """One shard, mapped into memory; raises :class:`FormatError` if it is damaged or not of this corpus."""
+    """Memory-map a shard. Raises :class:`FormatError` if it is damaged or belongs to another corpus."""
     return _read_shard(path, index, manifest)[0]
 
 
 def _read_shard(path: Path, index: int, manifest: Manifest) -> tuple[dict[str, Tensor], int]:
-    """A shard and its checksum."""
+    """Read a shard and its checksum."""
     file = shard_file(path, index)
     cure = f"delete {file.name} and run the same sampling again: only this shard is drawn anew"
     try:
@@ -300,7 +299,7 @@ def _checksum(tensors: Mapping[str, Tensor]) -> int:
 
 
 def _ended(tokens: Tensor, vocab_size: int, eos_token_id: int) -> Tensor:
-    """The same tokens, the end-of-sequence token repeated after its first; raises if some are no tokens."""
+    """Repeat the end token after its first occurrence in each row; check that all ids are tokens."""
     if tokens.ndim != 2 or 0 in tokens.shape:
         raise ShapeError(f"a corpus is made of (sequences, length) tokens, not {tuple(tokens.shape)}")
     if not 0 <= int(tokens.min()) <= int(tokens.max()) < vocab_size:

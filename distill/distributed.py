@@ -1,7 +1,6 @@
-"""The processes of a ``torchrun`` job, which are called ranks; one process is a job of one rank.
+"""The processes (ranks) of a ``torchrun`` job; a single process is a job of one rank.
 
-Counts of EM are sums over sequences, so data-parallel EM is each rank counting a part of a batch and one all-reduce of
-the sums: every rank then takes the same step.
+Data-parallel EM: each rank counts part of a batch, an all-reduce sums the counts, and every rank takes the same step.
 """
 
 from __future__ import annotations
@@ -22,19 +21,19 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Ranks:
-    """This process among the others."""
+    """This process's rank in a job of ``size`` processes, and collective operations."""
 
     rank: int = 0
     size: int = 1
 
     def sum(self, tensors: Sequence[Tensor]) -> None:
-        """Add up the tensors of all ranks, in place."""
+        """Sum tensors over all ranks, in place."""
         if self.size > 1:
             for tensor in tensors:
                 dist.all_reduce(tensor)
 
     def gather(self, tensor: Tensor, dim: int) -> Tensor:
-        """The tensors of all ranks one after the other along a dimension."""
+        """Concatenate the tensors of all ranks along a dimension."""
         if self.size == 1:
             return tensor
         found = [torch.empty_like(tensor) for _ in range(self.size)]
@@ -42,7 +41,7 @@ class Ranks:
         return torch.cat(found, dim)
 
     def join(self, tensor: Tensor, dim: int) -> Tensor:
-        """As :meth:`gather`, on the CPU, one rank's at a time, for what is too large for a device."""
+        """As :meth:`gather`, on the CPU and one rank at a time, for tensors too large for a device."""
         if self.size == 1:
             return tensor
         found = []
@@ -53,7 +52,7 @@ class Ranks:
         return torch.cat(found, dim)
 
     def share(self, make: Callable[[], T]) -> T:
-        """What rank 0 makes, on all ranks."""
+        """Call ``make`` on rank 0 and broadcast the result."""
         made: list[Any] = [make() if self.rank == 0 else None]
         if self.size > 1:
             dist.broadcast_object_list(made, 0)
@@ -61,16 +60,16 @@ class Ranks:
         return found
 
     def wait(self) -> None:
-        """Go on when all ranks have come here."""
+        """Wait until all ranks have arrived."""
         if self.size > 1:
             dist.barrier()
 
 
 @contextmanager
 def ranks(device: torch.device | None = None) -> Iterator[Ranks]:
-    """The ranks of the job that this process belongs to, as ``torchrun`` says; joined here if it was not done before.
+    """Join the job that ``torchrun`` started, unless this process has joined it already; yields its :class:`Ranks`.
 
-    Ranks on the CPU talk by gloo, ranks on a GPU by nccl. A rank that dies makes the others fail at once.
+    Uses gloo on the CPU and nccl on a GPU. When a rank dies the others fail at once.
     """
     if dist.is_available() and dist.is_initialized():
         yield Ranks(dist.get_rank(), dist.get_world_size())

@@ -20,7 +20,7 @@ from .sharding import ShardedHMM, factors_of
 
 @dataclass(frozen=True)
 class Evaluation:
-    """How well an HMM predicts a corpus, in nats per token (padding is not counted as tokens).
+    """Quality of an HMM on a corpus, in nats per token; padding is not counted.
 
     ``lm_nats_per_token`` is what the language model that drew the corpus needs, its own entropy, and
     ``kl_per_token`` the difference, the Kullback-Leibler divergence KL(p_lm ‖ p_hmm) per token;
@@ -49,7 +49,7 @@ class Evaluation:
 def evaluate(hmm: HMM, corpus: Corpus, batch_size: int = 256) -> Evaluation:
     """Compare an HMM with a corpus and with the language model that drew it.
 
-    Raises :class:`VocabularyMismatch` if they do not belong together and :class:`ShapeError` for an empty corpus.
+    Raises :class:`VocabularyMismatch` for an HMM of another vocabulary and :class:`ShapeError` for an empty corpus.
     """
     check(hmm, corpus)
     manifest, tokens = corpus.manifest, corpus.tokens
@@ -102,7 +102,7 @@ def nats_per_token(
 def predictions(
     hmm: HMM, tokens: Int[Tensor, "batch length"]
 ) -> tuple[Float[Tensor, "batch length"], Int[Tensor, "batch length"]]:
-    """log p_hmm(x_t | x_<t) in nats and the most probable token, at each position."""
+    """Compute log p_hmm(x_t | x_<t), nats, and the most probable token, at each position."""
     rows, factors = hmm.emission_probs.T.contiguous(), factors_of(hmm.transition)
     log_probs = torch.empty(tokens.shape, dtype=rows.dtype, device=rows.device)
     best = torch.empty_like(tokens)
@@ -119,7 +119,7 @@ def predictions(
 
 
 def _frequencies(hmm: HMM, corpus: Corpus) -> Float[Tensor, " vocab"]:
-    """The share of each token in texts of the HMM, as long as the corpus's, the end counted once."""
+    """Expected token frequencies of the HMM's texts, of the corpus's length, the end token counted once."""
     eos = corpus.manifest.eos_token_id
     each = (state_marginals(hmm, corpus.manifest.max_new_tokens) @ hmm.emission_probs).double()
     found = each.sum(0)
@@ -129,7 +129,7 @@ def _frequencies(hmm: HMM, corpus: Corpus) -> Float[Tensor, " vocab"]:
 
 
 def check(hmm: HMM, corpus: Corpus) -> None:
-    """Raises :class:`VocabularyMismatch` if they do not belong together, :class:`ShapeError` if there is no sequence."""
+    """Raise :class:`VocabularyMismatch` for an HMM of another vocabulary, :class:`ShapeError` for an empty corpus."""
     if hmm.vocab_size != corpus.manifest.vocab_size:
         raise VocabularyMismatch(
             f"the HMM has {hmm.vocab_size} tokens and the corpus {corpus.manifest.vocab_size}"

@@ -1,13 +1,13 @@
-"""A larger HMM from smaller trained ones, so that EM need not begin anew.
+"""Grow trained HMMs: initialise a larger HMM from one or two smaller ones.
 
-Splitting: state s becomes copies (s, c) that emit alike and share among them whatever led to s, at random,
+Splitting: state s becomes copies (s, c) with the same emissions; the probability of s is divided among them at random,
 
     A'[(s, c), (s', c')] = A[s, s'] · w[(s, c), (s', c')],     Σ_c' w[(s, c), (s', c')] = 1.
 
-That is the same distribution whatever the shares are; EM then tells the copies apart by where they come from.
+The distribution over texts is unchanged for any shares; EM then differentiates the copies.
 
-Two chains at once: states (i, j) move by the Kronecker product of the transitions, which is a Monarch matrix, and emit as
-if i and j were independent given the token, p(x | i, j) ∝ p_a(x | i) p_b(x | j) / p_b(x) (Zhang et al. 2025 begin so).
+Product of two HMMs: states (i, j) move by the Kronecker product of the transitions, a Monarch matrix, and emit as if i and j were
+independent given the token, p(x | i, j) ∝ p_a(x | i) p_b(x | j) / p_b(x) (Zhang et al. 2025 begin so).
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ HORIZON = 64  # tokens over which states are weighed
 
 
 def split(hmm: HMM, hidden: int, seed: int = 0) -> HMM:
-    """An HMM of more states with the same distribution: states that are used more get more copies.
+    """Split the states of an HMM in proportion to their use; the distribution over texts is unchanged.
 
-    States that are never left, such as the end, are not split. A Monarch HMM grows along its first axis, so ``hidden``
+    Absorbing states, such as the end, are not split. A Monarch HMM grows along its first axis, so ``hidden``
     must be a multiple of its size. Raises :class:`ShapeError` if ``hidden`` does not fit.
     """
     generator = torch.Generator().manual_seed(seed)
@@ -57,7 +57,7 @@ def split(hmm: HMM, hidden: int, seed: int = 0) -> HMM:
 
 
 def kronecker(a: HMM, b: HMM) -> HMM:
-    """The Monarch HMM of two dense ones that run side by side; it has H_a · H_b states.
+    """Combine two dense HMMs into the Monarch HMM of their product, with H_a · H_b states.
 
     Where all states of ``b`` emit alike it is ``a``'s distribution. If the last state of both is an end, both end
     together, when ``b`` does. Raises :class:`CircuitError` for HMMs that are not dense and :class:`VocabularyMismatch`.
@@ -94,7 +94,7 @@ def kronecker(a: HMM, b: HMM) -> HMM:
 
 
 def occupancy(hmm: HMM) -> Tensor:
-    """The share of tokens that each state emits, over the first tokens; states that are never left count at the end."""
+    """Share of the first ``HORIZON`` tokens that each state emits; absorbing states fill up texts that have ended."""
     return state_marginals(hmm, HORIZON).mean(0)
 
 
@@ -105,7 +105,7 @@ def _split_monarch(hmm: HMM, hidden: int, generator: torch.Generator) -> HMM:
         raise ShapeError(f"split: a Monarch HMM of {hmm.hidden} states grows to a multiple, not to {hidden}")
 
     def shared(weight: Tensor) -> Tensor:
-        """The last axis in copies; what is certain stays so, in the last copy."""
+        """Divide the last axis among copies at random; a probability of one goes to the last copy."""
         drawn = torch.empty(*weight.shape, copies, dtype=weight.dtype).exponential_(generator=generator)
         last = torch.zeros(copies, dtype=weight.dtype)
         last[-1] = 1

@@ -1,4 +1,4 @@
-"""What an HMM is for: how much less the weights of particles vary that it guides."""
+"""Measure how much an HMM reduces the variance of the particles' weights under P-GCD."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Guidance:
-    """Particles without resampling, over all prompts.
+    """Spread of importance weights without resampling, over all prompts.
 
     ``deviation`` is the standard deviation of their log weights around the mean of their prompt, in nats, and
     ``effective`` their effective sample size as a share of their number, averaged over prompts. Independent particles with
@@ -43,7 +43,7 @@ def guidance(
     particles: int = 32,
     seed: int = 0,
 ) -> dict[str, Guidance]:
-    """P-GCD under each of some HMMs, for texts of ``max_new_tokens`` that an automaton accepts; GCD for None.
+    """Compare guides: sample texts that ``fa`` accepts by P-GCD with each HMM, and by GCD for None.
 
     A guide may be a function of the prompt, such as an HMM that begins where a :class:`ContextHead` says. Raises as
     :func:`tractile.smc` does.

@@ -1,4 +1,4 @@
-"""Where EM starts: hidden states read off the language model.
+"""Initial HMMs for EM, from the language model's hidden states.
 
 The last hidden state of the model after each token of a corpus is a point, and a state of the HMM a cluster of points. A
 token that is frequent has states of its own, *clones* (Dedieu et al. 2019): k-means splits its points into contexts. Rare
@@ -28,7 +28,7 @@ from .em import Counts, m_step
 
 
 def random_start(corpus: Corpus, hidden: int, transition: str = "dense", seed: int = 0) -> HMM:
-    """Random transitions and noisy copies of the corpus's token frequencies, with an end state."""
+    """Draw random transitions and noisy copies of the corpus's token frequencies, with an end state."""
     manifest = corpus.manifest
     hmm = HMM.random(hidden, manifest.vocab_size, transition, seed)
     frequency = torch.bincount(corpus.tokens.flatten(), minlength=manifest.vocab_size) + 0.01
@@ -38,7 +38,7 @@ def random_start(corpus: Corpus, hidden: int, transition: str = "dense", seed: i
 
 
 def with_end_state(hmm: HMM, eos_token_id: int) -> HMM:
-    """The same HMM with its last state made the end: absorbing, and the only one to emit ``eos_token_id``."""
+    """Make the last state the end state: absorbing, and the only state to emit ``eos_token_id``."""
     emission = hmm.emission_probs.clone()
     emission[:, eos_token_id] = 0
     emission[-1] = 0
@@ -53,7 +53,7 @@ def with_end_state(hmm: HMM, eos_token_id: int) -> HMM:
 
 
 def has_end_state(hmm: HMM, eos_token_id: int) -> bool:
-    """Whether the last state emits the end-of-sequence token for ever."""
+    """Whether the last state is absorbing and emits the end token with certainty."""
     certain = [weight[(-1,) * weight.ndim] for weight in hmm.transition.parameters()]
     return all(float(p) == 1 for p in [*certain, hmm.emission_probs[-1, eos_token_id]])
 
@@ -70,10 +70,10 @@ def initialise(
     iterations: int = 10,
     seed: int = 0,
 ) -> HMM:
-    """An HMM whose states are clusters of a transformers model's last hidden states over the first ``sequences``.
+    """Initialise an HMM: its states are clusters of a transformers model's hidden states on the first ``sequences``.
 
-    Raises :class:`VocabularyMismatch` for another tokenizer than the corpus's, :class:`ShapeError` if there are fewer tokens
-    than hidden states.
+    Raises :class:`VocabularyMismatch` if the corpus was made with another tokenizer, :class:`ShapeError` if the corpus has fewer
+    tokens than ``hidden``.
     """
     corpus.check_tokenizer(tokenizer)
     part = corpus.select(torch.arange(min(sequences, len(corpus))))
@@ -113,7 +113,7 @@ OTHERS = 1e-3  # the share of other tokens than its own in what a clone emits
 
 
 def discounted(counts: Float[Tensor, "rows columns"], lower: Float[Tensor, "*rows columns"]) -> Tensor:
-    """Rows of probabilities: counts less a discount, which goes to the columns as ``lower`` says."""
+    """Normalise counts by absolute discounting; the discounted mass follows the distribution ``lower``."""
     taken = counts.clamp(max=DISCOUNT)
     total = counts.sum(1, keepdim=True)
     rows = (counts - taken + taken.sum(1, keepdim=True) * lower) / total.clamp(min=DISCOUNT)
@@ -131,9 +131,9 @@ def clones(
     iterations: int,
     seed: int,
 ) -> tuple[Int[Tensor, " points"], Int[Tensor, " clusters_and_end"]]:
-    """The cluster of each point, and the token whose clone each cluster is; −1 if tokens share it, and for the end.
+    """Cluster points by token: (cluster of each point, token of each cluster; −1 if tokens share it, and for the end).
 
-    A token has clones in proportion to a power 0.7 of its count; those that come to less than one share the rest.
+    The number of clones of a token is proportional to count^0.7; tokens with less than one share the other clusters.
     """
     count = torch.bincount(tokens)
     share = _normal(count.double() ** 0.7) * clusters
@@ -158,7 +158,7 @@ def clones(
 
 
 def _families(owner: Int[Tensor, " hidden"]) -> Int[Tensor, " hidden"]:
-    """The first clone of the same token, for each state; a state of no one token is its own family."""
+    """The first clone of the same token, for each state; a shared state is its own family."""
     number = torch.arange(len(owner))
     token = torch.where(owner >= 0, owner, int(owner.max()) + 1 + number)
     first = torch.full((int(token.max()) + 1,), len(owner)).scatter_reduce(0, token, number, "amin")
@@ -168,9 +168,9 @@ def _families(owner: Int[Tensor, " hidden"]) -> Int[Tensor, " hidden"]:
 def hidden_states(
     model: Any, tokenizer: Any, corpus: Corpus, batch_size: int = 256, shift: int = 0
 ) -> Float[Tensor, "sequences length width"]:
-    """The model's last hidden state after reading the prompt and the tokens up to and including each token.
+    """Compute the model's last hidden state after the prompt and each token.
 
-    With ``shift`` 1, up to and not including it: the first is that of the prompt's last token.
+    With ``shift`` 1, before each token: the first is the state after the prompt.
     """
     prompts = [tokenizer(p).input_ids if isinstance(p, str) else p for p in corpus.manifest.prompts]
     if tokenizer.bos_token_id is not None:  # as it was sampled: no prompt is the beginning of a text
@@ -199,7 +199,7 @@ def kmeans(
     seed: int = 0,
     batch: int = 65_536,
 ) -> Int[Tensor, " points"]:
-    """Mini-batch k-means (Sculley 2010): the cluster of each point. Clusters that lose all points start anew at random."""
+    """Mini-batch k-means (Sculley 2010): the cluster of each point. Empty clusters restart at a random point."""
     generator = torch.Generator().manual_seed(seed)
     centres = points[torch.randperm(len(points), generator=generator)[:clusters]].float()
     weight = torch.zeros(clusters)
@@ -220,7 +220,7 @@ def _nearest(points: Tensor, centres: Tensor) -> Tensor:
 
 
 def _observed(hmm: HMM, states: Int[Tensor, "batch length"], tokens: Int[Tensor, "batch length"]) -> Counts:
-    """Counts when the hidden states are known: how often each parameter was used."""
+    """Counts of each parameter when the hidden states are observed."""
     initial = torch.bincount(states[:, 0], minlength=hmm.hidden).float()
     pair = (states * hmm.vocab_size + tokens).flatten()
     emission = torch.bincount(pair, minlength=hmm.hidden * hmm.vocab_size).view(hmm.hidden, -1).float()

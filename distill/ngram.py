@@ -1,4 +1,4 @@
-"""n-gram models as HMMs: a guide counted from samples in seconds, without training.
+"""n-gram models as HMMs: guides counted from samples, without training.
 
 A state is a context: the longest suffix of the text so far, of at most n − 1 tokens, that is among the contexts kept. It emits
 its last token, so the states of a text are certain, and
@@ -39,7 +39,7 @@ UNSEEN = 0.5  # what a token counts that shares a state and was not seen
 
 @dataclass(frozen=True)
 class Grams:
-    """The different k-grams of a corpus, in the order of their numbers."""
+    """The distinct k-grams of a corpus, numbered."""
 
     prefix: Int[ndarray, " grams"]  # the number of the (k−1)-gram before the last symbol
     suffix: Int[ndarray, " grams"]  # … and of the one after the first
@@ -49,7 +49,7 @@ class Grams:
 
 
 def ngram(corpus: Corpus, order: int = 3, states: int = 2048) -> HMM:
-    """An n-gram model of a corpus as an HMM of at most ``states`` hidden states; ``order`` is n: 1 unigram, 2 bigram, ….
+    """Fit an n-gram model of a corpus as an HMM of at most ``states`` hidden states; ``order`` is n.
 
     Raises :class:`ShapeError` for an order below one, fewer than two states or an empty corpus.
     """
@@ -99,7 +99,7 @@ def ngram_guide(
     states: int = 2048,
     seed: int = 0,
 ) -> HMM:
-    """An n-gram HMM of the language model's own continuations of some prompts: a guide for P-GCD on the spot.
+    """Sample continuations of prompts from a language model and fit an n-gram HMM to them.
 
     ``max_new_tokens`` is the length of the samples; a text may grow longer. Raises as :func:`.sample` and :func:`ngram` do.
     """
@@ -109,7 +109,7 @@ def ngram_guide(
 
 
 def _count(symbols: ndarray, text: ndarray, order: int, beginning: int) -> list[Grams]:
-    """The k-grams of the rows for k = 0 … ``order``, as far as the rows are text."""
+    """Count the k-grams of the rows for k = 0 … ``order``, where ``text`` is true."""
     none = np.zeros(1, int)
     found = [Grams(none, none, none, none, np.zeros(1, bool))]
     ids = np.where(text, 0, -1)  # of the gram that ends at each place

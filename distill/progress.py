@@ -1,4 +1,4 @@
-"""What a long run leaves behind while it runs: a bar on a terminal, a log of JSON lines, files that are whole or absent."""
+"""Progress bar, log and learning curve of a long run."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ..storage import write_atomically
 
 @contextmanager
 def progress(name: str, total: int, shown: bool = True) -> Iterator[Callable[[int, str], None]]:
-    """Yields ``advance(amount, name)``; the bar, with the time left, vanishes at the end. Nothing where no terminal is."""
+    """Show a progress bar on a terminal until the end of the block; yields ``advance(amount, text)``."""
     console = Console(stderr=True)
     with Progress(console=console, transient=True, disable=not (shown and console.is_terminal)) as bar:
         task = bar.add_task(name, total=total)
@@ -26,9 +26,9 @@ def progress(name: str, total: int, shown: bool = True) -> Iterator[Callable[[in
 
 
 class Log:
-    """JSON lines in a file, one for each step of a run; without a path nothing is written.
+    """A log of JSON lines, one for each step of a run; without a path nothing is written.
 
-    Lines of steps past ``done`` are of a run that was interrupted after its last checkpoint: they are dropped.
+    Lines of steps after ``done``, the step of the last checkpoint, are dropped.
     """
 
     def __init__(self, path: Path | None, done: int = 0) -> None:
@@ -41,7 +41,7 @@ class Log:
         self._start = time.perf_counter()
 
     def add(self, **fields: Any) -> None:
-        """One line, with the seconds since the beginning (interruptions not counted)."""
+        """Add a line, with the seconds since the start (interruptions not counted). Raises :class:`StorageError`."""
         line = {**fields, "seconds": round(self._before + time.perf_counter() - self._start, 3)}
         self.lines.append(line)
         if self.path is not None:
@@ -53,7 +53,7 @@ class Log:
 
 
 def read_log(path: Path) -> list[dict[str, Any]]:
-    """The lines of a log; a last one that was cut off is left out. No file, no lines."""
+    """Read the lines of a log, without a truncated last one; [] if there is no file."""
     found = []
     for line in path.read_text().splitlines() if path.exists() else []:
         try:
@@ -64,7 +64,7 @@ def read_log(path: Path) -> list[dict[str, Any]]:
 
 
 def draw_curve(lines: list[dict[str, Any]], path: Path) -> None:
-    """The learning curve as a picture: nats per token of the batches and of held-out text against EM steps."""
+    """Plot nats per token of the batches and of held-out text against EM steps."""
     from io import BytesIO
 
     from matplotlib.backends.backend_agg import FigureCanvasAgg

@@ -1,7 +1,7 @@
-"""Making corpora: drawn from a language model, or cut from existing text.
+"""Make corpora: sample from a language model, or cut existing text.
 
-A shard depends on the seed and its own number only, and appears whole or not at all. So a run that was stopped at any
-moment goes on where it stopped and ends in the same corpus; under ``torchrun`` rank r of w draws shards r, r + w, ….
+A shard depends only on the seed and its index, and is written atomically. So an interrupted run resumes and ends in the same
+corpus. Under ``torchrun`` rank r of w draws shards r, r + w, ….
 """
 
 from __future__ import annotations
@@ -41,11 +41,10 @@ def sample(
     model: str = "",
     tokenizer: Any = None,
 ) -> Corpus:
-    """Draw a corpus from a language model (or a :class:`~tractile.distill.VLLM`) into a directory, or finish one begun there.
+    """Sample a corpus from a language model (or a :class:`~tractile.distill.VLLM`) into a directory; resumes one begun there.
 
     Each sequence continues a prompt chosen uniformly from ``prompts`` (texts or token ids; repeat one to weight it).
-    The name of the ``model`` and the fingerprint of the vocabulary, the language model's own or that of ``tokenizer``, are kept
-    in the manifest.
+    The manifest keeps the name of the ``model`` and the vocabulary's fingerprint, the language model's or that of ``tokenizer``.
 
     Raises :class:`ShapeError` for empty arguments, :class:`FormatError` if ``out`` holds another corpus or is damaged,
     :class:`FolderInUse` if another process writes there, :class:`StorageError` if it cannot be written.
@@ -101,7 +100,7 @@ def from_text(
     shard_size: int = 4096,
     model: str = "",
 ) -> Corpus:
-    """A corpus of existing text: each document is cut into sequences of ``max_new_tokens``, the last ends with EOS.
+    """Make a corpus of existing text: documents are cut into sequences of ``max_new_tokens``, the last one ends with EOS.
 
     Raises :class:`ShapeError` if there is no text, and as :func:`sample` does.
     """
@@ -139,9 +138,9 @@ def from_text(
 
 
 def sample_prefixes(corpus: Corpus, count: int, max_tokens: int, seed: int = 0) -> list[list[int]]:
-    """Prompts that begin in the middle: prefixes of 1 to ``max_tokens`` tokens of random sequences, with their prompt.
+    """Sample prompts from a corpus: the prompt of a random sequence and its first 1 to ``max_tokens`` tokens.
 
-    Only prompts of token ids can be continued so; sequences cut at or after their end are left out.
+    Prefixes that contain the end token are skipped. Raises :class:`ShapeError` for prompts that are text.
     """
     generator = torch.Generator().manual_seed(seed)
     found: list[list[int]] = []
@@ -161,7 +160,7 @@ def sample_prefixes(corpus: Corpus, count: int, max_tokens: int, seed: int = 0) 
 
 @torch.inference_mode()
 def _draw(lm: LanguageModel | VLLM, manifest: Manifest, shard: int, batch_size: int) -> dict[str, Tensor]:
-    """One shard. Rows that share a prompt stand together, so that few batches need padding."""
+    """Draw one shard. Rows are sorted by prompt, so that few batches need padding."""
     generator = torch.Generator().manual_seed(manifest.seed * 1_000_003 + shard)
     rows = manifest.sequences_in(shard)
     prompt = torch.randint(len(manifest.prompts), (rows,), generator=generator).sort().values
@@ -184,7 +183,7 @@ def _continuations(
     batch_size: int,
     generator: torch.Generator,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Tokens, log p of each and the most probable token at each place: (prompts, n)."""
+    """Sample (tokens, their log-probabilities, most probable tokens), each (prompts, n)."""
     tokens = torch.full((len(prompts), n), eos, dtype=torch.int32)
     log_probs, best = torch.zeros(tokens.shape), tokens.clone()
     for live in torch.split(torch.arange(len(prompts)), batch_size):

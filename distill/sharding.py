@@ -1,12 +1,12 @@
-"""The part of an HMM's parameters that one rank holds: all of them, or those of its share of the hidden states.
+"""HMM parameters sharded over ranks by hidden state.
 
-The state is an index (i_1, …, i_k), k = 1 if the transition is dense. The ranks hold ranges of i_1, with what belongs to
-these states: their rows of the emission, their messages, and of each factor of the transition
+The state is an index (i_1, …, i_k), k = 1 if the transition is dense. Each rank holds a range of i_1: the emission rows and
+messages of these states, and of each factor of the transition
 
-    factor s > 1, which rewrites i_s      the blocks of these i_1; nothing is exchanged
-    factor 1, which rewrites i_1          the columns that lead to these i_1; messages are gathered before it
+    factor s > 1, which rewrites i_s      the blocks of these i_1; no communication
+    factor 1, which rewrites i_1          the columns of these new i_1; messages are gathered before it
 
-so each rank does its share of the arithmetic and keeps its share of the memory. All ranks see the same sequences.
+All ranks see the same sequences.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from .distributed import Ranks
 
 @dataclass(frozen=True)
 class ShardedHMM:
-    """Parameters of the states of one rank; ``team`` are the ranks among which the states are dealt out."""
+    """The parameters of one rank's states; ``team``: the ranks that share the states (one rank: the whole HMM)."""
 
     initial: Float[Tensor, " states"]
     weights: tuple[Tensor, ...]
@@ -37,10 +37,10 @@ class ShardedHMM:
 
     @classmethod
     def of(cls, hmm: HMM, team: Ranks | None = None) -> ShardedHMM:
-        """This rank's part of an HMM, all of it without ``team``.
+        """Take this rank's shard of an HMM; the whole HMM without ``team``.
 
         Raises :class:`CircuitError` for a transition that is neither dense nor Monarch, :class:`ShapeError` if the first
-        index cannot be dealt out evenly.
+        index cannot be divided evenly.
         """
         team = team or Ranks()
         weights, axes = _form(hmm.transition)
@@ -66,7 +66,7 @@ class ShardedHMM:
         )
 
     def whole(self) -> HMM:
-        """The HMM of all parts, on every rank; on the CPU if there are several."""
+        """Gather the whole HMM on every rank; on the CPU if there are several ranks."""
         axes = self.axes or (0,)
         weights = [
             self.team.join(w, w.ndim - 1 if axis == 0 else 0)
@@ -76,14 +76,14 @@ class ShardedHMM:
         return HMM(self.team.join(self.initial, 0), operator, self.team.join(self.emission, 0))
 
     def factors(self, dtype: torch.dtype) -> list[Factor]:
-        """The factors of the transition, in another precision."""
+        """The factors of the transition, in the given dtype."""
         return [
             Factor(w.to(dtype), axis, self.team)
             for w, axis in zip(self.weights, self.axes or (0,), strict=True)
         ]
 
     def map(self, fn: Callable[[Tensor], Tensor]) -> ShardedHMM:
-        """Another with ``fn`` of each parameter."""
+        """Apply ``fn`` to each parameter."""
         return ShardedHMM(
             fn(self.initial), tuple(map(fn, self.weights)), self.axes, fn(self.emission), self.team
         )
@@ -91,7 +91,7 @@ class ShardedHMM:
     def m_step(
         self, initial: Tensor, transition: Sequence[Tensor], emission: Tensor, pseudocount: float
     ) -> ShardedHMM:
-        """Normalised counts. ``pseudocount`` is added wherever a parameter is not zero; rows never used stay."""
+        """Normalise counts, with ``pseudocount`` added where a parameter is not zero; unused rows stay."""
 
         def normalise(weight: Tensor, count: Tensor, split: bool) -> Tensor:
             count = count + pseudocount * (weight > 0)
@@ -109,7 +109,7 @@ class ShardedHMM:
         return ShardedHMM(first, tuple(weights), self.axes, last, self.team)
 
     def blend(self, new: ShardedHMM, step: float) -> ShardedHMM:
-        """(1 − η) of this one + η of the other, for every parameter."""
+        """Interpolate every parameter: (1 − η) · this + η · ``new``."""
         weights = [torch.lerp(a, b, step) for a, b in zip(self.weights, new.weights, strict=True)]
         initial = torch.lerp(self.initial, new.initial, step)
         return ShardedHMM(
@@ -118,7 +118,7 @@ class ShardedHMM:
 
 
 class Factor:
-    """One factor of a transition: rewrites axis a of the state, W[i_1, …, i_k, new i_a]; of a rank's states only."""
+    """One factor W[i_1, …, i_k, new i_a] of a transition, which rewrites axis a of the state; one rank's shard of it."""
 
     def __init__(self, weight: Tensor, axis: int, team: Ranks | None = None) -> None:
         self.weight, self.dims, self.team = weight, weight.shape[:-1], team or Ranks()
@@ -131,13 +131,13 @@ class Factor:
         self._counts = f"n{old},n{new}->{old}z"
 
     def forward(self, message: Float[Tensor, "batch states"]) -> Float[Tensor, "batch states"]:
-        """Σ over the old index."""
+        """Sum over the old index: messages forward in time."""
         if self.split:
             message = self.team.gather(message, 1)
         return torch.einsum(self._forward, torch.unflatten(message, 1, self.dims), self.weight).flatten(1)
 
     def backward(self, message: Float[Tensor, "batch states"]) -> Float[Tensor, "batch states"]:
-        """Σ over the new index."""
+        """Sum over the new index: messages backward in time."""
         message = torch.unflatten(message, 1, self._turned.shape[:-1])
         found = torch.einsum(self._forward, message, self._turned).flatten(1)
         if self.split:
@@ -149,7 +149,7 @@ class Factor:
     def counts(
         self, before: Float[Tensor, "time batch states"], after: Float[Tensor, "time batch states"]
     ) -> Tensor:
-        """Σ before ⊗ after over time and batch; times W, the expected counts."""
+        """Sum before ⊗ after over time and batch; times W, these are the expected counts."""
         if not self.split:
             return self._outer(before.flatten(0, 1), after.flatten(0, 1))
         found = torch.zeros_like(self.weight)
@@ -163,13 +163,13 @@ class Factor:
 
 
 def factors_of(transition: Operator) -> list[Factor]:
-    """The factors of a dense or Monarch transition; raises :class:`CircuitError` for another."""
+    """The factors of a dense or Monarch transition. Raises :class:`CircuitError` for others."""
     weights, axes = _form(transition)
     return [Factor(w, axis) for w, axis in zip(weights, axes or (0,), strict=True)]
 
 
 def _form(transition: Operator) -> tuple[list[Tensor], tuple[int, ...] | None]:
-    """Weights and axes; no axes if dense."""
+    """(weights, axes); axes are None if dense."""
     if isinstance(transition, Dense):
         return [transition.weight], None
     if isinstance(transition, Monarch) and not transition.transposed:

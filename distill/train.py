@@ -2,11 +2,10 @@
 
     for each mini-batch:   θ ← (1 − η) θ + η · normalised(expected counts + pseudocount),    η from 1 to 0, linearly
 
-Early steps forget fast, late ones average over ever more of the corpus (Liu et al. 2022; Zhang et al. 2025). What a step
-does depends on the parameters, the seed and its number alone, so a run that was stopped goes on from its last checkpoint
-and ends in the same HMM, bit for bit.
+The decreasing step size averages over more and more of the corpus (Liu et al. 2022; Zhang et al. 2025). A step depends only on
+the parameters, the seed and its number, so a run resumed from a checkpoint ends in the same HMM, bit for bit.
 
-Under ``torchrun`` the chunks of a mini-batch are dealt out to the ranks and their counts added up.
+Under ``torchrun`` the ranks share the chunks of each mini-batch and sum their counts.
 """
 
 from __future__ import annotations
@@ -61,23 +60,21 @@ def train(
 ) -> HMM:
     """Distil an HMM with ``hidden`` states and a "dense" or "monarch" transition from a corpus.
 
-    ``initial`` is where EM starts (see :func:`tractile.distill.initialise`), or a function that makes it and is called
-    only if there is no checkpoint; a random HMM if absent. ``initial_name`` names what such a function makes, to tell runs
-    apart. ``step_size`` is the first η: below one, EM does not forget
-    where it starts at once; with no epochs it stays there. ``token_dropout`` is the share of tokens that each step
-    treats as not known. ``held_out`` is the share of sequences kept apart; their nats per token are logged after each
-    epoch. ``messages`` is the type of the messages, as in :func:`expected_counts`: ``torch.bfloat16`` halves their memory
-    and, where the processor multiplies in it, the time; counts and parameters stay as they are. ``floor`` is the share of
-    the uniform distribution mixed into every row at the end, so that no token is impossible and half precision loses none.
+    ``initial``: the initial HMM (see :func:`tractile.distill.initialise`), or a function that makes it, called only if there is
+    no checkpoint; random by default. ``initial_name`` names the function's result, to tell runs apart. ``step_size``: the
+    first η; below one, the first step keeps part of the initial HMM. ``token_dropout``: share of tokens that each step treats
+    as unobserved. ``held_out``: share of sequences kept for testing; their nats per token are logged after each epoch.
+    ``messages``: dtype of the messages, as in :func:`expected_counts`. ``floor``: share of the uniform distribution mixed
+    into every row at the end, so that no token is impossible and half precision does not underflow.
 
     With ``out`` the HMM is saved there as ``dtype``, with a model card, ``log.jsonl`` (a line for each step) and
-    ``learning-curve.png``; until it is done a checkpoint is written there every ``checkpoint_minutes`` and after each
-    epoch, from which the same call goes on. The folder belongs to one run and one process: ``training.json`` keeps the settings,
-    the corpus's digest and the start. Where it holds another run, or an HMM from elsewhere, it is refused unless
-    ``overwrite`` says to replace that; where this very run is finished, its HMM is read.
+    ``learning-curve.png``. Until then a checkpoint is written every ``checkpoint_minutes`` and after each epoch; the same call
+    resumes from it. The folder belongs to one run and one process: ``training.json`` keeps the settings, the corpus's digest
+    and the initial HMM's. A folder with another run, or another HMM, is refused unless ``overwrite``; from a folder where this
+    run is finished, its HMM is read.
 
-    Under ``torchrun`` all ranks do one training together and return the same: they deal out the sequences among them or, with
-    ``shard``, the hidden states with their parameters and messages, for an HMM that is too large for one device.
+    Under ``torchrun`` all ranks train one HMM and return it. They share the sequences or, with ``shard``, the hidden states,
+    for an HMM that is too large for one device.
 
     Raises :class:`VocabularyMismatch` if ``initial`` does not fit, :class:`ShapeError` for settings that make no sense,
     :class:`FormatError` if ``out`` holds another run or a damaged checkpoint, :class:`FolderInUse` if another process writes
@@ -95,9 +92,7 @@ def train(
     data = corpus if isinstance(corpus, Corpus) else Corpus.load(corpus)
     fit, test = data.split(held_out, seed)
     if len(fit) == 0:
-        raise ShapeError(
-            f"train: no sequence is left to learn from ({len(test)} of {len(data)} are held out)"
-        )
+        raise ShapeError(f"train: no sequence is left for training ({len(test)} of {len(data)} are held out)")
     settings = {
         "hidden": hidden, "transition": transition, "epochs": epochs, "batch_size": batch_size, "seed": seed,
         "chunk_size": chunk_size, "pseudocount": pseudocount, "token_dropout": token_dropout, "held_out": held_out,
@@ -108,7 +103,7 @@ def train(
     }  # fmt: skip
 
     def begin() -> tuple[HMM, int | None]:
-        """What the folder has of this run, with its step, None if it is finished; or what EM starts from and 0."""
+        """(HMM, step) to start from: what ``out`` holds of this run, with step None if it is finished, or the initial HMM."""
         saved = None if out is None else checkpoint.resume(Path(out), settings, overwrite)
         if saved is not None:
             return saved
@@ -152,7 +147,7 @@ def _run(
     team: Ranks,
     device: torch.device,
 ) -> HMM:
-    """The steps after the first ``done``. Rank 0 writes the log and the checkpoints."""
+    """Run the steps after ``done``. Rank 0 writes the log and the checkpoints."""
     path = Path(out) if out is not None and team.rank == 0 else None
     seed, epochs = settings["seed"], settings["epochs"]
     batch_size, chunk_size = settings["batch_size"], settings["chunk_size"]
@@ -198,12 +193,12 @@ def _run(
 
 
 def _due(part: ShardedHMM, since: float, minutes: float) -> bool:
-    """Whether it is time for a checkpoint; ranks that make it together do as rank 0 says."""
+    """Whether a checkpoint is due, as rank 0 decides."""
     return part.team.share(lambda: time.monotonic() - since > 60 * minutes)
 
 
 def drop_tokens(tokens: Tensor, share: float, generator: torch.Generator, eos_token_id: int | None) -> Tensor:
-    """A random share of the tokens becomes −1, not known; ``eos_token_id`` never does."""
+    """Replace a random share of the tokens, but never ``eos_token_id``, by −1 (unobserved)."""
     if share == 0:
         return tokens
     dropped = torch.rand(tokens.shape, generator=generator) < share
@@ -211,9 +206,9 @@ def drop_tokens(tokens: Tensor, share: float, generator: torch.Generator, eos_to
 
 
 def smooth(hmm: HMM, floor: float, eos_token_id: int) -> HMM:
-    """A share ``floor`` of the uniform distribution in every row that is not certain; ends stay ends.
+    """Mix a share ``floor`` of the uniform distribution into every row that is not deterministic.
 
-    States that never emit ``eos_token_id`` do not begin to: what has ended stays so.
+    States that never emit ``eos_token_id`` still do not, so that only the end state ends a text.
     """
 
     def mix(weight: Tensor, allowed: Tensor) -> Tensor:
@@ -230,5 +225,5 @@ def smooth(hmm: HMM, floor: float, eos_token_id: int) -> HMM:
 
 
 def _generator(seed: int, number: int) -> torch.Generator:
-    """Random numbers of their own for each epoch (from 0 up) and each step (below 0)."""
+    """The random generator of an epoch (``number`` from 0) or of a step (below 0)."""
     return torch.Generator().manual_seed(seed * 1_000_003 + number)

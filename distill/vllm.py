@@ -18,7 +18,7 @@ from ..token_bytes import tokenizer_fingerprint
 
 
 class VLLM:
-    """A ``vllm.LLM`` as a source of sequences, at temperature 1, with log p of each token and the most probable token.
+    """A ``vllm.LLM`` for :func:`.sample`: sequences at temperature 1, with log-probabilities and most probable tokens.
 
     ``eos_token_id`` is the tokenizer's if not given. Each sequence has a seed of its own, so a corpus does not depend on
     the order of the requests; vLLM's own arithmetic may differ in the last bits between batches.
@@ -52,7 +52,7 @@ class VLLM:
     def continuations(
         self, prompts: Sequence[str | list[int]], max_new_tokens: int, seeds: Sequence[int]
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """One sequence for each prompt and seed: tokens, their log-probabilities (nats) and the most probable tokens.
+        """Sample a sequence for each prompt and seed: (tokens, their log-probabilities in nats, most probable tokens).
 
         Each is (prompts, max_new_tokens), padded with the end-of-sequence token.
 
@@ -92,5 +92,5 @@ class VLLM:
 
 
 def _first(at: Mapping[int, Any]) -> int:
-    """The most probable token of those that vLLM lists."""
+    """The most probable of the tokens that vLLM lists."""
     return max(at, key=lambda token: float(at[token].logprob))
