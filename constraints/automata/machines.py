@@ -106,6 +106,9 @@ class TextMachine(Region):
     def final(self, local: Local) -> bool:
         return bool(local == len(self.text))
 
+    def frame_key(self, local: Local, prefixes: Any, reach: int) -> Any:
+        return "bytes", self.text[local:]
+
     def completion(self, local: Local) -> bytes:
         return self.text[local:]
 

@@ -1,18 +1,26 @@
-"""Short views: keys under which configurations share a mask though what lies further off tells them apart.
+"""Frames as keys: what a token can meet from a stack is kept by the frames that it can reach, not by the stack.
 
-The short view of a stack has, of each frame, what the next few moves can depend on: of an object between two members, whether it
-may end and whether another member may come, not which. A walk from one configuration is as good for another with the same
-short view as long as it only moves on from stacks that this *covers*; where a walk goes further, it strays, and the full
-view is the key.
+The key of a frame has what the next few moves can depend on: of an object between two members, whether it may end and
+whether another member may come, not which. Where machines of several automata read the same, so do their frames.
+
+A walk from one stack is as good for another whose top frames have equal keys, as long as it only moves on from frames above
+these, from these, and from local states of their machines that the keys *cover*. Where it goes further, it strays.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Mapping
-from typing import Protocol
+import itertools
+from collections.abc import Hashable, Iterable, Mapping
+from typing import NamedTuple, Protocol
+from weakref import WeakKeyDictionary
 
 from .lazy import Configuration
-from .stack import Stack, StackAutomaton, stacks_of
+from .stack import NEVER, Local, Machine, Stack, StackAutomaton, stacks_of
+
+MAX_NUMBERED = 1 << 15  # keys whose number is kept
+_serials: WeakKeyDictionary[Machine, int] = WeakKeyDictionary()
+_numbered: dict[Hashable, int] = {}
+_numbers = itertools.count()
 
 
 class Prefixes(Protocol):
@@ -22,48 +30,122 @@ class Prefixes(Protocol):
         """The children of a node by their bytes."""
 
 
+class Reach(NamedTuple):
+    """How far a walk from a stack goes. ``frames``: how many frames below the top it moves on from. ``passed``: (frames below the
+    top, beginning of a local state) that it moves on from, where keys do not cover all local states."""
+
+    frames: int
+    passed: frozenset[tuple[int, Local]]
+
+
 class Sharing:
-    """The short views of one automaton."""
+    """The frames of one automaton as keys."""
 
     def __init__(self, automaton: StackAutomaton, prefixes: Prefixes, reach: int) -> None:
         self.automaton, self.prefixes, self.reach = automaton, prefixes, reach
-        self._numbers: dict[tuple[int, Hashable, int], int] = {}
+        self._own = new_number() if automaton.may_compare else 0  # it has to meet all machines itself
 
-    def key(self, configuration: Configuration) -> Hashable:
-        """The number of the short view of a stack; those of a set of them."""
-        if not isinstance(configuration, Stack):
-            return frozenset([self.key(stack) for stack in stacks_of(configuration)])
-        if configuration.short < 0:
-            for frame in lacking(configuration):
-                below = -1 if frame.parent is None else frame.parent.short
-                key = (id(frame.machine), frame.machine.short(frame.local, self.prefixes, self.reach), below)
-                frame.short = self._numbers.setdefault(key, len(self._numbers))
-        return configuration.short
+    def key(self, stack: Stack) -> Hashable:
+        """The key of the top frame."""
+        if stack.key is None:
+            machine, local = stack.machine, stack.local
+            found = machine.frame_key(local, self.prefixes, self.reach)
+            if found is None:
+                found = serial(machine), machine.short(local, self.prefixes, self.reach)
+            stack.key = found, stack.parent is None, self._own
+        return stack.key
 
-    def alike(self, configuration: Configuration) -> Configuration:
-        """A configuration with the same short view from which walks are shorter."""
-        if not isinstance(configuration, Stack):
-            return configuration
-        machine, local = configuration.machine, configuration.local
+    def alike(self, stack: Stack) -> Stack:
+        """A stack with the same keys from which walks are shorter."""
+        machine, local = stack.machine, stack.local
         other = machine.alike(local, self.prefixes)
-        return configuration if other is local else self.automaton.stack(machine, other, configuration.parent)
+        return stack if other is local else self.automaton.stack(machine, other, stack.parent)
 
-    def strays(self, origin: Configuration, configuration: Configuration) -> bool:
-        """Whether moves from a configuration may depend on more than the short view of that which a walk began at."""
-        if not isinstance(origin, Stack):
-            return any(self.strays(stack, configuration) for stack in stacks_of(origin))
-        least = origin.depth
-        for stack in self.automaton.reached(configuration):
-            if stack.depth > least:
-                continue
-            frame = frame_at(origin, stack.depth)
-            if (
-                frame is not stack
-                and frame.machine is stack.machine
-                and not stack.machine.covers(frame.local, stack.local)
-            ):
-                return True
-        return False
+
+class Passed:
+    """The frames of a stack that walks from it have moved on from; ``reach`` is ``None`` once they have strayed."""
+
+    def __init__(self, automaton: StackAutomaton, origin: Stack) -> None:
+        self.automaton, self.origin = automaton, origin
+        self.frames, self.passed, self.strays = 0, set[tuple[int, Local]](), False
+
+    @property
+    def reach(self) -> Reach | None:
+        """How far they have gone."""
+        return None if self.strays else Reach(self.frames, frozenset(self.passed))
+
+    def add(self, configurations: Iterable[Configuration]) -> None:
+        """Configurations that a walk has moved on from."""
+        origin, depth, reached = self.origin, self.origin.depth, self.automaton.reached
+        for configuration in configurations:
+            for stack in reached(configuration):
+                if stack.depth > depth or stack is origin:
+                    continue
+                self.frames = max(self.frames, depth - stack.depth)
+                if not stack.machine.covers_all:
+                    frame = frame_at(origin, stack.depth)
+                    if frame is not stack and frame.machine is stack.machine:
+                        self._cover(frame, depth - stack.depth, stack.local[:1])
+
+    def add_reach(self, stack: Stack, reach: Reach | None) -> None:
+        """A stack that a walk has met, and how far those go that begin there."""
+        if reach is None:
+            self.strays = True
+            return
+        below = self.origin.depth - stack.depth
+        self.frames = max(self.frames, reach.frames + below)
+        for frames, local in reach.passed:
+            if frames + below >= 0:
+                frame = frame_at(self.origin, self.origin.depth - below - frames)
+                if frame.machine is frame_at(stack, frame.depth).machine:
+                    self._cover(frame, frames + below, local)
+
+    def _cover(self, frame: Stack, frames: int, local: Local) -> None:
+        if (frames, local) not in self.passed:
+            self.passed.add((frames, local))
+            self.strays |= not frame.machine.covers(frame.local, local)
+
+    def extra(self, configuration: Configuration) -> int:
+        """The most bytes to acceptance after a configuration, less those of the origin: see ``StackAutomaton.longest``. Origins
+        whose frames have the same keys agree in it."""
+        return min([self._extra(stack) for stack in stacks_of(configuration)])
+
+    def _extra(self, stack: Stack) -> int:
+        longest = self.automaton.longest
+        below, frame = frame_at(stack, min(stack.depth, self.origin.depth)), self.origin
+        frame = frame_at(frame, below.depth)
+        while below is not frame and below.parent is not frame.parent:
+            assert below.parent is not None
+            assert frame.parent is not None
+            below, frame = below.parent, frame.parent
+        whole = longest(stack)
+        if whole == NEVER:
+            return NEVER
+        base = below if below.machine is frame.machine else below.parent
+        return whole - (0 if base is None else longest(base))
+
+
+def new_number() -> int:
+    """A number that nothing else has."""
+    return next(_numbers)
+
+
+def number_of(key: Hashable) -> int:
+    """The number of a key."""
+    found = _numbered.get(key)
+    if found is None:
+        if len(_numbered) >= MAX_NUMBERED:
+            _numbered.clear()
+        found = _numbered[key] = new_number()
+    return found
+
+
+def serial(machine: Machine) -> int:
+    """A number of a machine that no other one ever has."""
+    found = _serials.get(machine)
+    if found is None:
+        found = _serials[machine] = new_number()
+    return found
 
 
 def frame_at(stack: Stack, depth: int) -> Stack:
@@ -72,13 +154,3 @@ def frame_at(stack: Stack, depth: int) -> Stack:
         assert stack.parent is not None
         stack = stack.parent
     return stack
-
-
-def lacking(stack: Stack) -> Iterator[Stack]:
-    """The frames without a short view, the lowest first."""
-    frames: list[Stack] = []
-    frame: Stack | None = stack
-    while frame is not None and frame.short < 0:
-        frames.append(frame)
-        frame = frame.parent
-    return reversed(frames)

@@ -110,14 +110,23 @@ class Machine(Protocol):
         """A key: local states with equal keys differ only in what is more than ``reach`` bytes away."""
 
     def short(self, local: Local, prefixes: Any, reach: int) -> Hashable:
-        """The part of a local state in a short view: see :mod:`~.sharing`. It determines all moves from the local states
-        that it covers. ``prefixes``: the beginnings of the tokens that are read."""
+        """A key of a local state: see :mod:`~.sharing`. It determines all moves from the local states that it covers.
+        ``prefixes``: the beginnings of the tokens that are read."""
+
+    def frame_key(self, local: Local, prefixes: Any, reach: int) -> Hashable | None:
+        """The same for machines of all automata: local states of two machines with equal keys read the same, and lead to such
+        again. ``None``: no other machine reads the same."""
 
     def alike(self, local: Local, prefixes: Any) -> Local:
-        """A local state with the same short view from which walks are shorter."""
+        """A local state with the same key from which walks are shorter."""
+
+    @property
+    def covers_all(self) -> bool:
+        """Whether :meth:`covers` always holds."""
 
     def covers(self, origin: Local, local: Local) -> bool:
-        """Whether the short view of one local state determines the moves, calls and ends of another that follows it."""
+        """Whether the key of one local state determines the moves, calls and ends of those others that follow it and have this
+        first entry: ``local`` is a tuple of it alone."""
 
     @property
     def longest(self) -> int | None:
@@ -143,6 +152,7 @@ class Region:
     begins_after: bytes = b""
     compares: bool = False
     longest: int | None = None
+    covers_all: bool = True
 
     def moves(self, local: Local) -> Sequence[tuple[int, int, Local]]:
         raise NotImplementedError(f"{type(self).__name__} has no moves: a machine must define them")
@@ -189,6 +199,9 @@ class Region:
     def short(self, local: Local, prefixes: Any, reach: int) -> Any:
         return self.view(local, reach)
 
+    def frame_key(self, local: Local, prefixes: Any, reach: int) -> Any:
+        return None
+
     def alike(self, local: Local, prefixes: Any) -> Local:
         return local
 
@@ -212,13 +225,13 @@ class Stack:
         "active",
         "completion",
         "depth",
+        "key",
         "local",
         "longest",
         "machine",
         "parent",
         "reached",
         "recorded",
-        "short",
         "view",
     )
 
@@ -234,7 +247,8 @@ class Stack:
         if machine.compares:
             self.recorded += (self.depth,)
         self.reached: tuple[Stack, ...] = ()  # once `active` is known: all on the way to these
-        self.short = self.longest = -1
+        self.longest = -1
+        self.key: Hashable = None  # see `sharing.py`
 
     def __repr__(self) -> str:
         below = "" if self.parent is None else f" / {self.parent!r}"
@@ -277,15 +291,19 @@ class StackAutomaton:
         if not isinstance(configuration, Stack):
             return self._active(stacks_of(configuration))
         if configuration.active is None:
-            configuration.active = self._active((configuration,))
+            seen = set[Stack]()
+            configuration.active = self._active((configuration,), seen)
+            configuration.reached = tuple(seen)
         return configuration.active
 
     def reached(self, configuration: Configuration) -> Iterable[Stack]:
         """The stacks that can be reached without reading a byte."""
         if not isinstance(configuration, Stack):
-            return self._reached(stacks_of(configuration))
-        if not configuration.reached:
-            configuration.reached = self._reached((configuration,))
+            seen = set[Stack]()
+            self._active(stacks_of(configuration), seen)
+            return seen
+        if configuration.active is None:
+            self.active(configuration)
         return configuration.reached
 
     def _active(self, stacks: Iterable[Stack], seen: set[Stack] | None = None) -> tuple[list[Stack], bool]:
@@ -313,11 +331,6 @@ class StackAutomaton:
                 else:
                     todo.append((parent, depth))
         return list(found), ends
-
-    def _reached(self, stacks: Iterable[Stack]) -> tuple[Stack, ...]:
-        seen = set[Stack]()
-        self._active(stacks, seen)
-        return tuple(seen)
 
     # ------------------------------------------------------------ the lazy automaton
 

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Hashable
+from typing import Any
 
 from ..automata.lazy import Letters
+from ..automata.sharing import Reach, Sharing
+from ..automata.stack import Stack
 from ..vocabulary.trie import Trie
 from .pattern_part import PatternTokens
 from .text_tokens import Bits, LetterTable, TextTokens, bits_of, keep
@@ -12,6 +16,43 @@ from .text_tokens import Bits, LetterTable, TextTokens, bits_of, keep
 MAX_LETTERS = 64  # kinds of letters kept for a vocabulary
 MAX_TEXTS = 1024  # nodes kept for one kind of letters and one trie
 SET_BYTES = 1 << 25  # of the token sets kept for one trie
+MASK_BYTES = 1 << 26  # of the masks kept for a vocabulary
+MAX_EXITS = 1 << 13  # sets of tokens that leave free text
+STRAYS = object()
+
+
+class ByFrames:
+    """Values kept by the keys of the frames of a stack that they depend on, the top first: see :mod:`~..automata.sharing`.
+
+    A key is a pair, of the key for the frames above and that of the frame. ``None`` stands for values that depend on more frames,
+    :data:`STRAYS` for those that depend on more than the keys of all frames."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._kept: OrderedDict[tuple[Hashable, Hashable], Any] = OrderedDict()
+
+    def find(self, sharing: Sharing, stack: Stack, what: Hashable) -> Any:
+        """A value, ``None`` where there is none."""
+        key, frame, kept = what, stack, self._kept
+        while True:
+            key = key, sharing.key(frame)
+            if key not in kept:
+                return None
+            if (found := kept[key]) is not None or frame.parent is None:
+                return found
+            frame = frame.parent
+
+    def keep(self, sharing: Sharing, stack: Stack, what: Hashable, reach: Reach | None, value: Any) -> None:
+        """Keep a value that depends on so many frames."""
+        key, frame, frames = what, stack, stack.depth if reach is None else reach.frames
+        for _ in range(frames):
+            key = key, sharing.key(frame)
+            self._kept[key] = None
+            assert frame.parent is not None
+            frame = frame.parent
+        self._kept[key, sharing.key(frame)] = STRAYS if reach is None else value
+        while len(self._kept) > self._most:
+            self._kept.popitem(last=False)
 
 
 class Texts:
@@ -26,6 +67,8 @@ class Texts:
         self._kinds: OrderedDict[tuple[TextTokens, int, int, int], Bits] = OrderedDict()
         self._most_sets = max(16, SET_BYTES // max(1, trie.num_bytes))
         self.patterns = PatternTokens(trie)
+        self.masks = ByFrames(max(16, MASK_BYTES // max(1, trie.num_bytes)))
+        self.exits = ByFrames(MAX_EXITS)
 
     def table(self, letters: Letters) -> LetterTable:
         """The transitions of letters; the same object for letters that are read alike."""

@@ -17,7 +17,7 @@ before it: configurations of one view agree in that (see :class:`~..automata.laz
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Hashable, Iterator, Sequence, Set
+from collections.abc import Hashable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -25,119 +25,37 @@ from jaxtyping import Int, Int32
 from numpy import ndarray
 
 from ..automata.arrays import spans
-from ..automata.lazy import Configuration, Numbered
-from ..automata.sharing import Sharing
+from ..automata.lazy import Numbered
+from ..automata.sharing import Reach, Sharing
 from ..automata.stack import NEVER, Stack, StackAutomaton
 from ..vocabulary.trie import Trie, put
-from .completions import common_end
+from .measures import Fresh, Longest, Measure
 from .text_part import TextPart
 from .text_tokens import NONE, Bits, Ranks, Remainders, add, keep
-from .texts import Texts
+from .texts import STRAYS, Texts
 from .walk import Pairs, Walk
 
 WORD = np.dtype("<i4")
 MASK_BYTES = 1 << 26  # of masks kept for one automaton
 MAX_EXITS = 1 << 14  # sets of tokens that leave free text, kept for one automaton
-MOST_MOVED = 2000  # states that a walk moves on from and that are looked at for a short view
 ONE_BY_ONE = 64  # tokens that are set one by one
 Words = Int32[ndarray, " words"]
 
 
 class Mask(NamedTuple):
-    """A mask, and what the measure says of the states after its tokens, at most."""
+    """A mask, and the bytes to acceptance after its tokens, at most: those of :class:`~.measures.Longest`, where it is kept."""
 
     words: Words
     most: int
 
 
 class Exit(NamedTuple):
-    """The remainders that can be read from a configuration, with what the measure says of the states after them, at most.
-
-    ``moved``: the states that were moved on from; ``None`` where more than the short view of the configuration told."""
+    """The remainders that can be read from a configuration, with what the measure says of the states after them, at most, and
+    how far the walk goes."""
 
     ranks: Ranks
     most: int
-    moved: frozenset[int] | None
-
-
-class Longest:
-    """A measure of states: the bytes to acceptance, bounded by the frames of their stacks alone.
-
-    ``states``: those that walks have moved on from; ``None`` once the short view of ``origin`` does not cover one of them."""
-
-    def __init__(self, masks: TokenMasks, origin: Configuration) -> None:
-        self.masks, self.origin = masks, origin
-        self.states: set[int] | None = set()
-        if masks.sharing is None:
-            self.states = None
-
-    def of(self, state: int) -> int:
-        """At least the bytes of the shortest text from a state to acceptance."""
-        sharing, configurations = self.masks.sharing, self.masks.states.configurations
-        return NEVER if sharing is None else sharing.automaton.longest(configurations[state])
-
-    def moved(self, states: Set[int] | None) -> None:
-        """Look at the states that a walk has moved on from."""
-        sharing, origin, known = self.masks.sharing, self.origin, self.states
-        if known is None:
-            return
-        assert sharing is not None
-        configurations = self.masks.states.configurations
-        if (
-            states is not None
-            and len(states) <= MOST_MOVED
-            and not any(sharing.strays(origin, configurations[state]) for state in states - known)
-        ):
-            known |= states
-        else:
-            self.states = None
-
-    def exit(self, state: int, found: Exit) -> int:
-        """The same of the remainders from a state on."""
-        self.moved(found.moved)
-        return found.most
-
-    def within_text(self, part: TextPart) -> int:
-        """The same of the states within free text."""
-        return self.of(part.state)
-
-    def within_pattern(self, state: int) -> int:
-        """The same of the states within a pattern."""
-        return self.of(state)
-
-
-class Fresh:
-    """A measure of states: the bytes that their completion has before an end of one of those in ``base``."""
-
-    states = None
-
-    def __init__(self, masks: TokenMasks, base: Sequence[bytes]) -> None:
-        self.masks, self.base = masks, base
-
-    def of(self, state: int) -> int:
-        states = self.masks.states
-        text = states.automaton.completion(states.configurations[state])
-        return len(text) - max([common_end(text, one) for one in self.base])
-
-    def moved(self, states: Set[int] | None) -> None:
-        pass
-
-    def exit(self, state: int, found: Exit) -> int:
-        return self.of(state) + found.most
-
-    def within_text(self, part: TextPart) -> int:
-        """The same of the states within free text."""
-        new = max([self.of(part.after(k)) for k in part.counts()], default=0) + part.table.longest_rest
-        return new + part.table.longest_letter if part.body.within and part.body.exceptions else new
-
-    def within_pattern(self, state: int) -> int:
-        """The same of the states within a pattern."""
-        configuration = self.masks.states.configurations[state]
-        longest = min([stack.machine.longest or NEVER for stack in self.masks.stacks(configuration)])
-        return min(NEVER, longest + 1)
-
-
-Measure = Longest | Fresh
+    reach: Reach | None
 
 
 class TokenMasks:
@@ -147,11 +65,12 @@ class TokenMasks:
         self.states, self.trie, self.texts, self.eos_token_id = states, trie, texts, eos_token_id
         self.walk = Walk(states)
         self.reach = len(trie.bounds) - 2  # bytes of the longest token
-        self._masks: OrderedDict[tuple[str, Hashable], Mask | None] = OrderedDict()
+        self._masks: OrderedDict[tuple[str, Hashable], Mask] = OrderedDict()
         self._most_masks = max(16, MASK_BYTES // max(1, trie.num_bytes))
         self._fresh: OrderedDict[Hashable, int] = OrderedDict()
-        self._exits: OrderedDict[tuple[str, Hashable, Trie, int], Exit | None] = OrderedDict()
+        self._exits: OrderedDict[tuple[str, Hashable, Trie, int], Exit] = OrderedDict()
         self._exit_edges: OrderedDict[tuple[int, Trie, int], list[tuple[int, Ranks]]] = OrderedDict()
+        self._last: tuple[int, Mask] = (-1, Mask(np.empty(0, WORD), 0))
         self.sharing: Sharing | None = None
         if type(states.automaton) is StackAutomaton:
             self.sharing = Sharing(states.automaton, trie, self.reach)
@@ -160,37 +79,44 @@ class TokenMasks:
         """The key of all that a token can meet from a state."""
         return self.states.automaton.view(self.states.configurations[state], self.reach)
 
-    def short(self, state: int) -> Hashable | None:
-        """The key of what a token usually meets from a state, ``None`` where there is no such key."""
-        return None if self.sharing is None else self.sharing.key(self.states.configurations[state])
-
-    def stacks(self, configuration: Configuration) -> Sequence[Stack]:
-        """The stacks of a configuration that read the next byte."""
-        automaton = self.states.automaton
-        return automaton.active(configuration)[0] if isinstance(automaton, StackAutomaton) else ()
-
     # ------------------------------------------------------------ masks
 
     def mask(self, state: int) -> Mask:
         """The tokens that may follow a state, EOS too; the words are not to be written to."""
+        if state != self._last[0]:
+            self._last = state, self._found(state)
+        return self._last[1]
+
+    def _found(self, state: int) -> Mask:
+        """A mask, kept or anew."""
         if members := self.walk.members(state):
             return self._united(state, members)
-        kept, short = self._masks, self.short(state)
-        if short is not None:
-            if (found := kept.get(("short", short))) is not None:
-                return found
-            if ("short", short) not in kept:  # otherwise it is known that walks stray
-                assert self.sharing is not None
-                alike = self.sharing.alike(self.states.configurations[state])
-                found, strays = self._mask(self.states.number(alike))
-                keep(kept, ("short", short), None if strays else found, self._most_masks)
-                if not strays:
-                    return found
-                keep(kept, ("", self.view(state)), found, self._most_masks)
+        stack, sharing = self.states.configurations[state], self.sharing
+        if sharing is None or not isinstance(stack, Stack):
+            return self._by_view(state)
+        found = self.texts.masks.find(sharing, stack, self.eos_token_id)
+        if found is None:
+            found, reach = self._mask(self.states.number(sharing.alike(stack)))
+            self.texts.masks.keep(sharing, stack, self.eos_token_id, reach, found)
+            if reach is None:
+                return keep(self._masks, ("", self.view(state)), self._whole(found, stack), self._most_masks)
+        return self._by_view(state) if found is STRAYS else self._whole(found, stack)
+
+    def _whole(self, mask: Mask, stack: Stack) -> Mask:
+        """A mask measured from the end of the text."""
+        assert self.sharing is not None
+        return Mask(mask.words, min(NEVER, mask.most + self.sharing.automaton.longest(stack)))
+
+    def _by_view(self, state: int) -> Mask:
+        """A mask that is kept by the view of its state."""
         key = ("", self.view(state))
-        if (found := kept.get(key)) is None:
+        found = self._masks.get(key)
+        if found is None:
+            configuration = self.states.configurations[state]
             found, _ = self._mask(state)
-            keep(kept, key, found, self._most_masks)
+            if self.sharing is not None and isinstance(configuration, Stack):
+                found = self._whole(found, configuration)
+            keep(self._masks, key, found, self._most_masks)
         return found
 
     def _united(self, state: int, members: Sequence[int]) -> Mask:
@@ -204,21 +130,28 @@ class TokenMasks:
             keep(self._masks, ("set", state), found, self._most_masks)
         return found
 
-    def _mask(self, state: int) -> tuple[Mask, bool]:
-        """A mask, anew; whether more than the short view told."""
-        measure = Longest(self, self.states.configurations[state])
+    def _mask(self, state: int) -> tuple[Mask, Reach | None]:
+        """A mask measured from its state, anew, and how far the walk goes."""
+        measure = self._longest(state)
         bits, most = self._union(self.trie, [(state, 0)], measure)
         if self.states.accepting(state):
             bits[self.eos_token_id >> 3] |= 1 << (self.eos_token_id & 7)
         bits.flags.writeable = False
-        return Mask(bits.view(WORD), most), measure.states is None
+        return Mask(bits.view(WORD), most), measure.reach
+
+    def _longest(self, state: int) -> Longest:
+        """The measure from a state."""
+        origin = self.states.configurations[state]
+        return Longest(
+            self.states, origin if self.sharing is not None and isinstance(origin, Stack) else None
+        )
 
     def fresh(self, state: int) -> int:
         """The completion after each token that may follow is at most so many bytes and then an end of one before it."""
         key = self.view(state)
         found = self._fresh.get(key)
         if found is None:
-            _, found = self._union(self.trie, [(state, 0)], Fresh(self, self.completions(state)))
+            _, found = self._union(self.trie, [(state, 0)], Fresh(self.states, self.completions(state)))
             keep(self._fresh, key, found, MAX_EXITS)
         return found
 
@@ -279,9 +212,9 @@ class TokenMasks:
                 out &= ~self.texts.tokens_below(trie, child)
         most = measure.within_text(part)
         for least, last, target, child in part.leaving():
-            found = self._exit(target, exits, child, measure)
-            add(out, exits.order[part.chosen(found.ranks, least, last)])
-            most = max(most, measure.exit(target, found))
+            ranks, new = self._exit(target, exits, child, measure)
+            add(out, exits.order[part.chosen(ranks, least, last)])
+            most = max(most, new)
         if part.others:
             more, new = self._union(trie, part.others, measure)
             out |= more
@@ -303,9 +236,9 @@ class TokenMasks:
         child = text.exits.children(0).get(pattern.leaves)
         found = list[Ranks]()
         if child is not None:
-            exits = self._exit(target, text.exits, child, measure)
-            most = max(most, measure.exit(target, exits))
-            ranks = text.exits.origin[exits.ranks]
+            ranks, new = self._exit(target, text.exits, child, measure)
+            most = max(most, new)
+            ranks = text.exits.origin[ranks]
             found.append(ranks[part.leaves(ranks)])
         if part.at_once >= 0:
             some = self._ranks(trie, [(target, part.at_once)], measure)
@@ -313,33 +246,33 @@ class TokenMasks:
             most = max(most, some.most)
         return part.inside, np.concatenate(found) if found else NONE, most
 
-    def _exit(self, state: int, trie: Remainders, node: int, measure: Measure) -> Exit:
-        """The remainders at and below a node that can be read from the state there; of a set of stacks some may be repeated."""
+    def _exit(self, state: int, trie: Remainders, node: int, measure: Measure) -> tuple[Ranks, int]:
+        """The remainders at and below a node that can be read from the state there, some of them repeated where it is a set; what
+        the measure says of the states after them, at most."""
         if members := self.walk.members(state):
             exits = [self._exit(member, trie, node, measure) for member in members]
-            moved = [exit.moved for exit in exits]
-            return Exit(
-                np.concatenate([exit.ranks for exit in exits]),
-                max([exit.most for exit in exits]),
-                None if None in moved else frozenset().union(*moved),  # type: ignore[arg-type]
-            )
-        exact, kept, short = (
-            isinstance(measure, Fresh),
-            self._exits,
-            None if isinstance(measure, Fresh) else self.short(state),
-        )
-        if short is not None and (found := kept.get(("short", short, trie, node))) is not None:
-            return found
+            return np.concatenate([ranks for ranks, _ in exits]), max([most for _, most in exits])
+        stack, sharing, what = self.states.configurations[state], self.sharing, (trie, node)
+        if isinstance(measure, Fresh) or sharing is None or not isinstance(stack, Stack):
+            found = self._exit_by_view(state, trie, node, measure)
+        else:
+            found = self.texts.exits.find(sharing, stack, what)
+            if found is None:
+                own = self._longest(state)
+                found = self._ranks(trie, [(state, node)], own)
+                self.texts.exits.keep(sharing, stack, what, own.reach, found)
+            elif found is STRAYS:
+                found = self._exit_by_view(state, trie, node, measure)
+        return found.ranks, measure.exit(state, found.most, found.reach)
+
+    def _exit_by_view(self, state: int, trie: Remainders, node: int, measure: Measure) -> Exit:
+        """Remainders that are kept by the view of their state."""
+        exact = isinstance(measure, Fresh)
         key = ("fresh" if exact else "", self.view(state), trie, node)
-        found = kept.get(key)
+        found = self._exits.get(key)
         if found is None:
-            own: Measure = Longest(self, self.states.configurations[state])
-            if exact:
-                own = Fresh(self, self.completions(state))
-            found = self._ranks(trie, [(state, node)], own)
-            if short is not None and found.moved is not None:
-                key = ("short", short, trie, node)
-            keep(kept, key, found, MAX_EXITS)
+            own = Fresh(self.states, self.completions(state)) if exact else self._longest(state)
+            found = keep(self._exits, key, self._ranks(trie, [(state, node)], own), MAX_EXITS)
         return found
 
     def _ranks(self, trie: Trie, pairs: Pairs, measure: Measure) -> Exit:
@@ -360,8 +293,7 @@ class TokenMasks:
             assert inside.dtype != np.uint8  # a trie of remainders
             out += [inside, ranks]
             most = max(most, new)
-        moved = None if measure.states is None else frozenset(measure.states)
-        return Exit(np.concatenate(out), most, moved)
+        return Exit(np.concatenate(out), most, measure.reach)
 
     # ------------------------------------------------------------ targets
 

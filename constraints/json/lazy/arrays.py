@@ -148,6 +148,7 @@ class ArrayMachine(Region):
     """The texts of the arrays of one shape."""
 
     ends_with = b"]"
+    covers_all = False
     cuts: tuple[Cut, ...] = ()
 
     def __init__(self, machines: Machines, shape: Arrays) -> None:
@@ -240,6 +241,13 @@ class ArrayMachine(Region):
             return self.view(local, reach)
         _, n, counts = local
         return (AFTER, self.items.done(n, counts), bool(self.ways(n, counts)))
+
+    def frame_key(self, local: Local, prefixes: Any, reach: int) -> Any:
+        if local[0] == AFTER:
+            return "array", self.style, self.short(local, prefixes, reach)
+        if self.shape.prefix or self.shape.contains:
+            return None
+        return "array", self.machines.meaning(self.shape.rest), self.shape.least, self.shape.most, local
 
     def covers(self, origin: Local, local: Local) -> bool:
         return bool(origin[0] != AFTER or local[0] in (AFTER, COMMA, END))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from ...automata.machines import Caller
 from ...automata.stack import Local, Machine
@@ -29,6 +30,9 @@ class Surrounded(Caller):
 
     def final(self, local: Local) -> bool:
         return bool(local == 1)
+
+    def frame_key(self, local: Local, prefixes: Any, reach: int) -> Any:
+        return "blanks" if local == 1 else None
 
     def completion(self, local: Local) -> bytes:
         return self.value.completion(self.value.start()) if local == 0 else b""

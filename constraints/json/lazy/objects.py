@@ -42,6 +42,7 @@ class ObjectMachine(Region):
     """The texts of the objects of some shapes."""
 
     ends_with = b"}"
+    covers_all = False
 
     def __init__(self, machines: Machines, shapes: Sequence[Shape]) -> None:
         self.machines, self.style = machines, machines.style
@@ -364,6 +365,16 @@ class ObjectMachine(Region):
             return (KEY, classes, self.facts(hub, local[2], prefixes))
         facts = self.facts(hub, self.keys.start(self.allowed(hub)), prefixes)
         return (OPEN, self.done(hub), facts) if kind == OPEN else (kind, facts, *local[2:])
+
+    def frame_key(self, local: Local, prefixes: Any, reach: int) -> Any:
+        kind = local[0]
+        if kind == AFTER:
+            return "object", self.style, self.short(local, prefixes, reach)
+        if kind not in (COLON, VALUE) or self.involved:
+            return None
+        meaning = self.machines.meaning
+        ways = frozenset([(meaning(need), self.after_member(hub)) for need, hub in self.groups[local[1]]])
+        return "object", self.style, ways, kind, local[2:]
 
     def alike(self, local: Local, prefixes: Any) -> Local:
         if local[0] != KEY or self.involved:

@@ -182,8 +182,10 @@ class Quoted(Region):
     def short(self, local: Local, prefixes: Any, reach: int) -> Any:
         return local if local in (0, 1) else (self.inside.short(local[0], prefixes, reach),)
 
-    def covers(self, origin: Local, local: Local) -> bool:
-        return origin in (0, 1) or local in (0, 1) or self.inside.covers(origin[0], local[0])
+    def frame_key(self, local: Local, prefixes: Any, reach: int) -> Any:
+        if local == 1 or not isinstance(self.inside, FreeText):
+            return None
+        return "text", self.inside.view(self.inside.start() if local == 0 else local[0], reach), local == 0
 
 
 _quoted: WeakKeyDictionary[Machine, Quoted] = WeakKeyDictionary()

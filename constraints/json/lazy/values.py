@@ -7,7 +7,7 @@ It is the least fixed point of these equations: a need is empty if it has no tex
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import replace
 from decimal import Decimal
 from itertools import combinations
@@ -16,13 +16,14 @@ from typing import Any
 from ....errors import UnsupportedConstraint
 from ... import limits
 from ...automata.machines import Choice, DfaMachine, TextMachine
+from ...automata.sharing import new_number, number_of
 from ...automata.stack import Machine
 from ...automata.work import at, limited, metered
 from .. import arrays as settling
 from ..document import Document
 from ..needs import Needs
 from ..numbers import Notation, number_automaton
-from ..shapes import NEVER, Arrays, Need, Numbers, both, inside
+from ..shapes import NEVER, Arrays, Need, Numbers, Objects, both, inside
 from ..text import STYLES
 from ..values import Value
 from .arrays import ArrayMachine
@@ -59,12 +60,40 @@ class Machines(Needs):
         self._texts: dict[Need, bytes | None] = {NEVER: None}
         self._objects: dict[Need, ObjectMachine] = {}
         self._arrays: dict[Need, list[Any]] = {}
+        self._meanings: dict[Need, int] = {}
 
     def value(self, need: Need) -> Value:
         if (found := self.values.get(need)) is None:
             with limited(limits.WORK), at(self.where(need)):
                 found = super().value(need)
         return found
+
+    def meaning(self, need: Need) -> int:
+        """A number of the texts of a need: where those of two documents have equal numbers, so are the texts."""
+        found = self._meanings.get(need)
+        if found is None:
+            own = self._meanings[need] = new_number()  # for what lies within itself
+            known = self.known_parts(self.value(need))
+            found = self._meanings[need] = own if known is None else number_of(known)
+        return found
+
+    def known_parts(self, value: Value) -> Hashable | None:
+        """What a value is made of, ``None`` where it has objects with members that are told apart, or the like."""
+        if any(shape != Objects() for shape in value.object):
+            return None
+        items = []
+        for shape in value.array:
+            if shape != Arrays(
+                rest=shape.rest,
+                least=shape.least,
+                most=shape.most,
+                seen=shape.seen,
+                seen_kinds=shape.seen_kinds,
+            ):
+                return None
+            items.append((self.meaning(shape.rest), shape.least, shape.most))
+        writing = self.style, self.notation, self.open_objects
+        return writing, value._replace(array=(), object=()), tuple(items), len(value.object)
 
     # ------------------------------------------------------------ machines
 

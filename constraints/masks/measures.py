@@ -1,0 +1,101 @@
+"""What is said of the states after the tokens of a mask: bounds of the bytes from there to acceptance."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence, Set
+
+from ..automata.lazy import Numbered
+from ..automata.sharing import Passed, Reach
+from ..automata.stack import NEVER, Stack, StackAutomaton
+from .completions import common_end
+from .text_part import TextPart
+
+MOST_MOVED = 2000  # states that a walk moves on from and that are looked at for the frames of their stacks
+
+
+class Longest:
+    """The bytes to acceptance, bounded by the frames of stacks alone, less those of the origin. Where the automaton is no stack
+    automaton (``origin`` is ``None``), :data:`NEVER`.
+
+    It looks at all states that walks have moved on from: see :class:`~..automata.sharing.Passed`."""
+
+    def __init__(self, states: Numbered, origin: Stack | None) -> None:
+        self.configurations = states.configurations
+        self.passed: Passed | None = None
+        if origin is not None:
+            assert isinstance(states.automaton, StackAutomaton)
+            self.passed = Passed(states.automaton, origin)
+        self._known = set[int]()
+
+    @property
+    def reach(self) -> Reach | None:
+        """How far walks have gone, ``None`` where the frames of the origin do not tell what they meet."""
+        return None if self.passed is None else self.passed.reach
+
+    def of(self, state: int) -> int:
+        """The measure of a state."""
+        return NEVER if self.passed is None else self.passed.extra(self.configurations[state])
+
+    def moved(self, states: Set[int]) -> None:
+        """Look at the states that a walk has moved on from."""
+        if self.passed is None or self.passed.strays:
+            return
+        new = states - self._known
+        if len(new) > MOST_MOVED:
+            self.passed.strays = True
+        else:
+            self._known |= new
+            self.passed.add([self.configurations[state] for state in new])
+
+    def exit(self, state: int, most: int, reach: Reach | None) -> int:
+        """The measure of the states after some remainders, by that of them measured from the state before them."""
+        if self.passed is None:
+            return NEVER
+        configuration = self.configurations[state]
+        assert isinstance(configuration, Stack)
+        self.passed.add_reach(configuration, reach)
+        return min(NEVER, most + self.of(state))
+
+    def within_text(self, part: TextPart) -> int:
+        """The measure of the states within free text."""
+        return self.of(part.state)
+
+    def within_pattern(self, state: int) -> int:
+        """The measure of the states within a pattern."""
+        return self.of(state)
+
+
+class Fresh:
+    """The bytes that the completion of a state has before an end of one of those in ``base``."""
+
+    reach = None
+
+    def __init__(self, states: Numbered, base: Sequence[bytes]) -> None:
+        self.states, self.base = states, base
+
+    def of(self, state: int) -> int:
+        """The measure of a state."""
+        text = self.states.automaton.completion(self.states.configurations[state])
+        return len(text) - max([common_end(text, one) for one in self.base])
+
+    def moved(self, states: Set[int]) -> None:
+        """Nothing: it does not matter which states these are."""
+
+    def exit(self, state: int, most: int, reach: Reach | None) -> int:
+        """The measure of the states after some remainders, by that of them measured from the state before them."""
+        return self.of(state) + most
+
+    def within_text(self, part: TextPart) -> int:
+        """The measure of the states within free text."""
+        new = max([self.of(part.after(k)) for k in part.counts()], default=0) + part.table.longest_rest
+        return new + part.table.longest_letter if part.body.within and part.body.exceptions else new
+
+    def within_pattern(self, state: int) -> int:
+        """The measure of the states within a pattern."""
+        automaton, configuration = self.states.automaton, self.states.configurations[state]
+        assert isinstance(automaton, StackAutomaton)
+        longest = min([stack.machine.longest or NEVER for stack in automaton.active(configuration)[0]])
+        return min(NEVER, longest + 1)
+
+
+Measure = Longest | Fresh
