@@ -78,6 +78,13 @@ class Machine(Protocol):
         """Bytes of which each is the only one that may come, with no way to end or call before the last of them, and the local
         state after them; ``None`` where there are none, or it is not known."""
 
+    def words(self, local: Local) -> Sequence[tuple[bytes, int]] | None:
+        """Texts of which one must come, none of them empty, with no way to end or call before the last byte: each with a number
+        for :meth:`after_word`. ``None`` where that is not known."""
+
+    def after_word(self, local: Local, which: int) -> Local | None:
+        """The local state after one of :meth:`words`, ``None`` if it may not come after all."""
+
     def calls(self, local: Local) -> Sequence[tuple[Machine, Local]]:
         """The machines that may begin here, each with the local state after it."""
 
@@ -171,6 +178,12 @@ class Region:
 
     def forced(self, local: Local) -> tuple[bytes, Local] | None:
         return None
+
+    def words(self, local: Local) -> Sequence[tuple[bytes, int]] | None:
+        return None
+
+    def after_word(self, local: Local, which: int) -> Local | None:
+        raise NotImplementedError(f"{type(self).__name__} has no words")
 
     def calls(self, local: Local) -> Sequence[tuple[Machine, Local]]:
         return ()
@@ -374,6 +387,17 @@ class StackAutomaton:
         top = active[0]
         found = top.machine.forced(top.local)
         return None if found is None else (found[0], self.stack(top.machine, found[1], top.parent))
+
+    def words(self, configuration: Configuration) -> Sequence[tuple[bytes, int]] | None:
+        """Texts of which one must come, where one machine reads it: see ``Machine.words``."""
+        active, ends = self.active(configuration)
+        return None if len(active) != 1 or ends else active[0].machine.words(active[0].local)
+
+    def after_word(self, configuration: Configuration, which: int) -> Configuration | None:
+        """The configuration after one of :meth:`words`, ``None`` if it may not come after all."""
+        (top,), _ = self.active(configuration)
+        local = top.machine.after_word(top.local, which)
+        return None if local is None else self.stack(top.machine, local, top.parent)
 
     def pattern(self, configuration: Configuration) -> Pattern | None:
         """What is known of the pattern that all stacks are in; ``None`` elsewhere."""

@@ -52,7 +52,14 @@ class Walk:
         self._pattern = getattr(states.automaton, "pattern", None)
         self.unites = type(states.automaton) is StackAutomaton
         """Whether a set of stacks reads what any of its stacks reads."""
+        self._words = states.automaton.words if isinstance(states.automaton, StackAutomaton) else None
         self._members: dict[int, tuple[int, ...]] = {}
+
+    def _after_word(self, state: int, which: int) -> int:
+        automaton = self.states.automaton
+        assert isinstance(automaton, StackAutomaton)
+        configuration = automaton.after_word(self.states.configurations[state], which)
+        return -1 if configuration is None else self.states.number(configuration)
 
     def members(self, state: int) -> tuple[int, ...]:
         """The states of the stacks of a set; none for a single stack."""
@@ -117,6 +124,7 @@ class Walk:
         children = trie.children
         found, stack, steps = Found([], [], [], set(), []), list(begin), STEPS
         configurations, unites = self.states.configurations, self.unites and not exact
+        words_of = self._words if not exact else None
         seen: set[tuple[int, int]] | None = None  # once a set has been met
         while stack:
             if steps == 0:
@@ -148,6 +156,21 @@ class Walk:
                     found.patterns.append((state, node))
                     continue
             found.moved.add(state)
+            if words_of is not None and (words := words_of(configurations[state])) is not None:
+                for text, which in words:
+                    below = node
+                    for byte in text:
+                        below = children(below).get(byte, 0)
+                        if not below:
+                            break
+                        if own[below]:
+                            found.ends.append((state, below))
+                    else:
+                        if own[below]:
+                            found.ends.pop()
+                        if (target := self._after_word(state, which)) >= 0:
+                            stack.append((target, below))
+                continue
             if not exact and (forced := self.forced(state)) is not None:
                 text, target = forced
                 for left in range(len(text) - 1, -1, -1):

@@ -25,6 +25,7 @@ from .letters import QUOTE, merged_rows
 from .texts import FreeText, inside
 
 State = tuple[int, tuple[Local, ...]]
+MOST_SPELLINGS = 8  # ways to write the rest of a name, beyond which they are not listed
 
 
 class Trie:
@@ -43,6 +44,7 @@ class Trie:
                     self.add(node, char, after)
                 node = after[node, char]
             self.end[node] = i
+        self._spellings: dict[tuple[int, int], list[bytes]] = {}
         self.reach = [1 << self.end[n] if n in self.end else 0 for n in range(len(self.children))]
         self._reach()
 
@@ -80,6 +82,21 @@ class Trie:
             node, byte = next((to, b) for b, to in self.children[node].items() if self.reach[to] >> name & 1)
             out.append(byte)
         return bytes(out)
+
+    def spellings(self, node: int, name: int) -> Sequence[bytes]:
+        """The ways to go on from a node to the end of a name, the quote after it included; none where there are too many."""
+        key = (node, name)
+        if (found := self._spellings.get(key)) is None:
+            todo, out = [(node, b"")], list[bytes]()
+            while todo and len(todo) + len(out) <= MOST_SPELLINGS:
+                here, text = todo.pop()
+                if self.end.get(here) == name:
+                    out.append(text + b'"')
+                    continue
+                ways = self.children[here].items()
+                todo += [(to, text + bytes([byte])) for byte, to in ways if self.reach[to] >> name & 1]
+            found = self._spellings[key] = [] if todo else out
+        return found
 
     def _reach(self) -> None:
         """The names that may still come of each node, as bits."""
@@ -192,20 +209,6 @@ class Keys:
             target = (children.get(low, -1), tuple(after))
             if reach := self.reach(target):
                 yield low, end - 1, target, reach
-
-    def forced(self, state: State, allowed: int) -> tuple[bytes, State] | None:
-        """The bytes that must come within a name, and the state after them; ``None`` where there are none."""
-        node, classes = state
-        if node < 0 or any(local is not None for local in classes):
-            return None
-        out, trie = bytearray(), self.trie
-        while node not in trie.end:
-            ways = [(byte, to) for byte, to in trie.children[node].items() if trie.reach[to] & allowed]
-            if len(ways) != 1:
-                break
-            byte, node = ways[0]
-            out.append(byte)
-        return (bytes(out), (node, classes)) if out else None
 
     def step(self, state: State, byte: int, allowed: int) -> State | None:
         """The state after one byte of a name; ``None`` where it may not come."""

@@ -150,17 +150,22 @@ class ObjectMachine(Region):
         after = self.keys.step(state, byte, allowed)
         return None if after is None else (KEY, hub, after, None)
 
-    def forced(self, local: Local) -> tuple[bytes, Local] | None:
+    def words(self, local: Local) -> Sequence[tuple[bytes, int]] | None:
         if local[0] != KEY or local[3] is not None:
             return None
-        _, hub, state, _ = local
-        found = self.keys.forced(state, self.allowed(hub))
-        out, state = (b"", state) if found is None else found
-        marks = self.keys.marks(state) & self.allowed(hub)
-        if not marks or len(self.in_name(hub, state, None)) > 1:
-            return None if found is None else (out, (KEY, hub, state, None))
-        group = self.group(hub, marks, None)
-        return (out + b'"', (COLON, group, 0)) if group is not None else None
+        _, hub, (node, classes), _ = local
+        if node < 0 or any(each is not None for each in classes):
+            return None
+        trie, found = self.keys.trie, list[tuple[bytes, int]]()
+        for name in bits(trie.reach[node] & self.allowed(hub)):
+            if not (spellings := trie.spellings(node, name)):
+                return None
+            found += [(text, name) for text in spellings]
+        return found
+
+    def after_word(self, local: Local, which: int) -> Local | None:
+        group = self.group(local[1], 1 << which, None)
+        return None if group is None else (COLON, group, 0)
 
     def work_out(self, local: Local) -> Sequence[tuple[int, int, Local]]:
         """The moves, anew."""
