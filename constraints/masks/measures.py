@@ -19,6 +19,8 @@ class Longest:
 
     It looks at all states that walks have moved on from: see :class:`~..automata.sharing.Passed`."""
 
+    by_frames = True
+
     def __init__(self, states: Numbered, origin: Stack | None) -> None:
         self.configurations = states.configurations
         self.passed: Passed | None = None
@@ -68,7 +70,7 @@ class Longest:
 class Fresh:
     """The bytes that the completion of a state has before an end of one of those in ``base``."""
 
-    reach = None
+    by_frames, reach = False, None
 
     def __init__(self, states: Numbered, base: Sequence[bytes]) -> None:
         self.states, self.base = states, base
@@ -99,3 +101,4 @@ class Fresh:
 
 
 Measure = Longest | Fresh
+"""``by_frames``: whether it is the same for all local states of the top frame."""

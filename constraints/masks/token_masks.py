@@ -167,7 +167,9 @@ class TokenMasks:
 
     def _union(self, trie: Trie, pairs: Pairs, measure: Measure) -> tuple[Bits, int]:
         """The tokens below some nodes that can be read from the states beside them; the most that the measure says."""
-        ends, texts, swept, moved, patterns = self.walk.walk(trie, pairs, exact=False)
+        ends, texts, swept, moved, patterns = self.walk.walk(
+            trie, pairs, exact=False, words=measure.by_frames
+        )
         measure.moved(moved)
         out, most = None, self._most(ends, swept, measure)
         for state, node in texts:
@@ -277,7 +279,9 @@ class TokenMasks:
 
     def _ranks(self, trie: Trie, pairs: Pairs, measure: Measure) -> Exit:
         """:meth:`_union` as ranks."""
-        ends, texts, swept, passed, patterns = self.walk.walk(trie, pairs, exact=False)
+        ends, texts, swept, passed, patterns = self.walk.walk(
+            trie, pairs, exact=False, words=measure.by_frames
+        )
         measure.moved(passed)
         nodes = np.array([node for _, node in ends], np.int64)
         out = [spans(trie.low[nodes], trie.own[nodes]), *(ranks for _, ranks in swept)]

@@ -113,18 +113,19 @@ class Walk:
             self._forced[state] = found
             return found
 
-    def walk(self, trie: Trie, begin: Pairs, exact: bool = True) -> Found:
+    def walk(self, trie: Trie, begin: Pairs, exact: bool = True, words: bool = False) -> Found:
         """All that can be read below some nodes from the states beside them, the tokens that end at them included.
 
         ``exact=False``: a token that ends between bytes that must come is given with the state before these, and the stacks of a
-        set are walked one by one: a token may be met several times.
+        set are walked one by one: a token may be met several times. ``words``: so is a token that ends within a word, given with
+        the state before the word.
         """
         first, own, low, high, _ = trie.views
         letters, moves_of, after, body = trie.letters, self.states.moves, self.states.after, self.body
         children = trie.children
         found, stack, steps = Found([], [], [], set(), []), list(begin), STEPS
         configurations, unites = self.states.configurations, self.unites and not exact
-        words_of = self._words if not exact else None
+        words_of = self._words if words else None
         seen: set[tuple[int, int]] | None = None  # once a set has been met
         while stack:
             if steps == 0:
@@ -156,8 +157,8 @@ class Walk:
                     found.patterns.append((state, node))
                     continue
             found.moved.add(state)
-            if words_of is not None and (words := words_of(configurations[state])) is not None:
-                for text, which in words:
+            if words_of is not None and (some := words_of(configurations[state])) is not None:
+                for text, which in some:
                     below = node
                     for byte in text:
                         below = children(below).get(byte, 0)
