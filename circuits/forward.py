@@ -8,12 +8,15 @@ query :func:`~tractile.log_marginal` of one kind of model and one kind of eviden
 
 from __future__ import annotations
 
+from functools import reduce
+from math import log
+
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from ..errors import EvidenceError
-from ..layers import Operator
+from ..layers import Dense, Operator
 from ..layers.functorch_utils import any_if_concrete, is_abstract
 
 BLOCK_ELEMENTS = 1 << 24  # of one step in log space
@@ -70,35 +73,57 @@ class _Columns:
     """B[:, x_t] of each row, as rows (batch, hidden); ones where the token is −1."""
 
     def __init__(self, emission: Tensor, tokens: Tensor, missing: float) -> None:
-        self.rows, self.missing = tokens.T.contiguous(), missing
+        self.tokens, self.missing = tokens.T.contiguous(), missing
         self.some = is_abstract(tokens) or bool((tokens < 0).any())
-        self.known = self.rows.clamp(min=0) if self.some else self.rows
-        if self.known.numel() < emission.shape[1]:
-            self.table = emission.index_select(1, self.known.flatten()).T
-            self.known = torch.arange(self.known.numel(), device=tokens.device).view_as(self.known)
+        known = self.tokens.clamp(min=0) if self.some else self.tokens
+        if known.numel() < emission.shape[1]:
+            self.table = emission.index_select(1, known.flatten()).T
+            known = torch.arange(known.numel(), device=tokens.device).view_as(known)
         else:  # worth a copy: columns are then read as rows
             self.table = emission.T.contiguous()
+        self.rows = known.unbind(0)
 
     def __getitem__(self, t: int) -> Float[Tensor, "batch hidden"]:
-        found = self.table.index_select(0, self.known[t])
-        return torch.where(self.rows[t, :, None] < 0, self.missing, found) if self.some else found
+        found = self.table.index_select(0, self.rows[t])
+        return torch.where(self.tokens[t][:, None] < 0, self.missing, found) if self.some else found
 
 
 def _scaled(
-    initial: Tensor, transition: Operator, emission: Tensor, tokens: Tensor, lengths: Tensor | None
-) -> Tensor:
-    (step,) = transition.T.leaves()
-    columns = _Columns(emission, tokens, 1.0)
-    tiny = torch.finfo(emission.dtype).tiny
-    alpha, scales = initial * columns[0], list[Tensor]()
-    for t in range(tokens.shape[1]):
+    initial: Tensor,
+    transition: Operator,
+    emission: Tensor,
+    tokens: Tensor,
+    lengths: Tensor | None,
+    every: int = 2,
+) -> Float[Tensor, " batch"]:
+    """The recursion, α divided by its sum every so many steps: each where two steps shrink some row by more than ε.
+
+    A is multiplied by a power of two near the size of the vocabulary, so that most steps hardly change the sum of α.
+    """
+    n, shift = tokens.shape[1], emission.shape[1].bit_length() - 1
+    every = 1 if lengths is not None or is_abstract(tokens) else every
+    (backwards,) = transition.T.leaves()
+    dtype = reduce(torch.promote_types, (t.dtype for t in transition.parameters()), emission.dtype)
+    emission, initial = emission.to(dtype), initial.to(dtype)
+    matrix = (
+        transition.weight.to(emission.device, dtype) * 2.0**shift if isinstance(transition, Dense) else None
+    )
+    shift = 0 if matrix is None else shift
+    columns, scales = _Columns(emission, tokens, 1.0), list[Tensor]()
+    alpha = initial * columns[0]
+    for t in range(n):
         if t:
-            alpha = step.times(alpha.T).T * columns[t]
-        scale = alpha.sum(1, keepdim=True)
-        scales.append(scale)
-        alpha = alpha / scale.clamp(min=tiny)
-    logs = torch.cat(scales, 1).double().log()
-    return (logs if lengths is None else logs.where(_inside(lengths, len(scales)), 0.0)).sum(1)
+            alpha = (backwards.times(alpha.T).T if matrix is None else alpha @ matrix).mul_(columns[t])
+        if t % every == every - 1 or t == n - 1:
+            scales.append(alpha.sum(1, keepdim=True))
+            alpha = alpha / scales[-1]  # not a number from where a row is zero
+    found = torch.cat(scales, 1)
+    if every > 1 and not bool((found >= torch.finfo(dtype).eps).all()):
+        return _scaled(initial, transition, emission, tokens, lengths, every=1)
+    logs = found.double().log()
+    total = (logs if lengths is None else logs.where(_inside(lengths, n), 0.0)).sum(1)
+    steps = n - 1 if lengths is None else (lengths - 1).clamp(min=0).double()
+    return total.where(~total.isnan(), -torch.inf) - steps * (shift * log(2))
 
 
 def _inside(lengths: Int[Tensor, " batch"], n: int) -> Bool[Tensor, "batch length"]:

@@ -22,6 +22,9 @@ class Algebra(Protocol):
     def lift(self, weight: Tensor) -> Any:
         """Non-negative weights as a value."""
 
+    def along(self, matrix: Tensor, x: Any, axis: int) -> Any:
+        """A matrix of weights times x along ``axis``."""
+
     def einsum(
         self, a: Any, a_labels: Sequence[int], b: Any, b_labels: Sequence[int], out: Sequence[int]
     ) -> Any:

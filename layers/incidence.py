@@ -17,7 +17,7 @@ from .operator import AxisOperator, Delta, Factor, Label, Leaf, TensorMap
 class Identity(Leaf):
     """The identity of a given size: free, since its two labels become one."""
 
-    monomial = True
+    monomial = direct = True
 
     def __init__(self, size: int) -> None:
         if size < 1:
@@ -30,6 +30,9 @@ class Identity(Leaf):
 
     def factors(self, row: Sequence[Label], col: Sequence[Label]) -> list[Factor]:
         return [(Delta(), (row[0], col[0]))]
+
+    def apply(self, algebra: Algebra, x: Any, axis: int) -> Any:
+        return x
 
     def _take(self, row: Int[Tensor, " rows"], col: Int[Tensor, " cols"]) -> Leaf:
         if torch.equal(row, col):

@@ -98,10 +98,16 @@ Factor = tuple[Any, tuple[Label, ...]]  # (Tensor | Delta | AxisOperator, labels
 class Leaf(Operator):
     """An operator with one row axis and one column axis.
 
-    ``monomial``: each entry is one product of parameters, so that its logarithm is the sum of theirs.
+    ``monomial``: each entry is one product of parameters, so that its logarithm is the sum of theirs. ``direct``: the
+    engine calls :meth:`apply`; the factors of other leaves are contracted.
     """
 
     monomial: bool = False
+    direct: bool = False
+
+    def apply(self, algebra: Algebra, x: Any, axis: int) -> Any:
+        """M·x along ``axis``: replaces the axis of size cols by one of size rows."""
+        return algebra.along(self.matrix(), x, axis)
 
     def leaves(self) -> list[Leaf]:
         return [self]
@@ -131,6 +137,8 @@ class Leaf(Operator):
 class AxisOperator(Leaf):
     """A leaf that is applied along one axis instead of being contracted as a tensor."""
 
+    direct = True
+
     @abstractmethod
     def apply(self, algebra: Algebra, x: Any, axis: int) -> Any:
         """M·x along ``axis``: replaces the axis of size cols by one of size rows."""
@@ -142,7 +150,7 @@ class AxisOperator(Leaf):
 class Dense(Leaf):
     """A matrix of non-negative weights, shape (rows, cols)."""
 
-    monomial = True
+    monomial = direct = True
 
     def __init__(self, weight: Float[Tensor, "rows cols"]) -> None:
         if weight.ndim != 2 or 0 in weight.shape:

@@ -13,7 +13,7 @@ and are cached. The layer operations below are that one contraction with differe
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -25,7 +25,7 @@ from ...layers.gaussian import Continuous
 from ...layers.incidence import Identity
 from ...layers.inner import regroup
 from ...layers.input import InputLayer
-from ...layers.operator import AxisOperator, Delta, Dense, Factor, Kron, Leaf, Operator
+from ...layers.operator import AxisOperator, Delta, Dense, Factor, Operator
 from ..semirings.base import Semiring
 from .contraction_path import Labels, plan
 
@@ -91,18 +91,6 @@ def _pair(
     return semiring.einsum(x, list(x_labels), y, list(y_labels), list(out)), out
 
 
-def _each_axis(semiring: Semiring[Any], leaves: Sequence[Leaf], x: Any) -> Any:
-    """(M_0 ⊗ M_1 ⊗ …)·x, one axis after the other; those that make x smaller come first."""
-    labels = list(range(semiring.ndim(x)))
-    for axis, leaf in sorted(enumerate(leaves), key=lambda item: item[1].shape[0] / item[1].shape[1]):
-        if isinstance(leaf, AxisOperator):
-            x = leaf.apply(semiring, x, axis)
-        elif isinstance(leaf, Dense):
-            out = [len(labels) if i == axis else i for i in labels]
-            x = semiring.einsum(semiring.lift(leaf.weight), [len(labels), axis], x, labels, out)
-    return x
-
-
 def apply_many(
     semiring: Semiring[Any], operators: Sequence[Operator], x: Any, *, transposed: bool = False
 ) -> Any:
@@ -149,19 +137,28 @@ def apply(semiring: Semiring[Any], op: Operator, x: Any) -> Any:
     if dims != op.col_dims:
         for axis, count in enumerate(regroup(dims, op.col_dims) or ()):
             x = semiring.merge(x, axis, count) if count > 1 else x
-    if isinstance(op, Identity):
-        return x
-    if isinstance(op, AxisOperator):
-        return op.apply(semiring, x, 0)
-    if isinstance(op, Dense):
-        return semiring.einsum(semiring.lift(op.weight), [0, 1], x, [1, 2], [0, 2])
-    leaves = op.leaves() if isinstance(op, Kron) else []
-    single = len(leaves) == len(op.row_dims) == len(op.col_dims)  # a DenseTensor leaf has several axes
-    if single and all(isinstance(leaf, Dense | Identity | AxisOperator) for leaf in leaves):
-        return _each_axis(semiring, leaves, x)
-    r, c = len(op.row_dims), len(op.col_dims)
+    return applier(semiring, op)(x)
+
+
+def applier(semiring: Semiring[Any], op: Operator) -> Callable[[Any], Any]:
+    """x ↦ M·x for messages of shape (*col_dims, batch), with what does not depend on x done once.
+
+    Kronecker components are applied along one axis after the other, (A ⊗ B) u = (B (A u)ᵀ)ᵀ (Dang et al. 2026, Eq. 5),
+    those first that make x smaller.
+    """
+    leaves, r, c = op.leaves(), len(op.row_dims), len(op.col_dims)
+    if len(leaves) == r == c and all(leaf.direct for leaf in leaves):
+        steps = sorted(enumerate(leaves), key=lambda item: item[1].shape[0] / item[1].shape[1])
+
+        def each_axis(x: Any) -> Any:
+            for axis, leaf in steps:
+                x = leaf.apply(semiring, x, axis)
+            return x
+
+        return each_axis
     row, col, batch = tuple(range(r)), tuple(range(r, r + c)), r + c
-    return contract(semiring, [*_lifted(semiring, op.factors(row, col)), (x, (*col, batch))], (*row, batch))
+    factors = _lifted(semiring, op.factors(row, col))
+    return lambda x: contract(semiring, [*factors, (x, (*col, batch))], (*row, batch))
 
 
 def observe(semiring: Semiring[Any], layer: InputLayer, x: Any | None, tokens: Int[Tensor, " batch"]) -> Any:
@@ -248,8 +245,8 @@ def _labels(layer: InputLayer) -> tuple[Labels, int, int, int]:
 
 def outer(semiring: Semiring[Any], vectors: Sequence[Tensor], batch: int) -> Any:
     """v_1 ⊗ … ⊗ v_k repeated over a batch: (*dims, batch), one scale for each row."""
-    x = None
-    for i, vector in enumerate(vectors):
-        value = semiring.lift(_placed(vector[:, None].expand(-1, batch), i, len(vectors)), batched=True)
-        x = value if x is None else semiring.mul(x, value)
+    axes = len(vectors)
+    x = semiring.lift(_placed(vectors[0][:, None].expand(-1, batch), 0, axes), batched=True)
+    for i, vector in enumerate(vectors[1:], 1):
+        x = semiring.mul(x, semiring.lift(_placed(vector[:, None], i, axes)))
     return x

@@ -20,10 +20,10 @@ from jaxtyping import Bool, Int
 from torch import Tensor
 
 from ...circuits.chain import Chain
-from ...layers import Continuous, InputLayer
+from ...layers import Continuous, InputLayer, Operator
 from ..queries.evidence import Evidence
 from ..semirings.base import Semiring
-from .contract import adjoint, apply, columns, contract, expect, outer, total
+from .contract import adjoint, applier, apply, columns, expect, outer, total
 
 SR = Semiring[Any]
 
@@ -78,17 +78,18 @@ class Emission:
         if variable in self.evidence.weights:
             return expect(self.semiring, layer, self.evidence.weights[variable])
         if id(layer) not in self._totals:
-            self._totals[id(layer)] = total(self.semiring, layer, self.evidence.device)
+            found = total(self.semiring, layer, self.evidence.device)
+            self._totals[id(layer)] = self.semiring.rescaled(found)
         return self._totals[id(layer)]
 
 
 def forward(chain: Chain, semiring: SR, evidence: Evidence, n: int) -> Iterator[Any]:
     """α_0, α_1, …, α_n, each (*state_dims, batch)."""
-    emission, right, left = Emission(semiring, evidence), chain.right.T, chain.left.T
+    emission, right, left = Emission(semiring, evidence), *_steps(semiring, chain.right.T, chain.left.T)
     alpha = outer(semiring, chain.initial, evidence.batch)
     yield alpha
     for t in range(n):
-        alpha = apply(semiring, right, emission.times(chain.inputs, t, apply(semiring, left, alpha)))
+        alpha = right(emission.times(chain.inputs, t, left(alpha)))
         yield alpha
 
 
@@ -99,7 +100,8 @@ def totals(
 
     ``checkpoint``: for derivatives, keep a message every so many positions and compute the others a second time.
     """
-    right, left, last = chain.right.T, chain.left.T, max(lengths)
+    right, left = _steps(semiring, chain.right.T, chain.left.T)
+    last = max(lengths)
     alpha = outer(semiring, chain.initial, evidence.batch)
     if 0 in lengths:
         yield 0, dot(semiring, alpha, outer(semiring, chain.final, evidence.batch))
@@ -108,11 +110,11 @@ def totals(
     def run(alpha: Any, first: int, stop: int) -> tuple[Any, list[tuple[int, Any]]]:
         emission, roots = Emission(semiring, evidence), []
         for t in range(first, stop):
-            emitted = emission.times(chain.inputs, t - 1, apply(semiring, left, alpha))
+            emitted = emission.times(chain.inputs, t - 1, left(alpha))
             if t in lengths:
                 roots.append((t, dot(semiring, emitted, unit_final)))
             if t < last:
-                alpha = apply(semiring, right, emitted)
+                alpha = right(emitted)
         return alpha, roots
 
     width = checkpoint or max(1, last)
@@ -122,8 +124,12 @@ def totals(
         yield from roots
 
 
+def _steps(semiring: SR, *operators: Operator) -> list[Callable[[Any], Any]]:
+    return [applier(semiring, op) for op in operators]
+
+
 def checkpointed(fn: Callable[..., Any], *args: Any) -> Any:
-    """fn(*args), of which nothing is kept for derivatives: it is computed a second time when they are asked for."""
+    """Call ``fn`` under gradient checkpointing: nothing within is kept for derivatives, it is computed a second time."""
     return torch.utils.checkpoint.checkpoint(fn, *args, use_reentrant=False)
 
 
@@ -155,9 +161,7 @@ def beta_at_units(chain: Chain, semiring: SR, beta: Any, last: bool | Bool[Tenso
 
 def dot(semiring: SR, a: Any, b: Any) -> Any:
     """Σ_k a_k b_k for messages of one shape (*dims, batch): (batch,)."""
-    last = semiring.ndim(a) - 1
-    labels = tuple(range(last + 1))
-    return contract(semiring, [(a, labels), (b, labels)], (last,))
+    return semiring.reduce(semiring.mul(a, b), range(semiring.ndim(a) - 1))
 
 
 def next_token_contraction(

@@ -15,7 +15,7 @@ batch first. Evidence is described in :mod:`tractile.inference.queries.evidence`
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeGuard
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -24,9 +24,11 @@ from torch import Tensor
 from ...circuits.automaton import Automaton
 from ...circuits.chain import Chain
 from ...circuits.circuit import Circuit
+from ...circuits.forward import log_prob
+from ...circuits.hmm import HMM
 from ...errors import CircuitError, EvidenceError
 from ...layers import Constant, InputLayer
-from ...layers.functorch_utils import any_if_concrete
+from ...layers.functorch_utils import any_if_concrete, is_abstract, transformed
 from ..engine import messages, passes
 from ..engine.folding import folded
 from ..engine.inputs import open_values
@@ -122,12 +124,15 @@ def log_marginal(
     ``checkpoint`` bounds the memory of derivatives: a chain then keeps its message every ``checkpoint`` positions (√n is a
     good number), a circuit the values of its layers, and what lies between is computed a second time.
 
+    Tokens under an HMM take the forward algorithm on arrays (:mod:`tractile.circuits.forward`), which is quicker.
     Rows where scaled arithmetic lost everything to the dynamic range between hidden states are computed again in log
     space, so the result is −inf only where the true value is zero. Raises :class:`EvidenceError` where the evidence
     does not fit.
     """
     if checkpoint is not None and checkpoint < 1:
         raise CircuitError(f"log_marginal: checkpoint is a positive number of positions, not {checkpoint}")
+    if _is_forward(model, evidence, n) and semiring is None and checkpoint is None:
+        return log_prob(model.initial_probs, model.transition, model.emission_probs, evidence, lengths)
     evidence, variables = prepare(model, evidence, n)
     result = total(model, semiring or Real(), evidence, len(variables), lengths, checkpoint)
     lost = result == -torch.inf
@@ -147,6 +152,18 @@ def log_marginal(
             )
             result = result.index_put((rows,), exact.to(result.dtype))
     return result
+
+
+def _is_forward(model: Model, evidence: EvidenceLike, n: int | None) -> TypeGuard[HMM]:
+    """Whether the question is that of the forward algorithm on arrays: tokens under an HMM, and no derivatives asked for."""
+    if not isinstance(model, HMM) or not isinstance(evidence, Tensor) or holds_weights(evidence):
+        return False
+    tensors = (evidence, *model.parameters())
+    if evidence.ndim != 2 or n not in (None, evidence.shape[1]) or any(map(transformed, tensors)):
+        return False
+    return not (torch.is_grad_enabled() and any(t.requires_grad for t in tensors)) and not is_abstract(
+        evidence
+    )
 
 
 def partition(

@@ -58,6 +58,12 @@ class Semiring(ABC, Generic[Value]):
     def log(self, x: Value) -> Tensor:
         """The natural logarithm of the real number that x stands for (Counting: of the count; MinPlus: minus the cost)."""
 
+    def along(self, matrix: Tensor, x: Value, axis: int) -> Value:
+        """A matrix of weights times x along ``axis``."""
+        labels = list(range(self.ndim(x)))
+        out = [len(labels) if i == axis else i for i in labels]
+        return self.einsum(self.lift(matrix), [len(labels), axis], x, labels, out)
+
     @abstractmethod
     def einsum(self, a: Value, a_labels: Labels, b: Value, b_labels: Labels, out: Labels) -> Value:
         """⊕ of a ⊗ b over the labels that are not in ``out``."""
@@ -116,6 +122,10 @@ class Semiring(ABC, Generic[Value]):
         return self.segment_sum(
             self.gather(x, matrix.col.to(device), axis), matrix.row.to(device), matrix.shape[0], axis
         )
+
+    def rescaled(self, x: Value) -> Value:
+        """The same value, for one that is used many times: brought to the scale that products want."""
+        return x
 
     def ndim(self, x: Value) -> int:
         """The number of axes."""

@@ -50,6 +50,10 @@ def along(matrix: Tensor, x: Tensor, axis: int) -> Tensor:
         matrix, x = matrix.to(dtype), x.to(dtype)
     if x.ndim == 2 and axis == 0:
         return (x.T @ matrix.T).T
+    if x.shape[-1] == 1 and axis == 0:
+        return (matrix @ x.reshape(x.shape[0], -1)).view(-1, *x.shape[1:])
+    if x.shape[-1] == 1 and axis == x.ndim - 2:
+        return (x.reshape(-1, x.shape[axis]) @ matrix.T).view(*x.shape[:axis], -1, 1)
     rows = x.movedim(axis, -1)
     product = rows.reshape(-1, rows.shape[-1]) @ matrix.T
     return product.view(*rows.shape[:-1], matrix.shape[0]).movedim(-1, axis)

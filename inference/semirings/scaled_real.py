@@ -20,36 +20,41 @@ _TINY = {t: torch.finfo(t).tiny for t in (torch.float64, torch.float32, torch.bf
 class Scaled:
     """mantissa · 2^exponent: the exponent (float64) has as many axes and broadcasts; −inf where a column is zero.
 
-    ``stale``: the contractions since every mantissa column had its maximum at one (up to rounding), at most two. What
-    normalising divides by is kept in ``pending`` (divisor, exponent), and the logarithms are taken, many at a time, when
-    the exponent is asked for: a chain then spends little on its scales.
+    ``ops_since_rescale``: the contractions since every mantissa column had its maximum at one (up to rounding), at most
+    two. What rescaling divides by is kept in ``pending`` (divisor, exponent), and the logarithms are taken, many at a
+    time, when the exponent is asked for: a chain then spends little on its scales.
     """
 
-    __slots__ = ("_exponent", "_pending", "mantissa", "stale")
+    __slots__ = ("_exponent", "_pending", "mantissa", "ops_since_rescale")
 
     def __init__(
         self,
         mantissa: Tensor,
         exponent: Tensor,
-        stale: int = 0,
+        ops_since_rescale: int = 0,
         pending: tuple[tuple[Tensor, Tensor | None], ...] = (),
     ) -> None:
-        self.mantissa, self.stale = mantissa, stale
+        self.mantissa, self.ops_since_rescale = mantissa, ops_since_rescale
         self._exponent, self._pending = exponent, pending
         if len(pending) > MAX_PENDING:
-            self._settle()
+            self._flush()
 
-    def _settle(self) -> None:
-        total = self._exponent + torch.stack([divisor for divisor, _ in self._pending]).double().log2().sum(0)
-        exponents = [exponent for _, exponent in self._pending if exponent is not None]
-        self._exponent = total + torch.stack(exponents).sum(0) if exponents else total
+    def _flush(self) -> None:
+        if len(self._pending) == 1:
+            ((top, exponent),) = self._pending
+            total = self._exponent + top.double().log2()
+            self._exponent = total if exponent is None else total + exponent
+        else:
+            total = self._exponent + torch.stack([top for top, _ in self._pending]).double().log2().sum(0)
+            exponents = [exponent for _, exponent in self._pending if exponent is not None]
+            self._exponent = total + torch.stack(exponents).sum(0) if exponents else total
         self._pending = ()
 
     @property
     def exponent(self) -> Tensor:
         """The power of two of each column."""
         if self._pending:
-            self._settle()
+            self._flush()
         return self._exponent
 
     @property
@@ -64,7 +69,7 @@ class Scaled:
 
     def contracted(self, mantissa: Tensor) -> Scaled:
         """What a contraction has made of the mantissa, under the same scales."""
-        return Scaled(mantissa, self._exponent, self.stale + 1, self._pending)
+        return Scaled(mantissa, self._exponent, self.ops_since_rescale + 1, self._pending)
 
     def divided(self, mantissa: Tensor, exponent: Tensor | None = None) -> Scaled:
         """A mantissa under these scales (and a further exponent of the same shape), brought to a maximum of one."""
@@ -113,36 +118,45 @@ class Real(Semiring[Scaled]):
     def log(self, x: Scaled) -> Tensor:
         return safe_log(x.mantissa) + x.exponent * log(2)
 
+    def along(self, matrix: Tensor, x: Scaled, axis: int) -> Scaled:
+        if x.columns[axis] != 1:
+            return super().along(matrix, x, axis)
+        x = x if x.ops_since_rescale < 2 else _rescale(x)
+        return x.contracted(along(matrix, x.mantissa, axis))
+
     def einsum(self, a: Scaled, a_labels: Labels, b: Scaled, b_labels: Labels, out: Labels) -> Scaled:
         axis = applied(a_labels, b_labels, out) if a.exponent is self._zero(2, a.device) else None
         if (
             axis is not None and b.columns[axis] == 1
         ):  # a matrix times a message: what a chain spends its time on
-            b = b if b.stale < 2 else _freshened(b)
+            b = b if b.ops_since_rescale < 2 else _rescale(b)
             matrix = a.mantissa if a_labels[1] == b_labels[axis] else a.mantissa.T
             return b.contracted(along(matrix, b.mantissa, axis))
         summed = {label for label in (*a_labels, *b_labels) if label not in out}
-        a = _collapse(_freshened(a), [i for i, label in enumerate(a_labels) if label in summed])
-        b = _collapse(_freshened(b), [i for i, label in enumerate(b_labels) if label in summed])
+        a = _collapse(_rescale(a), [i for i, label in enumerate(a_labels) if label in summed])
+        b = _collapse(_rescale(b), [i for i, label in enumerate(b_labels) if label in summed])
         mantissa = einsum(a.mantissa, a_labels, b.mantissa, b_labels, out)
         exponent = kept(a.exponent, a_labels, out) + kept(b.exponent, b_labels, out)
-        return Scaled(mantissa, exponent, stale=1)
+        return Scaled(mantissa, exponent, ops_since_rescale=1)
 
     def reduce(self, x: Scaled, axes: Sequence[int]) -> Scaled:
         if not axes:
             return x
-        x = _collapse(_freshened(x), axes)
+        x = _collapse(_rescale(x), axes)
         return _normalise(x.mantissa.sum(tuple(axes)), x.exponent.squeeze(tuple(axes)))
 
     def mul(self, a: Scaled, b: Scaled) -> Scaled:
-        if a.stale and b.stale:
-            a = _freshened(a)
+        if a.ops_since_rescale and b.ops_since_rescale:
+            a = _rescale(a)
         if a.columns == b.columns:
             return a.divided(a.mantissa * b.mantissa, b.exponent)
         return _normalise(a.mantissa * b.mantissa, a.exponent + b.exponent)
 
+    def rescaled(self, x: Scaled) -> Scaled:
+        return _rescale(x)
+
     def add(self, a: Scaled, b: Scaled) -> Scaled:
-        a, b = _freshened(a), _freshened(b)
+        a, b = _rescale(a), _rescale(b)
         top = torch.maximum(a.exponent, b.exponent)
         floor = finite(top)
         return _normalise(
@@ -150,7 +164,7 @@ class Real(Semiring[Scaled]):
         )
 
     def segment_sum(self, x: Scaled, index: Tensor, size: int, axis: int) -> Scaled:
-        x = _freshened(x)
+        x = _rescale(x)
         m, e = x.mantissa, x.exponent
         shape, exponents = list(m.shape), list(e.shape)
         shape[axis] = exponents[axis] = size
@@ -162,11 +176,11 @@ class Real(Semiring[Scaled]):
 
     def gather(self, x: Scaled, index: Tensor, axis: int) -> Scaled:
         e = x.exponent if x.columns[axis] == 1 else _gather(x.exponent, index, axis)
-        return Scaled(_gather(x.mantissa, index, axis), e, x.stale)
+        return Scaled(_gather(x.mantissa, index, axis), e, x.ops_since_rescale)
 
     def incidence(self, x: Scaled, matrix: Incidence, axis: int) -> Scaled:
         """As one sparse product where the axis has one exponent: nothing of size (ones × rest) is formed."""
-        x = _freshened(x)
+        x = _rescale(x)
         m, e = x.mantissa, x.exponent
         if e.shape[axis] != 1 or transformed(m) or shape_only(m):
             return super().incidence(x, matrix, axis)
@@ -176,30 +190,34 @@ class Real(Semiring[Scaled]):
         return _normalise(product.view(-1, *front.shape[1:]).movedim(0, axis), exponent)
 
     def permute(self, x: Scaled, order: Sequence[int]) -> Scaled:
-        return Scaled(x.mantissa.permute(list(order)), x.exponent.permute(list(order)), x.stale)
+        return Scaled(x.mantissa.permute(list(order)), x.exponent.permute(list(order)), x.ops_since_rescale)
 
     def split(self, x: Scaled, axis: int, dims: Sequence[int]) -> Scaled:
         exponents = tuple(dims) if x.columns[axis] != 1 else (1,) * len(dims)
-        return Scaled(unflatten(x.mantissa, axis, dims), unflatten(x.exponent, axis, exponents), x.stale)
+        return Scaled(
+            unflatten(x.mantissa, axis, dims), unflatten(x.exponent, axis, exponents), x.ops_since_rescale
+        )
 
     def merge(self, x: Scaled, axis: int, count: int) -> Scaled:
         m, e = x.mantissa, x.exponent
         last = axis + count
         if any(d != 1 for d in e.shape[axis:last]):
             e = e.expand(*e.shape[:axis], *m.shape[axis:last], *e.shape[last:])
-        return Scaled(m.flatten(axis, last - 1), e.flatten(axis, last - 1), x.stale)
+        return Scaled(m.flatten(axis, last - 1), e.flatten(axis, last - 1), x.ops_since_rescale)
 
     def cat(self, values: Sequence[Scaled]) -> Scaled:
         columns = tuple(max(s) for s in zip(*(x.columns[:-1] for x in values), strict=True))
         exponents = [x.exponent.expand(*columns, x.mantissa.shape[-1]) for x in values]
-        stale = max(x.stale for x in values)
-        return Scaled(torch.cat([x.mantissa for x in values], -1), torch.cat(exponents, -1), stale)
+        ops_since_rescale = max(x.ops_since_rescale for x in values)
+        return Scaled(
+            torch.cat([x.mantissa for x in values], -1), torch.cat(exponents, -1), ops_since_rescale
+        )
 
     def chunk(self, x: Scaled, count: int) -> list[Scaled]:
         exponent = x.exponent
         exponents = [exponent] * count if exponent.shape[-1] == 1 else exponent.chunk(count, -1)
         parts = zip(x.mantissa.chunk(count, -1), exponents, strict=True)
-        return [Scaled(m, e, x.stale) for m, e in parts]
+        return [Scaled(m, e, x.ops_since_rescale) for m, e in parts]
 
     def shape(self, x: Scaled) -> tuple[int, ...]:
         return tuple(x.mantissa.shape)
@@ -225,8 +243,8 @@ def _normalise(mantissa: Tensor, exponent: Tensor) -> Scaled:
     return Scaled(mantissa, exponent).divided(mantissa)
 
 
-def _freshened(x: Scaled) -> Scaled:
-    return x.divided(x.mantissa) if x.stale else x
+def _rescale(x: Scaled) -> Scaled:
+    return x.divided(x.mantissa) if x.ops_since_rescale else x
 
 
 def _gather(x: Tensor, index: Tensor, axis: int) -> Tensor:
