@@ -33,7 +33,6 @@ from transformers.utils.logging import disable_progress_bar
 
 import tractile as tt
 from tractile.embedded import load_hmm, load_lm
-from tractile.inference import PGCDQuery
 
 V, N, HIDDEN = 5, 7, 6
 RARE, BLUR = 0.12, 0.35
@@ -367,7 +366,7 @@ def spread(problem: Problem, guided: bool) -> float:
     log_p = log_w = torch.zeros(1, dtype=torch.float64)
     for t in range(N):
         p = lm.log_probs()
-        future = query.lookahead() if isinstance(query, PGCDQuery) else query.mask().double().log()
+        future = query.lookahead() if query.has_lookahead else query.mask().double().log()
         # q ∝ p · future, so p / q = Σ p · future / future
         each = (p + future).logsumexp(1, keepdim=True) - future
         row, token = (p + future).isfinite().nonzero(as_tuple=True)

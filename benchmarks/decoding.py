@@ -33,6 +33,7 @@ import torch
 import tractile as tt
 from tractile.inference import PGCDQuery
 from tractile.inference.next_token.backward_table import BackwardTable
+from tractile.inference.next_token.pgcd_steps import live_edges
 from tractile.layers import Monarch
 
 HORIZON = 40
@@ -166,15 +167,15 @@ def run(hidden: int, automaton: tt.Automaton, batch: int, rounds: int, dense: bo
         }
         if dense and name == "P-GCD":
             onward = Dense(query, hmm, automaton)
-            states = torch.tensor([s[0] for s in query._states])
+            states = torch.tensor([states[0] for states in query._masks().states])
             future = torch.rand(automaton.num_states, hidden)
             calls["dense"] = partial(onward.step, x, states, future)
         measured = measure(calls, rounds)
         found[f"{name}/floor"] = measured[name] / measured["floor"]
         found = measured | found
         if name == "P-GCD":
-            columns = query._columns()
-            wide = sum(query._table.label(int(e)).columns is None for e in columns.edge)
+            live = live_edges(query._tables, query._steps.state, query.remaining)
+            wide = sum(query._emission.label(int(e)).columns is None for e in live.edge)
             begin = time.process_time()
             BackwardTable(hmm, automaton, HORIZON, torch.float32)
             found["sweep"], found["made"] = 1e3 * (time.process_time() - begin), made

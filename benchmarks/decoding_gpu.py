@@ -29,8 +29,7 @@ import torch
 from transformers import LlamaConfig, LlamaForCausalLM, StaticCache
 
 import tractile as tt
-from tractile.inference import GCDQuery
-from tractile.inference.next_token.pgcd_static import StaticPGCDQuery
+from tractile.inference import GCDQuery, PGCDQuery
 from tractile.layers import Monarch
 
 PROMPT = 32  # tokens
@@ -187,7 +186,7 @@ def decode(model: Model, prompts: torch.Tensor, tokens: int, guide: Any) -> tupl
         torch.cuda.synchronize()
     begin = time.perf_counter()
     for step in range(tokens):
-        if isinstance(guide, StaticPGCDQuery):
+        if isinstance(guide, PGCDQuery):
             logits = logits + guide.lookahead().to(logits.dtype)
         elif guide is not None:
             logits = guide.apply(logits)
@@ -201,7 +200,7 @@ def decode(model: Model, prompts: torch.Tensor, tokens: int, guide: Any) -> tupl
                 event.record()
         if step + 1 < tokens:
             logits = model.step(chosen)
-            if isinstance(guide, StaticPGCDQuery):
+            if isinstance(guide, PGCDQuery):
                 guide.advance(chosen)
             elif guide is not None:
                 if event is not None:
@@ -232,11 +231,9 @@ def speeds(device: torch.device) -> tuple[float, float]:
     return 2 * size / best(lambda: y.copy_(x)), 2 * side**3 / best(lambda: a @ a)
 
 
-def bound(
-    query: StaticPGCDQuery, hmm: tt.HMM, batch: int, bandwidth: float, speed: float
-) -> tuple[float, int]:
+def bound(query: PGCDQuery, hmm: tt.HMM, batch: int, bandwidth: float, speed: float) -> tuple[float, int]:
     """Milliseconds that a step of P-GCD must take: its bytes or its operations, whichever is more; and its bytes."""
-    wide, narrow = query._tables.wide.most, query._tables.narrow.most
+    wide, narrow = query._steps.edges.wide.most, query._steps.edges.narrow.most
     rows = batch * (1 + wide)
     transition = sum(p.nbytes for p in hmm.transition.parameters())
     size = 2 * hmm.hidden * hmm.vocab_size + transition + 4 * rows * hmm.vocab_size
@@ -290,7 +287,7 @@ def main(arguments: list[str] | None = None) -> dict[str, tuple[float, float]]:
             guide = make(fa)
             decode(model, prompts, min(4, options.tokens), guide)  # warm
             guide = make(fa) if isinstance(guide, Masks) else guide
-            if isinstance(guide, StaticPGCDQuery):
+            if isinstance(guide, PGCDQuery):
                 guide.start(options.batch)
                 if graphs:
                     guide.capture()
@@ -301,8 +298,10 @@ def main(arguments: list[str] | None = None) -> dict[str, tuple[float, float]]:
 
     def guided(
         hmm: tt.HMM,
-    ) -> Callable[[tt.Automaton], StaticPGCDQuery]:  # what tt.pgcd makes for an HMM on a GPU
-        return lambda fa: StaticPGCDQuery(hmm, fa, options.tokens, torch.bfloat16).start(options.batch)
+    ) -> Callable[[tt.Automaton], PGCDQuery]:  # what tt.pgcd makes for an HMM on a GPU
+        return lambda fa: PGCDQuery(hmm, fa, options.tokens, torch.bfloat16, fixed_shapes=True).start(
+            options.batch
+        )
 
     print(
         "\n| method | ms per token | slowdown | bound, ms | GB | within the constraint |\n"

@@ -57,7 +57,7 @@ def costs(sizes: dict[str, int], rounds: int) -> tuple[float, float]:
     hmm = random_hmm(sizes["H"], sizes["V"])
     query = tt.pgcd(hmm, fa, sizes["n"]).start(sizes["B"])
     query.advance(torch.randint(sizes["V"], (sizes["B"],), generator=torch.Generator().manual_seed(0)))
-    sweep = BackwardTable(hmm, fa, 1, torch.float32)._sweep
+    sweep = BackwardTable(hmm, fa, 1, torch.float32)._recursion
     first = sweep.first()
 
     def swept() -> None:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import torch
-from jaxtyping import Bool, Int, Int32
+from jaxtyping import Bool, Int
 from torch import Tensor
 
 from ..errors import VocabularyMismatch
@@ -25,7 +25,6 @@ from ..layers.operator import TensorMap
 from . import automaton_algorithms as algorithms
 from .automaton_algorithms import DETERMINIZE_LIMIT, StateGraph, members
 from .automaton_algorithms import UNREACHABLE as UNREACHABLE
-from .bitsets import pack
 from .chain import Chain
 from .io import convert
 from .io.convert import Edge
@@ -212,26 +211,6 @@ class Automaton(Chain):
         """The fewest tokens from each state to acceptance; ``UNREACHABLE`` where there is none."""
         return algorithms.distances(*self._edges, members(self.accept_states, self.num_states))
 
-    @property
-    def distance_bounds(self) -> Int[np.ndarray, " states"]:
-        """At least as much as ``distances``, and quick to have."""
-        return self.distances
-
-    @property
-    def max_distance(self) -> int:
-        """No state is further from acceptance than this many tokens; ``UNREACHABLE`` where one cannot get there."""
-        return int(self.distances.max())
-
-    @cached_property
-    def largest_bound(self) -> int:
-        """The largest of ``distance_bounds``."""
-        return int(self.distance_bounds.max())
-
-    @cached_property
-    def bounds_after(self) -> Int[np.ndarray, " states"]:
-        """For each state, at least the largest of ``distance_bounds`` that one token leads to."""
-        return np.full(self.num_states, self.largest_bound)
-
     def tokens_from(self, state: int) -> Bool[np.ndarray, " vocab"]:
         """Whether each token labels an edge out of a state."""
         out = np.zeros(self.vocab_size, bool)
@@ -239,14 +218,6 @@ class Automaton(Chain):
             for tokens in pieces:
                 out[tokens] = True
         return out
-
-    def words_from(self, state: int) -> Int32[np.ndarray, " words"]:
-        """The tokens that label an edge out of a state as bits: token v in bit v mod 32 of word v div 32."""
-        return pack(self.tokens_from(state))
-
-    def mask_from(self, state: int) -> Int32[np.ndarray, " words"] | list[int]:
-        """The same, or where they are few perhaps the tokens themselves; not to be written to."""
-        return self.words_from(state)
 
     def guide(self) -> Automaton:
         """The automaton that P-GCD multiplies an HMM with."""

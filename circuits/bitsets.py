@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 import numpy as np
 from jaxtyping import Bool, Int32
-
-BIT = [1 << i for i in range(31)] + [-1 << 31]
 
 
 def pack(allowed: Bool[np.ndarray, " vocab"]) -> Int32[np.ndarray, " words"]:
@@ -16,10 +12,3 @@ def pack(allowed: Bool[np.ndarray, " vocab"]) -> Int32[np.ndarray, " words"]:
     bits = np.packbits(allowed, bitorder="little")
     packed[: len(bits)] = bits
     return packed.view("<i4")
-
-
-def set_bits(words: Int32[np.ndarray, " words"], tokens: Iterable[int]) -> None:
-    """Set the bits of tokens, one by one."""
-    bits = words.data
-    for token in tokens:
-        bits[token >> 5] |= BIT[token & 31]

@@ -11,7 +11,7 @@ difference telescopes, so a sequence's score ends as log p_lm(x) plus a constant
 
 from __future__ import annotations
 
-from typing import cast, final
+from typing import final
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -19,8 +19,7 @@ from torch import Tensor
 
 from ..circuits.automaton import UNREACHABLE, Automaton
 from ..errors import BudgetTooSmall, EvidenceError, VocabularyMismatch
-from ..inference.next_token.bitmask import BitmaskQuery
-from ..inference.next_token.pgcd import PGCDQuery
+from ..inference.next_token.protocol import NextTokenQuery
 from ..inference.smc.step import Step
 
 
@@ -32,12 +31,12 @@ class ConstrainedRows:
     ``mixture`` are λ and w above, for a query with an HMM.
     """
 
-    def __init__(self, query: BitmaskQuery, *, strength: float = 1.0, mixture: float | None = None) -> None:
-        eos = query.automaton.eos_token_id
-        if eos is None:
+    def __init__(self, query: NextTokenQuery, *, strength: float = 1.0, mixture: float | None = None) -> None:
+        automaton = query.automaton
+        if automaton is None or (eos := automaton.eos_token_id) is None:
             raise EvidenceError("the automaton has no end-of-sequence token to stop at")
         check_weights(strength, mixture)
-        self._query, self._eos = query, eos
+        self._query, self._automaton, self._eos = query, automaton, eos
         self._strength, self._mixture = strength, mixture
         # Of each row: the tokens allowed, and whether it has left the constraint (padding after its end, a lost beam).
         self._allowed: Bool[Tensor, "rows vocab"]
@@ -51,7 +50,7 @@ class ConstrainedRows:
         there = prefixes >= 0
         for row in range(len(prefixes)):
             if bool(there[row].any()):
-                check_prefix(self._query.automaton, prefixes[row, there[row]].tolist(), int(budgets[row]))
+                check_prefix(self._automaton, prefixes[row, there[row]].tolist(), int(budgets[row]))
         self._query.start(len(prefixes), budgets + there.sum(1))
         self._left = torch.zeros(len(prefixes), dtype=torch.bool)
         self._allowed = self._query.mask().cpu()
@@ -91,12 +90,14 @@ class ConstrainedRows:
         offered = scores[:, :vocab]
         if self._query.has_lookahead:
             over = self._over().to(scores.device)[:, None]
-            offered = torch.where(over, offered, self._steered(offered, cast(PGCDQuery, self._query)))
+            offered = torch.where(over, offered, self._steered(offered, self._query))
         constrained = torch.full_like(scores, -torch.inf)
         constrained[:, :vocab] = offered.masked_fill(~self._allowed.to(scores.device), -torch.inf)
         return constrained
 
-    def _steered(self, offered: Float[Tensor, "rows vocab"], query: PGCDQuery) -> Float[Tensor, "rows vocab"]:
+    def _steered(
+        self, offered: Float[Tensor, "rows vocab"], query: NextTokenQuery
+    ) -> Float[Tensor, "rows vocab"]:
         step = Step(offered, query, torch.empty(len(offered), 0, dtype=torch.long))
         if self._mixture is None:
             lookahead = step.lookahead.clone()

@@ -42,7 +42,7 @@ from ..constraints import Vocabulary
 from ..errors import EvidenceError, VocabularyMismatch
 from ..fingerprints import check_same
 from ..inference import gcd, pgcd
-from ..inference.next_token.bitmask import BitmaskQuery
+from ..inference.next_token.protocol import NextTokenQuery
 from .constrained_rows import ConstrainedRows, check_prefix
 from .request import ConstraintRequest, build_constraint, read_request
 
@@ -128,7 +128,7 @@ class VLLMLogitsProcessor(_Base):  # type: ignore[misc]
             )
         self._slots: dict[int, Request] = {}
         self._groups: dict[tuple[Any, ...], list[Group]] = {}
-        self._queries: OrderedDict[tuple[Any, ...], BitmaskQuery] = OrderedDict()
+        self._queries: OrderedDict[tuple[Any, ...], NextTokenQuery] = OrderedDict()
 
     def is_argmax_invariant(self) -> bool:
         """The most probable token may change."""

@@ -1,8 +1,11 @@
 """Inference: semirings, the contraction engine, queries, and the incremental next-token queries."""
 
 from .next_token.gcd import GCDQuery, gcd, lcd
-from .next_token.generic import NextToken, pack_bits
-from .next_token.pgcd import PGCDQuery, pgcd
+from .next_token.generic import NextToken
+from .next_token.pgcd import pgcd
+from .next_token.pgcd_query import PGCDQuery
+from .next_token.protocol import NextTokenQuery
+from .next_token.rows import pack_bits
 from .queries.condition import condition
 from .queries.determinism import check_deterministic, is_deterministic
 from .queries.em import Clamp, Counts, Fit, Trainable, em, em_step, expected_counts
@@ -36,6 +39,7 @@ __all__ = [
     "MaxProduct",
     "MinPlus",
     "NextToken",
+    "NextTokenQuery",
     "PGCDQuery",
     "Real",
     "Semiring",

@@ -15,7 +15,6 @@ import tractile as tt
 from tractile.errors import EvidenceError
 from tractile.inference import Boolean, Counting, Log, MaxProduct, MinPlus, PGCDQuery, Real
 from tractile.inference.next_token.coarse import CoarseQuery
-from tractile.inference.next_token.pgcd_static import StaticPGCDQuery
 
 
 @dataclass
@@ -104,12 +103,12 @@ def _pgcd(p):
 
 
 def _static(p):
-    return StaticPGCDQuery(p.parts[0], p.parts[1].determinize(), p.horizon)
+    return PGCDQuery(p.parts[0], p.parts[1].determinize(), p.horizon, fixed_shapes=True)
 
 
 def _coarse(p):
     """An exact mask and a guide that is exact, too."""
-    return CoarseQuery(tt.gcd(p.parts[1], p.horizon), _pgcd(p), p.parts[1])
+    return CoarseQuery(tt.gcd(p.parts[1], p.horizon), _pgcd(p))
 
 
 WIDE, GATHERED = (
@@ -180,19 +179,28 @@ class Rows:
 
     def __init__(self, budgets):
         self.prefixes, self.left = [() for _ in budgets], list(budgets)
+        self.before = [() for _ in budgets]  # of each row, (prefix, left) before each token
 
-    def advance(self, tokens):
+    def advance(self, tokens, moving=None):
         for i, v in enumerate(tokens):
-            if self.left[i]:
+            self.before[i] = (*self.before[i], (self.prefixes[i], self.left[i]))
+            if self.left[i] and (moving is None or moving[i]):
                 self.prefixes[i] = (*self.prefixes[i], v)
                 self.left[i] -= 1
 
     def select(self, indices):
         self.prefixes, self.left = [self.prefixes[i] for i in indices], [self.left[i] for i in indices]
+        self.before = [self.before[i] for i in indices]
+
+    def rollback(self, n):
+        for i, before in enumerate(self.before):
+            if n:
+                self.prefixes[i], self.left[i] = before[-n]
+                self.before[i] = before[:-n]
 
     def copy(self):
         out = Rows(self.left)
-        out.prefixes = list(self.prefixes)
+        out.prefixes, out.before = list(self.prefixes), list(self.before)
         return out
 
     def __iter__(self):
@@ -270,4 +278,40 @@ def play(kind, problem, query, rng, tolerance=1e-9, batch=3):
         query.advance(torch.tensor(tokens))
         rows.advance(tokens)
         check(kind, problem, query, rows, tolerance)
+    return True
+
+
+def wander(kind, problem, query, rng, moves=14, batch=3):
+    """Random moves of every sort, forks and rollbacks among them, with two queries checked after each; False if none fits."""
+    rows = begin(kind, problem, query, rng, batch)
+    if rows is None:
+        return False
+    pairs, length = [(query, rows)], [0]
+    for _ in range(moves):
+        one = int(rng.integers(len(pairs)))
+        query, rows = pairs[one]
+        move = rng.choice(["advance", "advance", "advance", "wait", "select", "rollback", "rollback", "fork"])
+        if move == "select":
+            indices = rng.integers(0, len(rows.left), rng.integers(1, batch + 2)).tolist()
+            query.select(torch.tensor(indices))
+            rows.select(indices)
+        elif move == "rollback":
+            n = int(rng.integers(0, length[one] + 1))
+            query.rollback(n)
+            rows.rollback(n)
+            length[one] -= n
+        elif move == "fork" and len(pairs) == 1:
+            pairs.append((query.fork(), rows.copy()))
+            length.append(length[0])
+        else:
+            tokens = draw(kind, problem, rows, rng)
+            moving = torch.tensor(rng.random(len(tokens)) < (0.6 if move == "wait" else 2))
+            if move == "wait":
+                query.advance_some(torch.tensor(tokens), moving)
+            else:
+                query.advance(tokens)
+            rows.advance(tokens, moving)
+            length[one] += 1
+        for query, rows in pairs:
+            check(kind, problem, query, rows)
     return True

@@ -15,7 +15,7 @@ from tractile.constraints.calls.functions import function_calls
 from tractile.constraints.calls.tools import read_tools
 from tractile.constraints.constraint import Constraint
 from tractile.inference.next_token.gcd import GCDQuery
-from tractile.inference.next_token.lazy_gcd import LazyGCDQuery
+from tractile.inference.next_token.lazy_masks import LazyMasks
 
 TREE = {"type": "object", "properties": {"leaf": {"type": "integer"}, "next": {"$ref": "#/$defs/tree"}}}
 BY_KIND = {
@@ -255,7 +255,7 @@ def test_budgets_and_masks_are_those_of_the_finite_automaton(options):
     least = lazy.fewest(lazy.start_state)
     assert lazy.distances.exact
     for budget in (least, least + 3, 40):
-        one = LazyGCDQuery(lazy, budget).start(1)
+        one = GCDQuery(lazy, budget, LazyMasks(lazy, budget)).start(1)
         other = GCDQuery(finite, budget).start(1)
         rng = random.Random(budget)
         while int(one.remaining):
@@ -265,4 +265,4 @@ def test_budgets_and_masks_are_those_of_the_finite_automaton(options):
             one.advance([token])
             other.advance([token])
     with pytest.raises(tt.BudgetTooSmall):
-        LazyGCDQuery(lazy, least - 1).start(1)
+        GCDQuery(lazy, least - 1, LazyMasks(lazy, least - 1)).start(1)

@@ -138,7 +138,7 @@ def test_pgcd_in_little_memory_gives_the_same_scores(dtype):
     memory = sweep.work_bytes + 5 * sweep.size * (dtype or torch.float64).itemsize
     budgets = torch.tensor([HORIZON, HORIZON - 5, HORIZON, HORIZON - 1])
     queries = [tt.pgcd(hmm, fa, HORIZON, dtype, m).start(4, budgets) for m in (None, memory)]
-    assert queries[1]._future.table is None
+    assert queries[1]._backward.table is None
     g = torch.Generator().manual_seed(0)
     for _ in range(HORIZON):
         a, b = (q.log_weights() for q in queries)
@@ -188,7 +188,7 @@ def test_a_table_in_a_layout_of_its_own_is_the_plain_product(rows, dtype, monkey
     x = torch.rand(rows, 96, generator=g)
 
     def table():
-        return scores.EmissionTable(emission, lambda edge: torch.arange(edge), dtype)
+        return scores.EmissionTable(emission, None, dtype)
 
     packed = table().all_tokens(x)
     monkeypatch.setattr(scores, "packs", lambda table: False)

@@ -29,7 +29,7 @@ MAY = {
     "distill": {"layers", "circuits", "inference", "inference.smc", "constraints", "lm"},
     "embedded": {"circuits", "lm"},
 }
-CIRCULAR = {"constraints", "inference.next_token", ""}
+CIRCULAR = {"constraints", ""}
 """Rooms that still have circles of files."""
 
 

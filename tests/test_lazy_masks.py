@@ -19,8 +19,9 @@ from tractile.constraints.lifting.token_dfa import TokenDfa
 from tractile.constraints.masks import lazy_tokens
 from tractile.constraints.masks.lazy_tokens import LazyTokens
 from tractile.errors import BudgetTooLarge, BudgetTooSmall, EvidenceError, ShapeError, VocabularyMismatch
+from tractile.inference.next_token.finite_masks import FiniteMasks
 from tractile.inference.next_token.gcd import GCDQuery
-from tractile.inference.next_token.lazy_gcd import LazyGCDQuery
+from tractile.inference.next_token.lazy_masks import LazyMasks
 
 VOCAB = vocabulary(5)
 SCHEMAS = [
@@ -53,6 +54,14 @@ SCHEMAS = [
 OPTIONS = ("space", "auto", None, None, True, "auto", False, None)
 
 
+def lazy_query(tokens, horizon):
+    return GCDQuery(tokens, horizon, LazyMasks(tokens, horizon))
+
+
+def finite_query(automaton, horizon):
+    return GCDQuery(automaton, horizon, FiniteMasks(automaton, horizon))
+
+
 def walk_beside(query, other, rng, batch=3):
     """Random allowed tokens: both queries allow the same ones at every step."""
     while bool((query.remaining > 0).any()):
@@ -72,14 +81,14 @@ def walk_beside(query, other, rng, batch=3):
 def test_budgets_are_those_of_the_automaton_written_out(pattern):
     nfa = regex(pattern).bytes_automaton
     tokens = LazyTokens(StackAutomaton(DfaMachine(nfa)), VOCAB)
-    other = GCDQuery(TokenDfa(nfa, VOCAB), 8)
-    query = LazyGCDQuery(tokens, 8)
+    other = finite_query(TokenDfa(nfa, VOCAB), 8)
+    query = lazy_query(tokens, 8)
     assert torch.equal(query.feasible_lengths(), other.feasible_lengths())
     rng, least = random.Random(0), int(query.feasible_lengths().nonzero()[0])
     for budgets in ([least, least + 1, 8], [8, 8, least], [least + 2, least, least + 1]):
         walk_beside(query.start(3, budgets), other.start(3, budgets), rng)
-    local = LazyGCDQuery(tokens, None).start(2, [5, 3])
-    walk_beside(local, GCDQuery(TokenDfa(nfa, VOCAB), None).start(2, [5, 3]), rng)
+    local = lazy_query(tokens, None).start(2, [5, 3])
+    walk_beside(local, finite_query(TokenDfa(nfa, VOCAB), None).start(2, [5, 3]), rng)
 
 
 @pytest.mark.parametrize("machine", [String(0, 3), List(ONE, 1, 3)], ids=["string", "list"])
@@ -87,7 +96,7 @@ def test_budgets_of_machines_with_registers(machine):
     small = Vocabulary([*[bytes([b]) for b in b'"ab0\\n1,[]'], b'a"', b"1,1", b'["', b"ab", None], 14)
     automaton = StackAutomaton(machine)
     tokens = LazyTokens(automaton, small)
-    other, query = GCDQuery(Constraint(explore(automaton, 5000)).compile(small), 9), LazyGCDQuery(tokens, 9)
+    other, query = finite_query(Constraint(explore(automaton, 5000)).compile(small), 9), lazy_query(tokens, 9)
     assert torch.equal(query.feasible_lengths(), other.feasible_lengths())
     for seed in range(5):
         walk_beside(query.start(3, [9, 7, 5]), other.start(3, [9, 7, 5]), random.Random(seed))
@@ -99,10 +108,10 @@ def test_masks_of_schemas_are_what_the_bytes_say(schema):
     tokens, rng = LazyTokens(automaton, VOCAB), random.Random(0)
     states = tokens.states
     for seed in range(6):
-        query = LazyGCDQuery(tokens, 1000).start()
+        query = lazy_query(tokens, 1000).start()
         for _ in range(15):
             allowed = set(query.mask()[0].nonzero().flatten().tolist())
-            state = query._states[0]
+            state = query.states[0]
             if state < 0:
                 break
             want = {t for t, w in enumerate(VOCAB.token_bytes) if w and states.run(state, w) >= 0}
@@ -115,7 +124,7 @@ def test_masks_of_schemas_are_what_the_bytes_say(schema):
 @pytest.fixture
 def query():
     named = Members({b"ab": String(0, 3), b"a": ONE}, within=True)
-    return LazyGCDQuery(LazyTokens(StackAutomaton(named), VOCAB), 500).start(2)
+    return lazy_query(LazyTokens(StackAutomaton(named), VOCAB), 500).start(2)
 
 
 def test_a_buffer_is_filled_however_it_is_laid_out(query):
@@ -155,7 +164,7 @@ def test_bad_buffers_and_tokens_are_refused(query):
     with pytest.raises(BudgetTooSmall):
         query.start(budgets=0)
     with pytest.raises(BudgetTooSmall):
-        LazyGCDQuery(query.tokens, 0)
+        lazy_query(query.automaton, 0)
     with pytest.raises((EvidenceError, ShapeError)):
         query.start(budgets=[1.5])
 
@@ -189,8 +198,8 @@ def test_a_budget_never_runs_dry_where_searches_are_given_up(monkeypatch):
     assert tokens.fewest(tokens.start_state) == 6
     tokens = LazyTokens(StackAutomaton(DfaMachine(regex("abcd(abc|longtext)").bytes_automaton)), vocab)
     monkeypatch.setattr(lazy_tokens, "MOST_GIVEN_UP", 0)
-    query = LazyGCDQuery(tokens, 6).start()
+    query = lazy_query(tokens, 6).start()
     for token in (*b"abcd", 256, 257):
         assert query.mask()[0].nonzero().flatten().tolist() == [token]
         query.advance([token])
-    assert query._states == [lazy_tokens.SINK]
+    assert query.states == [lazy_tokens.SINK]

@@ -19,7 +19,7 @@ from tractile.errors import (
     VocabularyMismatch,
 )
 from tractile.inference import Boolean, Counting, Log, MaxProduct, MinPlus, PGCDQuery, Real
-from tractile.inference.next_token import gcd as masks
+from tractile.inference.next_token import finite_masks as masks
 
 FEW = settings(max_examples=15, deadline=None)
 SHAPES = [(2, 5), (3, 4), (4, 3), (2, 1), (1, 3)]  # (vocabulary, horizon)

@@ -11,9 +11,13 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import tractile as tt
-from tractile.errors import BudgetTooLarge, BudgetTooSmall, ShapeError, VocabularyMismatch
+from tractile.errors import BudgetTooLarge, BudgetTooSmall, EvidenceError, ShapeError, VocabularyMismatch
 from tractile.inference import Boolean, Log, PGCDQuery, Real
-from tractile.inference.next_token.pgcd_static import StaticPGCDQuery
+from tractile.inference.next_token.backward_table import BackwardRecursion
+from tractile.inference.next_token.finite_masks import FiniteMasks
+from tractile.inference.next_token.pgcd_static import FixedShapeSteps
+from tractile.inference.next_token.pgcd_steps import SparseSteps
+from tractile.inference.next_token.protocol import NextTokenQuery
 from tractile.inference.next_token.support import SupportQuery
 
 every_kind = pytest.mark.parametrize("kind", games.KINDS, ids=repr)
@@ -99,12 +103,87 @@ def test_copies_go_their_own_ways(kind):
     games.check(kind, one, query, rows)
 
 
+@every_kind
+@pytest.mark.parametrize("kept", [0, 2, 100])
+@given(data=st.data())
+@settings(max_examples=4)
+def test_rollback_and_fork_are_replaying(kind, kept, data):
+    """Random walks with tokens taken back, within the steps that are kept and beyond."""
+    vocab_size, horizon = data.draw(st.sampled_from(SHAPES))
+    one = games.Problem(data.draw(oracle.hmms(vocab_size)), data.draw(oracle.fsas(vocab_size)), horizon)
+    rng = np.random.default_rng(data.draw(st.integers(0, 2**31)))
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in (*kind.patches, ("tractile.inference.next_token.history.KEPT_STEPS", kept)):
+            patch.setattr(name, value)
+        assume(games.wander(kind, one, kind.make(one), rng))
+
+
+@every_kind
+def test_more_tokens_than_there_were_cannot_be_taken_back(kind):
+    one, query, rows = begun(kind)
+    for n in (3, -1):
+        with pytest.raises((ShapeError, EvidenceError), match="rollback"):
+            query.rollback(n)
+    games.check(kind, one, query, rows)
+    query.rollback(2)
+    rows.rollback(2)
+    games.check(kind, one, query, rows)
+    with pytest.raises(ShapeError, match="0 were appended"):
+        query.rollback(1)
+
+
+@pytest.mark.parametrize("kind", [k for k in games.KINDS if k.by_mask and not k.boolean], ids=repr)
+def test_tokens_taken_back_within_what_is_kept_are_not_replayed(kind, monkeypatch):
+    one, query, rows = begun(kind)
+    replayed = []
+    for cls in (SparseSteps, FixedShapeSteps):
+        monkeypatch.setattr(cls, "advance", lambda *args: replayed.append(1))
+    query.select([2, 0])
+    rows.select([2, 0])
+    query.rollback(1)
+    rows.rollback(1)
+    games.check(kind, one, query, rows)
+    assert not replayed
+
+
+@every_kind
+def test_every_query_keeps_to_the_protocol(kind):
+    """One chain, one semiring, masks in a given buffer, and a lookahead exactly where there is an HMM."""
+    _, query, _ = begun(kind)
+    for name in (n for n in vars(NextTokenQuery) if not n.startswith("_")):
+        assert hasattr(query, name), name
+    assert query.chain.vocab_size == query.vocab_size == 3
+    assert (query.automaton is None) == (not isinstance(query.chain, tt.Automaton) and not kind.by_mask)
+    assert isinstance(query.semiring, Boolean) == kind.boolean
+    if query.horizon is not None and type(query) is not tt.NextToken:
+        generic = tt.NextToken(query.chain, query.horizon, query.semiring)
+        generic.resume(torch.tensor([[0, 1], [1, 2], [0, 0]]), query.horizon)
+        torch.testing.assert_close(query.scores(), generic.scores(), check_dtype=False)
+    out = torch.full((3, 1), -1, dtype=torch.int32)
+    assert query.bitmask(out=out) is out
+    assert torch.equal(out, query.bitmask())
+    assert torch.equal(torch.from_numpy(query.words()), query.bitmask())
+    with pytest.raises(ShapeError, match="int32"):
+        query.bitmask(out=out.long())
+    with pytest.raises(ShapeError, match="int32"):
+        query.words(np.zeros((2, 1), np.int32))
+    logits = torch.zeros(3, 5)
+    query.apply(logits)
+    assert torch.equal(logits[:, :3] == 0, query.mask())
+    assert bool(logits[:, 3:].isneginf().all())
+    assert query.has_lookahead == (kind.by_mask and not kind.boolean)
+    if not query.has_lookahead:
+        for ask in (query.lookahead, query.log_lookahead):
+            with pytest.raises(EvidenceError, match="HMM"):
+                ask()
+
+
 def test_a_wrong_token_in_one_copy_is_no_error_of_another():
     """As on a device, where tokens are not read back before the next score."""
     one = problem()
-    query = StaticPGCDQuery(*one.parts, one.horizon).start(1)
+    query = PGCDQuery(*one.parts, one.horizon, fixed_shapes=True).start(1)
     other = copy.copy(query)
-    other._now = other._moved(other._now, torch.tensor([3]))
+    other._steps.advance(torch.tensor([3]), torch.tensor([True]))
     with pytest.raises(VocabularyMismatch, match="outside"):
         other.scores()
     assert query.scores().isfinite().any()
@@ -306,18 +385,13 @@ def test_a_token_that_the_hmm_cannot_emit_now_costs_no_new_sweep(name, monkeypat
     one = games.Problem(hmm, oracle.OracleFSA([(0, v, 0) for v in range(3)], [0], [0], 3), 9, torch.float32)
     kind = next(k for k in games.KINDS if k.name == name)
     query, rows = kind.make(one).start(2), games.Rows([9, 9])
-    sweeps = builds(monkeypatch, [SupportQuery, tt.NextToken])
-    swept = []
-    monkeypatch.setattr(
-        "tractile.inference.next_token.support.SupportMessages._swept", lambda self: swept.append(1)
-    )
+    made = builds(monkeypatch, [SupportQuery, PGCDQuery, BackwardRecursion, tt.NextToken])
     for _ in range(5):
         query.advance([0, 0])
         rows.advance([0, 0])
         games.check(kind, one, query, rows, 1e-5)
         query.select([1, 0])
-    assert sweeps == ["SupportQuery", "NextToken"]  # the latter is the base of the former
-    assert not swept
+    assert not made
 
 
 @pytest.mark.parametrize("name", ["real", "pgcd", "pgcd in fixed shapes"])
@@ -327,7 +401,7 @@ def test_recovering_a_row_at_every_step_sweeps_once(name, monkeypatch):
     one = rare(1e-25, torch.float32)
     one.horizon = 6
     query, rows = kind.make(one).start(2), games.Rows([6, 6])
-    made = builds(monkeypatch, [tt.NextToken])
+    made = builds(monkeypatch, [tt.NextToken, SupportQuery, PGCDQuery])
     for step in range(5):
         query.advance([0, 1])
         rows.advance([0, 1])
@@ -341,6 +415,11 @@ def test_recovering_a_row_at_every_step_sweeps_once(name, monkeypatch):
     assert len(made) == 2  # one that tells what is possible, one that is exact
 
 
+def betas_of(automaton, horizon):
+    betas = FiniteMasks(automaton, horizon).betas
+    return None if betas is None else torch.from_numpy(betas)
+
+
 def test_support_is_exact_where_every_sum_would_underflow():
     """Boolean arithmetic on HMM × automaton, with probabilities down to the least float64."""
     for seed in range(8):
@@ -351,15 +430,16 @@ def test_support_is_exact_where_every_sum_would_underflow():
             table /= table.sum(1, keepdims=True)
         model, automaton = hmm.build(), fsa.build()
         exact = tt.NextToken(model * automaton, 4, Boolean())
-        query = SupportQuery(model, automaton, 4)
-        if not bool(query.feasible_lengths()[4]):
+        masks = tt.gcd(automaton, 4)
+        query = SupportQuery(model, automaton, 4, masks, betas_of(automaton, 4))
+        if not bool(masks.feasible_lengths()[4]):
             continue
         exact.take_up(torch.tensor([4]))
         query.take_up(torch.tensor([4]))
         for token in (0, 1, 0):
             assert torch.equal(query.possible(torch.tensor([0])), exact.mask())
-            for q in (exact, query):
-                q.advance([token])
+            exact.advance([token])
+            query.advance_some(torch.tensor([token]), torch.tensor([True]))
 
 
 def test_an_hmm_of_several_precisions_is_taken_in_the_finest():

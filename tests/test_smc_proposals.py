@@ -144,6 +144,10 @@ class _Repeated:
         self.query, self.rows = query, rows
 
     def __getattr__(self, name):
+        if name == "automaton":
+            return self.query.automaton
+        if name == "words":
+            return lambda: self.query.words().repeat(self.rows, axis=0)
         return lambda: getattr(self.query, name)().expand(self.rows, -1)
 
 

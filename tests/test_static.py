@@ -13,10 +13,10 @@ from torch.utils._python_dispatch import TorchDispatchMode
 import tractile as tt
 from tractile.errors import CircuitError, VocabularyMismatch
 from tractile.inference import NextToken, PGCDQuery, Real
-from tractile.inference.next_token.pgcd_static import StaticPGCDQuery
 from tractile.inference.next_token.range import Transition
 
 HORIZON = 12
+ALL = torch.tensor([True, True, True])
 CUDA = torch.device("cuda", 0)
 needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs an NVIDIA GPU")
 WAITS = {  # operations whose answer decides a shape or a Python value
@@ -80,6 +80,10 @@ def simple(transition="dense", dtype=torch.float64):
     return tt.HMM.random(6, 12, transition, dtype=dtype), tt.Automaton.from_edges(edges, 0, [2], 12)
 
 
+def fixed_shapes(hmm, fa, horizon, dtype=None):
+    return PGCDQuery(hmm, fa, horizon, dtype, fixed_shapes=True)
+
+
 def exact_length():
     """Acceptance that cannot be kept up: which states are alive depends on the budget in another way."""
     return tt.HMM.random(6, 12, dtype=torch.float64), tt.Automaton.from_edges(
@@ -101,23 +105,23 @@ TOKENS = torch.tensor([[0, 5, 6], [2, 0, 7], [9, 3, 0], [1, 1, 2]])
 
 @pytest.mark.parametrize("model", [simple, lambda: simple("monarch"), exact_length])
 def test_a_step_waits_for_nothing(model):
-    query = StaticPGCDQuery(*model(), HORIZON).start(3, torch.tensor([HORIZON - 1, HORIZON - 3, HORIZON - 1]))
+    query = fixed_shapes(*model(), HORIZON).start(3, torch.tensor([HORIZON - 1, HORIZON - 3, HORIZON - 1]))
     with NoWaiting():
-        now = query._now
+        steps = query._steps
+        now = steps.rows
         for tokens in TOKENS:
-            now = query._moved(now, tokens)
-            found = query._scores(now)
+            now = steps.moved(now, tokens, ALL)
+            found = steps.scored(now)
     assert found.product.shape == (3, 12)
     with pytest.raises(AssertionError, match="waits"), NoWaiting():
-        PGCDQuery(*model(), HORIZON).start(3)._product()  # as the mode would notice
+        PGCDQuery(*model(), HORIZON).start(3)._steps.scores()  # as the mode would notice
 
 
 @pytest.mark.parametrize("model", [simple, lambda: simple("monarch"), exact_length])
 @pytest.mark.parametrize("dtype", [None, torch.bfloat16])
 def test_a_step_stays_on_its_device(model, dtype):
     """With every table and row on a stand-in for a GPU, which refuses operands on two devices and answers no questions."""
-    query = StaticPGCDQuery(*model(), HORIZON, dtype).start(3, HORIZON - 1)
-    moved = copy.copy(query)
+    query = fixed_shapes(*model(), HORIZON, dtype).start(3, HORIZON - 1)
     with FakeTensorMode(), Sliced():
 
         def put(thing):
@@ -127,31 +131,33 @@ def test_a_step_stays_on_its_device(model, dtype):
                 return type(thing)(*map(put, thing)) if hasattr(thing, "_fields") else tuple(map(put, thing))
             return thing
 
-        def put_all(thing):
+        def moved(thing):
+            out = copy.copy(thing)
             for name, value in vars(thing).items():
-                setattr(thing, name, put(value))
+                setattr(out, name, put(value))
+            return out
 
-        moved._tables, moved.hmm, table = (copy.copy(x) for x in (query._tables, query.hmm, query._table))
-        for thing in (moved, moved._tables, moved.hmm, table):
-            put_all(thing)
-        moved.hmm.right, moved.hmm.inputs = query.hmm.right.map(put), query.hmm.inputs.map(put)
-        moved.device, moved._move = CUDA, Transition(moved.hmm.transition.T, moved._dtype)
+        steps, tables, table = moved(query._steps), moved(query._tables), moved(query._emission)
+        steps._tables, steps.edges = tables, moved(steps.edges)
+        tables.hmm, tables.emission, tables.device = moved(query.hmm), table, CUDA
+        tables.hmm.right, tables.hmm.inputs = query.hmm.right.map(put), query.hmm.inputs.map(put)
+        steps._move = Transition(tables.hmm.transition.T, tables.dtype)
         table._rows = torch.empty(12, 6, dtype=table.dtype, device=CUDA)
-        table._blocks, moved._table = [lambda x: x @ table._rows.T], table
-        now, tokens = moved._now, torch.empty(3, dtype=torch.long, device=CUDA)
+        table._blocks = [lambda x: x @ table._rows.T]
+        now, tokens, moving = steps.rows, torch.empty(3, dtype=torch.long, device=CUDA), put(ALL)
         for _ in range(3):
-            now = moved._moved(now, tokens)
-            found = moved._scores(now)
+            now = steps.moved(now, tokens, moving)
+            found = steps.scored(now)
         assert {x.device for x in (*now, *found[:4], found.lost)} == {CUDA}
         with pytest.raises(RuntimeError, match="device"):
-            moved._moved(now, torch.empty(3, dtype=torch.long))
+            steps.moved(now, torch.empty(3, dtype=torch.long), moving)
 
 
 @pytest.mark.parametrize("model", [simple, lambda: simple("monarch"), exact_length])
 def test_steps_are_those_of_the_other_query(model):
     hmm, fa = model()
     budgets = torch.tensor([HORIZON - 1, HORIZON - 3, HORIZON - 1])
-    queries = [kind(hmm, fa, HORIZON).start(3, budgets) for kind in (PGCDQuery, StaticPGCDQuery)]
+    queries = [kind(hmm, fa, HORIZON).start(3, budgets) for kind in (PGCDQuery, fixed_shapes)]
     for a, b in zip(*(steps(query, TOKENS) for query in queries), strict=True):
         torch.testing.assert_close(a, b, rtol=1e-10, atol=1e-12)
     for query in queries:
@@ -164,10 +170,10 @@ def test_steps_are_those_of_the_other_query(model):
 
 
 def test_tokens_outside_the_vocabulary_are_told_of_before_a_score_is_given():
-    query = StaticPGCDQuery(*simple(), HORIZON).start(2)
+    query = fixed_shapes(*simple(), HORIZON).start(2)
     with pytest.raises(VocabularyMismatch):
         query.advance(torch.tensor([0, 12]))
-    query._now = query._moved(query._now, torch.tensor([0, 12]))  # as on a device, where nothing is read back
+    query._steps.advance(torch.tensor([0, 12]), ALL[:2])  # as on a device, where nothing is read back
     with pytest.raises(VocabularyMismatch, match="outside"):
         query.lookahead()
     assert query.start(2).lookahead().shape == (2, 12)
@@ -183,7 +189,7 @@ def test_scores_lost_to_the_range_of_the_precision_are_recovered():
     )
     fa = tt.Automaton.from_edges([(0, [0, 1], 1), (1, [1], 2), (2, [0, 1], 2)], 0, [2], 2)
     for n in (3, 8):
-        a, b = (kind(hmm, fa, n).start(1) for kind in (PGCDQuery, StaticPGCDQuery))
+        a, b = (kind(hmm, fa, n).start(1) for kind in (PGCDQuery, fixed_shapes))
         for token in (0, 1):
             torch.testing.assert_close(a.log_weights(), b.log_weights(), rtol=1e-9, atol=1e-9)
             for query in (a, b):
@@ -193,7 +199,7 @@ def test_scores_lost_to_the_range_of_the_precision_are_recovered():
 def test_an_automaton_that_is_not_deterministic_is_refused():
     fa = tt.Automaton.from_edges([(0, 0, 0), (0, 0, 1)], 0, [1], 2)
     with pytest.raises(CircuitError, match="determin"):
-        StaticPGCDQuery(tt.HMM.random(2, 2), fa, 3)
+        fixed_shapes(tt.HMM.random(2, 2), fa, 3)
 
 
 def test_the_benchmark_for_gpus_with_a_small_model_on_the_processor(capsys):
@@ -218,7 +224,7 @@ def test_on_a_gpu_the_scores_are_those_of_the_processor(transition, captured):
     hmm, fa = simple(transition, torch.float32)
     exact = tt.pgcd(hmm, fa, HORIZON).start(3)
     query = tt.pgcd(hmm.to("cuda"), fa, HORIZON).start(3)
-    assert isinstance(query, StaticPGCDQuery)
+    assert query.fixed_shapes
     if captured:
         query.capture()
     for a, b in zip(steps(exact, TOKENS), steps(query, TOKENS), strict=True):
@@ -240,7 +246,7 @@ def test_a_step_on_a_gpu_does_not_synchronise():
     torch.cuda.set_sync_debug_mode("error")
     try:
         query.advance(tokens)
-        query._product()
+        query._steps.scores()
     finally:
         torch.cuda.set_sync_debug_mode("default")
     assert query.lookahead().isfinite().any()

@@ -22,8 +22,9 @@ from torch import Tensor
 from ...circuits.automaton import Automaton
 from ...circuits.hmm import HMM
 from ...errors import MemoryTooSmall
-from .emission_table import row_logsumexp
-from .range import Transition, least, normalised, smallest
+from .edge_labels import EdgeLabels
+from .emission_table import row_logsumexp, smallest
+from .range import Transition, least, normalised
 
 BLOCK_ELEMENTS = 1 << 22  # edges are met in blocks of so many numbers
 
@@ -37,6 +38,12 @@ class BackwardMessage(NamedTuple):
     columns: Float[Tensor, "states hidden"]
     scale: Float[Tensor, " states"]
     doubt: Float[Tensor, " states"]
+
+    @classmethod
+    def of_support(cls, columns: Bool[Tensor, "states hidden"], dtype: torch.dtype) -> BackwardMessage:
+        """Zeros and ones: which entries are positive."""
+        scale = columns.any(1).double().log()
+        return cls(columns.to(dtype), scale, torch.full_like(scale, -torch.inf))
 
 
 class Backward(Protocol):
@@ -54,10 +61,16 @@ class BackwardTable:
     """
 
     def __init__(
-        self, hmm: HMM, automaton: Automaton, horizon: int, dtype: torch.dtype, memory: int | None = None
+        self,
+        hmm: HMM,
+        automaton: Automaton,
+        horizon: int,
+        dtype: torch.dtype,
+        memory: int | None = None,
+        labels: EdgeLabels | None = None,
     ) -> None:
         self.horizon, self._dtype = horizon, dtype
-        self._sweep = BackwardRecursion(hmm, automaton)
+        self._recursion = BackwardRecursion(hmm, automaton, labels)
         # A checkpoint at each multiple of the first, and room for so many others.
         self._every, self._room = (horizon, horizon) if memory is None else self._plan(memory)
         self._checkpoints: dict[int, BackwardMessage] = {}
@@ -66,12 +79,12 @@ class BackwardTable:
         if self._room < horizon:
             self._fill(-1, horizon - 1, self._room)
             return
-        shape, device = (horizon, self._sweep.states, self._sweep.hidden), self._sweep.device
+        shape, device = (horizon, self._recursion.states, self._recursion.hidden), self._recursion.device
         columns = torch.empty(shape, dtype=dtype, device=device)
         scale, doubt = torch.empty(2, *shape[:2], dtype=torch.float64, device=device)
-        found = self._sweep.first()
+        found = self._recursion.first()
         for r in range(horizon):
-            found = self._sweep.before(found) if r else found
+            found = self._recursion.before(found) if r else found
             columns[r], scale[r], doubt[r] = found
         self._table = BackwardMessage(columns, scale, doubt)
 
@@ -80,11 +93,17 @@ class BackwardTable:
         """All of them, (horizon, states, hidden) and twice (horizon, states), if they fit the memory."""
         return self._table
 
+    @property
+    def whole(self) -> BackwardMessage:
+        """The table, where no limit of memory was given."""
+        assert self._table is not None
+        return self._table
+
     def columns(self, left: Int[Tensor, " queries"], state: Int[Tensor, " queries"]) -> BackwardMessage:
         """F_left[:, state] for each query."""
         if self._table is not None:
             return BackwardMessage(*(x[left, state] for x in self._table))
-        columns = torch.empty(len(left), self._sweep.hidden, dtype=self._dtype, device=left.device)
+        columns = torch.empty(len(left), self._recursion.hidden, dtype=self._dtype, device=left.device)
         scale, doubt = torch.empty(2, len(left), dtype=torch.float64, device=left.device)
         asked = left.unique().tolist()
         for r in asked:
@@ -102,13 +121,13 @@ class BackwardTable:
 
     def _exact(self) -> list[int]:
         """The kept ones from which one may go on: not those that were rounded."""
-        return list(self._kept) if self._dtype == self._sweep.dtype else []
+        return list(self._kept) if self._dtype == self._recursion.dtype else []
 
     def _fill(self, known: int, last: int, room: int) -> None:
         """Compute F from the one known (−1: from acceptance) up to the last, of which as many as there is room are kept."""
         found = None if known < 0 else self._checkpoints.get(known) or self._kept[known]
         for r in range(known, last):
-            found = self._sweep.first() if found is None else self._sweep.before(found)
+            found = self._recursion.first() if found is None else self._recursion.before(found)
             if r >= 0 and (r + 1) % self._every == 0:
                 self._checkpoints.setdefault(r + 1, found)
             if r + 1 > last - room:
@@ -124,13 +143,13 @@ class BackwardTable:
 
     def _plan(self, memory: int) -> tuple[int, int]:
         """(every, room) that fit the memory at the least work for budgets that go down by one."""
-        n, exact = self.horizon, self._sweep.dtype
-        kept, whole = (self._sweep.size * t.itemsize for t in (self._dtype, exact))
-        free = memory - self._sweep.work_bytes
+        n, exact = self.horizon, self._recursion.dtype
+        kept, whole = (self._recursion.size * t.itemsize for t in (self._dtype, exact))
+        free = memory - self._recursion.work_bytes
         if free < kept:
             raise MemoryTooSmall(
                 "pgcd: one backward message and the work space of the sweep do not fit `memory`",
-                needed=self._sweep.work_bytes + kept,
+                needed=self._recursion.work_bytes + kept,
                 given=memory,
             )
         if free >= n * kept:
@@ -145,9 +164,12 @@ class BackwardTable:
 
 
 class BackwardRecursion:
-    """The recursion F_r → F_{r+1}."""
+    """The recursion F_r → F_{r+1}; ``boolean``: with zeros and ones, for which entries are positive."""
 
-    def __init__(self, hmm: HMM, automaton: Automaton) -> None:
+    def __init__(
+        self, hmm: HMM, automaton: Automaton, labels: EdgeLabels | None = None, *, boolean: bool = False
+    ) -> None:
+        self._boolean = boolean
         emission = hmm.emission_probs
         self._move = Transition(hmm.transition, emission.dtype)
         self.dtype, self.device, self.hidden = emission.dtype, emission.device, hmm.hidden
@@ -156,7 +178,9 @@ class BackwardRecursion:
         self._source, self._target = (
             x.to(emission.device) for x in (automaton.edge_source, automaton.edge_target)
         )
-        self._label, self._emitted = _emitted(emission, automaton)
+        labels = EdgeLabels(automaton) if labels is None else labels
+        self._label = labels.number.to(emission.device)
+        self._emitted = _emitted(emission, automaton, labels)
         self._log_most = self._emitted.amax(1).double().log()  # of each label
         # Of each edge: the logarithm of the smallest positive probability of its label, and whether none is zero.
         self._log_least = smallest(self._emitted).log()[self._label]
@@ -213,6 +237,8 @@ class BackwardRecursion:
 
     def _transit(self, beta: Tensor, scale: Tensor, doubt: Tensor, low: Tensor) -> BackwardMessage:
         """A β, every column brought to a maximum of one; ``low``: logarithms of lower bounds of the positive entries."""
+        if self._boolean:
+            return BackwardMessage.of_support(self._move.reached(beta), self.dtype)
         beta, scale = normalised(beta, scale)
         moved = self._move(beta, low - torch.where(scale.isfinite(), scale, 0))
         if moved.lost is not None:
@@ -262,30 +288,16 @@ class BackwardRecursion:
 
 
 def _emitted(
-    emission: Float[Tensor, "hidden vocab"], automaton: Automaton
-) -> tuple[Int[Tensor, " edges"], Float[Tensor, "labels hidden"]]:
-    """The label of every edge, equal ones numbered once, and for each the probability that a token of it is emitted."""
+    emission: Float[Tensor, "hidden vocab"], automaton: Automaton, edge_labels: EdgeLabels
+) -> Float[Tensor, "labels hidden"]:
+    """The probability that a token of each label is emitted."""
     labels = automaton.labels
-    label, classes_of = label_numbers(automaton)
     classes = emission.new_empty(labels.num_classes, emission.shape[0])
     members = labels.classes.sparse(emission.dtype, emission.device)
     width = max(1, BLOCK_ELEMENTS // labels.vocab_size)
     for h in range(0, emission.shape[0], width):
         classes[:, h : h + width] = torch.sparse.mm(members, emission[h : h + width].T)
-    found = emission.new_zeros(len(classes_of), emission.shape[0])
-    for i, key in enumerate(classes_of):
+    found = emission.new_zeros(len(edge_labels.classes), emission.shape[0])
+    for i, key in enumerate(edge_labels.classes):
         found[i] = classes[torch.tensor(key, dtype=torch.long, device=emission.device)].sum(0)
-    return label.to(emission.device), found
-
-
-def label_numbers(automaton: Automaton) -> tuple[Int[Tensor, " edges"], list[tuple[int, ...]]]:
-    """The label of every edge, equal ones numbered once, and the token classes of each."""
-    labels = automaton.labels
-    order = torch.argsort(labels.incidence.row, stable=True)
-    counts = torch.bincount(labels.incidence.row, minlength=labels.unit_dims[0]).tolist()
-    number: dict[tuple[int, ...], int] = {}
-    label = [
-        number.setdefault(tuple(sorted(classes.tolist())), len(number))
-        for classes in labels.incidence.col[order].split(counts)
-    ]
-    return torch.tensor(label), list(number)
+    return found

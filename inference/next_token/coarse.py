@@ -12,46 +12,44 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from copy import copy
-from typing import Self
+from typing import Self, final
 
 import torch
 from jaxtyping import Bool, Float, Int, Int32
 from numpy import ndarray
 from torch import Tensor
 
-from ...circuits.automaton import Automaton
 from ...errors import VocabularyMismatch
-from ..semirings.scaled_real import Real
-from .bitmask import BitmaskQuery
-from .generic import Tokens
-from .pgcd import PGCDQuery
+from .gcd import GCDQuery
+from .pgcd_query import PGCDQuery
+from .protocol import Budgets, Tokens
+from .rows import conditionals, mask_logits, resume
 
 
-class CoarseQuery(BitmaskQuery):
-    """The next-token query of an exact mask and a coarse guide.
+@final
+class CoarseQuery:
+    """The next-token query of an exact mask and a coarse guide: a :class:`~.protocol.NextTokenQuery`.
 
     Parameters
     ----------
     exact
-        The Boolean query of the constraint: :func:`~.masks.gcd`.
+        The masks of the constraint: :func:`~.gcd.gcd`.
     guide
-        The real query on HMM × guide: :func:`~.guided.pgcd` of an automaton that accepts at least the same texts, with the
+        The real query on HMM × guide: :func:`~.pgcd.pgcd` of an automaton that accepts at least the same texts, with the
         same horizon or a larger one.
-    automaton
-        The automaton that ``exact`` was made of.
 
     ``log_lookahead`` is the guide's: −log p_hmm(G | x_<t) cancels between one token and the next.
     """
 
     has_lookahead = True
+    resume, apply, fork = resume, mask_logits, copy
 
-    def __init__(self, exact: BitmaskQuery, guide: PGCDQuery, automaton: Automaton) -> None:
+    def __init__(self, exact: GCDQuery, guide: PGCDQuery) -> None:
         if exact.vocab_size != guide.vocab_size:
             raise VocabularyMismatch(f"the mask has {exact.vocab_size} tokens, the guide {guide.vocab_size}")
-        self.exact, self.guide, self.automaton = exact, guide, automaton
-        self.horizon, self.semiring, self.vocab_size = exact.horizon, Real(), exact.vocab_size
-        self.hmm, self.device = guide.hmm, guide.device
-        self._record = self._shares = None
+        self.exact, self.guide = exact, guide
+        self.automaton, self.horizon, self.vocab_size = exact.automaton, exact.horizon, exact.vocab_size
+        self.chain, self.semiring, self.device = guide.chain, guide.semiring, guide.device
 
     def __copy__(self) -> Self:
         out = object.__new__(type(self))
@@ -61,51 +59,59 @@ class CoarseQuery(BitmaskQuery):
 
     @property
     def remaining(self) -> Int[Tensor, " batch"]:
-        """The tokens left in each row."""
         return self.exact.remaining
 
-    @remaining.setter
-    def remaining(self, budgets: Int[Tensor, " batch"]) -> None:
-        self.exact.remaining = budgets
-        self.guide.remaining = budgets.to(self.guide.device)
+    @property
+    def nbytes(self) -> int:
+        """The bytes of the guide's backward messages."""
+        return self.guide.nbytes
 
-    # ------------------------------------------------------------ beginning and moving on
+    # ------------------------------------------------------------ rows
 
-    def _infeasible(self, given: Int[Tensor, " batch"]) -> int | None:
-        return self.exact._infeasible(given)
-
-    def _needed(self, given: int) -> int | None:
-        return self.exact._needed(given)
-
-    def feasible_lengths(self) -> Bool[Tensor, " lengths"]:
-        return self.exact.feasible_lengths()
+    def start(self, batch: int = 1, budgets: Budgets = None) -> Self:
+        self.guide.take_up(self.exact.start(batch, budgets).remaining)
+        return self
 
     def take_up(self, budgets: Int[Tensor, " batch"]) -> None:
-        self.exact.take_up(budgets.cpu())
+        self.exact.take_up(budgets)
         self.guide.take_up(budgets)
 
     def advance(self, tokens: Tokens) -> None:
         self.exact.advance(tokens)
         self.guide.advance(tokens)
 
+    def advance_some(self, tokens: Int[Tensor, " batch"], moving: Bool[Tensor, " batch"]) -> None:
+        self.exact.advance_some(tokens, moving)
+        self.guide.advance_some(tokens, moving)
+
     def select(self, indices: Tensor | Sequence[int]) -> None:
         self.exact.select(indices)
         self.guide.select(indices)
 
+    def rollback(self, n: int) -> None:
+        self.exact.rollback(n)
+        self.guide.rollback(n)
+
     # ------------------------------------------------------------ answers
+
+    def feasible_lengths(self) -> Bool[Tensor, " lengths"]:
+        return self.exact.feasible_lengths()
 
     def mask(self) -> Bool[Tensor, "batch vocab"]:
         return self.exact.mask()
 
-    def bitmask(self, out: Int[Tensor, "batch words"] | None = None) -> Int[Tensor, "batch words"]:
-        return self.exact.bitmask(out)
-
     def words(self, out: Int32[ndarray, "batch words"] | None = None) -> Int32[ndarray, "batch words"]:
         return self.exact.words(out)
+
+    def bitmask(self, out: Int[Tensor, "batch words"] | None = None) -> Int[Tensor, "batch words"]:
+        return self.exact.bitmask(out)
 
     def log_weights(self) -> Float[Tensor, "batch vocab"]:
         """log p_hmm(x_<t, v, the rest in the guide's language) of the tokens allowed, nats."""
         return self._allowed(self.guide.log_weights())
+
+    def scores(self) -> Float[Tensor, "batch vocab"]:
+        return conditionals(self.log_weights(), self.remaining)
 
     def lookahead(self) -> Float[Tensor, "batch vocab"]:
         """log p_hmm(guide | x_<t, v), nats, −∞ where the mask is False."""
@@ -117,9 +123,6 @@ class CoarseQuery(BitmaskQuery):
 
     def ended(self) -> Float[Tensor, " batch"]:
         return self.exact.ended()
-
-    def _total(self, m: Tensor) -> Tensor:
-        return m.logsumexp(1)
 
     def _allowed(self, scores: Float[Tensor, "batch vocab"]) -> Float[Tensor, "batch vocab"]:
         return scores.masked_fill(~self.mask().to(scores.device), -torch.inf)

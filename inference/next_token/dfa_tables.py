@@ -9,16 +9,16 @@ from jaxtyping import Bool, Int
 from torch import Tensor
 
 from ...circuits.automaton import Automaton
-from .backward_table import label_numbers
-from .emission_table import in_pairs
+from .edge_labels import EdgeLabels
+from .emission_table import ragged_arange
 
 GATHERED = (
-    2000  # a gathered column takes an accelerator as long as so many tokens of a product with all of them
+    2000  # on a GPU, gathering one emission column costs about as much as scoring so many tokens densely
 )
 
 
 class PaddedCSR(NamedTuple):
-    """What belongs to each state, state after state: entries first[s] … first[s + 1] − 1, at most ``most`` of them."""
+    """Entries by state, first[s] … first[s + 1] − 1, read as rows of ``most`` places, the largest number of entries."""
 
     first: Int[Tensor, " states+2"]
     edge: Int[Tensor, " entries"]
@@ -29,7 +29,7 @@ class PaddedCSR(NamedTuple):
     def of(
         self, state: Int[Tensor, " batch"]
     ) -> tuple[Int[Tensor, "batch most"], Bool[Tensor, "batch most"]]:
-        """The entries of a state, and whether there are so many."""
+        """The entries of each state, and which places are filled."""
         place = torch.arange(self.most, device=state.device)
         entry = self.first.index_select(0, state)[:, None] + place
         there = entry < self.first.index_select(0, state + 1)[:, None]
@@ -37,19 +37,18 @@ class PaddedCSR(NamedTuple):
 
 
 class Tables:
-    """The tables of an automaton on a device."""
+    """A deterministic automaton on a device: its step, and the tokens of the edges out of each state."""
 
-    def __init__(self, automaton: Automaton, device: torch.device) -> None:
+    def __init__(self, automaton: Automaton, edge_labels: EdgeLabels, device: torch.device) -> None:
         labels, states = automaton.labels, automaton.num_states
-        label, classes = label_numbers(automaton)
-        members = labels.members()
-        tokens = [torch.cat([members[c] for c in key]) if key else torch.arange(0) for key in classes]
+        label = edge_labels.number
+        tokens = [edge_labels.tokens(i) for i in range(len(edge_labels.classes))]
         counts = torch.tensor([len(t) for t in tokens])
         size, source = counts[label], automaton.edge_source
         threshold = _threshold(size, source, states, automaton.vocab_size)
         many = (size > threshold).nonzero().squeeze(1)
         few = (size <= threshold).nonzero().squeeze(1)
-        line, place = in_pairs(size[few])
+        line, place = ragged_arange(size[few])
         first = counts.cumsum(0) - counts
         token = torch.cat(tokens)[first[label[few]][line] + place]
         used, number = label[many].unique(return_inverse=True)
@@ -57,8 +56,8 @@ class Tables:
         for i, k in enumerate(used.tolist()):
             self.member[i, tokens[k]] = True
         self.member = self.member.to(device)
-        self.wide = _spread(states, source[many], many, torch.zeros_like(many), number, device)
-        self.narrow = _spread(states, source[few][line], few[line], token, torch.zeros_like(line), device)
+        self.wide = _padded(states, source[many], many, torch.zeros_like(many), number, device)
+        self.narrow = _padded(states, source[few][line], few[line], token, torch.zeros_like(line), device)
 
         moves, none = automaton.transitions, torch.tensor([[states, labels.num_classes, states]])
         moves = torch.cat([moves, none])  # ascending, so that (state, class) can be looked for
@@ -66,7 +65,7 @@ class Tables:
         self._key = (moves[:, 0] * self._classes + moves[:, 1]).to(device)
         self._reached = moves[:, 2].to(device)
         begin, of = labels.by_token(torch.device("cpu"))
-        line, place = in_pairs(begin.diff())
+        line, place = ragged_arange(begin.diff())
         most = int(begin.diff().max().clamp(min=1))
         self._of = torch.full((labels.vocab_size, most), labels.num_classes)  # the classes of each token
         self._of[line, place] = of
@@ -80,7 +79,7 @@ class Tables:
         return torch.where(found, self._reached.take(at), self._none).amin(1)
 
 
-def _spread(
+def _padded(
     states: int, source: Tensor, edge: Tensor, token: Tensor, label: Tensor, device: torch.device
 ) -> PaddedCSR:
     """Entries by their states, ascending; one more entry at the end, of no state."""

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from ...circuits.automaton import Automaton
+from .edge_labels import EdgeLabels
 
 GATHER_CACHE_BYTES = 1 << 28
 BLOCK_ELEMENTS = 1 << 26  # of a table that is laid out at once
@@ -24,7 +25,10 @@ ROWS = 32  # for so many rows a packed table is laid out
 
 
 class Label(NamedTuple):
-    """The tokens of an edge, ascending, and their columns as rows; for a wide one the tokens outside, and no columns."""
+    """Sorted token ids of an edge and their emission columns, as rows.
+
+    If they are at least :data:`WIDE` of the vocabulary: the other tokens, and no columns.
+    """
 
     tokens: Int[Tensor, " some"]
     columns: Float[Tensor, "some hidden"] | None
@@ -53,9 +57,9 @@ class EmissionTable:
     """An emission matrix (H, V) in some precision, each token's largest entry one."""
 
     def __init__(
-        self, emission: Float[Tensor, "hidden vocab"], tokens_of: Callable[[int], Tensor], dtype: torch.dtype
+        self, emission: Float[Tensor, "hidden vocab"], labels: EdgeLabels, dtype: torch.dtype
     ) -> None:
-        self._tokens_of = tokens_of
+        self.edge_labels = labels
         self._labels: OrderedDict[int, Label] = OrderedDict()
         self._bytes = 0
         top = emission.amax(0)
@@ -74,22 +78,28 @@ class EmissionTable:
         self._blocks = [lambda x: x @ rows.T]
 
     def label(self, edge: int) -> Label:
-        """An edge's label, kept."""
-        if edge in self._labels:
-            self._labels.move_to_end(edge)
-            return self._labels[edge]
-        tokens = self._tokens_of(edge)
+        """The label of an edge, kept."""
+        number = int(self.edge_labels.number[edge])
+        if number in self._labels:
+            self._labels.move_to_end(number)
+            return self._labels[number]
+        tokens = self.edge_labels.tokens(number)
         if len(tokens) >= WIDE * self.vocab_size:
             outside = torch.ones(self.vocab_size, dtype=torch.bool).index_fill_(0, tokens, False)
             label = Label(outside.nonzero().squeeze(1).to(self._emission.device), None)
         else:
             label = Label(tokens := tokens.to(self._emission.device), self.columns(tokens))
             self._bytes += label.columns.nbytes if label.columns is not None else 0
-        self._labels[edge] = label
+        self._labels[number] = label
         while len(self._labels) > 1 and self._bytes > GATHER_CACHE_BYTES:
             _, (_, columns) = self._labels.popitem(last=False)
             self._bytes -= 0 if columns is None else columns.nbytes
         return label
+
+    @cached_property
+    def log_smallest(self) -> float:
+        """A lower bound of the logarithms of the positive entries; infinite where there is none."""
+        return float(smallest(self._emission.flatten()[None]).log())
 
     def columns(self, tokens: Int[Tensor, " some"]) -> Float[Tensor, "some hidden"]:
         """The columns of some tokens, as rows."""
@@ -164,7 +174,7 @@ def _written(
     upper: bool = False,
 ) -> tuple[Tensor, Tensor, bool]:
     """The scores of product and prior, and whether none is lost; ``upper``: bounds from above where they are."""
-    batch, bounded = len(prior.scale), _at_least if upper else solid
+    batch, bounded = len(prior.scale), _at_least if upper else flush_subnormals
     values = torch.cat([prior.values, columns.values[wide]])
     found, certain = bounded(table.all_tokens(values), torch.cat([prior.least, columns.least[wide]]))
     found = found.log_()
@@ -195,7 +205,7 @@ def _narrow(
         count[few] = torch.tensor([len(labels[i].tokens) for i in few])
         count = count.to(out.device)
         lines = (count[kind] > 0).nonzero().squeeze(1)
-        line, place = in_pairs(count[kind[lines]])
+        line, place = ragged_arange(count[kind[lines]])
         at = (count.cumsum(0) - count)[kind[lines]][line] + place
         tokens = torch.cat([labels[i].tokens for i in few])[at]
         emitted = torch.cat([c for i in few if (c := labels[i].columns) is not None]).index_select(0, at)
@@ -219,7 +229,7 @@ def _join(a: Tensor, b: Tensor, exclusive: bool) -> Tensor:
     return torch.maximum(a, b) if exclusive else torch.logaddexp(a, b)
 
 
-def solid(x: Float[Tensor, "rows ..."], least: Float[Tensor, " rows"]) -> tuple[Tensor, bool]:
+def flush_subnormals(x: Float[Tensor, "rows ..."], least: Float[Tensor, " rows"]) -> tuple[Tensor, bool]:
     """x with what is below the ``least`` of its row set to zero, and whether nothing is.
 
     Lost is better than wrong, since what is lost is recovered.
@@ -235,23 +245,15 @@ def _at_least(x: Tensor, least: Float[Tensor, " rows"]) -> tuple[Tensor, bool]:
     return torch.maximum(x, least.view(-1, *[1] * (x.ndim - 1)).to(x.dtype)), False
 
 
-def in_pairs(counts: Int[Tensor, " lines"]) -> tuple[Int[Tensor, " pairs"], Int[Tensor, " pairs"]]:
+def ragged_arange(counts: Int[Tensor, " lines"]) -> tuple[Int[Tensor, " pairs"], Int[Tensor, " pairs"]]:
     """For lines of so many entries each: the line of every entry, and its place in the line."""
     line = torch.arange(len(counts), device=counts.device).repeat_interleave(counts)
     return line, torch.arange(len(line), device=counts.device) - (counts.cumsum(0) - counts)[line]
 
 
-def tokens_by_edge(automaton: Automaton) -> Callable[[int], Tensor]:
-    """The tokens of an edge, ascending."""
-    labels = automaton.labels
-    order = torch.argsort(labels.incidence.row, stable=True)
-    counts = torch.bincount(labels.incidence.row, minlength=labels.unit_dims[0]).tolist()
-    classes = labels.incidence.col[order].split(counts)
-
-    def tokens(edge: int) -> Tensor:
-        return torch.cat([labels.members()[c] for c in classes[edge].tolist()]).sort().values
-
-    return tokens
+def smallest(rows: Float[Tensor, "rows some"]) -> Float[Tensor, " rows"]:
+    """The smallest positive entry of each row, in float64; infinite where there is none."""
+    return rows.masked_fill(rows <= 0, torch.inf).amin(1).double()
 
 
 def row_logsumexp(values: Tensor, row: Tensor, rows: int) -> Tensor:

@@ -19,7 +19,7 @@ from torch import Tensor
 from ...layers import Dense, Operator
 from ..engine.contract import apply
 from ..semirings.scaled_real import Real, Scaled
-from .emission_table import product, row_logsumexp
+from .emission_table import product, row_logsumexp, smallest
 
 
 def least(dtype: torch.dtype) -> float:
@@ -151,11 +151,6 @@ class Times:
 def _dtype_of(operator: Operator) -> torch.dtype | None:
     dtypes = {t.dtype for t in operator.parameters()}
     return dtypes.pop() if len(dtypes) == 1 else None
-
-
-def smallest(rows: Float[Tensor, "rows some"]) -> Float[Tensor, " rows"]:
-    """The smallest positive entry of each row, in float64; infinite where there is none."""
-    return rows.masked_fill(rows <= 0, torch.inf).amin(1).double()
 
 
 def smallest_weight(operator: Operator) -> Float[Tensor, ""]:

@@ -10,56 +10,86 @@ ends where it is constant, are computed when they are first asked for.
 
 from __future__ import annotations
 
+from typing import Self, final
+
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Int
 from torch import Tensor
 
 from ...circuits.automaton import Automaton
 from ...circuits.hmm import HMM
-from .backward_table import Backward, BackwardMessage, BackwardRecursion
-from .emission_table import Scores
-from .pgcd import PGCDQuery
-from .range import Belief
+from .backward_table import BackwardMessage, BackwardRecursion
+from .edge_labels import EdgeLabels
+from .emission_table import EmissionTable
+from .gcd import GCDQuery
+from .pgcd_steps import ProductTables, SparseSteps
+from .range import Belief, Transition
 
 
-class SupportQuery(PGCDQuery):
-    """Which tokens an HMM and an automaton together give positive probability: P-GCD in Boolean arithmetic."""
+@final
+class SupportQuery:
+    """Which tokens an HMM and an automaton together give positive probability; ``masks``: of the automaton, any rows."""
 
-    def __init__(self, hmm: HMM, automaton: Automaton, horizon: int) -> None:
-        super().__init__(hmm.map(_even), automaton, horizon)
+    def __init__(
+        self, hmm: HMM, automaton: Automaton, horizon: int, masks: GCDQuery, betas: Tensor | None = None
+    ) -> None:
+        hmm, labels = hmm.map(_even), EdgeLabels(automaton)
+        self._dtype = hmm.emission_probs.dtype
+        self._emission = EmissionTable(hmm.emission_probs, labels, self._dtype)
+        move, backward = BooleanFilter(hmm), SupportMessages(hmm, automaton, horizon)
+        tables = ProductTables(hmm, automaton, backward, self._emission, betas)
+        self._steps = SparseSteps(tables, masks.fork(), move)
 
-    def _backward(self) -> Backward:
-        return SupportMessages(self.hmm, self.automaton, self._span)
+    def __copy__(self) -> Self:
+        out = object.__new__(type(self))
+        out.__dict__.update(self.__dict__)
+        out._steps = self._steps.fork()
+        return out
+
+    def take_up(self, budgets: Int[Tensor, " batch"]) -> None:
+        """Begin an empty prefix for each of these budgets."""
+        self._steps.begin(budgets)
+
+    def advance_some(self, tokens: Int[Tensor, " batch"], moving: Bool[Tensor, " batch"]) -> None:
+        """Append a token to the rows that are ``moving``."""
+        self._steps.advance(tokens.masked_fill(~moving, 0), moving)
+
+    def select(self, indices: Int[Tensor, " rows"]) -> None:
+        """Keep the rows ``indices``, in that order."""
+        self._steps.select(indices)
 
     def emitted(self, rows: Int[Tensor, " rows"]) -> Bool[Tensor, "rows vocab"]:
         """Whether the HMM alone can emit each token after the prefix."""
-        return self._table.all_tokens((self._prior.alpha[rows] > 0).to(self._dtype)) > 0
+        positive = self._steps.state.prior.alpha[rows] > 0
+        return self._emission.all_tokens(positive.to(self._dtype)) > 0
 
     def possible(self, rows: Int[Tensor, " rows"]) -> Bool[Tensor, "rows vocab"]:
         """Whether the HMM can emit each token and go on to an accepted sequence within the budget."""
-        return self._score().product[rows] > -torch.inf
+        return self._steps.scores().product[rows] > -torch.inf
 
     def believes(self) -> Bool[Tensor, " batch"]:
         """Whether the HMM gives the prefix positive probability."""
-        return (self._prior.alpha > 0).any(1)
+        return (self._steps.state.prior.alpha > 0).any(1)
 
     def ends(self) -> Bool[Tensor, " batch"]:
         """Whether the prefix has positive probability and is accepted as it is."""
-        ending = ((self._alpha.alpha > 0).any(1) & (self._final[self._live] > 0)).long()
-        counts = torch.zeros(len(self._prior.scale), dtype=torch.long, device=self.device)
-        return counts.index_add(0, self._row, ending) > 0
+        return self._steps.log_ended()[0] > -torch.inf
 
-    def _score(self) -> Scores:
-        if self._scored is None:
-            self._scored = self._product()
-        return self._scored
 
-    def _transition(self, belief: Belief) -> Belief:
-        moved = self._move.reached(belief.alpha)
-        scale = _log_any(moved)
+@final
+class BooleanFilter:
+    """Which hidden states are possible after a transition."""
+
+    def __init__(self, hmm: HMM) -> None:
+        self._transition = Transition(hmm.transition.T, hmm.emission_probs.dtype)
+
+    def __call__(self, belief: Belief) -> Belief:
+        moved = self._transition.reached(belief.alpha)
+        scale = moved.any(1).double().log()
         return Belief(moved.double(), scale, torch.full_like(scale, -torch.inf))
 
 
+@final
 class SupportMessages:
     """[A β_r > 0] for r = 0, 1, … up to the horizon, computed at the first question and kept as far as they differ."""
 
@@ -72,38 +102,21 @@ class SupportMessages:
         if self._table is None:
             self._table = self._swept()
         columns = self._table[left.clamp(max=len(self._table) - 1), state]
-        return _exact(columns, self._hmm.emission_probs.dtype)
+        return BackwardMessage.of_support(columns, self._hmm.emission_probs.dtype)
 
     def _swept(self) -> Bool[Tensor, "lengths states hidden"]:
-        sweep = SupportRecursion(self._hmm, self._automaton)
-        found = sweep.first()
+        recursion = BackwardRecursion(self._hmm, self._automaton, boolean=True)
+        found = recursion.first()
         tables = [found.columns > 0]
         while len(tables) < self._horizon:
-            found = sweep.before(found)
+            found = recursion.before(found)
             if torch.equal(tables[-1], more := found.columns > 0):
                 break
             tables.append(more)
         return torch.stack(tables)
 
 
-class SupportRecursion(BackwardRecursion):
-    """The recursion of the backward messages with zeros and ones."""
-
-    def _transit(self, beta: Tensor, scale: Tensor, doubt: Tensor, low: Tensor) -> BackwardMessage:
-        return _exact(self._move.reached(beta), self.dtype)
-
-
 def _even(weight: Tensor) -> Tensor:
     """Rows in which every positive weight is the same."""
     positive = (weight > 0).float()
     return positive / positive.sum(-1, keepdim=True)
-
-
-def _exact(columns: Bool[Tensor, "columns hidden"], dtype: torch.dtype) -> BackwardMessage:
-    scale = _log_any(columns)
-    return BackwardMessage(columns.to(dtype), scale, torch.full_like(scale, -torch.inf))
-
-
-def _log_any(rows: Bool[Tensor, "rows hidden"]) -> Float[Tensor, " rows"]:
-    """0 for a row with a true entry, −inf for one without."""
-    return rows.any(1).double().log()

@@ -23,8 +23,7 @@ from ...errors import EvidenceError, PotentialError, VocabularyMismatch
 from ...fingerprints import check_same
 from ...lm.base import LanguageModel, Prompt, fingerprint_of
 from ..arguments import an_automaton
-from ..next_token.bitmask import BitmaskQuery
-from ..next_token.gcd import gcd, lcd
+from ..next_token.gcd import GCDQuery, gcd, lcd
 from .boundaries import Boundary, at_end
 from .step import Extension, Knowledge
 
@@ -193,7 +192,7 @@ class ConstraintPotential(Potential):
 
     def __init__(self, fa: Automaton, *, budgeted: bool = False) -> None:
         self.fa, self.budgeted = an_automaton(fa, "ConstraintPotential: fa"), budgeted
-        self._query: BitmaskQuery | None = None
+        self._query: GCDQuery | None = None
 
     def start(self, lm: LanguageModel, prompts: Sequence[Prompt], budgets: Sequence[int]) -> None:
         if self.fa.vocab_size != lm.vocab_size:

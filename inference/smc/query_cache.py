@@ -13,10 +13,10 @@ from typing import Any
 from ...circuits.automaton import Automaton
 from ...circuits.hmm import HMM
 from ...layers.functorch_utils import version
-from ..next_token.bitmask import BitmaskQuery
 from ..next_token.coarse import CoarseQuery
-from ..next_token.gcd import gcd, lcd
-from ..next_token.pgcd import PGCDQuery, pgcd
+from ..next_token.gcd import GCDQuery, gcd, lcd
+from ..next_token.pgcd import pgcd
+from ..next_token.pgcd_query import PGCDQuery
 
 _memory: ContextVar[int] = ContextVar("memory", default=1 << 28)
 
@@ -52,7 +52,7 @@ def guided(hmm: HMM, fa: Automaton, horizon: int) -> PGCDQuery | CoarseQuery:
         kept[key] = parameters, pgcd(hmm, fa, horizon)
     kept.move_to_end(key)
     query = kept[key][1]
-    while len(kept) > 1 and sum(_size(one) for _, one in kept.values()) > _memory.get():
+    while len(kept) > 1 and sum(one.nbytes for _, one in kept.values()) > _memory.get():
         kept.popitem(last=False)
     return copy(query)
 
@@ -62,18 +62,11 @@ def forget(fa: Automaton) -> None:
     vars(fa).pop("_guided", None)
 
 
-def masking(fa: Automaton, horizon: int | None) -> BitmaskQuery:
+def masking(fa: Automaton, horizon: int | None) -> GCDQuery:
     """:func:`gcd`, or :func:`lcd` without a horizon; every call gives an object of its own, to be started."""
-    kept: dict[int | None, BitmaskQuery] = vars(fa).setdefault("_masking", {})
+    kept: dict[int | None, GCDQuery] = vars(fa).setdefault("_masking", {})
     if horizon not in kept:
         if len(kept) > 8:
             kept.clear()
         kept[horizon] = lcd(fa) if horizon is None else gcd(fa, horizon)
     return copy(kept[horizon])
-
-
-def _size(query: PGCDQuery | CoarseQuery) -> int:
-    """The bytes of its backward messages."""
-    guide = query.guide if isinstance(query, CoarseQuery) else query
-    size: int = guide.automaton.num_states * guide.hmm.hidden * (guide.horizon or 1)
-    return size * guide.hmm.emission_probs.element_size()

@@ -18,7 +18,7 @@ from ...errors import EvidenceError, VocabularyMismatch
 from ...fingerprints import check_same
 from ...lm.base import LanguageModel, Prompt, fingerprint_of
 from ..arguments import short, whole
-from ..next_token.bitmask import BitmaskQuery
+from ..next_token.protocol import NextTokenQuery
 from .arguments import ConstraintLike, check_proposal, read
 from .awrs import MaskedAWRSProposal
 from .boundaries import Boundary
@@ -99,7 +99,7 @@ class SamplerSettings:
                 raise EvidenceError(
                     f"{type(self.proposal).__name__} with {type(self.potential).__name__} needs hmm=…"
                 )
-            self.query: BitmaskQuery = guided(self.hmm, fa, horizon)
+            self.query: NextTokenQuery = guided(self.hmm, fa, horizon)
         else:
             self.query = masking(fa, horizon)
         self.budget_query = self.query

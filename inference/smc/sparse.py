@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
-from typing import cast, final
+from typing import final
 
 import numpy as np
 import torch
@@ -17,8 +17,6 @@ from jaxtyping import Bool, Float, Int
 from numpy import ndarray
 from torch import Generator, Tensor
 
-from ..next_token.bitmask import BitmaskQuery
-from ..next_token.pgcd import PGCDQuery
 from .step import Step, check_support
 
 MOST = 0.5  # of a table: with more tokens allowed the whole of it is read faster
@@ -48,7 +46,7 @@ class SparseStep(Step):
 
     @cached_property
     def lookahead(self) -> Float[Tensor, " allowed"]:
-        return self._supported(cast(PGCDQuery, self._query).lookahead())
+        return self._supported(self._query.lookahead())
 
     @cached_property
     def conditional(self) -> Float[Tensor, " allowed"]:
@@ -92,7 +90,7 @@ def sparse_step(step: Step) -> SparseStep | None:
     """The step restricted to the allowed tokens; None where tables are not on the CPU, or most tokens are allowed."""
     states, vocab = step.table.shape
     readable = step.table.device.type == "cpu" and step.table.dtype in (torch.float32, torch.float64)
-    if not readable or not isinstance(step.query, BitmaskQuery):
+    if not readable or step.query.automaton is None:
         return None
     kept: dict[bytes, Int[ndarray, " allowed"]] = vars(step.query.automaton).setdefault("_allowed", {})
     allowed = []

@@ -10,7 +10,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from functools import cached_property
-from typing import cast
 
 import numpy as np
 import torch
@@ -19,9 +18,7 @@ from numpy import ndarray
 from torch import Tensor
 
 from ...errors import EvidenceError
-from ..next_token.bitmask import BitmaskQuery
-from ..next_token.generic import NextToken
-from ..next_token.pgcd import PGCDQuery
+from ..next_token.protocol import NextTokenQuery
 from .boundaries import Boundary, Texts
 
 Prefixes = Int[Tensor, "rows t"] | list[Int[Tensor, " t"]]
@@ -47,7 +44,7 @@ class Step:
     def __init__(
         self,
         log_probs: Float[Tensor, "states vocab"],
-        query: NextToken,
+        query: NextTokenQuery,
         prefixes: Prefixes,
         rows: Int[Tensor, " rows"] | None = None,
         *,
@@ -93,7 +90,7 @@ class Step:
     @cached_property
     def lookahead(self) -> Float[Tensor, "rows vocab"]:
         """log p_hmm(C | x_<t, x): -inf exactly where ``mask`` is False."""
-        return self._supported(cast(PGCDQuery, self.query).lookahead())
+        return self._supported(self.query.lookahead())
 
     @cached_property
     def conditional(self) -> Float[Tensor, "rows vocab"]:
@@ -110,7 +107,7 @@ class Step:
 
     def allows(self, tokens: Int[Tensor, " rows"]) -> Bool[Tensor, " rows"]:
         """Whether the constraint allows each row's token."""
-        if not isinstance(self.query, BitmaskQuery) or self.table.device.type != "cpu":
+        if self.table.device.type != "cpu":
             return self.mask.gather(1, tokens[:, None].to(self.mask.device))[:, 0].cpu()
         words = self.query.words()[self.rows.numpy(), tokens.numpy() >> 5]
         return torch.from_numpy((words >> (tokens.numpy() & 31)) & 1 == 1)

@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from copy import copy
-from typing import cast, final
+from typing import final
 
 import torch
 from jaxtyping import Float, Int
@@ -21,7 +21,6 @@ from torch import Tensor
 
 from ...errors import EvidenceError, ShapeError
 from ...lm.base import Forking, Hidden, LanguageModel, Prompt
-from ..next_token.pgcd import PGCDQuery
 from .potentials import Potential, scaled
 from .proposals import GCDProposal, Proposal
 from .step import Extension, Knowledge, Step
@@ -134,7 +133,7 @@ class RolloutPotential(Potential):
             lm.advance(drawn[goes_on])
             query.advance(drawn[goes_on])
         if len(growing) and self.proposal.needs is Knowledge.HMM:
-            weight[growing] += cast(PGCDQuery, query).log_lookahead()
+            weight[growing] += query.log_lookahead()
         if self.function is not None:
             alive = (~weight.isneginf()).nonzero()[:, 0].tolist()
             texts = [(step.decode(prefixes[i]), False) for i in alive]

@@ -1,0 +1,32 @@
+"""The token sets on an automaton's edges, equal ones numbered once."""
+
+from __future__ import annotations
+
+import torch
+from jaxtyping import Int
+from torch import Tensor
+
+from ...circuits.automaton import Automaton
+
+
+class EdgeLabels:
+    """``number``: the label of each edge; ``classes``: the token classes of each label."""
+
+    number: Int[Tensor, " edges"]
+    classes: list[tuple[int, ...]]
+
+    def __init__(self, automaton: Automaton) -> None:
+        self._labels = labels = automaton.labels
+        order = torch.argsort(labels.incidence.row, stable=True)
+        counts = torch.bincount(labels.incidence.row, minlength=labels.unit_dims[0]).tolist()
+        known: dict[tuple[int, ...], int] = {}
+        number = [
+            known.setdefault(tuple(sorted(classes.tolist())), len(known))
+            for classes in labels.incidence.col[order].split(counts)
+        ]
+        self.number, self.classes = torch.tensor(number), list(known)
+
+    def tokens(self, label: int) -> Int[Tensor, " some"]:
+        """The tokens of a label, ascending."""
+        members = [self._labels.members()[c] for c in self.classes[label]]
+        return torch.cat(members).sort().values if members else torch.arange(0)

@@ -1,0 +1,165 @@
+"""Masks of an automaton that is written out; for :class:`~.gcd.GCDQuery`.
+
+A state here is the tuple of the automaton's live states (one, if it is deterministic); its mask is the union of the labels of
+their edges into states that can still be accepted in the tokens left. Where an accepted sequence can always be made longer (a
+constraint's end-of-sequence sink), those are the states at most that many tokens from acceptance, so the edges are sorted by
+the distance of their targets and a mask is a prefix of them; elsewhere they are read off β. Every union is built once and kept.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from typing import NamedTuple, final
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Int
+from numpy import ndarray
+from torch import Tensor
+
+from ...circuits.automaton import UNREACHABLE, Automaton
+from ...circuits.bitsets import pack
+from ..engine.messages import backward
+from ..queries.evidence import Evidence
+from ..semirings.base import Boolean
+from .rows import Shortfall, shortfall_of
+
+MASK_CACHE_BYTES = 1 << 27
+States = tuple[int, ...]
+
+
+class Edges(NamedTuple):
+    """The edges out of a state that can lead to acceptance, the nearest first: targets, their distances, and tokens."""
+
+    targets: list[int]
+    distances: list[int]
+    tokens: list[list[Int[ndarray, " some"]]]
+
+
+@final
+class FiniteMasks:
+    """The masks of an automaton; ``horizon``: the largest budget in tokens, None for no budget.
+
+    ``kept``: the mask of a state, and the budget from which on it is that.
+    """
+
+    def __init__(self, automaton: Automaton, horizon: int | None) -> None:
+        self.automaton, self.horizon = automaton, horizon
+        self.start_state: States = tuple(automaton.start_states)
+        self.kept: dict[States, tuple[memoryview, int]] = {}
+        self.betas = self._sweep()
+        self._near: dict[tuple[int, int | bytes], memoryview] = {}  # by state and which edges are taken
+        self._edges: dict[int, Edges] = {}  # by state
+        self._most_kept = max(1, MASK_CACHE_BYTES // (4 * -(-automaton.vocab_size // 32)))
+        self._none = pack(np.zeros(automaton.vocab_size, bool)).data
+
+    def _sweep(self) -> Bool[ndarray, "states lengths"] | None:
+        """β as booleans (states, tokens left + 1), up to where it is constant; None where distances say it."""
+        if self.horizon is None or self.automaton.acceptance_extends:
+            return None
+        columns: list[Tensor] = []
+        for beta in backward(self.automaton, Boolean(), Evidence(1, self.automaton.device), self.horizon):
+            columns.append(beta > 0)
+            if len(columns) > 1 and torch.equal(columns[-1], columns[-2]):
+                break
+        found: Bool[ndarray, "states lengths"] = torch.cat(columns, 1).numpy()
+        return found
+
+    def step(self, states: States, token: int) -> States:
+        """The live states after a token."""
+        step = self.automaton.step
+        if len(states) == 1:
+            return step(states[0], token)
+        return tuple(sorted({target for state in states for target in step(state, token)}))
+
+    def accepting(self, states: States) -> bool:
+        """Whether a sequence may end here."""
+        return not set(states).isdisjoint(self.automaton.accept_states)
+
+    # ------------------------------------------------------------ masks
+
+    def mask(self, states: States, budget: int) -> memoryview:
+        """The tokens after which acceptance is within the rest of the budget, as words."""
+        if not budget or not states:
+            return self._none
+        left = UNREACHABLE - 1 if self.horizon is None else budget - 1
+        if len(states) == 1:
+            return self._of_state(states[0], left)
+        union = np.zeros(len(self._none), np.int32)
+        for state in states:
+            union |= np.frombuffer(self._of_state(state, left), np.int32)
+        return union.data
+
+    def _of_state(self, state: int, left: int) -> memoryview:
+        """The tokens out of a state into states that can be accepted within ``left`` more tokens."""
+        edges = self._edges_of(state)
+        if self.betas is not None:
+            alive = self.betas[edges.targets, min(left, self.betas.shape[1] - 1)]
+            return self._chosen(state, edges, alive.tobytes(), alive)
+        count = bisect_right(edges.distances, left)
+        mask = self._chosen(state, edges, count, np.arange(len(edges.targets)) < count)
+        if count == len(edges.targets):
+            budget_free = self.horizon is None or not count
+            self.kept[state,] = mask, 1 if budget_free else edges.distances[-1] + 1
+        return mask
+
+    def _chosen(
+        self, state: int, edges: Edges, key: int | bytes, alive: Bool[ndarray, " edges"]
+    ) -> memoryview:
+        """The tokens of the edges chosen."""
+        found = self._near.get((state, key))
+        if found is None:
+            if len(self._near) > self._most_kept:
+                self.kept.clear()
+                self._near.clear()
+            allowed = np.zeros(self.automaton.vocab_size, bool)
+            for pieces, yes in zip(edges.tokens, alive.tolist(), strict=True):
+                for tokens in pieces if yes else ():
+                    allowed[tokens] = True
+            found = self._near[state, key] = pack(allowed).data
+        return found
+
+    def _edges_of(self, state: int) -> Edges:
+        edges = self._edges.get(state)
+        if edges is None:
+            distances = self.automaton.distances
+            found = [(int(distances[t]), t, tokens) for t, tokens in self.automaton.edges_from(state)]
+            found = sorted((x for x in found if x[0] < UNREACHABLE), key=lambda x: x[0])
+            edges = Edges([t for _, t, _ in found], [d for d, _, _ in found], [x for _, _, x in found])
+            self._edges[state] = edges
+        return edges
+
+    # ------------------------------------------------------------ lengths
+
+    def feasible_lengths(self) -> Bool[Tensor, " lengths"]:
+        """Whether some sequence of exactly 0, 1, … horizon tokens is accepted (one entry, any length, without a horizon)."""
+        if self.betas is None:
+            fewest = self._fewest()
+            if self.horizon is None:
+                return torch.tensor([fewest < UNREACHABLE])
+            return torch.arange(self.horizon + 1) >= fewest
+        assert self.horizon is not None
+        feasible = torch.from_numpy(self.betas[self.automaton.start_states].any(0))
+        return torch.cat([feasible, feasible[-1:].expand(self.horizon + 1 - len(feasible))])
+
+    def _fewest(self) -> int:
+        return int(self.automaton.distances[self.automaton.start_states].min())
+
+    def shortfall(self, lengths: Int[Tensor, " batch"]) -> Shortfall | None:
+        """The smallest of these lengths that no accepted sequence has, and the next that one has.
+
+        Beyond the horizon the next is looked for within the number of states.
+        """
+        found = shortfall_of(self.feasible_lengths(), lengths, self.horizon)
+        if found is None or found[1] is not None:
+            return found
+        given, fa = found[0], self.automaton
+        if self.betas is None:
+            fewest = self._fewest()
+            return given, fewest if self.horizon is not None and fewest < UNREACHABLE else None
+        reached, accept = fa.initial[0] > 0, fa.final[0] > 0
+        for n in range(1, given + fa.num_states + 1) if fa.num_edges else ():
+            reached = torch.zeros_like(reached).index_fill_(0, fa.edge_target[reached[fa.edge_source]], True)
+            if n > given and bool((reached & accept).any()):
+                return given, n
+        return given, None

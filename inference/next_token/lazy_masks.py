@@ -1,0 +1,117 @@
+"""Masks of a lazy automaton over tokens, whose states are made as they are met; for :class:`~.gcd.GCDQuery`."""
+
+from __future__ import annotations
+
+from typing import Protocol, final
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Int, Int32
+from numpy import ndarray
+from torch import Tensor
+
+from ...circuits.automaton import UNREACHABLE
+from .rows import Shortfall
+
+KEPT_BYTES = 1 << 26  # of masks
+
+
+class TokenStates(Protocol):
+    """An automaton over tokens with numbers for its states, made as they are met; −1 is no state."""
+
+    start_state: int
+    vocab_size: int
+
+    def step(self, state: int, token: int) -> int:
+        """The state after a token."""
+
+    def words_from(self, state: int) -> Int32[ndarray, " words"]:
+        """The tokens that may follow a state, as bits."""
+
+    def words_within(self, state: int, left: int) -> Int32[ndarray, " words"]:
+        """The tokens that may follow a state and after which ``left`` tokens are enough."""
+
+    def enough(self, state: int) -> int:
+        """A number of tokens that is enough after each token that may follow a state, found quickly."""
+
+    def ample(self, state: int) -> int:
+        """The same, lower."""
+
+    def within(self, state: int, left: int) -> bool:
+        """Whether a state is at most so many tokens from acceptance."""
+
+    def bound(self, state: int) -> int:
+        """An upper bound of the tokens from a state to acceptance."""
+
+    def accepting(self, state: int) -> bool:
+        """Whether the text may end in a state as it is."""
+
+
+@final
+class LazyMasks:
+    """The masks of a lazy automaton; ``horizon``: the largest budget in tokens, None for no budget."""
+
+    def __init__(self, tokens: TokenStates, horizon: int | None) -> None:
+        self.tokens, self.horizon = tokens, horizon
+        self.start_state, self.step, self.accepting = tokens.start_state, tokens.step, tokens.accepting
+        self.kept: dict[int, tuple[memoryview, int]] = {}
+        self._near: dict[tuple[int, int], memoryview] = {}  # by state and tokens left
+        self._most_kept = max(16, KEPT_BYTES // (4 * -(-tokens.vocab_size // 32)))
+
+    def mask(self, state: int, budget: int) -> memoryview:
+        """The tokens after which acceptance is within the rest of the budget."""
+        words, least = self.kept.get(state) or self._own(state)
+        return words if budget >= least else self._within(state, budget - 1)
+
+    def _own(self, state: int) -> tuple[memoryview, int]:
+        """The mask of a state, and the budget from which on it is that."""
+        if len(self.kept) >= self._most_kept:
+            self.kept.clear()
+        words = self.tokens.words_from(state).view(np.int32)
+        found = words.data, 1 if self.horizon is None else self.tokens.enough(state) + 1
+        self.kept[state] = found
+        return found
+
+    def _within(self, state: int, left: int) -> memoryview:
+        """The tokens that may follow a state in what is left after them."""
+        found = self._near.get((state, left))
+        if found is None:
+            if len(self._near) >= self._most_kept:
+                self._near.clear()
+            if left >= 0 and (ample := self.tokens.ample(state)) <= left:
+                found = self.kept[state][0]
+                self.kept[state] = found, ample + 1
+                return found
+            words = self.tokens.words_within(state, left) if left >= 0 else self.tokens.words_from(-1)
+            found = self._near[state, left] = words.view(np.int32).data
+        return found
+
+    # ------------------------------------------------------------ lengths
+
+    def feasible_lengths(self) -> Bool[Tensor, " lengths"]:
+        """Whether some sequence of exactly 0, 1, … horizon tokens is accepted (one entry, any length, without a horizon)."""
+        if self.horizon is None:
+            return torch.tensor([self.start_state >= 0])
+        fewest = self._fewest(self.horizon)
+        return torch.arange(self.horizon + 1) >= (UNREACHABLE if fewest is None else fewest)
+
+    def shortfall(self, lengths: Int[Tensor, " batch"]) -> Shortfall | None:
+        """The smallest of these lengths that no accepted sequence has, and the fewest tokens of one."""
+        if not len(lengths):
+            return None
+        least, start = int(lengths.min()), self.start_state
+        if start >= 0 and (self.horizon is None or self.tokens.within(start, least)):
+            return None
+        unknown = self.horizon is None or start < 0
+        return least, None if unknown else self._fewest(self.tokens.bound(start))
+
+    def _fewest(self, most: int) -> int | None:
+        """The fewest tokens of an accepted text, None if it takes more than ``most``."""
+        start, within = self.start_state, self.tokens.within
+        if start < 0 or not within(start, most):
+            return None
+        low, high = -1, most  # not within low, within high
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (low, middle) if within(start, middle) else (middle, high)
+        return high

@@ -1,0 +1,367 @@
+"""P-GCD: the real next-token query on HMM × automaton (Dang et al. 2026, Algorithm 1).
+
+    m(v) = Σ over h, s, edges e: s → s' with v ∈ label(e) of   α[h, s] · B[h, v] · (A β_{r−1})[h, s']
+
+A query is composed of the automaton's masks (:mod:`~.gcd`), backward messages Aβ for every number of tokens left
+(:mod:`~.backward_table`), an emission table (:mod:`~.emission_table`), and steps that carry α and score tokens: for what is
+live (:mod:`~.pgcd_steps`), or in fixed shapes for an accelerator (:mod:`~.pgcd_static`). A score that fell below the range of
+the precision is computed again. Equal, by test, to ``NextToken(hmm * automaton, horizon, Real())``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from copy import copy
+from functools import cached_property, reduce
+from typing import Self, final
+
+import torch
+from jaxtyping import Bool, Float, Int, Int32
+from numpy import ndarray
+from torch import Tensor
+
+from ...circuits.automaton import Automaton
+from ...circuits.chain import Chain
+from ...circuits.hmm import HMM
+from ...errors import CircuitError, ShapeError, VocabularyMismatch
+from ...fingerprints import check_same
+from ..semirings.base import Log
+from ..semirings.scaled_real import Real
+from .backward_table import BackwardTable
+from .edge_labels import EdgeLabels
+from .emission_table import EmissionTable, Scores
+from .finite_masks import FiniteMasks
+from .gcd import GCDQuery
+from .generic import NextToken
+from .history import History, Trail
+from .pgcd_static import FixedShapeSteps
+from .pgcd_steps import ProductTables, RealFilter, SparseSteps, zeros_are_exact
+from .protocol import Budgets, Tokens
+from .range import trusted
+from .rows import (
+    check_horizon,
+    checked_budgets,
+    checked_rollback,
+    checked_tokens,
+    conditionals,
+    mask_logits,
+    resume,
+    row_indices,
+)
+from .support import SupportQuery
+
+
+@final
+class PGCDQuery:
+    """The real query on HMM × automaton, beside the HMM's own query on the same prefix: a :class:`~.protocol.NextTokenQuery`.
+
+    The automaton should be unambiguous: an ambiguous one weights each sequence by its number of accepting paths
+    (Thm 4.3), and ``lookahead`` is then an expected number of paths. :func:`pgcd` determinises it. ``dtype`` and ``memory``
+    as for :func:`pgcd`. ``fixed_shapes``: steps that never wait for an accelerator; the automaton must be deterministic.
+    """
+
+    has_lookahead = True
+    resume, apply, fork = resume, mask_logits, copy
+
+    def __init__(
+        self,
+        hmm: HMM,
+        automaton: Automaton,
+        horizon: int,
+        dtype: torch.dtype | None = None,
+        memory: int | None = None,
+        fixed_shapes: bool = False,
+    ) -> None:
+        if hmm.vocab_size != automaton.vocab_size:
+            raise VocabularyMismatch(
+                f"the HMM has {hmm.vocab_size} tokens, the automaton {automaton.vocab_size}"
+            )
+        known = hmm.vocabulary_fingerprint, automaton.vocabulary_fingerprint
+        check_same(
+            "the HMM", known[0], "the automaton", known[1],
+            "compile the constraint with the tokenizer that the HMM was distilled for, or distil an HMM for this one",
+        )  # fmt: skip
+        if dtype is not None and (not dtype.is_floating_point or torch.finfo(dtype).tiny > 1e-37):
+            raise ShapeError(
+                f"pgcd: tables of {dtype} have too small a range for probabilities; give bfloat16, float32 or float64"
+            )
+        if fixed_shapes and memory is not None:
+            raise CircuitError("pgcd: steps of fixed shapes need all backward messages; give no `memory`")
+        check_horizon(horizon, "pgcd")
+        if automaton.device.type != "cpu":  # its structure is read here, and its tables are moved
+            automaton = automaton.map(lambda t: t.cpu())
+        self.hmm = hmm = _one_dtype(hmm)
+        self.automaton, self.horizon, self.semiring = automaton, horizon, Real()
+        self.vocab_size, self.device = automaton.vocab_size, hmm.device
+        self.fixed_shapes, self._memory = fixed_shapes, memory
+        self._kept_dtype = dtype or hmm.emission_probs.dtype
+        self._source = source = FiniteMasks(automaton, horizon)
+        masks, labels = GCDQuery(automaton, horizon, source), EdgeLabels(automaton)
+        self._betas = None if source.betas is None else torch.from_numpy(source.betas)
+        self._backward = BackwardTable(hmm, automaton, horizon, self._kept_dtype, memory, labels)
+        self._emission = EmissionTable(hmm.emission_probs, labels, self._kept_dtype)
+        self._tables = ProductTables(hmm, automaton, self._backward, self._emission, self._betas)
+        self._steps: SparseSteps | FixedShapeSteps = (
+            FixedShapeSteps(self._tables, masks, self._backward.whole)
+            if fixed_shapes
+            else SparseSteps(self._tables, masks, RealFilter(hmm))
+        )
+        self._history, self._trail = History(), Trail()
+        self._scored: Scores | None = None
+
+    def __copy__(self) -> Self:
+        out = object.__new__(type(self))
+        out.__dict__.update(self.__dict__)
+        out._history, out._trail, out._steps = copy(self._history), copy(self._trail), self._steps.fork()
+        return out
+
+    @cached_property
+    def chain(self) -> Chain:
+        """The product of HMM and automaton."""
+        return self.hmm * (self.automaton if self.device.type == "cpu" else self.automaton.to(self.device))
+
+    @property
+    def remaining(self) -> Int[Tensor, " batch"]:
+        return self._steps.remaining
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes of all backward messages, horizon × states × hidden states of them."""
+        size = self.horizon * self.automaton.num_states * self.hmm.hidden
+        return size * self._kept_dtype.itemsize
+
+    # ------------------------------------------------------------ rows
+
+    def start(self, batch: int = 1, budgets: Budgets = None) -> Self:
+        self.take_up(checked_budgets(self, batch, budgets, self._source.shortfall))
+        return self
+
+    def take_up(self, budgets: Int[Tensor, " batch"]) -> None:
+        self._steps.begin(budgets)
+        self._history.begin(self.remaining)
+        self._trail.clear()
+        self._scored = None
+
+    def advance(self, tokens: Tokens) -> None:
+        self._append(self._checked(tokens), self.remaining > 0)
+
+    def advance_some(self, tokens: Int[Tensor, " batch"], moving: Bool[Tensor, " batch"]) -> None:
+        remaining = self.remaining
+        moving = moving.to(remaining.device)
+        tokens = self._checked(tokens.to(remaining.device).masked_fill(~moving, 0))
+        self._append(tokens, moving & (remaining > 0))
+
+    def _checked(self, tokens: Tokens) -> Int[Tensor, " batch"]:
+        """The tokens; on an accelerator, where reading them would wait, :meth:`_score` tells of those outside the vocabulary."""
+        rows = self.remaining
+        found = torch.as_tensor(tokens)
+        if found.device.type == "cpu" or found.shape != rows.shape or not self.fixed_shapes:
+            found = checked_tokens(found, len(rows), self.vocab_size)
+        return found.long().to(rows.device)
+
+    def _append(self, tokens: Int[Tensor, " batch"], moving: Bool[Tensor, " batch"]) -> None:
+        before = self._steps.state
+        self._steps.advance(tokens, moving)
+        self._history.append(tokens.masked_fill(~moving, -1))
+        self._trail.append(before) if before is not None else self._trail.clear()
+        self._scored = None
+
+    def select(self, indices: Tensor | Sequence[int]) -> None:
+        indices = row_indices(indices, len(self.remaining)).to(self.device)
+        self._steps.select(indices)
+        self._history.select(indices)
+        self._trail.select(indices)
+        self._scored = None if self._scored is None else self._scored.select(indices)
+
+    def rollback(self, n: int) -> None:
+        length = self._history.tokens.shape[1]
+        if not (n := checked_rollback(n, length)):
+            return
+        self._history.rollback(n)
+        if (state := self._trail.back(n)) is not None:
+            self._steps.restore(state, n)
+        else:
+            self._steps.begin(self._history.budgets)
+            for tokens in self._history.tokens.T:
+                self._steps.advance(tokens.clamp(min=0), tokens >= 0)
+        self._scored = None
+
+    def capture(self) -> None:
+        """Record a step as a CUDA graph: until the next ``start``, ``advance`` replays it, for a batch of this size.
+
+        Raises :class:`ShapeError` without ``fixed_shapes``.
+        """
+        if not isinstance(self._steps, FixedShapeSteps):
+            raise ShapeError("capture: only steps of fixed shapes can be recorded; give fixed_shapes=True")
+        self._steps.capture()
+
+    # ------------------------------------------------------------ masks
+
+    def feasible_lengths(self) -> Bool[Tensor, " lengths"]:
+        return self._source.feasible_lengths()
+
+    def mask(self) -> Bool[Tensor, "batch vocab"]:
+        return self._masks().mask()
+
+    def words(self, out: Int32[ndarray, "batch words"] | None = None) -> Int32[ndarray, "batch words"]:
+        return self._masks().words(out)
+
+    def bitmask(self, out: Int[Tensor, "batch words"] | None = None) -> Int[Tensor, "batch words"]:
+        return self._masks().bitmask(out)
+
+    def _masks(self) -> GCDQuery:
+        return self._steps.masks()
+
+    # ------------------------------------------------------------ scores
+
+    def log_weights(self) -> Float[Tensor, "batch vocab"]:
+        """m(v) = log p_hmm(x_<t, v, the rest accepted within the budget), nats."""
+        found = self._score()
+        return (found.product + self._emission.log_top).double().add_(found.product_scale[:, None])
+
+    def scores(self) -> Float[Tensor, "batch vocab"]:
+        return conditionals(self.log_weights(), self.remaining)
+
+    def lookahead(self) -> Float[Tensor, "batch vocab"]:
+        """log p_hmm(C | x_<t, v) = m(v) − log p_hmm(x_<t, v), nats, ≤ 0 for an unambiguous automaton.
+
+        −inf where the mask is False, and where the HMM itself gives the prefix no probability and so has no opinion.
+        """
+        found = self._score()
+        ratio = (found.product - found.prior).double()
+        ratio.add_((found.product_scale - found.prior_scale)[:, None])
+        return ratio if found.certain else torch.where(found.product > -torch.inf, ratio, -torch.inf)
+
+    def log_lookahead(self) -> Float[Tensor, " batch"]:
+        """log p_hmm(C | x_<t), nats; 0 or −inf where no token is left."""
+        open_ = self.remaining.to(self.device) > 0
+        mass = torch.where(open_, self.log_weights().logsumexp(1), self.ended())
+        return torch.where(mass > -torch.inf, mass - self.log_prior(), -torch.inf)
+
+    def log_prior(self) -> Float[Tensor, " batch"]:
+        """log p_hmm(prefix), nats."""
+        found, doubt = self._steps.log_prior()
+        if not bool((doubted := self._doubted(found, doubt)).any()):
+            return found
+        lost = doubted & (~found.isneginf() | self._support().believes())
+        return self._exactly(found, lost, PGCDQuery.log_prior, lambda: self._in_log_space()[1])
+
+    def ended(self) -> Float[Tensor, " batch"]:
+        """log p(prefix, accepted as it is), nats; exact in rows without tokens left."""
+        found, doubt, accepted = self._steps.log_ended()
+        doubted = self._doubted(found, doubt) & accepted & (self.remaining.to(self.device) == 0)
+        if not bool(doubted.any()):
+            return found
+        lost = doubted & (~found.isneginf() | self._support().ends())
+        return self._exactly(found, lost, PGCDQuery.ended, lambda: self._in_log_space()[0])
+
+    def _doubted(
+        self, found: Float[Tensor, " batch"], doubt: Float[Tensor, " batch"]
+    ) -> Bool[Tensor, " batch"]:
+        """Which logarithms may be wrong; a zero of which nothing was lost is one."""
+        return ~trusted(found, doubt, self._tables.dtype) & (doubt > -torch.inf)
+
+    def _score(self) -> Scores:
+        """The product's and the HMM's absolute next-token log-weights."""
+        if self._scored is None:
+            found = self._steps.scores()
+            if len(rows := self._steps.doubted(found)):
+                state, left = self._steps.sparse(rows), self.remaining.to(self.device)[rows]
+                rows = rows[~zeros_are_exact(self._tables, state, left)]
+                self._recover(found, rows) if len(rows) else None
+            self._scored = found
+        return self._scored
+
+    # ------------------------------------------------------------ what arithmetic lost
+
+    def _missing(self, found: Scores, rows: Int[Tensor, " rows"]) -> Bool[Tensor, "rows vocab"]:
+        """Tokens that the automaton allows and that have no score, or none by the HMM alone."""
+        none = found.product[rows].isneginf() | found.prior[rows].isneginf()
+        return self.mask().to(self.device)[rows] & none & self._emission.log_top.isfinite()
+
+    def _recover(self, found: Scores, rows: Int[Tensor, " rows"]) -> None:
+        """Write the rows in which a possible token has lost its score.
+
+        A token that the automaton allows has no score where the HMM cannot emit it from its present belief, or cannot
+        go on as the constraint asks, or where its score fell below what the precision may have lost. Support by Boolean
+        arithmetic (:class:`~tractile.inference.next_token.support.SupportQuery`) tells the last from the others exactly; only
+        then are rows computed again, in float64, and what float64 loses in log space.
+        """
+        missing = self._missing(found, rows)
+        rows, missing = rows[some := missing.any(1)], missing[some]
+        if len(rows):
+            support = self._support()
+            some = (missing & support.emitted(rows)).any(1)  # known without any sweep
+            rows, missing = rows[some], missing[some]
+        if len(rows):
+            rows = rows[(missing & support.possible(rows)).any(1)]
+        if not len(rows):
+            return
+        top = self._emission.log_top.double()
+        for exact, out, scale in zip(
+            self._absolute(rows),
+            (found.product, found.prior),
+            (found.product_scale, found.prior_scale),
+            strict=True,
+        ):
+            exact = torch.where(top.isfinite(), exact - top, -torch.inf)
+            most = exact.amax(1)
+            scale[rows] = torch.where(most.isfinite(), most, 0)
+            out[rows] = (exact - scale[rows][:, None]).to(out.dtype)
+
+    def _support(self) -> SupportQuery:
+        def make() -> SupportQuery:
+            return SupportQuery(self.hmm, self.automaton, self.horizon, self._masks(), self._betas)
+
+        return self._history.query("support", make)
+
+    def _finer(self) -> PGCDQuery | None:
+        """This query in float64; None if it is."""
+        if self._tables.dtype == self._kept_dtype == torch.float64:
+            return None
+
+        def make() -> PGCDQuery:
+            memory = None if self._memory is None else 2 * self._memory
+            hmm = self.hmm.to(dtype=torch.float64)
+            return PGCDQuery(hmm, self.automaton, self.horizon, torch.float64, memory)
+
+        return self._history.query("float64", make)
+
+    def _absolute(self, rows: Int[Tensor, " rows"]) -> tuple[Tensor, Tensor]:
+        """log p(prefix, v, accepted) and log p(prefix, v) of some rows, (rows, vocab), without loss."""
+        finer = self._finer()
+        if finer is not None:
+            found, top = finer._score(), finer._emission.log_top
+            product = (found.product[rows] + top).add_(found.product_scale[rows, None])
+            return product, (found.prior[rows] + top).add_(found.prior_scale[rows, None])
+        product, prior = (query.log_weights()[rows.cpu()] for query in self._in_log_space())
+        return product.double().to(self.device), prior.double().to(self.device)
+
+    def _in_log_space(self) -> tuple[NextToken, NextToken]:
+        """The product's query and the HMM's own, on the CPU."""
+        hmm = self.hmm.to("cpu")
+        return (
+            self._history.query("log", lambda: NextToken(hmm * self.automaton, self.horizon, Log())),
+            self._history.query("log prior", lambda: NextToken(hmm, None, Log())),
+        )
+
+    def _exactly(
+        self,
+        found: Float[Tensor, " batch"],
+        lost: Bool[Tensor, " batch"],
+        ask: Callable[[PGCDQuery], Tensor],
+        in_log_space: Callable[[], NextToken],
+    ) -> Float[Tensor, " batch"]:
+        """Logarithms of rows, those that were lost computed again."""
+        if not bool(lost.any()):
+            return found
+        finer = self._finer()
+        exact = in_log_space().ended() if finer is None else ask(finer)
+        return torch.where(lost, exact.double().to(found.device), found)
+
+
+def _one_dtype(hmm: HMM) -> HMM:
+    """The HMM in the most precise of the dtypes of its parameters."""
+    dtypes = [t.dtype for t in (hmm.initial_probs, *hmm.transition.parameters(), hmm.emission_probs)]
+    dtype = reduce(torch.promote_types, dtypes)
+    return hmm if all(t == dtype for t in dtypes) else hmm.to(dtype=dtype)

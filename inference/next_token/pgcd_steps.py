@@ -1,0 +1,287 @@
+"""Steps of P-GCD that do work for what is live.
+
+For each live pair (row, state s) with HMM message α_s and each edge e: s → s' alive within the budget,
+
+    m(v) = Σ_e [v ∈ label(e)] · Σ_h B[h, v] · α_s[h] · (A β_{r−1})[h, s'],
+
+so the messages α_s ∘ Aβ_{r−1}[:, s'] are all that meets the emission: wide labels share one product with the whole of B,
+narrow ones gather their tokens' columns; nothing of size batch × edges × V is formed. Every message carries its own
+scale, and a bound of what it lost to the range of the precision (:mod:`~tractile.inference.next_token.range`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from copy import copy
+from typing import NamedTuple, Self, final
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from ...circuits.automaton import Automaton
+from ...circuits.hmm import HMM
+from .backward_table import Backward, BackwardMessage
+from .emission_table import EdgeMessages, EmissionTable, Scores, ragged_arange, row_logsumexp, score, smallest
+from .gcd import GCDQuery
+from .range import Belief, Transition, added, doubt_of_product, least, normalised
+
+SMALLEST_PRODUCT = -650.0  # log of a positive number that float64 holds with room to spare
+
+
+class ProductTables:
+    """What the steps of P-GCD read: an HMM, an automaton, backward messages and emissions. Copies of a query share it."""
+
+    def __init__(
+        self,
+        hmm: HMM,
+        automaton: Automaton,
+        backward: Backward,
+        emission: EmissionTable,
+        betas: Bool[Tensor, "states lengths"] | None,
+    ) -> None:
+        self.hmm, self.automaton, self.backward, self.emission = hmm, automaton, backward, emission
+        self.dtype, self.device = hmm.emission_probs.dtype, hmm.emission_probs.device
+        self.deterministic = automaton.is_deterministic
+        first = torch.searchsorted(automaton.edge_source, torch.arange(automaton.num_states + 1))
+        self.first = (first if automaton.num_edges else first * 0).to(self.device)
+        self.target = automaton.edge_target.to(self.device)
+        self.final = automaton.final[0].double().to(self.device)
+        # Of each edge the fewest tokens from its target to acceptance; or of each state, which numbers of tokens lead there.
+        self._distance = torch.zeros(0) if betas is not None else torch.from_numpy(automaton.distances)
+        self._distance = self._distance.to(self.device)[self.target] if betas is None else self._distance
+        self._within = None if betas is None else betas.to(self.device)
+
+    def alive(self, edge: Int[Tensor, " edges"], left: Int[Tensor, " edges"]) -> Bool[Tensor, " edges"]:
+        """Whether the targets of edges can be accepted within so many tokens."""
+        if self._within is None:
+            return self._distance.take(edge) <= left
+        last = self._within.shape[1] - 1
+        return self._within.take(self.target.take(edge) * (last + 1) + left.clamp(max=last))
+
+    def least(self, doubt: Tensor, scale: Tensor) -> Tensor:
+        """The least score in units of e^scale that the doubt does not change."""
+        eps = torch.finfo(self.dtype).eps
+        return ((doubt - scale).exp() / eps).nan_to_num(0.0, torch.inf).clamp(min=least(self.dtype))
+
+
+@final
+class RealFilter:
+    """A belief after a transition; rows that lose something in the precision of the HMM move in float64."""
+
+    def __init__(self, hmm: HMM) -> None:
+        self._operator, self._dtype = hmm.transition.T, hmm.emission_probs.dtype
+        self._move = Transition(self._operator, self._dtype)
+        self._wide_move: Transition | None = None
+
+    def __call__(self, belief: Belief) -> Belief:
+        alpha, scale = normalised(belief.alpha, belief.scale)
+        moved = self._move(alpha)
+        if moved.lost is not None and self._dtype != torch.float64:
+            if self._wide_move is None:
+                self._wide_move = Transition(self._operator, torch.float64)
+            rows = moved.lost.nonzero().squeeze(1)
+            moved = moved.with_rows(rows, self._wide_move(alpha[rows]))
+        return belief.moved(scale, moved)
+
+
+class SparseState(NamedTuple):
+    """The HMM's belief in each row, and in each live pair (row, state): both before the next emission.
+
+    ``prior``: p(prefix, z_t = h); ``alpha``: p(prefix, paths to the state, z_t = h), pairs row after row.
+    """
+
+    prior: Belief
+    alpha: Belief
+    row: Int[Tensor, " pairs"]
+    live: Int[Tensor, " pairs"]
+
+    def select(self, rows: Int[Tensor, " rows"]) -> SparseState:
+        """The rows ``rows``."""
+        rows = rows.to(self.row.device)
+        counts = torch.bincount(self.row, minlength=len(self.prior.scale))
+        line, place = ragged_arange(counts[rows])
+        keep = (counts.cumsum(0) - counts)[rows][line] + place
+        prior = self.prior.select(rows)
+        alpha = prior if self.alpha is self.prior else self.alpha.select(keep)
+        return SparseState(prior, alpha, line, self.live[keep])
+
+    @property
+    def nbytes(self) -> int:
+        """The memory that it takes."""
+        return int(self.prior.alpha.nbytes + self.alpha.alpha.nbytes)
+
+
+class LiveEdges(NamedTuple):
+    """The edges out of live pairs that are alive within the budget, sorted by edge, with α_s and Aβ[:, s'] of each."""
+
+    row: Int[Tensor, " edges"]
+    edge: Int[Tensor, " edges"]
+    alpha: Belief
+    ahead: BackwardMessage
+
+
+def live_edges(tables: ProductTables, state: SparseState, remaining: Int[Tensor, " batch"]) -> LiveEdges:
+    """The edges that tokens may take."""
+    first, last = tables.first[state.live], tables.first[state.live + 1]
+    pair, place = ragged_arange(torch.where(remaining[state.row] > 0, last - first, 0))
+    edge, left = first[pair] + place, (remaining - 1).clamp(min=0)
+    alive = tables.alive(edge, left[state.row[pair]])
+    edge, order = edge[alive].sort()
+    pair = pair[alive][order]
+    row = state.row[pair]
+    ahead = tables.backward.columns(left[row], tables.target[edge])
+    return LiveEdges(row, edge, state.alpha.select(pair), ahead)
+
+
+def edge_messages(tables: ProductTables, live: LiveEdges) -> EdgeMessages:
+    """α_s ∘ Aβ[:, s'] of each edge."""
+    row, edge, alpha, ahead = live
+    values, scale = normalised(alpha.alpha * ahead.columns.double(), alpha.scale + ahead.scale)
+    least = tables.least(doubt_of_product(alpha, ahead.scale, ahead.doubt), scale)
+    return EdgeMessages(values.to(tables.dtype), scale, row, edge, least)
+
+
+def prior_messages(tables: ProductTables, prior: Belief) -> EdgeMessages:
+    """The HMM's own belief, as a message of each row; edge 0 says nothing."""
+    alpha, scale, doubt = prior
+    row = torch.arange(len(scale), device=scale.device)
+    return EdgeMessages(alpha.to(tables.dtype), scale, row, row * 0, tables.least(doubt, scale))
+
+
+def zeros_are_exact(
+    tables: ProductTables, state: SparseState, remaining: Int[Tensor, " batch"]
+) -> Bool[Tensor, " batch"]:
+    """Whether a score of zero in a row is certainly zero, and not below the range of the precision.
+
+    So where no message lost an entry, and the product of the smallest positive factors is in range.
+    """
+    live = live_edges(tables, state, remaining)
+    found, prior = edge_messages(tables, live), prior_messages(tables, state.prior)
+    ahead = smallest(live.ahead.columns).log()
+    small = smallest(live.alpha.alpha).log() + ahead
+    gone = small.isposinf()  # one of the factors is zero throughout
+    shift = torch.where(gone, 0, found.scale - live.alpha.scale - live.ahead.scale)
+    bound = small - shift + tables.emission.log_smallest
+    exact = gone | ((small > SMALLEST_PRODUCT) & (bound > found.least.log()))
+    exact &= live.alpha.doubt.isneginf() & live.ahead.doubt.isneginf()
+    small = smallest(state.prior.alpha).log()
+    alone = small.isposinf() | (small + tables.emission.log_smallest > prior.least.log())
+    wrong = torch.zeros_like(remaining).index_add(0, live.row, (~exact).long())
+    return alone & state.prior.doubt.isneginf() & (wrong == 0)
+
+
+@final
+class SparseSteps:
+    """Steps for what is live; sizes are asked for along the way."""
+
+    state: SparseState
+
+    def __init__(self, tables: ProductTables, masks: GCDQuery, move: Callable[[Belief], Belief]) -> None:
+        self._tables, self._masks, self._move = tables, masks, move
+
+    @property
+    def remaining(self) -> Int[Tensor, " batch"]:
+        """The tokens left in each row."""
+        return self._masks.remaining
+
+    def masks(self) -> GCDQuery:
+        """The automaton's masks of the rows."""
+        return self._masks
+
+    def fork(self) -> Self:
+        """A copy with rows of its own."""
+        out = copy(self)
+        out._masks = self._masks.fork()
+        return out
+
+    def begin(self, budgets: Int[Tensor, " batch"]) -> None:
+        """Begin an empty prefix for each of these budgets."""
+        self._masks.take_up(budgets.cpu())
+        pi, nothing = self._tables.hmm.initial_probs.double(), budgets.new_zeros(len(budgets))
+        nothing = nothing.double().to(self._tables.device)
+        prior = Belief(pi.repeat(len(budgets), 1), nothing, nothing - torch.inf)
+        row, live = self._pairs()
+        self.state = SparseState(prior, prior.select(row), row, live)
+
+    def _pairs(self) -> tuple[Int[Tensor, " pairs"], Int[Tensor, " pairs"]]:
+        """The live (row, state) pairs, row after row."""
+        states, device = self._masks.states, self._tables.device
+        row = ragged_arange(torch.tensor([len(some) for some in states], dtype=torch.long))[0].to(device)
+        return row, torch.tensor([s for some in states for s in some], dtype=torch.long).to(device)
+
+    def advance(self, tokens: Int[Tensor, " batch"], moving: Bool[Tensor, " batch"]) -> None:
+        """Append a token to the rows that are ``moving``."""
+        tables, before = self._tables, self._masks.states
+        self._masks.advance_some(tokens, moving)
+        prior, here, moving = self.state.prior, tokens.to(tables.device), moving.to(tables.device)
+        emission = tables.hmm.emission_probs.index_select(1, here).T.double()
+        top = tables.emission.log_top.index_select(0, here).double()
+        prior = self._move(prior.emitted(emission, top)).where(moving, prior)
+        row, live = self._pairs()
+        if not tables.deterministic:
+            alpha = self._moved_pairs(emission, top, before, moving, tokens.tolist())
+        else:  # the path of a prefix is the only one
+            alpha = prior if len(row) == len(tokens) else prior.select(row)
+        self.state = SparseState(prior, alpha, row, live)
+
+    def _moved_pairs(
+        self,
+        emission: Float[Tensor, "batch hidden"],
+        top: Float[Tensor, " batch"],
+        before: list[tuple[int, ...]],
+        moving: Bool[Tensor, " batch"],
+        tokens: list[int],
+    ) -> Belief:
+        """The pairs reached; paths that reach one pair are added up."""
+        pair, reached, count, place = list[int](), list[int](), 0, 0
+        step, now = self._tables.automaton.step, self._masks.states
+        for states, after, token, moves in zip(before, now, tokens, moving.tolist(), strict=True):
+            for i, state in enumerate(states, count):
+                for target in step(state, token) if moves else (state,):
+                    pair.append(i)
+                    reached.append(place + after.index(target))
+            count, place = count + len(states), place + len(after)
+        taken, to = torch.tensor([pair, reached], dtype=torch.long).to(self._tables.device)
+        row, alpha = self.state.row, self.state.alpha
+        moved = self._move(alpha.emitted(emission[row], top[row])).where(moving[row], alpha)
+        return added(moved.select(taken), to, place)
+
+    def select(self, rows: Int[Tensor, " rows"]) -> None:
+        """Keep the rows ``rows``, in that order."""
+        self._masks.select(rows)
+        self.state = self.state.select(rows)
+
+    def restore(self, state: SparseState, n: int) -> None:
+        """Go back to where the rows were ``n`` tokens ago."""
+        self._masks.rollback(n)
+        self.state = state
+
+    def scores(self) -> Scores:
+        """The product's and the HMM's absolute next-token log-weights."""
+        tables = self._tables
+        live = live_edges(tables, self.state, self.remaining.to(tables.device))
+        prior = prior_messages(tables, self.state.prior)
+        return score(tables.emission, edge_messages(tables, live), prior, tables.deterministic)
+
+    def doubted(self, found: Scores) -> Int[Tensor, " rows"]:
+        """The rows in which a token that may be taken may have lost its score."""
+        return torch.arange(0 if found.certain else len(self.state.prior.scale), device=self._tables.device)
+
+    def sparse(self, rows: Int[Tensor, " rows"]) -> SparseState:
+        """The beliefs of some rows."""
+        return self.state.select(rows)
+
+    def log_prior(self) -> tuple[Float[Tensor, " batch"], Float[Tensor, " batch"]]:
+        """log p(prefix) by the HMM alone, and its doubt."""
+        prior = self.state.prior
+        return prior.alpha.sum(1).log() + prior.scale, prior.doubt
+
+    def log_ended(self) -> tuple[Float[Tensor, " batch"], Float[Tensor, " batch"], Bool[Tensor, " batch"]]:
+        """log p(prefix, accepted), its doubt, and whether the automaton accepts the prefix."""
+        prior, alpha, row, live = self.state
+        final, batch = self._tables.final[live], len(prior.scale)
+        accepted = final.new_zeros(batch).index_add(0, row, final) > 0
+        ended = (alpha.alpha.sum(1) * final).log() + alpha.scale
+        doubt = alpha.doubt.masked_fill(final == 0, -torch.inf)
+        return row_logsumexp(ended, row, batch), row_logsumexp(doubt, row, batch), accepted

@@ -1,0 +1,180 @@
+"""What next-token queries share: budgets, tokens and rows as they are given, masks as bits, scores as conditionals."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NoReturn
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Float, Int, Int32
+from numpy import ndarray
+from torch import Tensor
+
+from ...errors import BudgetTooLarge, BudgetTooSmall, EvidenceError, ShapeError, VocabularyMismatch
+from ..arguments import each_whole, whole
+from .protocol import Budgets, NextTokenQuery, Tokens
+
+UNLIMITED = 2**31  # tokens left where no budget applies
+Shortfall = tuple[int, int | None]  # a budget that nothing fits, and what would do (None: unknown)
+
+
+def check_horizon(horizon: int | None, name: str) -> None:
+    """Raise :class:`BudgetTooSmall` for a horizon of no tokens."""
+    if horizon is not None and horizon < 1:
+        raise BudgetTooSmall(
+            f"{name}: the horizon must be at least one token, not {horizon}", needed=None, given=horizon
+        )
+
+
+def row_budgets(query: NextTokenQuery, batch: int, budgets: Budgets) -> Int[Tensor, " batch"]:
+    """A budget for each row; by default the horizon."""
+    if budgets is None:
+        budgets = UNLIMITED if query.horizon is None else query.horizon
+    return each_whole(budgets, batch, "start: budgets").to(query.device)
+
+
+def checked_budgets(
+    query: NextTokenQuery,
+    batch: int,
+    budgets: Budgets,
+    shortfall: Callable[[Int[Tensor, " batch"]], Shortfall | None],
+) -> Int[Tensor, " batch"]:
+    """A budget for each row, with the errors of :meth:`NextTokenQuery.start`.
+
+    ``shortfall(lengths)``: the smallest of some lengths that no accepted sequence has, if there is one, and the next that
+    one has.
+    """
+    left = row_budgets(query, whole(batch, "start: batch", 0), budgets)
+    if len(left) and int(left.min()) < 0:
+        raise BudgetTooSmall("budgets must not be negative", needed=None, given=int(left.min()))
+    if query.horizon is not None and len(left) and int(left.max()) > query.horizon:
+        raise BudgetTooLarge(given=int(left.max()), horizon=query.horizon)
+    short = shortfall(torch.zeros_like(left) if query.horizon is None else left)
+    if short is not None:
+        given, needed = short
+        raise BudgetTooSmall(given=given, needed=needed)
+    return left
+
+
+def shortfall_of(
+    feasible: Bool[Tensor, " lengths"], lengths: Int[Tensor, " batch"], horizon: int | None
+) -> Shortfall | None:
+    """The smallest length that is not feasible, and the next that is, as far as the horizon."""
+    wrong = ~feasible[lengths.to(feasible.device)]
+    if not bool(wrong.any()):
+        return None
+    given = int(lengths.to(feasible.device)[wrong].min())
+    longer = [] if horizon is None else feasible[given + 1 :].nonzero()[:1, 0].tolist()
+    return given, given + 1 + longer[0] if longer else None
+
+
+def resume(query: NextTokenQuery, prefixes: Int[Tensor, "batch length"], budgets: Budgets = None) -> None:
+    """Begin rows and append these tokens; −1 is left out."""
+    query.take_up(row_budgets(query, len(prefixes), budgets))
+    for tokens in prefixes.T:
+        query.advance_some(tokens, tokens >= 0)
+
+
+def checked_tokens(tokens: Tokens, rows: int, vocab_size: int) -> Int[Tensor, " batch"]:
+    """One token for each row; :class:`VocabularyMismatch` for anything else."""
+    found = torch.as_tensor(tokens)
+    if found.is_floating_point() and found.numel():
+        raise VocabularyMismatch(f"advance: token ids are whole numbers, not {found.dtype}")
+    if found.shape != (rows,):
+        raise VocabularyMismatch(
+            f"advance: one token for each of {rows} rows, not shape {tuple(found.shape)}"
+        )
+    if rows and (int(found.min()) < 0 or int(found.max()) >= vocab_size):
+        raise VocabularyMismatch(f"advance: a token lies outside the vocabulary of {vocab_size}")
+    return found.long()
+
+
+def row_indices(indices: Tensor | Sequence[int] | Sequence[bool], rows: int) -> Int[Tensor, " rows"]:
+    """Rows to keep, read as PyTorch reads an index: positions (negative: from the end), or a Boolean for each row.
+
+    Raises :class:`ShapeError` for anything else.
+    """
+    index = torch.as_tensor(indices)
+    if not index.numel() and index.dtype != torch.bool:
+        index = index.long()
+    integral = not index.is_floating_point() and not index.is_complex()
+    if index.ndim != 1 or not integral or (index.dtype == torch.bool and len(index) != rows):
+        raise ShapeError(
+            f"select: takes the positions of rows, or a Boolean for each of {rows} rows, "
+            f"not {index.dtype} of shape {tuple(index.shape)}"
+        )
+    if index.dtype == torch.bool:
+        return index.nonzero().squeeze(1)
+    if index.device.type != "cpu":  # reading them back would wait for the device
+        return index.long()
+    lowest, highest = map(int, index.aminmax()) if len(index) else (0, -1)
+    if lowest < -rows or highest >= rows:
+        raise ShapeError(f"select: a position lies outside the {rows} rows: {index.tolist()}")
+    return index.long() if lowest >= 0 else torch.where(index < 0, index + rows, index).long()
+
+
+def checked_rollback(n: int, length: int) -> int:
+    """The number of calls of ``advance`` to take back; :class:`ShapeError` where there were fewer."""
+    n = whole(n, "rollback: n", 0)
+    if n > length:
+        raise ShapeError(f"rollback: {n} tokens cannot be taken back, {length} were appended since the start")
+    return n
+
+
+def conditionals(
+    m: Float[Tensor, "batch vocab"], remaining: Int[Tensor, " batch"], boolean: bool = False
+) -> Float[Tensor, "batch vocab"]:
+    """m(v) over its ⊕-total in each row, nats; see :meth:`NextTokenQuery.scores`."""
+    total = m.amax(1) if boolean else m.logsumexp(1)
+    if bool((total.isneginf() & (remaining.to(total.device) > 0)).any()):
+        raise EvidenceError(
+            "the chain gives this prefix and its accepted continuations no probability at all"
+        )
+    return m - total.masked_fill(total.isneginf(), 0)[:, None]
+
+
+def no_hmm(query: NextTokenQuery) -> NoReturn:
+    """Raise the error of a query that has no lookahead."""
+    raise EvidenceError(
+        f"{type(query).__name__}: the lookahead is a probability under an HMM; ask a query made by pgcd(hmm, …)"
+    )
+
+
+def pack_bits(mask: Bool[Tensor, "batch vocab"]) -> Int[Tensor, "batch words"]:
+    """Booleans packed into little-endian 32-bit words."""
+    padded = torch.nn.functional.pad(mask, (0, -mask.shape[1] % 32)).cpu().numpy()
+    words = np.packbits(padded, axis=1, bitorder="little").view("<i4")
+    return torch.from_numpy(words.astype(np.int32, copy=False)).to(mask.device)
+
+
+def unpack_bits(words: Int32[ndarray, "batch words"], vocab_size: int) -> Bool[Tensor, "batch vocab"]:
+    """Booleans of little-endian 32-bit words."""
+    bits = np.unpackbits(words.view(np.uint8), axis=1, bitorder="little")
+    return torch.from_numpy(bits[:, :vocab_size].view(bool))
+
+
+def check_words(out: Int32[ndarray, "batch words"], rows: int, width: int) -> None:
+    """Raise :class:`ShapeError` where a buffer is not (rows, width) of int32."""
+    if out.shape != (rows, width) or out.dtype != np.int32:
+        raise ShapeError(
+            f"the buffer must be int32 of shape ({rows}, {width}), not {out.dtype} of {tuple(out.shape)}"
+        )
+
+
+def buffer_of(out: Tensor) -> Int32[ndarray, "batch words"]:
+    """A tensor to write words to as a numpy array; :class:`ShapeError` where it is not int32 on the CPU."""
+    if out.dtype != torch.int32 or out.device.type != "cpu":
+        raise ShapeError(f"bitmask: the buffer must be int32 on the CPU, not {out.dtype} on {out.device}")
+    return out.detach().numpy()
+
+
+def mask_logits(query: NextTokenQuery, logits: Float[Tensor, "batch vocab"]) -> None:
+    """Set the logits of the tokens outside a query's mask to −inf, in place; columns past the vocabulary too."""
+    rows, vocab_size = len(query.remaining), query.vocab_size
+    if logits.ndim != 2 or len(logits) != rows or logits.shape[1] < vocab_size:
+        raise VocabularyMismatch(
+            f"apply: the logits must be ({rows}, {vocab_size}) or wider, not {tuple(logits.shape)}"
+        )
+    logits[:, :vocab_size].masked_fill_(~query.mask().to(logits.device), -torch.inf)
+    logits[:, vocab_size:] = -torch.inf
