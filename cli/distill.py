@@ -15,6 +15,7 @@ import typer
 from .. import constraints, distill
 from ..circuits.hmm import HMM
 from ..constraints import Vocabulary
+from ..distill.checkpoint import last_step
 from ..embedded import LM_PATH
 from ..errors import FormatError
 from ..layers import Monarch
@@ -97,13 +98,13 @@ def distill_sample(
         lm = TransformersLM(network, tokenizer, temperature)
     if text is not None:
         lines = text.read_text(encoding="utf-8").splitlines()
-        with told_when_stopped(out):
+        with told_when_stopped(out, lambda: _shards(out)):
             corpus = distill.from_text(
                 lines, tokenizer, out, max_new_tokens, shard_size=shard_size, model=name
             )
     else:
         assert num_sequences is not None
-        with told_when_stopped(out):
+        with told_when_stopped(out, lambda: _shards(out)):
             corpus = distill.sample(
                 lm,
                 out,
@@ -176,7 +177,7 @@ def distill_train(
         initial = _grown([HMM.from_pretrained(path) for path in begin_from], hidden, transition, seed)
     elif init is Init.latent or (init is None and model is not None):
         initial = latent
-    with told_when_stopped(out):
+    with told_when_stopped(out, lambda: f"after the checkpoint of step {last_step(out)}"):
         hmm = distill.train(
             data,
             hidden,
@@ -277,13 +278,19 @@ def distill_eval(
 
 
 @contextmanager
-def told_when_stopped(out: Path) -> Iterator[None]:
-    """On Ctrl-C print one line that the same command goes on, and exit with status 130."""
+def told_when_stopped(out: Path, where: Callable[[], str]) -> Iterator[None]:
+    """On Ctrl-C print one line with where the run stopped and how to resume it, and exit with status 130."""
     try:
         yield
     except KeyboardInterrupt:
-        text = f"stopped; what was done is in {out}, and the same command goes on from there"
+        text = f"stopped {where()}; {out} keeps what was done, and the same command goes on from there"
         raise typer.Exit(complain(text, 130) if os.environ.get("RANK", "0") == "0" else 130) from None
+
+
+def _shards(out: Path) -> str:
+    """The number of whole shards in the folder of a corpus."""
+    number = len(list(out.glob("shard-*.safetensors")))
+    return f"after {number} shard{'s' * (number != 1)}"
 
 
 def _print_once(text: str) -> None:

@@ -14,7 +14,7 @@ from ..circuits.hmm import HMM
 from ..errors import FormatError, ShapeError
 from ..layers import Dense, Monarch, Operator
 from .run_folder import RECORD, differences, read_record
-from .tensor_file import digest, read_tensors, write_tensors
+from .tensor_file import digest, read_header, read_tensors, write_tensors
 
 FILE = "checkpoint.safetensors"
 CURE = "choose another directory, or say overwrite=True (--overwrite)"
@@ -51,6 +51,11 @@ def load(path: Path, settings: Mapping[str, Any]) -> tuple[HMM, int] | None:
             f"{file} belongs to a run with other settings: {differences(made_with, settings)}; {CURE}"
         )
     return hmm, step
+
+
+def last_step(path: Path) -> int:
+    """The step of the checkpoint in a folder; 0 if there is none. Raises :class:`FormatError`."""
+    return int(read_header(path / FILE)["step"]) if (path / FILE).exists() else 0
 
 
 def discard(path: Path) -> None:

@@ -44,6 +44,15 @@ def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
     return tensors, header
 
 
+def read_header(path: Path) -> dict[str, Any]:
+    """Read the header alone, without a check of the tensors. Raises :class:`FormatError`."""
+    try:
+        with safe_open(path, "pt") as content:
+            return dict(json.loads(json.loads(content.metadata()[ENTRY])["header"]))
+    except (OSError, SafetensorError, KeyError, TypeError, ValueError) as error:
+        raise FormatError(f"{path} cannot be read: {error!r}") from error
+
+
 def digest(tensors: Mapping[str, Tensor], more: str = "") -> str:
     """SHA-256 of names, types, shapes and bits of tensors, and of ``more``."""
     out = hashlib.sha256(more.encode())

@@ -326,19 +326,28 @@ def test_the_command_overwrites_only_if_told(drawn: Path, tmp_path: Path) -> Non
         assert_refused(run(*train, 4), 1, f"process {os.getpid()}")
 
 
-def test_stopping_says_that_the_same_command_goes_on(
+def test_stopping_says_where_and_that_the_same_command_goes_on(
     drawn: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def stop(*_: object, **__: object) -> None:
-        raise KeyboardInterrupt
+    train = ["train", "--corpus", drawn, "--hidden", 3, "--batch-size", 2, "--epochs", 2, "--held-out", 0]
+    sample = ["sample", "--num-sequences", 6, "--max-new-tokens", 3, "--shard-size", 2]
+    commands = {"train": (train, "step 3"), "sample": (sample, "after 1 shard;")}
+    modules = {"train": checkpoint, "sample": sys.modules["tractile.distill.sampling"]}
+    names = {"train": "save", "sample": "write_shard"}
+    for name, (command, where) in commands.items():
+        write = getattr(modules[name], names[name])
 
-    monkeypatch.setattr(distill, "train", stop)
-    monkeypatch.setattr(distill, "sample", stop)
-    for command in (
-        ["train", "--corpus", drawn, "--hidden", 3],
-        ["sample", "--num-sequences", 6, "--max-new-tokens", 3],
-    ):
-        assert_refused(run("distill", *command, "--out", tmp_path), 130, "the same command goes on")
+        def stop(*given: object, write: object = write) -> None:
+            write(*given)
+            raise KeyboardInterrupt
+
+        out = tmp_path / name
+        with monkeypatch.context() as patch:
+            patch.setattr(modules[name], names[name], stop)
+            assert_refused(
+                run("distill", *command, "--out", out), 130, where, str(out), "the same command goes on"
+            )
+        assert run("distill", *command, "--out", out).exit_code == 0
 
 
 def test_drawing_with_vllm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
