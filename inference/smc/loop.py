@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from copy import copy
 from dataclasses import dataclass
 from itertools import count
@@ -26,9 +25,10 @@ from .boundaries import Texts
 from .particles import Particles
 from .posterior import Posterior
 from .potentials import Potential, check_values
+from .progress import progress_bar
 from .resampling import effective_sample_size
 from .settings import Move, SamplerSettings
-from .step import BatchedStep, Extension, Step, is_range
+from .step import BatchedStep, Extension, Step, entries, is_range
 from .trace import Recorder
 
 
@@ -81,23 +81,24 @@ class Run:
         if settings.beam_factor > 1:
             self.particles = self.particles.split(settings.beam_factor)
         particles = self.particles
-        moving = particles.moving.nonzero()[:, 0]
-        at_last = particles.length[moving] + 1 == settings.max_new_tokens
-        groups = [(bool(at_last[0]), moving)]
+        moving = particles.moving
+        groups = [(int(particles.length[moving[0]]) + 1 == settings.max_new_tokens, moving)]
         if settings.align is not None:  # particles have different lengths
+            at_last = particles.length[moving] + 1 == settings.max_new_tokens
             groups = [(last, rows) for last in (False, True) if len(rows := moving[at_last == last])]
         for last, rows in groups:
+            states = torch.from_numpy(particles.state.numpy()[rows.numpy()])
             step = Step(
                 table,
                 self.query,
                 particles.prefixes(rows),
-                particles.state[rows],
+                states,
                 decode=texts,
                 eos_token_id=settings.eos,
                 last=last,
             )
             tokens, log_weight = self._draw(step, rows)
-            log_prob = table[particles.state[rows].to(table.device), tokens.to(table.device)].cpu().double()
+            log_prob = entries(table, states, tokens)
             if self.recorder is not None:
                 self.recorder.drawn(step, rows, tokens)
             particles.append(rows, tokens, log_prob)
@@ -127,12 +128,14 @@ class Run:
     def reweigh(self, drawn: Drawn, shown: Extension, log_psi: Float[Tensor, " rows"]) -> None:
         """Set weights and potentials of particles just extended; some end here, or die."""
         particles, rows = self.particles, drawn.rows
+        log_psi = log_psi.detach().double()
         check_values(self.settings.potential, shown, log_psi)
-        particles.reweigh(rows, drawn.log_weight, log_psi.masked_fill(~shown.alive, -torch.inf), shown.ended)
-        if self.settings.align is not None:
+        particles.reweigh(rows, drawn.log_weight, shown, log_psi)
+        if (align := self.settings.align) is not None:
             grows = particles.growing[rows].tolist()
-            reached = [grows[i] and shown.reached(i, self.settings.align) for i in range(len(rows))]
-            particles.waiting[rows] = torch.tensor(reached)
+            particles.waiting[rows] = torch.tensor(
+                [g and shown.reached(i, align) for i, g in enumerate(grows)]
+            )
 
     def resample(self) -> None:
         """Draw ancestors if the weights have become too uneven: of all, or where particles wait, of those that wait."""
@@ -142,7 +145,7 @@ class Run:
         self.ess_trace.append(effective_sample_size(particles.log_weight))
         if self.recorder is not None:
             self.recorder.step(particles)
-        if not bool(particles.growing.any()) or (settings.align is not None and bool(particles.moving.any())):
+        if not particles.growing.any() or (settings.align is not None and len(particles.moving)):
             return
         among, ess = None, self.ess_trace[-1]
         if settings.align is not None:  # the finished keep their weights, the dead make room
@@ -222,22 +225,8 @@ def sample_one(settings: SamplerSettings, prompt: Prompt, count: int, generator:
 def run_together(runs: Sequence[Run], progress: bool = False, limit: int | None = None) -> None:
     """Run all prompts to the end, or for ``limit`` steps; they share a language model and a potential."""
     steps = max(run.settings.max_new_tokens for run in runs)
-    with _bar(progress, steps) as tick:
+    with progress_bar(progress, steps) as tick:
         _steps(runs, limit, tick)
-
-
-@contextmanager
-def _bar(shown: bool, steps: int) -> Iterator[Callable[[int], None]]:
-    """A progress bar; the function given is called after each step with the number of particles that grow."""
-    if not shown:
-        yield lambda growing: None
-        return
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-
-    columns = (BarColumn(), MofNCompleteColumn(), TextColumn("tokens, {task.fields[growing]} particles grow"))
-    with Progress(*columns, TimeElapsedColumn()) as bar:
-        task = bar.add_task("", total=steps, growing="all")
-        yield lambda growing: bar.update(task, advance=1, growing=growing)
 
 
 def _steps(runs: Sequence[Run], limit: int | None, tick: Callable[[int], None]) -> None:
@@ -264,7 +253,7 @@ def _steps(runs: Sequence[Run], limit: int | None, tick: Callable[[int], None]) 
         for run in live:
             run.resample()
         states = sum(run.states for run in live)  # a move may have changed them
-        growing = [int(run.particles.growing.sum()) for run in live]
+        growing = [int(run.particles.growing.numpy().sum()) for run in live]
         live = [run for run, some in zip(live, growing, strict=True) if some]
         tick(sum(growing))
         if not live:
@@ -275,8 +264,10 @@ def _follow(live: Sequence[Run], states: int) -> None:
     """Advance language model and potential, which have ``states`` rows, to the new prefixes."""
     lm, potential = live[0].settings.lm, live[0].settings.potential
     pairs = [run.follow() for run in live]
-    source = torch.cat([former + run.first for run, (former, _) in zip(live, pairs, strict=True)])
-    tokens = torch.cat([token for _, token in pairs])
+    source, tokens = pairs[0]
+    if len(live) > 1 or live[0].first:
+        source = torch.cat([former + run.first for run, (former, _) in zip(live, pairs, strict=True)])
+        tokens = torch.cat([token for _, token in pairs])
     potential.advance(source, tokens)
     if not is_range(source, states):
         lm.select(source)

@@ -9,7 +9,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from .step import Prefixes
+from .step import Extension, Prefixes
 
 
 @dataclass
@@ -53,9 +53,9 @@ class Particles:
         return len(self.length)
 
     @property
-    def moving(self) -> Bool[Tensor, " particles"]:
-        """The particles about to be extended: growing and not waiting."""
-        return self.growing & ~self.waiting
+    def moving(self) -> Int[Tensor, " some"]:
+        """The indices of the particles about to be extended: growing and not waiting."""
+        return torch.from_numpy(np.flatnonzero(self.growing.numpy() & ~self.waiting.numpy()))
 
     @property
     def log_prob(self) -> Float[Tensor, " particles"]:
@@ -73,9 +73,10 @@ class Particles:
 
     def prefixes(self, rows: Int[Tensor, " rows"]) -> Prefixes:
         """The tokens of some particles: a table where they are equally long, else a list."""
-        lengths = self.length[rows].tolist()
+        index = rows.numpy()
+        lengths = self.length.numpy()[index].tolist()
         if len(set(lengths)) == 1:
-            return self.tokens[rows, : lengths[0]]
+            return torch.from_numpy(self.tokens.numpy()[index, : lengths[0]])
         return [self.tokens[row, :n] for row, n in zip(rows.tolist(), lengths, strict=True)]
 
     def append(
@@ -92,16 +93,16 @@ class Particles:
         self,
         rows: Int[Tensor, " rows"],
         log_weight: Float[Tensor, " rows"],
+        shown: Extension,
         log_psi: Float[Tensor, " rows"],
-        ended: Bool[Tensor, " rows"],
     ) -> None:
-        """Multiply the weights by those of the last token and by the ratio of potentials; ``log_psi`` −∞ is death."""
-        index, weight, psi = rows.numpy(), log_weight.numpy(), log_psi.numpy()
-        former = self.log_psi.numpy()
+        """Multiply the weights by those of the last token and by the ratio of potentials; some particles end here, or die."""
+        index, weight, former = rows.numpy(), log_weight.numpy(), self.log_psi.numpy()
+        psi = np.where(shown.alive.numpy(), log_psi.numpy(), -np.inf)
         self.token_log_weights.numpy()[index, self.length.numpy()[index] - 1] = weight
         self.log_weight.numpy()[index] += weight + psi - former[index]
         former[index] = psi
-        self.growing.numpy()[index] = ~(ended.numpy() | np.isneginf(psi))
+        self.growing.numpy()[index] = ~(shown.ended.numpy() | np.isneginf(psi))
 
     def take(self, index: Int[Tensor, " some"]) -> Particles:
         """Copies of some particles, weights too."""
@@ -131,8 +132,8 @@ class Particles:
         number: dict[tuple[int, int], int] = {}
         pairs = zip(state[growing].tolist(), token.tolist(), strict=True)
         state[growing] = [number.setdefault(pair, len(number)) for pair in pairs]
-        former, last = torch.tensor(list(number)).T
-        return former, last
+        former, last = np.array(list(number)).T.copy()
+        return torch.from_numpy(former), torch.from_numpy(last)
 
     def split(self, factor: int) -> Particles:
         """Each growing particle as ``factor`` copies that share its weight."""

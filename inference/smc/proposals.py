@@ -58,7 +58,7 @@ class Proposal(ABC):
         if tokens.shape != (rows,) or log_weight.shape != (rows,):
             shapes = f"{tuple(tokens.shape)} and {tuple(log_weight.shape)}"
             raise ProposalError(self, f"returned tokens and log-weights of shapes {shapes}, not ({rows},)")
-        if rows and not float(log_weight.amax()) < torch.inf:  # NaN if any value is
+        if rows and not log_weight.numpy().max() < torch.inf:  # NaN if any value is
             row = int((log_weight.isnan() | log_weight.isposinf()).nonzero()[0, 0])
             value, token = float(log_weight[row]), int(tokens[row])
             raise ProposalError(self, f"returned the log-weight {value} for token {token}", step.text(row))

@@ -172,6 +172,15 @@ class BatchedStep(Step):
         return torch.cat([part.ends(t) for part, t in zip(self._parts, tokens.split(sizes), strict=True)])
 
 
+def entries(
+    table: Float[Tensor, "states vocab"], states: Int[Tensor, " rows"], tokens: Int[Tensor, " rows"]
+) -> Float[Tensor, " rows"]:
+    """``table[states, tokens]`` in float64, on the CPU."""
+    if table.device.type == "cpu" and table.dtype in (torch.float32, torch.float64):  # quicker for few rows
+        return torch.from_numpy(table.numpy()[states.numpy(), tokens.numpy()].astype(np.float64))
+    return table[states.to(table.device), tokens.to(table.device)].cpu().double()
+
+
 def is_range(rows: Int[Tensor, " rows"], count: int) -> bool:
     """Whether ``rows``, on the CPU, are 0 … count − 1 in order."""
     return len(rows) == count and bool((rows.numpy() == np.arange(count)).all())
