@@ -19,14 +19,14 @@ A vocabulary need not have every byte as a token: then bounds may be ``UNREACHAB
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from ...circuits.automaton import UNREACHABLE
 from .. import limits
 from ..automata.lazy import Body, Configuration, LazyAutomaton, Numbered
-from ..automata.stack import Local, LocalBody, Region, Stack, stacks_of
+from ..automata.machines import LazyMachine
+from ..automata.stack import Local, LocalBody, Stack, stacks_of
 from .completions import Completions
 from .crossings import Crossings
 from .lower_bounds import Exhausted
@@ -141,6 +141,8 @@ class Distances:
 class Search:
     """Distances by crossings of the frames of stacks, kept by stack and node."""
 
+    ends_with_token = True  # whether the last token ends where the text does
+
     def __init__(self, automaton: LazyAutomaton, crossings: Crossings, eos: int) -> None:
         self.crossings, self.eos = crossings, eos
         self.root = crossings.dag.root
@@ -201,10 +203,14 @@ class Search:
             self._from(frame, self.root, most - max(whole[0] - part[0], whole[1] - part[1]))
         return self._from(stack, self.root, most)
 
+    def _end(self, node: int) -> int:
+        """The distance from the end of the text."""
+        return self.eos if node == self.root else UNREACHABLE
+
     def _from(self, stack: Stack | None, node: int, most: int) -> int:
         """The distance from the middle of a token, if it is at most ``most``."""
         if stack is None:
-            return self.eos if node == self.root else UNREACHABLE
+            return self._end(node)
         key = (stack, node)
         known = self._values.get(key)
         if known is not None and (known[0] < UNREACHABLE or known[1] >= most):
@@ -213,7 +219,7 @@ class Search:
         if max(ending, beginning + (node != self.root)) > most:
             return UNREACHABLE
         below = stack.parent
-        crossing = self.crossings.of(stack.machine, stack.local, node, below is None)
+        crossing = self.crossings.of(stack.machine, stack.local, node, self.ends_with_token and below is None)
         least = max(self.least(below))
         best, cost = UNREACHABLE, crossing.least
         while cost + least <= min(most, best - 1):
@@ -228,24 +234,12 @@ class Search:
         return best
 
 
-class Whole(Region):
-    """A lazy automaton as a machine that calls none; the local state is a configuration."""
+class Whole(LazyMachine):
+    """A lazy automaton as a machine that says where it is in free text."""
 
     def __init__(self, automaton: LazyAutomaton) -> None:
-        self.automaton = automaton
+        super().__init__(automaton)
         self._bodies: dict[Configuration, Body | None] = {}
-
-    def start(self) -> Local:
-        return self.automaton.start()
-
-    def moves(self, local: Local) -> Sequence[tuple[int, int, Local]]:
-        return self.automaton.moves(local)
-
-    def final(self, local: Local) -> bool:
-        return self.automaton.accepting(local)
-
-    def completion(self, local: Local) -> bytes:
-        return self.automaton.completion(local)
 
     def body(self, local: Local) -> LocalBody | None:
         if local not in self._bodies:
