@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 
 from ..circuits.automaton import Automaton
 from ..errors import EmptyLanguage, UnsupportedConstraint
-from . import given, limits
+from . import limits, validation
 from .automata import dfa, nfa, reduction, utf8
 from .automata.nfa import Nfa
 from .automata.repeats import repeat
@@ -95,8 +95,8 @@ class Constraint:
 
     def repeat(self, low: int, high: int | None = None) -> Constraint:
         """Between ``low`` and ``high`` of these texts in a row; no upper bound if ``high`` is ``None``."""
-        low = given.count(low, "low")
-        high = None if high is None else given.count(high, "high", low)
+        low = validation.count(low, "low")
+        high = None if high is None else validation.count(high, "high", low)
         return self._repeated(low, high)
 
     def _repeated(self, low: int, high: int | None) -> Constraint:
@@ -125,8 +125,8 @@ class Constraint:
         >>> [fa.accepts_tokens(ids) for ids in ([3, 3, 2, 0], [3, 4, 0], [1, 1, 4, 0])]
         [True, True, False]
         """
-        at_least = given.count(at_least, "tokens: at_least")
-        at_most = None if at_most is None else given.count(at_most, "tokens: at_most", at_least)
+        at_least = validation.count(at_least, "tokens: at_least")
+        at_most = None if at_most is None else validation.count(at_most, "tokens: at_most", at_least)
         return self.with_budget(self, at_most, at_least)
 
     @cached_property
@@ -195,7 +195,7 @@ class Constraint:
         """The automaton from disk, or else compiled and written there."""
         parts: list[Any] = [self.source and self.source.encode()]
         if self.source is None:
-            parts = [self.nfa.edges, self.nfa.skips, self.nfa.start, self.nfa.accept]
+            parts = [self.nfa.edges, self.nfa.epsilons, self.nfa.start, self.nfa.accept]
         parts += [
             vocab.cache_name.encode(),
             b"%d" % require_eos,
@@ -262,10 +262,10 @@ def exponents() -> Nfa:
 
 
 def checked(other: Any) -> Constraint:
-    """The constraint. Raises ``UnsupportedConstraint`` for what is none."""
+    """Return ``other``, or raise ``UnsupportedConstraint`` if it is no constraint."""
     if not isinstance(other, Constraint):
         raise UnsupportedConstraint(
-            f"a constraint is needed, not {given.short(other)}; literal(…) makes one of a text"
+            f"a constraint is needed, not {validation.short(other)}; literal(…) makes one of a text"
         )
     return other
 
@@ -308,7 +308,7 @@ def kept(source: Iterable[bytes], build: Callable[[], Constraint]) -> Constraint
 
 def literal(text: str) -> Constraint:
     """Exactly this text. Raises ``UnsupportedConstraint`` for a lone surrogate."""
-    return Constraint(nfa.literal(given.text(text, "text").encode()))
+    return Constraint(nfa.literal(validation.text(text, "text").encode()))
 
 
 def any_of(*options: str | Constraint) -> Constraint:

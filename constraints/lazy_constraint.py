@@ -11,11 +11,11 @@ from ..circuits.automaton import Automaton
 from ..errors import EmptyLanguage, TooManyStates, UnsupportedConstraint
 from .automata import utf8
 from .automata.abstraction import abstraction
+from .automata.comparing_stack import RecordingAutomaton
 from .automata.lazy import Numbered, explore
 from .automata.machines import Choice, Concatenation, DfaMachine, LazyMachine, Repetition
 from .automata.nfa import Nfa, trim
 from .automata.nfa_machine import NfaMachine
-from .automata.recording import RecordingAutomaton
 from .automata.stack import Machine, StackAutomaton
 from .compiled import ConstraintAutomaton
 from .constraint import Constraint, checked

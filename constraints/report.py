@@ -9,7 +9,7 @@ from jaxtyping import Float
 from numpy import ndarray
 
 from ..circuits.automaton import Automaton
-from .automata.arrays import group_by, spans
+from .automata.arrays import csr_index, ragged_arange
 from .automata.nfa import Nfa, trim
 
 MOST_EXACT = 2**53
@@ -66,11 +66,11 @@ def _ways_by_order(automaton: Nfa) -> Float[ndarray, " state"] | None:
     ways, done = np.zeros(automaton.num_states), 0
     ways[automaton.start] = 1
     waiting = np.bincount(target, minlength=automaton.num_states)
-    pointer, order = group_by(source, automaton.num_states)
+    pointer, order = csr_index(source, automaton.num_states)
     ready = np.flatnonzero(waiting == 0)
     while len(ready):
         done += len(ready)
-        edges = order[spans(pointer[ready], pointer[ready + 1] - pointer[ready])]
+        edges = order[ragged_arange(pointer[ready], pointer[ready + 1] - pointer[ready])]
         onward = target[edges]
         np.add.at(ways, onward, ways[source[edges]] * (high - low + 1)[edges])
         ways[onward] = np.minimum(ways[onward], MOST_TEXTS)

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from tractile.constraints.automata.epsilon import NO_SKIPS
+from tractile.constraints.automata.epsilon import NO_EPSILONS
 from tractile.constraints.automata.lazy import Letters
 from tractile.constraints.automata.nfa import Nfa
 from tractile.constraints.automata.stack import LocalBody, Region
@@ -18,7 +18,7 @@ def letters_of(edges, name="text"):
     """Letters by the edges of their automaton."""
     edges = sorted(edges)
     count, ends = 1 + max(e[3] for e in edges), np.zeros(1, np.int64)
-    return Letters(Nfa(count, np.array(edges, np.int64), NO_SKIPS, ends, ends), name)
+    return Letters(Nfa(count, np.array(edges, np.int64), NO_EPSILONS, ends, ends), name)
 
 
 TEXT = letters_of(UTF8)

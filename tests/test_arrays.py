@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tractile.constraints.automata import arrays, nfa
-from tractile.constraints.automata import epsilon as skips
+from tractile.constraints.automata import epsilon as epsilons
 
 GRAPHS = st.integers(1, 12).flatmap(
     lambda n: st.tuples(
@@ -51,7 +51,7 @@ def test_reachable_and_shortest_ways(few, pairs_at_most, graph):
 
 @given(st.lists(st.integers(0, 40), min_size=1, max_size=50), st.sampled_from([41, 1 << 16, (1 << 16) + 1]))
 def test_groups(keys, size):
-    pointer, order = arrays.group_by(np.array(keys), size)
+    pointer, order = arrays.csr_index(np.array(keys), size)
     for key in range(41):
         members = order[pointer[key] : pointer[key + 1]].tolist()
         assert members == [i for i, k in enumerate(keys) if k == key]
@@ -61,17 +61,19 @@ def test_groups(keys, size):
 @pytest.mark.parametrize("few", [0, 300])
 def test_states_left_out_change_no_way_to_acceptance(seed, few, monkeypatch):
     """The states that some word visits, and the next one on a shortest way from each that is left."""
-    monkeypatch.setattr(skips, "FEW_STATES", few)
+    monkeypatch.setattr(epsilons, "FEW_STATES", few)
     rng, n = np.random.default_rng(seed), 40
     source, byte, target = rng.integers([[n], [256], [n]], size=(3, 55))
     edges = np.column_stack([source, byte, byte, target])[np.argsort(source, kind="stable")]
-    automaton = nfa.Nfa(n, edges, skips.NO_SKIPS, rng.integers(n, size=2), np.unique(rng.integers(n, size=4)))
-    keep = skips.useful(automaton)
+    automaton = nfa.Nfa(
+        n, edges, epsilons.NO_EPSILONS, rng.integers(n, size=2), np.unique(rng.integers(n, size=4))
+    )
+    keep = epsilons.useful(automaton)
     pairs = edges[:, [0, 3]].tolist()
     there = distances(n, pairs, automaton.start.tolist())
     left = distances(n, [(t, s) for s, t in pairs], automaton.accept.tolist())
     assert keep.tolist() == [a >= 0 and b >= 0 for a, b in zip(there, left, strict=True)]
-    small = skips.only(automaton, keep)
+    small = epsilons.only(automaton, keep)
     wanted = [d for d, k in zip(left, keep, strict=True) if k]
     reached, onward = small.to_accept
     assert sorted(reached.tolist()) == list(range(small.num_states))

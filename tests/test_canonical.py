@@ -14,7 +14,7 @@ from tokenizers import pre_tokenizers as pt
 
 import tractile as tt
 from tractile.constraints.automata import utf8
-from tractile.constraints.canonical import marked, pretokens
+from tractile.constraints.canonical import marked_text, pretokens
 from tractile.constraints.canonical.bpe import Followers, encode
 
 LLAMA3 = (
@@ -101,7 +101,7 @@ def test_neighbours_are_forbidden_that_the_tokenizer_merges_across(case):
 @pytest.mark.parametrize("name", SPLITS)
 def test_pieces_are_those_of_the_pre_tokenizer(name):
     split, rng = SPLITS[name], random.Random(name)
-    automaton = marked.marked_text(
+    automaton = marked_text.marked_text(
         tuple(pretokens.stages(settings_of(split), False)), marked.Spelling(utf8.EVERY, ())
     )
     for _ in range(300):

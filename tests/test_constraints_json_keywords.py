@@ -18,9 +18,9 @@ from tractile.constraints.automata import dfa
 from tractile.constraints.automata.nfa import trim
 from tractile.constraints.automata.repeats import repeat
 from tractile.constraints.automata.utf8 import EVERY
-from tractile.constraints.json.counts import Letters
 from tractile.constraints.json.numbers import multiples
 from tractile.constraints.json.patterns import matching
+from tractile.constraints.json.string_lengths import Letters
 from tractile.constraints.json.text import spelled
 
 D4, D7, D19, D20 = (

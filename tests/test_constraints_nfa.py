@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 import tractile as tt
 from tractile.constraints import regex
 from tractile.constraints.automata import ambiguity, dfa, nfa, reduction
-from tractile.constraints.automata import epsilon as skips
+from tractile.constraints.automata import epsilon as epsilons
 from tractile.constraints.automata.arrays import reachable
 from tractile.constraints.automata.nfa import Nfa
 from tractile.constraints.automata.repeats import repeat
@@ -109,7 +109,7 @@ def test_determinize_and_minimize(pair):
 @given(expressions())
 def test_plain_is_trimmed_and_has_no_skips(pair):
     plain = pair[0].plain
-    assert not len(plain.skips)
+    assert not len(plain.epsilons)
     pairs = plain.edges[:, [0, 3]]
     assert reachable(pairs, plain.start, plain.num_states).all()
     assert reachable(pairs[:, ::-1], plain.accept, plain.num_states).all()
@@ -163,7 +163,7 @@ def test_long_chains():
 
 @st.composite
 def plain_automata(draw, most: int = 6) -> Nfa:
-    """Random automata over a, b without skips and useless states, most of them ambiguous."""
+    """Random automata over a, b without epsilon transitions and useless states, most of them ambiguous."""
     n = draw(st.integers(1, most))
     state = st.integers(0, n - 1)
     rows = draw(
@@ -332,7 +332,7 @@ EDGES = st.lists(
 @given(EDGES, st.booleans())
 def test_edges_are_merged_and_kept_apart(rows, in_order):
     edges = np.array(sorted(rows, key=lambda r: (r[0], r[3], r[1])) if in_order else rows, np.int64)
-    merged = skips.merge_ranges(edges.reshape(-1, 4)).tolist()
+    merged = epsilons.merge_ranges(edges.reshape(-1, 4)).tolist()
     reads = {(s, byte, t) for s, low, high, t in rows for byte in range(low, high + 1)}
     assert {(s, byte, t) for s, low, high, t in merged for byte in range(low, high + 1)} == reads
     assert merged == sorted(merged, key=lambda r: (r[0], r[3], r[1]))
@@ -344,7 +344,7 @@ def test_edges_are_merged_and_kept_apart(rows, in_order):
 @given(EDGES, st.lists(st.integers(0, 3), min_size=1, max_size=2, unique=True))
 def test_deterministic_is_one_way_to_go_on(rows, start):
     automaton = nfa.Nfa(
-        4, np.array(rows, np.int64).reshape(-1, 4), skips.NO_SKIPS, np.array(start), np.array([0])
+        4, np.array(rows, np.int64).reshape(-1, 4), epsilons.NO_EPSILONS, np.array(start), np.array([0])
     )
     plain = automaton.plain
     ways = [(s, byte) for s, low, high, _ in plain.edges.tolist() for byte in range(low, high + 1)]

@@ -7,7 +7,7 @@ import jsonschema
 import pytest
 
 import tractile as tt
-from tractile.constraints.automata.recording import RecordingAutomaton
+from tractile.constraints.automata.comparing_stack import RecordingAutomaton
 
 WORDS = [bytes([b]) for b in range(256)]
 WORDS += [

@@ -93,8 +93,8 @@ def of_rows(graph, rows):
     from tractile.constraints.automata.nfa import Nfa
 
     edges = np.array(rows, np.int64).reshape(-1, 4)
-    skips = np.empty((0, 2), np.int64)
-    return Nfa(graph.size, edges, skips, np.array([graph.start]), np.array(graph.ends, np.int64))
+    epsilons = np.empty((0, 2), np.int64)
+    return Nfa(graph.size, edges, epsilons, np.array([graph.start]), np.array(graph.ends, np.int64))
 
 
 TREES = [

@@ -8,8 +8,8 @@ import re
 import pytest
 
 import tractile as tt
+from tractile.constraints.automata.comparing_stack import RecordingAutomaton
 from tractile.constraints.automata.lazy import Numbered
-from tractile.constraints.automata.recording import RecordingAutomaton
 from tractile.constraints.json.document import read_schema
 from tractile.constraints.json.lazy import lazy_schema
 

@@ -11,7 +11,7 @@ from texts import random_texts
 from tractile.circuits.automaton import UNREACHABLE
 from tractile.constraints import Vocabulary, regex
 from tractile.constraints.automata.dfa_table import Dfa
-from tractile.constraints.automata.epsilon import NO_SKIPS
+from tractile.constraints.automata.epsilon import NO_EPSILONS
 from tractile.constraints.automata.lazy import Letters, Numbered
 from tractile.constraints.automata.machines import Choice, Concatenation, DfaMachine, TextMachine
 from tractile.constraints.automata.nfa import Nfa, trim
@@ -97,7 +97,13 @@ class Members(Region):
 
 
 LETTER = Letters(
-    Nfa(2, np.array([[0, 97, 99, 0], [0, 40, 40, 1], [1, 41, 41, 0]]), NO_SKIPS, np.array([0]), np.array([0]))
+    Nfa(
+        2,
+        np.array([[0, 97, 99, 0], [0, 40, 40, 1], [1, 41, 41, 0]]),
+        NO_EPSILONS,
+        np.array([0]),
+        np.array([0]),
+    )
 )
 
 

@@ -98,7 +98,7 @@ class Approximation:
         self.epsilons.update((here, back) for back in self.callers.get((machine, frames), ()))
 
     def automaton(self) -> Nfa:
-        """The nodes as a finite automaton, with epsilon transitions."""
+        """The finite automaton of the nodes found, with epsilon transitions."""
         return Nfa(
             len(self.nodes),
             np.array(self.edges, np.int64).reshape(-1, 4),

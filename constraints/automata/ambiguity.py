@@ -15,7 +15,7 @@ import numpy as np
 from jaxtyping import Int
 from numpy import ndarray
 
-from .arrays import check_transitions, group_by, spans
+from .arrays import check_transitions, csr_index, ragged_arange
 from .dfa import intersect
 from .nfa import Nfa
 
@@ -32,7 +32,7 @@ def is_unambiguous(nfa: Nfa) -> bool:
 
 
 def ambiguity(nfa: Nfa) -> Ambiguity:
-    """The growth of the number of accepting paths with the length of the word, of the automaton without its skips.
+    """The growth of the number of accepting paths with the length of the word, of the automaton without its epsilon transitions.
 
     Raises :class:`TooManyStates`: the product has up to n³ states for n states.
     """
@@ -65,7 +65,7 @@ def product(nfa: Nfa, start: Int[ndarray, " start"], copies: int) -> Int[ndarray
     base n."""
     n, rows = nfa.num_states, nfa.transitions
     classes = int(nfa.byte_class.max()) + 1
-    pointer, _ = group_by(rows[:, 0] * classes + rows[:, 1], n * classes)
+    pointer, _ = csr_index(rows[:, 0] * classes + rows[:, 1], n * classes)
     digits = n ** np.arange(copies - 1, -1, -1)
     new, seen, found, total = np.unique(start), np.unique(start), [np.empty((0, 2), np.int64)], 0
     while len(new):
@@ -78,7 +78,7 @@ def product(nfa: Nfa, start: Int[ndarray, " start"], copies: int) -> Int[ndarray
             count = pointer[key + 1] - pointer[key]
             total += int(count.sum())
             check_transitions(total)
-            onward = rows[spans(pointer[key], count), 2]
+            onward = rows[ragged_arange(pointer[key], count), 2]
             source, klass = np.repeat(source, count), np.repeat(klass, count)
             target = np.repeat(target, count) * n + onward
         found.append(np.column_stack([new[source], target]))

@@ -16,14 +16,14 @@ FEW_PAIRS = 3_000
 """Up to here they are gone through one by one: a graph of scipy takes longer to make."""
 
 
-def spans(begin: Int[ndarray, " n"], count: Int[ndarray, " n"]) -> Int[ndarray, " total"]:
+def ragged_arange(begin: Int[ndarray, " n"], count: Int[ndarray, " n"]) -> Int[ndarray, " total"]:
     """``concatenate([arange(b, b + c) for b, c in zip(begin, count)])``."""
     ends = np.cumsum(count)
     total = int(ends[-1]) if len(ends) else 0
     return np.asarray(np.repeat(begin - ends + count, count) + np.arange(total))
 
 
-def group_by(key: Int[ndarray, " n"], size: int) -> tuple[Int[ndarray, " size+1"], Int[ndarray, " n"]]:
+def csr_index(key: Int[ndarray, " n"], size: int) -> tuple[Int[ndarray, " size+1"], Int[ndarray, " n"]]:
     """(pointer, order): the positions where ``key == k`` are ``order[pointer[k]:pointer[k + 1]]``."""
     pointer = np.zeros(size + 1, np.int64)
     np.cumsum(np.bincount(key, minlength=size), out=pointer[1:])
@@ -85,7 +85,7 @@ def breadth_first(
     from scipy.sparse import csr_array
     from scipy.sparse.csgraph import breadth_first_order
 
-    pointer, order = group_by(pairs[:, 0], n)
+    pointer, order = csr_index(pairs[:, 0], n)
     targets = np.concatenate([pairs[order, 1], start])  # state n leads to the start
     bounds = np.append(pointer, len(targets))
     graph = csr_array(

@@ -2,8 +2,8 @@
 
     intersect:  (a, b) --k--> (a', b')
 
-Byte classes ``k`` take the place of bytes throughout. The automata that come in may have skips; those that come out are
-plain (no skips, no useless states). Only :func:`determinize` can be exponential, and it has a limit.
+Byte classes ``k`` take the place of bytes throughout. The automata that come in may have epsilons; those that come out are
+plain (no epsilon transitions, no useless states). Only :func:`determinize` can be exponential, and it has a limit.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from numpy import ndarray
 
 from ...errors import TooManyStates
 from .. import limits
-from .arrays import check_limit, check_transitions, group_by, reachable, spans, unique_rows
-from .epsilon import NO_SKIPS, ranged
+from .arrays import check_limit, check_transitions, csr_index, ragged_arange, reachable, unique_rows
+from .epsilon import NO_EPSILONS, ranged
 from .nfa import Nfa, trim
 from .subsets import determinize
 from .work import spend
@@ -37,7 +37,7 @@ def from_classes(
     spend(50 + len(rows) / 8)
     found = reachable(unique_rows(rows[:, [0, 2]]), start, num_states)
     rows = rows[found[rows[:, 0]]]
-    return trim(Nfa(num_states, ranged(rows, byte_class, classes), NO_SKIPS, start, accept))
+    return trim(Nfa(num_states, ranged(rows, byte_class, classes), NO_EPSILONS, start, accept))
 
 
 def intersect(a: Nfa, b: Nfa, limit: int = limits.STATES) -> Nfa:
@@ -47,10 +47,10 @@ def intersect(a: Nfa, b: Nfa, limit: int = limits.STATES) -> Nfa:
     """
     a, b = a.plain, b.plain
     if not a.num_states or not b.num_states:
-        return trim(Nfa(0, a.edges[:0], a.skips, a.start[:0], a.accept[:0]))
+        return trim(Nfa(0, a.edges[:0], a.epsilons, a.start[:0], a.accept[:0]))
     left = a.edges
     right = b.edges[np.argsort(b.edges[:, 0] * 256 + b.edges[:, 1], kind="stable")]
-    by_left, _ = group_by(left[:, 0], a.num_states)
+    by_left, _ = csr_index(left[:, 0], a.num_states)
     bottom = right[:, 0] * 256 + right[:, 1]
     top = np.maximum.accumulate(right[:, 0] * 256 + right[:, 2])  # of the edges of a state so far
     width = b.num_states
@@ -61,13 +61,13 @@ def intersect(a: Nfa, b: Nfa, limit: int = limits.STATES) -> Nfa:
         p, q = np.divmod(new, width)
         count = by_left[p + 1] - by_left[p]
         source, q = np.repeat(new, count), np.repeat(q, count) * 256
-        _, low, high, target = left[spans(by_left[p], count)].T  # the edges on the left ...
+        _, low, high, target = left[ragged_arange(by_left[p], count)].T  # the edges on the left ...
         first = np.searchsorted(top, q + low)
         count = np.searchsorted(bottom, q + high, side="right") - first
         total += int(count.sum())
         check_transitions(total)
         spend(100 + len(new) / 4 + int(count.sum()) / 5)
-        other = right[spans(first, count)]  # ... met by every edge on the right that overlaps
+        other = right[ragged_arange(first, count)]  # ... met by every edge on the right that overlaps
         low = np.maximum(np.repeat(low, count), other[:, 1])
         high = np.minimum(np.repeat(high, count), other[:, 2])
         target = np.repeat(target, count) * width + other[:, 3]
@@ -81,7 +81,7 @@ def intersect(a: Nfa, b: Nfa, limit: int = limits.STATES) -> Nfa:
     pairs = np.array(sorted(seen), np.int64)
     edges[:, 0], edges[:, 3] = np.searchsorted(pairs, edges[:, 0]), np.searchsorted(pairs, edges[:, 3])
     accept = np.flatnonzero(np.isin(pairs // width, a.accept) & np.isin(pairs % width, b.accept))
-    return trim(Nfa(len(pairs), edges, NO_SKIPS, np.searchsorted(pairs, start), accept))
+    return trim(Nfa(len(pairs), edges, NO_EPSILONS, np.searchsorted(pairs, start), accept))
 
 
 def complement(nfa: Nfa) -> Nfa:
@@ -132,7 +132,7 @@ def minimize(nfa: Nfa, limit: int = limits.STATES // 5) -> Nfa:
         return dfa
     edges = np.column_stack([block[dfa.edges[:, 0]], dfa.edges[:, 1:3], block[dfa.edges[:, 3]]])
     start, accept = np.unique(block[dfa.start]), np.unique(block[dfa.accept])
-    return trim(Nfa(int(block.max()) + 1, edges, dfa.skips, start, accept))
+    return trim(Nfa(int(block.max()) + 1, edges, dfa.epsilons, start, accept))
 
 
 def simplify(nfa: Nfa) -> Nfa:
@@ -158,7 +158,7 @@ def refine(
     source, target = rows[:, 0], rows[:, 2]
     factor = (rng.integers(1, 2**63, size=classes, dtype=np.uint64) | np.uint64(1))[rows[:, 1]]
     weight = rng.integers(1, 2**63, size=n + 2, dtype=np.uint64)
-    backward, order = group_by(target, n)
+    backward, order = csr_index(target, n)
     block = np.isin(np.arange(n), accept).astype(np.int64)
     value: UInt64[ndarray, " state"] = np.zeros(n, np.uint64)  # for each state the sum over its transitions
     np.add.at(value, source, factor * weight[block[target]])
@@ -189,11 +189,11 @@ def refine(
         np.subtract.at(size, parent[moves], count[moves])
         size[number], common[number] = count[moves], part[moves]
         blocks += len(moves)
-        changed = touched[spans(head[moves], count[moves])]
+        changed = touched[ragged_arange(head[moves], count[moves])]
         old = block[changed]
         block[changed] = np.repeat(number, count[moves])
         degree = backward[changed + 1] - backward[changed]
-        edge = order[spans(backward[changed], degree)]
+        edge = order[ragged_arange(backward[changed], degree)]
         np.add.at(
             value, source[edge], factor[edge] * (weight[block[target[edge]]] - weight[np.repeat(old, degree)])
         )

@@ -15,10 +15,10 @@ from numpy import ndarray
 from .arrays import (
     FEW_STATES,
     check_transitions,
+    csr_index,
     distinct,
-    group_by,
+    ragged_arange,
     reachable,
-    spans,
     unique_rows,
 )
 from .work import spend
@@ -26,39 +26,39 @@ from .work import spend
 if TYPE_CHECKING:
     from .nfa import Nfa
 
-NO_SKIPS: Int[ndarray, "0 2"] = np.empty((0, 2), np.int64)
+NO_EPSILONS: Int[ndarray, "0 2"] = np.empty((0, 2), np.int64)
 
 
-def remove_skips(nfa: Nfa) -> Nfa:
-    """The same language without skips: each state takes over the edges of all states that it skips to."""
-    if not len(nfa.skips):
+def remove_epsilons(nfa: Nfa) -> Nfa:
+    """The language without epsilon transitions: each state takes over the edges of its epsilon closure."""
+    if not len(nfa.epsilons):
         return nfa
     n = nfa.num_states
     accepting = np.zeros(n, bool)
     accepting[nfa.accept] = True
-    skips = nfa.skips[nfa.skips[:, 0] != nfa.skips[:, 1]]
+    epsilons = nfa.epsilons[nfa.epsilons[:, 0] != nfa.epsilons[:, 1]]
     # A state that can do nothing but skip to one other is that other: this keeps the closure below linear for hubs.
-    idle = (np.bincount(skips[:, 0], minlength=n) == 1) & (np.bincount(nfa.edges[:, 0], minlength=n) == 0)
-    merge = skips[idle[skips[:, 0]] & (~accepting[skips[:, 0]] | accepting[skips[:, 1]])]
+    idle = (np.bincount(epsilons[:, 0], minlength=n) == 1) & (np.bincount(nfa.edges[:, 0], minlength=n) == 0)
+    merge = epsilons[idle[epsilons[:, 0]] & (~accepting[epsilons[:, 0]] | accepting[epsilons[:, 1]])]
     same = np.arange(n)
     same[merge[:, 0]] = merge[:, 1]
     for _ in range(n.bit_length()):
         same = same[same]
-    edges, skips, start = nfa.edges.copy(), unique_rows(same[skips]), np.unique(same[nfa.start])
+    edges, epsilons, start = nfa.edges.copy(), unique_rows(same[epsilons]), np.unique(same[nfa.start])
     edges[:, 3] = same[edges[:, 3]]
-    skips = skips[skips[:, 0] != skips[:, 1]]
+    epsilons = epsilons[epsilons[:, 0] != epsilons[:, 1]]
 
-    pointer, order = group_by(skips[:, 0], n)
-    onward, bounds = skips[order, 1].tolist(), pointer.tolist()
+    pointer, order = csr_index(epsilons[:, 0], n)
+    onward, bounds = epsilons[order, 1].tolist(), pointer.tolist()
     anchors = distinct(np.concatenate([start, edges[:, 3]]))
     anchors = anchors[pointer[anchors + 1] > pointer[anchors]]
-    far = np.zeros(n, bool)  # whether a state skips to one that skips
-    far[skips[pointer[skips[:, 1] + 1] > pointer[skips[:, 1]], 0]] = True
+    far = np.zeros(n, bool)  # whether a state epsilons to one that epsilons
+    far[epsilons[pointer[epsilons[:, 1] + 1] > pointer[epsilons[:, 1]], 0]] = True
     near = anchors[~far[anchors]]
     count = pointer[near + 1] - pointer[near]
     total = int(count.sum())
     spend(len(near) + total / 4)
-    origins, states = [np.repeat(near, count)], [skips[order[spans(pointer[near], count)], 1]]
+    origins, states = [np.repeat(near, count)], [epsilons[order[ragged_arange(pointer[near], count)], 1]]
     for anchor in anchors[far[anchors]].tolist():
         closure = {anchor}
         stack = [anchor]
@@ -75,26 +75,26 @@ def remove_skips(nfa: Nfa) -> Nfa:
         check_transitions(total)
         spend(3 + len(closure) / 4)
     origin, state = np.concatenate(origins), np.concatenate(states)
-    pointer, order = group_by(edges[:, 0], n)
+    pointer, order = csr_index(edges[:, 0], n)
     count = pointer[state + 1] - pointer[state]
     check_transitions(int(count.sum()))
     spend(200 + int(count.sum()) / 5)
-    taken = edges[order[spans(pointer[state], count)]]
+    taken = edges[order[ragged_arange(pointer[state], count)]]
     taken[:, 0] = np.repeat(origin, count)
     accept = distinct(np.concatenate([nfa.accept, origin[accepting[state]]]))
     edges = np.concatenate([edges, taken])
-    return replace(nfa, edges=edges, skips=NO_SKIPS, start=start, accept=accept)
+    return replace(nfa, edges=edges, epsilons=NO_EPSILONS, start=start, accept=accept)
 
 
 def trim(nfa: Nfa) -> Nfa:
-    """Without the states that no accepted word visits. The automaton must have no skips."""
+    """Drop the states that no accepted word visits. The automaton must have no epsilon transitions."""
     spend(150 + len(nfa.edges) / 4)
     small = only(nfa, useful(nfa))
     return plain(replace(small, edges=merge_ranges(small.edges)))
 
 
 def useful(nfa: Nfa) -> Bool[ndarray, " state"]:
-    """The states that some accepted word visits, where there are no skips."""
+    """The states that some accepted word visits, where there are no epsilon transitions."""
     found = reachable(nfa.edges[:, [0, 3]], nfa.start, nfa.num_states)
     if nfa.num_states <= FEW_STATES:
         return np.asarray(found & reachable(nfa.edges[:, [3, 0]], nfa.accept, nfa.num_states))
@@ -102,13 +102,15 @@ def useful(nfa: Nfa) -> Bool[ndarray, " state"]:
 
 
 def only(nfa: Nfa, keep: Bool[ndarray, " state"]) -> Nfa:
-    """Without the other states, edges in their order. The automaton must have no skips."""
+    """Without the other states, edges in their order. The automaton must have no epsilon transitions."""
     number = np.cumsum(keep) - 1
     rows = keep[nfa.edges[:, 0]] & keep[nfa.edges[:, 3]]
     edges = nfa.edges[rows]
     edges[:, 0], edges[:, 3] = number[edges[:, 0]], number[edges[:, 3]]
     start, accept = (np.unique(number[some[keep[some]]]) for some in (nfa.start, nfa.accept))
-    small = replace(nfa, num_states=int(keep.sum()), edges=edges, skips=NO_SKIPS, start=start, accept=accept)
+    small = replace(
+        nfa, num_states=int(keep.sum()), edges=edges, epsilons=NO_EPSILONS, start=start, accept=accept
+    )
     if "to_accept" in vars(nfa):  # which is the same for those that are left
         (reached, after), number = nfa.to_accept, np.append(number, small.num_states)
         vars(small)["to_accept"] = number[reached[keep[reached]]], number[after[keep]]
@@ -116,7 +118,7 @@ def only(nfa: Nfa, keep: Bool[ndarray, " state"]) -> Nfa:
 
 
 def plain(nfa: Nfa) -> Nfa:
-    """The automaton, which has no skips and no useless states, as its own plain form."""
+    """The automaton, which has no epsilon transitions and no useless states, as its own plain form."""
     object.__setattr__(nfa, "trimmed", True)
     return nfa
 
@@ -148,9 +150,9 @@ def ranged(
     """The edges of rows (source, byte class, target): one for each run of bytes of the class."""
     first = np.concatenate([[0], np.flatnonzero(np.diff(byte_class)) + 1])
     last = np.concatenate([first[1:] - 1, [255]])
-    pointer, order = group_by(byte_class[first], classes)
+    pointer, order = csr_index(byte_class[first], classes)
     count = pointer[rows[:, 1] + 1] - pointer[rows[:, 1]]
     check_transitions(int(count.sum()))
-    run = order[spans(pointer[rows[:, 1]], count)]
+    run = order[ragged_arange(pointer[rows[:, 1]], count)]
     ends = np.repeat(rows[:, [0, 2]], count, axis=0)
     return np.column_stack([ends[:, 0], first[run], last[run], ends[:, 1]])

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from ...errors import TooManyStates
-from .epsilon import NO_SKIPS
+from .epsilon import NO_EPSILONS
 from .graphs import Graph, useful
 from .nfa import Nfa, empty, network
 from .stack import Machine
@@ -130,7 +130,7 @@ class Expansion:
         return self.entries[self.knot[self.root]] - (self.root in self.heads) if self.root in self.knot else 0
 
     def _left(self, machine: Machine, left: int, called: Machine) -> int:
-        """The same in a machine that is called; negative where the call is left out."""
+        """The depth left in a machine that is called; negative where the call is left out."""
         knot = self.knot.get(called)
         if knot is None:
             return 0
@@ -159,7 +159,7 @@ class Expansion:
         return found
 
     def automaton(self) -> Nfa:
-        """The finite automaton: without skips and useless states, deterministic where that is cheap."""
+        """The finite automaton: without epsilon transitions and useless states, deterministic where that is cheap."""
         return self._automaton(self.root, self._first)
 
     def _automaton(self, machine: Machine, left: int) -> Nfa:
@@ -189,6 +189,6 @@ class Expansion:
                 hubs += 1
         start, ends = np.array([here.start]), np.array(here.ends, np.int64)
         if not arcs:
-            return Nfa(here.size, here.edges, NO_SKIPS, start, ends)
+            return Nfa(here.size, here.edges, NO_EPSILONS, start, ends)
         whole = network(hubs, arcs, 0, 0)
-        return Nfa(whole.num_states, np.concatenate([here.edges, whole.edges]), whole.skips, start, ends)
+        return Nfa(whole.num_states, np.concatenate([here.edges, whole.edges]), whole.epsilons, start, ends)

@@ -31,7 +31,7 @@ class Graph(NamedTuple):
 
 
 def of_automaton(nfa: Nfa) -> Graph:
-    """The graph of an automaton with one start and no skips."""
+    """The graph of an automaton with one start and no epsilon transitions."""
     return Graph(nfa.num_states, int(nfa.start[0]), nfa.edges, (), tuple(nfa.accept.tolist()))
 
 

@@ -17,7 +17,7 @@ from jaxtyping import Bool, Int, Int32
 from numpy import ndarray
 
 from ...errors import TooManyStates
-from .epsilon import NO_SKIPS
+from .epsilon import NO_EPSILONS
 from .nfa import Nfa
 
 Configuration = Hashable
@@ -217,7 +217,7 @@ class Numbered:
 
 
 def explore(automaton: LazyAutomaton, limit: int) -> Nfa:
-    """The same language as a finite automaton, deterministic. Raises ``TooManyStates`` beyond ``limit`` configurations."""
+    """Write out a lazy automaton as a deterministic finite one. Raises ``TooManyStates`` beyond ``limit`` configurations."""
     states = Numbered(automaton)
     edges: list[tuple[int, int, int, int]] = []
     state, start = 0, states.start()
@@ -230,7 +230,7 @@ def explore(automaton: LazyAutomaton, limit: int) -> Nfa:
     return Nfa(
         max(state, 1),
         np.array(edges, np.int64).reshape(-1, 4),
-        NO_SKIPS,
+        NO_EPSILONS,
         np.array([start] if start >= 0 else [], np.int64),
         np.array(accept, np.int64),
     )

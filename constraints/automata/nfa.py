@@ -2,9 +2,9 @@
 
     L(nfa) = { w : some path  start --w--> accept }
 
-An edge is a row ``(source, low, high, target)``: it reads any one byte in ``low..high``. A skip is a row
+An edge is a row ``(source, low, high, target)``: it reads any one byte in ``low..high``. An epsilon transition is a row
 ``(source, target)``: it reads nothing. Everything is built from one operation, :func:`network`: a graph whose arcs are
-automata themselves. Skips are removed once, when an answer is wanted (:attr:`Nfa.plain`), all states at the same time.
+automata themselves. Epsilon transitions are removed once, when an answer is wanted (:attr:`Nfa.plain`), for all states together.
 Intersection, determinisation and minimisation are in ``dfa.py``.
 """
 
@@ -18,9 +18,9 @@ import numpy as np
 from jaxtyping import Int
 from numpy import ndarray
 
-from .arrays import breadth_first, spans
+from .arrays import breadth_first, ragged_arange
 from .arrays import check_limit as check_limit
-from .epsilon import NO_SKIPS, remove_skips
+from .epsilon import NO_EPSILONS, remove_epsilons
 from .epsilon import trim as trim
 from .work import spend
 
@@ -31,19 +31,19 @@ class Nfa:
 
     num_states: int
     edges: Int[ndarray, "edge 4"]  # source, low, high, target
-    skips: Int[ndarray, "skip 2"]  # source, target
+    epsilons: Int[ndarray, "skip 2"]  # source, target
     start: Int[ndarray, " start"]
     accept: Int[ndarray, " accept"]
     trimmed: bool = field(default=False, init=False)  # whether it is its own plain form
 
     @property
     def plain(self) -> Nfa:
-        """The same language without skips, without useless states, with edges sorted and merged."""
+        """This language by a trimmed automaton without epsilon transitions, its edges sorted and merged."""
         return self if self.trimmed else self._plain
 
     @cached_property
     def _plain(self) -> Nfa:
-        return trim(remove_skips(self))
+        return trim(remove_epsilons(self))
 
     @cached_property
     def byte_class(self) -> Int[ndarray, " 256"]:
@@ -77,7 +77,7 @@ class Nfa:
     def transitions(self) -> Int[ndarray, "row 3"]:
         """Rows (source, byte class, target), sorted: the edges of a plain automaton, ranges written out by class."""
         low, count = self._classes_of_edges
-        klass = spans(low, count)
+        klass = ragged_arange(low, count)
         source, target = np.repeat(self.edges[:, 0], count), np.repeat(self.edges[:, 3], count)
         key = (source * 256 + klass) * self.num_states + target
         return np.column_stack([source, klass, target])[np.argsort(key, kind="stable")]
@@ -101,7 +101,7 @@ class Nfa:
     @cached_property
     def to_accept(self) -> tuple[Int[ndarray, " reached"], Int[ndarray, " state"]]:
         """(states from which acceptance can be reached, nearest first; the next state on a shortest way there: the number of
-        states where it is reached, negative where it is not). For automata without skips."""
+        states where it is reached, negative where it is not). For automata without epsilon transitions."""
         return breadth_first(self.edges[:, [3, 0]], self.accept, self.num_states)
 
     @cached_property
@@ -152,7 +152,9 @@ class Nfa:
 
     def reverse(self) -> Nfa:
         """The language read backwards."""
-        return Nfa(self.num_states, self.edges[:, [3, 1, 2, 0]], self.skips[:, ::-1], self.accept, self.start)
+        return Nfa(
+            self.num_states, self.edges[:, [3, 1, 2, 0]], self.epsilons[:, ::-1], self.accept, self.start
+        )
 
 
 # ---------------------------------------------------------------- building
@@ -167,7 +169,7 @@ def network(hubs: int, arcs: Iterable[tuple[int, Nfa | None, int]], start: int, 
     free: list[tuple[int, int]] = []
     spend(20)
     for source, nfa, target in arcs:
-        spend(20 if nfa is None else 25 + (len(nfa.edges) + len(nfa.skips)) / 20)
+        spend(20 if nfa is None else 25 + (len(nfa.edges) + len(nfa.epsilons)) / 20)
         if nfa is None:
             free.append((source, target))
             continue
@@ -175,9 +177,9 @@ def network(hubs: int, arcs: Iterable[tuple[int, Nfa | None, int]], start: int, 
         ends.append((states, source, target))
         states += nfa.num_states
         check_limit(states)
-    skips = np.array(free, np.int64).reshape(-1, 2)
+    epsilons = np.array(free, np.int64).reshape(-1, 2)
     if not parts:
-        return Nfa(states, np.empty((0, 4), np.int64), skips, np.array([start]), np.array([accept]))
+        return Nfa(states, np.empty((0, 4), np.int64), epsilons, np.array([start]), np.array([accept]))
     first, source, target = np.array(ends).T
 
     def moved(rows: Sequence[Int[ndarray, "..."]]) -> tuple[Int[ndarray, "..."], Int[ndarray, " row"]]:
@@ -187,16 +189,16 @@ def network(hubs: int, arcs: Iterable[tuple[int, Nfa | None, int]], start: int, 
     edges, part = moved([nfa.edges for nfa in parts])
     edges[:, 0] += first[part]
     edges[:, 3] += first[part]
-    inner, part = moved([nfa.skips for nfa in parts])
+    inner, part = moved([nfa.epsilons for nfa in parts])
     begin, by = moved([nfa.start for nfa in parts])
     end, to = moved([nfa.accept for nfa in parts])
-    skips = np.concatenate([
+    epsilons = np.concatenate([
         inner + first[part, None],
         np.column_stack([source[by], begin + first[by]]),
         np.column_stack([end + first[to], target[to]]),
-        skips,
+        epsilons,
     ])  # fmt: skip
-    return Nfa(states, edges, skips, np.array([start]), np.array([accept]))
+    return Nfa(states, edges, epsilons, np.array([start]), np.array([accept]))
 
 
 def literal(word: bytes) -> Nfa:
@@ -204,14 +206,16 @@ def literal(word: bytes) -> Nfa:
     data = np.frombuffer(word, np.uint8).astype(np.int64)
     position = np.arange(len(word))
     edges = np.column_stack([position, data, data, position + 1])
-    return Nfa(len(word) + 1, edges, NO_SKIPS, np.array([0]), np.array([len(word)]))
+    return Nfa(len(word) + 1, edges, NO_EPSILONS, np.array([0]), np.array([len(word)]))
 
 
 def byte_ranges(*sequence: Sequence[tuple[int, int]]) -> Nfa:
     """Words of ``len(sequence)`` bytes, the i-th within one of the ranges (low, high) of ``sequence[i]``."""
     edges = [(i, low, high, i + 1) for i, ranges in enumerate(sequence) for low, high in ranges]
     size = len(sequence)
-    return Nfa(size + 1, np.array(edges, np.int64).reshape(-1, 4), NO_SKIPS, np.array([0]), np.array([size]))
+    return Nfa(
+        size + 1, np.array(edges, np.int64).reshape(-1, 4), NO_EPSILONS, np.array([0]), np.array([size])
+    )
 
 
 def sequences(options: Iterable[Sequence[Sequence[tuple[int, int]]]]) -> Nfa:
@@ -224,12 +228,12 @@ def sequences(options: Iterable[Sequence[Sequence[tuple[int, int]]]]) -> Nfa:
             here, size = size, size + 1
         edges += [(here, low, high, 1) for low, high in end]
     spend(20 + 2 * len(edges))
-    return Nfa(size, np.array(edges, np.int64).reshape(-1, 4), NO_SKIPS, np.array([0]), np.array([1]))
+    return Nfa(size, np.array(edges, np.int64).reshape(-1, 4), NO_EPSILONS, np.array([0]), np.array([1]))
 
 
 def empty() -> Nfa:
     """No word at all."""
-    return Nfa(0, np.empty((0, 4), np.int64), NO_SKIPS, np.empty(0, np.int64), np.empty(0, np.int64))
+    return Nfa(0, np.empty((0, 4), np.int64), NO_EPSILONS, np.empty(0, np.int64), np.empty(0, np.int64))
 
 
 def union(parts: Iterable[Nfa]) -> Nfa:

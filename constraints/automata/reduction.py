@@ -84,7 +84,7 @@ def merge(nfa: Nfa, block: Int[ndarray, " state"]) -> Nfa:
     """The automaton whose states are the blocks."""
     edges = np.column_stack([block[nfa.edges[:, 0]], nfa.edges[:, 1:3], block[nfa.edges[:, 3]]])
     start, accept = np.unique(block[nfa.start]), np.unique(block[nfa.accept])
-    return trim(Nfa(int(block.max(initial=-1)) + 1, edges, nfa.skips, start, accept))
+    return trim(Nfa(int(block.max(initial=-1)) + 1, edges, nfa.epsilons, start, accept))
 
 
 def by_simulation(nfa: Nfa) -> Nfa:
@@ -99,7 +99,7 @@ def by_simulation(nfa: Nfa) -> Nfa:
     edges = np.column_stack([block[nfa.edges[:, 0]], nfa.edges[:, 1:3], block[nfa.edges[:, 3]]])
     start, accept = np.unique(block[nfa.start]), np.unique(block[nfa.accept])
     start = start[~below[np.ix_(start, start)].any(axis=1)]
-    nfa = Nfa(len(some), edges, nfa.skips, start, accept)
+    nfa = Nfa(len(some), edges, nfa.epsilons, start, accept)
     rows = unique_rows(nfa.transitions)
     same = rows[:, 0] * 256 + rows[:, 1]
     bounds = np.flatnonzero(np.diff(same, prepend=-1, append=-1)).tolist()

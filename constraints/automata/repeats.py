@@ -17,7 +17,7 @@ from numpy import ndarray
 from ...errors import TooManyStates
 from . import dfa
 from .arrays import check_limit, check_transitions
-from .epsilon import NO_SKIPS, merge_ranges, ranged, trim
+from .epsilon import NO_EPSILONS, merge_ranges, ranged, trim
 from .nfa import Nfa, concat, empty, literal, optional, plus, star
 from .work import metered, spend
 
@@ -42,21 +42,21 @@ def repeat(nfa: Nfa, low: int, high: int | None) -> Nfa:
 
 def counted(nfa: Nfa, low: int, high: int) -> Nfa:
     """Between ``low`` and ``high`` words, ``high`` at least 2. Raises :class:`TooManyStates`."""
-    if high * (len(nfa.edges) + len(nfa.skips)) > SMALL:
+    if high * (len(nfa.edges) + len(nfa.epsilons)) > SMALL:
         return copied(nfa, low, high)
-    arrays = nfa.edges, nfa.skips, nfa.start, nfa.accept
+    arrays = nfa.edges, nfa.epsilons, nfa.start, nfa.accept
     return known(nfa.num_states, tuple(np.asarray(array, np.int64).tobytes() for array in arrays), low, high)
 
 
 @metered(maxsize=512)
 def known(num_states: int, arrays: tuple[bytes, ...], low: int, high: int) -> Nfa:
-    """The same of an automaton that is written down as bytes."""
-    edges, skips, start, accept = (np.frombuffer(array, np.int64) for array in arrays)
-    return copied(Nfa(num_states, edges.reshape(-1, 4), skips.reshape(-1, 2), start, accept), low, high)
+    """:func:`copied` of an automaton given by the bytes of its arrays, which can be cached."""
+    edges, epsilons, start, accept = (np.frombuffer(array, np.int64) for array in arrays)
+    return copied(Nfa(num_states, edges.reshape(-1, 4), epsilons.reshape(-1, 2), start, accept), low, high)
 
 
 def copied(nfa: Nfa, low: int, high: int) -> Nfa:
-    """The same, anew."""
+    """One copy of the automaton for each word, without superfluous edges between copies."""
     one = smaller(nfa.plain)
     if np.isin(one.start, one.accept).any():  # fewer words do as well, so none needs to be empty
         low = 0
@@ -80,7 +80,7 @@ def copied(nfa: Nfa, low: int, high: int) -> Nfa:
     copy = np.repeat([*range(high), *range(high - 1)], [len(part) for part in parts])
     edges = np.concatenate(parts) + np.outer(copy, [n, 0, 0, n])
     accept = [one.accept + i * n for i in range(max(low - 1, 0), high)] + ([] if low else [one.start])
-    return trim(Nfa(high * n, edges, NO_SKIPS, one.start, np.concatenate(accept)))
+    return trim(Nfa(high * n, edges, NO_EPSILONS, one.start, np.concatenate(accept)))
 
 
 def smaller(nfa: Nfa) -> Nfa:
@@ -98,7 +98,7 @@ def fresh_start(nfa: Nfa) -> Nfa:
     copy[:, 0] = nfa.num_states + np.searchsorted(nfa.start, copy[:, 0])
     start = nfa.num_states + np.arange(len(nfa.start))
     edges = np.concatenate([nfa.edges, copy])
-    return trim(Nfa(nfa.num_states + len(start), edges, NO_SKIPS, start, nfa.accept))
+    return trim(Nfa(nfa.num_states + len(start), edges, NO_EPSILONS, start, nfa.accept))
 
 
 def superfluous(one: Nfa, crossing: Int[ndarray, "row 3"]) -> Bool[ndarray, " row"]:

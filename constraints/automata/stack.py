@@ -276,7 +276,7 @@ class StackAutomaton:
         self._stacks: dict[tuple[int, Local, int], Stack] = {}
         self._views: dict[Hashable, int] = {}
         self._machines: dict[int, Machine] = {}  # kept alive: stacks are known by their identity
-        self.compares = False  # whether a machine that compares has been met: see `recording.py`
+        self.compares = False  # whether a machine that compares has been met: see `comparing_stack.py`
         self.may_compare = False  # whether there are such machines
         self.needs_distinct = False  # whether one of them may need several items
 
@@ -320,7 +320,7 @@ class StackAutomaton:
         return configuration.reached
 
     def _active(self, stacks: Iterable[Stack], seen: set[Stack] | None = None) -> tuple[list[Stack], bool]:
-        """The same, anew."""
+        """:meth:`active`, not cached; ``seen`` collects the stacks reached without reading a byte."""
         found: dict[Stack, None] = {}
         seen = set() if seen is None else seen
         todo, ends = [(stack, 0) for stack in stacks], False

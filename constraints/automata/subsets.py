@@ -17,7 +17,7 @@ from numpy import ndarray
 
 from ...errors import TooManyStates
 from .. import limits
-from .arrays import check_limit, distinct, group_by, spans
+from .arrays import check_limit, csr_index, distinct, ragged_arange
 from .nfa import Nfa, trim
 from .work import SIMPLIFYING, attempt, spend
 
@@ -40,8 +40,8 @@ def determinize(nfa: Nfa, limit: int = limits.STATES // 5) -> Nfa:
 
 
 def resolved(nfa: Nfa, units: float = SIMPLIFYING) -> Nfa:
-    """The same language by a deterministic automaton, or the automaton itself where that takes more than so many units of
-    work, or a few times as many states. It must have no skips."""
+    """Determinize, unless that takes more than ``units`` of work or more than three times the states: then the automaton as
+    it is. It must have no epsilon transitions."""
     if nfa.is_deterministic:
         return nfa
     with suppress(TooManyStates), attempt(units):
@@ -86,7 +86,7 @@ class Sets:
 
     def follow(self, edges: Int[ndarray, "edge 4"]) -> Iterator[Int[ndarray, "edge 4"]]:
         """The edges of all sets, whichever lead to new ones next. Raises ``TooManyStates``."""
-        pointer, _ = group_by(edges[:, 0], self.n)
+        pointer, _ = csr_index(edges[:, 0], self.n)
         while self.queue:
             owner, member = (np.concatenate(part) for part in zip(*self.queue, strict=True))
             self.queue.clear()
@@ -95,7 +95,7 @@ class Sets:
             if copied > self.left:
                 raise TooManyStates(limit=self.limit)
             spend(200 + copied / 4)
-            found = edges[spans(pointer[member], count)]
+            found = edges[ragged_arange(pointer[member], count)]
             if not len(found):
                 continue
             owner = np.repeat(owner, count) * WIDTH
@@ -108,7 +108,7 @@ class Sets:
             if self.left < 0:
                 raise TooManyStates(limit=self.limit)
             spend((steps - copied) / 4)
-            pairs = distinct(spans(first, count) * self.n + np.repeat(found[:, 3], count))
+            pairs = distinct(ragged_arange(first, count) * self.n + np.repeat(found[:, 3], count))
             piece, target = np.divmod(pairs, self.n)
             head = np.flatnonzero(np.diff(piece, prepend=-1))
             piece, to = piece[head], self.number(head, target)
@@ -151,7 +151,7 @@ class Sets:
         to[many] = names
         if fresh:
             new = index[fresh]
-            members = member[spans(head[new], size[new])]
+            members = member[ragged_arange(head[new], size[new])]
             owner = np.repeat(names[new], size[new])
             self.accept.append(distinct(owner[self.accepting[members]]))
             self.queue.append((owner, members))

@@ -13,7 +13,7 @@ import keyword
 from typing import Any, Literal, NamedTuple
 
 from ...errors import UnsupportedConstraint
-from .. import given, limits
+from .. import limits, validation
 from ..automata.nfa import Nfa, check_limit, concat, empty, literal, union
 from ..automata.stack import Machine, StackAutomaton
 from ..automata.work import limited, spend
@@ -70,12 +70,12 @@ def function_calls(
             raise UnsupportedConstraint(f"{name} is one of {list(choices)}, not {value!r}", path=name)
     check_choice(on_narrowed)
     chosen = ["type"] if max_depth is None else ["type", "max_depth"]
-    max_depth = given.count(DEPTH if max_depth is None else max_depth, "max_depth", 0, limits.DEPTH)
+    max_depth = validation.count(DEPTH if max_depth is None else max_depth, "max_depth", 0, limits.DEPTH)
     if references is not None:
-        given.text(references, "references")
+        validation.text(references, "references")
     if not isinstance(keys, tuple | list) or len(keys) != 2:
-        raise UnsupportedConstraint(f"keys are two names, not {given.short(keys)}", path="keys")
-    keys = given.text(keys[0], "keys[0]"), given.text(keys[1], "keys[1]")
+        raise UnsupportedConstraint(f"keys are two names, not {validation.short(keys)}", path="keys")
+    keys = validation.text(keys[0], "keys[0]"), validation.text(keys[1], "keys[1]")
     low, high = counts(parallel)
     read = read_tools(tools, tuples=syntax == "python")
     if references is not None:
@@ -100,8 +100,8 @@ def counts(parallel: Any) -> tuple[int, int | None]:
             f"parallel is True, False or (from, to), not {parallel!r}", path="parallel"
         )
     low, high = (1, None) if parallel is True else parallel
-    low = given.count(low, "parallel[0]")
-    return low, None if high is None else given.count(high, "parallel[1]", max(low, 1))
+    low = validation.count(low, "parallel[0]")
+    return low, None if high is None else validation.count(high, "parallel[1]", max(low, 1))
 
 
 class Calls(NamedTuple):

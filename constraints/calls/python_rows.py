@@ -32,7 +32,7 @@ def in_order(
 ) -> Nfa:
     """The (text, required) items one after the other, then any number of ``others``, with ``comma`` between each two.
 
-    Hubs: 3i none so far, before item i; 3i + 1 some so far; 3i + 2 about to write item i.
+    Nodes: 3i none so far, before item i; 3i + 1 some so far; 3i + 2 about to write item i.
     """
     arcs: list[tuple[int, Nfa | None, int]] = []
     for i, (item, required) in enumerate(items):
@@ -47,7 +47,9 @@ def in_order(
 
 
 def in_any_order(items: Sequence[tuple[Nfa, bool]], comma: Nfa, padding: Nfa | None = None) -> Nfa:
-    """The same in every order: a hub for each set of items written, 2^n of them. Raises ``TooManyStates``."""
+    """The (text, required) items in any order, separated by ``comma``: a node for each set of items written, 2^n of them.
+
+    Raises ``TooManyStates`` for more than 16 items."""
     if len(items) > 16:
         raise TooManyStates(f"{len(items)} arguments in any order need {len(items)}! paths", limit=2**16)
     full = 1 << len(items)
@@ -65,7 +67,7 @@ def in_any_order(items: Sequence[tuple[Nfa, bool]], comma: Nfa, padding: Nfa | N
 
 
 def row(style: Style, first: Sequence[Nfa], least: int, more: Nfa | None) -> Nfa:
-    """At least ``least`` of the items in turn, then any number of ``more``. Hub i is the place after i items."""
+    """At least ``least`` of the items in turn, then any number of ``more``. Node i is the place after i items."""
     items = list(first)
     if more is not None:
         items += [more] * max(least - len(items), not items)
@@ -80,7 +82,7 @@ def row(style: Style, first: Sequence[Nfa], least: int, more: Nfa | None) -> Nfa
 
 
 def tuples(style: Style, first: Sequence[Nfa], least: int, more: Nfa | None) -> Nfa:
-    """The same as a tuple, which ends in a comma if it has one item."""
+    """Tuples of at least ``least`` of the items in turn, then any number of ``more``; a tuple of one item ends in a comma."""
     one = first[:1] or ([more] if more is not None else [])
     parts = [row(style, first, max(least, 2), more)]
     if least <= 1 and one:

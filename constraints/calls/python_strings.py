@@ -101,5 +101,5 @@ def formatted(name: str) -> tuple[Nfa, tuple[Narrowing, ...]]:
     double = intersect(quoted, concat([literal(b'"'), bare, literal(b'"')]))
     edges = double.edges.copy()
     edges[edges[:, 1] == ord('"'), 1:3] = ord("'")  # quotes stand at the ends only, on edges of their own
-    single = Nfa(double.num_states, edges, double.skips, double.start, double.accept)
+    single = Nfa(double.num_states, edges, double.epsilons, double.start, double.accept)
     return union([double, single]), narrowed

@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from ...errors import FormatError, UnsupportedConstraint
-from ..given import short
 from ..json.vocabulary import FORMS, KEYWORDS
+from ..validation import short
 
 Schema = dict[str, Any] | bool
 

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from ...errors import EmptyLanguage, FormatError, UnsupportedConstraint
-from ..json.closing import close_schema, close_types
+from ..json.closed_objects import close_schema, close_types
 from .tool_types import Schema, normal
 
 

@@ -21,12 +21,12 @@ from ...errors import EmptyLanguage, TooManyStates
 from ...layers import Incidence
 from .. import limits
 from ..automata import dfa, nfa, utf8
-from ..automata.arrays import group_by, unique_rows
-from ..automata.epsilon import NO_SKIPS
+from ..automata.arrays import csr_index, unique_rows
+from ..automata.epsilon import NO_EPSILONS
 from ..automata.nfa import Nfa
 from ..lifting.lift import DEAD, token_relations
 from ..vocabulary.vocabulary import Vocabulary
-from .marked import BYTE, MARK
+from .marked_text import BYTE, MARK
 from .segmentation import Segmentation, segmentation_of
 
 Tokens = Int[ndarray, " token"]
@@ -59,7 +59,7 @@ def with_marks(automaton: Nfa) -> Nfa:
     plain = automaton.plain
     states = np.arange(plain.num_states)
     loops = np.column_stack([states, np.full_like(states, BYTE), np.full_like(states, MARK), states])
-    return Nfa(plain.num_states, np.concatenate([plain.edges, loops]), NO_SKIPS, plain.start, plain.accept)
+    return Nfa(plain.num_states, np.concatenate([plain.edges, loops]), NO_EPSILONS, plain.start, plain.accept)
 
 
 class Build:
@@ -70,7 +70,7 @@ class Build:
         self.size = len(vocab)
         relations, of_token = token_relations(marked, found.vocabulary)
         of_token = of_token[: 2 * self.size]  # within a piece, and with a mark
-        pointer, order = group_by(of_token, len(relations.number))
+        pointer, order = csr_index(of_token, len(relations.number))
         used = np.setdiff1d(np.unique(of_token), [DEAD])
         which, source, target = relations.pairs(used)
         rows = np.argsort(source, kind="stable")

@@ -2,7 +2,7 @@
 
 A stage (patterns, digits, punctuation, …) splits the pieces of the stage before. What a class such as ``\\s`` or ``\\p{L}``
 stands for is asked of the tokenizer's own engine, on the text of all characters, since engines differ in it.
-``marked.py`` makes an automaton of the stages.
+``marked_text.py`` makes an automaton of the stages.
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ from ..automata.nfa import Nfa
 from ..automata.utf8 import CodePoints
 from ..vocabulary.vocabulary import Vocabulary
 from .bpe import Followers, Pair
-from .marked import BYTE, LOW_LINE, MARK, SPACE, Spelling, marked_text
+from .marked_text import BYTE, LOW_LINE, MARK, SPACE, Spelling, marked_text
 from .pretokens import Stage, bounds, by_tiktoken, refused, stages
 
 NO_TEXT = {MARK, BYTE}

@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any, Literal
 
 from ...errors import EmptyLanguage, TooManyStates, UnsupportedConstraint
-from .. import given, limits, narrowing
+from .. import limits, narrowing, validation
 from ..automata.lazy import explore
 from ..automata.work import limited
 from ..constraint import Constraint
@@ -49,7 +49,7 @@ def grammar(
     narrowing.check_choice(on_narrowed)
     chosen = [] if max_depth is None else ["max_depth"]
     if max_depth is not None:
-        max_depth = given.count(max_depth, "max_depth", 0, limits.DEPTH)
+        max_depth = validation.count(max_depth, "max_depth", 0, limits.DEPTH)
     rules, first, places = read_rules(text, syntax, start)
     if max_depth is None and (rules.commits or GrammarCompiler(rules).cut):
         lazy = made(unbounded, text, syntax, start)

@@ -10,7 +10,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from ..automata.epsilon import NO_SKIPS
+from ..automata.epsilon import NO_EPSILONS
 from ..automata.lazy import Letters
 from ..automata.nfa import Nfa
 from ..automata.stack import LocalBody
@@ -69,4 +69,4 @@ def region(first: int, local: int, moves: Moves, ends: Callable[[int], bool]) ->
 def letters(states: int, rows: tuple[tuple[int, int, int, int], ...]) -> Letters:
     """The letters of an automaton: the same object for the same rows, since tables of a vocabulary are kept by it."""
     start = np.array([0])
-    return Letters(Nfa(states, np.array(rows, np.int64).reshape(-1, 4), NO_SKIPS, start, start))
+    return Letters(Nfa(states, np.array(rows, np.int64).reshape(-1, 4), NO_EPSILONS, start, start))

@@ -17,13 +17,13 @@ from ..automata.stack import Stack, StackAutomaton, merged
 from ..automata.work import limited
 from ..narrowing import Narrowing
 from ..regex.lookaround import erase
-from .beside import MARKS, MarkedAutomaton
-from .joined import GrammarAutomaton
+from .graph_stack import GrammarAutomaton
 from .machine import GrammarMachines
 from .productions import Productions
 from .rule_machine import RuleMachine
 from .rules import compile_rules
 from .source import read_rules
+from .terminal_context import MARKS, MarkedAutomaton
 from .tree import Choice, Expression, Repeat, Rules, Series, Text, Without, reachable_rules
 
 

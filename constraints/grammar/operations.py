@@ -160,7 +160,7 @@ def first_matches(texts: Nfa) -> Nfa:
     """The texts of which no shorter beginning is one: acceptance leads nowhere."""
     found = dfa.minimize(texts)
     rest = found.edges[~np.isin(found.edges[:, 0], found.accept)]
-    return dfa.minimize(Nfa(found.num_states, rest, found.skips, found.start, found.accept))
+    return dfa.minimize(Nfa(found.num_states, rest, found.epsilons, found.start, found.accept))
 
 
 def structured(value: Any, line: int) -> Nfa:
@@ -175,6 +175,6 @@ def structured(value: Any, line: int) -> Nfa:
         raise UnsupportedConstraint(f"{kind} is not {str(given)[:60]}", path=f"line {line}")
     pieces = WORDS.findall(given) if kind == "substring_words" else list(given)
     size = len(pieces)
-    skips = [(0, None, i + 1) for i in range(size)] + [(i + 1, None, size + 2) for i in range(size + 1)]
+    epsilons = [(0, None, i + 1) for i in range(size)] + [(i + 1, None, size + 2) for i in range(size + 1)]
     arcs = [(i + 1, nfa.literal(piece.encode()), i + 2) for i, piece in enumerate(pieces)]
-    return dfa.simplify(nfa.network(size + 3, [*skips, *arcs, (0, None, size + 2)], 0, size + 2))
+    return dfa.simplify(nfa.network(size + 3, [*epsilons, *arcs, (0, None, size + 2)], 0, size + 2))

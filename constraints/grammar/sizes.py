@@ -68,7 +68,7 @@ def count_rules(builder: Any) -> None:
 
 
 def below(tree: Any) -> Iterator[Any]:
-    """Every tree within a tree, after those within it."""
+    """Iterate over the subtrees of a tree, children before parents."""
     stack, entered = [tree], set[int]()
     while stack:
         node = stack[-1]
@@ -97,7 +97,7 @@ def measured_pattern(tree: Any, terminals: dict[str, tuple[int, int]]) -> tuple[
 
 
 def measured_rule(tree: Any) -> Size:
-    """What is made of a rule."""
+    """The size of the alternatives that ``lark`` makes of a rule."""
     known: dict[int, Size] = {}
     for node in below(tree):
         parts = [known[id(c)] for c in node.children if hasattr(c, "children")]
@@ -131,7 +131,7 @@ def combined(node: Any, parts: list[Size]) -> Size:
 
 
 def in_a_row(left: Size, right: Size) -> Size:
-    """One after the other: the alternatives are multiplied out."""
+    """The size of a concatenation: the alternatives of both sides are multiplied out."""
     return Size(
         min(MOST, left.alternatives * right.alternatives),
         min(MOST, left.symbols * right.alternatives + right.symbols * left.alternatives),

@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 
 from ...errors import FormatError, UnsupportedConstraint
-from .. import given
+from .. import validation
 from ..automata.work import limited, spend
 from .lark_reader import read_lark
 from .readers import read_bnf
@@ -35,7 +35,7 @@ def read_grammar(text: str | os.PathLike[str], syntax: str, start: str | None) -
     """The rules of a grammar, the rule to begin with, and the marks of its terminals: the arguments of :func:`grammar`."""
     if syntax not in SYNTAXES:
         raise UnsupportedConstraint(f"the syntax is one of {list(SYNTAXES)}, not {syntax!r}", path="syntax")
-    start = start and given.text(start, "start")
+    start = start and validation.text(start, "start")
     if isinstance(text, os.PathLike) or (
         isinstance(text, str) and text.endswith((".lark", ".gbnf", ".ebnf"))
     ):
@@ -44,8 +44,8 @@ def read_grammar(text: str | os.PathLike[str], syntax: str, start: str | None) -
         except (OSError, UnicodeDecodeError) as error:
             raise FormatError(f"the grammar cannot be read: {error}") from None
     if not isinstance(text, str):
-        raise FormatError(f"a grammar is a text or the path of a file, not {given.short(text)}")
-    given.text(text, "text")
+        raise FormatError(f"a grammar is a text or the path of a file, not {validation.short(text)}")
+    validation.text(text, "text")
     spend(2 * len(text) + 25 * sum(1 for _ in WORDS.finditer(text)))  # for reading it
     if syntax == "lark":
         rules, places = read_lark(text, start or "start")

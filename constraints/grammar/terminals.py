@@ -120,7 +120,7 @@ def at_the_beginning(marked: Nfa) -> Nfa:
     plain = marked.plain
     begins = is_mark(plain, BEGIN) & np.isin(plain.edges[:, 0], plain.start)
     return Nfa(
-        plain.num_states, plain.edges, plain.skips, np.unique(plain.edges[begins, 3]), plain.accept
+        plain.num_states, plain.edges, plain.epsilons, np.unique(plain.edges[begins, 3]), plain.accept
     ).plain
 
 
@@ -130,7 +130,7 @@ def between(marked: Nfa) -> Nfa:
     begins, ends = is_mark(plain, BEGIN), is_mark(plain, END)
     start = np.unique(plain.edges[begins, 3]) if begins.any() else plain.start
     rest = plain.edges[~(begins | ends)]
-    return Nfa(plain.num_states, rest, plain.skips, start, np.unique(plain.edges[ends, 0]))
+    return Nfa(plain.num_states, rest, plain.epsilons, start, np.unique(plain.edges[ends, 0]))
 
 
 def shorter(alone: Nfa, beside: Nfa) -> Nfa:
@@ -143,7 +143,7 @@ def shorter(alone: Nfa, beside: Nfa) -> Nfa:
     edges[is_mark(plain, END), 1:3] = LAST
     states = np.arange(plain.num_states)
     loops = [np.column_stack([states, np.full((len(states), 2), byte), states]) for byte in (END, CUT)]
-    whole = Nfa(plain.num_states, np.concatenate([edges, *loops]), plain.skips, plain.start, plain.accept)
+    whole = Nfa(plain.num_states, np.concatenate([edges, *loops]), plain.epsilons, plain.start, plain.accept)
     return erase(erase(dfa.intersect(prefix, whole), CUT), LAST)
 
 
@@ -237,4 +237,4 @@ def spelled(wrong: Nfa, begin: bytes, end: bytes) -> Nfa:
     arcs = [(s, nfa.literal(marks[low]), t) for s, low, _, t in plain.edges[hit].tolist()]
     codes = nfa.network(plain.num_states, arcs, 0, 0)
     edges = np.concatenate([rest, free, codes.edges])
-    return Nfa(codes.num_states, edges, codes.skips, plain.start, plain.accept)
+    return Nfa(codes.num_states, edges, codes.epsilons, plain.start, plain.accept)

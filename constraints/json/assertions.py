@@ -6,7 +6,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 from ...errors import UnsupportedConstraint
-from .closing import CLOSING
+from .closed_objects import CLOSING
 from .combinators import meet_all
 from .document import Node
 from .formats import KNOWN, REFUSED, rounded

@@ -11,14 +11,14 @@ from functools import partial
 from typing import Any, Literal
 
 from ...errors import UnsupportedConstraint
-from .. import given, limits
+from .. import limits, validation
 from ..automata.nfa import empty
 from ..automata.stack import Machine, StackAutomaton
 from ..automata.work import limited
 from ..constraint import Constraint, kept
 from ..lazy_constraint import LazyConstraint, made
 from ..narrowing import Narrowing, OnNarrowed, check_choice, merged, report
-from .closing import close_types
+from .closed_objects import close_types
 from .document import Schema, read_schema
 from .finite import Asked, finite_automaton, of_automaton
 from .lazy.schema import root_machine, schema_machines
@@ -143,9 +143,9 @@ def json_schema(
             raise UnsupportedConstraint(f"{name} is one of {allowed}, not {value!r}", path=name)
     check_choice(on_narrowed)
     chosen = ["max_depth"] * (max_depth is not None) + ["maxLength", "maxItems"] * (max_length is not None)
-    max_depth = None if max_depth is None else given.count(max_depth, "max_depth", 0, limits.DEPTH)
-    max_length = None if max_length is None else given.count(max_length, "max_length")
-    max_digits = None if max_digits is None else given.count(max_digits, "max_digits", 1, limits.DEPTH)
+    max_depth = None if max_depth is None else validation.count(max_depth, "max_depth", 0, limits.DEPTH)
+    max_length = None if max_length is None else validation.count(max_length, "max_length")
+    max_digits = None if max_digits is None else validation.count(max_digits, "max_digits", 1, limits.DEPTH)
     root, is_class = read_schema(schema), isinstance(schema, type)
     if is_class and not open_objects:
         root, open_objects = close_types(root, empty=True), True

@@ -23,7 +23,7 @@ from .lazy.members import Form, bits
 from .lazy.objects import ObjectMachine
 from .lazy.texts import quoted, shortened, with_times
 from .lazy.values import Machines
-from .places import bound, place, said
+from .schema_paths import bound, place, said
 from .shapes import ANY, Need
 from .vocabulary import pointer
 
@@ -110,7 +110,7 @@ class Lacking:
         self.is_free_cut = not self.not_entered.isdisjoint(free_machines(machines))
 
     def narrowings(self) -> tuple[Narrowing, ...]:
-        """A narrowing for each place that was cut, those of what the schema says first."""
+        """The narrowings by their paths; those of values without a schema come last."""
         every = merged(*map(self.of_need, self.machines.made))
         if self.is_free_cut and self.machines.keywords.root() == ANY:
             every = (self.free_value(""),)
@@ -119,7 +119,7 @@ class Lacking:
         return merged(each._replace(path=path) for each in cuts for path in places(each.path, MOST_PLACES))
 
     def of_need(self, need: Need) -> Iterator[Narrowing]:
-        """The same for the values of one need."""
+        """The narrowings of the values of one need."""
         machines, reached = self.machines, self.reached
         for string in machines.value(need).string:
             cut = shortened(string, self.bounds.length)

@@ -15,7 +15,7 @@ from typing import Any
 from ...errors import UnsupportedConstraint
 from ..automata.work import at, spend
 from .assertions import SHAPES, atom, length, listed, multiple_of, number, types
-from .closing import TRACKED
+from .closed_objects import TRACKED
 from .combinators import all_of, any_of, condition, dependent, meet_all, negation, one_of, reference
 from .document import Document, Node
 from .shapes import ANY, NEVER, Need
@@ -61,7 +61,7 @@ class Keywords:
         return self.need_of(self.document.node(schema, node.resource, f"{node.path}/{step}"), sign)
 
     def need_of(self, node: Node, sign: bool = True) -> Need:
-        """The same, of a node; one that is only a reference stands for what it refers to."""
+        """The need of a node, resolving a bare ``$ref``."""
         met = set()
         while "$ref" in node.schema:
             asserting = [
@@ -96,7 +96,7 @@ class Keywords:
     def value(self, node: Node, sign: bool, tracked: int = 0) -> Value:
         """The values that satisfy the node (or, if not ``sign``, all that do not). ``tracked``: shapes carry what has
         been evaluated, and every choice of alternatives is told apart that evaluates something else (0: they do not;
-        otherwise ``TRACKED`` or ``CLOSING`` of ``closing.py``)."""
+        otherwise ``TRACKED`` or ``CLOSING`` of ``closed_objects.py``)."""
         key = (node.number, sign, tracked)
         if key not in self.memo:
             if key in self.active:
@@ -115,7 +115,7 @@ class Keywords:
         return Value(value.null, value.boolean, *kept)
 
     def work_out(self, node: Node, sign: bool, tracked: int) -> Value:
-        """The same, anew."""
+        """The values of a schema node, or with ``sign=False`` all others. Not cached."""
         spend(140)
         schema, document = node.schema, self.document
         late = [key for key in LATE if key in schema and document.knows(2019)]

@@ -7,7 +7,7 @@ from typing import Any
 from ...errors import TooManyStates
 from ..automata.work import spend
 from . import numbers, objects, strings
-from .closing import CLOSING, closed
+from .closed_objects import CLOSING, closed
 from .combinators import meet_all
 from .document import Document
 from .keywords import Circular, Keywords

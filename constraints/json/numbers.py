@@ -91,7 +91,7 @@ def number(shape: Numbers, notation: Notation = Notation()) -> Nfa:  # noqa: B00
 
 @metered(maxsize=512)
 def number_automaton(shape: Numbers, notation: Notation) -> Nfa:
-    """The same, deterministic and without skips."""
+    """:func:`number` as a deterministic automaton without epsilon transitions."""
     found = number(shape, notation).plain
     return found if found.is_deterministic else minimize(found)
 

@@ -186,7 +186,7 @@ class Objects:
 
     ``some`` are members that must exist: which names (``Others``, or those that match a pattern), what the name needs as
     a string, what the value needs. ``seen`` are the members that have been evaluated (``None``: all);
-    ``declares``: whether a schema has declared members, which closes the object (``closing.py``).
+    ``declares``: whether a schema has declared members, which closes the object (``closed_objects.py``).
     """
 
     names: tuple[tuple[str, Need], ...] = ()
@@ -248,7 +248,7 @@ class Objects:
         return tuple(name for name, _ in self.names) if self.early is None else self.early
 
     def behind(self, late: Collection[str]) -> Objects:
-        """The same with some names behind the others, as they stand in the schema."""
+        """This shape with some names moved behind the others, in the order of the schema."""
         names = sorted(self.names, key=lambda item: item[0] in late)
         return replace(self, names=tuple(names), early=self.first_names)
 

@@ -11,10 +11,10 @@ from .. import limits
 from ..automata import dfa, nfa
 from ..automata.nfa import Nfa
 from ..automata.work import metered, spend
-from .counts import Letters, plain
 from .formats import formatted
 from .patterns import BODY, matching
 from .shapes import Strings
+from .string_lengths import Letters, plain
 from .text import ways
 
 FEW = 16
@@ -59,7 +59,7 @@ def combined(inner: Nfa, last: Atom | None, but: frozenset[str]) -> Nfa:
 
 @metered(maxsize=256)
 def letters(atoms: frozenset[Atom], but: frozenset[str]) -> Letters:
-    """The same, of which characters can be counted."""
+    """The strings of any length that have the properties, prepared for bounds on their number of characters."""
     return Letters(every(atoms, but))
 
 
@@ -74,7 +74,7 @@ def body(shape: Strings) -> Nfa:
 
 
 def size(shape: Strings) -> int:
-    """How many states :func:`body` has. Raises ``TooManyStates``."""
+    """The number of states of :func:`body`. Raises ``TooManyStates``."""
     spend(100)
     if shape.among is not None:
         return sum(map(len, shape.among))
@@ -114,7 +114,7 @@ def member(shape: Strings, text: str) -> bool:
 
 
 def few(shape: Strings) -> list[str]:
-    """The strings of a shape where there are few; otherwise none."""
+    """The strings of a shape, if at most 16 are found quickly; otherwise an empty list."""
     if shape.among is not None:
         return sorted(shape.among) if len(shape.among) <= FEW else []
     if not shape.atoms or shape.least or shape.most is not None:

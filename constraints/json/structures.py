@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...errors import UnsupportedConstraint
 from ..automata.work import spend
-from .closing import CLOSING
+from .closed_objects import CLOSING
 from .document import Node
 from .patterns import readable
 from .shapes import ANY, NEVER, Arrays, Contains, Objects, Others

@@ -55,7 +55,7 @@ def spelled(points: CodePoints) -> Nfa:
 
 @lru_cache(maxsize=4096)
 def ways(char: str) -> tuple[tuple[tuple[int, ...], ...], ...]:
-    """The same of one character: for each way to write it, byte by byte, the choices. A surrogate has none."""
+    """The ways to write one character in JSON: for each way, the bytes that may stand at each place. A surrogate has none."""
     code, found = ord(char), []
     if 0xD800 <= code <= 0xDFFF:
         return ()

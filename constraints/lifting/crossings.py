@@ -148,7 +148,7 @@ class Crossing(InText):
             self.closed = True
 
     def _find(self, cost: int) -> None:
-        """Find one level. May be left where the search is given up, and taken up again."""
+        """Find the ways of one cost. If the search is given up here, a later call goes on where it stopped."""
         here, done, crossings = self._here, self._done, self.crossings
         while True:
             if crossings.left < 0:

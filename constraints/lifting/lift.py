@@ -21,7 +21,7 @@ from numpy import ndarray
 
 from ...errors import EmptyLanguage
 from .. import limits
-from ..automata.arrays import reachable, spans, unique_rows
+from ..automata.arrays import ragged_arange, reachable, unique_rows
 from ..automata.nfa import Nfa, check_limit
 from ..vocabulary.vocabulary import Vocabulary
 
@@ -84,7 +84,7 @@ class Relations:
                 fresh.append(index)
             result[index] = self.number[key]
         new = np.array(fresh, np.int64)
-        take = spans(begin[new], count[new])
+        take = ragged_arange(begin[new], count[new])
         used, size = int(self.begin[-1]), int(self.begin[-1]) + len(take)
         check_limit(size, limits.TRANSITIONS)
         if size > len(self.source):
@@ -105,7 +105,7 @@ class Relations:
         """(position in ``relations``, source, target) of all their pairs."""
         count = self.begin[relations + 1] - self.begin[relations]
         check_limit(int(count.sum()), limits.TRANSITIONS)
-        take = spans(self.begin[relations], count)
+        take = ragged_arange(self.begin[relations], count)
         return np.repeat(np.arange(len(relations)), count), self.source[take], self.target[take]
 
     def compose(self, relation: Int[ndarray, " n"], klass: Int[ndarray, " n"]) -> None:
@@ -119,7 +119,7 @@ class Relations:
         owner, source, target = (
             np.repeat(owner, count),
             np.repeat(source, count),
-            self.onward[spans(low, count)],
+            self.onward[ragged_arange(low, count)],
         )
         if many:  # several ways to the same state
             rows = unique_rows(np.column_stack([owner, source, target]))

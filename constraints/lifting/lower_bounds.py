@@ -67,7 +67,7 @@ class LowerBounds:
         return found
 
     def _together(self, texts: ToCome, bottom: bool) -> tuple[int, int]:
-        """The same of some texts together."""
+        """The fewest tokens that end, and that begin, in texts that must all come."""
         whole, begun = [
             [(self._part(followed), self._part(last, bottom)) for followed, last in some] for some in texts
         ]
@@ -80,7 +80,7 @@ class LowerBounds:
         return sums[0], sums[1]
 
     def _part(self, part: Machine, bottom: bool = False) -> tuple[int, int]:
-        """The same of one text, whatever stands around it."""
+        """The fewest tokens that end, and that begin, in one text, whatever stands around it."""
         key = (part, bottom)
         if key not in self._parts:
             self._parts[key] = 0, 0

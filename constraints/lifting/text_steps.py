@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Bool, Int
 from numpy import ndarray
 
-from ..automata.arrays import spans, unique_rows
+from ..automata.arrays import ragged_arange, unique_rows
 
 if TYPE_CHECKING:
     from .token_dag import TokenDag
@@ -114,7 +114,7 @@ class TextTokens:
         leaving: list[Int[ndarray, "n 4"]] = [np.zeros((0, 4), np.int64)]
         while len(at):
             count = trie.first[at + 1] - trie.first[at]
-            child = spans(trie.first[at], count)
+            child = ragged_arange(trie.first[at], count)
             before, letters, first = (np.repeat(x, count) for x in (local, letters, first))
             byte = trie.byte[child].astype(np.int64)
             first = np.where(first < 0, byte, first)

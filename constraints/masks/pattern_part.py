@@ -15,7 +15,7 @@ import numpy as np
 from jaxtyping import Bool, Int
 from numpy import ndarray
 
-from ..automata.arrays import spans
+from ..automata.arrays import ragged_arange
 from ..automata.lazy import Pattern, PatternTable
 from ..vocabulary.trie import Trie
 from .letter_shapes import USUAL, Classes, Shapes, are_alike, own_classes, told_apart
@@ -170,9 +170,9 @@ def read_below(table: PatternTable, start: int, trie: Trie, node: int, leaves: i
     while len(nodes):
         if nodes[0] != node:
             own = trie.own[nodes]
-            ends.append((spans(trie.low[nodes], own), np.repeat(state, own), np.repeat(letters, own)))
+            ends.append((ragged_arange(trie.low[nodes], own), np.repeat(state, own), np.repeat(letters, own)))
         children = trie.first[nodes + 1] - trie.first[nodes]
-        nodes, parent = spans(trie.first[nodes], children), np.repeat(np.arange(len(nodes)), children)
+        nodes, parent = ragged_arange(trie.first[nodes], children), np.repeat(np.arange(len(nodes)), children)
         byte = trie.byte[nodes]
         state, letters = state[parent], letters[parent]
         leaving = np.flatnonzero(byte == leaves)

@@ -13,8 +13,8 @@ import numpy as np
 from jaxtyping import Int
 from numpy import ndarray
 
+from ..automata.comparing_stack import Reading, Readings, RecordingAutomaton, frames, is_recorded, plain_part
 from ..automata.lazy import Configuration
-from ..automata.recording import Reading, Readings, RecordingAutomaton, frames, is_recorded, plain_part
 from ..automata.stack import StackAutomaton
 from ..vocabulary.trie import put
 from ..vocabulary.vocabulary import Vocabulary

@@ -16,7 +16,7 @@ import numpy as np
 from jaxtyping import Int, Int16, UInt8
 from numpy import ndarray
 
-from ..automata.arrays import spans
+from ..automata.arrays import ragged_arange
 from ..automata.lazy import Letters
 from ..vocabulary.trie import Trie, put
 
@@ -103,10 +103,10 @@ class Remainders(Trie):
             own = trie.own[nodes]
             place.append(np.repeat(above, own))
             count.append(np.repeat(letters, own))
-            origin.append(spans(trie.low[nodes], own))
+            origin.append(ragged_arange(trie.low[nodes], own))
             children = trie.first[nodes + 1] - trie.first[nodes]
             above, letters = np.repeat(above, children), np.repeat(letters, children)
-            nodes = spans(trie.first[nodes], children)
+            nodes = ragged_arange(trie.first[nodes], children)
         places, origins, counts = np.concatenate(place), np.concatenate(origin), np.concatenate(count)
         super().__init__(np.concatenate(parent), np.concatenate(byte), bounds, trie.node, NONE)
         self.__dict__["own"] = np.bincount(places, minlength=bounds[-1])
@@ -129,7 +129,10 @@ class TextTokens:
         between, leaving = [np.empty((0, 2), np.int64)], [np.empty((0, 2), np.int64)]
         while len(nodes):
             children = trie.first[nodes + 1] - trie.first[nodes]
-            child, parent = spans(trie.first[nodes], children), np.repeat(np.arange(len(nodes)), children)
+            child, parent = (
+                ragged_arange(trie.first[nodes], children),
+                np.repeat(np.arange(len(nodes)), children),
+            )
             after = table.after[state[parent], trie.byte[child]]
             out = (after < 0) & (state[parent] == 0) & (done[parent] > 0)
             leaving.append(np.column_stack([child[out], done[parent[out]]]))
@@ -137,7 +140,7 @@ class TextTokens:
             nodes, state = child[stay], after[stay].astype(np.int64)
             done = done[parent[stay]] + (state == 0)
             own = trie.own[nodes]
-            ranks.append(spans(trie.low[nodes], own))
+            ranks.append(ragged_arange(trie.low[nodes], own))
             letters.append(np.repeat(done, own))
             local.append(np.repeat(state, own))
             between.append(np.column_stack([nodes, done])[state == 0])

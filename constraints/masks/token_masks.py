@@ -24,7 +24,7 @@ import numpy as np
 from jaxtyping import Int, Int32
 from numpy import ndarray
 
-from ..automata.arrays import spans
+from ..automata.arrays import ragged_arange
 from ..automata.lazy import Numbered
 from ..automata.sharing import Reach, Sharing
 from ..automata.stack import NEVER, Stack, StackAutomaton
@@ -284,7 +284,7 @@ class TokenMasks:
         )
         measure.moved(passed)
         nodes = np.array([node for _, node in ends], np.int64)
-        out = [spans(trie.low[nodes], trie.own[nodes]), *(ranks for _, ranks in swept)]
+        out = [ragged_arange(trie.low[nodes], trie.own[nodes]), *(ranks for _, ranks in swept)]
         most = self._most(ends, swept, measure)
         for state, node in texts:
             bits, new = self._text(state, trie, node, measure)

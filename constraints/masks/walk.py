@@ -13,7 +13,7 @@ import numpy as np
 from jaxtyping import Int
 from numpy import ndarray
 
-from ..automata.arrays import spans
+from ..automata.arrays import ragged_arange
 from ..automata.lazy import Body, Numbered, Pattern
 from ..automata.stack import StackAutomaton, stacks_of
 from ..automata.transitions import Transitions
@@ -204,7 +204,7 @@ class Walk:
         while len(nodes) > FEW_PAIRS:
             own = trie.own[nodes]
             if own.any():
-                found.swept.append((np.repeat(state, own), spans(trie.low[nodes], own)))
+                found.swept.append((np.repeat(state, own), ragged_arange(trie.low[nodes], own)))
             large = np.flatnonzero(trie.high[nodes] - trie.low[nodes] - own > FEW)
             apart = [i for i in large.tolist() if self.body(int(state[i])) is not None]
             if apart:
@@ -212,7 +212,7 @@ class Walk:
                 state, nodes = np.delete(state, apart), np.delete(nodes, apart)
             count = trie.first[nodes + 1] - trie.first[nodes]
             found.moved.update(np.unique(state[count > 0]).tolist())
-            nodes = spans(trie.first[nodes], count)
+            nodes = ragged_arange(trie.first[nodes], count)
             state = self._rows.after(np.repeat(state, count), trie.byte[nodes])
             kept = state >= 0
             state, nodes = state[kept], nodes[kept]

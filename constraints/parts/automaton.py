@@ -171,7 +171,7 @@ class Twins:
         return type(machine)(twins)
 
     def has_parts(self, machine: Machine) -> bool:
-        """Whether a machine is a part or calls one."""
+        """Whether a machine, or one that it calls, has a token budget of its own."""
         return self.of(machine) is not machine
 
 

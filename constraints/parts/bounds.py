@@ -23,7 +23,7 @@ from ..lifting.lazy_distances import Distances, Search
 from ..lifting.lower_bounds import Exhausted
 from ..vocabulary.vocabulary import Vocabulary
 from .automaton import BEFORE, Part, Twins, frames
-from .stretches import Stretches
+from .top_frames import Stretches
 
 BOUNDS, SEARCHES, LONG_SEARCHES = range(3)  # how exactly the fewest tokens of stretches to come are found
 

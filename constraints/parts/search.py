@@ -24,7 +24,7 @@ from ..masks.text_tokens import keep
 from ..vocabulary.vocabulary import Vocabulary
 from .automaton import BEFORE, Counts, Part, PartAutomaton, Strand, Twins
 from .bounds import BOUNDS, Layout, Layouts, LowerBounds
-from .stretches import Stretches
+from .top_frames import Stretches
 
 MOST_STRANDS = limits.POSITIONS // 3  # that one search looks at
 MOST_GIVEN_UP = 2  # searches within it that took too long

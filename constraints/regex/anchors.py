@@ -57,7 +57,7 @@ def transparent(automaton: Nfa) -> Nfa:
     """The automaton with any marks let in anywhere."""
     plain = automaton.plain
     edges = np.concatenate([plain.edges, loops(np.arange(plain.num_states))])
-    return Nfa(plain.num_states, edges, plain.skips, plain.start, plain.accept)
+    return Nfa(plain.num_states, edges, plain.epsilons, plain.start, plain.accept)
 
 
 def loops(states: Int[ndarray, " state"]) -> Int[ndarray, "edge 4"]:
@@ -102,7 +102,7 @@ def with_looks(check: Nfa) -> Nfa:
     own = (free.edges[:, 0] == free.edges[:, 3]) & (free.edges[:, 1] == ALL_MARKS[1][0])
     edges = free.edges.copy()
     edges[own, 2] = BEGIN - 1
-    return Nfa(free.num_states, edges, free.skips, free.start, free.accept)
+    return Nfa(free.num_states, edges, free.epsilons, free.start, free.accept)
 
 
 @metered(maxsize=64)

@@ -41,7 +41,7 @@ def characters(item: Item, flags: int) -> CodePoints:
 
 @metered(maxsize=1024)
 def matched(item: Item, flags: int) -> CodePoints:
-    """The same, by asking ``re``: the runs of matching characters in the text of all characters in order."""
+    """The characters that ``re`` matches: the runs of matches in the text of all characters in order."""
     spend(15_000)
     found = asked(item, flags).finditer(all_characters())
     return utf8.normalize((match.start(), match.end() - 1) for match in found)
@@ -49,7 +49,7 @@ def matched(item: Item, flags: int) -> CodePoints:
 
 @metered(maxsize=1024)
 def whatever_case(item: Item, flags: int) -> CodePoints:
-    """The same where case is ignored, which matters to the characters of :func:`cases` alone."""
+    """The characters that ``re`` matches where case is ignored, which matters to those of :func:`cases` alone."""
     compiled = asked(item, flags)
     spend(3_000)
     alike = {c: compiled.fullmatch(chr(c)) is not None for c in cases()}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from ...errors import UnsupportedConstraint
-from .. import given
+from .. import validation
 from ..automata import utf8
 from ..constraint import Constraint
 from .pattern import compile_pattern
@@ -29,8 +29,8 @@ def regex(pattern: str, flags: int = 0) -> Constraint:
     Raises ``TooManyStates`` where the automaton would take too much work or too many states.
     """
     if not isinstance(pattern, str):
-        raise UnsupportedConstraint(f"a pattern is a text, not {given.short(pattern)}", path="pattern")
-    flags = given.count(flags, "flags")
+        raise UnsupportedConstraint(f"a pattern is a text, not {validation.short(pattern)}", path="pattern")
+    flags = validation.count(flags, "flags")
     if flags & ~FLAGS:
         raise UnsupportedConstraint(
             f"flags are A, I, M, S, U and X of re, not {flags & ~FLAGS:#x}", path="flags"

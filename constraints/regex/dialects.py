@@ -3,9 +3,9 @@
     (?<name>…)   (?(?=A)B|C)  →  (?:(?=A)B|(?!A)C)   (?(DEFINE)…)  →  (?:…){0}   (?|…)   \\G   \\K   \\R
     \\x{41}   \\u{1F600}   \\cJ  →  \\x0a   \\e  →  \\x1b       (in classes too)
 
-A call of a group, ``(?&name)``, ``(?1)``, ``(?R)``, becomes a character that no text has (a surrogate), which ``calls.py``
-replaces in the tree. A pattern that ``re`` reads means what it means to ``re`` and does not come here. Where dialects
-differ the ``regex`` package decides.
+A call of a group, ``(?&name)``, ``(?1)``, ``(?R)``, becomes a character that no text has (a surrogate);
+``exotic/subroutines.py`` replaces it in the tree. A pattern that ``re`` reads means what it means to ``re`` and does not come
+here. Where dialects differ the ``regex`` package decides.
 """
 
 from __future__ import annotations

@@ -104,7 +104,7 @@ def among_marks(automaton: Nfa, byte: int, mark: bytes, before: bool = True) -> 
     word = nfa.literal(mark)
     codes = nfa.network(plain.num_states, [(s, word, t) for s, t in marked.tolist()], 0, 0)
     edges = np.concatenate([plain.edges[~hit], free, codes.edges])
-    return Nfa(codes.num_states, edges, codes.skips, plain.start, plain.accept)
+    return Nfa(codes.num_states, edges, codes.epsilons, plain.start, plain.accept)
 
 
 def resolve(automaton: Nfa, marks: list[Look | Commit], alphabet: Alphabet, level: int = 0) -> Nfa:
@@ -123,7 +123,7 @@ def erase(automaton: Nfa, mark: int) -> Nfa:
     left, right = edges[hit].copy(), edges[hit].copy()
     left[:, 2], right[:, 1] = mark - 1, mark + 1
     parts = np.concatenate([edges[~hit], left, right])
-    skips = np.concatenate([automaton.skips, edges[hit][:, [0, 3]]])
+    epsilons = np.concatenate([automaton.epsilons, edges[hit][:, [0, 3]]])
     return Nfa(
-        automaton.num_states, parts[parts[:, 1] <= parts[:, 2]], skips, automaton.start, automaton.accept
+        automaton.num_states, parts[parts[:, 1] <= parts[:, 2]], epsilons, automaton.start, automaton.accept
     )

@@ -2,12 +2,12 @@
 
 The standard library's own parser reads the pattern, and its own matcher says which characters a class stands for
 (``characters.py``), so both agree with ``re`` by construction. What ``re`` does not read but is regular is rewritten
-first (``dialects.py``, ``properties.py``); calls of groups are written out in the tree (``calls.py``).
+first (``dialects.py``, ``properties.py``); calls of groups are written out in the tree (``exotic/subroutines.py``).
 
 Zero-width assertions are *marks*: letters that the text does not have (bytes that never occur in UTF-8). The pattern
 becomes an automaton over characters and marks; ``anchors.py`` keeps the words whose marks stand where they may, and
 erases the marks. Look-ahead and atomic groups meet what follows them; under a repeat, and for look-behind, they leave
-marks too (``lookaround.py``). Where the pattern refers to groups, ``captures.py`` keeps what they have read.
+marks too (``lookaround.py``). Where the pattern refers to groups, ``exotic/captures.py`` keeps what they have read.
 """
 
 from __future__ import annotations

@@ -47,7 +47,7 @@ def scoped(flags: int, added: int, removed: int) -> int:
 
 
 def walk(items: Sequence[Item]) -> Iterator[Item]:
-    """All items, at any depth."""
+    """Iterate over the items of a parsed pattern at any depth."""
     for item in items:
         yield item
         for part in inner(item):

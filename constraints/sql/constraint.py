@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Literal, NamedTuple
 
 from ...errors import UnsupportedConstraint
-from .. import given, limits
+from .. import limits, validation
 from ..automata import utf8
 from ..automata.dfa import minimize
 from ..automata.nfa import Nfa, byte_ranges, concat, literal, network, optional, plus, star, union
@@ -73,12 +73,12 @@ def sql(
     if columns not in ("database", "tables"):
         raise UnsupportedConstraint(f'columns is "database" or "tables", not {columns!r}', path="columns")
     strict = columns == "tables"
-    size = given.count(
+    size = validation.count(
         (3 if strict else 6) if max_tables is None else max_tables, "max_tables", 1, MOST_TABLES
     )
     check_choice(on_narrowed)
     own = {"max_tables": max_tables, "max_depth": max_depth}
-    depth = given.count(DEPTH if max_depth is None else max_depth, "max_depth", 0, limits.DEPTH)
+    depth = validation.count(DEPTH if max_depth is None else max_depth, "max_depth", 0, limits.DEPTH)
     known = read_schema(schema)
     with limited():
         scopes = list(tables_in_use(known, size) if strict else [everything(known, size)])
@@ -159,16 +159,18 @@ def constants(values: Iterable[str | int | float] | None) -> Nfa:
     if values is None:
         return any_constant()
     if not is_list(values):
-        raise UnsupportedConstraint(f"values are a list, not {given.short(values)}", path="values")
+        raise UnsupportedConstraint(f"values are a list, not {validation.short(values)}", path="values")
     return words(constant(value, f"values[{i}]") for i, value in enumerate(values))
 
 
 def constant(value: Any, path: str) -> str:
     """How a query writes a value. Raises ``UnsupportedConstraint`` for what is neither a text nor a (finite) number."""
     if isinstance(value, str):
-        return "'" + given.text(value, path).replace("'", "''") + "'"
+        return "'" + validation.text(value, path).replace("'", "''") + "'"
     if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) <= sys.float_info.max:
-        raise UnsupportedConstraint(f"a value is a text or a number, not {given.short(value)}", path=path)
+        raise UnsupportedConstraint(
+            f"a value is a text or a number, not {validation.short(value)}", path=path
+        )
     return repr(value)
 
 
@@ -188,13 +190,13 @@ class Queries:
         self.memo: dict[tuple[int, bool], Nfa] = {}
 
     def query(self, depth: int, one_column: bool = False) -> Nfa:
-        """One core, or several with UNION and the like between them."""
+        """One SELECT, or several joined by UNION, INTERSECT or EXCEPT, with subqueries nested at most ``depth`` deep."""
         if (depth, one_column) not in self.memo:
             self.memo[depth, one_column] = self.compound(depth, one_column)
         return self.memo[depth, one_column]
 
     def compound(self, depth: int, one_column: bool) -> Nfa:
-        """The same, worked out."""
+        """Build :meth:`query`; not cached."""
         inner = self.strict and one_column
         scopes = [scope for scope in self.scopes if scope.tables == 1 or not inner]
         cores = union([self.core(scope, depth, one_column) for scope in scopes])
@@ -281,18 +283,18 @@ def arithmetic(operand: Nfa) -> Nfa:
 
 
 def text(word: str) -> Nfa:
-    """Exactly this."""
+    """Exactly this word."""
     return literal(word.encode())
 
 
 def words(options: Iterable[str]) -> Nfa:
-    """Any of these, as a minimal automaton."""
+    """The union of some words, as a minimal automaton."""
     return any_word(tuple(options))
 
 
 @metered(maxsize=1024)
 def any_word(options: tuple[str, ...]) -> Nfa:
-    """The same, remembered."""
+    """The union of some words, minimal and cached."""
     return minimize(union(map(text, options)))
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from ...errors import EmptyLanguage, FormatError
-from .. import given, limits
+from .. import limits, validation
 from ..automata.work import spend
 
 Key = tuple[str, str, str, str]  # table, column, the table and the column it refers to
@@ -70,7 +70,8 @@ def read_schema(schema: Any) -> SqlSchema:
         found = from_statements(schema)
     else:
         raise FormatError(
-            f"a database schema is a dict, a sqlite3 connection, a file or CREATE TABLE statements, not {given.short(schema)}"
+            f"a database schema is a dict, a sqlite3 connection, a file or CREATE TABLE statements, not "
+            f"{validation.short(schema)}"
         )
     if not found.tables:
         raise EmptyLanguage("the database has no tables, so nothing can be selected")
@@ -104,12 +105,12 @@ def from_dict(schema: Mapping[Any, Any]) -> SqlSchema:
         if not is_list(columns) or not all(map(is_name, (table, *found[table]))):
             raise FormatError(
                 f"the columns of table {table!r} should be a list of names without NUL characters,"
-                f" not {given.short(columns)}"
+                f" not {validation.short(columns)}"
             )
         if not found[table] or len({column.lower() for column in found[table]}) < len(found[table]):
             raise FormatError(f"table {table!r} has no columns, or one of them twice")
     if not is_list(keys):
-        raise FormatError(f"the foreign keys should be a list of pairs, not {given.short(keys)}")
+        raise FormatError(f"the foreign keys should be a list of pairs, not {validation.short(keys)}")
     return SqlSchema(found, tuple(foreign_key(pair, found) for pair in keys))
 
 
@@ -131,7 +132,7 @@ def foreign_key(pair: Any, tables: Mapping[str, Sequence[str]]) -> Key:
         ends += [(end[:i], end[i + 1 :]) for i in dots if end[i + 1 :] in tables.get(end[:i], ())][:1]
     if len(ends) != 2 or len(pair) != 2:
         raise FormatError(
-            f'a foreign key is a pair such as ("singer.band_id", "band.id"), not {given.short(pair)}'
+            f'a foreign key is a pair such as ("singer.band_id", "band.id"), not {validation.short(pair)}'
         )
     return (*ends[0], *ends[1])
 

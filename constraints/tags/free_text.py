@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from ...errors import UnsupportedConstraint
-from .. import given
+from .. import validation
 from ..automata import dfa, nfa, utf8
 from ..automata.nfa import Nfa
 from ..automata.repeats import repeat
@@ -48,7 +48,7 @@ def free(
     stops = None if until is None else strings(until, "until")
     bad = strings(without, "without", least=0)
     if max_chars is not None:
-        max_chars = given.count(max_chars, "max_chars")
+        max_chars = validation.count(max_chars, "max_chars")
     return without_any(bad, max_chars) if stops is None else until_first(stops, stops, bad, max_chars)
 
 
@@ -106,8 +106,10 @@ def strings(value: Any, path: str, least: int = 1) -> list[str]:
     if isinstance(value, str):
         value = [value]
     if isinstance(value, bytes) or not isinstance(value, Iterable):
-        raise UnsupportedConstraint(f"{path} is a string or several, not {given.short(value)}", path=path)
-    found = list(dict.fromkeys(given.text(word, path) for word in value))
+        raise UnsupportedConstraint(
+            f"{path} is a string or several, not {validation.short(value)}", path=path
+        )
+    found = list(dict.fromkeys(validation.text(word, path) for word in value))
     if len(found) < least:
         raise UnsupportedConstraint(f"{path} names no string", path=path)
     if len(found) > MAX_STRINGS:

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from ...errors import EmptyLanguage, UnsupportedConstraint
-from .. import given
+from .. import validation
 from ..constraint import Constraint, any_of, checked, literal
 from .free_text import strings, until_first, without_any
 
@@ -51,7 +51,7 @@ def tag(begin: str, content: Constraint | None, end: str | Sequence[str] = "") -
     >>> tag("<n>", regex("[0-9]+"), "</n>").accepts("<n>42</n>")
     True
     """
-    return Tag(given.text(begin, "begin"), content, end).after()
+    return Tag(validation.text(begin, "begin"), content, end).after()
 
 
 def sections(*parts: Constraint | str) -> Constraint:
@@ -149,7 +149,7 @@ def separated(
         stop_after_first: there is one tag at most.
     """
     one = choice([Tag(*each).after() for each in tags])
-    return in_a_row(one, given.text(separator, "separator"), at_least_one, not stop_after_first)
+    return in_a_row(one, validation.text(separator, "separator"), at_least_one, not stop_after_first)
 
 
 def in_a_row(one: Constraint, separator: str, at_least_one: bool, several: bool) -> Constraint:

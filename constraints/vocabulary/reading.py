@@ -9,7 +9,7 @@ from weakref import WeakKeyDictionary
 from tokenizers import Tokenizer
 
 from ...errors import EvidenceError
-from ..given import short
+from ..validation import short
 from .vocabulary import Vocabulary
 
 _read: WeakKeyDictionary[Any, dict[tuple[Hashable, ...], Vocabulary]] = WeakKeyDictionary()

@@ -16,7 +16,7 @@ from functools import cache, partial, reduce
 from typing import Any, Literal
 
 from ...errors import TractileError, UnsupportedConstraint
-from .. import given, limits
+from .. import limits, validation
 from ..automata import dfa, nfa, utf8
 from ..automata.nfa import Nfa, check_limit
 from ..automata.utf8 import CodePoints
@@ -81,7 +81,7 @@ def keywords(
     choices = [as_forms(word, inflections is not False, index) for index, word in enumerate(listed(words))]
     if not choices:
         raise UnsupportedConstraint("no keywords, so every text would do; give at least one", path="words")
-    needed = len(choices) if at_least is None else given.count(at_least, "at_least", 0, len(choices))
+    needed = len(choices) if at_least is None else validation.count(at_least, "at_least", 0, len(choices))
     if order == "given" and needed < len(choices):
         raise UnsupportedConstraint('at_least goes with order="any" only', path="at_least")
     build = partial(texts_with, choices, needed, order == "given", ignore_case)
@@ -164,7 +164,9 @@ def forbidden_words(
 def listed(words: Any) -> list[Any]:
     """The keywords as a list. Raises ``UnsupportedConstraint`` for what is none."""
     if isinstance(words, str | bytes) or not isinstance(words, Iterable):
-        raise UnsupportedConstraint(f"keywords are a list of words, not {given.short(words)}", path="words")
+        raise UnsupportedConstraint(
+            f"keywords are a list of words, not {validation.short(words)}", path="words"
+        )
     return list(words)
 
 
@@ -173,9 +175,9 @@ def as_forms(word: Any, inflections: bool, index: int) -> list[str]:
     path = f"words[{index}]"
     if isinstance(word, bytes) or not isinstance(word, Iterable):
         raise UnsupportedConstraint(
-            f"a keyword is a word or a list of forms, not {given.short(word)}", path=path
+            f"a keyword is a word or a list of forms, not {validation.short(word)}", path=path
         )
-    forms = [given.text(form, path) for form in ([word] if isinstance(word, str) else word)]
+    forms = [validation.text(form, path) for form in ([word] if isinstance(word, str) else word)]
     if not forms or not all(forms):
         raise UnsupportedConstraint("a keyword needs at least one form, and no form may be empty", path=path)
     return inflected(forms[0]) if isinstance(word, str) and inflections else forms

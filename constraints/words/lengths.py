@@ -14,7 +14,7 @@ from functools import lru_cache
 from typing import Literal
 
 from ...errors import UnsupportedConstraint
-from .. import given
+from .. import validation
 from ..automata import dfa, nfa, utf8
 from ..automata.nfa import Nfa
 from ..automata.repeats import repeat
@@ -34,8 +34,8 @@ def text_length(
     brackets, or at the end of the text. Raises ``UnsupportedConstraint`` for an unknown unit or an empty range,
     ``TooManyStates`` for lengths beyond reason.
     """
-    low = given.count(low, "low")
-    high = None if high is None else given.count(high, "high", low)
+    low = validation.count(low, "low")
+    high = None if high is None else validation.count(high, "high", low)
     if unit == "characters":
         return Constraint(repeat(utf8.utf8(utf8.EVERY), low, high))
     space, word, final, other = words()

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from random_schemas import DRAFTS, documents, instances, is_known_difference
 
 import tractile as tt
+from tractile.constraints.automata.comparing_stack import RecordingAutomaton
 from tractile.constraints.automata.dfa import minimize
 from tractile.constraints.automata.lazy import Numbered, explore
-from tractile.constraints.automata.recording import RecordingAutomaton
 from tractile.constraints.json.document import read_schema
 from tractile.constraints.json.lazy import lazy_schema
 

@@ -12,8 +12,8 @@ from decimal import Decimal
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
+from ...automata.comparing_stack import RecordingAutomaton
 from ...automata.lazy import Configuration, LazyAutomaton
-from ...automata.recording import RecordingAutomaton
 from ...automata.stack import StackAutomaton
 from .. import numbers
 from ..shapes import NEVER, Need, Numbers, Strings

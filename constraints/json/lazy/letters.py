@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ...automata.epsilon import NO_SKIPS
+from ...automata.epsilon import NO_EPSILONS
 from ...automata.lazy import Letters
 from ...automata.machines import shortest_words
 from ...automata.nfa import Nfa
@@ -56,7 +56,7 @@ def letters_of(rows: Callable[[int], Sequence[tuple[int, int, int]]], start: int
     key = tuple(edges)
     if key not in _letters:
         zero = np.array([0], np.int64)
-        _letters[key] = Letters(Nfa(len(order), np.array(edges, np.int64), NO_SKIPS, zero, zero), "json")
+        _letters[key] = Letters(Nfa(len(order), np.array(edges, np.int64), NO_EPSILONS, zero, zero), "json")
     return _letters[key]
 
 

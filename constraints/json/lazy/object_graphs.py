@@ -13,7 +13,7 @@ from jaxtyping import Int
 from numpy import ndarray
 
 from ....errors import TooManyStates
-from ...automata.arrays import spans
+from ...automata.arrays import ragged_arange
 from ...automata.graphs import Call, Graph
 from ...automata.stack import Local
 from ...automata.work import spend
@@ -182,7 +182,7 @@ def copied(entries: Int[ndarray, "edge 4"], entered: Int[ndarray, "state 3"]) ->
     its edges are copied: the source is replaced, and the offset is added to the target.
     """
     begin, end = (np.searchsorted(entries[:, 0], entered[:, 0], side=side) for side in ("left", "right"))
-    found: Int[ndarray, "edge 4"] = entries[spans(begin, end - begin)]
+    found: Int[ndarray, "edge 4"] = entries[ragged_arange(begin, end - begin)]
     found[:, 0] = np.repeat(entered[:, 1], end - begin)
     found[:, 3] += np.repeat(entered[:, 2], end - begin)
     return found

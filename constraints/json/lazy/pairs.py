@@ -19,7 +19,7 @@ from numpy import ndarray
 
 from ....errors import TooManyStates
 from ...automata import dfa, nfa
-from ...automata.epsilon import NO_SKIPS
+from ...automata.epsilon import NO_EPSILONS
 from ...automata.machines import DfaMachine
 from ...automata.nfa import Nfa, trim
 from ...automata.work import spend
@@ -105,7 +105,7 @@ def arrays_of(body: Nfa, least: int, style: Style) -> Nfa:
     edges = [(source, byte, byte, target) for source, byte, target in rows]
     edges += [(s, low, high, s) for s in blanks for low, high in BLANKS] if style.blank else []
     every = np.concatenate([steps, moved(steps, n), np.array(edges, np.int64)])
-    return trim(Nfa(layers[-1] + CHECKSUMS, every, NO_SKIPS, np.array([begin]), np.array([end])))
+    return trim(Nfa(layers[-1] + CHECKSUMS, every, NO_EPSILONS, np.array([begin]), np.array([end])))
 
 
 def checked(body: Nfa) -> Int[ndarray, "edge 4"]:

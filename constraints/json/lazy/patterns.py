@@ -6,7 +6,7 @@ from functools import cached_property
 
 import numpy as np
 
-from ...automata.arrays import spans
+from ...automata.arrays import ragged_arange
 from ...automata.lazy import Flags, Numbers, Pattern, PatternTable
 from ...automata.machines import DfaMachine
 from ...automata.nfa import Nfa
@@ -69,7 +69,7 @@ class PatternText(DfaMachine):
         after = np.full((size + 1, 256), size, np.int32)
         source, low, high, target = self.nfa.edges.T
         count = high - low + 1
-        after[np.repeat(source, count), spans(low, count)] = np.repeat(target, count)
+        after[np.repeat(source, count), ragged_arange(low, count)] = np.repeat(target, count)
         between = np.zeros(size, bool)
         between[list(self.between)] = True
         return PatternTable(after, between)

@@ -16,7 +16,7 @@ import numpy as np
 
 from ....errors import TooManyStates
 from ... import limits
-from ...automata.epsilon import NO_SKIPS
+from ...automata.epsilon import NO_EPSILONS
 from ...automata.graphs import Graph, of_automaton
 from ...automata.lazy import Pattern
 from ...automata.machines import DfaMachine
@@ -243,7 +243,7 @@ def in_quotes(inside: Nfa) -> Nfa:
     last = np.column_stack([ends, quote, np.full(len(ends), n + 1)])
     first = [[n, QUOTE, QUOTE, int(inside.start[0])]]
     edges = np.concatenate([inside.edges, last, first])
-    return Nfa(n + 2, edges, NO_SKIPS, np.array([n]), np.array([n + 1]))
+    return Nfa(n + 2, edges, NO_EPSILONS, np.array([n]), np.array([n + 1]))
 
 
 @metered(maxsize=4096)

@@ -6,7 +6,7 @@ from collections.abc import Hashable
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from ...automata.recording import Values
+from ...automata.comparing_stack import Values
 from ...automata.stack import Local, Machine
 from ...limits import Bounds
 from ..shapes import Need

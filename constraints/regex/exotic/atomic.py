@@ -19,7 +19,7 @@ from numpy import ndarray
 from ... import limits
 from ...automata import dfa, nfa
 from ...automata.arrays import check_limit, reachable
-from ...automata.epsilon import NO_SKIPS, trim
+from ...automata.epsilon import NO_EPSILONS, trim
 from ...automata.nfa import Nfa
 from ...automata.work import spend
 from ..anchors import ALL_MARKS
@@ -126,7 +126,7 @@ def first(builder: Builder, items: Sequence[Item], flags: int, mark: int) -> Nfa
     rows = [(i, low, high, node) for i, some in enumerate(program.edges) for low, high, node in some]
     marks = [(0, low, high, 0) for low, high in ALL_MARKS]
     nothing = np.empty(0, np.int64)
-    byte_class = Nfa(len(program.edges), np.array(rows + marks), NO_SKIPS, nothing, nothing).byte_class
+    byte_class = Nfa(len(program.edges), np.array(rows + marks), NO_EPSILONS, nothing, nothing).byte_class
     begins = np.concatenate([[0], np.flatnonzero(np.diff(byte_class)) + 1])
     runs = list(zip(begins.tolist(), [*(begins[1:] - 1).tolist(), 255], strict=True))
     of_class: dict[int, list[tuple[int, int]]] = {}
@@ -174,7 +174,7 @@ def first(builder: Builder, items: Sequence[Item], flags: int, mark: int) -> Nfa
         if not after and END in ways:
             edges.append((source, mark, mark, state(True, ways[: ways.index(END)])))
     accept = np.array([i for (after, _), i in number.items() if after])
-    return trim(Nfa(len(number), np.array(edges, np.int64), NO_SKIPS, np.array([start]), accept))
+    return trim(Nfa(len(number), np.array(edges, np.int64), NO_EPSILONS, np.array([start]), accept))
 
 
 def before(automaton: Nfa, mark: int) -> Bool[ndarray, " edge"]:
@@ -188,5 +188,5 @@ def meeting(first: Nfa, rest: Nfa, every: Nfa, mark: int) -> Nfa:
     """``u v`` where ``u ⊙ v`` is in ``first`` and ``v`` in ``rest``."""
     both = dfa.intersect(first, nfa.concat([every, nfa.literal(bytes([mark])), rest]))
     gone = before(both, mark)
-    skips = both.edges[gone][:, [0, 3]]
-    return Nfa(both.num_states, both.edges[~gone], skips, both.start, both.accept)
+    epsilons = both.edges[gone][:, [0, 3]]
+    return Nfa(both.num_states, both.edges[~gone], epsilons, both.start, both.accept)

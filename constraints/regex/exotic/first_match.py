@@ -19,7 +19,7 @@ import numpy as np
 from ... import limits
 from ...automata import dfa, nfa, utf8
 from ...automata.arrays import check_limit, reachable
-from ...automata.epsilon import NO_SKIPS
+from ...automata.epsilon import NO_EPSILONS
 from ...automata.nfa import Nfa
 from ...automata.work import metered, spend
 from .. import anchors, lookaround
@@ -102,8 +102,8 @@ def places(assertion: Assertion) -> Nfa:
     middle = (low == digit) & (high == digit)
     renamed[middle, 1:3] = BEGIN
     keep = ~marks | middle
-    skips = found.edges[marks & ~middle][:, [0, 3]]
-    return dfa.minimize(Nfa(found.num_states, renamed[keep], skips, found.start, found.accept))
+    epsilons = found.edges[marks & ~middle][:, [0, 3]]
+    return dfa.minimize(Nfa(found.num_states, renamed[keep], epsilons, found.start, found.accept))
 
 
 class Table(NamedTuple):
@@ -126,7 +126,7 @@ def table(automaton: Nfa) -> Table:
         full[source, low : high + 1] = target
     sure = list[int]()
     for state in sorted({int(t) for t in full[:, BEGIN] if t >= 0}):
-        rest = Nfa(states, automaton.edges, NO_SKIPS, np.array([state]), automaton.accept)
+        rest = Nfa(states, automaton.edges, NO_EPSILONS, np.array([state]), automaton.accept)
         if dfa.difference(utf8.text(), rest).is_empty:
             sure.append(state)
     all_sure = np.flatnonzero(reachable(automaton.edges[:, [0, 3]], np.array(sure, np.int64), states))
@@ -189,7 +189,7 @@ class First:
                 edges += [(source, low, high, at(then)) for then in self.step(state, low)]
         rows = np.array(edges, np.int64).reshape(-1, 4)
         begins = np.arange(len(dict.fromkeys(starts)))
-        found = Nfa(len(number), rows, NO_SKIPS, begins, np.array(accept, np.int64))
+        found = Nfa(len(number), rows, NO_EPSILONS, begins, np.array(accept, np.int64))
         for duties, sources in over.items():
             found = go_on(found, sources, self.rest(duties))
         return found.plain
@@ -199,7 +199,7 @@ class First:
         found = utf8.text()
         for k, q, sign in sorted(duties):
             automaton = self.program.assertions[k]
-            after = Nfa(automaton.num_states, automaton.edges, NO_SKIPS, np.array([q]), automaton.accept)
+            after = Nfa(automaton.num_states, automaton.edges, NO_EPSILONS, np.array([q]), automaton.accept)
             found = dfa.intersect(found, after) if sign else dfa.difference(found, after)
         return found
 
@@ -271,11 +271,11 @@ class First:
 def go_on(automaton: Nfa, states: Sequence[int], rest: Nfa) -> Nfa:
     """The automaton with ``rest`` after these states."""
     first = automaton.num_states
-    skips = [(state, begin + first) for state in states for begin in rest.start.tolist()]
+    epsilons = [(state, begin + first) for state in states for begin in rest.start.tolist()]
     return Nfa(
         first + rest.num_states,
         np.concatenate([automaton.edges, rest.edges + np.array([first, 0, 0, first])]),
-        np.concatenate([automaton.skips, np.array(skips, np.int64).reshape(-1, 2)]),
+        np.concatenate([automaton.epsilons, np.array(epsilons, np.int64).reshape(-1, 2)]),
         automaton.start,
         np.concatenate([automaton.accept, rest.accept + first]),
     )

@@ -18,8 +18,8 @@ from numpy import ndarray
 
 from .. import limits
 from ..automata import dfa, epsilon
-from ..automata.arrays import group_by, spans, unique_rows
-from ..automata.epsilon import NO_SKIPS
+from ..automata.arrays import csr_index, ragged_arange, unique_rows
+from ..automata.epsilon import NO_EPSILONS
 from ..automata.nfa import Nfa, check_limit
 from .patterns import BODY
 
@@ -50,7 +50,7 @@ class Letters:
         table = np.zeros((BODY.num_states, 256), np.int64)
         for source, low, high, target in BODY.edges.tolist():
             table[source, low : high + 1] = target
-        pointer, order = group_by(nfa.edges[:, 0], self.size)
+        pointer, order = csr_index(nfa.edges[:, 0], self.size)
         rows, bounds = nfa.edges[order].tolist(), pointer.tolist()
         phase = dict.fromkeys(nfa.start.tolist(), int(BODY.start[0]))
         for state in (queue := list(phase)):
@@ -76,9 +76,9 @@ class Letters:
 
     def join(self, a: Pairs, b: Pairs) -> Pairs:
         """The pairs (x, z) such that (x, y) is in ``a`` and (y, z) in ``b``."""
-        pointer, order = group_by(b[:, 0], self.size)
+        pointer, order = csr_index(b[:, 0], self.size)
         count = pointer[a[:, 1] + 1] - pointer[a[:, 1]]
-        ends = b[order[spans(pointer[a[:, 1]], count)], 1]
+        ends = b[order[ragged_arange(pointer[a[:, 1]], count)], 1]
         return unique_rows(np.column_stack([np.repeat(a[:, 0], count), ends]))
 
     def plan(self, least: int, most: int | None) -> Plan:
@@ -88,7 +88,7 @@ class Letters:
         return self.plans[least, most]
 
     def planned(self, least: int, most: int | None) -> Plan:
-        """The same, anew."""
+        """The states to copy: those on a path of the right length to acceptance. Raises ``TooManyStates``."""
         over, entries, exits = self.pairs
         last = least if most is None else most
         check_limit((last + 1) * self.size, 100 * limits.STATES)
@@ -141,7 +141,7 @@ class Letters:
         for c in range(least, len(which)):
             accept.append(offset[c] + local[which[c]][final & sets[which[c]]])
         start = local[which[0]][self.nfa.start[sets[which[0]][self.nfa.start]]]
-        return plain(Nfa(plan.size, np.concatenate(rows), NO_SKIPS, start, np.concatenate(accept)))
+        return plain(Nfa(plan.size, np.concatenate(rows), NO_EPSILONS, start, np.concatenate(accept)))
 
 
 def image(states: Bool[ndarray, " state"], pairs: Pairs) -> Bool[ndarray, " state"]:
@@ -168,6 +168,6 @@ def spread(
 
 
 def plain(nfa: Nfa) -> Nfa:
-    """An automaton without skips and useless states as its own plain form, its edges in order."""
+    """An automaton without epsilon transitions and useless states as its own plain form, its edges in order."""
     order = nfa.by_byte
     return epsilon.plain(nfa if order is None else replace(nfa, edges=nfa.edges[order]))

@@ -28,7 +28,7 @@ PARTS = ("allOf", "not", "if", "then", "else", "dependentSchemas")
 
 
 def closed(value: Value) -> Value:
-    """The values (worked out with ``CLOSING``) whose objects have no member that is not declared."""
+    """The values without objects that have undeclared members. ``value`` must have been worked out with ``CLOSING``."""
     found: dict[Objects, None] = {}
     for shape in value.object:
         declares, seen = shape.declares, shape.seen

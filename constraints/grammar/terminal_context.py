@@ -22,7 +22,7 @@ from ..automata.nfa import Nfa
 from ..automata.stack import Local, Machine, Stack, StackAutomaton, stacks_of
 from ..automata.work import spend
 from ..regex import lookaround
-from .joined import JOIN, under
+from .graph_stack import JOIN, under
 
 MARKS = frozenset(lookaround.LEVELS[0])
 Node = tuple[Machine, Local, int]

@@ -17,12 +17,12 @@ import numpy as np
 
 from .. import limits
 from ..automata import dfa, nfa, utf8
-from ..automata.epsilon import NO_SKIPS
+from ..automata.epsilon import NO_EPSILONS
 from ..automata.nfa import Nfa, check_limit
 from ..automata.utf8 import CodePoints
 from ..regex.syntax import parser
-from .leftmost import END, Atoms, Place, Program, Search
 from .pretokens import Stage, refused, spelled_out
+from .priority_nfa import END, Atoms, Place, Program, Search
 
 MARK = 0xFF
 BYTE = 0xFE  # before a byte that is a symbol by itself
@@ -127,7 +127,7 @@ def seen(points: CodePoints, stage: Stage) -> CodePoints:
 
 
 def partition(sets: Sequence[CodePoints]) -> list[CodePoints]:
-    """The characters by which of the sets they are in."""
+    """The coarsest partition of the characters such that each set is a union of parts."""
     cuts = {0, 0xD800, 0xE000, 0x110000} | {e for points in sets for a, b in points for e in (a, b + 1)}
     edges = sorted(cuts)
     low = np.array(edges[:-1])
@@ -167,11 +167,13 @@ def small(machine: Machine, atoms: int) -> Nfa:
             size += 1
             rows.append((source, MARK, MARK, between[key]))
         rows.append((between[key], atom, atom, target))
-    return dfa.minimize(Nfa(size, np.array(rows, np.int64).reshape(-1, 4), NO_SKIPS, np.array([0]), accept))
+    return dfa.minimize(
+        Nfa(size, np.array(rows, np.int64).reshape(-1, 4), NO_EPSILONS, np.array([0]), accept)
+    )
 
 
 def spelled(automaton: Nfa, atoms: Sequence[CodePoints], spelling: Spelling) -> Nfa:
-    """The automaton over bytes of one over atoms."""
+    """Write out an automaton over atoms as one over bytes."""
     arcs = list[tuple[int, Nfa | None, int]]()
     together = dict[tuple[int, int], list[tuple[int, int]]]()
     for source, low, high, target in automaton.edges.tolist():
@@ -196,4 +198,4 @@ def byte_by_byte(automaton: Nfa) -> Nfa:
     n, edges = automaton.num_states, automaton.edges
     marks = np.column_stack([np.arange(n), np.full(n, BYTE), np.full(n, BYTE), np.arange(n) + n])
     onward = edges + np.array([n, 0, 0, 0])
-    return Nfa(2 * n, np.concatenate([marks, onward]), NO_SKIPS, automaton.start, automaton.accept)
+    return Nfa(2 * n, np.concatenate([marks, onward]), NO_EPSILONS, automaton.start, automaton.accept)
