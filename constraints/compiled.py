@@ -104,5 +104,5 @@ class ConstraintAutomaton(Automaton):
 
 
 def compiled_again(make: Callable[[], Automaton]) -> Automaton:
-    """An automaton as it was compiled."""
+    """Compile an automaton again, in another process."""
     return make()

@@ -65,7 +65,7 @@ class Constraint:
 
     @property
     def finite(self) -> Constraint:
-        """This constraint by a finite automaton; see :class:`~.lazy_constraint.LazyConstraint`."""
+        """The constraint itself, or its regular part if its automaton is lazy; see :class:`~.lazy_constraint.LazyConstraint`."""
         return self
 
     def __and__(self, other: Constraint) -> Constraint:
@@ -296,7 +296,7 @@ class Deferred(Constraint):
 
 
 def kept(source: Iterable[bytes], build: Callable[[], Constraint]) -> Constraint:
-    """What ``build`` makes of the source, at once unless it was compiled with ``cache=True`` before and so can be made."""
+    """Build a constraint, or defer that until its automaton is asked for if it was compiled with ``cache=True`` before."""
     name = store.digest([store.code(), *source])
     known = store.read("source", name)
     if known is not None:

@@ -158,7 +158,7 @@ class LazyConstraint(Constraint):
 
 
 def remade(make: Callable[[], Constraint]) -> Constraint:
-    """A constraint as it was made."""
+    """Make a constraint again, in another process."""
     return make()
 
 
@@ -204,7 +204,7 @@ def combined(
 
 
 def with_budget(constraint: Constraint, at_most: int | None, at_least: int) -> Constraint:
-    """A constraint into whose texts so many tokens go; see :meth:`~.constraint.Constraint.tokens`."""
+    """A constraint whose texts take ``at_least`` to ``at_most`` tokens; see :meth:`~.constraint.Constraint.tokens`."""
     if constraint.is_empty() or (at_most is None and not at_least):
         return constraint
     limits = [f"{name}={value}" for name, value in (("at_most", at_most), ("at_least", at_least)) if value]

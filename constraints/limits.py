@@ -53,7 +53,7 @@ which no token would be left, may take more. After it an upper bound stands, so 
 
 
 class Bounds(NamedTuple):
-    """What a finite automaton holds of a schema.
+    """Bounds within which a finite automaton accepts the values of a schema.
 
     ``depth``: levels of a schema within itself, or of arrays and objects in values without a schema. ``length``: characters of
     strings with a ``maxLength``. ``room``: states of an object whose members come in any order; a larger one has a fixed order.

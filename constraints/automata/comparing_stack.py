@@ -26,7 +26,7 @@ class Comparing(Protocol):
     """A machine that calls others in turn, each for an item, and compares the items."""
 
     def value(self, text: bytes) -> Hashable:
-        """What an item with this text is equal to."""
+        """The value of an item with this text; items are distinct if their values are."""
 
     def towards(self, text: bytes, value: Hashable) -> bytes | None:
         """Bytes among which are all those with which an item goes on towards a value; ``None`` if it cannot become that."""
@@ -39,8 +39,8 @@ class Comparing(Protocol):
 
 
 class Record(NamedTuple):
-    """What is known of one open machine: the frames below it, the values of its items, the text of the item that is being
-    read (``None`` between items), and the values that this item may still become."""
+    """The record of one open comparing machine: the frames below it, the values of its items, the text of the item that is
+    being read (``None`` between items), and the values that this item may still equal."""
 
     depth: int
     seen: Values

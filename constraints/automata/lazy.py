@@ -123,10 +123,10 @@ class LazyAutomaton(Protocol):
         """A text from here to acceptance: short, the shortest where that is cheap to know."""
 
     def completions(self, configuration: Configuration) -> Sequence[bytes]:
-        """Such a text for each of the ways in which the text so far can be understood."""
+        """A text to acceptance for each parse of the text so far."""
 
     def body(self, configuration: Configuration) -> Body | None:
-        """What is known of free text that the configuration is in, at the beginning of a letter; ``None`` elsewhere."""
+        """The free text that a configuration is in, at the beginning of a letter; ``None`` elsewhere."""
 
     def view(self, configuration: Configuration, reach: int) -> Hashable:
         """A key under which token masks are kept; ``reach`` is the number of bytes of the longest token.

@@ -72,7 +72,7 @@ class Machine(Protocol):
         """Whether there are any moves."""
 
     def pattern(self, local: Local) -> Pattern | None:
-        """What is known of a pattern that the local state is in; ``to`` gives local states. See :class:`~.lazy.Pattern`."""
+        """The pattern that a local state is in; its ``to`` gives local states. See :class:`~.lazy.Pattern`."""
 
     def forced(self, local: Local) -> tuple[bytes, Local] | None:
         """Bytes of which each is the only one that may come, with no way to end or call before the last of them, and the local
@@ -108,7 +108,7 @@ class Machine(Protocol):
         """Texts that must still be read, for each way to read what precedes: lower bounds of distances."""
 
     def body(self, local: Local) -> LocalBody | None:
-        """What is known of free text that the local state is in; see :class:`~.lazy.Body`."""
+        """The free text that a local state is in; see :class:`~.lazy.Body`."""
 
     def after_letters(self, local: Local, count: int) -> Local:
         """The local state after so many letters, where :meth:`body` is not ``None``."""
@@ -400,7 +400,7 @@ class StackAutomaton:
         return None if local is None else self.stack(top.machine, local, top.parent)
 
     def pattern(self, configuration: Configuration) -> Pattern | None:
-        """What is known of the pattern that all stacks are in; ``None`` elsewhere."""
+        """The pattern that all stacks are in; ``None`` elsewhere."""
         active, _ = self.active(configuration)
         if not active or any(
             s.machine is not active[0].machine or s.local != active[0].local for s in active

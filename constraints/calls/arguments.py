@@ -84,7 +84,7 @@ class Arguments(Machines):
         return number, placed_at([path], self.documents[number].narrowed)
 
     def lacking(self, number: int, narrowed: tuple[Narrowing, ...]) -> tuple[Narrowing, ...]:
-        """What a document lacks, with the places of all arguments that it is the schema of."""
+        """The narrowings of a document, once for each argument that has it as its schema."""
         return placed_at(self.paths[number], narrowed)
 
     def of_tool(self, tool: Tool, whole: bool, path: str) -> tuple[Called | None, tuple[Narrowing, ...]]:

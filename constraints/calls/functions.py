@@ -1,4 +1,4 @@
-"""Calls of functions: a list of tools → the texts that call one of them, or several.
+"""Function calls as constraints: the texts that call one of a list of tools, or several.
 
     json      {"name": "get_weather", "arguments": {"city": "Oslo", "days": 3}}        parallel: [{…}, {…}]
     python    get_weather(city="Oslo", days=3)                                        parallel: [f(…), g(…)]

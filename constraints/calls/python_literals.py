@@ -94,7 +94,7 @@ class Literals:
             self.cut(path, "properties", "members in the order of one of the schemas", given, ORDERS)
 
     def combined(self, key: str, argument: Any, types: list[str], path: str) -> Nfa:
-        """What a combinator, ``enum`` or ``const`` allows."""
+        """The literals that a combinator, ``enum`` or ``const`` allows."""
         if key in ("enum", "const"):
             values = argument if key == "enum" else [argument]
             return union([self.constant(v) for v in values if any(is_a(v, t) for t in types)])
@@ -136,7 +136,7 @@ class Literals:
         return found
 
     def reference(self, pointer: Any, path: str) -> Nfa:
-        """What a ``$ref`` within the document allows, followed at most ``max_depth`` times within itself."""
+        """The literals that a ``$ref`` within the document allows, followed at most ``max_depth`` times within itself."""
         target: Any = self.root
         if not isinstance(pointer, str) or not pointer.startswith("#/"):
             raise UnsupportedConstraint(f"$ref {pointer!r} is not within the parameters", path=path)

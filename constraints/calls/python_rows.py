@@ -10,7 +10,7 @@ from ..automata.nfa import Nfa, byte_ranges, concat, literal, network, star, uni
 
 
 class Style(NamedTuple):
-    """What separates items, what separates a key from its value, and what stands inside brackets."""
+    """The separators of Python literals: between items, between key and value, inside brackets, after a tuple's only item."""
 
     comma: Nfa
     colon: Nfa

@@ -92,7 +92,7 @@ def load(tools: Any) -> list[Any]:
 
 
 def read_tool(tool: Any, path: str, tuples: bool) -> Tool:
-    """One tool, in any of the spellings."""
+    """Read one tool in any of the formats (OpenAI, BFCL, xLAM)."""
     if not isinstance(tool, Mapping):
         raise FormatError(f"{path} is {tool!r}; a tool is an object with a name and parameters")
     tool = tool["function"] if isinstance(tool.get("function"), Mapping) else tool
@@ -156,7 +156,7 @@ def with_definitions(schema: Schema, definitions: dict[str, Any]) -> Schema:
 
 
 def references_of(value: Any) -> Iterator[str]:
-    """The ``$ref`` of a schema and all within."""
+    """The references (``$ref``) in a schema and its subschemas."""
     if isinstance(value, Mapping):
         if isinstance(value.get("$ref"), str):
             yield value["$ref"]

@@ -162,7 +162,7 @@ class Build:
             raise TooManyStates(limit=10 * limits.STATES)
 
     def automaton(self) -> Automaton:
-        """All of it, EOS included."""
+        """The automaton over tokens of all states reached, EOS included."""
         start = [self.state(s, np.empty(0, np.int64)) for s in self.marked.start.tolist()]
         index = 0
         while index < len(self.states):

@@ -38,7 +38,7 @@ class Spelling(NamedTuple):
 
 
 class Machine(Protocol):
-    """What says where the boundaries are: see :class:`Search`."""
+    """An automaton that marks the boundaries of pieces: see :class:`Search`."""
 
     start: Any
 

@@ -49,7 +49,7 @@ class Lazy:
 
 @dataclass
 class Extensions:
-    """What declared terminals stand for, by their names."""
+    """The expressions that declared terminals stand for, by name."""
 
     text: str
     schemas: dict[str, tuple[Any, int]] = field(default_factory=dict)

@@ -22,7 +22,7 @@ Moves = Callable[[int], Sequence[tuple[int, int, int]]]
 
 
 def body_of(local: int, moves: Moves, ends: Callable[[int], bool]) -> LocalBody | None:
-    """What is known of the free text that a local state is in. ``ends``: whether other machines may go on in a state."""
+    """The free text that a local state is in. ``ends``: whether the terminal may end in a state."""
     if sum(high - low + 1 for low, high, to in moves(local) if to == local) < FEWEST:
         return None
     stays: dict[int, bool] = {local: True}

@@ -64,7 +64,7 @@ def parts(text: str) -> list[str]:
 
 
 def step(text: str, line: int) -> Step:
-    """The function of a parameter."""
+    """Parse the function that a call applies to the parameter."""
     if text == "_":
         return lambda p: p
     match = CALL.fullmatch(text)

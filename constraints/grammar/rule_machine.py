@@ -136,7 +136,7 @@ class RuleMachine(Region):
         return found
 
     def _edges(self, table: Table, state: int, node: int) -> list[Edge]:
-        """What leaves a state of a terminal."""
+        """The edges out of a state of a terminal."""
         return [
             (
                 low,

@@ -118,12 +118,12 @@ class GrammarCompiler:
         }
 
     def compile(self, start: str, max_depth: int) -> Nfa:
-        """What the start rule stands for, each component of rules at most ``max_depth`` deep."""
+        """The texts of the start rule, each strongly connected component of rules at most ``max_depth`` deep."""
         self.max_depth = max_depth
         return self.rule(start, max_depth)
 
     def rule(self, name: str, depth: int) -> Nfa:
-        """What a rule stands for, with calls one level deeper at most ``depth`` times."""
+        """The texts of a rule, with at most ``depth`` further levels of recursion."""
         if depth < 0:
             return nfa.empty()
         key = name, depth, self.max_depth if name in self.above else -1
@@ -165,7 +165,7 @@ class GrammarCompiler:
         return False
 
     def call(self, call: Call, caller: str, depth: int) -> Nfa:
-        """What a call stands for."""
+        """The texts of a call."""
         if self.component[call.rule] != self.component[caller]:
             return self.rule(call.rule, self.max_depth)
         return self.rule(call.rule, depth - (call in self.cut))
@@ -187,7 +187,7 @@ class GrammarCompiler:
         return nfa.concat(parts) if isinstance(expression, Series) else nfa.union(parts)
 
     def require_exact(self, expression: Without) -> None:
-        """That what is taken away is regular: known to a depth only, too little would be taken away."""
+        """Raise ``UnsupportedConstraint`` if the right side of ``-`` is recursive: up to a depth too little would be removed."""
         reached = [call for call, _, _ in calls(expression.minus)]
         seen = {call.rule for call in reached}
         for call in reached:
@@ -201,8 +201,9 @@ class GrammarCompiler:
             reached += fresh
 
     def hubs(self, part: int, name: str, depth: int) -> Nfa:
-        """The automaton of linear rules: a hub for each, from which its words lead to the end (or, for calls at the
-        left, to which they lead from the start)."""
+        """The automaton of mutually left-linear or right-linear rules.
+
+        Each rule is a node. Its words lead from there to the end; for calls at the left, from the start to there."""
         members = [rule for rule in self.rules if self.part[rule] == part]
         hub = {rule: i + 1 for i, rule in enumerate(members)}  # hub 0 is the end, or the start
         rightward, size = part in self.rightward, len(hub) + 1

@@ -111,12 +111,12 @@ def anywhere(texts: Nfa) -> Nfa:
 
 
 def is_mark(automaton: Nfa, byte: int) -> np.ndarray:
-    """Which edges read this mark."""
+    """Whether each edge reads this mark."""
     return np.asarray(automaton.edges[:, 1] == byte)
 
 
 def at_the_beginning(marked: Nfa) -> Nfa:
-    """What goes on after a text that begins with ``⟨``."""
+    """The rests of the texts that begin with ``⟨``."""
     plain = marked.plain
     begins = is_mark(plain, BEGIN) & np.isin(plain.edges[:, 0], plain.start)
     return Nfa(

@@ -22,7 +22,7 @@ class Text:
 
 @dataclass(frozen=True, eq=False)
 class Call:
-    """What a rule stands for."""
+    """A call of a rule."""
 
     rule: str
     line: int = 0
@@ -109,7 +109,7 @@ def reachable_rules(rules: Mapping[str, Expression], start: str) -> set[str]:
 
 
 def check(grammar: Rules, start: str) -> None:
-    """That every rule that the start reaches is defined and ends."""
+    """Raise ``UnsupportedConstraint`` if a rule that the start reaches is undefined or never ends."""
     for name in (reached := reachable_rules(grammar.rules, start)):
         for call, _, _ in calls(grammar.rules[name]):
             if call.rule not in grammar.rules:

@@ -78,7 +78,7 @@ def close_schema(root: Any) -> Any:
 
 
 def pointed(root: Any, ref: str) -> Any:
-    """What a reference within a schema points to, ``None`` if nothing."""
+    """The target of a JSON pointer within a schema, or ``None``."""
     found = root
     for step in ref.split("/")[1:] if ref.startswith("#") else ("",):
         found = found.get(step.replace("~1", "/").replace("~0", "~")) if isinstance(found, Mapping) else None

@@ -247,7 +247,7 @@ class Document:
     # ------------------------------------------------------------ references
 
     def resolve(self, ref: str, node: Node, keyword: str) -> tuple[Any, Resource, str]:
-        """What a reference within the document points to: the schema, its resource, its path."""
+        """The target of a reference within the document: the schema, its resource, its path."""
         where = f"{node.path}/{keyword}"
         uri, fragment = located(node.resource.uri, ref, where)
         target = self.resources.get(uri) if uri else node.resource

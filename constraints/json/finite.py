@@ -102,7 +102,7 @@ def free_machines(machines: Machines) -> set[Machine]:
 
 
 class Lacking:
-    """What the finite automaton of a document lacks of it."""
+    """The narrowings of the finite automaton of a document."""
 
     def __init__(self, machines: Machines, expansion: Expansion, bounds: Bounds) -> None:
         self.machines, self.bounds, self.expansion = machines, bounds, expansion
@@ -165,7 +165,7 @@ class Lacking:
         return Narrowing(path, "max_depth", ANY_VALUE, given, DEPTH)
 
     def free_values(self, need: Need, machine: Machine) -> Iterator[Narrowing]:
-        """Those that are items or members in the arrays or the objects of a need."""
+        """The narrowings of items or members without a schema, in the arrays or objects of a need."""
         if isinstance(machine, ObjectMachine):
             paths = {path for form in machine.forms for path in self.free_members(need, form)}
             yield from map(self.free_value, sorted(paths))

@@ -49,7 +49,7 @@ HOST = rf"{_LABEL}(?:\.{_LABEL})*"
 
 
 def _groups(least: int, most: int | None = None) -> str:
-    """So many groups of an IPv6 address."""
+    """A pattern for this many groups of an IPv6 address."""
     some = rf"{_H}(?::{_H}){{{max(least, 1) - 1},{(least if most is None else most) - 1}}}"
     return "" if most == 0 or (most is None and not least) else some if least else f"(?:{some})?"
 

@@ -55,7 +55,7 @@ class Keywords:
         self.active: set[tuple[int, bool, int]] = set()
 
     def need(self, schema: Any, node: Node, step: str, sign: bool = True) -> Need:
-        """What it means to satisfy (or not) a schema at a step below a node."""
+        """The need to satisfy (``sign``) or violate the schema at a step below a node."""
         if isinstance(schema, bool):
             return ANY if schema == sign else NEVER
         return self.need_of(self.document.node(schema, node.resource, f"{node.path}/{step}"), sign)
@@ -81,7 +81,7 @@ class Keywords:
         return frozenset([(node.number, sign)])
 
     def root(self) -> Need:
-        """What a value must satisfy to be valid by the whole document."""
+        """The need of a value that is valid against the whole document."""
         resource = self.document.root
         if isinstance(resource.root, bool):
             return ANY if resource.root else NEVER

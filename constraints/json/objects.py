@@ -41,7 +41,7 @@ def fits(need: Need, name: str, namer: Namer) -> bool:
 
 
 def need_of(shape: Objects, name: str, namer: Namer) -> Need:
-    """What the member of a name needs."""
+    """The need of the member of a given name."""
     found = shape.by_name.get(name, ANY)
     for pattern, need in shape.patterns:
         if matches(pattern, name):

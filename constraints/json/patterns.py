@@ -121,7 +121,7 @@ def ranges(points: CodePoints) -> str:
 
 
 def escape(pattern: str, i: int, in_class: bool = False) -> tuple[str, int]:
-    """What the escape at ``i`` becomes, and the place after it."""
+    """Rewrite the escape at ``i``: (its text for Python, the position after it)."""
     c = pattern[i + 1]
     if c in "dDwWsS":
         points = CLASSES[c.lower()]
@@ -143,7 +143,9 @@ def escape(pattern: str, i: int, in_class: bool = False) -> tuple[str, int]:
 
 
 def char_class(pattern: str, start: int, brackets: bool, ignores_case: bool) -> tuple[str, int]:
-    """What the class at ``start`` becomes, and the place after it. ``brackets``: its first character may be ``]``."""
+    """Rewrite the character class at ``start``: (its text for Python, the position after it).
+
+    ``brackets``: whether ``]`` may be its first character."""
     i, negative = start + 1, pattern.startswith("^", start + 1)
     i += negative
     first = i

@@ -165,11 +165,11 @@ class Arrays:
 
     @property
     def evaluated(self) -> Any:
-        """Which items have been evaluated."""
+        """The items that have been evaluated, for ``unevaluatedItems``."""
         return self.seen, self.seen_kinds
 
     def at(self, position: int) -> Need:
-        """What the item at a position needs."""
+        """The need of the item at a position."""
         return self.prefix[position] if position < len(self.prefix) else self.rest
 
 
@@ -203,7 +203,7 @@ class Objects:
 
     @cached_property
     def by_name(self) -> dict[str, Need]:
-        """What the member of each declared name needs."""
+        """The need of each declared member, by name."""
         return dict(self.names)
 
     def meet(self, other: Objects) -> Objects | None:
@@ -239,7 +239,7 @@ class Objects:
 
     @property
     def evaluated(self) -> Any:
-        """Which members have been evaluated."""
+        """The members that have been evaluated, for ``unevaluatedProperties``."""
         return self.seen, self.declares
 
     @property

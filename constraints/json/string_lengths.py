@@ -27,8 +27,8 @@ Pairs = Int[ndarray, "pair 2"]
 
 
 class Plan(NamedTuple):
-    """Which states are copied: sets of states, and the number of the set of each copy. After the last copy comes it itself
-    if it stands for all further characters."""
+    """The states that are copied: distinct sets of states, and which set each copy has. With ``loops`` the last copy leads
+    to itself: it stands for all further characters."""
 
     sets: Bool[ndarray, "set state"]
     which: Int[ndarray, " copy"]
@@ -82,7 +82,7 @@ class Letters:
         return unique_rows(np.column_stack([np.repeat(a[:, 0], count), ends]))
 
     def plan(self, least: int, most: int | None) -> Plan:
-        """What to copy for strings of so many characters. Raises ``TooManyStates``."""
+        """The states to copy for strings of ``least`` to ``most`` characters, cached. Raises ``TooManyStates``."""
         if (least, most) not in self.plans:
             self.plans[least, most] = self.planned(least, most)
         return self.plans[least, most]

@@ -132,7 +132,7 @@ def naming(k: Keywords, node: Node, sign: bool, tracked: int) -> Value:
 
 
 def unevaluated(k: Keywords, node: Node, key: str, found: Value, tracked: int) -> Value:
-    """What is left when the members (items) that nothing at this place has evaluated satisfy the schema."""
+    """The values whose members (items) satisfy the schema where nothing at this place has evaluated them."""
     need = k.need(node.schema[key], node, key)
     done: list[Any] = []
     if key == "unevaluatedProperties":

@@ -18,7 +18,7 @@ from ..automata.work import metered
 
 
 class Style(NamedTuple):
-    """What separates members, what separates a name from its value; whether any white space may surround both."""
+    """The separators of JSON: between members, between name and value; ``blank``: any white space may surround them."""
 
     comma: bytes
     colon: bytes

@@ -36,7 +36,7 @@ class Ways(Protocol):
 
 
 class Regions(Protocol):
-    """What lower bounds need of :class:`~.crossings.Crossings`, the crossings found so far for one vocabulary."""
+    """The part of :class:`~.crossings.Crossings` that lower bounds use."""
 
     dag: TokenDag
     left: int

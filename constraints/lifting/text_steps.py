@@ -18,7 +18,7 @@ FEW = 200  # tokens
 
 
 class TextTokens:
-    """What tokens, or their rests, do in free text: see :meth:`of`."""
+    """The steps of tokens, or of their rests, in free text: see :meth:`of`."""
 
     def __init__(self, dag: TokenDag, table: Int[ndarray, "local 256"]) -> None:
         self.dag, self.table = dag, table

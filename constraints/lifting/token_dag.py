@@ -138,7 +138,7 @@ class TokenDag:
         return found
 
     def text(self, letters: Letters) -> TextTokens:
-        """What the tokens do in free text."""
+        """The steps of tokens in free text of some letters."""
         found = self._texts.get(letters)
         if found is None:
             table = np.full((letters.nfa.num_states, 256), -1)

@@ -138,7 +138,7 @@ class LowerBounds:
         return self._whole.given_up + self._leaving.given_up
 
     def _without_limits(self, stack: Stack) -> tuple[Stack | None, ...]:
-        """What a stack has up to each open part, the innermost first, and in all, without limits."""
+        """The stack without budgets, cut at the end of each open part (innermost first), and whole."""
         known = self._stacks.get(stack)
         if known is not None:
             return known

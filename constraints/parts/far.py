@@ -117,7 +117,7 @@ class Far:
         return Ample(tuple(leave), end, more, step)
 
     def _after(self, stack: Stack) -> Ample:
-        """What one target asks of the parts that were open before; those that the token has begun are looked at here."""
+        """The counts that one target needs in the parts that were open before the token."""
         strands, layout, old = self.strands, self.strands.layouts.of(stack), parts_from_before(stack)
         own = list(zip(layout.parts, layout.leave, strict=True))[old:]
         tokens = strands.tokens_of(layout, max([part.at_least - 1 - leave for part, leave in own], default=0))

@@ -136,7 +136,7 @@ class Rewriter:
         return "(?:\udfff)"
 
     def atom(self) -> str:
-        """What begins here and is no group."""
+        """Rewrite the item at this position, which is no group."""
         start = self.position
         if found := re.compile(PROPERTY).match(self.pattern, start):
             self.position = found.end()
@@ -166,7 +166,7 @@ class Rewriter:
         self.position += 1
 
     def error(self, what: str, position: int) -> UnsupportedConstraint:
-        """What cannot be compiled, and where."""
+        """The error for an item that cannot be compiled, with its position."""
         return UnsupportedConstraint(
             f"{what} in {self.pattern!r} cannot be compiled", path=f"position {position}"
         )

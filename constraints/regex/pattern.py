@@ -118,7 +118,7 @@ class Builder(NamedTuple):
     committed: bool = False  # within an atomic group
 
     def sequence(self, items: Sequence[Item], flags: int, rest: Nfa) -> Nfa:
-        """The items one after the other, then ``rest``, which is all of what follows them in the pattern."""
+        """The concatenation of the items and of ``rest``, the automaton of all that follows them in the pattern."""
         later = next((i for i in reversed(range(len(items))) if meets_the_rest(items[i])), None)
         if later is None:
             return nfa.concat([*self.plain(items, flags), rest])
@@ -146,7 +146,7 @@ class Builder(NamedTuple):
         return self.sequence(items[:later], flags, rest)
 
     def look_ahead(self, looks: Sequence[Item], flags: int, rest: Nfa) -> Nfa:
-        """What follows, if it does (or does not) begin with a match of each."""
+        """The texts of what follows that begin (or do not begin) with a match of each look-ahead."""
         every = nfa.star(self.alphabet(utf8.EVERY))
         matches = []
         for operation, argument in looks:

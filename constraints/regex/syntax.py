@@ -36,7 +36,7 @@ def inner(item: Item) -> list[Sequence[Item]]:
 
 
 def atomic_items(item: Item) -> list[Item]:
-    """What an atomic group or possessive repeat reads."""
+    """The items inside an atomic group or possessive repeat."""
     operation, argument = item
     return list(argument) if operation is constants.ATOMIC_GROUP else [(constants.MAX_REPEAT, argument)]
 

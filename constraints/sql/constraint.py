@@ -230,7 +230,7 @@ class Queries:
         return network(7, arcs, 0, 6)
 
     def item(self, scope: Scope, one: bool) -> Nfa:
-        """What may be selected; ``*`` only where the number of columns does not matter."""
+        """An item of a SELECT list; ``*`` only where the number of columns does not matter."""
         expression = self.expression(scope.column)
         return expression if one and self.strict else union([expression, scope.star])
 

@@ -79,7 +79,7 @@ def read_schema(schema: Any) -> SqlSchema:
 
 
 def from_statements(statements: str) -> SqlSchema:
-    """What SQLite makes of CREATE TABLE statements, which may read and write nothing else, nor run for long."""
+    """Read CREATE TABLE statements with an in-memory SQLite that cannot attach files; steps and bytes are limited."""
     with closing(sqlite3.connect(":memory:")) as connection:
         connection.set_authorizer(
             lambda what, *_: sqlite3.SQLITE_DENY if what == sqlite3.SQLITE_ATTACH else sqlite3.SQLITE_OK
@@ -138,7 +138,7 @@ def foreign_key(pair: Any, tables: Mapping[str, Sequence[str]]) -> Key:
 
 
 def from_connection(connection: sqlite3.Connection) -> SqlSchema:
-    """What SQLite says."""
+    """Read the tables, columns and foreign keys of a database."""
     try:
         names = [
             n for (n,) in connection.execute("SELECT name FROM sqlite_master WHERE type IN ('table', 'view')")

@@ -42,7 +42,7 @@ def vocabulary_of(source: Any, eos_token_id: int | None = None) -> Vocabulary:
 
 
 def _state(tokenizer: Any) -> Hashable:
-    """What changes when the tokens of a tokenizer do."""
+    """A key that changes when the tokens of a tokenizer do."""
     if isinstance(tokenizer, Tokenizer):
         return tokenizer.get_vocab_size()
     return len(tokenizer) if isinstance(tokenizer, Sized) else 0, getattr(tokenizer, "eos_token_id", None)

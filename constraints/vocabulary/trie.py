@@ -78,7 +78,7 @@ class Trie:
         return {k: v for k, v in self.__dict__.items() if k not in ("views", "letters", "_children")}
 
     def arrays(self) -> dict[str, Int[ndarray, " n"]]:
-        """What the tree is made of and what is always asked of it, for :meth:`from_arrays`."""
+        """The arrays of the tree and of its first derived attributes, for :meth:`from_arrays`."""
         names = ("parent", "byte", "node", "order", "first", "own", "low", "high")
         small = {name: getattr(self, name).astype(np.int32) for name in names}
         return {**small, "byte": self.byte, "bounds": np.array(self.bounds)}

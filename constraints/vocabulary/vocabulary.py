@@ -126,7 +126,7 @@ class Vocabulary:
 
     @cached_property
     def fingerprint(self) -> str:
-        """What identifies it: a hash of the bytes of every token, which are special, and the end token, in hexadecimal.
+        """A hash, in hexadecimal, of the bytes of every token, of which tokens are special, and of the end token.
 
         Vocabularies read from one tokenizer in different ways have the same one; see :mod:`tractile.fingerprints`.
         """
@@ -140,7 +140,7 @@ class Vocabulary:
 
     @cached_property
     def text_tokens(self) -> Texts:
-        """Which tokens free text is made of, by its letters, made on first use."""
+        """The tokens that stay within free text, by its letters; made on first use."""
         return Texts(self.trie)
 
     @cached_property
@@ -150,5 +150,5 @@ class Vocabulary:
 
     @cached_property
     def token_dag(self) -> TokenDag:
-        """The trie with its equal subtrees made one."""
+        """The trie with equal subtrees shared, as a directed acyclic graph."""
         return TokenDag(self.trie)

@@ -111,7 +111,7 @@ class Program:
         return list(found)
 
     def ways(self, nodes: Sequence[int]) -> tuple[int, ...]:
-        """Those of them that read a byte or match; what comes after a match is never preferred to it."""
+        """The nodes that read a byte or match, in order of preference, up to the first that matches."""
         reached = self.reach(nodes)
         reached = reached[: reached.index(END) + 1] if END in reached else reached
         return tuple(node for node in reached if self.edges[node] or node == END)

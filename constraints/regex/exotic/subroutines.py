@@ -71,7 +71,7 @@ class Expander:
         return with_inner(item, [self.sequence(part, active) for part in inner(item)])
 
     def body(self, number: int, active: tuple[int, ...]) -> list[Item]:
-        """What a group reads, calls written out."""
+        """The items of a group, calls replaced by what they call."""
         if number in active:
             raise self.recursion()
         body = self.groups[number][2]
