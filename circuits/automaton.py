@@ -30,6 +30,7 @@ from .io import convert
 from .io.convert import Edge
 from .io.draw import Node, Picture, token_label
 from .io.file_format import register
+from .language import LanguageMixin
 from .narrowing import Narrowing
 from .transitions import Ints, indicator, ints, rows
 
@@ -40,7 +41,7 @@ if TYPE_CHECKING:
 STEP_CACHE_ENTRIES = 1 << 18  # (state, token) → states
 
 
-class Automaton(Chain):
+class Automaton(Chain, LanguageMixin):
     """A non-deterministic finite automaton over token ids; deterministic where its transitions are.
 
     ``transitions``: a row for each (state, token class, state); ``tokens``: the class of each token, −1 for tokens that
@@ -166,9 +167,15 @@ class Automaton(Chain):
 
     def _same_language(self, graph: StateGraph, tokens: Ints | Incidence) -> Automaton:
         """The automaton of a graph that accepts the language of this one."""
-        start, accept, eos = graph.start, graph.accept, self.eos_token_id
-        made = Automaton(graph.transitions, tokens, start, accept, graph.num_states, eos, trusted=True)
+        made = self._over(graph, tokens, self.eos_token_id)
         made.narrowed = self.narrowed
+        return made
+
+    def _over(self, graph: StateGraph, tokens: Ints | Incidence, eos_token_id: int | None) -> Automaton:
+        start, accept = graph.start, graph.accept
+        made = Automaton(
+            graph.transitions, tokens, start, accept, graph.num_states, eos_token_id, trusted=True
+        )
         return made.for_vocabulary(self.vocabulary_fingerprint)
 
     def accepts(self, tokens: Sequence[int]) -> bool:

@@ -26,7 +26,7 @@ from ..errors import CircuitError, ShapeError, VocabularyMismatch
 from ..fingerprints import check_same
 from ..layers import Constant, Dense, Hadamard, InputLayer, Kron, Operator, Sum
 from ..layers.operator import TensorMap
-from .circuit import Circuit
+from .circuit import Circuit, for_each_tensor
 from .display import DisplayMixin
 from .io.draw import Picture
 from .io.file_format import VOCABULARY, Writer, register, write
@@ -92,11 +92,10 @@ class Chain(DisplayMixin):
         return circuit
 
     def map(self, fn: TensorMap) -> Self:
-        """The same chain, of the same class, with ``fn`` applied to every parameter tensor (move, cast, …)."""
-        out = self._copy()
-        out.initial = tuple(map(fn, self.initial))
-        out.left, out.inputs, out.right = self.left.map(fn), self.inputs.map(fn), self.right.map(fn)
-        out.final = tuple(map(fn, self.final))
+        """The same chain, of the same class, with ``fn`` applied to every parameter tensor, once (move, cast, …)."""
+        out, once = self._copy(), for_each_tensor(fn)
+        out.initial, out.final = tuple(map(once, self.initial)), tuple(map(once, self.final))
+        out.left, out.inputs, out.right = self.left.map(once), self.inputs.map(once), self.right.map(once)
         return out
 
     def _copy(self) -> Self:
@@ -114,9 +113,9 @@ class Chain(DisplayMixin):
         """Where its parameters are."""
         return self.initial[0].device
 
-    def to(self, device: torch.device | str | None = None) -> Self:
-        """The same chain with its parameters on another device."""
-        return self.map(lambda t: t.to(device=device))
+    def to(self, device: torch.device | str | None = None, dtype: torch.dtype | None = None) -> Self:
+        """The same chain with its parameters on another device or in another precision; tied tensors stay tied."""
+        return self.map(lambda t: t.to(device=device, dtype=dtype))
 
     def parameters(self) -> list[Tensor]:
         """The real-valued parameter tensors: initial, L, B, R, final."""

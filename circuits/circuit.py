@@ -131,13 +131,7 @@ class Circuit(DisplayMixin):
 
     def map(self, fn: TensorMap) -> Circuit:
         """The same circuit with ``fn`` applied to every parameter tensor, once: tied tensors stay tied."""
-        known: dict[int, Tensor] = {}
-
-        def once(tensor: Tensor) -> Tensor:
-            if id(tensor) not in known:
-                known[id(tensor)] = fn(tensor)
-            return known[id(tensor)]
-
+        once = for_each_tensor(fn)
         return self.map_layers(lambda layer: layer.map(once))
 
     @property
@@ -246,6 +240,18 @@ class Circuit(DisplayMixin):
 
     def __repr__(self) -> str:
         return f"Circuit({self.graph.number_of_nodes()} layers, variables {list(self.variables)})"
+
+
+def for_each_tensor(fn: TensorMap) -> TensorMap:
+    """``fn``, called once for each tensor, so that tied tensors stay tied."""
+    known: dict[int, tuple[Tensor, Tensor]] = {}  # a tensor's id is its own while the tensor lives
+
+    def once(tensor: Tensor) -> Tensor:
+        if id(tensor) not in known:
+            known[id(tensor)] = tensor, fn(tensor)
+        return known[id(tensor)][1]
+
+    return once
 
 
 def check_circuit(model: object, operation: str) -> None:

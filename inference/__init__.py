@@ -8,7 +8,7 @@ from .next_token.protocol import NextTokenQuery
 from .next_token.rows import pack_bits
 from .queries.condition import condition
 from .queries.determinism import check_deterministic, is_deterministic
-from .queries.em import Clamp, Counts, Fit, Trainable, em, em_step, expected_counts
+from .queries.em import Counts, Fit, Trainable, em, em_step, expected_counts
 from .queries.evidence import Evidence
 from .queries.information import (
     cross_entropy,
@@ -29,7 +29,6 @@ from .semirings.scaled_real import Real
 
 __all__ = [
     "Boolean",
-    "Clamp",
     "Counting",
     "Counts",
     "Evidence",

@@ -74,3 +74,17 @@ def test_structure_alone_is_summed_where_the_evidence_is():
             for semiring in (tt.inference.Real(), tt.inference.Log(), tt.inference.Boolean()):
                 value = tt.inference.engine.contract.total(semiring, layer, CUDA)
                 assert semiring.device(value) == CUDA
+
+
+def test_a_chain_moves():
+    """Chains, HMMs and automata by ``to``: device and precision; what was tied still is."""
+    hmm = tt.HMM.random(4, 3)
+    for chain in (hmm, tt.HMM.random(4, 3, "monarch"), hmm * hmm, hmm * models()["automaton"]):
+        there = chain.to("meta", torch.float64)
+        assert type(there) is type(chain)
+        assert {(p.device.type, p.dtype) for p in there.parameters()} == {("meta", torch.float64)}
+        ties = {len({id(p) for p in c.parameters()}) for c in (chain, there)}
+        assert len(ties) == 1
+    double = models()["automaton"].to(dtype=torch.float64)
+    assert double.initial[0].dtype == torch.float64
+    assert tt.count(double, n=3) == tt.count(models()["automaton"], n=3)

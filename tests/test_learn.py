@@ -19,7 +19,7 @@ from tractile import builders
 from tractile.circuits.parameters import blocks
 from tractile.distill import em as distill
 from tractile.errors import CircuitError, EvidenceError, ShapeError
-from tractile.inference import Clamp, Evidence, Real, Trainable, em, em_step, expected_counts
+from tractile.inference import Evidence, Real, Trainable, em, em_step, expected_counts
 from tractile.layers import (
     Bernoulli,
     Binomial,
@@ -396,7 +396,7 @@ def test_trainable_of_real_variables_keeps_variances_positive(random):
     assert_log_close(tt.partition(trainable()).detach(), 0.0)
 
 
-@pytest.mark.parametrize("rows", [ExpTransform(), Clamp()])
+@pytest.mark.parametrize("rows", [ExpTransform()])
 def test_weights_that_are_not_normalised(rows, random):
     """A tensor train is fitted as p / Z."""
     ranks = (1, 3, 3, 1)

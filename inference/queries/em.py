@@ -214,30 +214,14 @@ def em(
     return Fit(model, log_likelihoods)
 
 
-class Clamp(Transform):
-    """Weights that are the parameters themselves, kept at or above ``floor``."""
-
-    domain, codomain, bijective = constraints.real, constraints.nonnegative, False
-
-    def __init__(self, floor: float = 1e-12) -> None:
-        super().__init__()
-        self.floor = floor
-
-    def _call(self, x: Tensor) -> Tensor:
-        return x.clamp(min=self.floor)
-
-    def _inverse(self, y: Tensor) -> Tensor:
-        return y
-
-
 class Trainable(torch.nn.Module, Generic[Model]):
     """Unconstrained parameters for every weight of a model; calling it gives the model, through which gradients flow.
 
         trainable = Trainable(model);  optimiser = torch.optim.Adam(trainable.parameters())
         loss = -log_marginal(trainable(), batch).mean();  loss.backward();  optimiser.step()
 
-    Rows of weights are the ``rows`` transform of the parameters: their softmax unless another is given (``ExpTransform()``,
-    :class:`Clamp`: then the model is not normalised, and :func:`~tractile.partition` is to be subtracted). Other parameters
+    Rows of weights are the ``rows`` transform of the parameters: their softmax unless another is given. With
+    ``ExpTransform()`` the model is not normalised, and :func:`~tractile.partition` is to be subtracted. Other parameters
     of input layers keep to their ``constraints``. Tied tensors stay tied.
     """
 
@@ -251,11 +235,6 @@ class Trainable(torch.nn.Module, Generic[Model]):
     def forward(self) -> Model:
         """The model with these parameters."""
         return self._constrained(list(self.raw))
-
-    @torch.no_grad()
-    def detached(self) -> Model:
-        """The model as the parameters now have it, without their gradients."""
-        return self()  # type: ignore[no-any-return]
 
     @property
     def num_parameters(self) -> int:

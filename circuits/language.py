@@ -1,0 +1,160 @@
+"""What one may ask of the language of an automaton over tokens, and make of it: set operations, quotients, its words in order.
+
+The names are those of the automata-lib package. Languages are sets of token sequences over one vocabulary.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from itertools import count, islice
+from typing import TYPE_CHECKING, Any
+
+from ..errors import CircuitError, VocabularyMismatch
+from ..fingerprints import check_same
+from . import language_algorithms as languages
+from .automaton_algorithms import StateGraph, determinize, split_classes, trim, useful
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from .automaton import Automaton
+
+
+class LanguageMixin(ABC):
+    """The operations of :class:`~tractile.Automaton` on its language; each returns a trimmed automaton.
+
+    Those that make an automaton deterministic raise :class:`TooManyStates` past 100,000 states. Operands of different
+    vocabularies raise :class:`VocabularyMismatch`.
+    """
+
+    eos_token_id: int | None
+    vocabulary_fingerprint: str | None
+
+    @property
+    @abstractmethod
+    def vocab_size(self) -> int:
+        """The number of tokens."""
+
+    @property
+    @abstractmethod
+    def partitioned(self) -> Automaton:
+        """The same automaton with one partition of the vocabulary for all states."""
+
+    @abstractmethod
+    def _over(self, graph: StateGraph, tokens: Any, eos_token_id: int | None) -> Automaton:
+        """An automaton over the same vocabulary."""
+
+    def union(self, other: Automaton) -> Automaton:
+        """The sequences of either."""
+        return self._with(other, languages.union, ends=True)
+
+    def intersection(self, other: Automaton) -> Automaton:
+        """The sequences of both."""
+        return self._with(other, languages.product, ends=True)
+
+    def difference(self, other: Automaton) -> Automaton:
+        """The sequences of this automaton that are none of the other one's."""
+        a, b, token_class = self._both(other)
+        rest = languages.complement(determinize(b), int(token_class.max()) + 1)
+        return self._over(trim(languages.product(a, rest)), token_class, self.eos_token_id)
+
+    def symmetric_difference(self, other: Automaton) -> Automaton:
+        """The sequences of exactly one of both."""
+        return self.difference(other).union(other.difference(self.partitioned))
+
+    def complement(self) -> Automaton:
+        """All sequences over the vocabulary that are not accepted."""
+        graph, _, token_class = self._both(self.partitioned)
+        found = languages.complement(determinize(graph), int(token_class.max()) + 1)
+        return self._over(trim(found), token_class, None)
+
+    def concatenate(self, other: Automaton) -> Automaton:
+        """A sequence of this automaton followed by one of the other."""
+        return self._with(other, languages.concatenate)
+
+    def kleene_star(self) -> Automaton:
+        """Any number of its sequences one after another, none included."""
+        return self._over(trim(languages.star(self._graph)), self._classes, None)
+
+    def reverse(self) -> Automaton:
+        """Its sequences read backwards."""
+        return self._over(trim(languages.reverse(self._graph)), self._classes, None)
+
+    def left_quotient(self, other: Automaton) -> Automaton:
+        """The sequences w for which uw is accepted for some u of the other automaton."""
+        return self._with(other, languages.left_quotient)
+
+    def right_quotient(self, other: Automaton) -> Automaton:
+        """The sequences w for which wu is accepted for some u of the other automaton."""
+        return self._with(other, languages.right_quotient)
+
+    def shuffle_product(self, other: Automaton) -> Automaton:
+        """A sequence of this automaton and one of the other, interleaved in any way."""
+        return self._with(other, lambda a, b: languages.product(a, b, interleaved=True))
+
+    def is_empty(self) -> bool:
+        """Whether no sequence is accepted."""
+        return not bool(useful(self._graph).any())
+
+    def is_finite(self) -> bool:
+        """Whether finitely many sequences are accepted."""
+        return languages.is_finite(self._graph)
+
+    def is_subset(self, other: Automaton) -> bool:
+        """Whether every sequence is one of the other automaton."""
+        return self.difference(other).is_empty()
+
+    def is_equivalent(self, other: Automaton) -> bool:
+        """Whether both accept the same sequences."""
+        return self.is_subset(other) and other.is_subset(self.partitioned)
+
+    def cardinality(self, max_tokens: int | None = None) -> int:
+        """The number of accepted sequences, exactly; of those of at most ``max_tokens`` tokens, where that is given.
+
+        Raises :class:`CircuitError` where there are infinitely many.
+        """
+        longest = languages.longest(self._graph)
+        if longest is None and max_tokens is None:
+            raise CircuitError("cardinality: infinitely many sequences are accepted; give max_tokens")
+        most = min(n for n in (longest, max_tokens) if n is not None)
+        sizes = self.partitioned.labels.class_sizes().tolist()
+        return sum(islice(languages.counts(determinize(self._graph), sizes), most + 1))
+
+    def words(self, max_tokens: int | None = None) -> Iterator[tuple[int, ...]]:
+        """The accepted sequences, shorter ones first, those of one length in lexicographic order; without end for infinite ones.
+
+        ``max_tokens``: none longer than this.
+        """
+        longest = languages.longest(self._graph)
+        dfa, tokens = determinize(self._graph), [t.tolist() for t in self.partitioned.labels.members()]
+        ends = [n for n in (longest, max_tokens) if n is not None]
+        for length in range(min(ends) + 1) if ends else count():
+            yield from languages.words(dfa, tokens, length)
+
+    @property
+    def _graph(self) -> StateGraph:
+        return self.partitioned.graph
+
+    @property
+    def _classes(self) -> Any:
+        return self.partitioned.labels.tokens
+
+    def _both(self, other: Automaton) -> tuple[StateGraph, StateGraph, np.ndarray[Any, Any]]:
+        """The graphs of both over one partition of the tokens, in which each token has a class."""
+        if self.vocab_size != other.vocab_size:
+            raise VocabularyMismatch(
+                f"the automata have vocabularies of {self.vocab_size} and {other.vocab_size} tokens"
+            )
+        known = self.vocabulary_fingerprint, other.vocabulary_fingerprint
+        check_same(
+            "the first automaton", known[0], "the second", known[1], "compile both with one vocabulary"
+        )
+        token_class, ours, theirs = languages.common_partition(self._classes.numpy(), other._classes.numpy())
+        return split_classes(self._graph, ours), split_classes(other._graph, theirs), token_class
+
+    def _with(self, other: Automaton, operation: Any, ends: bool = False) -> Automaton:
+        """The automaton of an operation; ``ends``: its sequences end as those of both do."""
+        a, b, token_class = self._both(other)
+        eos = self.eos_token_id if ends and self.eos_token_id == other.eos_token_id else None
+        return self._over(trim(operation(a, b)), token_class, eos)
