@@ -13,7 +13,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 import tractile as tt
 from tractile.errors import CircuitError, VocabularyMismatch
 from tractile.inference import NextToken, PGCDQuery, Real
-from tractile.inference.next_token.range import Transition
+from tractile.inference.next_token.underflow import Transition
 
 HORIZON = 12
 ALL = torch.tensor([True, True, True])

@@ -1,4 +1,4 @@
-"""What is still to come, for P-GCD: A β_r for every state of an automaton and every number r of tokens left.
+"""Backward messages of P-GCD: A β_r for every automaton state and every number r of tokens left.
 
 With β_r[h, s] the probability that an HMM in hidden state h and an automaton in state s emit r more tokens and accept,
 
@@ -6,7 +6,7 @@ With β_r[h, s] the probability that an HMM in hidden state h and an automaton i
 
 One sweep serves every prompt and budget. Where all F_r would take more memory than is allowed, some are kept as checkpoints and
 the others are computed again when they are asked for; the answers are the same to the bit. Every column has its own scale,
-and a doubt where entries fell below the range of the precision (see :mod:`~tractile.inference.next_token.range`).
+and a doubt where entries fell below the range of the precision (see :mod:`~tractile.inference.next_token.underflow`).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from ...circuits.hmm import HMM
 from ...errors import MemoryTooSmall
 from .edge_labels import EdgeLabels
 from .emission_table import row_logsumexp, smallest
-from .range import Transition, least, normalised
+from .underflow import Transition, least, normalised
 
 BLOCK_ELEMENTS = 1 << 22  # edges are met in blocks of so many numbers
 
@@ -47,7 +47,7 @@ class BackwardMessage(NamedTuple):
 
 
 class Backward(Protocol):
-    """EdgeMessages of F_r by tokens left and state."""
+    """A source of backward messages F_r, by tokens left and state."""
 
     def columns(self, left: Int[Tensor, " queries"], state: Int[Tensor, " queries"]) -> BackwardMessage:
         """F_left[:, state] for each query."""
@@ -90,7 +90,7 @@ class BackwardTable:
 
     @property
     def table(self) -> BackwardMessage | None:
-        """All of them, (horizon, states, hidden) and twice (horizon, states), if they fit the memory."""
+        """All messages, (horizon, states, hidden), with scales and doubts (horizon, states); None beyond the memory limit."""
         return self._table
 
     @property
@@ -120,11 +120,11 @@ class BackwardTable:
         return self._kept[r]
 
     def _exact(self) -> list[int]:
-        """The kept ones from which one may go on: not those that were rounded."""
+        """Return the kept r from which the recursion may go on: none if messages are kept rounded."""
         return list(self._kept) if self._dtype == self._recursion.dtype else []
 
     def _fill(self, known: int, last: int, room: int) -> None:
-        """Compute F from the one known (−1: from acceptance) up to the last, of which as many as there is room are kept."""
+        """Compute F_{known+1} … F_last (known = −1: from acceptance), and keep the last ``room`` of them."""
         found = None if known < 0 else self._checkpoints.get(known) or self._kept[known]
         for r in range(known, last):
             found = self._recursion.first() if found is None else self._recursion.before(found)
@@ -142,7 +142,7 @@ class BackwardTable:
         self._kept[r] = BackwardMessage(found.columns.to(self._dtype), found.scale, found.doubt)
 
     def _plan(self, memory: int) -> tuple[int, int]:
-        """(every, room) that fit the memory at the least work for budgets that go down by one."""
+        """Choose the checkpoint spacing and the room for other messages: least work for budgets that go down by one."""
         n, exact = self.horizon, self._recursion.dtype
         kept, whole = (self._recursion.size * t.itemsize for t in (self._dtype, exact))
         free = memory - self._recursion.work_bytes
@@ -189,12 +189,12 @@ class BackwardRecursion:
 
     @property
     def size(self) -> int:
-        """The numbers in one F_r."""
+        """The number of entries of one F_r."""
         return self.states * self.hidden
 
     @property
     def work_bytes(self) -> int:
-        """About what a step needs beside its result: the message in both orders, labels and a block of edges."""
+        """The approximate work space of a step, in bytes: two copies of the message, label sums and a block of edges."""
         item = self.dtype.itemsize
         block = max(self.hidden, min(BLOCK_ELEMENTS, len(self._source) * self.hidden))
         return item * (4 * self.size + self._emitted.numel() + 2 * block)
@@ -236,7 +236,7 @@ class BackwardRecursion:
         return self._transit(beta, top, doubt, low)
 
     def _transit(self, beta: Tensor, scale: Tensor, doubt: Tensor, low: Tensor) -> BackwardMessage:
-        """A β, every column brought to a maximum of one; ``low``: logarithms of lower bounds of the positive entries."""
+        """Return A β with every column scaled to maximum one; ``low``: log lower bounds of each column's positive entries."""
         if self._boolean:
             return BackwardMessage.of_support(self._move.reached(beta), self.dtype)
         beta, scale = normalised(beta, scale)
@@ -248,7 +248,7 @@ class BackwardRecursion:
         return BackwardMessage(columns, scale, self._resolved(columns, scale, doubt))
 
     def _resolved(self, columns: Tensor, scale: Tensor, doubt: Tensor) -> Tensor:
-        """The doubt, none where each entry of a column is so large that it changes nothing."""
+        """Drop the doubt of columns whose every entry exceeds it by more than rounding."""
         if not bool((doubt > -torch.inf).any()):
             return doubt
         settled = columns.amin(1).double().log() + scale > doubt - log(torch.finfo(self.dtype).eps)

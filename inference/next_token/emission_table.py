@@ -1,4 +1,4 @@
-"""Scores of tokens: rows over hidden states met by the emission, for all tokens or for those of a label.
+"""Scores of tokens: products of messages over hidden states and the emission matrix, for all tokens or an edge's.
 
 The table holds B[h, v] / top(v), top(v) the largest emission of token v, so that rare tokens use the whole range of the
 precision. Labels with few tokens keep their columns gathered.
@@ -109,13 +109,13 @@ class EmissionTable:
         return gathered.T.contiguous().to(self.dtype)
 
     def all_tokens(self, rows: Float[Tensor, "rows hidden"]) -> Float[Tensor, "rows vocab"]:
-        """The rows against every token."""
+        """Multiply rows by the whole table: a score for every token."""
         scores = [block(rows.to(self.dtype)) for block in self._blocks]
         return (scores[0] if len(scores) == 1 else torch.cat(scores, 1)).to(rows.dtype)
 
 
 def product(table: Float[Tensor, "hidden vocab"]) -> Callable[[Tensor], Tensor]:
-    """x ↦ x @ table for few rows x at a time: on a processor from a layout made once, where oneDNN has one."""
+    """Return x ↦ x @ table for few rows x; on a CPU with a table that oneDNN packs once."""
     if not packs(table):
         return lambda x: x @ table
     packed = torch.ops.mkldnn._reorder_linear_weight(table.T, ROWS)
@@ -123,7 +123,7 @@ def product(table: Float[Tensor, "hidden vocab"]) -> Callable[[Tensor], Tensor]:
 
 
 def packs(table: Tensor) -> bool:
-    """Whether oneDNN multiplies by this table from a layout of its own."""
+    """Tell whether oneDNN has a packed layout for this table."""
     if table.device.type != "cpu" or table.requires_grad or not torch.backends.mkldnn.is_available():
         return False
     if table.dtype == torch.bfloat16:
@@ -145,7 +145,7 @@ class EdgeMessages(NamedTuple):
 
 
 def score(table: EmissionTable, columns: EdgeMessages, prior: EdgeMessages, exclusive: bool) -> Scores:
-    """The scores of all tokens in each row; ``exclusive``: no token of a row is in two of its labels.
+    """Score all tokens in each row; ``exclusive``: no token of a row is in two of its labels.
 
     ``prior`` has a column for each row, and no edges. −inf: zero, or lost.
     """
@@ -173,7 +173,7 @@ def _written(
     exclusive: bool,
     upper: bool = False,
 ) -> tuple[Tensor, Tensor, bool]:
-    """The scores of product and prior, and whether none is lost; ``upper``: bounds from above where they are."""
+    """Compute the scores of product and prior, and whether none was flushed; ``upper``: with upper bounds of flushed ones."""
     batch, bounded = len(prior.scale), _at_least if upper else flush_subnormals
     values = torch.cat([prior.values, columns.values[wide]])
     found, certain = bounded(table.all_tokens(values), torch.cat([prior.least, columns.least[wide]]))
@@ -196,7 +196,7 @@ def _written(
 def _narrow(
     out: Tensor, columns: EdgeMessages, labels: list[Label], exclusive: bool, bounded: Callable[..., Any]
 ) -> bool:
-    """Write the scores of the labels with fewer tokens, ``edge`` being the place in ``labels``; whether none is lost."""
+    """Write the scores of narrow labels into ``out`` (``edge`` indexes ``labels``); returns whether none was flushed."""
     values, scale, row, kind, least = columns
     few = [i for i, label in enumerate(labels) if label.columns is not None and len(label.tokens) <= FEW]
     certain, done = True, set[int]()
@@ -230,9 +230,9 @@ def _join(a: Tensor, b: Tensor, exclusive: bool) -> Tensor:
 
 
 def flush_subnormals(x: Float[Tensor, "rows ..."], least: Float[Tensor, " rows"]) -> tuple[Tensor, bool]:
-    """x with what is below the ``least`` of its row set to zero, and whether nothing is.
+    """Set entries below the ``least`` of their row to zero; returns them and whether none was.
 
-    Lost is better than wrong, since what is lost is recovered.
+    A zero is noticed and recomputed; an inaccurate score would not be.
     """
     if not x.numel() or float(x.amin()) >= float(least.amax()):
         return x, True
@@ -241,12 +241,12 @@ def flush_subnormals(x: Float[Tensor, "rows ..."], least: Float[Tensor, " rows"]
 
 
 def _at_least(x: Tensor, least: Float[Tensor, " rows"]) -> tuple[Tensor, bool]:
-    """x, with the ``least`` of its row for what is below."""
+    """Raise entries below the ``least`` of their row to it."""
     return torch.maximum(x, least.view(-1, *[1] * (x.ndim - 1)).to(x.dtype)), False
 
 
 def ragged_arange(counts: Int[Tensor, " lines"]) -> tuple[Int[Tensor, " pairs"], Int[Tensor, " pairs"]]:
-    """For lines of so many entries each: the line of every entry, and its place in the line."""
+    """For segments of these lengths: the segment of every entry, and its position in the segment."""
     line = torch.arange(len(counts), device=counts.device).repeat_interleave(counts)
     return line, torch.arange(len(line), device=counts.device) - (counts.cumsum(0) - counts)[line]
 

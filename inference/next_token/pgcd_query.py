@@ -37,7 +37,6 @@ from .history import History, Trail
 from .pgcd_static import FixedShapeSteps
 from .pgcd_steps import ProductTables, RealFilter, SparseSteps, zeros_are_exact
 from .protocol import Budgets, Tokens
-from .range import trusted
 from .rows import (
     check_horizon,
     checked_budgets,
@@ -49,6 +48,7 @@ from .rows import (
     row_indices,
 )
 from .support import SupportQuery
+from .underflow import trusted
 
 
 @final

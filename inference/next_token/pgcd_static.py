@@ -22,7 +22,7 @@ from .dfa_tables import PaddedCSR, Tables
 from .emission_table import Scores, smallest
 from .gcd import GCDQuery
 from .pgcd_steps import ProductTables, SparseState
-from .range import Belief, Transition, doubt_of_product, least, normalised, smallest_weight
+from .underflow import Belief, Transition, doubt_of_product, least, normalised, smallest_weight
 
 CHUNK_ELEMENTS = 1 << 27  # gathered at once
 

@@ -6,7 +6,7 @@ For each live pair (row, state s) with HMM message α_s and each edge e: s → s
 
 so the messages α_s ∘ Aβ_{r−1}[:, s'] are all that meets the emission: wide labels share one product with the whole of B,
 narrow ones gather their tokens' columns; nothing of size batch × edges × V is formed. Every message carries its own
-scale, and a bound of what it lost to the range of the precision (:mod:`~tractile.inference.next_token.range`).
+scale, and a bound of what it lost to the range of the precision (:mod:`~tractile.inference.next_token.underflow`).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from ...circuits.hmm import HMM
 from .backward_table import Backward, BackwardMessage
 from .emission_table import EdgeMessages, EmissionTable, Scores, ragged_arange, row_logsumexp, score, smallest
 from .gcd import GCDQuery
-from .range import Belief, Transition, added, doubt_of_product, least, normalised
+from .underflow import Belief, Transition, added, doubt_of_product, least, normalised
 
 SMALLEST_PRODUCT = -650.0  # log of a positive number that float64 holds with room to spare
 

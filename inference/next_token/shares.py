@@ -1,4 +1,4 @@
-"""Whether scaled arithmetic may have lost a hidden state's share of a message: the bound that the generic query goes by."""
+"""A bound of underflow in scaled messages: which rows of the generic query in Real may have lost a hidden state."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from ..semirings.scaled_real import Scaled, log_least, log_spread
 
 
 class Shares:
-    """Rows of a chain's messages in Real whose smallest shares came near the end of the range.
+    """Tracks which rows' messages may have lost a positive entry to underflow.
 
-    No product of a positive share and positive weights is below the smallest of each multiplied. Where that is above what
-    the precision keeps nothing is lost; where it is not, the row counts as doubtful from then on.
+    The smallest positive entry of a message times the smallest positive weights bounds every entry of the next from below.
+    Where the bound is below what the precision keeps, the row counts as doubtful from then on.
     """
 
     def __init__(self, chain: Chain, betas: Scaled) -> None:
@@ -34,11 +34,11 @@ class Shares:
         return spread + self._step < self._least
 
     def begin(self, batch: int) -> None:
-        """Rows with nothing lost."""
+        """Begin rows with nothing lost."""
         self._lost = torch.zeros(batch, dtype=torch.bool, device=self._ahead.device)
 
     def advance(self, alpha: Scaled) -> None:
-        """A step from these messages."""
+        """Account for a step from these messages."""
         self._lost = self._lost | self._exhausted(log_spread(alpha))
 
     def select(self, rows: Int[Tensor, " rows"]) -> None:
@@ -46,6 +46,6 @@ class Shares:
         self._lost = self._lost[rows]
 
     def doubtful(self, alpha: Scaled, left: Int[Tensor, " batch"]) -> Bool[Tensor, " batch"]:
-        """The rows whose weights with so many tokens left may be wrong."""
+        """Tell which rows' weights may be wrong, with these tokens left."""
         met = self._exhausted(log_spread(alpha) + self._ahead[left])
         return self._lost | self._ahead_lost[left] | met

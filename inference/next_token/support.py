@@ -23,7 +23,7 @@ from .edge_labels import EdgeLabels
 from .emission_table import EmissionTable
 from .gcd import GCDQuery
 from .pgcd_steps import ProductTables, SparseSteps
-from .range import Belief, Transition
+from .underflow import Belief, Transition
 
 
 @final

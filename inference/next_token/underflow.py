@@ -1,4 +1,4 @@
-"""What the range of a precision takes from messages, and how much that can come to matter.
+"""Underflow in the messages of P-GCD: bounds of what entries set to zero can contribute to a score.
 
 A message is a row of hidden states with a maximum of one and a scale. An entry below :func:`least` is set to zero. That
 loses nothing where the entry is zero in truth; where it is not, the row gets a *doubt*: the logarithm (nats) of an upper
@@ -23,7 +23,7 @@ from .emission_table import product, row_logsumexp, smallest
 
 
 def least(dtype: torch.dtype) -> float:
-    """The smallest number that a message of this precision keeps: tiny / ε, so that sums of lost terms stay below rounding."""
+    """Return the smallest entry that a message of this precision keeps: tiny / ε; smaller ones are set to zero."""
     info = torch.finfo(dtype)
     return info.tiny / info.eps
 
@@ -32,7 +32,7 @@ LEAST = least(torch.float64)
 
 
 class Belief(NamedTuple):
-    """p(prefix, z_t = h) = alpha · e^scale in float64, alpha ≤ 1 or summing to no more than the number of hidden states.
+    """The HMM's forward message: p(prefix, z_t = h) = alpha · e^scale, in float64.
 
     The doubt is the logarithm (nats) of a bound of the sum of what was lost.
     """
@@ -46,7 +46,7 @@ class Belief(NamedTuple):
         return Belief(*(x.index_select(0, rows) for x in self))
 
     def emitted(self, emission: Float[Tensor, "rows hidden"], log_top: Float[Tensor, " rows"]) -> Belief:
-        """After the emission of a token by each row; ``log_top``: the logarithm of its largest emission."""
+        """Return the belief after each row emits a token; ``log_top``: log of the token's largest emission probability."""
         alpha, doubt = self.alpha * emission, self.doubt + log_top
         thin = alpha < LEAST
         lost = (thin & (self.alpha > 0) & (emission > 0)).any(1)
@@ -54,7 +54,7 @@ class Belief(NamedTuple):
         return Belief(alpha, self.scale, _more(doubt, lost, alpha, self.scale, LEAST))
 
     def moved(self, scale: Float[Tensor, " rows"], moved: Moved) -> Belief:
-        """After a transition of the rows, which had these scales."""
+        """Return the belief after a transition; ``scale``: that of the rows before it."""
         rows = moved.rows.double()
         doubt = self.doubt
         if moved.lost is not None:
@@ -62,7 +62,7 @@ class Belief(NamedTuple):
         return Belief(rows, scale + moved.scale, doubt)
 
     def where(self, condition: Bool[Tensor, " rows"], other: Belief) -> Belief:
-        """These rows where the condition holds, the others elsewhere."""
+        """Return these rows where the condition holds, those of ``other`` elsewhere."""
         alpha = torch.where(condition[:, None], self.alpha, other.alpha)
         return Belief(
             alpha, *(torch.where(condition, a, b) for a, b in zip(self[1:], other[1:], strict=True))
@@ -77,7 +77,7 @@ class Moved(NamedTuple):
     lost: Bool[Tensor, " rows"] | None
 
     def with_rows(self, rows: Int[Tensor, " some"], found: Moved) -> Moved:
-        """Some rows replaced by those of a wider precision."""
+        """Replace some rows by those computed in a wider precision."""
         lost = None
         if found.lost is not None:
             lost = torch.zeros(len(self.scale), dtype=torch.bool, device=self.scale.device)
@@ -87,7 +87,7 @@ class Moved(NamedTuple):
 
 
 class Transition:
-    """Rows x, each with a maximum of one ↦ rows M x in a precision, and whether a positive entry was lost."""
+    """The product M x of an operator and rows x (maximum one each), and which rows lost a positive entry to underflow."""
 
     def __init__(self, operator: Operator, dtype: torch.dtype) -> None:
         self._operator, self.dtype = operator, dtype
@@ -98,7 +98,7 @@ class Transition:
     def __call__(
         self, rows: Float[Tensor, "rows hidden"], low: Float[Tensor, " rows"] | None = None
     ) -> Moved:
-        """The rows moved, in this precision; ``lost`` is None where no row lost anything.
+        """Apply the operator in this precision; ``lost`` is None where no row lost anything.
 
         ``low``: logarithms of lower bounds of the positive entries of each row, if they are known.
         """
@@ -116,7 +116,7 @@ class Transition:
         return Moved(moved, scale, lost)
 
     def without_waiting(self, rows: Float[Tensor, "rows hidden"]) -> Moved:
-        """The rows moved; ``lost`` may name rows that lost nothing, but nothing is read back."""
+        """Apply the operator without reading anything back from the device; ``lost`` may name rows that lost nothing."""
         moved, scale = self._times(rows.to(self.dtype))
         thin = moved < least(self.dtype)
         return Moved(moved.masked_fill_(thin, 0), scale, thin.any(1) & self.exposed(smallest(rows).log()))
@@ -133,7 +133,7 @@ class Transition:
 
 
 class Times:
-    """Rows x, each with a maximum of one ↦ rows M x and the logarithms (nats) of their scales."""
+    """The product M x of an operator and rows x (maximum one each), and the logarithms (nats) of the rows' scales."""
 
     def __init__(self, operator: Operator) -> None:
         self._operator = operator
@@ -160,13 +160,13 @@ def smallest_weight(operator: Operator) -> Float[Tensor, ""]:
 
 
 def _more(doubt: Tensor, lost: Tensor, rows: Tensor, scale: Tensor, kept: float) -> Tensor:
-    """The doubt of rows of which some lost entries below ``kept`` · e^scale."""
+    """Return the doubt of rows; those that ``lost`` had entries below ``kept`` · e^scale set to zero."""
     fresh = scale + log(4 * rows.shape[1] * kept)  # as many entries, each also by the underflow of its terms
     return torch.where(lost, torch.logaddexp(doubt, fresh), doubt)
 
 
 def added(belief: Belief, to: Int[Tensor, " rows"], count: int) -> Belief:
-    """Beliefs added up by the row that each goes to."""
+    """Sum beliefs by the row ``to`` that each goes to."""
     top = belief.scale.new_full((count,), -torch.inf).scatter_reduce(0, to, belief.scale, "amax")
     shift = belief.scale - torch.where(top.isfinite(), top, 0)[to]
     weight = shift.exp()
@@ -183,7 +183,7 @@ def added(belief: Belief, to: Int[Tensor, " rows"], count: int) -> Belief:
 def doubt_of_product(
     belief: Belief, scale: Float[Tensor, "rows ..."], doubt: Float[Tensor, "rows ..."]
 ) -> Float[Tensor, "rows ..."]:
-    """The doubt of Σ_h α_h F_h b_h, b ≤ 1, for columns F ≤ 1 of a scale and with a doubt, one or more to a row."""
+    """Bound what Σ_h α_h F_h b_h lost (nats), for b ≤ 1 and backward messages F ≤ 1 with scale and doubt."""
     more = [1] * (scale.ndim - 1)
     mass = (belief.scale + log(belief.alpha.shape[1])).view(-1, *more)
     lost = torch.logaddexp(mass + doubt, belief.doubt.view(-1, *more) + torch.logaddexp(scale, doubt))
@@ -193,12 +193,12 @@ def doubt_of_product(
 def trusted(
     found: Float[Tensor, " rows"], doubt: Float[Tensor, " rows"], dtype: torch.dtype
 ) -> Bool[Tensor, " rows"]:
-    """Which logarithms are finite, and so large that what is in doubt is below the rounding of a precision."""
+    """Tell which logarithms are finite and exceed their doubt by more than the rounding error of a precision."""
     return found + log(torch.finfo(dtype).eps) > doubt
 
 
 def normalised(rows: Tensor, scale: Tensor) -> tuple[Tensor, Tensor]:
-    """Rows with maximum one and the logarithms of their scales; −inf for a row of zeros."""
+    """Scale rows to maximum one; returns them and the logarithms of their scales, −inf for a row of zeros."""
     if not len(rows):
         return rows, scale
     top = rows.amax(1)
