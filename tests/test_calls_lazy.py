@@ -14,6 +14,7 @@ from tractile.constraints.automata.stack import StackAutomaton
 from tractile.constraints.calls.functions import function_calls
 from tractile.constraints.calls.tools import read_tools
 from tractile.constraints.constraint import Constraint
+from tractile.inference.next_token.finite_masks import FiniteMasks
 from tractile.inference.next_token.gcd import GCDQuery
 from tractile.inference.next_token.lazy_masks import LazyMasks
 
@@ -256,7 +257,7 @@ def test_budgets_and_masks_are_those_of_the_finite_automaton(options):
     assert lazy.distances.exact
     for budget in (least, least + 3, 40):
         one = GCDQuery(lazy, budget, LazyMasks(lazy, budget)).start(1)
-        other = GCDQuery(finite, budget).start(1)
+        other = GCDQuery(finite, budget, FiniteMasks(finite, budget)).start(1)
         rng = random.Random(budget)
         while int(one.remaining):
             mask = one.mask()
