@@ -266,11 +266,6 @@ def write_shard(path: Path, index: int, manifest: Manifest, tensors: dict[str, T
     write_atomically(shard_file(path, index), save(tensors, {"corpus": label}))
 
 
-def read_shard(path: Path, index: int, manifest: Manifest) -> dict[str, Tensor]:
-    """Memory-map a shard. Raises :class:`FormatError` if it is damaged or belongs to another corpus."""
-    return _read_shard(path, index, manifest)[0]
-
-
 def _read_shard(path: Path, index: int, manifest: Manifest) -> tuple[dict[str, Tensor], int]:
     """Read a shard and its checksum."""
     file = shard_file(path, index)

@@ -1,4 +1,4 @@
-"""What a run answers: texts with weights, how it went, and the line that is written of it."""
+"""The answers of a run: weighted texts, their quality, and the line of results."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Answers:
 
     @classmethod
     def none(cls) -> Answers:
-        """Nothing drawn yet."""
+        """No draws yet."""
         return cls([], [], 0.0, None, 0.0, 0.0, None, 0)
 
     @property
@@ -106,7 +106,7 @@ class Answers:
 
 
 def answers_of(post: Posterior, method: Method) -> Answers:
-    """The particles at the end of a run, weighed as the method says."""
+    """Weigh the particles at the end of a run as the method says."""
     assert post.log_potentials is not None
     proper = post.log_weights
     alive = ~proper.isneginf()

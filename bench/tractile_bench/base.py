@@ -1,4 +1,4 @@
-"""What a task is: examples with a prompt and a reference, a constraint, a potential, and scores of a text."""
+"""The interface of a task: examples, a constraint, a potential, and scores of a text."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Example:
 
 
 class Task(ABC):
-    """A data set, with what a constrained sampler and its evaluation need for it."""
+    """A data set with constraints, potentials and scores of its examples."""
 
     name: ClassVar[str]
     metric: ClassVar[str]
@@ -35,7 +35,7 @@ class Task(ABC):
 
     @property
     def dropped(self) -> Mapping[str, Sequence[str]]:
-        """What the latest :meth:`examples` left out so far: each reason, with the ids in question."""
+        """Ids that the latest :meth:`examples` skipped so far, by reason."""
         return {}
 
     @abstractmethod

@@ -1,4 +1,4 @@
-"""A task's prompt as a turn of a conversation, for models that were trained on those."""
+"""Format a task's prompt with a model's chat template."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from tractile.errors import EvidenceError
 
 
 def chat_prompt(tokenizer: Any, prompt: str) -> list[int]:
-    """Token ids of the prompt as what a user says, after which the model's turn begins.
+    """Return the token ids of the prompt as a user's turn, up to the start of the model's turn.
 
     Raises :class:`EvidenceError` if the tokenizer has no chat template.
     """

@@ -61,7 +61,7 @@ def bench(
     options: dict[str, Any],
     data: Annotated[Path, typer.Option(exists=True, help="Folder or file of the data set.")],
     out: Annotated[
-        Path | None, typer.Option(help="Folder of the results; begun ones are gone on with.")
+        Path | None, typer.Option(help="Folder of the results; a run begun there is resumed.")
     ] = None,
     methods: Annotated[
         str, typer.Option(help=f"Of {', '.join(METHODS)}; groups: {', '.join(PAPERS)}.")
@@ -83,10 +83,14 @@ def bench(
     w: Annotated[float, typer.Option(min=0, max=1, help="The model's share in pgcd-mixture.")] = 0.5,
     boost: Annotated[
         float,
-        typer.Option(min=0, help="How much more readily the HMM is to emit the tokens of the prompt."),
+        typer.Option(
+            min=0,
+            help="Weight of the cache model: the HMM emits tokens of the prompt 1 + boost times as readily.",
+        ),
     ] = 0.0,
     copying: Annotated[
-        bool, typer.Option(help="Let the HMM copy from the prompt, if its folder says how its texts do.")
+        bool,
+        typer.Option(help="Let the HMM copy from the prompt, if its folder holds parameters of copying."),
     ] = True,
     chat: Annotated[
         bool, typer.Option("--chat", help="Prompts as turns of the model's chat template.")
@@ -103,7 +107,7 @@ def bench(
     model: Model = None,
     hmm: Hmm = None,
 ) -> None:
-    """Run a task (the parameters without an option are filled in by :func:`command_of`)."""
+    """Run a task; :func:`command_of` fills in the parameters that are no options."""
     if (out is None) == (write_prompts is None):
         raise typer.BadParameter("give --out for the results, or --write-prompts")
     chosen, sizes = named(methods), _numbers(particles)
@@ -198,14 +202,17 @@ def bench(
             progress = bar.add_task("", total=runner.number(examples))
             runner.run(examples, results, lambda runs: bar.update(progress, advance=runs))
     except KeyboardInterrupt:
-        complain(f"stopped; {len(results.done)} runs are in {out}, the same command goes on", 130)
+        complain(
+            f"stopped after {len(results.done)} runs; {out} keeps them, and the same command goes on from there",
+            130,
+        )
         raise typer.Exit(130) from None
     write_corpus_metrics(task, examples, out)
     console.print(f"{len(results.done)} runs in {out}")
 
 
 def command_of(cls: type[Task]) -> Callable[..., None]:
-    """The command of a task: :func:`bench`, and the task's own options, which are its constructor's."""
+    """Make the command of a task: the options of :func:`bench` and those of the task's constructor."""
     shared = {
         name: parameter.replace(kind=parameter.KEYWORD_ONLY)
         for name, parameter in inspect.signature(bench).parameters.items()
@@ -235,7 +242,7 @@ def command_of(cls: type[Task]) -> Callable[..., None]:
 
 
 def _option(hint: Any) -> Any:
-    """What typer makes an option of: of several types that a parameter may have, a path."""
+    """The type of a command-line option: a path, if a parameter may be one."""
     return Path | None if Path in getattr(hint, "__args__", ()) else hint
 
 
@@ -250,7 +257,7 @@ def _numbers(given: str) -> tuple[int, ...]:
 
 
 def _guide(path: Path | None, device: str, task: str, options: dict[str, Any]) -> HMM:
-    """An HMM: from a folder, or that of the embedded model for this task."""
+    """Load an HMM from a folder, or that of the small model for this task."""
     if path is not None:
         hmm = HMM.from_pretrained(path)
     else:
@@ -268,7 +275,7 @@ def _precision(dtype: DType | None, device: str) -> torch.dtype:
 
 
 def _described(path: Path | None, parameters: Any) -> dict[str, Any]:
-    """A model's name, its number of parameters, and a name for their values."""
+    """Describe a model: name, number of parameters, fingerprint of the parameters."""
     tensors = list(parameters)
     return {
         "name": "embedded" if path is None else path.resolve().name,

@@ -36,7 +36,7 @@ def find(folder: str | Path, *names: str) -> Path:
 
 
 def open_bytes(path: str | Path) -> BinaryIO:
-    """The bytes of a file, unpacked as its name says. Raises :class:`FormatError` if there is no such file."""
+    """Open a file for reading bytes, decompressed as its name says. Raises :class:`FormatError` if there is no such file."""
     path = Path(path)
     try:
         if path.suffix == ".gz":
@@ -49,7 +49,7 @@ def open_bytes(path: str | Path) -> BinaryIO:
 
 
 def read_bytes(path: str | Path) -> bytes:
-    """The whole of a file, unpacked. Raises :class:`FormatError` where that fails."""
+    """Read a whole file, decompressed. Raises :class:`FormatError`."""
     try:
         with open_bytes(path) as stream:
             return stream.read()
@@ -58,7 +58,7 @@ def read_bytes(path: str | Path) -> bytes:
 
 
 def read_text(path: str | Path) -> str:
-    """The whole of a file as UTF-8. Raises :class:`FormatError` where it is not."""
+    """Read a whole file as UTF-8. Raises :class:`FormatError`."""
     try:
         return read_bytes(path).decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -72,7 +72,7 @@ def read_lines(path: str | Path) -> Iterator[str]:
 
 
 def read_json(path: str | Path) -> Any:
-    """What a JSON file holds. Raises :class:`FormatError` with the line at fault."""
+    """Read a JSON file. Raises :class:`FormatError` with the line at fault."""
     try:
         return json.loads(read_text(path))
     except ValueError as error:

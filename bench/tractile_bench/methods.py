@@ -1,4 +1,4 @@
-"""The methods that are compared, by name: each a setting of the sampler's one loop.
+"""The methods of the comparison, by name: presets of the sampler.
 
     paper 1 (Dang et al. 2026), §4.3 and §5; k particles, target p_lm(x) · 1[x ∈ C]
       rs          x ~ p_lm until x ∈ C                                     rejection sampling: the ground truth
@@ -121,7 +121,7 @@ PAPERS: dict[str, tuple[str, ...]] = {
 
 
 def named(names: str) -> tuple[str, ...]:
-    """The methods of a list like "rs,lcd" or "paper1,full-smc", each once. Raises :class:`EvidenceError` for others."""
+    """Parse a list such as "rs,lcd" or "paper1,full-smc" into method names. Raises :class:`EvidenceError` for unknown ones."""
     found: list[str] = []
     for name in (name.strip() for name in names.split(",")):
         if name not in METHODS and name not in PAPERS:
@@ -131,7 +131,7 @@ def named(names: str) -> tuple[str, ...]:
 
 
 def proposal(method: Method, w: float) -> Proposal:
-    """What draws the tokens; ``w`` is the language model's share in mixtures."""
+    """Make a method's proposal; ``w`` is the language model's weight in mixtures."""
     assert isinstance(method.proposal, str)
     made = PROPOSALS[method.proposal]()
     if isinstance(made, MixtureProposal):
@@ -140,7 +140,7 @@ def proposal(method: Method, w: float) -> Proposal:
 
 
 def potential(method: Method, of_task: Potential | None) -> Potential | None:
-    """The task's potential as the method uses it, None if it does not."""
+    """The task's potential as the method uses it; None if it does not. Raises :class:`EvidenceError`."""
     if not method.potential:
         return None
     if of_task is None:

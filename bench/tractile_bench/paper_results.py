@@ -1,4 +1,4 @@
-"""The papers' own figures, as they print them, to stand beside ours. Dang et al. 2026 is paper 1, Loula et al. 2025 paper 2."""
+"""The results that the papers print, to compare with ours. Paper 1: Dang et al. 2026; paper 2: Loula et al. 2025."""
 
 MODEL_1 = "Llama-3.1-8B-Instruct"
 """The model of paper 1 but for CommonGen, where it is GPT2-Large."""

@@ -1,7 +1,7 @@
-"""How a task is put to a language model: short plain text that ends in a newline, after which the answer begins.
+"""Prompts of the tasks: short plain text that ends in a newline; the answer follows.
 
 One format for each task, so that the model that is trained here, a large model and the HMM's training data all see the
-same words. `tasks/chat.py` wraps such a prompt in a chat template where a model has one.
+same words. `chat.py` wraps such a prompt in a chat template where a model has one.
 """
 
 from __future__ import annotations

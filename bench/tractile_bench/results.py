@@ -25,7 +25,7 @@ FORMER_NAMES = {
 
 
 class Key(NamedTuple):
-    """Which run: of an example, by a method, with k particles, from a seed."""
+    """Identifies a run: example, method, number of particles, seed."""
 
     example: str
     method: str
@@ -67,18 +67,18 @@ class Results:
         self.done = {key(line) for line in lines}
 
     def add(self, lines: Iterable[Mapping[str, Any]]) -> None:
-        """Runs, those that are there already left out."""
+        """Add runs that are not there yet."""
         new = [line for line in lines if key(line) not in self.done]
         _append(self.folder / "runs.jsonl", new)
         self.done.update(key(line) for line in new)
 
     def time(self, line: Mapping[str, Any]) -> None:
-        """What something took."""
+        """Add a line of times."""
         _append(self.folder / "times.jsonl", [line])
 
 
 def key(line: Mapping[str, Any]) -> Key:
-    """Which run a line tells of."""
+    """The key of a line."""
     return Key(line["example"], line["method"], line["k"], line["seed"])
 
 
@@ -99,7 +99,7 @@ def read(folder: Path) -> tuple[dict[str, Any], list[dict[str, Any]]]:
 
 
 def read_times(folder: Path) -> list[dict[str, Any]]:
-    """What each batch took, the earliest first."""
+    """Read the times of each batch, the earliest first."""
     path = folder / "times.jsonl"
     names = former_names(folder)
     lines = list(_lines(path)) if path.is_file() else []
@@ -129,7 +129,7 @@ def _lines(path: Path) -> Iterator[dict[str, Any]]:
 
 
 def _cut(path: Path) -> None:
-    """Take away a last line without its end."""
+    """Remove a truncated last line."""
     if not path.is_file():
         return
     data = path.read_bytes()

@@ -1,8 +1,8 @@
-"""Running a task: every example by every method with every number of particles, in batches, into a folder of results.
+"""Run a task: every example by every method with every number of particles, in batches, into a folder of results.
 
-A batch is one method, one number of particles and one seed on many examples: their particles share the language model's
-calls. The constraint of an example is compiled once, equal constraints once for all; the backward sweep of an automaton
-is made once for all methods. What fails is a run too: it has the error's name, and scores nothing.
+A batch is one method, one number of particles and one seed on many examples, which share the language model's calls. Equal
+constraints are compiled once, and the backward sweep of an automaton serves all methods. A failed run counts: it keeps the
+error's name and scores nothing.
 """
 
 from __future__ import annotations
@@ -60,9 +60,9 @@ def choose(task: Task, split: str, limit: int | None, seed: int) -> list[Example
 
 
 class Bench:
-    """A task with a language model: :meth:`run` goes on from where the results end.
+    """A task with a language model; :meth:`run` resumes where the results end.
 
-    ``prompt`` is what the model is given for an example (default: its text), ``hmm`` the HMM or one for each prompt.
+    ``prompt`` makes the model's prompt of an example (default: its text); ``hmm`` is an HMM or a function of the prompt.
     """
 
     def __init__(
@@ -111,7 +111,7 @@ class Bench:
         return [(k, seed) for k in sizes for seed in self.settings.seeds]
 
     def number(self, examples: Sequence[Example]) -> int:
-        """How many runs there are."""
+        """The number of runs."""
         return len(examples) * sum(len(self._sizes(name)) for name in self.settings.methods)
 
     def _chunk(self, chunk: Sequence[Example], results: Results, tick: Callable[[int], None]) -> None:
@@ -153,7 +153,7 @@ class Bench:
     def _batch(
         self, name: str, k: int, seed: int, prepared: Sequence[Prepared]
     ) -> tuple[list[dict[str, Any]], dict[str, Any]]:
-        """A line for each example, and what they took together."""
+        """Run a batch: (a line of results for each example, times of the batch)."""
         self.lm.reset()
         begun, busy = time.perf_counter(), time.process_time()
         setup: list[float] = []
@@ -221,7 +221,7 @@ class Bench:
         )
 
     def _rejection(self, prepared: Sequence[Prepared], seed: int) -> list[Answers]:
-        """Rounds of draws, of those examples that have not got enough."""
+        """Rejection sampling: draw in rounds until each example has enough accepted texts."""
         found = [Answers.none() for _ in prepared]
         left, settings, number = list(range(len(prepared))), self.settings, 0
         while left:
@@ -239,7 +239,7 @@ class Bench:
         return found
 
     def _line(self, one: Prepared, answers: Answers | TractileError) -> dict[str, Any]:
-        """What is written of a run."""
+        """The line of results of a run."""
         if isinstance(answers, TractileError):
             return {"error": type(answers).__name__, "message": str(answers)}
         assert one.constraint is not None
@@ -264,7 +264,7 @@ def _stream(seed: int, example: str, method: str, number: int = 0) -> int:
 
 
 def fingerprint(tensors: Sequence[torch.Tensor]) -> str:
-    """A name for parameters, from a few numbers of each."""
+    """Hash parameters by their shapes and first values."""
     out = hashlib.sha256()
     for tensor in tensors:
         out.update(str(tuple(tensor.shape)).encode())

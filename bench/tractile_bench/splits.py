@@ -1,11 +1,11 @@
-"""Which items of a data set a model may learn from: a rule that needs nothing but the item's key."""
+"""Train and test sides of data sets, by a hash of each item's key."""
 
 import hashlib
 import re
 
 
 def is_train(key: str) -> bool:
-    """Whether the item is on the training side: about half are, chosen by a hash of ``key``."""
+    """Whether an item is on the training side: about half are, by a hash of ``key``."""
     return hashlib.sha256(f"tractile-train|{key}".encode()).digest()[0] < 128
 
 

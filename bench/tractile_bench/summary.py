@@ -1,4 +1,4 @@
-"""What a folder of results says: for each method and number of particles one value for each example."""
+"""Summarise a folder of results: one value per example for each method and number of particles."""
 
 from __future__ import annotations
 
@@ -61,11 +61,11 @@ class Summary:
         return sorted({k for name, k in self._lines if name != "rs"})
 
     def has(self, method: str, k: int) -> bool:
-        """Whether there are results of it."""
+        """Whether there are results of a method with a number of particles."""
         return (method, k) in self._lines
 
     def runs(self, method: str, k: int) -> list[list[Line]]:
-        """The runs of each example."""
+        """The runs of each example of a method with a number of particles."""
         by_example = self._lines[method, k]
         return [by_example[example] for example in self.examples]
 
@@ -136,7 +136,7 @@ class Summary:
 
     @cached_property
     def together(self) -> tuple[int, dict[str, dict[tuple[str, int], float]]]:
-        """Scores of all answers together, as :func:`.read_corpus_metrics` has them."""
+        """Corpus-level metrics, as :func:`.read_corpus_metrics` has them."""
         return read_corpus_metrics(self.folder)
 
     @cached_property

@@ -1,4 +1,4 @@
-"""Programs that a language model wrote, run in a process of their own within limits.
+"""Run programs that a language model wrote in a separate process with resource limits.
 
 What the kernel keeps, on Linux and macOS: address space, processor time, the size of a file, the number of processes (not
 for root) and of open files. The process and its group are killed when the time is over. It sees no environment

@@ -72,19 +72,19 @@ def isolate(seconds: float) -> bool:
 
 
 def wait_for_child() -> None:
-    """Go on as a child; the parent only waits for it."""
+    """Fork: the child goes on, the parent waits for it."""
     if child := os.fork():
         os.waitpid(child, 0)
         os._exit(0)
 
 
 def end(signum: int, frame: FrameType | None) -> None:
-    """Stop at once."""
+    """Exit immediately."""
     os._exit(1)
 
 
 def limit(job: dict[str, Any], processes: int) -> None:
-    """Set the limits that the kernel keeps."""
+    """Set the kernel's resource limits."""
     seconds = int(job["seconds"]) + 1
     wanted = {
         resource.RLIMIT_AS: job["memory"],

@@ -1,4 +1,4 @@
-"""How much of a Python program that is still being written can be run: whole statements that nothing can add to."""
+"""The runnable prefix of a partial Python program: whole statements that later text cannot extend."""
 
 from __future__ import annotations
 

@@ -180,7 +180,7 @@ def _second(summaries: Sequence[Summary], level: int) -> Iterator[str]:
 
 
 def _figure(figure: object, summary: Summary, out: Path, name: str, title: str) -> str:
-    """Save it beside the report; the line that shows it."""
+    """Save a figure beside the report; returns the line that shows it."""
     file = out.with_name(f"{out.stem}-{re.sub(r'[^a-z0-9]+', '-', summary.folder.name.lower())}-{name}.png")
     figure.savefig(file, dpi=90)  # type: ignore[attr-defined]
     return f"![{summary.head['task']}, {title}]({file.name})\n"

@@ -47,12 +47,12 @@ def markdown(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 
 def percent(found: Interval) -> str:
-    """An interval of shares, in percent."""
+    """Format an interval of shares, in percent."""
     return f"{100 * found.mean:.1f} ({100 * found.low:.1f}, {100 * found.high:.1f})"
 
 
 def decimal(found: Interval) -> str:
-    """An interval, with three places as paper 2 prints them."""
+    """Format an interval with three decimals, as paper 2 does."""
     return f"{found.mean:.3f} ({found.low:.3f}, {found.high:.3f})"
 
 
@@ -124,7 +124,7 @@ def differences(summary: Summary) -> str:
 
 
 def _marked(found: Interval) -> str:
-    """With a mark where the interval leaves zero out."""
+    """Mark the text if the interval excludes zero."""
     mark = "**" if found.low > 0 or found.high < 0 else ""
     return f"{mark}{100 * found.mean:+.1f}{mark} ({100 * found.low:+.1f}, {100 * found.high:+.1f})"
 
@@ -212,7 +212,7 @@ def latency(summary: Summary) -> str:
 
 
 def together(summary: Summary) -> str:
-    """Scores of all answers together, in percent; '' where the task has none."""
+    """Corpus-level metrics, in percent; '' where the task has none."""
     rows = []
     for name, cells in summary.together[1].items():
         for method in summary.methods:
@@ -223,7 +223,7 @@ def together(summary: Summary) -> str:
 
 
 def errors(summary: Summary) -> str:
-    """How many runs ended in an error, by method and kind; '' if none did."""
+    """The number of runs that ended in an error, by method and kind; '' if none did."""
     found = summary.errors()
     kinds = sorted({kind for counts in found.values() for kind in counts})
     rows = [[METHODS[name].title, *(str(counts[kind]) for kind in kinds)] for name, counts in found.items()]
