@@ -361,7 +361,7 @@ def test_the_potential_is_zero_when_no_completion_holds(task):
     example = next(e for e in task.examples("train") if "blocksworld" in e.facts["problem"])
     reached = task.reached(example)
     potential = task.potential(example)
-    partial, whole = potential._functions
+    partial, whole = potential._function._functions
     vocabulary = [written([atom])[5:-1] for atom in sorted(reached)] + [
         "(holding b1)",
         "(on b2 b1)",
