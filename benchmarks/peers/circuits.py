@@ -130,7 +130,7 @@ def tractile_distill(problem: Problem) -> Engine:
     hmm, tokens = problem.hmm, problem.tokens
 
     def step() -> tt.HMM:
-        return distill.maximise(hmm, distill.expected_counts(hmm, tokens))
+        return distill.m_step(hmm, distill.expected_counts(hmm, tokens))
 
     return Engine(None, step, lambda: tt.log_marginal(step(), tokens).sum(), "for HMMs only")
 
