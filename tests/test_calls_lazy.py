@@ -267,3 +267,25 @@ def test_budgets_and_masks_are_those_of_the_finite_automaton(options):
             other.advance([token])
     with pytest.raises(tt.BudgetTooSmall):
         GCDQuery(lazy, least - 1, LazyMasks(lazy, least - 1)).start(1)
+
+
+def test_masks_along_calls_with_values_of_several_schemas():
+    """Each argument has a schema of its own: what is kept of one tool's masks is not taken for another's."""
+    vocab = tt.constraints.Vocabulary([*(bytes([byte]) for byte in range(256)), b'": ', b'", "', None], 258)
+    constraint = function_calls(LARGE)
+    fa = constraint.compile(vocab)
+    for text in (
+        '{"name": "f", "arguments": {"a": 12, "é": true, "c": "x"}}',
+        '{"name": "fg", "arguments": {"p": "ab", "o": {"u": null, "v": 1}}}',
+        '{"name": "kinds", "arguments": {"kind": "b", "s": "a"}}',
+    ):
+        assert constraint.accepts(text)
+        query = tt.lcd(fa).start()
+        for end, byte in enumerate(text.encode()):
+            allowed = query.mask()[0]
+            for other in b'"1tx,}':
+                begun = text.encode()[:end] + bytes([other])
+                assert bool(allowed[other]) == (
+                    constraint._states.run(constraint._states.start(), begun) >= 0
+                )
+            query.advance([byte])

@@ -123,6 +123,11 @@ class Arguments(Machines):
         ((number, _),) = need
         return self.documents[number].machine()
 
+    def meaning(self, need: Need) -> int:
+        ((number, _),) = need
+        values = self.documents[number]
+        return values.machines.meaning(values.root)
+
     def shortest(self, need: Need) -> bytes | None:
         if need == NEVER:
             return None
