@@ -9,7 +9,7 @@ from tractile.constraints import Vocabulary, json_schema
 from tractile.constraints.automata.lazy import Numbered
 from tractile.constraints.masks.lazy_tokens import LazyTokens
 from tractile.constraints.masks.letter_shapes import USUAL, Shapes, are_alike, own_classes, told_apart
-from tractile.constraints.masks.pattern_part import MAX_KEPT, read_below
+from tractile.constraints.masks.pattern_part import read_below
 
 LETTERS = [
     "a",
@@ -54,6 +54,7 @@ PATTERNS = {
     "not a backslash": r"^[^\\]+.$",
     "date": "[0-9]{4}-[0-9]{2}T[0-9]+Z",
     "letters of a language": "^[é日-鿿]+a$",
+    "letter": "^k+z?$",
     "pairs": "^(😀|\ud83d\ude01|é)+x?$",
 }
 
@@ -79,6 +80,22 @@ def tokens_of(schema):
 
 def flags(words):
     return np.flatnonzero(np.unpackbits(words.view(np.uint8), bitorder="little"))
+
+
+def check(tokens, rng, texts):
+    """Compare masks along random texts with the tokens that can be read byte by byte."""
+    states = Numbered(tokens.states.automaton)
+    for _ in range(texts):
+        state, here = tokens.start_state, states.start()
+        for _ in range(8):
+            truth = [t for t, word in enumerate(VOCAB.token_bytes) if word and states.run(here, word) >= 0]
+            assert flags(tokens.words_from(state)).tolist() == sorted(
+                truth + [VOCAB.eos_token_id] * states.accepting(here)
+            )
+            if not truth:
+                break
+            token = rng.choice(truth)
+            state, here = tokens.step(state, token), states.run(here, VOCAB.token_bytes[token])
 
 
 def patterns(schema):
@@ -113,7 +130,7 @@ def test_shapes_are_read_as_their_tokens_are(name):
         shapes = Shapes(trie, classes, letters)
         for pattern in some:
             states = shapes.states(table, pattern.state)
-            read = read_below(table, pattern.state, trie, 0, pattern.leaves)
+            read = read_below(table, pattern.state, trie, 0, pattern.leaves, True)
             assert sorted(flags(shapes.tokens(states != len(table.between))).tolist()) == sorted(
                 trie.order[read.ranks].tolist()
             )
@@ -125,7 +142,7 @@ def test_shapes_are_read_as_their_tokens_are(name):
 def test_most_patterns_are_read_by_the_usual_classes():
     tables = {name: patterns({"type": "string", "pattern": PATTERNS[name]})[0].table for name in PATTERNS}
     usual = [name for name, table in tables.items() if are_alike(told_apart(table, ord('"')), USUAL)]
-    assert set(usual) == {"white space", "hexadecimal", "words", "not a backslash"}
+    assert set(usual) == {"white space", "hexadecimal", "words", "not a backslash", "date"}
 
 
 @pytest.mark.parametrize(
@@ -133,20 +150,19 @@ def test_most_patterns_are_read_by_the_usual_classes():
 )
 @pytest.mark.parametrize("name", PATTERNS)
 def test_masks_of_patterns_are_those_found_byte_by_byte(name, bounds, monkeypatch):
-    monkeypatch.setattr("tractile.constraints.masks.pattern_part.MAX_KEPT", 10)
-    assert MAX_KEPT > 10
+    monkeypatch.setattr("tractile.constraints.masks.pattern_part.OWN_SHAPES", 1_000)
     schema = {"type": "array", "items": {"type": "string", "pattern": PATTERNS[name], **bounds}}
+    check(tokens_of(schema), random.Random(2), 12)
+
+
+@pytest.mark.parametrize(
+    "words", [["a", "af", "Tz"], ["é", "日a", "a\\\\n", "-"], ["z" * 9], ["a", "b\u00a0", "😀"]], ids=str
+)
+def test_strings_but_some_are_free_text_but_for_these(words):
+    schema = {"type": "array", "items": {"type": "string", "not": {"enum": words}}}
     tokens = tokens_of(schema)
-    states = Numbered(tokens.states.automaton)
-    rng = random.Random(2)
-    for _ in range(12):
-        state, here = tokens.start_state, states.start()
-        for _ in range(8):
-            truth = [t for t, word in enumerate(VOCAB.token_bytes) if word and states.run(here, word) >= 0]
-            assert flags(tokens.words_from(state)).tolist() == sorted(
-                truth + [VOCAB.eos_token_id] * states.accepting(here)
-            )
-            if not truth:
-                break
-            token = rng.choice(truth)
-            state, here = tokens.step(state, token), states.run(here, VOCAB.token_bytes[token])
+    body = tokens.masks.walk.body(tokens.read(tokens.start_state, b'["'))
+    assert body is not None
+    assert body.within
+    assert body.exceptions
+    check(tokens, random.Random(3), 12)

@@ -35,11 +35,11 @@ def classes_of(ranges: Iterable[tuple[int, int]]) -> Classes:
 USUAL = classes_of(
     [
         (0x00, 0x1F),
-        *((0x41, 0x46), (0x47, 0x5A), (0x61, 0x66), (0x67, 0x7A)),
+        *((0x41, 0x46), (0x47, 0x53), (0x55, 0x59), (0x61, 0x66), (0x67, 0x7A)),
         *((0x80, 0x8F), (0x90, 0x9F), (0xA0, 0xBF), (0xC3, 0xDF), (0xE4, 0xEC), (0xF1, 0xF3)),
     ]
 )
-"""Hexadecimal digits, other letters, and what UTF-8 tells apart."""
+"""Hexadecimal digits, other letters but the T and the Z of dates, and what UTF-8 tells apart."""
 
 
 def told_apart(table: PatternTable, leaves: int) -> Int[ndarray, "row 256"]:

@@ -19,12 +19,12 @@ from ..automata.arrays import ragged_arange
 from ..automata.lazy import Pattern, PatternTable
 from ..vocabulary.trie import Trie
 from .letter_shapes import USUAL, Classes, Shapes, are_alike, own_classes, told_apart
-from .text_tokens import Bits, LetterTable, Ranks, TextTokens, keep
+from .text_tokens import NONE, Bits, LetterTable, Ranks, TextTokens, keep
 
 MAX_READ = 256  # states of patterns of which it is kept what they read
 MAX_KEPT = 20_000  # tokens of one that is kept
-MAX_SHAPES = 4  # partitions of the bytes whose shapes are kept
-WALKS = 2  # of many tokens, after which an automaton gets shapes of its own
+MAX_SHAPES = 8  # partitions of the bytes whose shapes are kept
+OWN_SHAPES = 300_000  # tokens that an automaton has read, after which it gets shapes of its own
 Numbers = Int[ndarray, " n"]
 
 
@@ -40,8 +40,8 @@ class PatternPart(NamedTuple):
 
 
 class Read(NamedTuple):
-    """What an automaton reads below a node: the ``ranks`` of tokens with the state and the letters after them; the ``nodes``
-    after a byte that leaves, with those before that byte."""
+    """What an automaton reads below a node: the ``ranks`` of tokens with the state and the letters after them, where these are
+    asked for; the ``nodes`` after a byte that leaves, with those before that byte."""
 
     ranks: Ranks
     state: Numbers
@@ -60,7 +60,7 @@ class PatternTokens:
         self._states: OrderedDict[tuple[PatternTable, int], Numbers] = OrderedDict()
         self._shapes: OrderedDict[tuple[bytes, LetterTable], Shapes] = OrderedDict()
         self._shapes_of: WeakKeyDictionary[PatternTable, Shapes] = WeakKeyDictionary()
-        self._walks: WeakKeyDictionary[PatternTable, int] = WeakKeyDictionary()
+        self._tokens_read: WeakKeyDictionary[PatternTable, int] = WeakKeyDictionary()
 
     def part(self, pattern: Pattern, trie: Trie, node: int, text: TextTokens) -> PatternPart:
         """Read all tokens below a node, ``text`` being the text tokens of it."""
@@ -94,14 +94,15 @@ class PatternTokens:
 
     def read(self, pattern: Pattern, trie: Trie, node: int) -> Read:
         """All that the automaton of a pattern reads."""
-        key = (pattern.table, pattern.state, trie, node, pattern.leaves)
+        counted, table = pattern.live is not None, pattern.table
+        key = (table, pattern.state, trie, node, pattern.leaves)
         found = self._read.get(key)
         if found is None:
-            found = read_below(pattern.table, pattern.state, trie, node, pattern.leaves)
+            found = read_below(table, pattern.state, trie, node, pattern.leaves, counted)
             if len(found.ranks) <= MAX_KEPT:
                 keep(self._read, key, found, MAX_READ)
-            if trie is self.trie and node == 0 and len(found.ranks) > MAX_KEPT:
-                self._walks[pattern.table] = self._walks.get(pattern.table, 0) + 1
+            if trie is self.trie and node == 0:
+                self._tokens_read[table] = self._tokens_read.get(table, 0) + len(found.ranks)
         return found
 
     # ------------------------------------------------------------ by shapes
@@ -111,17 +112,15 @@ class PatternTokens:
         table = pattern.table
         found = self._shapes_of.get(table)
         if found is None:
-            walks = self._walks.get(table)
-            if walks is not None and walks < WALKS:
-                return None
-            rows = told_apart(table, pattern.leaves)
-            classes = USUAL
-            if not are_alike(rows, USUAL):
-                if walks is None:
-                    self._walks[table] = 0
-                    return None
-                classes = own_classes(rows)
-            found = self._shapes_of[table] = self.shapes_by(classes, letters)
+            tokens_read = self._tokens_read.get(table)
+            if tokens_read is None:
+                if are_alike(told_apart(table, pattern.leaves), USUAL):
+                    found = self._shapes_of[table] = self.shapes_by(USUAL, letters)
+                else:
+                    self._tokens_read[table] = 0
+            elif tokens_read >= OWN_SHAPES:
+                classes = own_classes(told_apart(table, pattern.leaves))
+                found = self._shapes_of[table] = self.shapes_by(classes, letters)
         return found
 
     def shapes_by(self, classes: Classes, letters: LetterTable) -> Shapes:
@@ -162,19 +161,20 @@ class PatternTokens:
         )
 
 
-def read_below(table: PatternTable, start: int, trie: Trie, node: int, leaves: int) -> Read:
-    """All that an automaton reads below a node."""
+def read_below(table: PatternTable, start: int, trie: Trie, node: int, leaves: int, counted: bool) -> Read:
+    """All that an automaton reads below a node; with the states and letters after tokens if ``counted``."""
     nodes, state, letters = np.array([node]), np.array([start]), np.zeros(1, np.int64)
     after, between, dead = table.after.ravel(), np.append(table.between, False), len(table.between)
-    ends, out = list[tuple[Numbers, Numbers, Numbers]](), list[tuple[Numbers, Numbers, Numbers]]()
+    ends, out = list[tuple[Numbers, ...]](), list[tuple[Numbers, ...]]()
     while len(nodes):
         if nodes[0] != node:
             own = trie.own[nodes]
-            ends.append((ragged_arange(trie.low[nodes], own), np.repeat(state, own), np.repeat(letters, own)))
+            some = (np.repeat(state, own), np.repeat(letters, own)) if counted else (NONE, NONE)
+            ends.append((ragged_arange(trie.low[nodes], own), *some))
         children = trie.first[nodes + 1] - trie.first[nodes]
-        nodes, parent = ragged_arange(trie.first[nodes], children), np.repeat(np.arange(len(nodes)), children)
+        nodes = ragged_arange(trie.first[nodes], children)
+        state, letters = np.repeat(state, children), np.repeat(letters, children)
         byte = trie.byte[nodes]
-        state, letters = state[parent], letters[parent]
         leaving = np.flatnonzero(byte == leaves)
         if len(leaving):
             out.append((nodes[leaving], state[leaving], letters[leaving]))
@@ -182,7 +182,9 @@ def read_below(table: PatternTable, start: int, trie: Trie, node: int, leaves: i
         kept = np.flatnonzero(state != dead)
         nodes, state = nodes[kept], state[kept]
         letters = letters[kept] + between[state]
-    none = np.empty(0, np.int64)
-    some = [np.concatenate(column) for column in zip(*ends, strict=True)] or [none] * 3
-    there = [np.concatenate(column) for column in zip(*out, strict=True)] or [none] * 3
-    return Read(*some, *there)
+    ranks, *there = (
+        np.concatenate(column)
+        for some in (ends, out)
+        for column in (zip(*some, strict=True) if some else [[NONE]] * 3)
+    )
+    return Read(ranks, *there)

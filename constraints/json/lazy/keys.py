@@ -228,16 +228,17 @@ class Keys:
         """The body of a state, if all classes that are still possible have the same."""
         node, classes = state
         found: LocalBody | None = None
-        for machine, local in zip(self.classes, classes, strict=True):
+        some = 0
+        for machine, local, bit in zip(self.classes, classes, self.bits, strict=True):
             if local is not None:
                 each = machine.body(local)
-                if each is None or each.most is not None or (found and found.letters is not each.letters):
+                if each is None or each.most is not None or each.exceptions:
+                    return None
+                if found and found.letters is not each.letters:
                     return None
                 settled = max(each.settled or 1, found.settled or 1) if found else each.settled
-                found = each._replace(settled=settled)
-        if found is None or not allowed & sum(
-            b for b, c in zip(self.bits, classes, strict=True) if c is not None
-        ):
+                found, some = each._replace(settled=settled), some | bit
+        if found is None or not allowed & some:
             return None
         return found._replace(exceptions=bytes(sorted(self.trie.children[node])) if node >= 0 else b"")
 

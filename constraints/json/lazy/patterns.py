@@ -13,6 +13,8 @@ from ...automata.nfa import Nfa
 from ...automata.stack import Local, LocalBody
 from .letters import BETWEEN, LETTERS, TABLE, Rows, letters_of, rows_of
 
+MOST_NEAR = 4_000  # pairs of states that are compared
+
 
 class PatternText(DfaMachine):
     """The texts of a deterministic automaton of insides, which knows the states whose letters all lead back to them."""
@@ -20,6 +22,7 @@ class PatternText(DfaMachine):
     def __init__(self, nfa: Nfa) -> None:
         super().__init__(nfa)
         self._loops: dict[int, LocalBody | None] = {}
+        self._near: dict[int, tuple[int, bytes] | None] = {}
 
     @cached_property
     def between(self) -> frozenset[int]:
@@ -90,8 +93,44 @@ class PatternText(DfaMachine):
 
         return Pattern(self.table, local, LETTERS, -1, None, final, lambda state, letters: state)
 
+    def near(self, state: int) -> tuple[int, bytes] | None:
+        """A state with a loop of which this one tells apart some texts that all go on as those of the loop do, and the bytes with
+        which these texts begin: the state is as the loop but for texts such as those of ``not: {enum: …}``."""
+        if state not in self._near:
+            self._near[state] = self._look_near(state)
+        return self._near[state]
+
+    def _look_near(self, state: int) -> tuple[int, bytes] | None:
+        if state not in self.between or self.loop(state) is not None:
+            return None
+        loops = {target for _, _, target in self.moves(state) if self.loop(target) is not None}
+        if len(loops) != 1:
+            return None
+        (loop,), after, size = loops, self.table.after, self.nfa.num_states
+        queue = [(state, loop)]
+        seen = set(queue)
+        for here, there in queue:
+            row, free = after[here], after[there]
+            if ((row == size) != (free == size)).any():
+                return None
+            differ = np.flatnonzero(row != free)
+            if there == loop and len(differ) == np.count_nonzero(free != size):
+                return None
+            for pair in set(zip(row[differ].tolist(), free[differ].tolist(), strict=True)) - seen:
+                if len(seen) >= MOST_NEAR:
+                    return None
+                seen.add(pair)
+                queue.append(pair)
+        return loop, bytes(np.flatnonzero(after[state] != after[loop]).tolist())
+
     def body(self, local: Local) -> LocalBody | None:
-        return self.loop(local)
+        found = self.loop(local)
+        if found is None and (near := self.near(local)) is not None:
+            loop = self.loop(near[0])
+            assert loop is not None
+            return loop._replace(exceptions=near[1], within=True)
+        return found
 
     def after_letters(self, local: Local, count: int) -> Local:
-        return local
+        near = self.near(local) if count else None
+        return local if near is None else near[0]
