@@ -148,7 +148,7 @@ class Numbered:
         self.configurations: list[Configuration] = []
         self._number: dict[Configuration, int] = {}
         self._moves: list[tuple[tuple[int, int, int], ...] | None] = []
-        self._after: list[dict[int, int]] = []
+        self._after: dict[int, int] = {}  # by 256 · state + byte
 
     def number(self, configuration: Configuration) -> int:
         """The number of a configuration."""
@@ -157,7 +157,6 @@ class Numbered:
             found = self._number[configuration] = len(self.configurations)
             self.configurations.append(configuration)
             self._moves.append(None)
-            self._after.append({})
         return found
 
     def start(self) -> int:
@@ -175,18 +174,18 @@ class Numbered:
 
     def after(self, state: int, byte: int) -> int:
         """The state after a byte."""
-        known = self._after[state]
-        found = known.get(byte)
+        known, key = self._after, state << 8 | byte
+        found = known.get(key)
         if found is None and self._moves[state] is None and self._step is not None:
             configuration = self._step(self.configurations[state], byte)
-            found = known[byte] = -1 if configuration is None else self.number(configuration)
+            found = known[key] = -1 if configuration is None else self.number(configuration)
         elif found is None:
             found = -1
             for low, high, target in self.moves(state):
                 if low <= byte <= high:
                     found = target
                     break
-            known[byte] = found
+            known[key] = found
         return found
 
     def alone(self, state: int, text: bytes, at: int) -> tuple[int, int]:

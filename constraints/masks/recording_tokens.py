@@ -50,6 +50,7 @@ class RecordingTokens(Steps):
         self._number: dict[Readings, int] = {}
         self._forbidden: dict[int, tuple[list[int], list[int], int]] = {}
         self._promised: dict[int, bytes] = {}  # texts to acceptance that masks have allowed
+        self._read_from, self._read = -1, dict[bytes, set[Reading]]()
         start = self.recording.start()
         self.start_state = -1 if start is None else self.state(start)
 
@@ -108,9 +109,23 @@ class RecordingTokens(Steps):
         return self._compared_after(state, word)
 
     def _compared_after(self, state: int, word: bytes) -> int:
-        readings = self.recording.readings(self.configuration(state))
-        found = self.recording.configuration(self.recording.all_after(readings, word))
+        found = self.recording.configuration(self._readings_after(state, word))
         return -1 if found is None else self.state(found)
+
+    def _readings_after(self, state: int, word: bytes) -> set[Reading]:
+        """The readings after a text, of which some may not be completed; kept for the beginnings of texts after one state."""
+        if self._read_from != state:
+            self._read_from, self._read = (
+                state,
+                {b"": set(self.recording.readings(self.configuration(state)))},
+            )
+        at = len(word)
+        while word[:at] not in self._read:
+            at -= 1
+        now = self._read[word[:at]]
+        for end in range(at + 1, len(word) + 1):
+            now = self._read[word[:end]] = self.recording.all_after(now, word[end - 1 : end])
+        return now
 
     def accepting(self, state: int) -> bool:
         """Whether the text may end in this state as it is."""

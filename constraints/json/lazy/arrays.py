@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 START, OPEN, AFTER, COMMA, ITEM, END = range(6)
 Counts = tuple[int, ...]
+MOST_REGISTERS = 100
+"""Numbers of items with counts, up to which the needs of all items are looked at."""
 
 
 def negated(need: Need) -> list[Need]:
@@ -129,6 +131,20 @@ class Items:
                     came[there] = (here, need)
                     queue.append(there)
         return None
+
+    def all_needs(self) -> set[Need] | None:
+        """What items may need, whatever came before them; ``None`` where there are more than :data:`MOST_REGISTERS`."""
+        queue, found = [(0, self.start)], set[Need]()
+        seen = set(queue)
+        for n, counts in queue:
+            for need, after in self.ways(n, counts):
+                found.add(need)
+                if (there := (min(n + 1, self.steady), after)) not in seen:
+                    seen.add(there)
+                    queue.append(there)
+            if len(queue) > MOST_REGISTERS:
+                return None
+        return found
 
     def live(self, n: int, counts: Counts) -> list[tuple[Need, Counts]]:
         """The ways of the next item from which the array can end."""
@@ -258,8 +274,17 @@ class ArrayMachine(Region):
     def longest(self) -> int | None:  # type: ignore[override]
         """See ``Machine.longest``."""
         shape = self.shape
-        if shape.contains:
-            return None
+        if (
+            shape.contains
+        ):  # in a shortest end each item is at a position that is not like the others, or counts
+            needs, items = (
+                self.items.all_needs(),
+                self.items.steady + sum(kind.least for kind in shape.contains),
+            )
+            if needs is None:
+                return None
+            length = max([len(self.machines.shortest(need) or b"") for need in needs], default=0)
+            return (items + 1) * (length + len(self.style.comma)) + 2
         lengths = [len(self.machines.shortest(shape.at(n)) or b"") for n in range(len(shape.prefix) + 1)]
         lengths = [length + len(self.style.comma) for length in lengths]
         first = sum(lengths[: min(shape.least, len(shape.prefix))])

@@ -23,7 +23,7 @@ from .. import arrays as settling
 from ..document import Document
 from ..needs import Needs
 from ..numbers import Notation, number_automaton
-from ..shapes import NEVER, Arrays, Need, Numbers, Objects, both, inside
+from ..shapes import ANY, NEVER, Arrays, Need, Numbers, Objects, both, inside
 from ..text import STYLES
 from ..values import Value
 from .arrays import ArrayMachine
@@ -91,7 +91,8 @@ class Machines(Needs):
                 seen_kinds=shape.seen_kinds,
             ):
                 return None
-            items.append((self.meaning(shape.rest), shape.least, shape.most))
+            inner = -1 if shape.rest == ANY else self.meaning(shape.rest)
+            items.append((inner, shape.least, shape.most))
         writing = self.style, self.notation, self.open_objects
         return writing, value._replace(array=(), object=()), tuple(items), len(value.object)
 
