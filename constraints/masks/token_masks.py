@@ -1,13 +1,12 @@
 """The mask of a configuration, and the tokens by the configuration that they lead to.
 
-A mask is kept by the configuration's view as far as the longest token reaches, so all configurations that differ only in
-registers far from their limits share it. In free text it is
+In free text it is
 
     tokens of at most ``most`` letters  −  those below an exception  ∪  tokens that leave the text  ∪  walks from exceptions
 
-where what follows after leaving is kept by the view of the configuration there.
-
-Short views come first, where the automaton has them (:mod:`~..automata.sharing`): far more configurations share those.
+Masks, and what follows where text is left, are kept for a vocabulary by the frames of a stack that they depend on
+(:mod:`~..automata.sharing`); where frames do not tell all, by the configuration's view as far as the longest token reaches.
+The mask of a set of stacks is the union of theirs.
 
 Kept with a mask is how many bytes, at most, it takes to acceptance after a token. Where that is not known,
 :meth:`TokenMasks.fresh` says how many bytes, at most, a completion after a token has before an end of the completion

@@ -35,7 +35,7 @@ _IN_MEMBER = frozenset([OPEN, COMMA, BEFORE, KEY, COLON, VALUE, END])
 _BETWEEN = frozenset([AFTER, COMMA, BEFORE, END])
 _VALUE = frozenset([COLON, VALUE, *_BETWEEN])
 COVERED = (frozenset(range(9)), _IN_MEMBER, _BETWEEN, *[_IN_MEMBER] * 3, _VALUE, _VALUE, _BETWEEN)
-"""By the kind of a local state: the kinds whose moves its short view determines."""
+"""By the kind of a local state: the kinds whose moves its key determines."""
 
 
 class ObjectMachine(Region):
