@@ -113,6 +113,9 @@ class Machine(Protocol):
     def after_letters(self, local: Local, count: int) -> Local:
         """The local state after so many letters, where :meth:`body` is not ``None``."""
 
+    def forgetful(self, local: Local) -> Local:
+        """A local state from which the same tokens may come, but for those that hold two names, with fewer registers."""
+
     def view(self, local: Local, reach: int) -> Hashable:
         """A key: local states with equal keys differ only in what is more than ``reach`` bytes away."""
 
@@ -205,6 +208,9 @@ class Region:
 
     def after_letters(self, local: Local, count: int) -> Local:
         raise NotImplementedError("a region without free text has no letters")
+
+    def forgetful(self, local: Local) -> Local:
+        return local
 
     def view(self, local: Local, reach: int) -> Any:
         return local
@@ -467,6 +473,15 @@ class StackAutomaton:
             own = each.machine.longest
             below = each.longest = NEVER if own is None else min(NEVER, below + own)
         return stack.longest
+
+    def forgetful(self, configuration: Configuration) -> Configuration:
+        """See :meth:`Machine.forgetful`."""
+        if not isinstance(configuration, Stack):
+            return configuration
+        local = configuration.machine.forgetful(configuration.local)
+        if local is configuration.local:
+            return configuration
+        return self.stack(configuration.machine, local, configuration.parent)
 
     def body(self, configuration: Configuration) -> Body | None:
         active, _ = self.active(configuration)

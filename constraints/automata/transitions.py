@@ -9,13 +9,16 @@ from jaxtyping import Int, Int32
 from numpy import ndarray
 
 MAX_ROWS = 1 << 13  # states whose transitions are kept as rows of 256
+FEW_BYTES = 4  # bytes of a state that are asked for one by one
 
 
 class Transitions:
-    """``moves(state)`` gives (low, high, state after such a byte)."""
+    """``moves(state)`` gives (low, high, state after such a byte), ``after(state, byte)`` one of them."""
 
-    def __init__(self, moves: Callable[[int], Iterable[tuple[int, int, int]]]) -> None:
-        self._moves = moves
+    def __init__(
+        self, moves: Callable[[int], Iterable[tuple[int, int, int]]], after: Callable[[int, int], int]
+    ) -> None:
+        self._moves, self._after = moves, after
         self._row_of: Int32[ndarray, " states"] = np.full(1024, -1, np.int32)
         self._rows: Int32[ndarray, "row 256"] = np.empty((64, 256), np.int32)
         self._used = 0
@@ -33,7 +36,8 @@ class Transitions:
             self._row_of = grown
         row = self._row_of[state]
         if (row < 0).any():
-            for new in np.unique(state[row < 0]).tolist():
+            states, count = np.unique(state[row < 0], return_counts=True)
+            for new in states[count > FEW_BYTES].tolist():
                 if self._used == len(self._rows):
                     self._rows = np.concatenate([self._rows, np.empty_like(self._rows)])
                 line = self._rows[self._used]
@@ -43,4 +47,7 @@ class Transitions:
                 self._row_of[new] = self._used
                 self._used += 1
             row = self._row_of[state]
-        return np.asarray(self._rows[row, byte], np.int64)
+        out = np.asarray(self._rows[row, byte], np.int64)
+        for i in np.flatnonzero(row < 0).tolist():
+            out[i] = self._after(int(state[i]), int(byte[i]))
+        return out

@@ -154,6 +154,8 @@ class LazyTokens(Steps):
         given_up = self.distances.given_up + MOST_GIVEN_UP
 
         def near(target: int) -> bool:
+            if target >= 0 and self.masks.walk.forgetful(target) != target:
+                return self.bound(target) <= left  # each name is a state: too many to search from
             if self.distances.given_up < given_up:
                 return self.within(target, left)
             return target >= 0 and self.distances.lowered_bound(target, left) <= left

@@ -133,6 +133,8 @@ class TokenMasks:
         """A mask measured from its state, anew, and how far the walk goes."""
         measure = self._longest(state)
         bits, most = self._union(self.trie, [(state, 0)], measure)
+        if self.walk.has_forgotten:
+            self._correct(state, bits)
         if self.states.accepting(state):
             bits[self.eos_token_id >> 3] |= 1 << (self.eos_token_id & 7)
         bits.flags.writeable = False
@@ -144,6 +146,14 @@ class TokenMasks:
         return Longest(
             self.states, origin if self.sharing is not None and isinstance(origin, Stack) else None
         )
+
+    def _correct(self, state: int, bits: Bits) -> None:
+        """Set the bits of the tokens that hold two names: the first one has been forgotten."""
+        for token, text in self.trie.of_two_names:
+            target = state
+            for byte in text:
+                target = self.states.after(target, byte) if target >= 0 else target
+            put(bits, np.array([token]), target >= 0)
 
     def fresh(self, state: int) -> int:
         """The completion after each token that may follow is at most so many bytes and then an end of one before it."""

@@ -45,9 +45,13 @@ class Walk:
     def __init__(self, states: Numbered) -> None:
         self.states = states
         self._bodies: dict[int, Body | None] = {}
+        self._forgetful: dict[int, int] = {}
+        self._forget = getattr(states.automaton, "forgetful", None)
+        self.has_forgotten = False
+        """Whether a forgetful state has been met: masks are then right but for tokens that hold two names."""
         self._forced: dict[int, tuple[bytes, int] | None] = {}
         self._force = getattr(states.automaton, "forced", None)
-        self._rows = Transitions(states.moves)
+        self._rows = Transitions(states.moves, states.after)
         self._patterns: dict[int, Pattern | None] = {}
         self._pattern = getattr(states.automaton, "pattern", None)
         self.unites = type(states.automaton) is StackAutomaton
@@ -86,6 +90,20 @@ class Walk:
             found = self._bodies[state] = automaton.body(configuration)
             return found
 
+    def forgetful(self, state: int) -> int:
+        """The forgetful state (see ``StackAutomaton.forgetful``) of a state."""
+        found = self._forgetful.get(state)
+        if found is None:
+            if len(self._forgetful) >= MAX_BODIES:
+                self._forgetful.clear()
+            found = state
+            if self._forget is not None:
+                configuration = self.states.configurations[state]
+                if (other := self._forget(configuration)) is not configuration:
+                    found, self.has_forgotten = self.states.number(other), True
+            self._forgetful[state] = found
+        return found
+
     def pattern(self, state: int) -> Pattern | None:
         """What is known of a pattern at a state."""
         if self._pattern is None:
@@ -117,7 +135,8 @@ class Walk:
         """All that can be read below some nodes from the states beside them, the tokens that end at them included.
 
         ``exact=False``: a token that ends between bytes that must come is given with the state before these, and the stacks of a
-        set are walked one by one: a token may be met several times. ``words``: so is a token that ends within a word, given with
+        set are walked one by one: a token may be met several times. Names are forgotten: see :attr:`has_forgotten`.
+        ``words``: so is a token that ends within a word, given with
         the state before the word.
         """
         first, own, low, high, _ = trie.views
@@ -131,11 +150,13 @@ class Walk:
             if steps == 0:
                 steps = STEPS
                 if len(stack) > STEPS or sum([high[node] - low[node] for _, node in stack]) > MANY:
-                    stack = self._sweep(trie, stack, found)
+                    stack = self._sweep(trie, stack, found, exact)
                     if not stack:
                         break
             steps -= 1
             state, node = pair = stack.pop()
+            if not exact:
+                state = self.forgetful(state)
             if unites and configurations[state].__class__ is frozenset:
                 stack += [(member, node) for member in self.members(state)]
                 seen = set() if seen is None else seen
@@ -198,10 +219,13 @@ class Walk:
                         at = until
         return found
 
-    def _sweep(self, trie: Trie, pairs: Pairs, found: Found) -> Pairs:
+    def _sweep(self, trie: Trie, pairs: Pairs, found: Found, exact: bool) -> Pairs:
         """A walk with all pairs together, one level after another, until few are left: these."""
         state, nodes = np.array(pairs, np.int64).T
         while len(nodes) > FEW_PAIRS:
+            if not exact:
+                distinct, which = np.unique(state, return_inverse=True)
+                state = np.array([self.forgetful(each) for each in distinct.tolist()])[which]
             own = trie.own[nodes]
             if own.any():
                 found.swept.append((np.repeat(state, own), ragged_arange(trie.low[nodes], own)))

@@ -159,6 +159,23 @@ class Trie:
         """``byte`` as it is quick to search."""
         return self.byte.tobytes()
 
+    @cached_property
+    def of_two_names(self) -> list[tuple[int, bytes]]:
+        """The tokens that may end the name of a member and hold the whole name of the next one, and their bytes."""
+        quotes = np.zeros(len(self.parent), np.int64)
+        for low, high in itertools.pairwise(self.bounds[1:]):
+            quotes[low:high] = quotes[self.parent[low:high]] + (self.byte[low:high] == ord('"'))
+        some = self.order[quotes[self.node[self.order]] >= 3].tolist()
+        return [(token, text) for token in some if b"," in (text := self.text(self.node[token]))]
+
+    def text(self, node: int) -> bytes:
+        """The bytes that lead to a node."""
+        out = bytearray()
+        while node:
+            out.append(int(self.byte[node]))
+            node = int(self.parent[node])
+        return bytes(reversed(out))
+
     @property
     def num_bytes(self) -> int:
         """The bytes of a set of tokens, a bit for each, in whole words of 32 bits."""

@@ -10,7 +10,6 @@ An alternative is a bit: declared names come first, then classes. A declared nam
 from __future__ import annotations
 
 import heapq
-import json
 from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 from typing import Any
@@ -314,11 +313,6 @@ def accepted(
             count += 1
             size = len(text) + 1
             heapq.heappush(heap, (size + left(after), -size, count, text + bytes([byte]), after))
-
-
-def name_of(text: bytes) -> str:
-    """The name that is written so between quotes."""
-    return str(json.loads(b'"' + text + b'"', strict=False))
 
 
 def spelling(name: str) -> bytes:

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from .. import objects
 from ..shapes import NEVER, Need, Objects, Strings
 from ..text import ways
+from .name_text import UNKNOWN
 
 if TYPE_CHECKING:
     from .values import Look, Machines
@@ -231,7 +232,7 @@ class Form:
             seen = self.behind(places) if self.orders else run.seen | 1 << mark
             yield self.needs[mark], run._replace(seen=seen, size=count, places=places, counted=counted)
             return
-        if name is not None and (name in run.counted or name in run.held):
+        if name is not None and name != UNKNOWN and (name in run.counted or name in run.held):
             return
         for each in self.possible:
             if each.bit == mark and each.does <= run.missing and self.has_room(run, each.does):

@@ -14,6 +14,7 @@ from ..shapes import Need
 from .blanks import with_blanks
 from .letters import QUOTE
 from .members import bits
+from .name_text import NameText
 from .objects import AFTER, BEFORE, COLON, COMMA, END, KEY, OPEN, START, VALUE, ObjectMachine
 
 if TYPE_CHECKING:
@@ -201,7 +202,7 @@ class RequiredMembers(MembersApart):
             return found
         return self.whole.allowed(hub) & self.possible_from(state)  # in the midst of another name
 
-    def in_name(self, hub: int, state: State, text: bytes | None) -> Sequence[tuple[int, int, Local]]:
+    def in_name(self, hub: int, state: State, text: NameText | None) -> Sequence[tuple[int, int, Local]]:
         return super().in_name(hub, state, text) or self.whole.in_name(hub, state, text)
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from functools import cached_property
+from itertools import chain, islice
 from typing import TYPE_CHECKING, Any
 
 from ...automata.graphs import Graph
@@ -21,9 +22,10 @@ from ..shapes import Need
 from ..shapes import Objects as Shape
 from .blanks import with_blanks
 from .coarse import CoarseForm
-from .keys import Keys, name_of, spelling
+from .keys import Keys, spelling
 from .letters import QUOTE
 from .members import Form, Run, bits
+from .name_text import EVERY_BYTE, FORGOTTEN, UNKNOWN, NameText, name_of, onward
 from .settle import forms
 
 if TYPE_CHECKING:
@@ -61,6 +63,9 @@ class ObjectMachine(Region):
         self._ends: dict[tuple[int, bytes], bytes] = {}
         self._short_members: dict[int, bytes] = {}
         self._runs: dict[int, list[tuple[int, int]]] = {}
+        self._known: dict[int, frozenset[str]] = {}
+        self._common: dict[int, set[str]] = {}
+        self._rests: dict[tuple[int, Any], bytes] = {}
 
     @cached_property
     def keys(self) -> Keys:
@@ -106,12 +111,12 @@ class ObjectMachine(Region):
         """Whether the text of a name matters."""
         return any(self.forms[run.form].tracks(run) for run in self.hubs[hub])
 
-    def group(self, hub: int, marks: int, text: bytes | None) -> int | None:
+    def group(self, hub: int, marks: int, text: NameText | None) -> int | None:
         """What comes after a name: the number of a group."""
         key = (hub, marks)
         if text is None and key in self._next:
             return self._next[key]
-        name = None if text is None or marks & (1 << len(self.names)) - 1 else name_of(text)
+        name = None if text is None or marks & (1 << len(self.names)) - 1 else text.name
         found: dict[Need, list[Run]] = {}
         for run in self.hubs[hub]:
             form = self.forms[run.form]
@@ -140,15 +145,18 @@ class ObjectMachine(Region):
         return found
 
     def step(self, local: Local, byte: int) -> Local | None:
-        if local[0] != KEY or local[3] is not None or local in self._moves:
+        if local[0] != KEY or local in self._moves:
             return super().step(local, byte)
-        _, hub, state, _ = local
+        _, hub, state, text = local
         allowed = self.allowed(hub)
         if byte == QUOTE and (marks := self.keys.marks(state) & allowed):
-            group = self.group(hub, marks, None)
+            group = self.group(hub, marks, text)
             return None if group is None else (COLON, group, 0)
         after = self.keys.step(state, byte, allowed)
-        return None if after is None else (KEY, hub, after, None)
+        if after is None or text is None:
+            return None if after is None else (KEY, hub, after, None)
+        text = text + byte if byte in self.bytes_on(hub, text) else FORGOTTEN
+        return (KEY, hub, after, text) if self.is_open(hub, after, text) else None
 
     def words(self, local: Local) -> Sequence[tuple[bytes, int]] | None:
         if local[0] != KEY or local[3] is not None:
@@ -200,21 +208,20 @@ class ObjectMachine(Region):
 
     def name(self, hub: int) -> Local:
         """The beginning of a name."""
-        return (KEY, hub, self.keys.start(self.allowed(hub)), b"" if self.tracks(hub) else None)
+        return (KEY, hub, self.keys.start(self.allowed(hub)), NameText(b"") if self.tracks(hub) else None)
 
-    def in_name(self, hub: int, state: Any, text: bytes | None) -> Sequence[tuple[int, int, Local]]:
+    def in_name(self, hub: int, state: Any, text: NameText | None) -> Sequence[tuple[int, int, Local]]:
         """The moves within a name."""
-        allowed = self.allowed(hub)
-        found: list[tuple[int, int, Local]]
-        if text is None:
-            found = [(low, high, (KEY, hub, to, None)) for low, high, to in self.keys.moves(state, allowed)]
-        else:
-            found = [
-                (byte, byte, (KEY, hub, to, after))
-                for low, high, to in self.keys.moves(state, allowed)
-                for byte in range(low, high + 1)
-                if self.is_open(hub, to, after := text + bytes([byte]))
-            ]
+        allowed, found = self.allowed(hub), list[tuple[int, int, Local]]()
+        onward = self.bytes_on(hub, text)
+        for low, high, to in self.keys.moves(state, allowed):
+            if text is None or not onward:
+                found.append((low, high, (KEY, hub, to, text and FORGOTTEN)))
+                continue
+            for byte in range(low, high + 1):
+                after = text + byte if byte in onward else FORGOTTEN
+                if self.is_open(hub, to, after):
+                    found.append((byte, byte, (KEY, hub, to, after)))
         if marks := self.keys.marks(state) & allowed:
             group = self.group(hub, marks, text)
             if group is not None:
@@ -222,14 +229,16 @@ class ObjectMachine(Region):
                 found.sort(key=lambda move: move[0])
         return found
 
-    def is_open(self, hub: int, state: Any, text: bytes) -> bool:
+    def is_open(self, hub: int, state: Any, text: NameText) -> bool:
         """Whether a name that begins so may be written."""
         allowed, node = self.allowed(hub), state[0]
-        if (self.keys.trie.reach[node] if node >= 0 else 0) & allowed:
+        if text.data is None or (self.keys.trie.reach[node] if node >= 0 else 0) & allowed:
+            return True
+        if self.keys.free(state, allowed):
             return True
         return next(self.names_from(hub, state, text), None) is not None
 
-    def names_from(self, hub: int, state: Any, text: bytes) -> Iterator[tuple[int, bytes]]:
+    def names_from(self, hub: int, state: Any, text: NameText) -> Iterator[tuple[int, bytes]]:
         """The undeclared names that begin so and may be written: alternatives, and the rest of the name."""
         node, classes = state
         for i, local in enumerate(classes):
@@ -237,7 +246,7 @@ class ObjectMachine(Region):
             if local is None or not self.allowed(hub) >> bit & 1:
                 continue
             for rest in self.keys.texts(i, local, node):
-                if self.group(hub, 1 << bit, text + rest) is not None:
+                if self.group(hub, 1 << bit, text.ending(rest)) is not None:
                     yield bit, rest
                     break
 
@@ -318,17 +327,44 @@ class ObjectMachine(Region):
     # ------------------------------------------------------------ free text
 
     def body(self, local: Local) -> LocalBody | None:
-        if local[0] != KEY or local[3] is not None:
+        if local[0] != KEY or (local[3] is not None and not local[3].compared):
             return None
-        return self.keys.body(local[2], self.allowed(local[1]))
+        _, hub, state, text = local
+        found = self.keys.body(state, self.allowed(hub))
+        if found is None or text is None or text.data is None:
+            return found
+        exceptions = set(found.exceptions) | self.bytes_on(hub, text)
+        return found._replace(exceptions=bytes(sorted(exceptions)), within=False)
 
     def after_letters(self, local: Local, count: int) -> Local:
-        return (KEY, local[1], self.keys.after_letters(local[2], count), None)
+        _, hub, state, text = local
+        return (KEY, hub, self.keys.after_letters(state, count), FORGOTTEN if text and count else text)
+
+    def known(self, hub: int) -> frozenset[str]:
+        """The names of members before that are remembered."""
+        if hub not in self._known:
+            names = [name for run in self.hubs[hub] for name in (*run.counted, *run.held)]
+            self._known[hub] = frozenset(names) - {UNKNOWN}
+        return self._known[hub]
+
+    def bytes_on(self, hub: int, text: NameText | None) -> frozenset[int]:
+        """The bytes of a name after which its text is still to be known."""
+        if text is None or text.data is None:
+            return frozenset()
+        return onward(text.name, self.known(hub)) if text.compared else EVERY_BYTE
+
+    def forgetful(self, local: Local) -> Local:
+        if local[0] != KEY or local[3] is None or local[3].compared:
+            return local
+        _, hub, state, text = local
+        compared = NameText(text.data, compared=True)
+        kept = compared.name in self.known(hub) or self.bytes_on(hub, compared)
+        return (KEY, hub, state, compared if kept else FORGOTTEN)
 
     def view(self, local: Local, reach: int) -> Any:
-        if local[0] != KEY or local[3] is not None:
+        if local[0] != KEY or (local[3] is not None and local[3].data is not None):
             return local
-        return (KEY, local[1], self.keys.view(local[2], reach))
+        return (KEY, local[1], self.keys.view(local[2], reach), local[3])
 
     @cached_property
     def involved(self) -> bool:
@@ -439,11 +475,15 @@ class ObjectMachine(Region):
         if bit < len(self.names):
             return spelling(self.names[bit])
         i = bit - len(self.names)
+        first, spare = None, UNKNOWN in taken  # the name that is not known may be the first one here
         for text in self.keys.texts(i, self.keys.classes[i].start(), 0):
-            if (name := name_of(text)) not in taken:
-                taken.add(name)
-                return text
-        return None
+            if (name := name_of(text)) is not None and name not in taken:
+                first = first or text
+                if not spare:
+                    taken.add(name)
+                    return text
+                spare = False
+        return first
 
     def after_hub(self, hub: int, comma: bytes) -> bytes:
         """A short end of the object from a hub."""
@@ -480,8 +520,27 @@ class ObjectMachine(Region):
             text = self._short_members[group] = min(found, key=len)
         return text
 
-    def rest_of_name(self, hub: int, state: Any, text: bytes | None) -> bytes:
+    def rest_of_name(self, hub: int, state: Any, text: NameText | None) -> bytes:
         """A short end of a name and of all that follows."""
+        if text is None or text.data is None or not self.is_uncommon(hub, text):
+            return self._rest_of_name(hub, state, text)
+        if (hub, state) not in self._rests:
+            self._rests[hub, state] = self._rest_of_name(hub, state, text)
+        return self._rests[hub, state]
+
+    def is_uncommon(self, hub: int, text: NameText) -> bool:
+        """Whether a name that begins so is neither remembered nor one that short texts are made with."""
+        if hub not in self._common:
+            known = self.known(hub)
+            need = 2 + len(known) + max([form.least + form.must for form in self.forms])
+            some = [
+                islice(self.keys.texts(i, each.start(), 0), need) for i, each in enumerate(self.keys.classes)
+            ]
+            names = {*known, *filter(None, map(name_of, chain(*some)))}
+            self._common[hub] = {name[:i] for name in names for i in range(len(name) + 1)}
+        return text.name is not None and text.name not in self._common[hub]
+
+    def _rest_of_name(self, hub: int, state: Any, text: NameText | None) -> bytes:
         node, classes = state
         allowed = self.allowed(hub)
         ways: list[tuple[bytes, int]] = []
@@ -501,7 +560,7 @@ class ObjectMachine(Region):
                     ways += [] if short is None else [(short, bit)]
         found = []
         for rest, bit in ways:
-            group = self.group(hub, 1 << bit, None if text is None else text + rest)
+            group = self.group(hub, 1 << bit, None if text is None else text.ending(rest))
             assert group is not None
             found.append(rest + b'"' + self.style.colon + self.member(group))
         return min(found, key=len)
