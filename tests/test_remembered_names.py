@@ -1,0 +1,72 @@
+"""Objects that remember the names of their members: masks within names, against every token read byte by byte."""
+
+import itertools
+import random
+
+import pytest
+
+import tractile as tt
+
+PIECES = [
+    "a",
+    "b",
+    "ab",
+    "ba",
+    "é",
+    "\\u0061",
+    "\\",
+    "u0061",
+    '"',
+    '": ',
+    "1",
+    ", ",
+    '"a',
+    'b"',
+    "}",
+    '{"',
+    "{",
+    "x",
+    "xy",
+]
+TOKENS = sorted(
+    {bytes([b]) for b in range(256)}
+    | {"".join(pair).encode() for n in (1, 2, 3) for pair in itertools.product(["a", "b", "x", "é", '"', "\\u0061"], repeat=n)}
+    | {piece.encode() for piece in PIECES}
+    | {b'": 1, "a": 1', b'a": 1, "a"', b'": 1, "', b'b": 1, "b": ', b'x": 1, "xa": 1}'}
+)  # fmt: skip
+VOCAB = tt.Vocabulary([None, *TOKENS], eos_token_id=0)
+SCHEMAS = [
+    {"type": "object", "minProperties": 2},
+    {"type": "object", "minProperties": 3, "properties": {"ab": {"type": "integer"}}},
+    {"type": "object", "not": {"propertyNames": False}},
+    {"type": "object", "not": {"additionalProperties": {"type": "integer"}}},
+    {"type": "object", "patternProperties": {"^a": {"type": "integer"}}, "minProperties": 2},
+    {"type": "object", "patternProperties": {"^(a|ab|x)$": {"const": 1}}, "additionalProperties": False, "minProperties": 2},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("schema", SCHEMAS, ids=str)
+def test_masks_are_those_of_every_token_alone(schema):
+    constraint = tt.constraints.json_schema(schema, on_narrowed="ignore")
+    tokens = constraint.compile(VOCAB).lazy
+    states, dice = tokens.base.states, random.Random(7)
+    compared = 0
+    for _ in range(6):
+        state = tokens.start_state
+        for _ in range(14):
+            words = tokens.words_from(state).view("u1")
+            allowed = [t for t in range(1, len(VOCAB)) if words[t >> 3] >> (t & 7) & 1]
+            plain = tokens.plain_state(state)
+            assert allowed == [
+                t for t in range(1, len(VOCAB)) if states.run(plain, VOCAB.token_bytes[t]) >= 0
+            ]
+            compared += 1
+            names = [
+                t
+                for t in allowed
+                if VOCAB.token_bytes[t][:1] in (b'"', b"a", b"b", b"x", b"{", b"}", b":", b" ", b"1", b",")
+            ]
+            if not names:
+                break
+            state = tokens.step(state, dice.choice(names))
+    assert compared > 40
