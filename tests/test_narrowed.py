@@ -610,3 +610,6 @@ def test_numbers_that_are_no_integers_of_draft_4():
     bounded = schema(numbers | {"minimum": 2})
     assert [text for text in ("1.0", "2.0", "3.5", "2", "3") if bounded.accepts(text)] == ["2.0", "3.5"]
     assert [cut.keyword for cut in bounded.narrowed] == ["numbers"]
+    either = schema({"$schema": DRAFT_4, "type": ["integer", "number"], "minimum": 2})
+    assert not either.accepts("1e22")
+    assert [cut.keyword for cut in either.narrowed] == ["numbers"]

@@ -80,7 +80,7 @@ class Survey:
     def has_conditions(self, schema: dict[str, Any]) -> bool:
         """Whether numbers are asked for that must be compared, and so have no exponent."""
         plain, types = self.notation.plain, schema.get("type", [])
-        if "integer" in types:
+        if "integer" in types and "number" not in types:
             return not (plain or self.notation.whole)
         if any(isinstance(v, int | float) and not isinstance(v, bool) for v in listed_values(schema)):
             return not plain
