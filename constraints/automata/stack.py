@@ -65,6 +65,9 @@ class Machine(Protocol):
     def moves(self, local: Local) -> Sequence[tuple[int, int, Local]]:
         """(low, high, local state after such a byte): disjoint ranges in the order of the bytes."""
 
+    def first_bytes(self, local: Local) -> Sequence[tuple[int, int]]:
+        """The bytes that :meth:`moves` has, and perhaps others, as ranges."""
+
     def step(self, local: Local, byte: int) -> Local | None:
         """The local state after one byte, ``None`` if it may not come."""
 
@@ -166,6 +169,9 @@ class Region:
 
     def moves(self, local: Local) -> Sequence[tuple[int, int, Local]]:
         raise NotImplementedError(f"{type(self).__name__} has no moves: a machine must define them")
+
+    def first_bytes(self, local: Local) -> Sequence[tuple[int, int]]:
+        return [(low, high) for low, high, _ in self.moves(local)]
 
     def step(self, local: Local, byte: int) -> Local | None:
         for low, high, after in self.moves(local):

@@ -25,6 +25,7 @@ from .text_crossings import InText
 from .token_dag import TokenDag
 
 MOST_DEPTH = 60  # crossings within one another, from which on a region goes on by itself
+MANY_MOVES = 32  # of a local state: each one more counts as a position
 DEEPEST = 150  # crossings within one another
 NOTHING: list[int] = []
 Key = tuple[int, Local, int, bool]
@@ -206,7 +207,9 @@ class Crossing(InText):
                 ending, beginning = crossings.bounds.of(machine, after, self.bottom)
                 ahead = 0 if called.final(start) else max(ending, beginning - (not self.bottom))
                 self._calls.append((crossings.of(called, start, node), after, cost, ahead, node))
-        for low, high, target in machine.moves(local):
+        moves = machine.moves(local)
+        crossings.left -= max(0, len(moves) - MANY_MOVES)
+        for low, high, target in moves:
             if low == high:
                 child = children.get(low)
                 if child is not None:

@@ -129,7 +129,7 @@ class LowerBounds:
     def _bytes(self, machine: Machine, local: Local) -> frozenset[int] | None:
         if machine.final(local):
             return None
-        found = {byte for low, high, _ in machine.moves(local) for byte in range(low, high + 1)}
+        found = {byte for low, high in machine.first_bytes(local) for byte in range(low, high + 1)}
         for called, _ in machine.calls(local):
             more = self.first(called, called.start())
             if more is None:

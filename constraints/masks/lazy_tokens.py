@@ -17,6 +17,7 @@ from .texts import Texts
 from .token_masks import WORD, TokenMasks, Words
 from .within import tokens_to
 
+MOST_NAMES = 500  # searches from names that must differ from others, of one mask
 MOST_GIVEN_UP = 1  # searches of one mask; from then on upper bounds are enough
 NO_STATE, SINK = -1, -2  # after a token that is not allowed; after EOS
 
@@ -151,11 +152,20 @@ class LazyTokens(Steps):
         """The tokens that may follow a state and after which ``left`` tokens are enough; not to be written to."""
         if left >= self.enough(state) or left >= self.ample(state) or left >= self.ample_in_tokens(state):
             return self.words_from(state)
-        given_up = self.distances.given_up + MOST_GIVEN_UP
+        given_up, searches = self.distances.given_up + MOST_GIVEN_UP, MOST_NAMES
 
         def near(target: int) -> bool:
-            if target >= 0 and self.masks.walk.forgetful(target) != target:
-                return self.bound(target) <= left  # each name is a state: too many to search from
+            nonlocal searches
+            if (
+                target >= 0 and self.masks.walk.forgetful(target) != target
+            ):  # each name is a state: they are many
+                if self.bound(target) <= left:
+                    return True
+                searches -= 1
+                if searches == 0:
+                    self.distances.given_up += MOST_GIVEN_UP
+                if self.distances.given_up >= given_up:
+                    return False
             if self.distances.given_up < given_up:
                 return self.within(target, left)
             return target >= 0 and self.distances.lowered_bound(target, left) <= left

@@ -144,6 +144,12 @@ class ObjectMachine(Region):
             found = self._moves[local] = self.work_out(local)
         return found
 
+    def first_bytes(self, local: Local) -> Sequence[tuple[int, int]]:
+        if local[0] != KEY or local[3] is None:
+            return super().first_bytes(local)
+        _, hub, state, _ = local
+        return [*((low, high) for low, high, _ in self.keys.moves(state, self.allowed(hub))), (QUOTE, QUOTE)]
+
     def step(self, local: Local, byte: int) -> Local | None:
         if local[0] != KEY or local in self._moves:
             return super().step(local, byte)
