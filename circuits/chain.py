@@ -92,10 +92,12 @@ class Chain(DisplayMixin):
         return circuit
 
     def map(self, fn: TensorMap) -> Self:
-        """The same chain, of the same class, with ``fn`` applied to every parameter tensor, once (move, cast, …)."""
+        """The same chain, of the same class, with ``fn`` applied to every parameter tensor, once, in the order of
+        :meth:`parameters` (move, cast, …)."""
         out, once = self._copy(), for_each_tensor(fn)
-        out.initial, out.final = tuple(map(once, self.initial)), tuple(map(once, self.final))
+        out.initial = tuple(map(once, self.initial))
         out.left, out.inputs, out.right = self.left.map(once), self.inputs.map(once), self.right.map(once)
+        out.final = tuple(map(once, self.final))
         return out
 
     def _copy(self) -> Self:
