@@ -613,3 +613,11 @@ def test_numbers_that_are_no_integers_of_draft_4():
     either = schema({"$schema": DRAFT_4, "type": ["integer", "number"], "minimum": 2})
     assert not either.accepts("1e22")
     assert [cut.keyword for cut in either.narrowed] == ["numbers"]
+
+
+def test_strings_that_there_are_none_of_lack_nothing():
+    value = {"type": ["null", "string"], "pattern": "^a", "maxLength": 0, "format": "date"}
+    constraint = tt.constraints.json_schema(value, max_depth=2)
+    assert constraint.accepts("null")
+    assert not constraint.accepts('""')
+    assert constraint.narrowed == ()

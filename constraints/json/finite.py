@@ -18,6 +18,7 @@ from ..automata.work import attempt
 from ..constraint import Constraint
 from ..limits import BOUNDS, GREATEST, LEAST, PART_STATES, STATES, WORK, Bounds
 from ..narrowing import Cut, Narrowing, merged
+from . import strings
 from .formats import LEFT_OUT
 from .lazy.members import Form, bits
 from .lazy.objects import ObjectMachine
@@ -122,6 +123,8 @@ class Lacking:
         """The narrowings of the values of one need."""
         machines, reached = self.machines, self.reached
         for string in machines.value(need).string:
+            if strings.empty(string):
+                continue
             cut = shortened(string, self.bounds.length)
             if cut != string and quoted(string) in reached:
                 path, keyword = bound(machines, need, "Length", string.most)
