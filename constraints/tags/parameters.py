@@ -21,7 +21,7 @@ BOUNDS = ("minLength", "maxLength", "pattern", "format")
 
 
 class Parameters(NamedTuple):
-    """How a parameter is written: ``begin`` (with ``{name}`` in it), the value, ``end``; ``between`` two of them."""
+    """How a parameter is written: ``begin`` (with ``{name}`` in it), the value, ``end``; ``between`` comes before it."""
 
     begin: str
     end: str
@@ -50,18 +50,14 @@ def parameters(
     if missing := sorted(required - set(declared)):
         raise UnsupportedConstraint(f"the required {missing} are not declared", path=f"{path}/required")
     definitions = {key: schema[key] for key in ("$defs", "definitions") if key in schema}
-    ways = {False: literal("")}  # by whether a parameter has been written
+    whole = literal("")
     for name, inner in declared.items():
         if not isinstance(inner, Mapping):
             inner = {} if inner else {"not": {}}
         one = parameter(name, {**definitions, **inner}, style, f"{path}/properties/{name}", on_narrowed)
-        after = [way + (regex(style.between) + one if begun else one) for begun, way in ways.items()]
-        written = after[0] if len(after) == 1 else after[0] | after[1]
-        if name in required:
-            ways = {True: written}
-        else:
-            ways = {**ways, True: written | ways[True] if True in ways else written}
-    return ways[True] if False not in ways else ways[False] if True not in ways else ways[True] | ways[False]
+        one = regex(style.between) + one
+        whole = whole + (one if name in required else one.repeat(0, 1))
+    return whole
 
 
 def parameter(

@@ -24,6 +24,10 @@ from .tags import Tag, choice, closed, dispatched, grouped, in_a_row
 
 Ends = list[str] | None
 """The strings of which the first occurrence ends a format, and is part of it; ``None``: nothing ends it."""
+FORMATS = (
+    "const_string", "regex", "grammar", "json_schema", "qwen_xml_parameter", "any_text", "sequence", "or", "optional", "plus",
+    "star", "repeat", "tag", "tags_with_separator", "triggered_tags", "dispatch",
+)  # fmt: skip
 TOKENS = ("token", "exclude_token", "any_tokens", "token_triggered_tags", "token_dispatch")
 
 
@@ -76,9 +80,9 @@ class Reader:
                 f"{kind!r} is about single tokens; write their text, and give it to the vocabulary: Vocabulary.with_special",
                 path=path,
             )
-        method: Callable[[Any, str, Ends], Constraint] | None = getattr(self, f"_{kind}", None)
-        if not isinstance(kind, str) or method is None:
+        if not isinstance(kind, str) or kind not in FORMATS:
             raise FormatError(f"{path}: {kind!r} is no format of a structural tag")
+        method: Callable[[Any, str, Ends], Constraint] = getattr(self, f"_{kind}")
         return method(spec, path, ends)
 
     def _const_string(self, spec: Any, path: str, ends: Ends) -> Constraint:
