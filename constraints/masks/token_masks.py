@@ -83,7 +83,8 @@ class TokenMasks:
     def mask(self, state: int) -> Mask:
         """The tokens that may follow a state, EOS too; the words are not to be written to."""
         if state != self._last[0]:
-            self._last = state, self._found(state)
+            found = self._found(state)
+            self._last = state, self._corrected(state, found) if self.trie.of_two_names else found
         return self._last[1]
 
     def _found(self, state: int) -> Mask:
@@ -133,8 +134,6 @@ class TokenMasks:
         """A mask measured from its state, anew, and how far the walk goes."""
         measure = self._longest(state)
         bits, most = self._union(self.trie, [(state, 0)], measure)
-        if self.walk.has_forgotten:
-            self._correct(state, bits)
         if self.states.accepting(state):
             bits[self.eos_token_id >> 3] |= 1 << (self.eos_token_id & 7)
         bits.flags.writeable = False
@@ -147,13 +146,16 @@ class TokenMasks:
             self.states, origin if self.sharing is not None and isinstance(origin, Stack) else None
         )
 
-    def _correct(self, state: int, bits: Bits) -> None:
-        """Set the bits of the tokens that hold two names: the first one has been forgotten."""
-        for token, text in self.trie.of_two_names:
-            target = state
-            for byte in text:
-                target = self.states.after(target, byte) if target >= 0 else target
-            put(bits, np.array([token]), target >= 0)
+    def _corrected(self, state: int, mask: Mask) -> Mask:
+        """A mask that is right also for the tokens that hold two names: walks forget the first one."""
+        found = self._masks.get(("names", state))
+        if found is None:
+            words = mask.words.copy()
+            for token, text in self.trie.of_two_names:
+                put(words.view(np.uint8), np.array([token]), self.states.run(state, text) >= 0)
+            words.flags.writeable = False
+            found = keep(self._masks, ("names", state), Mask(words, mask.most), self._most_masks)
+        return found
 
     def fresh(self, state: int) -> int:
         """The completion after each token that may follow is at most so many bytes and then an end of one before it."""

@@ -47,8 +47,6 @@ class Walk:
         self._bodies: dict[int, Body | None] = {}
         self._forgetful: dict[int, int] = {}
         self._forget = getattr(states.automaton, "forgetful", None)
-        self.has_forgotten = False
-        """Whether a forgetful state has been met: masks are then right but for tokens that hold two names."""
         self._forced: dict[int, tuple[bytes, int] | None] = {}
         self._force = getattr(states.automaton, "forced", None)
         self._rows = Transitions(states.moves, states.after)
@@ -99,8 +97,7 @@ class Walk:
             found = state
             if self._forget is not None:
                 configuration = self.states.configurations[state]
-                if (other := self._forget(configuration)) is not configuration:
-                    found, self.has_forgotten = self.states.number(other), True
+                found = self.states.number(self._forget(configuration))
             self._forgetful[state] = found
         return found
 
@@ -135,7 +132,8 @@ class Walk:
         """All that can be read below some nodes from the states beside them, the tokens that end at them included.
 
         ``exact=False``: a token that ends between bytes that must come is given with the state before these, and the stacks of a
-        set are walked one by one: a token may be met several times. Names are forgotten: see :attr:`has_forgotten`.
+        set are walked one by one: a token may be met several times. States are forgetful: what is
+        found is right but for tokens that hold two names.
         ``words``: so is a token that ends within a word, given with
         the state before the word.
         """
