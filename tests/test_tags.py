@@ -292,3 +292,30 @@ def test_the_older_form_and_budgets_of_structural_tags():
 
 def test_sections_are_parts_one_after_another():
     assert sections(literal("a"), "b", regex("c*")).accepts("abcc")
+
+
+WRONG = [None, 3, "x", [], [1], {}, {"type": "token", "token": 1}, True, -1, ["", "a"]]
+
+
+def without_or_with(spec):
+    """The format with a member left out or replaced, at any depth."""
+    if isinstance(spec, list):
+        for i, each in enumerate(spec):
+            yield from ([*spec[:i], other, *spec[i + 1 :]] for other in without_or_with(each))
+    if isinstance(spec, dict):
+        for key, value in spec.items():
+            yield {k: v for k, v in spec.items() if k != key}
+            yield from (spec | {key: wrong} for wrong in WRONG)
+            yield from (spec | {key: other} for other in without_or_with(value))
+
+
+def test_errors_of_structural_tags_are_typed():
+    refused = tried = 0
+    for spec, _ in STRUCTURAL:
+        for broken in without_or_with({"type": "structural_tag", "format": spec}):
+            tried += 1
+            try:
+                structural_tag(broken, on_narrowed="ignore").accepts("a")
+            except tt.TractileError:
+                refused += 1
+    assert refused > tried / 2

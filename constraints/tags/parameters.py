@@ -9,7 +9,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from ...errors import UnsupportedConstraint
+from ...errors import FormatError, UnsupportedConstraint
 from ..constraint import Constraint, any_of, literal
 from ..json.constraint import json_schema
 from ..narrowing import OnNarrowed
@@ -46,7 +46,12 @@ def parameters(
         raise UnsupportedConstraint(
             f"{extra[0]!r} is not supported in XML parameters", path=f"{path}/{extra[0]}"
         )
-    declared, required = schema.get("properties", {}), set(schema.get("required", ()))
+    declared, names = schema.get("properties", {}), schema.get("required", [])
+    if not isinstance(declared, Mapping) or not (
+        isinstance(names, list) and all(isinstance(n, str) for n in names)
+    ):
+        raise FormatError(f"{path}: 'properties' is an object and 'required' a list of names")
+    required = set(names)
     if missing := sorted(required - set(declared)):
         raise UnsupportedConstraint(f"the required {missing} are not declared", path=f"{path}/required")
     definitions = {key: schema[key] for key in ("$defs", "definitions") if key in schema}

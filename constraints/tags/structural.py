@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ...errors import FormatError, UnsupportedConstraint
+from .. import validation
 from ..constraint import Constraint, literal
 from ..grammar.constraint import grammar
 from ..json.constraint import json_schema
@@ -52,18 +53,29 @@ def structural_tag(spec: Mapping[str, Any] | str, *, on_narrowed: OnNarrowed = "
         tags = [
             {"type": "tag", "begin": get(each, "begin", f"structures/{i}"), "end": get(each, "end", f"structures/{i}"),
              "content": {"type": "json_schema", "json_schema": each.get("schema", True)}}
-            for i, each in enumerate(spec["structures"])
+            for i, each in enumerate(get(spec, "structures", ""))
         ]  # fmt: skip
         spec = {"type": "triggered_tags", "triggers": get(spec, "triggers", ""), "tags": tags}
     inner = spec.get("format") if spec.get("type") == "structural_tag" else spec
     return Reader(on_narrowed).read(inner, "format", None)
 
 
+KINDS: dict[str, type | tuple[type, ...]] = {
+    "elements": list, "tags": list, "rules": list, "structures": list, "value": str, "pattern": str, "grammar": str,
+    "separator": str, "begin": str, "end": (str, list),
+}  # fmt: skip
+
+
 def get(spec: Any, key: str, path: str) -> Any:
-    """A member that a format must have."""
+    """A member that a format must have. Raises ``FormatError``, and ``UnsupportedConstraint`` for a token in a text's place."""
     if not isinstance(spec, Mapping) or key not in spec:
         raise FormatError(f"{path or 'the structural tag'} has no {key!r}")
-    return spec[key]
+    value = spec[key]
+    if key in ("begin", "end") and isinstance(value, Mapping):
+        raise UnsupportedConstraint("tokens are not supported here; write their text", path=f"{path}/{key}")
+    if not isinstance(value, KINDS.get(key, object)):
+        raise FormatError(f"{path}/{key}: {value!r:.60} is of a wrong type")
+    return value
 
 
 class Reader:
@@ -115,7 +127,11 @@ class Reader:
 
     def _any_text(self, spec: Any, path: str, ends: Ends) -> Constraint:
         bad = strings(spec.get("excludes", ()), f"{path}/excludes", least=0)
-        most = spec.get("max_chars")
+        most = (
+            None
+            if spec.get("max_chars") is None
+            else validation.count(spec["max_chars"], f"{path}/max_chars")
+        )
         budget = spec.get("max_tokens")
         if ends == [""]:
             raise UnsupportedConstraint("nothing ends this free text: its tag needs an end", path=path)
@@ -166,7 +182,15 @@ class Reader:
                 raise UnsupportedConstraint(
                     "tokens are not supported here; write their text", path=f"{path}/{name}"
                 )
-        stops = [end] if isinstance(end, str) else list(end)
+        stops: list[str] = [end] if isinstance(end, str) else list(end)
+        if (
+            not all(isinstance(stop, str) for stop in stops)
+            or (stops != [""] and not all(stops))
+            or not stops
+        ):
+            raise FormatError(
+                f"{path}/end is a text or several, none of them empty beside others, not {end!r:.60}"
+            )
         content = self.read(get(spec, "content", path), f"{path}/content", stops)
         return literal(begin[len(read) :]) + content if len(begin) > len(read) else content
 
@@ -200,10 +224,16 @@ class Reader:
         return self.dispatched(rules, loop, spec, path, ends, first)
 
     def _dispatch(self, spec: Any, path: str, ends: Ends) -> Constraint:
-        rules = {
-            pattern: self.read(content, f"{path}/rules/{i}", None)
-            for i, (pattern, content) in enumerate(get(spec, "rules", path))
-        }
+        rules = {}
+        for i, rule in enumerate(get(spec, "rules", path)):
+            if (
+                not isinstance(rule, list | tuple)
+                or len(rule) != 2
+                or not isinstance(rule[0], str)
+                or not rule[0]
+            ):
+                raise FormatError(f"{path}/rules/{i}: {rule!r:.60} is no pair of a text and a format")
+            rules[rule[0]] = self.read(rule[1], f"{path}/rules/{i}", None)
         grouped([Tag(pattern, None) for pattern in rules], list(rules))
         return self.dispatched(rules, spec.get("loop", True), spec, path, ends, None)
 
