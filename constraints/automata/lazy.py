@@ -117,7 +117,7 @@ class LazyAutomaton(Protocol):
         """The configuration after each byte that may come next."""
 
     def accepting(self, configuration: Configuration) -> bool:
-        """Whether the text may end here."""
+        """Whether the text read so far is accepted."""
 
     def completion(self, configuration: Configuration) -> bytes:
         """A text from here to acceptance: short, the shortest where that is cheap to know."""

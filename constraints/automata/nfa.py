@@ -237,25 +237,25 @@ def empty() -> Nfa:
 
 
 def union(parts: Iterable[Nfa]) -> Nfa:
-    """Words of any of the parts."""
+    """The union of the languages of some automata."""
     return network(2, ((0, part, 1) for part in parts), 0, 1)
 
 
 def concat(parts: Sequence[Nfa]) -> Nfa:
-    """A word of each part, in order."""
+    """The concatenation of the languages of some automata."""
     return network(len(parts) + 1, ((i, part, i + 1) for i, part in enumerate(parts)), 0, len(parts))
 
 
 def star(nfa: Nfa) -> Nfa:
-    """Any number of words."""
+    """The Kleene star: any number of words, one after another."""
     return network(1, [(0, nfa, 0)], 0, 0)
 
 
 def plus(nfa: Nfa) -> Nfa:
-    """One or more words."""
+    """One word or more, one after another."""
     return network(2, [(0, nfa, 1), (1, None, 0)], 0, 1)
 
 
 def optional(nfa: Nfa) -> Nfa:
-    """A word or nothing."""
+    """A word, or the empty text."""
     return network(2, [(0, nfa, 1), (0, None, 1)], 0, 1)

@@ -43,7 +43,7 @@ class Machine(Protocol):
     start: Any
 
     def step(self, place: Any, atom: int) -> list[tuple[bool, Any]]:
-        """(whether a boundary is marked before the atom, the place after it), in every way that may turn out right."""
+        """All transitions on one atom: (whether a boundary is marked before the atom, the state after it)."""
 
     def ends(self, place: Any) -> bool:
         """Whether the text may end here."""

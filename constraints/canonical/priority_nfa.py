@@ -33,7 +33,7 @@ class Read(NamedTuple):
 
 
 class Look(NamedTuple):
-    """Goes on if the next atom, or the end, is one of these."""
+    """Look-ahead: goes on, reading nothing, if the next atom (or the end of the text) is one of these."""
 
     atoms: Atoms
 

@@ -179,7 +179,7 @@ class Real(Semiring[Scaled]):
         return Scaled(_gather(x.mantissa, index, axis), e, x.ops_since_rescale)
 
     def incidence(self, x: Scaled, matrix: Incidence, axis: int) -> Scaled:
-        """As one sparse product where the axis has one exponent: nothing of size (ones × rest) is formed."""
+        """Multiply by an incidence matrix along an axis, as one sparse matrix product where the axis shares one exponent."""
         x = _rescale(x)
         m, e = x.mantissa, x.exponent
         if e.shape[axis] != 1 or transformed(m) or shape_only(m):

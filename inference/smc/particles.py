@@ -109,7 +109,7 @@ class Particles:
         return Particles(*(getattr(self, field.name)[index] for field in fields(self)))
 
     def where(self, chosen: Bool[Tensor, " particles"], others: Particles) -> Particles:
-        """Take the particle of ``others`` where ``chosen``."""
+        """Particles of ``others`` where ``chosen`` is true, of this set elsewhere."""
         pairs = ((getattr(self, field.name), getattr(others, field.name)) for field in fields(self))
         return Particles(*(torch.where(chosen if a.ndim == 1 else chosen[:, None], b, a) for a, b in pairs))
 

@@ -78,18 +78,18 @@ class CountedPattern(Region):
         return self._live[state, count]
 
     def known(self, state: int, count: int) -> bool | None:
-        """The same, if it is known."""
+        """Whether a state can still reach the right number of letters; ``None`` if that must be searched."""
         fewest = self.fewest[state]
         if count + fewest >= self.least:
             return self.most is None or count + fewest <= self.most
         return self._live.get((state, count))
 
     def onward(self, state: int, count: int) -> list[tuple[int, int]]:
-        """The states after one byte, with the letters so far."""
+        """(state, number of letters read) after each byte that may follow."""
         return [(target, self.counted(target, count)) for _, _, target in self.text.moves(state)]
 
     def counted(self, target: int, count: int) -> int:
-        """The letters at a state that is entered."""
+        """The number of letters read on entering a state, counted as far as it matters."""
         if target not in self.between:
             return count
         return min(count + 1, self.least) if self.most is None else count + 1

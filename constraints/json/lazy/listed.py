@@ -38,7 +38,7 @@ State = frozenset[tuple[int, Local]]
 
 
 class Values:
-    """Listed values: their numbers, machines, and short texts."""
+    """The values of an ``enum`` or ``const``, numbered in the order in which they are added."""
 
     def __init__(self, machines: Machines) -> None:
         self.machines = machines
@@ -48,7 +48,7 @@ class Values:
         self._rows: dict[State, list[tuple[int, int, State, int]]] = {}
 
     def add(self, value: Hashable, text: bytes) -> int:
-        """The number of a value."""
+        """Add a value with a text of it, if it is new; return its number."""
         if value not in self.number:
             self.number[value] = len(self.texts)
             self.texts.append(text)
