@@ -18,9 +18,10 @@ KINDS: dict[str, Any] = {
     "keywords": constraints.keywords,
     "choice": lambda texts: constraints.any_of(*texts),
     "grammar": lambda text, **options: constraints.grammar(
-        f"{text}\n", **options
+        f"{text}\n", **{"syntax": "gbnf" if "::=" in text else "lark"} | options
     ),  # never the path of a file
     "tools": constraints.function_calls,
+    "structural_tag": constraints.structural_tag,
 }
 TYPES: dict[str, type | tuple[type, ...]] = {
     "regex": str,
@@ -29,6 +30,7 @@ TYPES: dict[str, type | tuple[type, ...]] = {
     "choice": list,
     "grammar": str,
     "tools": list,
+    "structural_tag": (dict, str),
 }
 
 

@@ -150,6 +150,9 @@ class FiniteMasks:
 
         Beyond the horizon the next is looked for within the number of states.
         """
+        extends = self.horizon is not None and self.betas is None
+        if extends and (not len(lengths) or int(lengths.min()) >= self._fewest()):
+            return None
         found = shortfall_of(self.feasible_lengths(), lengths, self.horizon)
         if found is None or found[1] is not None:
             return found

@@ -1,0 +1,197 @@
+"""Constraints of requests as serving engines' structured output asks for them: one row of a bit mask for each request.
+
+    grammars = Grammars(vocabulary)                      one in an engine; compiled constraints are kept
+    row = grammars.row(constraint, budget=64)            compiles: call it beside the engine's step, from any thread
+    row.fill(bitmask, 3)                                 the tokens that may come next, in row 3
+    row.accept([17, 4]), row.validate([17, 4]), row.rollback(1), row.terminated, row.reset(), row.fork()
+
+A mask holds the tokens after which the text can still be completed within the tokens left (globally constrained decoding).
+Without a budget it holds those after which it can be completed at some length. Nothing here imports an engine.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import OrderedDict
+from collections.abc import Iterable, Sequence
+from concurrent.futures import Future
+from copy import copy
+from threading import Lock
+from typing import NamedTuple, Self, final
+
+import numpy as np
+from jaxtyping import Int32
+from torch import Tensor
+
+from ..circuits.automaton import Automaton
+from ..constraints import Vocabulary
+from ..errors import EvidenceError, VocabularyMismatch
+from ..inference.next_token.gcd import GCDQuery, gcd
+from .request import build_constraint
+
+MOST_COMPILED = 128  # constraints kept in an engine
+HORIZON = 1 << 20  # tokens; the largest budget
+
+
+class Tables(NamedTuple):
+    """The masks of a constraint, and the lock that whoever reads them holds: they are made as they are first needed."""
+
+    query: GCDQuery
+    lock: Lock
+
+
+@final
+class GrammarRow:
+    """The text of one request under a constraint.
+
+    Args:
+        tables: the masks of its constraint, shared with other rows.
+        budget: tokens that may come, end-of-sequence included; ``None``: no budget.
+        stops: tokens that end a text as end-of-sequence does.
+
+    Raises :class:`BudgetTooSmall` where no text of the constraint fits.
+    """
+
+    def __init__(self, tables: Tables, budget: int | None = None, stops: Iterable[int] = ()) -> None:
+        self._query, self._lock = tables.query.fork(), tables.lock
+        self._budget = HORIZON if budget is None else budget
+        self._eos = end_of_sequence(tables.query.automaton)
+        self._ends = frozenset({self._eos, *stops})
+        self._tokens: list[int] = []
+        self.reset()
+
+    @property
+    def tokens(self) -> tuple[int, ...]:
+        """The tokens accepted so far."""
+        return tuple(self._tokens)
+
+    @property
+    def terminated(self) -> bool:
+        """Whether the text has ended."""
+        return bool(self._tokens) and self._tokens[-1] in self._ends
+
+    def accept(self, tokens: Sequence[int]) -> bool:
+        """Append tokens, all of them or, where one is not allowed, none; return whether they were appended."""
+        if len(self.validate(tokens)) < len(tokens):
+            return False
+        self._append(tokens)
+        return True
+
+    def validate(self, tokens: Sequence[int]) -> list[int]:
+        """The longest beginning of ``tokens`` that could be appended; nothing is."""
+        valid: list[int] = []
+        for token in tokens:
+            if self.terminated or not self._allows(token):
+                break
+            self._append([token])
+            valid.append(token)
+        self.rollback(len(valid))
+        return valid
+
+    def rollback(self, n: int) -> None:
+        """Take back the last ``n`` tokens. Raises :class:`ShapeError` where there are fewer."""
+        self._query.rollback(n)
+        del self._tokens[len(self._tokens) - n :]
+
+    def reset(self) -> None:
+        """Take back all tokens."""
+        with self._lock:
+            self._query.start(1, self._budget)
+        self._tokens = []
+
+    def fork(self) -> Self:
+        """A row of its own with the same tokens; tables are shared."""
+        out = copy(self)
+        out._query, out._tokens = self._query.fork(), list(self._tokens)
+        return out
+
+    def fill(self, bitmask: Int32[Tensor, "rows words"], row: int = 0) -> None:
+        """Write the mask into a row of an int32 tensor on the CPU: token v is bit v mod 32 of word v div 32.
+
+        Tokens past the vocabulary are not allowed. A text that has ended, or has no tokens left, may only end.
+        Raises :class:`VocabularyMismatch` where the row is too short.
+        """
+        words = self._words()
+        if bitmask.shape[1] < len(words):
+            raise VocabularyMismatch(
+                f"the bit mask has {bitmask.shape[1]} words, the vocabulary needs {len(words)}"
+            )
+        line = bitmask[row].numpy()
+        line[: len(words)] = words
+        line[len(words) :] = 0
+
+    def _append(self, tokens: Sequence[int]) -> None:
+        with self._lock:
+            for token in tokens:
+                self._query.advance([self._eos if token in self._ends else token])
+        self._tokens += tokens
+
+    def _allows(self, token: int) -> bool:
+        inside = 0 <= token < self._query.vocab_size
+        return inside and bool(self._words()[token // 32] >> (token % 32) & 1)
+
+    def _words(self) -> Int32[np.ndarray, " words"]:
+        with self._lock:
+            words: Int32[np.ndarray, " words"] = self._query.words()[0]
+        over = self.terminated or len(self._tokens) >= self._budget
+        if over:
+            words[:] = 0
+        if over or words[self._eos // 32] >> (self._eos % 32) & 1:
+            for end in self._ends:
+                words.view(np.uint32)[end // 32] |= np.uint32(1 << (end % 32))
+        return words
+
+
+class Grammars:
+    """The compiled constraints of an engine, the newest ``limit`` of them; safe to use from several threads.
+
+    Args:
+        vocabulary: the tokens of the engine's model.
+        stops: tokens that end a text beside the vocabulary's end-of-sequence token.
+    """
+
+    def __init__(
+        self, vocabulary: Vocabulary, stops: Iterable[int] = (), *, limit: int = MOST_COMPILED
+    ) -> None:
+        self.vocabulary, self.stops, self._limit = vocabulary, frozenset(stops), limit
+        if any(not 0 <= stop < len(vocabulary) for stop in self.stops):
+            raise VocabularyMismatch(
+                f"stop tokens {sorted(self.stops)} lie outside the vocabulary of {len(vocabulary)}"
+            )
+        self._lock = Lock()
+        self._kept: OrderedDict[str, Future[Tables]] = OrderedDict()
+
+    def row(self, constraint: str, budget: int | None = None) -> GrammarRow:
+        """A row of a constraint, compiled if it is new.
+
+        ``constraint`` is JSON text of its kind, its description and its options, as in :mod:`.request`. Raises what
+        :func:`.build_constraint` and ``compile`` raise, and :class:`BudgetTooSmall` where nothing fits the budget.
+        """
+        return GrammarRow(self._tables(constraint), budget, self.stops)
+
+    def _tables(self, constraint: str) -> Tables:
+        """The masks of a constraint; threads that ask for one constraint at once wait for the first of them."""
+        with self._lock:
+            found = self._kept.get(constraint)
+            if new := found is None:
+                found = self._kept[constraint] = Future()
+                if len(self._kept) > self._limit:
+                    self._kept.popitem(last=False)
+            else:
+                self._kept.move_to_end(constraint)
+        if new:
+            try:
+                automaton = build_constraint(*json.loads(constraint)).compile(self.vocabulary, cache=True)
+                found.set_result(Tables(gcd(automaton, HORIZON), Lock()))
+            except BaseException as error:
+                with self._lock:
+                    self._kept.pop(constraint, None)
+                found.set_exception(error)
+        return found.result()
+
+
+def end_of_sequence(automaton: Automaton) -> int:
+    """The token that ends a text. Raises :class:`EvidenceError` for an automaton without one."""
+    if automaton.eos_token_id is None:
+        raise EvidenceError("the automaton has no end-of-sequence token to stop at")
+    return automaton.eos_token_id
