@@ -19,7 +19,7 @@ from .circuits import (
 from .constraints import Constraint, Vocabulary, function_calls, sections
 from .constraints.grammar.constraint import grammar
 from .constraints.sql.constraint import sql
-from .decoding import Beam, ConstraintLogitsProcessor, beam_search
+from .decoding import Beam, Choices, ConstraintLogitsProcessor, beam_search, choose
 from .errors import (
     BudgetTooLarge,
     BudgetTooSmall,
@@ -127,6 +127,7 @@ __all__ = [
     "Chain",
     "Chains",
     "CharacterProposal",
+    "Choices",
     "Circuit",
     "CircuitError",
     "CircuitLM",
@@ -180,6 +181,7 @@ __all__ = [
     "at_end",
     "beam_search",
     "builders",
+    "choose",
     "condition",
     "conditional",
     "constraints",
