@@ -19,7 +19,7 @@ from .circuits import (
 from .constraints import Constraint, Vocabulary, function_calls, sections
 from .constraints.grammar.constraint import grammar
 from .constraints.sql.constraint import sql
-from .decoding import Beam, Choices, ConstraintLogitsProcessor, beam_search, choose
+from .decoding import Beam, Choices, ConstraintLogitsProcessor, beam_search, choose, generate
 from .errors import (
     BudgetTooLarge,
     BudgetTooSmall,
@@ -201,6 +201,7 @@ __all__ = [
     "expected_counts",
     "function_calls",
     "gcd",
+    "generate",
     "grammar",
     "importance_sampling",
     "k_best",

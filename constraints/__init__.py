@@ -4,10 +4,12 @@ Each function here returns a :class:`Constraint`; constraints compose with ``& |
 """
 
 from .calls.functions import function_calls
+from .calls.python_tools import Call, tool_schemas
 from .constraint import Constraint, any_of, literal
 from .grammar.constraint import grammar
 from .json.constraint import json_schema
 from .narrowing import Narrowing
+from .output_type import OutputType, output_type
 from .regex.constraint import regex
 from .sql.constraint import sql
 from .tags.families import tool_calls
@@ -19,8 +21,10 @@ from .words.keywords import forbidden_words, keywords
 from .words.lengths import ends_as_sentence, text_length
 
 __all__ = [
+    "Call",
     "Constraint",
     "Narrowing",
+    "OutputType",
     "Vocabulary",
     "any_of",
     "ends_as_sentence",
@@ -31,6 +35,7 @@ __all__ = [
     "json_schema",
     "keywords",
     "literal",
+    "output_type",
     "regex",
     "sections",
     "separated",
@@ -39,5 +44,6 @@ __all__ = [
     "tag",
     "text_length",
     "tool_calls",
+    "tool_schemas",
     "triggered",
 ]

@@ -25,9 +25,16 @@ def load_lm() -> tuple[Any, Any]:
 def load_llama(path: Path) -> tuple[Any, Any]:
     """Load a Llama and its fast tokenizer from a folder, in float32 and evaluation mode."""
     from transformers import LlamaForCausalLM, PreTrainedTokenizerFast
+    from transformers.utils import logging
 
     tokenizer = PreTrainedTokenizerFast.from_pretrained(path)
-    model: Any = LlamaForCausalLM.from_pretrained(path, dtype=torch.float32)
+    shown = logging.is_progress_bar_enabled()
+    logging.disable_progress_bar()
+    try:
+        model: Any = LlamaForCausalLM.from_pretrained(path, dtype=torch.float32)
+    finally:
+        if shown:
+            logging.enable_progress_bar()
     return model.eval(), tokenizer
 
 

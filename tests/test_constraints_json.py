@@ -385,7 +385,15 @@ def test_forms_of_input(tmp_path):
     for form in (text, path, str(path), json.loads(text)):
         assert json_schema(form).accepts('{"name": "Tom"}')
     assert json_schema("true").accepts("[]")
-    for wrong in ("{", "[]", 3, int, tmp_path / "missing.json", {"enum": [float("nan")]}, {"const": {1, 2}}):
+    for wrong in (
+        "{",
+        "[]",
+        3,
+        tt.Vocabulary,
+        tmp_path / "missing.json",
+        {"enum": [float("nan")]},
+        {"const": {1, 2}},
+    ):
         with pytest.raises(tt.FormatError):
             json_schema(wrong)
 

@@ -65,16 +65,17 @@ class Arguments(Machines):
             int, dict[str, None]
         ] = {}  # of each document: the places of the arguments that it is the schema of
 
-    def read(self, schema: Schema, path: str) -> tuple[int, tuple[Narrowing, ...]]:
-        """The number of a schema, and what its values lack, with their places. All that it says is looked at.
+    def read(self, schema: Schema, path: str, plain: bool = False) -> tuple[int, tuple[Narrowing, ...]]:
+        """The number of a schema, and what its values lack, with their places. All that it says is looked at. ``plain``: integers
+        are written without a point.
 
         Raises ``UnsupportedConstraint`` with the place, ``TooManyStates``.
         """
-        text = json.dumps(schema)
+        text = json.dumps([schema, plain])
         number = self.number.get(text)
         if number is None:
             with placed(path):
-                options = (self.whitespace, "declared", None, None, True, "auto", False, None)
+                options = (self.whitespace, "declared", None, None, True, "auto", plain, None)
                 machines, narrowed = schema_machines(read_schema(schema), False, options)
                 root = machines.keywords.root()
                 check_all(machines, root)
@@ -91,20 +92,21 @@ class Arguments(Machines):
         """A tool, ``None`` if no arguments satisfy its schemas, and what they lack. ``whole``: they are one schema."""
         name = json_text(tool.name)
         if whole:
-            number, narrowed = self.read(tool.schema(), path)
+            number, narrowed = self.read(tool.schema(), path, tool.plain)
             values = self.documents[number]
             shortest = values.shortest
             return None if shortest is None else Called(name, shortest, values.machine), narrowed
         members, cuts = list[tuple[str, Need]](), list[Narrowing]()
         for argument, schema in tool.arguments.items():
-            number, narrowed = self.read(with_definitions(schema, tool.definitions), f"{path}.{argument}")
+            written = with_definitions(schema, tool.definitions)
+            number, narrowed = self.read(written, f"{path}.{argument}", tool.plain)
             members.append((argument, frozenset([(number, True)])))
             cuts += narrowed
         texts = {n: self.shortest(need) for n, need in members if n in tool.required}
         if None in texts.values():
             return None, tuple(cuts)
-        written = [json_text(n) + self.style.colon + (t or b"") for n, t in texts.items()]
-        shortest = b"{" + self.style.comma.join(written) + b"}"
+        shown = [json_text(n) + self.style.colon + (t or b"") for n, t in texts.items()]
+        shortest = b"{" + self.style.comma.join(shown) + b"}"
         return Called(name, shortest, partial(self.object, tuple(members), tuple(texts))), tuple(cuts)
 
     def object(self, members: tuple[tuple[str, Need], ...], required: tuple[str, ...]) -> Machine:

@@ -46,12 +46,12 @@ def function_calls(
 ) -> Constraint:
     """The texts that call one of the tools, or with ``parallel`` a list of calls (``True``: one or more; or from, to).
 
-    ``tools`` are dicts in the spelling of OpenAI, BFCL or xLAM (see ``constraints/tools.py``), JSON text, or the path of a
-    JSON or JSON Lines file. ``order`` is that of the arguments within a call. ``whitespace`` is what stands between tokens:
-    after each comma and colon a space, or nothing, or anything. ``references`` is a pattern for strings that may stand in
-    place of every argument, item and property, such as ``r"\\$var\\d+\\$"`` for the results of earlier calls. ``keys``
-    name the two members of a call in JSON syntax. In Python syntax numbers are written as JSON writes them (no ``1.``, ``+1``,
-    ``1_000``), and strings of a format without escapes and quotes.
+    ``tools`` are dicts in the spelling of OpenAI, BFCL or xLAM; Python functions and classes, by their signature (Pydantic
+    reads them); JSON text, or the path of a JSON or JSON Lines file. ``order`` is that of the arguments within a call.
+    ``whitespace`` is what stands between tokens: after each comma and colon a space, or nothing, or anything. ``references``
+    is a pattern for strings that may stand in place of every argument, item and property, such as ``r"\\$var\\d+\\$"`` for
+    the results of earlier calls. ``keys`` name the two members of a call in JSON syntax. In Python syntax numbers are written
+    as JSON writes them (no ``1.``, ``+1``, ``1_000``), and strings of a format without escapes and quotes.
 
     In JSON syntax nothing bounds lengths, counts and how deep values nest, but where ``max_depth`` is given. In Python syntax
     it is 2 by default: how deep values without a type nest, and how often a ``$ref`` lies within itself.

@@ -6,6 +6,7 @@ Three spellings are read, and told apart by their shape:
     BFCL     {"name", "description", "parameters": a JSON Schema with types "dict", "float", "tuple", "any", …}
     xLAM     {"name", "description", "parameters": {argument: {"type": "List[int], optional", "description", …}}}
 
+Python functions and classes are read by signature and docstring (``python_tools.py``).
 ``input_schema`` and ``inputSchema`` are read for ``parameters`` too. Types may be named in Python's, JSON Schema's or
 Java's way. Objects that declare properties are closed unless they say otherwise.
 """
@@ -16,12 +17,13 @@ import json
 import os
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from ...errors import EmptyLanguage, FormatError, UnsupportedConstraint
 from ..json.closed_objects import close_schema, close_types
+from .python_tools import described, is_tool
 from .tool_types import Schema, normal
 
 
@@ -30,6 +32,7 @@ class Tool:
     """A function that may be called: its arguments by name, in the order declared, and the names of those required.
 
     ``definitions`` are the schemas that the arguments refer to; ``rest`` are the assertions about all arguments together.
+    ``plain``: integers are written without a point, as for Python functions and classes.
     """
 
     name: str
@@ -37,6 +40,7 @@ class Tool:
     required: frozenset[str]
     definitions: dict[str, Any]
     rest: dict[str, Any]
+    plain: bool = False
 
     def schema(self) -> dict[str, Any]:
         """One JSON Schema of all arguments."""
@@ -55,7 +59,9 @@ class Tool:
 
 
 def read_tools(tools: Any, *, tuples: bool) -> list[Tool]:
-    """The tools, from a list of dicts, JSON text or a JSON (or JSON Lines) file; arrays stand for tuples if not ``tuples``.
+    """The tools, from a list of dicts, functions and classes, JSON text or a JSON (or JSON Lines) file.
+
+    Arrays stand for tuples if not ``tuples``.
 
     Raises ``FormatError`` for what is not a list of tools, ``UnsupportedConstraint`` with the place for a tool without
     a name, a name that occurs twice, an unknown type; ``EmptyLanguage`` for no tools.
@@ -63,7 +69,8 @@ def read_tools(tools: Any, *, tuples: bool) -> list[Tool]:
     found: list[Tool] = []
     names: set[str] = set()
     for index, tool in enumerate(load(tools)):
-        found.append(read_tool(tool, f"tools[{index}]", tuples))
+        spelled, path = described(tool) if is_tool(tool) else tool, f"tools[{index}]"
+        found.append(replace(read_tool(spelled, path, tuples), plain=is_tool(tool)))
         if found[-1].name in names:
             raise UnsupportedConstraint(f"two tools are named {found[-1].name!r}", path=f"tools[{index}]")
         names.add(found[-1].name)
@@ -82,10 +89,12 @@ def load(tools: Any) -> list[Any]:
                 tools = json.loads(tools)
             except ValueError:
                 tools = [json.loads(line) for line in tools.splitlines() if line.strip()]
-        json.dumps(tools, allow_nan=False, ensure_ascii=False).encode()
+        tools = [tools] if isinstance(tools, Mapping) or is_tool(tools) else tools
+        if isinstance(tools, list | tuple):
+            written = [tool for tool in tools if not is_tool(tool)]
+            json.dumps(written, allow_nan=False, ensure_ascii=False).encode()
     except (OSError, TypeError, ValueError, RecursionError) as error:
         raise FormatError(f"the tools cannot be read as JSON: {error}") from None
-    tools = [tools] if isinstance(tools, Mapping) else tools
     if not isinstance(tools, list | tuple):
         raise FormatError(f"tools are a list of objects, not {tools!r}")
     return list(tools)
@@ -187,7 +196,7 @@ def with_references(tool: Tool, pattern: str) -> Tool:
         return {"anyOf": [schema, reference]}
 
     arguments = {name: wrapped(schema) for name, schema in tool.arguments.items()}
-    return Tool(tool.name, arguments, tool.required, tool.definitions, tool.rest)
+    return replace(tool, arguments=arguments)
 
 
 def json_text(text: str) -> bytes:

@@ -23,6 +23,7 @@ from .document import Schema, read_schema
 from .finite import Asked, finite_automaton, of_automaton
 from .lazy.schema import root_machine, schema_machines
 from .lazy.values import Machines
+from .python_types import is_type
 from .text import STYLES
 
 
@@ -48,8 +49,9 @@ def json_schema(
     Parameters
     ----------
     schema
-        The schema: a dict, a boolean, JSON text, the path of a file, or a class (a Pydantic model, a dataclass, a
-        ``TypedDict``). Its ``$schema`` names the draft. Without one, the keywords of all drafts are read.
+        The schema: a dict, a boolean, JSON text, the path of a file, or a Python type (a Pydantic model, a dataclass, a
+        ``TypedDict``, ``list[int]``, ``int | None``, …), which Pydantic describes. Its ``$schema`` names the draft. Without one,
+        the keywords of all drafts are read.
     whitespace
         The white space between the tokens of JSON.
 
@@ -69,7 +71,7 @@ def json_schema(
         Whether objects may have members that no schema declares. ``False`` closes every object of which some schema declares
         ``properties``, ``patternProperties`` or ``additionalProperties``, as ``unevaluatedProperties: false`` would. Members
         that ``allOf``, ``$ref`` and the branches of ``anyOf``, ``oneOf`` and ``if`` declare may stay. Objects that declare
-        nothing stay open. Default: ``True``; ``False`` for classes, where each class is closed by itself.
+        nothing stay open. Default: ``True``; ``False`` for types, where each class is closed by itself.
     formats
         The meaning of ``format``.
 
@@ -83,7 +85,7 @@ def json_schema(
           under a condition have no exponent (``narrowed`` says so); other numbers may have one.
         - ``"plain"``: integers as ``-?(0|[1-9][0-9]*)`` but not ``-0``; other numbers without zeros at the end.
 
-        Default: ``"any"``; ``"plain"`` for classes.
+        Default: ``"any"``; ``"plain"`` for types.
     max_digits
         The most digits of a number before the point, and after it. Default: no bound.
     strict
@@ -111,7 +113,7 @@ def json_schema(
     UnsupportedConstraint
         Something in the schema is not supported. The message has its path.
     FormatError
-        The schema is not JSON, not a schema, or a class that Pydantic cannot describe.
+        The schema is not JSON, not a schema, or a type that Pydantic cannot describe.
     TooManyStates
         A part of the schema (a pattern, the multiples of a number) needs too large an automaton; with ``max_depth`` or
         ``max_length``, the whole does.
@@ -146,7 +148,7 @@ def json_schema(
     max_depth = None if max_depth is None else validation.count(max_depth, "max_depth", 0, limits.DEPTH)
     max_length = None if max_length is None else validation.count(max_length, "max_length")
     max_digits = None if max_digits is None else validation.count(max_digits, "max_digits", 1, limits.DEPTH)
-    root, is_class = read_schema(schema), isinstance(schema, type)
+    root, is_class = read_schema(schema), is_type(schema)
     if is_class and not open_objects:
         root, open_objects = close_types(root, empty=True), True
     open_objects = open_objects is None or open_objects

@@ -9,13 +9,14 @@ from __future__ import annotations
 import json
 import math
 import os
-from dataclasses import dataclass, field, is_dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urldefrag, urljoin
 
 from ...errors import FormatError, UnsupportedConstraint
 from .. import limits
+from .python_types import is_type, type_schema
 from .vocabulary import (
     ANNOTATIONS,
     EVER,
@@ -44,8 +45,8 @@ Schema = dict[str, Any] | bool
 
 def read_schema(schema: Any) -> Schema:
     """The schema as Python values, from any of the forms that a user may give."""
-    if isinstance(schema, type):
-        return class_schema(schema)
+    if is_type(schema):
+        return type_schema(schema)
     try:
         if isinstance(schema, os.PathLike) or (isinstance(schema, str) and schema.endswith(".json")):
             schema = Path(schema).read_text(encoding="utf-8")
@@ -60,25 +61,6 @@ def read_schema(schema: Any) -> Schema:
     if not isinstance(schema, dict | bool):
         raise FormatError(f"a JSON Schema is an object or a boolean, not {schema!r}")
     return schema
-
-
-def class_schema(described: type) -> Schema:
-    """The schema of a Pydantic model, a dataclass or a ``TypedDict``. Raises ``FormatError`` for other classes, for what
-    Pydantic cannot describe, and where it is not installed."""
-    try:
-        from pydantic import BaseModel, TypeAdapter
-        from pydantic.errors import PydanticUserError
-    except ImportError:
-        raise FormatError(
-            f"the schema of {described.__name__} is read by Pydantic: pip install pydantic"
-        ) from None
-    is_typed_dict = issubclass(described, dict) and getattr(described, "__total__", None) is not None
-    if not (issubclass(described, BaseModel) or is_dataclass(described) or is_typed_dict):
-        raise FormatError(f"{described.__name__} is no Pydantic model, dataclass or TypedDict")
-    try:
-        return TypeAdapter(described).json_schema()
-    except PydanticUserError as error:
-        raise FormatError(f"{described.__name__} has no JSON Schema: {error.message}") from None
 
 
 def written_values(value: Any, known: dict[int, float]) -> float:

@@ -13,8 +13,8 @@ from .pattern import compile_pattern
 FLAGS = int(re.ASCII | re.IGNORECASE | re.MULTILINE | re.DOTALL | re.UNICODE | re.VERBOSE)
 
 
-def regex(pattern: str, flags: int = 0) -> Constraint:
-    """The texts that ``re.fullmatch(pattern, text, flags)`` matches.
+def regex(pattern: str | re.Pattern[str], flags: int = 0) -> Constraint:
+    """The texts that ``re.fullmatch(pattern, text, flags)`` matches; a compiled pattern has its own flags.
 
     Beyond ``re``, as the ``regex`` package reads them: properties ``\\p{…}``; set operations in classes that use them or that
     ``re`` refuses (``[\\w--[\\d_]]``); ``(?<name>…)``; calls of groups that are recursive at their end only; ``(?(?=…)…|…)``,
@@ -28,6 +28,9 @@ def regex(pattern: str, flags: int = 0) -> Constraint:
 
     Raises ``TooManyStates`` where the automaton would take too much work or too many states.
     """
+    if isinstance(pattern, re.Pattern):
+        flags |= pattern.flags
+        pattern = pattern.pattern
     if not isinstance(pattern, str):
         raise UnsupportedConstraint(f"a pattern is a text, not {validation.short(pattern)}", path="pattern")
     flags = validation.count(flags, "flags")

@@ -1,0 +1,134 @@
+"""Python functions and classes as tools, by signature and docstring; and calls that can be made.
+
+A function's parameters are its arguments, with the types annotated; those with defaults may be left out. A class's fields are.
+Pydantic reads both.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from ...errors import FormatError
+from ..json.python_types import is_type, reader, type_schema
+
+
+def is_tool(value: Any) -> bool:
+    """Whether a value is a function or a class that stands for a tool."""
+    return callable(value) or is_type(value)
+
+
+def tool_schemas(tools: Any) -> list[dict[str, Any]]:
+    """Describe tools as OpenAI's API and chat templates do.
+
+    Parameters
+    ----------
+    tools
+        Functions, classes (Pydantic models, dataclasses, ``TypedDict``) and dicts, in a list; or one function or class. Dicts are
+        left as they are.
+
+    Returns
+    -------
+    list of dict
+        ``{"type": "function", "function": {"name", "description", "parameters"}}`` of each. The description is the docstring.
+
+    Raises
+    ------
+    FormatError
+        Pydantic cannot describe a type (the message names it), or is not installed.
+
+    Examples
+    --------
+    >>> import tractile as tt
+    >>> def get_weather(city: str, days: int = 1) -> str:
+    ...     "The weather of a city."
+    >>> schema = tt.constraints.tool_schemas(get_weather)[0]["function"]
+    >>> schema["name"], schema["description"], list(schema["parameters"]["properties"])
+    ('get_weather', 'The weather of a city.', ['city', 'days'])
+    """
+    some = tools if isinstance(tools, list | tuple) else [tools]
+    return [described(tool) if is_tool(tool) else tool for tool in some]
+
+
+def described(tool: Any) -> dict[str, Any]:
+    """One function or class in OpenAI's spelling."""
+    name = tool_name(tool)
+    parameters = type_schema(tool)
+    if "$ref" in parameters:  # a class that has itself as a field
+        parameters = {
+            "$defs": parameters["$defs"],
+            **parameters["$defs"][parameters["$ref"].rpartition("/")[2]],
+        }
+    if parameters.get("type") != "object" or "properties" not in parameters:
+        raise FormatError(f"{name} has no named arguments; a tool is a function or a class with named ones")
+    documentation = inspect.getdoc(tool)
+    text = {"description": documentation} if documentation else {}
+    return {"type": "function", "function": {"name": name, **text, "parameters": parameters}}
+
+
+def tool_name(tool: Any) -> str:
+    """The name of a function or class. Raises ``FormatError`` for what has none, such as ``lambda``."""
+    name = getattr(tool, "__name__", "")
+    if not name.isidentifier():
+        raise FormatError(f"{tool!r} has no name; a tool is a function made by `def`, or a class")
+    return str(name)
+
+
+@dataclass(frozen=True)
+class Call:
+    """A call of a tool. Calling it makes the call: the function is run, or the class made.
+
+    ``arguments`` of a function have the types that it annotates, its defaults included. Those of a class or a dict are JSON
+    values.
+    """
+
+    name: str
+    arguments: Mapping[str, Any]
+    _run: Callable[[], Any] | None = field(default=None, repr=False, compare=False)
+
+    def __call__(self) -> Any:
+        """The result of the function, or the object of the class. Raises ``FormatError`` for a tool that is a dict."""
+        if self._run is None:
+            raise FormatError(f"{self.name} was described by a dict; give the Python function to call it")
+        return self._run()
+
+
+def call_reader(tools: Sequence[Any]) -> Callable[[str], Call]:
+    """A function from the JSON text of a call, as ``function_calls`` has it, to the :class:`Call`.
+
+    It raises ``FormatError`` for arguments that a type refuses."""
+    known = {tool_name(tool): (tool, reader(recorder(tool))) for tool in tools if is_tool(tool)}
+
+    def read(text: str) -> Call:
+        written = json.loads(text)
+        name, arguments = written["name"], written["arguments"]
+        if name not in known:
+            return Call(name, arguments)
+        tool, value_of = known[name]
+        value = value_of(json.dumps(arguments))
+        if is_type(tool):
+            return Call(name, arguments, lambda: value)
+        return Call(name, value, functools.partial(tool, **value))
+
+    return read
+
+
+def recorder(tool: Any) -> Any:
+    """A function with the signature of another that returns its arguments by name; a type is left as it is."""
+    if is_type(tool):
+        return tool
+    signature = inspect.signature(tool)
+    rest = {name for name, each in signature.parameters.items() if each.kind is each.VAR_KEYWORD}
+
+    @functools.wraps(tool)
+    def record(*args: Any, **kwargs: Any) -> dict[str, Any]:
+        given = signature.bind(*args, **kwargs).arguments
+        return {k: v for k, v in given.items() if k not in rest} | {
+            k: v for r in rest for k, v in given.get(r, {}).items()
+        }
+
+    return record

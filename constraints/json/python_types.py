@@ -1,0 +1,73 @@
+"""Python types by Pydantic: the JSON Schema of a type, and the value that a JSON text stands for.
+
+A type is a class (a Pydantic model, a dataclass, a ``TypedDict``, an ``Enum``, ``int``, …) or an annotation (``list[int]``,
+``Literal["a", 1]``, ``int | None``, ``Annotated[int, Field(ge=0)]``, …). Pydantic is optional.
+"""
+
+from __future__ import annotations
+
+import typing
+from collections.abc import Callable
+from typing import Any
+
+from ...errors import FormatError
+
+ANNOTATIONS = (type, typing.NewType, getattr(typing, "TypeAliasType", type))
+
+
+def is_type(value: Any) -> bool:
+    """Whether a value is a class or a type annotation."""
+    return isinstance(value, ANNOTATIONS) or typing.get_origin(value) is not None
+
+
+def type_name(described: Any) -> str:
+    """The name of a type or a function, for messages."""
+    return str(getattr(described, "__name__", described))
+
+
+def adapter(described: Any) -> Any:
+    """The ``pydantic.TypeAdapter`` of a type or a function.
+
+    Raises ``FormatError`` for what Pydantic cannot describe, and where it is not installed.
+    """
+    try:
+        from pydantic import TypeAdapter
+        from pydantic.errors import PydanticUndefinedAnnotation, PydanticUserError
+    except ImportError:
+        raise FormatError(
+            f"{type_name(described)} is read by Pydantic, which is not installed: pip install 'tractile[pydantic]'"
+        ) from None
+    try:
+        return TypeAdapter(described)
+    except (PydanticUserError, PydanticUndefinedAnnotation, TypeError) as error:
+        raise undescribed(described, error) from None
+
+
+def type_schema(described: Any) -> dict[str, Any]:
+    """The JSON Schema of a type, or of the arguments of a function. Raises ``FormatError``."""
+    of = adapter(described)
+    try:
+        return dict(of.json_schema())
+    except Exception as error:  # PydanticUserError, by a TypeAdapter that only exists where Pydantic does
+        if not type(error).__module__.startswith("pydantic"):
+            raise
+        raise undescribed(described, error) from None
+
+
+def reader(described: Any) -> Callable[[str], Any]:
+    """A function from JSON text to a value of the type; it raises ``FormatError`` for text that the type refuses."""
+    of = adapter(described)
+
+    def read(text: str) -> Any:
+        try:
+            return of.validate_json(text)
+        except ValueError as error:  # pydantic.ValidationError
+            raise FormatError(f"{type_name(described)} refuses {text!r}: {error}") from None
+
+    return read
+
+
+def undescribed(described: Any, error: Exception) -> FormatError:
+    """The error for a type without a JSON Schema."""
+    reason = getattr(error, "message", str(error)).splitlines()[0]
+    return FormatError(f"{type_name(described)} has no JSON Schema: {reason}")

@@ -1,0 +1,121 @@
+"""What a text should become: the constraint of a Python type, and the function that reads a text as a value of it."""
+
+from __future__ import annotations
+
+import json
+import re
+import typing
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from enum import Enum
+from functools import partial
+from typing import Any, Generic, TypeVar
+
+from ..errors import FormatError
+from .calls.functions import function_calls
+from .calls.python_tools import call_reader, is_tool
+from .constraint import Constraint, any_of
+from .json.constraint import json_schema
+from .json.python_types import is_type, reader, type_name
+from .regex.constraint import regex
+from .validation import short
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class OutputType(Generic[T]):
+    """A constraint and the values of its texts. ``parse`` raises ``FormatError`` where a validator of the type refuses a text."""
+
+    constraint: Constraint
+    parse: Callable[[str], T]
+
+    def accepts(self, text: str) -> bool:
+        """Whether ``parse`` reads the text, which satisfies the constraint."""
+        try:
+            self.parse(text)
+        except FormatError:
+            return False
+        return True
+
+
+def output_type(output: Any) -> OutputType[Any]:
+    """The constraint for a Python type, and how its texts are read.
+
+    ===============================================  ====================================  =========================
+    ``output``                                       text                                  value
+    ===============================================  ====================================  =========================
+    ``str``                                          any                                   the text
+    ``Literal["a", "b"]``, an ``Enum``               ``a`` or ``b``, without quotes        the literal or the member
+    any other type: a Pydantic model, a dataclass,   JSON of its schema; classes are       an object of the type
+    ``TypedDict``, ``int``, ``list[T]``, ``A | B``   closed, integers have no point
+    a function, a list of functions and classes      the JSON call of one                  a :class:`Call`
+    a list of tools as dicts                         the JSON call of one                  a :class:`Call`
+    ``re.compile(…)``                                what it matches, the whole of it      the text
+    a JSON Schema: a dict                            JSON of the schema                    dicts, lists, numbers, …
+    a :class:`Constraint`                            what it accepts                       the text
+    ===============================================  ====================================  =========================
+
+    Raises
+    ------
+    FormatError
+        ``output`` is none of these, Pydantic cannot describe it, or is not installed.
+
+    Examples
+    --------
+    >>> from typing import Literal
+    >>> import tractile as tt
+    >>> size = tt.constraints.output_type(Literal["small", "large"])
+    >>> size.constraint.accepts("small"), size.parse("small")
+    (True, 'small')
+    >>> tt.constraints.output_type(list[int]).parse("[1, 2]")
+    [1, 2]
+    """
+    if isinstance(output, OutputType):
+        return output
+    if isinstance(output, Constraint):
+        return OutputType(output, str)
+    if isinstance(output, re.Pattern):
+        return OutputType(regex(output), str)
+    if isinstance(output, Mapping):
+        return OutputType(json_schema(output), json.loads)
+    if output is str:
+        return OutputType(regex(".*", re.DOTALL), str)
+    if is_type(output):
+        choices = choices_of(output)
+        if choices:
+            return OutputType(any_of(*choices), partial(chosen, choices))
+        return OutputType(json_schema(output), reader(output))
+    tools = output if isinstance(output, list | tuple) else [output]
+    if tools and all(is_tool(tool) or isinstance(tool, Mapping) for tool in tools):
+        return OutputType(function_calls(tools), call_reader(tools))
+    raise FormatError(
+        f"output is {short(output)}; give a type, a function or a list of them, re.compile(…), a JSON Schema or a constraint"
+    )
+
+
+def choices_of(described: Any) -> dict[str, Any]:
+    """The text of each value of a ``Literal`` or ``Enum``; empty for other types. Raises ``FormatError`` for two of one text."""
+    if typing.get_origin(described) is typing.Literal:
+        values = [(value, value) for value in typing.get_args(described)]
+    elif isinstance(described, type) and issubclass(described, Enum):
+        values = [(member.value, member) for member in described]
+    else:
+        return {}
+    found: dict[str, Any] = {}
+    for value, meant in values:
+        value = value.value if isinstance(value, Enum) else value
+        text = value if isinstance(value, str) else json.dumps(value)
+        if text in found:
+            raise FormatError(
+                f"two values of {type_name(described)} are written {text!r}; leave one out, or give tt.constraints.any_of(…)"
+            )
+        found[text] = meant
+    return found
+
+
+def chosen(choices: Mapping[str, Any], text: str) -> Any:
+    """The value of a text. Raises ``FormatError`` where it has none."""
+    if text not in choices:
+        raise FormatError(f"{text!r} is none of {', '.join(map(repr, choices))}")
+    return choices[text]

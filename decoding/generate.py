@@ -1,0 +1,182 @@
+"""Values of a Python type from a language model, in one call: constraint, sampler and parser put together."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Literal, TypeVar, overload
+
+from ..circuits.hmm import HMM
+from ..constraints.output_type import OutputType, output_type
+from ..errors import EvidenceError
+from ..inference.arguments import whole
+from ..inference.smc.arguments import a_language_model, broadcast, compiled
+from ..inference.smc.boundaries import at_end
+from ..inference.smc.posterior import Posterior
+from ..inference.smc.presets import PRESETS, Preset
+from ..inference.smc.proposals import Proposal
+from ..inference.smc.sampler import smc
+from ..inference.smc.settings import PROPOSALS
+from ..inference.smc.user_potential import FunctionPotential
+from ..lm.base import Prompt
+
+T = TypeVar("T")
+
+
+@overload
+def generate(
+    model: Any,
+    tokenizer: Any,
+    prompt: str,
+    output: type[T] | OutputType[T],
+    *,
+    max_new_tokens: int = 64,
+    samples: None = None,
+    posterior: Literal[False] = False,
+    hmm: HMM | str | Path | None = None,
+    method: str | Proposal | Preset | None = None,
+    particles: int = 16,
+    seed: int = 0,
+) -> T: ...
+
+
+@overload
+def generate(
+    model: Any,
+    tokenizer: Any,
+    prompt: Prompt | Sequence[Prompt],
+    output: Any,
+    *,
+    max_new_tokens: int | Sequence[int] = 64,
+    samples: int | None = None,
+    posterior: bool = False,
+    hmm: HMM | str | Path | None = None,
+    method: str | Proposal | Preset | None = None,
+    particles: int = 16,
+    seed: int = 0,
+) -> Any: ...
+
+
+def generate(
+    model: Any,
+    tokenizer: Any,
+    prompt: Prompt | Sequence[Prompt],
+    output: Any,
+    *,
+    max_new_tokens: int | Sequence[int] = 64,
+    samples: int | None = None,
+    posterior: bool = False,
+    hmm: HMM | str | Path | None = None,
+    method: str | Proposal | Preset | None = None,
+    particles: int = 16,
+    seed: int = 0,
+) -> Any:
+    """Generate a value of a Python type from a language model, within a token budget.
+
+    The texts are weighted samples from p_lm(x | x is written as ``output`` and ends within the budget). A text that a validator
+    of the type refuses has weight zero. The prompt is given to the model as it stands: nothing about ``output`` is added.
+
+    Parameters
+    ----------
+    model
+        A causal language model of transformers, or a :class:`.LanguageModel`.
+    tokenizer
+        The model's tokenizer; ``None`` for a :class:`.LanguageModel` that has one.
+    prompt
+        A text or token ids; or a list of these, which are generated for in one batch.
+    output
+        The type: a Pydantic model, a dataclass, a ``TypedDict``, ``Literal``, an ``Enum``, ``int``, ``list[T]``, ``A | B``, …; a
+        function or a list of functions as tools; ``re.compile(…)``; a JSON Schema; a constraint. The table of
+        :func:`.output_type` has how each is written. Types other than ``str``, ``Literal`` and ``Enum`` need Pydantic.
+    max_new_tokens
+        The token budget, the end token included; or one for each prompt.
+    samples
+        The number of values to draw, with replacement, by weight. Default: one value, that of the largest weight.
+    posterior
+        Whether to return the :class:`.Posterior` too: weights, evidence, effective sample size.
+    hmm
+        An HMM distilled from the model, or its folder. It guides the samples (P-GCD).
+    method
+        The name of a proposal (see :func:`.smc`) or of a preset (``tt.PRESETS``), or a :class:`.Proposal` or :class:`.Preset`.
+        Default: ``"pgcd"`` with an HMM, ``"gcd"`` without.
+    particles
+        The number of weighted samples; at least ``samples`` are made.
+    seed
+        The seed; prompt i of a list gets ``seed + i``. Same seed, same result.
+
+    Returns
+    -------
+    object
+        A value of the type. With ``samples`` a list of them; with a list of prompts, a list with the result for each; with
+        ``posterior=True`` a pair: what has been said, and the posterior (a list of posteriors for a list of prompts).
+
+    Raises
+    ------
+    FormatError
+        ``output`` is no type that can be read, or Pydantic is needed and not installed.
+    BudgetTooSmall
+        No text fits the budget. Raised before the model is called.
+    NoParticleSurvived
+        The method lost every sample, or a validator refused all of them.
+    EvidenceError, VocabularyMismatch
+        As :func:`.smc`.
+
+    Examples
+    --------
+    >>> from typing import Literal
+    >>> import tractile as tt
+    >>> model, tokenizer = tt.embedded.load_lm()
+    >>> pet = tt.generate(model, tokenizer, "Tom has a pet. It is a", Literal[" cat", " dog"], max_new_tokens=8)
+    >>> pet in (" cat", " dog")
+    True
+    """
+    who = "generate"
+    kind = output_type(output)
+    lm = a_language_model(model, tokenizer, who)
+    fa = compiled(kind.constraint, lm, tokenizer, f"{who}: output")
+    count = None if samples is None else whole(samples, f"{who}: samples")
+    particles = max(whole(particles, f"{who}: particles"), count or 1)
+    several = isinstance(prompt, list | tuple) and not any(isinstance(each, int | dict) for each in prompt)
+    prompts: list[Any] = list(prompt) if several else [prompt]
+    used = a_method(method, hmm)
+    valid = FunctionPotential(kind.accepts, at_end, name=f"{who}: output")
+    if isinstance(used, Preset):
+        if not used.constrained:
+            raise EvidenceError(
+                "generate: the preset uses no constraint, so its texts have no value; choose another method"
+            )
+        budgets = broadcast(max_new_tokens, len(prompts), "max_new_tokens")
+        runs = [
+            used.run(lm, text, fa, valid if used.potential else None, hmm, particles, budget, seed + i)
+            for i, (text, budget) in enumerate(zip(prompts, budgets, strict=True))
+        ]
+    else:
+        runs = smc(
+            lm, prompts=prompts, fa=fa, proposal=used, hmm=hmm, particles=particles, max_new_tokens=max_new_tokens,
+            seed=seed, potential=valid,
+        )  # fmt: skip
+    values = [drawn(run, kind, count, seed + i) for i, run in enumerate(runs)]
+    result, posteriors = (values, runs) if several else (values[0], runs[0])
+    return (result, posteriors) if posterior else result
+
+
+def drawn(run: Posterior, kind: OutputType[Any], samples: int | None, seed: int) -> Any:
+    """The value of the largest weight, or ``samples`` values drawn by weight."""
+    if samples is None:
+        return kind.parse(run.best.text)
+    return [kind.parse(particle.text) for particle in run.sample(samples, seed)]
+
+
+def a_method(method: Any, hmm: Any) -> str | Proposal | Preset:
+    """The proposal or preset that a method stands for. Raises ``EvidenceError``."""
+    if method is None:
+        return "gcd" if hmm is None else "pgcd"
+    if isinstance(method, Proposal | Preset):
+        return method
+    if isinstance(method, str) and method in PROPOSALS:
+        return method
+    if isinstance(method, str) and method in PRESETS:
+        return PRESETS[method]
+    raise EvidenceError(
+        f"generate: method is {method!r}; give a tt.Proposal, a tt.Preset, or one of {', '.join({**PROPOSALS, **PRESETS})}"
+    )

@@ -1,0 +1,266 @@
+"""Values of Python types: what each constraint accepts, what comes out of the embedded model, and what is refused."""
+
+import dataclasses
+import enum
+import inspect
+import json
+import re
+import sys
+from typing import Annotated, Literal, TypedDict, get_args
+
+import pytest
+import torch
+from pydantic import AfterValidator, BaseModel, Field, TypeAdapter, field_validator
+
+if sys.version_info < (3, 12):
+    from typing_extensions import TypedDict
+
+import tractile as tt
+from tractile.constraints import Call, output_type, tool_schemas
+from tractile.embedded import load_hmm, load_lm
+
+
+class Pet(BaseModel):
+    """A pet to look after."""
+
+    name: str
+    kind: Literal["cat", "dog"]
+    age: Annotated[int, Field(ge=0, le=20)]
+
+
+@dataclasses.dataclass
+class Point:
+    x: int
+    label: Literal["a", "b"] = "a"
+
+
+class Movie(TypedDict):
+    title: str
+    year: int
+
+
+class Size(enum.Enum):
+    SMALL = "small"
+    LARGE = "large"
+
+
+class Tree(BaseModel):
+    value: int
+    left: "Tree | None" = None
+
+
+class Even(BaseModel):
+    n: Annotated[int, Field(ge=0, le=9)]
+
+    @field_validator("n")
+    @classmethod
+    def is_even(cls, n: int) -> int:
+        if n % 2:
+            raise ValueError("odd")
+        return n
+
+
+def get_weather(
+    city: str, days: Annotated[int, Field(ge=1, le=9)] = 3, *, units: Literal["c", "f"] = "c"
+) -> str:
+    """The weather of a city."""
+    return f"{city}, {days}, {units}"
+
+
+def feed(pet: Pet, food: list[str]) -> tuple[str, int]:
+    return pet.name, len(food)
+
+
+@pytest.fixture(scope="module")
+def embedded():
+    torch.set_num_threads(1)
+    return load_lm()
+
+
+PROMPT = "Tom has a new pet."
+
+
+@pytest.mark.parametrize(
+    ("output", "good", "bad"),
+    [
+        (str, {"": "", "a\nb": "a\nb"}, []),
+        (int, {"3": 3, "-12": -12}, ["3.0", "-0", '"3"', "3e1", "x"]),
+        (bool, {"true": True, "false": False}, ["True", "1"]),
+        (float, {"3.5": 3.5, "2": 2.0}, ["NaN", "."]),
+        (list[int], {"[]": [], "[1, 2]": [1, 2]}, ["[1.0]", "1"]),
+        (dict[str, int], {"{}": {}, '{"a": 1}': {"a": 1}}, ['{"a": "b"}']),
+        (int | None, {"null": None, "7": 7}, ["None"]),
+        (Literal["yes", "no", 3, None], {"yes": "yes", "no": "no", "3": 3, "null": None}, ['"yes"', "maybe"]),
+        (Size, {"small": Size.SMALL, "large": Size.LARGE}, ["SMALL", '"small"']),
+        (list[Size], {'["small"]': [Size.SMALL]}, ["[small]"]),
+        (Point, {'{"x": 1}': Point(1), '{"x": 1, "label": "b"}': Point(1, "b")},
+         ['{"x": 1, "z": 2}', '{"x": 1.0}', '{"label": "a"}']),
+        (Movie, {'{"title": "T", "year": 3}': {"title": "T", "year": 3}},
+         ['{"title": "T"}', '{"title": "T", "year": 3, "a": 1}']),
+        (Pet, {'{"name": "Tom", "kind": "cat", "age": 3}': Pet(name="Tom", kind="cat", age=3)},
+         ['{"name": "Tom", "kind": "cow", "age": 3}', '{"name": "Tom", "kind": "cat", "age": 21}']),
+        (Tree, {'{"value": 1, "left": {"value": 2}}': Tree(value=1, left=Tree(value=2))}, ['{"value": 1, "left": {}}']),
+        (Annotated[int, Field(ge=3, le=4)], {"3": 3}, ["5"]),
+        (re.compile("[A-Z][a-z]+", re.IGNORECASE), {"Tom": "Tom", "tom": "tom"}, ["Tom!", ""]),
+        ({"type": "object", "properties": {"a": {"type": "null"}}}, {'{"a": null}': {"a": None}, '{"b": 1}': {"b": 1}},
+         ['{"a": 1}']),
+        (tt.constraints.literal("hi"), {"hi": "hi"}, ["ho"]),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_texts_and_values_of_a_type(output, good, bad):
+    kind = output_type(output)
+    assert {text: kind.parse(text) for text in good if kind.constraint.accepts(text)} == good
+    assert [text for text in bad if kind.constraint.accepts(text)] == []
+
+
+@pytest.mark.parametrize(
+    "output", [Pet, Point, Movie, Tree, list[int], int | None, Size, Literal["yes", "no"], bool]
+)
+def test_what_the_model_writes_is_a_value_of_the_type(embedded, output):
+    value = tt.generate(*embedded, PROMPT, output, max_new_tokens=40)
+    assert TypeAdapter(output).validate_python(value) == value
+    if isinstance(output, type) and issubclass(output, BaseModel):
+        assert type(value) is output
+
+
+def test_calls_of_functions_and_classes(embedded):
+    kind = output_type([get_weather, feed, Pet])
+    text = '{"name": "get_weather", "arguments": {"city": "Oslo", "units": "f"}}'
+    call = kind.parse(text)
+    assert kind.constraint.accepts(text)
+    assert call == Call("get_weather", {"city": "Oslo", "days": 3, "units": "f"})
+    assert call() == "Oslo, 3, f"
+    pet = {"name": "Tom", "kind": "cat", "age": 2}
+    call = kind.parse(json.dumps({"name": "feed", "arguments": {"pet": pet, "food": ["fish"]}}))
+    assert call.arguments == {"pet": Pet(**pet), "food": ["fish"]}
+    assert call() == ("Tom", 1)
+    assert kind.parse(json.dumps({"name": "Pet", "arguments": pet}))() == Pet(**pet)
+    for arguments in (
+        '{"city": "Oslo", "days": 3.0}',
+        '{"city": "Oslo", "days": 10}',
+        '{"city": "Oslo", "x": 1}',
+        "{}",
+    ):
+        assert not kind.constraint.accepts(f'{{"name": "get_weather", "arguments": {arguments}}}')
+    call = tt.generate(*embedded, PROMPT, get_weather, max_new_tokens=40)
+    inspect.signature(get_weather).bind(**call.arguments)
+    assert call().startswith(call.arguments["city"])
+    by_dict = output_type([{"name": "f", "parameters": {"x": {"type": "int"}}}]).parse(
+        '{"name": "f", "arguments": {"x": 1}}'
+    )
+    assert by_dict == Call("f", {"x": 1})
+    with pytest.raises(tt.FormatError, match="give the Python function"):
+        by_dict()
+
+
+def test_tools_of_every_family_may_be_functions():
+    assert tt.function_calls(get_weather, syntax="python").accepts("get_weather(city='Oslo', days=2)")
+    hermes = tt.constraints.tool_calls([get_weather], "hermes", choice="required")
+    assert hermes.accepts('<tool_call>\n{"name": "get_weather", "arguments": {"city": "Oslo"}}\n</tool_call>')
+    described = tool_schemas([get_weather, Tree, {"name": "f"}])
+    assert described[0]["function"]["description"] == "The weather of a city."
+    assert described[0]["function"]["parameters"]["required"] == ["city"]
+    assert list(described[1]["function"]["parameters"]["properties"]) == ["value", "left"]
+    assert described[2] == {"name": "f"}
+    tree = '{"name": "Tree", "arguments": {"value": 1, "left": {"value": 2, "left": null}}}'
+    assert tt.function_calls([Tree]).accepts(tree)
+    assert output_type([Tree]).parse(tree)() == Tree(value=1, left=Tree(value=2))
+
+
+def test_other_keyword_arguments():
+    def tag(name: str, **more: int) -> int:
+        return sum(more.values())
+
+    text = '{"name": "tag", "arguments": {"name": "n", "a": 1, "b": 2}}'
+    kind = output_type(tag)
+    assert kind.constraint.accepts(text)
+    assert kind.parse(text).arguments == {"name": "n", "a": 1, "b": 2}
+    assert kind.parse(text)() == 3
+
+
+def test_validators_are_part_of_the_condition(embedded):
+    """p(x | the schema and the validator): the texts that it refuses have weight zero."""
+    assert output_type(Even).constraint.accepts('{"n": 3}')
+    values, post = tt.generate(
+        *embedded, PROMPT, Even, samples=20, particles=64, max_new_tokens=12, posterior=True, method="gcd"
+    )
+    assert all(value.n % 2 == 0 for value in values)
+    assert {json.loads(p.text)["n"] % 2 for p in post.accepted} == {0}
+    assert any(json.loads(p.text)["n"] % 2 for p in post.particles)
+
+    def refused(value: int) -> int:
+        raise ValueError("never")
+
+    with pytest.raises(tt.NoParticleSurvived):
+        tt.generate(*embedded, PROMPT, Annotated[int, AfterValidator(refused)], max_new_tokens=8)
+
+
+def test_probabilities_are_those_of_the_model(embedded):
+    """Two values of one token each: their weights are p_lm(text, end | prompt), normalised."""
+    model, tokenizer = embedded
+    lm = tt.TransformersLM(model, tokenizer)
+    choice = Literal[" cat", " dog"]
+    _, post = tt.generate(
+        lm, None, "He saw a", choice, particles=4000, max_new_tokens=8, posterior=True, seed=1
+    )
+    exact = dict.fromkeys(get_args(choice), 0.0)
+    for tokens in {p.token_ids for p in post.particles}:
+        lm.start(["He saw a"])
+        total = 0.0
+        for token in tokens:
+            total += float(lm.log_probs()[0, token])
+            lm.advance(torch.tensor([token]))
+        exact[lm.decode(list(tokens[:-1]))] += float(torch.tensor(total, dtype=torch.float64).exp())
+    p = exact[" dog"] / sum(exact.values())
+    found = post.group_by(lambda particle: particle.text).get(" dog", 0.0)
+    assert abs(found - p) < 5 * (p * (1 - p) / post.ess) ** 0.5  # fails by chance once in 10⁶
+
+
+def test_prompts_in_one_batch_are_as_alone(embedded):
+    prompts = ["Tom has a pet.", "Sue saw a"]
+    together = tt.generate(*embedded, prompts, Pet, max_new_tokens=[40, 36], samples=2, seed=5)
+    alone = [
+        tt.generate(*embedded, text, Pet, max_new_tokens=budget, samples=2, seed=5 + i)
+        for i, (text, budget) in enumerate(zip(prompts, (40, 36), strict=True))
+    ]
+    assert together == alone
+    assert tt.generate(*embedded, [], Pet) == []
+    values, posteriors = tt.generate(
+        *embedded, prompts, int, max_new_tokens=8, posterior=True, hmm=load_hmm()
+    )
+    assert [type(value) for value in values] == [int, int]
+    assert all(isinstance(post, tt.Posterior) for post in posteriors)
+
+
+@pytest.mark.parametrize(
+    "method", ["gcd", "lcd", "awrs", "grammar-only-smc", "full-smc", tt.GCDProposal(), tt.PRESETS["full-is"]]
+)
+def test_methods(embedded, method):
+    value = tt.generate(*embedded, PROMPT, Literal["yes", "no"], method=method, max_new_tokens=12)
+    assert value in ("yes", "no")
+
+
+def test_what_is_refused(embedded, monkeypatch):
+    model, tokenizer = embedded
+    for output in ("text", 3, [], [3], None, b"x", lambda x: x, tt.Vocabulary, re.compile(b"x")):
+        with pytest.raises((tt.FormatError, tt.UnsupportedConstraint)):
+            tt.generate(model, tokenizer, PROMPT, output)
+    with pytest.raises(tt.FormatError, match="two values"):
+        output_type(Literal[1, "1"])
+    with pytest.raises(tt.FormatError, match="none of"):
+        output_type(Size).parse("huge")
+    with pytest.raises(tt.EvidenceError, match="method"):
+        tt.generate(model, tokenizer, PROMPT, int, method="beam")
+    with pytest.raises(tt.EvidenceError, match="uses no constraint"):
+        tt.generate(model, tokenizer, PROMPT, int, method="base-lm")
+    with pytest.raises(tt.EvidenceError, match="samples"):
+        tt.generate(model, tokenizer, PROMPT, int, samples=0)
+    with pytest.raises(tt.EvidenceError, match="tokenizer"):
+        tt.generate(model, None, PROMPT, int)
+    with pytest.raises(tt.BudgetTooSmall):
+        tt.generate(model, tokenizer, PROMPT, Pet, max_new_tokens=5)
+    monkeypatch.setitem(sys.modules, "pydantic", None)
+    with pytest.raises(tt.FormatError, match=r"tractile\[pydantic\]"):
+        tt.generate(model, tokenizer, PROMPT, Pet)
+    assert tt.generate(model, tokenizer, PROMPT, Size, max_new_tokens=8) in Size
