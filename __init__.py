@@ -16,7 +16,7 @@ from .circuits import (
     multiply,
     save,
 )
-from .constraints import Constraint, Vocabulary, function_calls, sections
+from .constraints import Constraint, Difference, Vocabulary, difference, function_calls, sections
 from .constraints.grammar.constraint import grammar
 from .constraints.sql.constraint import sql
 from .decoding import Beam, Choices, ConstraintLogitsProcessor, beam_search, choose, generate
@@ -135,6 +135,7 @@ __all__ = [
     "ConstraintLogitsProcessor",
     "ConstraintPotential",
     "ContextTooLong",
+    "Difference",
     "EitherProposal",
     "EmptyLanguage",
     "Evidence",
@@ -187,6 +188,7 @@ __all__ = [
     "constraints",
     "count",
     "cross_entropy",
+    "difference",
     "differentiate",
     "em",
     "em_step",

@@ -32,8 +32,7 @@ from pathlib import Path
 from typing import Any
 
 from language_sets import SETS, Source
-from lockstep import difference
-from minimal_dfa import Dfa, canonical, witnesses
+from minimal_dfa import Dfa, canonical, constraint_of
 from schemas import TooSlow, _alarm
 from transformers import PreTrainedTokenizerFast
 
@@ -45,6 +44,7 @@ SECONDS = 30  # CPU time for one constraint
 SLACK = (0, 7, 100)  # tokens beyond the fewest that the constraint needs: the three budgets
 PREFIXES = 10
 LONGEST = 48  # tokens of a random prefix
+MAX_PAIRS = 20_000  # of states, of a recorded automaton and a lazy one
 TABLE = """create table if not exists language (
     name text primary key, error text, states integer, seconds real, fingerprint text, dfa blob, probes text)"""
 
@@ -109,7 +109,7 @@ def measured(
         constraint = source.build()
         if before and before["dfa"] and isinstance(constraint, LazyConstraint):
             recorded_dfa = Dfa.from_bytes(zlib.decompress(before["dfa"]))
-            row["difference"] = difference(recorded_dfa, constraint.recording)
+            row["difference"] = tt.difference(constraint_of(recorded_dfa), constraint, max_pairs=MAX_PAIRS)
         else:
             row["states"] = constraint.bytes_automaton.num_states
             row["seconds"] = time.process_time() - begin
@@ -156,15 +156,15 @@ def described(before: dict[str, Any], after: dict[str, Any]) -> list[str]:
         return [f"refused now: {new}" if new else f"accepted now: was {old}"]
     lines = []
     if (found := after.get("difference")) is not None:
-        lines += how_they_differ(found.lost, found.gained)
-        if not found.complete and found.lost is None:
-            lines = [f"{line} (20,000 pairs of states)" for line in lines or ["no text lost:"]]
+        lines += how_they_differ(found)
+        if found.compared is not None and found.only_first is None:
+            lines = [f"{line} (up to {found.compared} bytes)" for line in lines or ["no text lost:"]]
     elif before["fingerprint"] != after["fingerprint"]:
         if "too large" in (before["fingerprint"], after["fingerprint"]):
             lines.append(f"not compared: {before['fingerprint'][:9]} → {after['fingerprint'][:9]}")
         else:
             both = [Dfa.from_bytes(zlib.decompress(row["dfa"])) for row in (before, after)]
-            lines += how_they_differ(*witnesses(*both))
+            lines += how_they_differ(tt.difference(*map(constraint_of, both), max_pairs=1_000_000))
     masks = [
         (tokens, budget, was, now)
         for (tokens, budget, was), (_, _, now) in zip(
@@ -180,14 +180,11 @@ def described(before: dict[str, Any], after: dict[str, Any]) -> list[str]:
     return lines
 
 
-def how_they_differ(lost: bytes | None, gained: bytes | None) -> list[str]:
+def how_they_differ(found: tt.Difference) -> list[str]:
     """A line on two languages and the texts that only the former and only the present one has; none if they are equal."""
+    lost, gained = found.only_first, found.only_second
     kinds = {(True, False): "smaller", (False, True): "larger", (True, True): "other"}
-    shown = [
-        f"{what} {word.decode('utf-8', 'backslashreplace')!r}"
-        for what, word in (("no longer", lost), ("now", gained))
-        if word is not None
-    ]
+    shown = [f"{what} {text!r}" for what, text in (("no longer", lost), ("now", gained)) if text is not None]
     return [f"{kinds[lost is not None, gained is not None]}: {', '.join(shown)}"] if shown else []
 
 

@@ -1,4 +1,4 @@
-"""Minimal deterministic byte automata in a canonical form, and the shortest texts that tell two of them apart."""
+"""Minimal deterministic byte automata in a canonical form."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ from numpy import ndarray
 
 import tractile as tt
 from tractile.constraints.automata.dfa import minimize
+from tractile.constraints.automata.epsilon import NO_EPSILONS
+from tractile.constraints.automata.nfa import Nfa
 from tractile.constraints.automata.subsets import determinize
 
 MAX_STATES = 400_000
@@ -79,54 +81,7 @@ def canonical(constraint: tt.Constraint, limit: int = MAX_STATES) -> Dfa:
     return Dfa(small.num_states, edges, np.sort(number[small.accept]))
 
 
-def witnesses(a: Dfa, b: Dfa) -> tuple[bytes | None, bytes | None]:
-    """(A shortest string of ``a`` that is not one of ``b``, one of ``b`` that is not one of ``a``); ``None`` if none."""
-    rows: list[list[list[tuple[int, int, int]]]] = []
-    for dfa in (a, b):
-        out: list[list[tuple[int, int, int]]] = [[] for _ in range(dfa.num_states + 1)]
-        for source, low, high, target in dfa.edges.tolist():
-            out[source].append((low, high, target))
-        rows.append(out)
-    dead_a, dead_b = a.num_states, b.num_states  # the states after a byte that has no edge
-    accept_a, accept_b = set(a.accept.tolist()), set(b.accept.tolist())
-    begin = (0 if a.num_states else dead_a, 0 if b.num_states else dead_b)
-    came: dict[tuple[int, int], tuple[tuple[int, int], int] | None] = {begin: None}
-    queue, found = [begin], [b"", b""]
-    missing = [True, True]
-    for pair in queue:
-        p, q = pair
-        for side, (mine, other) in enumerate(
-            ((p in accept_a, q in accept_b), (q in accept_b, p in accept_a))
-        ):
-            if missing[side] and mine and not other:
-                missing[side], found[side] = False, spelled(came, pair)
-        if not any(missing):
-            break
-        for low, (x, y) in steps(rows[0][p], rows[1][q], dead_a, dead_b):
-            if (x, y) not in came:
-                came[x, y] = (pair, low)
-                queue.append((x, y))
-    return (None if missing[0] else found[0]), (None if missing[1] else found[1])
-
-
-def steps(
-    left: list[tuple[int, int, int]], right: list[tuple[int, int, int]], dead_a: int, dead_b: int
-) -> list[tuple[int, tuple[int, int]]]:
-    """(A byte, the pair of states after it) for each way that one of two states can go on."""
-    cuts = sorted({c for low, high, _ in (*left, *right) for c in (low, high + 1)})
-    found = []
-    for byte in cuts:
-        x = next((to for low, high, to in left if low <= byte <= high), dead_a)
-        y = next((to for low, high, to in right if low <= byte <= high), dead_b)
-        if (x, y) != (dead_a, dead_b) and byte < 256:
-            found.append((byte, (x, y)))
-    return found
-
-
-def spelled(came: dict[tuple[int, int], tuple[tuple[int, int], int] | None], pair: tuple[int, int]) -> bytes:
-    """The string that leads to a pair of states."""
-    word = bytearray()
-    while (step := came[pair]) is not None:
-        pair, byte = step
-        word.append(byte)
-    return bytes(reversed(word))
+def constraint_of(dfa: Dfa) -> tt.Constraint:
+    """The constraint of an automaton's language."""
+    start = np.arange(min(dfa.num_states, 1))
+    return tt.Constraint(Nfa(dfa.num_states, dfa.edges, NO_EPSILONS, start, dfa.accept))

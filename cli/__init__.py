@@ -1,5 +1,5 @@
-"""The `tractile` command: generate under a constraint, inspect what a constraint compiles to, distil an HMM, and the
-commands of other distributions (:mod:`.plugins`).
+"""The `tractile` command: generate under a constraint, inspect what a constraint compiles to, compare constraints, distil an
+HMM, and the commands of other distributions (:mod:`.plugins`).
 
 Results go to standard output; with `--json`, one JSON object is its last line. Errors go to standard error as one
 line, and the exit status is not zero: 1 when the input is refused (a `TractileError`, a file that isn't there or does
@@ -12,6 +12,7 @@ import typer
 
 from .. import __version__
 from .compile import compile_
+from .diff import diff
 from .distill import distill_app
 from .generate import generate
 from .plugins import CommandsWithPlugins
@@ -39,4 +40,5 @@ def tractile(
 
 app.command()(generate)
 app.command(name="compile")(compile_)
+app.command()(diff)
 app.add_typer(distill_app, name="distill")

@@ -6,6 +6,7 @@ Each function here returns a :class:`Constraint`; constraints compose with ``& |
 from .calls.functions import function_calls
 from .calls.python_tools import Call, tool_schemas
 from .constraint import Constraint, any_of, literal
+from .difference import Difference, difference
 from .grammar.constraint import grammar
 from .json.constraint import json_schema
 from .narrowing import Narrowing
@@ -23,10 +24,12 @@ from .words.lengths import ends_as_sentence, text_length
 __all__ = [
     "Call",
     "Constraint",
+    "Difference",
     "Narrowing",
     "OutputType",
     "Vocabulary",
     "any_of",
+    "difference",
     "ends_as_sentence",
     "forbidden_words",
     "free",

@@ -211,6 +211,30 @@ def test_compile_counts_and_draws_texts(tmp_path):
     assert facts["max_tokens"] > 1000
 
 
+def test_diff_prints_what_only_one_constraint_accepts(tmp_path):
+    old, new = tmp_path / "old.json", tmp_path / "new.json"
+    old.write_text('{"enum": ["red", "green"]}')
+    new.write_text('{"enum": ["red", "blue"]}')
+    result = run("diff", f"json-schema:{old}", f"json-schema:{new}", "--max-bytes", 10)
+    assert result.stdout.splitlines() == [
+        "only the first: '\"green\"', 1 texts of at most 10 bytes",
+        "only the second: '\"blue\"', 1 texts of at most 10 bytes",
+    ]
+    facts = last_json(run("diff", "regex:(ab)*|a:b", "regex:(ab)*", "--max-bytes", 4, "--json"))
+    assert facts == {
+        "differ": True,
+        "only_first": "a:b",
+        "only_second": None,
+        "compared": None,
+        "counts": [1, 0],
+        "max_bytes": 4,
+    }
+    assert run("diff", "keywords:dog", "keywords:dog").stdout == "both accept the same texts\n"
+    assert_refused(run("diff", "a", "regex:a"), 2, "'a' names no constraint")
+    assert_refused(run("diff", "regex:a", "sql:nothing"), 2, "no file 'nothing'")
+    assert_refused(run("diff", "regex:(", "regex:a"), 1)
+
+
 def test_compile_tools_grammars_and_databases(tmp_path):
     tools, grammar, database = tmp_path / "tools.json", tmp_path / "g.gbnf", tmp_path / "schema.sql"
     tools.write_text(json.dumps([{"name": "f", "parameters": {"x": {"type": "bool"}}}]))
