@@ -243,6 +243,37 @@ def check_lookahead(kind, problem, query, rows, weights, tolerance):
     assert_log_close(query.log_lookahead(), log(np.array(totals)), tolerance)
 
 
+def check_ahead(kind, problem, query, rows, rng, length=4):
+    """``validate`` of random drafts and ``forced``, token by token."""
+    vocab_size = problem.fsa.vocab_size
+
+    def allowed(prefix, left):
+        return kind.allowed(problem, prefix, left) if left else np.zeros(vocab_size, bool)
+
+    drafts, expected = [], []
+    for prefix, left in rows:
+        draft, valid, going = [], 0, True
+        for n in range(int(rng.integers(0, length + 1))):
+            mask = allowed((*prefix, *draft), left - n) if going else np.zeros(vocab_size, bool)
+            wild = rng.random() < 0.2 or not mask.any()
+            draft.append(int(rng.integers(-1, vocab_size + 1) if wild else rng.choice(np.flatnonzero(mask))))
+            going = going and 0 <= draft[-1] < vocab_size and bool(mask[draft[-1]])
+            valid += going
+        drafts.append(draft)
+        expected.append(valid)
+    before = query.log_weights()
+    assert query.validate(drafts).tolist() == expected
+    forced = []
+    for prefix, left in rows:
+        tokens = []
+        while len(tokens) < length and allowed((*prefix, *tokens), left - len(tokens)).sum() == 1:
+            tokens.append(int(allowed((*prefix, *tokens), left - len(tokens)).argmax()))
+        forced.append(tokens)
+    assert query.forced(length) == forced
+    assert torch.equal(query.log_weights(), before)
+    assert query.remaining.tolist() == rows.left
+
+
 def begin(kind, problem, query, rng, batch):
     """Unequal budgets, with the rows begun; None where no budget is feasible."""
     lengths = [n for n in range(problem.horizon + 1) if kind.feasible(problem, n)]

@@ -104,6 +104,38 @@ def test_copies_go_their_own_ways(kind):
 
 
 @every_kind
+@given(data=st.data())
+@settings(max_examples=8)
+def test_tokens_ahead_are_those_of_step_by_step(kind, data):
+    """Drafts are validated and forced tokens listed as by asking for a mask after each token; the rows stay."""
+    vocab_size, horizon = data.draw(st.sampled_from(SHAPES))
+    one = games.Problem(data.draw(oracle.hmms(vocab_size)), data.draw(oracle.fsas(vocab_size)), horizon)
+    rng = np.random.default_rng(data.draw(st.integers(0, 2**31)))
+    query = kind.make(one)
+    rows = games.begin(kind, one, query, rng, 3)
+    assume(rows is not None)
+    for _ in range(horizon):
+        games.check_ahead(kind, one, query, rows, rng)
+        tokens = games.draw(kind, one, rows, rng)
+        query.advance(tokens)
+        rows.advance(tokens)
+
+
+@every_kind
+def test_drafts_are_sequences_of_ids_for_each_row(kind):
+    _, query, _ = begun(kind)
+    table = torch.tensor([[0, 1, -1], [1, 1, 1], [5, 0, 0]])
+    assert query.validate(table).tolist() == query.validate([[0, 1], [1, 1, 1], []]).tolist()
+    assert query.validate([[], (), []]).tolist() == [0, 0, 0]
+    assert query.validate(torch.zeros(3, 0, dtype=torch.long)).tolist() == [0, 0, 0]
+    for wrong in ([0, 1, 2], [[0], [1]], torch.zeros(3, 2), torch.tensor([0, 1, 2]), [[0.5], [1], [2]], 3):
+        with pytest.raises(ShapeError, match="validate"):
+            query.validate(wrong)
+    with pytest.raises(EvidenceError, match="limit"):
+        query.forced(-1)
+
+
+@every_kind
 @pytest.mark.parametrize("kept", [0, 2, 100])
 @given(data=st.data())
 @settings(max_examples=4)

@@ -20,9 +20,10 @@ from numpy import ndarray
 from torch import Tensor
 
 from ...errors import VocabularyMismatch
+from .ahead import FORCED_LIMIT
 from .gcd import GCDQuery
 from .pgcd_query import PGCDQuery
-from .protocol import Budgets, Tokens
+from .protocol import Budgets, Drafts, Tokens
 from .rows import conditionals, mask_logits, resume
 
 
@@ -105,6 +106,12 @@ class CoarseQuery:
 
     def bitmask(self, out: Int[Tensor, "batch words"] | None = None) -> Int[Tensor, "batch words"]:
         return self.exact.bitmask(out)
+
+    def validate(self, tokens: Drafts) -> Int[Tensor, " batch"]:
+        return self.exact.validate(tokens)
+
+    def forced(self, limit: int = FORCED_LIMIT) -> list[list[int]]:
+        return self.exact.forced(limit)
 
     def log_weights(self) -> Float[Tensor, "batch vocab"]:
         """log p_hmm(x_<t, v, the rest in the guide's language) of the tokens allowed, nats."""

@@ -22,9 +22,10 @@ from torch import Tensor
 from ...circuits.automaton import Automaton
 from ..arguments import an_automaton, whole
 from ..semirings.base import Boolean
+from .ahead import FORCED_LIMIT, draft_lists
 from .finite_masks import FiniteMasks
 from .lazy_masks import LazyMasks
-from .protocol import Budgets, Tokens
+from .protocol import Budgets, Drafts, Tokens
 from .rows import (
     buffer_of,
     check_horizon,
@@ -37,6 +38,7 @@ from .rows import (
     no_hmm,
     resume,
     row_indices,
+    single_bit,
     unpack_bits,
 )
 
@@ -176,6 +178,44 @@ class GCDQuery:
                 line[:] = found[0]
             else:
                 line[:] = masks.mask(state, budget)
+
+    def validate(self, tokens: Drafts) -> Int[Tensor, " batch"]:
+        drafts = draft_lists(tokens, len(self._rows))
+        return torch.tensor(
+            [self._allowed(*row[:2], draft) for row, draft in zip(self._rows, drafts, strict=True)],
+            dtype=torch.long,
+        )
+
+    def _allowed(self, state: Any, left: int, draft: list[int]) -> int:
+        """How many tokens may follow a state one after another."""
+        for count, token in enumerate(draft):
+            if (
+                not 0 <= token < self.vocab_size
+                or not self._mask(state, left)[token >> 5] >> (token & 31) & 1
+            ):
+                return count
+            state, left = self._masks.step(state, token), left - 1
+        return len(draft)
+
+    def forced(self, limit: int = FORCED_LIMIT) -> list[list[int]]:
+        limit = whole(limit, "forced: limit", 0)
+        return [self._forced(state, left, limit) for state, left, _ in self._rows]
+
+    def _forced(self, state: Any, left: int, limit: int) -> list[int]:
+        """The tokens that must follow a state; the end of sequence need not where the text may end as it is."""
+        found: list[int] = []
+        while len(found) < limit:
+            token = single_bit(self._mask(state, left))
+            if token is None or (token == self.automaton.eos_token_id and self._masks.accepting(state)):
+                break
+            found.append(token)
+            state, left = self._masks.step(state, token), left - 1
+        return found
+
+    def _mask(self, state: Any, budget: int) -> memoryview:
+        """The mask of a state in a budget, as words."""
+        found = self._masks.kept.get(state)
+        return found[0] if found is not None and budget >= found[1] else self._masks.mask(state, budget)
 
     def log_weights(self) -> Float[Tensor, "batch vocab"]:
         return torch.zeros(len(self._rows), self.vocab_size).masked_fill(~self.mask(), -torch.inf)

@@ -29,6 +29,7 @@ from ..engine.messages import Emission, backward, dot, next_token_contraction
 from ..queries.evidence import Evidence
 from ..semirings.base import Boolean, Log, Semiring
 from ..semirings.scaled_real import Real
+from .ahead import forced, validate
 from .history import History
 from .protocol import Budgets, Tokens
 from .rows import (
@@ -63,6 +64,7 @@ class NextToken:
 
     has_lookahead = False
     resume, apply, fork = resume, mask_logits, copy
+    validate, forced = validate, forced
     lookahead, log_lookahead = no_hmm, no_hmm
 
     def __init__(self, chain: Chain, horizon: int | None, semiring: Semiring[Any]) -> None:

@@ -27,6 +27,7 @@ from ...errors import CircuitError, ShapeError, VocabularyMismatch
 from ...fingerprints import check_same
 from ..semirings.base import Log
 from ..semirings.scaled_real import Real
+from .ahead import FORCED_LIMIT
 from .backward_table import BackwardTable
 from .edge_labels import EdgeLabels
 from .emission_table import EmissionTable, Scores
@@ -36,7 +37,7 @@ from .generic import NextToken
 from .history import History, Trail
 from .pgcd_static import FixedShapeSteps
 from .pgcd_steps import ProductTables, RealFilter, SparseSteps, zeros_are_exact
-from .protocol import Budgets, Tokens
+from .protocol import Budgets, Drafts, Tokens
 from .rows import (
     check_horizon,
     checked_budgets,
@@ -208,6 +209,12 @@ class PGCDQuery:
 
     def bitmask(self, out: Int[Tensor, "batch words"] | None = None) -> Int[Tensor, "batch words"]:
         return self._masks().bitmask(out)
+
+    def validate(self, tokens: Drafts) -> Int[Tensor, " batch"]:
+        return self._masks().validate(tokens)
+
+    def forced(self, limit: int = FORCED_LIMIT) -> list[list[int]]:
+        return self._masks().forced(limit)
 
     def _masks(self) -> GCDQuery:
         return self._steps.masks()

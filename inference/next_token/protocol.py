@@ -4,7 +4,8 @@
     q.mask(), q.scores()               what may follow
     q.advance(tokens)                  append a token to each prefix
     q.select(indices)                  keep rows, after resampling or in beam search
-    q.rollback(n), q.fork()            for speculative decoding
+    q.rollback(n), q.fork()            take tokens back, or try some on a copy
+    q.validate(drafts), q.forced()     how many drafted tokens are allowed, and which must come
 
 Implementations: :class:`~.generic.NextToken` (any chain and semiring), :class:`~.gcd.GCDQuery` (masks of an automaton, GCD
 and LCD), :class:`~.pgcd.PGCDQuery` (HMM × automaton) and :class:`~.coarse.CoarseQuery` (an exact mask, and P-GCD with a
@@ -27,6 +28,7 @@ from ..semirings.base import Semiring
 
 Budgets = int | Int[Tensor, " batch"] | Sequence[int] | None
 Tokens = Int[Tensor, " batch"] | Sequence[int]
+Drafts = Int[Tensor, "batch length"] | Sequence[Sequence[int]]
 
 
 class NextTokenQuery(Protocol):
@@ -126,6 +128,23 @@ class NextTokenQuery(Protocol):
         """Set the logits of the tokens outside the mask to −inf, in place; columns past the vocabulary too.
 
         Raises :class:`VocabularyMismatch` where the shape does not fit.
+        """
+
+    def validate(self, tokens: Drafts) -> Int[Tensor, " batch"]:
+        """Count how many of each row's drafted tokens are allowed, one after another; the rows stay as they are.
+
+        The length of the longest prefix of which each token is in the mask after those before it, with the budget going
+        down: ``draft[: q.validate([draft])[0]]`` is that prefix in a single row. ``tokens`` holds a sequence for each row, of
+        any length; an id outside the vocabulary (−1 as padding) ends it. Raises :class:`ShapeError` for anything else.
+        """
+
+    def forced(self, limit: int = 256) -> list[list[int]]:
+        """List the tokens that must come next in each row, at most ``limit``; the rows stay as they are.
+
+        Jump-forward decoding without loss: a token is listed only where the mask holds no other, so a model under the mask
+        would give it probability 1. Text that is certain has many tokenisations under a constraint compiled as usual, and so
+        no certain tokens; under one compiled with ``canonical=True`` the tokens are those that the tokenizer writes. The end
+        of sequence is listed where it must come, and not again after it.
         """
 
     def scores(self) -> Float[Tensor, "batch vocab"]:

@@ -154,6 +154,14 @@ def unpack_bits(words: Int32[ndarray, "batch words"], vocab_size: int) -> Bool[T
     return torch.from_numpy(bits[:, :vocab_size].view(bool))
 
 
+def single_bit(words: memoryview) -> int | None:
+    """The place of the one bit that is set in int32 words; None where there are none or more."""
+    array = np.frombuffer(words, np.uint32)
+    places = array.nonzero()[0]
+    word = int(array[places[0]]) if len(places) == 1 else 0
+    return None if word.bit_count() != 1 else 32 * int(places[0]) + word.bit_length() - 1
+
+
 def check_words(out: Int32[ndarray, "batch words"], rows: int, width: int) -> None:
     """Raise :class:`ShapeError` where a buffer is not (rows, width) of int32."""
     if out.shape != (rows, width) or out.dtype != np.int32:
