@@ -22,6 +22,8 @@ from ..errors import BudgetTooSmall, EvidenceError, VocabularyMismatch
 from ..inference.next_token.protocol import NextTokenQuery
 from ..inference.smc.step import Step
 
+NEVER = torch.iinfo(torch.long).max
+
 
 @final
 class ConstrainedRows:
@@ -38,9 +40,10 @@ class ConstrainedRows:
         check_weights(strength, mixture)
         self._query, self._automaton, self._eos = query, automaton, eos
         self._strength, self._mixture = strength, mixture
-        # Of each row: the tokens allowed, and whether it has left the constraint (padding after its end, a lost beam).
+        # Of each row: the tokens allowed, and the token with which it left the constraint (padding after its end, a lost beam).
         self._allowed: Bool[Tensor, "rows vocab"]
-        self._left: Bool[Tensor, " rows"]
+        self._left_at: Int[Tensor, " rows"]
+        self._length = 0
 
     def begin(self, prefixes: Int[Tensor, "rows length"], budgets: Int[Tensor, " rows"]) -> None:
         """Start rows with the tokens they have (−1: none) and their budgets: tokens still to come, end-of-sequence included.
@@ -52,7 +55,7 @@ class ConstrainedRows:
             if bool(there[row].any()):
                 check_prefix(self._automaton, prefixes[row, there[row]].tolist(), int(budgets[row]))
         self._query.start(len(prefixes), budgets + there.sum(1))
-        self._left = torch.zeros(len(prefixes), dtype=torch.bool)
+        self._left_at, self._length = torch.full((len(prefixes),), NEVER), 0
         self._allowed = self._query.mask().cpu()
         for tokens in prefixes.T:
             self.append(tokens)
@@ -60,23 +63,33 @@ class ConstrainedRows:
     def append(self, tokens: Int[Tensor, " rows"]) -> None:
         """One token more for each row; −1 for a row that waits."""
         moving = tokens >= 0
-        if not bool(moving.any()):
-            return
-        leaves = ~self._allowed.gather(1, tokens.clamp(min=0)[:, None])[:, 0]
-        self._left = self._left | (leaves & moving)
+        self._length += 1
+        leaves = ~self._allowed.gather(1, tokens.clamp(min=0)[:, None])[:, 0] & moving & ~self._left
+        self._left_at[leaves] = self._length
         if bool(self._left.any()):  # they go anywhere
             tokens = torch.where(self._left, self._query.mask().cpu().int().argmax(dim=1), tokens)
         if bool(moving.all()):
             self._query.advance(tokens)
         else:
             self._query.advance_some(tokens, moving)
-        self._allowed = self._query.mask().cpu()
-        self._allowed[self._over()] = torch.arange(self._allowed.shape[1]) == self._eos
+        self._read()
+
+    def rollback(self, n: int) -> None:
+        """Take back the last ``n`` calls of :meth:`append` in every row; rows that were selected since stay selected.
+
+        Raises :class:`ShapeError` for more than there were since :meth:`begin`.
+        """
+        if not n:
+            return
+        self._query.rollback(n)
+        self._length -= n
+        self._left_at[self._left_at > self._length] = NEVER
+        self._read()
 
     def select(self, indices: Int[Tensor, " rows"]) -> None:
         """Keep these rows, in this order, with repetitions."""
         self._query.select(indices)
-        self._allowed, self._left = self._allowed[indices], self._left[indices]
+        self._allowed, self._left_at = self._allowed[indices], self._left_at[indices]
 
     def apply(self, scores: Float[Tensor, "rows vocab"]) -> Float[Tensor, "rows vocab"]:
         """The scores with everything outside the constraint at −∞; columns past the automaton's tokens too.
@@ -108,6 +121,16 @@ class ConstrainedRows:
         possible = self._allowed.to(offered.device) & ~own.isneginf()
         mixed = self._mixture * own + (1 - self._mixture) * step.conditional.to(offered.dtype)
         return mixed.masked_fill(~possible, -torch.inf)
+
+    def _read(self) -> None:
+        """Ask for the tokens allowed."""
+        self._allowed = self._query.mask().cpu()
+        self._allowed[self._over()] = torch.arange(self._allowed.shape[1]) == self._eos
+
+    @property
+    def _left(self) -> Bool[Tensor, " rows"]:
+        """Rows that have left the constraint."""
+        return self._left_at <= self._length
 
     def _over(self) -> Bool[Tensor, " rows"]:
         """Rows in which only end-of-sequence remains."""

@@ -3,8 +3,9 @@
 What comes out satisfies the constraint within the budget, but is drawn from the locally renormalised model and not from
 p_lm(x | constraint): for that there is ``smc``. How the logits change is said in :mod:`.constrained_rows`.
 
-``generate`` shows only the token ids of its rows. The prompt is what the first call shows; afterwards each row is
-looked up among the rows of the call before, plus one token, so that beams may be reordered, copied and dropped.
+``generate`` shows only the token ids of its rows. The prompts are what the first call shows. Each later call goes on from the
+longest beginnings that its rows have in common with rows of the call before: beams are reordered, copied and dropped; assisted
+generation appends several tokens and takes some back.
 """
 
 from __future__ import annotations
@@ -79,6 +80,7 @@ class ConstraintLogitsProcessor:
         self._rows = ConstrainedRows(query, strength=strength, mixture=mixture)
         self._seen: Int[Tensor, "rows length"] | None = None
         self._prompt_length = 0
+        self._copies = 1  # rows of each prompt
 
     def reset(self) -> None:
         """Take the rows of the next call as prompts."""
@@ -92,21 +94,46 @@ class ConstraintLogitsProcessor:
         return self._rows.apply(scores)
 
     def _follow(self, ids: Int[Tensor, "rows length"]) -> None:
-        """Advance or rebuild the rows so that they hold these ids."""
-        seen = self._seen
-        if seen is None or ids.shape[1] <= self._prompt_length:
+        """Take back, reorder and append tokens so that the rows hold these ids; begin anew for other prompts."""
+        seen, prompts = self._seen, ids[:, : self._prompt_length]
+        if seen is None or not torch.equal(prompts, seen[:, : self._prompt_length]):
             self._begin(ids)
-        elif ids.shape[1] == seen.shape[1] + 1 and (parents := _parents(seen, ids[:, :-1])) is not None:
-            self._rows.select(parents)
-            self._rows.append(ids[:, -1])
+            length = ids.shape[1]
         else:
-            self._begin(ids[:, : self._prompt_length])
-            for column in ids[:, self._prompt_length :].T:
-                self._rows.append(column)
+            length, parents = self._in_common(seen, ids)
+            self._rows.select(parents)
+            self._rows.rollback(seen.shape[1] - length)
+        for column in ids[:, length:].T:
+            self._rows.append(column)
         self._seen = ids
+
+    def _in_common(
+        self, seen: Int[Tensor, "rows before"], ids: Int[Tensor, "rows length"]
+    ) -> tuple[int, Tensor]:
+        """The greatest length at which every row of ``ids`` begins as a row of the same prompt in ``seen`` does, and that row."""
+        most = min(seen.shape[1], ids.shape[1])
+        least, found = self._prompt_length, torch.arange(len(ids))
+        length = most
+        while least < most:
+            parents = self._parents(seen[:, :length], ids[:, :length])
+            if parents is None:
+                most = length - 1
+            else:
+                least, found = length, parents
+            length = (least + most + 1) // 2
+        return least, found
+
+    def _parents(self, seen: Int[Tensor, "rows length"], ids: Int[Tensor, "rows length"]) -> Tensor | None:
+        """For each row of ``ids`` the index of an equal row of the same prompt in ``seen``; None if some row has none."""
+        if torch.equal(seen, ids):
+            return torch.arange(len(seen))
+        index = {(i // self._copies, *row): i for i, row in enumerate(seen.tolist())}
+        found = [index.get((i // self._copies, *row), -1) for i, row in enumerate(ids.tolist())]
+        return None if -1 in found else torch.tensor(found)
 
     def _begin(self, prompts: Int[Tensor, "rows length"]) -> None:
         self._prompt_length = prompts.shape[1]
+        self._copies = len(prompts) // max(len(self._budgets), len(self._prefixes)) or 1
         budgets, lengths = (_each(of, prompts) for of in (self._budgets, self._prefixes))
         longest = int(lengths.max())
         if longest > self._prompt_length:
@@ -148,12 +175,3 @@ def _each(given: list[int], prompts: Int[Tensor, "rows length"]) -> Int[Tensor, 
             "came, which are not as many copies of each of so many prompts"
         )
     return torch.tensor(given)[whose]
-
-
-def _parents(seen: Int[Tensor, "rows length"], prefixes: Int[Tensor, "rows length"]) -> Tensor | None:
-    """For each prefix the index of an equal row of ``seen``; None if some prefix has none."""
-    if torch.equal(seen, prefixes):
-        return torch.arange(len(seen))
-    index = {tuple(row): i for i, row in enumerate(seen.tolist())}
-    found = [index.get(tuple(row), -1) for row in prefixes.tolist()]
-    return None if -1 in found else torch.tensor(found)

@@ -186,6 +186,77 @@ def test_rows_that_jump_are_followed_from_the_prompt():
         torch.testing.assert_close(scores[0], truth(prefix, 7, logits[0]))
 
 
+@pytest.mark.parametrize("hmm", [None, HMM], ids=["gcd", "pgcd"])
+def test_rows_that_grow_shrink_and_are_exchanged(hmm):
+    """Random walks: rows take back and append several tokens and are exchanged; scores are those of enumeration."""
+    generator, budget, prompt = torch.Generator().manual_seed(0), 7, [1, 9]
+    for _ in range(20):
+        processor = tt.ConstraintLogitsProcessor(as_automaton(FSA), hmm, budget)
+        texts = [[3, 4, 3, 5, 4, 5, EOS], [4, 4, 5, 3, 3, 5, EOS], [5, 9, 9, 3, 4, 4, 3]]
+        rows, length = texts, 0
+        for _ in range(8):
+            logits = torch.randn(3, V, generator=generator, dtype=torch.float64)
+            scores = processor(torch.tensor([prompt + row[:length] for row in rows]), logits)
+            for row, score, raw in zip(rows, scores, logits, strict=True):
+                if row[1] == 9 and length > 1:
+                    assert score.isfinite().nonzero().tolist() == [[EOS]]
+                else:
+                    expected = truth(row[:length], budget, raw, hmm)
+                    torch.testing.assert_close(score, expected, rtol=1e-6, atol=1e-6)
+            length = int(torch.randint(7, (), generator=generator))
+            rows = [rows[int(torch.randint(3, (), generator=generator))] for _ in rows]
+
+
+@pytest.mark.parametrize("hmm", [None, HMM], ids=["gcd", "pgcd"])
+def test_beams_of_equal_prompts_keep_their_own_budgets(model, hmm):
+    prompts = PROMPTS[1:2].repeat(3, 1)
+    for budgets in ([9, 3, 5], [3, 5, 9]):
+        processor = tt.ConstraintLogitsProcessor(as_automaton(FSA), hmm, budgets)
+        together = generate(model, processor, prompts, num_beams=3, do_sample=False, max_new_tokens=9)
+        for budget, tokens in zip(budgets, together, strict=True):
+            alone = tt.ConstraintLogitsProcessor(as_automaton(FSA), hmm, budget)
+            (expected,) = generate(model, alone, prompts[:1], num_beams=3, do_sample=False, max_new_tokens=9)
+            assert tokens[:budget] == expected[:budget]
+
+
+@pytest.fixture(scope="module")
+def assistant(model):
+    """A model that agrees with the other one at some steps only."""
+    torch.manual_seed(1)
+    other = LlamaForCausalLM(model.config).eval()
+    own = model.state_dict()
+    other.load_state_dict(
+        {k: v + 0.3 * v.std() * torch.randn_like(v) if v.ndim > 1 else v for k, v in own.items()}
+    )
+    other.generation_config.num_assistant_tokens = 4
+    other.generation_config.assistant_confidence_threshold = 0.0
+    return other
+
+
+@pytest.mark.parametrize("hmm", [None, HMM], ids=["gcd", "pgcd"])
+@pytest.mark.parametrize("budget", [3, 9, 17, 40])
+def test_assisted_generation_is_greedy_generation(model, assistant, budget, hmm):
+    """Drafts are verified with rows that grow by several tokens and shrink; the outputs are those without an assistant."""
+    for prompt in (PROMPTS[0:1, 2:], PROMPTS[1:2], torch.tensor([[1, 3, 4, 3, 5, 4, 3, 4, 5]])):
+        make = lambda: tt.ConstraintLogitsProcessor(as_automaton(FSA), hmm, budget)  # noqa: E731
+        (expected,) = generate(model, make(), prompt, do_sample=False, max_new_tokens=budget)
+        assert satisfied(expected)
+        for helped in ({"assistant_model": assistant}, {"prompt_lookup_num_tokens": 5}):
+            (tokens,) = generate(model, make(), prompt, do_sample=False, max_new_tokens=budget, **helped)
+            assert tokens == expected
+
+
+@pytest.mark.parametrize("helped", ["assistant", "lookup"])
+def test_assisted_sampling_satisfies_the_constraint(model, assistant, helped):
+    settings = {"assistant_model": assistant} if helped == "assistant" else {"prompt_lookup_num_tokens": 3}
+    prompt = torch.tensor([[1, 3, 4, 3, 5, 4, 3, 4, 5]])
+    for budget in (3, 4, 9):
+        for _ in range(10):
+            processor = tt.ConstraintLogitsProcessor(as_automaton(FSA), HMM, budget)
+            (tokens,) = generate(model, processor, prompt, do_sample=True, max_new_tokens=budget, **settings)
+            assert satisfied(tokens)
+
+
 PREFIXED = torch.tensor([[PAD, PAD, 1, 7, 3, 5], [1, 8, 9, 10, 4, 9], [PAD, PAD, PAD, 1, 5, 5]])
 LENGTHS, BUDGETS = (
     [2, 0, 2],
