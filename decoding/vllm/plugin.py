@@ -1,0 +1,137 @@
+"""The entry point ``vllm.general_plugins``: structured output by Tractile, in engines whose configuration names it.
+
+    LLM(model, additional_config={"tractile": True})
+    vllm serve MODEL --additional-config '{"tractile": {"whitespace": "flexible"}}'
+
+Requests stay as they are: ``StructuredOutputsParams(json=…)``, ``response_format``, ``structural_tag``. vLLM's list of back ends
+is closed, and ``compile_grammar`` does not learn how many tokens a request may have, so :func:`register` wraps the three
+functions that read the requests: ``InputProcessor.__init__``, ``SamplingParams._validate_structured_outputs`` and
+``StructuredOutputManager.grammar_init``. Engines that do not name Tractile are left as they were.
+"""
+
+from __future__ import annotations
+
+import copy
+import importlib
+from collections.abc import Callable, Mapping
+from functools import wraps
+from typing import Any
+
+from ...constraints.vocabulary.reading import vocabulary_of
+from ...errors import TractileError, UnsupportedConstraint
+from .interface import budget_of
+from .structured_output import Asked, TractileBackend, grammars_of
+
+NAME = "tractile"
+OPTIONS = ("whitespace", "order", "formats", "numbers", "max_digits")  # of json_schema
+
+
+def register() -> None:
+    """Wrap what reads structured output in vLLM; a second call does nothing."""
+    wrap("vllm.v1.engine.input_processor", "InputProcessor.__init__", choose)
+    wrap("vllm.sampling_params", "SamplingParams._validate_structured_outputs", admit)
+    wrap("vllm.v1.structured_output", "StructuredOutputManager.grammar_init", begin)
+
+
+def wrap(module: str, path: str, around: Callable[..., Any]) -> None:
+    """Replace a method by ``around(method, self, …)``, once."""
+    name, method = path.split(".")
+    owner = getattr(importlib.import_module(module), name)
+    original = getattr(owner, method)
+    if hasattr(original, "by_tractile"):
+        return
+
+    @wraps(original)
+    def wrapped(self: Any, *args: Any, **kwargs: Any) -> Any:
+        return around(original, self, *args, **kwargs)
+
+    wrapped.by_tractile = True  # type: ignore[attr-defined]
+    setattr(owner, method, wrapped)
+
+
+def settings(vllm_config: Any) -> dict[str, Any] | None:
+    """The options of JSON Schemas that an engine asks for; ``None`` where it does not ask for Tractile.
+
+    Raises :class:`UnsupportedConstraint` for options that there are none of.
+    """
+    given = getattr(vllm_config, "additional_config", None)
+    given = given.get(NAME) if isinstance(given, Mapping) else None
+    if given is None or given is False:
+        return None
+    options = {} if given is True else given
+    if not isinstance(options, Mapping) or not set(options) <= set(OPTIONS):
+        raise UnsupportedConstraint(
+            f"give true, or options of JSON Schemas ({', '.join(OPTIONS)}), not {given!r}",
+            path=f"additional_config/{NAME}",
+        )
+    return dict(options)
+
+
+def asked_by(params: Any, kind: str, text: str, options: Mapping[str, Any]) -> Asked:
+    """What ``StructuredOutputsParams`` ask for."""
+    if getattr(params, "whitespace_pattern", None):
+        raise UnsupportedConstraint(
+            "a pattern of white space is not supported; choose it for the engine", path="whitespace_pattern"
+        )
+    own: dict[str, Any] = {"whitespace": "none"} if params.disable_any_whitespace else {}
+    if params.disable_additional_properties:
+        own["open_objects"] = False
+    return Asked(kind, text, {**options, **own})
+
+
+def choose(original: Callable[..., None], self: Any, vllm_config: Any, *args: Any, **kwargs: Any) -> None:
+    """``InputProcessor.__init__``: name the back end, so that requests are checked by :func:`admit`."""
+    original(self, vllm_config, *args, **kwargs)
+    options = settings(vllm_config)
+    if options is not None:
+        self.structured_outputs_config = copy.copy(vllm_config.structured_outputs_config)
+        self.structured_outputs_config.backend = NAME
+        self.structured_outputs_config.tractile = options
+
+
+def admit(original: Callable[..., None], self: Any, model_config: Any, config: Any, tokenizer: Any) -> None:
+    """``SamplingParams._validate_structured_outputs``: refuse, with the reason, what cannot be served."""
+    params = self.structured_outputs
+    if getattr(config, "backend", None) != NAME or params is None:
+        if params is not None and params._backend == NAME:
+            params._backend = None  # an engine without Tractile chooses again
+        return original(self, model_config, config, tokenizer)
+    error: Any = importlib.import_module("vllm.exceptions").VLLMValidationError
+    request = importlib.import_module("vllm.v1.structured_output.request")
+    if tokenizer is None:
+        raise error("structured output needs a tokenizer: leave skip_tokenizer_init out")
+    try:
+        key, text = request.get_structured_output_key(params)
+        constraint = asked_by(params, key.name, text, config.tractile).constraint()
+        stops = frozenset(self.all_stop_token_ids)
+        budget = budget_of(self.max_tokens or model_config.max_model_len, 0, model_config.max_model_len)
+        grammars_of(vocabulary_of(tokenizer), stops).row(constraint, budget)
+    except TractileError as reason:
+        raise error(f"structured output: {reason}", parameter="structured_outputs") from None
+    params._backend = NAME
+
+
+def begin(original: Callable[..., None], self: Any, request: Any) -> None:
+    """``StructuredOutputManager.grammar_init``: compile for the tokens of the request, beside the step."""
+    options, asked = settings(self.vllm_config), request.structured_output_request
+    if asked is None or options is None:
+        return original(self, request)
+    if self.backend is None:
+        self.backend = TractileBackend(
+            self.vllm_config, self.tokenizer, self.vllm_config.model_config.get_vocab_size()
+        )
+    backend, most = self.backend, self.vllm_config.model_config.max_model_len
+
+    def left() -> int:
+        budget = budget_of(request.max_tokens, request.num_prompt_tokens, most)
+        return budget - int(request.num_output_tokens)
+
+    def make() -> Any:
+        key, text = asked.structured_output_key
+        stops = request.sampling_params.all_stop_token_ids
+        return backend.grammar(asked_by(asked.params, key.name, text, options), stops, left)
+
+    # With executor "external_launcher" all ranks must see it ready in one step: they wait for it.
+    asked.grammar = future = self.executor.submit(make)
+    if not self._use_async_grammar_compilation:
+        future.exception()
