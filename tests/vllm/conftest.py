@@ -1,4 +1,4 @@
-"""Tests inside a real vLLM, on a CPU, with the embedded language model: ``make test-vllm``. Skipped where vLLM is not installed."""
+"""Tests inside a real vLLM, on a CPU, with the embedded language model: ``make test-vllm``. Skipped where there is no vLLM."""
 
 import gc
 import importlib.util
