@@ -17,6 +17,7 @@ from .bytewise import CharacterProposal
 from .composite import EitherProposal, Uncorrected
 from .distributed import smc_on_ranks
 from .equivalence import json_value, sql_result
+from .islands import Island
 from .mcmc import Chains, Draw, mcmc, resample_move
 from .posterior import Particle, Posterior
 from .potentials import ConstraintPotential, LMPotential, LookaheadPotential, Potential, PrefixPotential
@@ -48,6 +49,7 @@ from .user_potential import FunctionPotential
 __all__ = [
     "smc",
     "smc_on_ranks",
+    "Island",
     "importance_sampling",
     "rejection_sampling",
     "mcmc",

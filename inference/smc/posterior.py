@@ -59,7 +59,8 @@ class Posterior:
     (from 0) after which particles were resampled; ``trace``, if it was asked for, every particle at every step.
     ``log_potentials`` is log Ψ of each particle, in nats. ``cut_off`` has the log-weights of particles that hit the token budget
     before the constraint was satisfied, under proposals that do not know the budget; their weight above is zero. ``narrowed``
-    says where the constraint accepts less than was asked for (``Constraint.narrowed``).
+    says where the constraint accepts less than was asked for (``Constraint.narrowed``). ``islands`` has the posterior of each
+    island (:class:`.Island`); effective sample sizes and traces of the steps are theirs.
 
     ``str()`` of it is a table of the heaviest texts.
     """
@@ -74,6 +75,7 @@ class Posterior:
     log_potentials: Float[Tensor, " particles"] | None = None
     cut_off: Float[Tensor, " lost"] = field(default_factory=lambda: torch.zeros(0, dtype=torch.float64))
     narrowed: tuple[Narrowing, ...] = ()
+    islands: tuple[Posterior, ...] = ()
 
     def __repr__(self) -> str:
         if self.failed:
@@ -199,6 +201,7 @@ class Posterior:
             "ess_trace": list(self.ess_trace),
             "resampled": list(self.resampled),
             "narrowed": [each._asdict() for each in self.narrowed],
+            **({"islands": [island.to_dict() for island in self.islands]} if self.islands else {}),
             "particles": [
                 {
                     "text": p.text,

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 import torch
 
 from ...errors import EvidenceError
+from .islands import pool
 from .posterior import Posterior
 
 
@@ -69,15 +70,4 @@ class Runs:
 
     def pooled(self) -> Posterior:
         """All particles as one posterior, each run with the share of its Ẑ: expectations are Σ Ẑ·E[f] / Σ Ẑ."""
-        total = sum(len(post.token_ids) for post in self.posteriors)
-        weights = [
-            post.log_weights + math.log(total / len(self.posteriors) / len(post.token_ids))
-            for post in self.posteriors
-        ]
-        return Posterior(
-            [ids for post in self.posteriors for ids in post.token_ids],
-            [text for post in self.posteriors for text in post.texts],
-            torch.cat(weights),
-            torch.cat([post.log_probs for post in self.posteriors]),
-            narrowed=tuple(dict.fromkeys(cut for post in self.posteriors for cut in post.narrowed)),
-        )
+        return pool(self.posteriors, [1] * len(self.posteriors))

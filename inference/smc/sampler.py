@@ -19,14 +19,14 @@ from ...lm.base import LanguageModel, Prompt
 from ..arguments import not_negative, whole
 from .arguments import ConstraintLike, PotentialLike, a_potential, broadcast, check_seed, read
 from .boundaries import Boundary
+from .islands import Island, pool_islands, populations, stream
 from .loop import Run, run_together
-from .per_prompt import PerPromptPotential
 from .posterior import Posterior
 from .potentials import Potential, PrefixPotential
 from .prompted import prompted
 from .proposals import Proposal
 from .resampling import Resampling
-from .settings import SamplerSettings, resolve_defaults, unconstrained
+from .settings import SamplerSettings, a_scheme, combined, unconstrained
 from .step import Knowledge
 from .trace import Recorder
 
@@ -50,6 +50,7 @@ def smc(
     align: Boundary | None = None,
     trace: bool = False,
     progress: bool = False,
+    islands: Sequence[Island | str | Proposal] | None = None,
 ) -> Posterior: ...
 
 
@@ -72,6 +73,7 @@ def smc(
     align: Boundary | Sequence[Boundary | None] | None = None,
     trace: bool = False,
     progress: bool = False,
+    islands: Sequence[Island | str | Proposal] | None = None,
 ) -> list[Posterior]: ...
 
 
@@ -94,6 +96,7 @@ def smc(
     align: Boundary | Sequence[Boundary | None] | None = None,
     trace: bool = False,
     progress: bool = False,
+    islands: Sequence[Island | str | Proposal] | None = None,
 ) -> Posterior | list[Posterior]:
     """Weighted samples from p_lm(x | prompt, x satisfies ``fa`` within ``max_new_tokens`` tokens), times ``potential``.
 
@@ -128,6 +131,11 @@ def smc(
     ended; those that wait are then resampled among themselves, never against texts that have ended. With ``trace`` the posterior
     keeps what happened at each step, for ``to_html``; ``progress`` shows a bar.
 
+    ``islands`` are independent populations in one batch of the language model, each an :class:`Island` or its proposal; they
+    replace ``proposal``, share ``particles`` and are pooled by their Ẑ, which stays unbiased. ``islands=["gcd", "pgcd"]`` is
+    never worse than "gcd" with half of the particles: Ẑ ≥ Ẑ_gcd / 2, whatever the HMM believes. The posterior's ``islands`` has
+    each.
+
     ``fa`` may be a constraint: it is compiled, once, for the language model's tokenizer. ``lm`` may be a model of
     transformers with its ``tokenizer``, ``hmm`` the folder of one, and ``potential`` a Python function of the text, which is
     asked about complete texts only (:class:`FunctionPotential` lets it steer unfinished ones).
@@ -158,45 +166,52 @@ def smc(
     if not isinstance(seed, Sequence):
         seeds = [first + i for i, first in enumerate(seeds)]
     aligned = broadcast(align, count, "align")
-    if isinstance(worth, Sequence):
-        proposal, scheme, _ = resolve_defaults(proposal, resampling, None)
-        own: list[Potential | None] = broadcast(worth, count, "potential")
-        mine = {id(p): resolve_defaults(proposal, scheme, p)[2] for p in own}
-        needs = [max(proposal.needs, mine[id(p)].needs) for p in own]
-        worth = PerPromptPotential([mine[id(p)] for p in own])
-    else:
-        proposal, scheme, worth = resolve_defaults(proposal, resampling, worth)
-        needs = [max(proposal.needs, worth.needs)] * count
-    guides = [
-        prompted(h, lm, text) if h is not None and known is Knowledge.HMM else h
-        for h, text, known in zip(broadcast(guide, count, "hmm"), asked, needs, strict=True)
-    ]
+    own: list[Potential | None] = broadcast(worth, count, "potential")
+    scheme = a_scheme(resampling)
+    parts = populations(islands, proposal, particles)
+    places = [(i, j) for i in range(count) for j in range(len(parts))]  # prompts × islands
+    steering = [proposal.potential if twist is None else twist for proposal, twist, _ in parts]
+    alone = [one is not None and one.is_twist for one in own]  # it replaces the proposals' own
+    twists = [None if alone[i] and parts[j][1] is None else steering[j] for i, j in places]
+    target = combined(twists, [own[i] for i, _ in places])
+    given = broadcast(guide, count, "hmm")
     shared: dict[tuple[int, ...], SamplerSettings] = {}
     runs = []
-    for i, (text, one, budget) in enumerate(zip(asked, fas, budgets, strict=True)):
-        key = (id(one), budget, id(guides[i]), id(aligned[i]), needs[i])
+    for (i, j), twist in zip(places, twists, strict=True):
+        chosen, _, size = parts[j]
+        needs = max([chosen.needs, *(one.needs for one in (twist, own[i]) if one is not None)])
+        hmm_of = given[i]
+        if hmm_of is not None and needs is Knowledge.HMM:
+            hmm_of = prompted(hmm_of, lm, asked[i])
+        key = (id(fas[i]), budgets[i], id(hmm_of), id(aligned[i]), needs, j)
         if key not in shared:
             shared[key] = SamplerSettings(
                 lm,
-                one,
-                guides[i],
-                proposal,
-                worth,
+                fas[i],
+                hmm_of,
+                chosen,
+                target,
                 scheme,
                 ess_threshold,
-                budget,
+                budgets[i],
                 beam_factor,
                 aligned[i],
-                horizons[id(one)],
-                needs[i],
+                horizons[id(fas[i])],
+                needs,
             )
-        runs.append(Run(shared[key], text, particles, torch.Generator().manual_seed(seeds[i])))
+        generator = torch.Generator().manual_seed(stream(seeds[i], j))
+        runs.append(Run(shared[key], asked[i], size, generator))
         if trace:
-            shown = text if isinstance(text, str) else lm.decode(text)
-            runs[-1].recorder = Recorder(shown, lm, proposal)
+            text = asked[i]
+            runs[-1].recorder = Recorder(text if isinstance(text, str) else lm.decode(text), lm, chosen)
     if runs:
         run_together(runs, progress)
-    return runs[0].posterior() if prompt is not None else [run.posterior() for run in runs]
+    sizes = [size for _, _, size in parts]
+    found = [
+        pool_islands([run.posterior() for run in runs[i : i + len(parts)]], sizes)
+        for i in range(0, len(runs), len(parts))
+    ]
+    return found[0] if prompt is not None else found
 
 
 def importance_sampling(

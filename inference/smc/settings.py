@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from pathlib import Path
@@ -23,7 +23,8 @@ from .arguments import ConstraintLike, check_proposal, read
 from .awrs import MaskedAWRSProposal
 from .boundaries import Boundary
 from .particles import Particles
-from .potentials import Potential, PrefixPotential
+from .per_prompt import PerPromptPotential
+from .potentials import Potential, PrefixPotential, Product
 from .prompted import prompted
 from .proposals import GCDProposal, LCDProposal, LMProposal, LookaheadProposal, MixtureProposal, Proposal
 from .query_cache import guided, masking
@@ -142,15 +143,30 @@ def resolve_defaults(
 ) -> tuple[Proposal, Resampling, Potential]:
     """Proposal, resampling scheme and potential with names looked up and the proposal's default potential filled in."""
     proposal = a_proposal(proposal)
+    twist = None if potential is not None and potential.is_twist else proposal.potential
+    return proposal, a_scheme(resampling), combined([twist], [potential])
+
+
+def a_scheme(resampling: str | Resampling) -> Resampling:
+    """The resampling scheme, looked up if it is a name."""
     if not isinstance(resampling, str) and not callable(resampling):
         raise EvidenceError(f"resampling must be one of {', '.join(SCHEMES)}, not {short(resampling)}")
-    scheme = lookup(resampling, SCHEMES, "resampling") if isinstance(resampling, str) else resampling
-    own = proposal.potential
-    if potential is None:
-        potential = own
-    elif not potential.is_twist and not isinstance(own, PrefixPotential):
-        potential = own * potential
-    return proposal, scheme, potential
+    return lookup(resampling, SCHEMES, "resampling") if isinstance(resampling, str) else resampling
+
+
+def combined(twists: Sequence[Potential | None], potentials: Sequence[Potential | None]) -> Potential:
+    """The product of each prompt's twist and potential, None where there is none; equal objects are evaluated once."""
+    factors = [_each(twists), _each(potentials)]
+    kept = [factor for factor in factors if not isinstance(factor, PrefixPotential)] or factors[:1]
+    return kept[0] if len(kept) == 1 else Product(*kept)
+
+
+def _each(potentials: Sequence[Potential | None]) -> Potential:
+    nothing = PrefixPotential()
+    found = [nothing if one is None or type(one) is PrefixPotential else one for one in potentials]
+    if not found:
+        return nothing
+    return found[0] if all(one is found[0] for one in found[1:]) else PerPromptPotential(found)
 
 
 def unconstrained(lm: LanguageModel) -> Automaton:
