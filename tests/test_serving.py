@@ -11,7 +11,8 @@ import torch
 
 import tractile as tt
 from tractile.decoding.request import read_request
-from tractile.decoding.vllm.logits_processor import MOST_GROUPS, VLLMLogitsProcessor
+from tractile.decoding.vllm import VLLMLogitsProcessor
+from tractile.decoding.vllm.batch import MOST_GROUPS
 from tractile.embedded import load_lm
 
 TOKENIZER = load_lm()[1]
@@ -171,11 +172,11 @@ def test_every_row_is_as_if_it_were_alone(adapter, seed):
             text = request.output[: wish.budget]
             assert text[-1] == EOS or len(request.output) == wish.budget
             assert not tt.log_marginal(fa, torch.tensor([text]), semiring=tt.inference.Boolean()).isneginf()
-    assert len(scheduler.processor._queries) <= MOST_GROUPS
+    assert len(scheduler.processor._batch.queries) <= MOST_GROUPS
     while scheduler.slots or scheduler.waiting or scheduler.aside:
         scheduler.step(most=12)
     scheduler.processor.apply(torch.zeros(0, V))
-    assert not scheduler.processor._groups
+    assert not scheduler.processor._batch.groups
 
 
 def test_many_that_begin_one_after_the_other_are_put_together():
@@ -188,7 +189,7 @@ def test_many_that_begin_one_after_the_other_are_put_together():
         assert bool((logits == logits[:1]).all())  # equal states, whenever they began
         for each in outputs[: slot + 1]:
             each.append(TOKENIZER.convert_tokens_to_ids("a"))
-        (groups,) = processor._groups.values()
+        (groups,) = processor._batch.groups.values()
         assert len(groups) <= MOST_GROUPS
     assert sum(len(group.requests) for group in groups) == len(outputs)
 

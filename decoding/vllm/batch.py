@@ -1,0 +1,184 @@
+"""The constrained requests of an engine's batch: requests of one constraint that are equally far are scored together.
+
+batch = Batch(adapter.automaton, hmm, max_model_len)
+request = Request(batch.within(asked, len(prompt)), output)      output: the engine's list, which grows
+batch.apply(logits, {request: [row]})                            one row for each request
+batch.apply(logits, {request: [4, 5, 6]}, {request: [17, 9]})    and one for each token of a draft
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import OrderedDict
+from collections.abc import Callable, Mapping, Sequence
+from copy import copy
+from dataclasses import dataclass, field, replace
+from typing import Any, final
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from ...circuits import HMM, Automaton
+from ...errors import EvidenceError
+from ...inference import gcd, pgcd
+from ...inference.next_token.protocol import NextTokenQuery
+from ..constrained_rows import ConstrainedRows
+from ..request import ConstraintRequest
+from .interface import budget_of
+
+logger = logging.getLogger(__name__)
+MOST_GROUPS = (
+    8  # of requests that began at different times under one constraint, before they are put together
+)
+
+
+@dataclass(eq=False)
+class Request:
+    """A constrained request in the batch: ``output`` is the engine's own list, of which ``read`` tokens were followed."""
+
+    asked: ConstraintRequest
+    output: Sequence[int]
+    read: int = 0
+
+
+@dataclass(eq=False)
+class Group:
+    """Requests that are scored together."""
+
+    rows: ConstrainedRows
+    requests: list[Request] = field(default_factory=list)
+
+    def follow(self) -> None:
+        """Read what the engine has appended."""
+        while True:
+            tokens = [r.output[r.read] if r.read < len(r.output) else None for r in self.requests]
+            if any(token is not None and token < 0 for token in tokens):
+                raise EvidenceError(
+                    "the engine has not filled in a token that it has drawn; turn asynchronous scheduling off"
+                )
+            if all(token is None for token in tokens):
+                return
+            self.rows.append(torch.tensor([-1 if token is None else token for token in tokens]))
+            for request, token in zip(self.requests, tokens, strict=True):
+                request.read += token is not None
+
+    def apply(
+        self,
+        logits: Float[Tensor, "rows vocab"],
+        rows: Mapping[Request, Sequence[int]],
+        drafts: Mapping[Request, Sequence[int]],
+    ) -> None:
+        """Change the rows of each request, of which the later ones come after the tokens of its draft."""
+        drafted = [list(drafts.get(request, ())) for request in self.requests]
+        deepest = max(len(draft) for draft in drafted)
+        for depth in range(deepest + 1):
+            if depth:
+                tokens = [draft[depth - 1] if depth <= len(draft) else -1 for draft in drafted]
+                self.rows.append(torch.tensor(tokens))
+            self._apply([rows[r][depth] if depth < len(rows[r]) else -1 for r in self.requests], logits)
+        self.rows.rollback(deepest)
+
+    def _apply(self, at: Sequence[int], logits: Float[Tensor, "rows vocab"]) -> None:
+        """Change one row of each request; −1: it has none."""
+        index = torch.tensor(at, device=logits.device)
+        there = index >= 0
+        index = index.clamp(min=0)
+        changed = self.rows.apply(logits[index])
+        logits[index[there]] = changed[there]
+
+
+@final
+class Batch:
+    """Groups of requests, and the queries that they share.
+
+    Args:
+        automaton: the compiled constraint of a request.
+        hmm: for P-GCD.
+        max_model_len: where the engine ends a text, in tokens with the prompt.
+    """
+
+    def __init__(self, automaton: Callable[[str], Automaton], hmm: HMM | None, max_model_len: int) -> None:
+        self._automaton, self._hmm, self._max_model_len = automaton, hmm, max_model_len
+        self.groups: dict[tuple[Any, ...], list[Group]] = {}
+        self.queries: OrderedDict[tuple[Any, ...], NextTokenQuery] = OrderedDict()
+
+    def within(self, asked: ConstraintRequest, prompt: int) -> ConstraintRequest:
+        """The request with the budget that a prompt of so many tokens leaves of the model's context.
+
+        Where nothing fits, the engine will cut the text, and its ``finish_reason`` is ``"length"``.
+        """
+        budget = budget_of(asked.budget, prompt, self._max_model_len)
+        if budget == asked.budget:
+            return asked
+        needed = self._automaton(asked.constraint).fewest_after([])
+        if budget < needed:
+            logger.error(
+                "the prompt leaves %d tokens for a constraint that needs %d: the text will be cut",
+                budget,
+                needed,
+            )
+        return replace(asked, budget=max(budget, needed))
+
+    def apply(
+        self,
+        logits: Float[Tensor, "rows vocab"],
+        rows: Mapping[Request, Sequence[int]],
+        drafts: Mapping[Request, Sequence[int]] | None = None,
+    ) -> None:
+        """Change the logits of the requests in place; requests that are not among ``rows`` have left the batch."""
+        self._gather(rows)
+        for groups in self.groups.values():
+            for group in groups:
+                group.follow()
+                group.apply(logits, rows, drafts or {})
+
+    def _gather(self, present: Mapping[Request, Any]) -> None:
+        """Update the groups: requests that have left are removed, new ones form groups."""
+        new = dict.fromkeys(present)
+        for key, groups in list(self.groups.items()):
+            for group in list(groups):
+                keep = [
+                    i for i, r in enumerate(group.requests) if r in present and r.read <= len(r.output)
+                ]  # a text that has become shorter is read anew
+                if len(keep) < len(group.requests):
+                    group.requests = [group.requests[i] for i in keep]
+                    group.rows.select(torch.tensor(keep, dtype=torch.long))
+                for request in group.requests:
+                    del new[request]
+                if not group.requests:
+                    groups.remove(group)
+            if not groups:
+                del self.groups[key]
+        arrived: dict[tuple[Any, ...], list[Request]] = {}
+        for request in new:
+            arrived.setdefault(key_of(request.asked), []).append(request)
+        for key, requests in arrived.items():
+            groups = self.groups.setdefault(key, [])
+            if len(groups) >= MOST_GROUPS:
+                requests = [r for group in groups for r in group.requests] + requests
+                groups.clear()
+            groups.append(self._begin(key, requests))
+
+    def _begin(self, key: tuple[Any, ...], requests: list[Request]) -> Group:
+        constraint, horizon, guided, strength, mixture = key
+        query = self.queries.get(key[:3])
+        if query is None:
+            fa = self._automaton(constraint)
+            query = gcd(fa, horizon) if self._hmm is None or not guided else pgcd(self._hmm, fa, horizon)
+            self.queries[key[:3]] = query
+            while len(self.queries) > MOST_GROUPS:
+                self.queries.popitem(last=False)
+        self.queries.move_to_end(key[:3])
+        rows = ConstrainedRows(copy(query), strength=strength, mixture=mixture)  # tables are shared
+        budgets = torch.tensor([request.asked.budget for request in requests])
+        rows.begin(torch.empty(len(requests), 0, dtype=torch.long), budgets)
+        for request in requests:
+            request.read = 0
+        return Group(rows, requests)
+
+
+def key_of(asked: ConstraintRequest) -> tuple[Any, ...]:
+    """What requests that are scored together have in common."""
+    horizon = 1 << (asked.budget - 1).bit_length()  # few different tables
+    return asked.constraint, horizon, asked.hmm, asked.strength, asked.mixture

@@ -1,0 +1,96 @@
+"""Constraints as custom logits processors of vLLM's second model runner, one row of logits for each token of a draft.
+
+    class Constrained(VLLMRowProcessor):
+        tokenizer = "path/to/model"
+        hmm = "path/to/hmm"  # leave it out for GCD
+
+    llm = vllm.LLM("path/to/model", logits_processors=[Constrained])
+
+Requests ask as in :mod:`.logits_processor`. The runner keeps the tokens of each slot on the device; a request's rows follow
+one another, the first after its committed tokens, the next ones after each token of its draft. Tokens are copied to the host
+once a step. Follows ``vllm.v1.worker.gpu.sample.logits_processor`` of vLLM 0.32.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from ..request import read_request
+from .adapter import Adapter
+from .batch import Batch, Request
+from .interface import interface
+
+_Base: Any = interface("vllm.v1.worker.gpu.sample.logits_processor.interface", "LogitsProcessor")
+
+
+class VLLMRowProcessor(Adapter, _Base):  # type: ignore[misc]
+    """Keeps the requests that ask for it inside a constraint and a budget; see the module for how.
+
+    ``tokenizer`` is the folder or name of a transformers tokenizer, or a tokenizer; ``hmm`` the folder of an HMM, or one, for
+    P-GCD.
+    """
+
+    def __init__(self, vllm_config: Any, req_states: Any) -> None:
+        self._states = req_states
+        self._most = vllm_config.model_config.max_model_len
+        self._batch = Batch(self.automaton, self.load_hmm(req_states.device), self._most)
+        self._waiting: dict[int, Any] = {}  # what was asked for in slots whose prompts are not known yet
+        self._requests: dict[int, Request] = {}
+
+    def add_request(self, req_idx: int, sampling_params: Any) -> bool:
+        """Take up a request in a slot; whether it is constrained."""
+        self._requests.pop(req_idx, None)
+        self._waiting.pop(req_idx, None)
+        asked = read_request(sampling_params)
+        if asked is not None:
+            self._waiting[req_idx] = asked
+        return asked is not None
+
+    def apply_staged_writes(self) -> None:
+        """Begin the requests that were added: the lengths of their prompts are known now."""
+        for slot, asked in self._waiting.items():
+            asked = self._batch.within(asked, int(self._states.prompt_len.np[slot]))
+            self._requests[slot] = Request(asked, [])
+        self._waiting.clear()
+
+    def apply(self, logits: Float[Tensor, "rows vocab"], ctx: Any) -> Float[Tensor, "rows vocab"]:
+        """The logits of constrained requests, changed in place."""
+        slots = [slot for slot in ctx.idx_mapping_np.tolist() if slot in self._requests]
+        if not slots:
+            return logits
+        self._read(slots)
+        # A request's rows, and the tokens of its draft: the inputs of all rows but its first.
+        layout = torch.stack(
+            [ctx.expanded_idx_mapping.long(), ctx.expanded_local_pos.long(), ctx.input_ids.long()]
+        )
+        rows: dict[Request, list[int]] = {self._requests[slot]: [] for slot in slots}
+        drafts: dict[Request, list[int]] = {request: [] for request in rows}
+        for row, (slot, position, token) in enumerate(layout.T.tolist()):
+            request = self._requests.get(slot)
+            if request is not None:
+                rows[request].append(row)
+                if position:
+                    drafts[request].append(token)
+        self._batch.apply(logits, rows, drafts)
+        return logits
+
+    def _read(self, slots: list[int]) -> None:
+        """Copy the tokens that were committed since the last step."""
+        states, index = self._states, torch.tensor(slots, device=self._states.device)
+        begin = torch.tensor(
+            [int(states.prompt_len.np[slot]) + len(self._requests[slot].output) for slot in slots],
+            device=states.device,
+        )
+        total = states.total_len.gpu[index].long()
+        width = int((total - begin).max().clamp(min=0))
+        at = begin[:, None] + torch.arange(width, device=states.device)
+        tokens = states.all_token_ids.gpu[index[:, None], at.clamp(max=self._most - 1)]
+        tokens = tokens.masked_fill(at >= total[:, None], -1)
+        for slot, new, end in zip(slots, tokens.tolist(), total.tolist(), strict=True):
+            request = self._requests[slot]
+            output = [*request.output, *(token for token in new if token >= 0)]
+            request.output = output[: end - int(states.prompt_len.np[slot])]

@@ -1,0 +1,257 @@
+"""Structured output for vLLM against imitations of what it is called by: the manager, the request and their protocol."""
+
+import inspect
+import json
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from types import ModuleType, SimpleNamespace
+
+import pytest
+import torch
+
+import tractile as tt
+from tractile.decoding.vllm import plugin
+from tractile.decoding.vllm.structured_output import Asked, TractileBackend, TractileGrammar
+from tractile.embedded import load_lm
+
+TOKENIZER = load_lm()[1]
+V = len(TOKENIZER)
+EOS = TOKENIZER.eos_token_id
+SCHEMA = {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]}
+PROTOCOL = {  # vllm.v1.structured_output.backend_types
+    "accept_tokens": ["request_id", "tokens"],
+    "validate_tokens": ["tokens"],
+    "rollback": ["num_tokens"],
+    "fill_bitmask": ["bitmask", "batch_index"],
+    "is_terminated": [],
+    "reset": [],
+}
+
+
+def letter(character):
+    """The token of a byte."""
+    return TOKENIZER.convert_tokens_to_ids(f"<0x{ord(character):02X}>")
+
+
+def spelled(tokens):
+    """What tokens spell: most letters have two, of which one is a byte."""
+    return {tt.Vocabulary.from_tokenizer(TOKENIZER).token_bytes[token] for token in tokens}
+
+
+def backend(columns=V + 40):
+    return TractileBackend(None, TOKENIZER, columns)
+
+
+def allowed(grammar, columns=V + 40):
+    mask = backend().allocate_token_bitmask(3)
+    assert mask.shape == (3, -(-columns // 32))
+    grammar.fill_bitmask(mask, 1)
+    assert mask[[0, 2]].eq(-1).all()
+    bits = (mask[1][:, None] >> torch.arange(32)) & 1
+    return set(bits.flatten().nonzero()[:, 0].tolist())
+
+
+def test_the_signatures_are_those_of_the_protocol():
+    for name, expected in PROTOCOL.items():
+        assert list(inspect.signature(getattr(TractileGrammar, name)).parameters)[1:] == expected
+    compile_grammar = inspect.signature(TractileBackend.compile_grammar).parameters
+    assert list(compile_grammar)[1:] == ["request_type", "grammar_spec", "stop_token_ids"]
+
+
+def test_a_text_is_read_taken_back_and_ended():
+    grammar = backend().grammar(Asked("REGEX", "(a|b)*c"), {EOS}, lambda: 4)
+    a, b, c = map(letter, "abc")
+    assert {a, b, c} <= allowed(grammar)
+    assert grammar.accept_tokens("r", [a, b])
+    assert spelled(allowed(grammar)) == {b"c"}  # one token and the end are left
+    assert grammar.validate_tokens([c, EOS, a]) == [c, EOS]
+    assert not grammar.accept_tokens("r", [a])
+    assert grammar.accept_tokens("r", [c, EOS])
+    assert grammar.is_terminated()
+    assert grammar.accept_tokens("r", [a])  # after the end: ignored
+    grammar.rollback(2)
+    assert not grammar.is_terminated()
+    assert spelled(allowed(grammar)) == {b"c"}
+    grammar.reset()
+    assert a in allowed(grammar)
+
+
+def test_stop_tokens_end_a_text_and_stand_nowhere_else_in_it():
+    a, dot = letter("a"), letter(".")
+    grammar = backend().grammar(Asked("REGEX", r"a[.b]?a"), {EOS, dot}, lambda: 9)
+    assert grammar.accept_tokens("r", [a])
+    assert dot not in allowed(grammar)
+    assert grammar.accept_tokens("r", [a])
+    assert allowed(grammar) == {dot, EOS}
+    assert grammar.accept_tokens("r", [dot])
+    assert grammar.is_terminated()
+
+
+def test_what_reasoning_has_spent_is_not_left_for_the_text():
+    left = iter([20, 20, 3])  # asked when the grammar is compiled, and as the text begins
+    grammar = backend().grammar(Asked("REGEX", "(a|b)*c"), None, lambda: next(left))
+    a = letter("a")
+    assert grammar.accept_tokens("r", [a])  # the request counts it already: four tokens, one of them taken
+    assert grammar.validate_tokens([a, a]) == [a]
+    assert grammar.accept_tokens("r", [a])
+    assert spelled(allowed(grammar)) == {b"c"}
+
+
+def test_too_few_tokens_after_reasoning_are_reported(caplog):
+    left = iter([20, 20, 1])
+    grammar = backend().grammar(Asked("REGEX", "abc"), None, lambda: next(left))
+    assert letter("a") in allowed(grammar)  # the engine cuts it: its finish_reason is "length"
+    assert "too few tokens" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("asked", "text"),
+    [
+        (Asked("JSON", json.dumps(SCHEMA)), '{"a": 1}'),
+        (Asked("JSON", json.dumps(SCHEMA), {"whitespace": "none"}), '{"a":1}'),
+        (Asked("JSON_OBJECT", ""), "{}"),
+        (Asked("CHOICE", '["yes", "no"]'), "no"),
+        (Asked("GRAMMAR", 'root ::= "a" [b]'), "ab"),
+        (Asked("GRAMMAR", 'start: "a" /b/'), "ab"),
+        (
+            Asked(
+                "STRUCTURAL_TAG",
+                '{"type": "structural_tag", "format": {"type": "const_string", "value": "ab"}}',
+            ),
+            "ab",
+        ),
+    ],
+)
+def test_every_kind(asked, text):
+    grammar = backend().grammar(asked, {EOS}, lambda: 30)
+    assert grammar.accept_tokens("r", [*map(letter, text), EOS])
+
+
+def test_a_kind_that_there_is_none_of_is_refused():
+    for asked in (Asked("POEM", ""), Asked("JSON", "{")):
+        with pytest.raises(tt.UnsupportedConstraint):
+            asked.constraint()
+
+
+# ------------------------------------------------------------ the plug-in
+
+
+class ValidationError(ValueError):
+    def __init__(self, message, parameter=None):
+        super().__init__(message)
+
+
+@pytest.fixture
+def vllm(monkeypatch):
+    """Modules with the functions that the plug-in wraps."""
+
+    class InputProcessor:
+        def __init__(self, vllm_config, renderer=None):
+            self.structured_outputs_config = vllm_config.structured_outputs_config
+
+    class SamplingParams:
+        def __init__(self, max_tokens, **settings):
+            self.max_tokens, self.all_stop_token_ids = max_tokens, {EOS}
+            defaults = {"whitespace_pattern": None, "disable_any_whitespace": False,
+                        "disable_additional_properties": False, "_backend": None}  # fmt: skip
+            self.structured_outputs = SimpleNamespace(**(defaults | settings))
+
+        def _validate_structured_outputs(self, model_config, config, tokenizer):
+            self.structured_outputs._backend = "xgrammar"
+
+    class StructuredOutputManager:
+        _use_async_grammar_compilation = True
+
+        def __init__(self, vllm_config):
+            self.vllm_config, self.tokenizer, self.backend = vllm_config, TOKENIZER, None
+            self.executor = ThreadPoolExecutor(1)
+
+        def grammar_init(self, request):
+            request.structured_output_request.grammar = "xgrammar"
+
+    for name, content in {
+        "vllm.v1.engine.input_processor": {"InputProcessor": InputProcessor},
+        "vllm.sampling_params": {"SamplingParams": SamplingParams},
+        "vllm.v1.structured_output": {"StructuredOutputManager": StructuredOutputManager},
+        "vllm.v1.structured_output.request": {
+            "get_structured_output_key": lambda p: (SimpleNamespace(name=p.kind), p.text)
+        },
+        "vllm.exceptions": {"VLLMValidationError": ValidationError},
+    }.items():
+        module = ModuleType(name)
+        module.__dict__.update(content)
+        monkeypatch.setitem(sys.modules, name, module)
+    plugin.register()
+    plugin.register()  # vLLM calls it in each process, and may do so twice
+    return SimpleNamespace(
+        InputProcessor=InputProcessor, SamplingParams=SamplingParams, Manager=StructuredOutputManager
+    )
+
+
+def config(asked):
+    return SimpleNamespace(
+        additional_config={} if asked is None else {"tractile": asked},
+        structured_outputs_config=SimpleNamespace(backend="auto"),
+        model_config=SimpleNamespace(max_model_len=64, get_vocab_size=lambda: V + 40),
+    )
+
+
+def admitted(vllm, engine, params):
+    processor = vllm.InputProcessor(engine)
+    params._validate_structured_outputs(engine.model_config, processor.structured_outputs_config, TOKENIZER)
+    return params
+
+
+def begun(vllm, engine, params, prompt=10):
+    asked = SimpleNamespace(
+        grammar=None,
+        params=params.structured_outputs,
+        structured_output_key=(
+            SimpleNamespace(name=params.structured_outputs.kind),
+            params.structured_outputs.text,
+        ),
+    )
+    request = SimpleNamespace(
+        structured_output_request=asked, sampling_params=params, max_tokens=params.max_tokens,
+        num_prompt_tokens=prompt, num_output_tokens=0,
+    )  # fmt: skip
+    vllm.Manager(engine).grammar_init(request)
+    return asked.grammar
+
+
+def test_an_engine_that_names_it_gets_grammars_with_budgets(vllm):
+    engine = config({"whitespace": "none"})
+    params = admitted(vllm, engine, vllm.SamplingParams(8, kind="JSON", text=json.dumps(SCHEMA)))
+    assert params.structured_outputs._backend == "tractile"
+    assert engine.structured_outputs_config.backend == "auto"
+    grammar = begun(vllm, engine, params).result()
+    assert grammar.accept_tokens("r", [letter(c) for c in '{"a":'])
+    assert spelled(allowed(grammar)) == {b"%d" % digit for digit in range(10)}  # two tokens are left
+    with pytest.raises(tt.BudgetTooSmall):
+        begun(vllm, engine, params, prompt=62).result()  # two tokens are left of the context
+
+
+def test_an_engine_that_does_not_is_left_alone(vllm):
+    params = vllm.SamplingParams(7, kind="JSON", text=json.dumps(SCHEMA))
+    for asked in (None, False):
+        admitted(vllm, config(asked), params)
+        assert params.structured_outputs._backend == "xgrammar"
+        assert begun(vllm, config(asked), params) == "xgrammar"
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"kind": "REGEX", "text": "("}, "at position"),
+        ({"kind": "REGEX", "text": "(abc ){40}"}, "are needed"),
+        ({"kind": "JSON", "text": "{}", "whitespace_pattern": " "}, "white space"),
+    ],
+)
+def test_what_cannot_be_served_is_refused_with_the_reason(vllm, settings, message):
+    with pytest.raises(ValidationError, match=message):
+        admitted(vllm, config(True), vllm.SamplingParams(16, **settings))
+
+
+def test_options_that_there_are_none_of_are_refused():
+    with pytest.raises(tt.UnsupportedConstraint, match="whitespace"):
+        plugin.settings(config({"colour": 1}))
