@@ -7,7 +7,7 @@ WORKERS ?= 2
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 
-.PHONY: demo test test-vllm docs lint format types examples smoke bench clean
+.PHONY: demo test test-vllm docs lint format types examples smoke bench wheel clean
 
 demo: $(VENV)/.core  ## constrained generation on the embedded model: samples and a plot
 	$(BIN)/python examples/demo.py
@@ -45,6 +45,9 @@ smoke: $(VENV)/.test  ## every benchmark, as little of it as shows that it works
 
 bench: $(VENV)/.test $(VENV)/.peers
 	set -e; for script in benchmarks/*.py; do echo "== $$script"; $(BIN)/python $$script; done
+
+wheel:  ## the README from the built wheel alone, in an environment of its own
+	TORCH="$(TORCH)" $(PYTHON) .ci/from_wheel.py build/from_wheel
 
 clean:
 	rm -rf build dist docs/_build docs/api/generated .mypy_cache .pytest_cache .ruff_cache

@@ -1,9 +1,12 @@
 """The code in the documentation runs: every ```python block of a page, in order, in one namespace.
 
-```pycon blocks are sessions whose printed results are compared too; {code-block} ones are only shown.
+An ```output block has what the ```python block before it prints. ```pycon blocks are sessions whose printed results are compared
+too. {code-block} ones are only shown.
 """
 
+import contextlib
 import doctest
+import io
 import re
 from pathlib import Path
 
@@ -13,7 +16,7 @@ from tractile.circuits.io import file_format as serialize
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 PAGES = [REPOSITORY / "README.md", *sorted((REPOSITORY / "docs").rglob("*.md"))]
-BLOCK = re.compile(r"^```(python|pycon)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+BLOCK = re.compile(r"^```(python|pycon|output)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
 def blocks(page: Path) -> list[tuple[str, str, int]]:
@@ -29,10 +32,15 @@ def test_code_blocks_run(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(serialize, "TYPES", dict(serialize.TYPES))  # what a page registers is gone after it
     namespace = {"__name__": "__main__"}
-    runner = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE)
+    flags = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
+    runner, printed = doctest.DocTestRunner(optionflags=flags), ""
     for language, code, line in blocks(page):
         if language == "python":
-            exec(compile("\n" * line + code, str(page), "exec"), namespace)
+            with contextlib.redirect_stdout(io.StringIO()) as stdout:
+                exec(compile("\n" * line + code, str(page), "exec"), namespace)
+            printed = stdout.getvalue()
+        elif language == "output":
+            assert doctest.OutputChecker().check_output(code, printed, flags), printed
         else:
             session = doctest.DocTestParser().get_doctest(code, namespace, page.name, str(page), line)
             runner.run(session, clear_globs=False)
