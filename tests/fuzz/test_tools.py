@@ -155,7 +155,8 @@ def members(draw, depth, defined):
     spelled, listed = {}, []
     for name in draw(st.lists(st.sampled_from(["x", "y", "n_1"]), min_size=1, max_size=2, unique=True)):
         plain["properties"][name], spelled[name] = draw(schemas(depth, defined))
-        said = draw(st.sampled_from(["no", "list", "own", "both", "not"]))
+        flags = ["own", "both", "not"] * ("required" not in spelled[name])  # the word is taken by its members
+        said = draw(st.sampled_from(["no", "list", *flags]))
         if said in ("list", "own", "both"):
             plain["required"].append(name)
         if said in ("own", "both", "not"):
