@@ -14,10 +14,10 @@ from .output_type import OutputType, output_type
 from .regex.constraint import regex
 from .sql.constraint import sql
 from .tags.families import tool_calls
-from .tags.free_text import free
 from .tags.structural import structural_tag
 from .tags.tags import sections, separated, tag, triggered
 from .vocabulary.vocabulary import Vocabulary
+from .words.free_text import free
 from .words.keywords import forbidden_words, keywords
 from .words.lengths import ends_as_sentence, text_length
 

@@ -233,6 +233,57 @@ def test_gbnf():
         assert c.accepts(word) == valid, word
 
 
+@pytest.mark.parametrize(
+    ("rules", "good", "bad"),
+    [
+        ('root ::= "x" Regex("[0-9]+") "y"', ["x12y"], ["xy", "x1"]),
+        ('root ::= Regex("a.[b-d]", flags="i")', ["aXB", "A d"], ["a\nb", "axe"]),
+        ('root ::= Regex("a.b")', ["a\nb"], ["ab"]),
+        ('root ::= Regex(".+", json_string=true)', ["a.b", "你"], ['a"b', "a\\b", "a\nb", ""]),
+        ('root ::= "<" Substring("ab", "", "c", "ab") ">"', ["<>", "<ab>", "<abcab>", "<cab>"], ["<abab>", "<b>"]),
+        (
+            'root ::= TagDispatch(("<f>", f), ("<g>", g))\nf ::= "1"+\ng ::= "2"',
+            ["", "any text", "<f>11 and <g>2", "<<f>1<f>1"],
+            ["<f>", "<g>1", "<f>1<g>"],
+        ),
+        (
+            'root ::= TagDispatch(("<f>", f), excludes=("end", "!"), loop_after_dispatch=false) "end"\nf ::= "1"',
+            ["end", "a<f>1end"],
+            ["a!end", "<f>1 <f>1end", "endend", "<f>1 end"],
+        ),
+        ('root ::= TagDispatch(loop_after_dispatch=true)', ["", "anything"], []),
+        ('root ::= a "!"\na ::= "a"{1,-1} (=("!" | "?"))', ["a!", "aaa!"], ["!", "a?"]),
+        (r'root ::= [^\0-\x1f]+ "\0"', ["a\0"], ["\x01\0", "a"]),
+    ],
+)  # fmt: skip
+def test_the_macros_of_xgrammar(rules, good, bad):
+    constraint = tt.grammar(rules + "\n", syntax="gbnf")
+    assert [text for text in good if not constraint.accepts(text)] == []
+    assert [text for text in bad if constraint.accepts(text)] == []
+    finite = finite_grammar(rules + "\n", syntax="gbnf")
+    assert [finite.accepts(text) for text in good + bad] == [True] * len(good) + [False] * len(bad)
+
+
+@pytest.mark.parametrize(
+    ("rules", "message"),
+    [
+        ('root ::= Regex("a", "b")', "one pattern"),
+        ('root ::= Regex("(")', "Regex: "),
+        ('root ::= Regex("a", flags="q")', "letters ismu"),
+        ('root ::= Regex("a", loud=true)', "no option loud"),
+        ('root ::= Regex("a", json_string="yes")', "true or false"),
+        ("root ::= Substring(root)", "texts are expected"),
+        ('root ::= Substring("a", flags="i")', "its options are none"),
+        ('root ::= TagDispatch("a")', "pairs"),
+        ('root ::= TagDispatch(("", root))', "not empty"),
+        ('root ::= TagDispatch(("abc", root), excludes=("b"))', "excluded occurs in the tag 'abc'"),
+    ],
+)
+def test_macros_name_what_is_wrong_with_them(rules, message):
+    with pytest.raises(tt.UnsupportedConstraint, match=re.escape(message)):
+        tt.grammar("\n" + rules + "\n", syntax="gbnf")
+
+
 def test_gbnf_names_begin_with_anything():
     c = tt.grammar('root ::= -kv ("," -kv)*\n-kv ::= 2nd "=" 2nd\n2nd ::= [a-z]', syntax="gbnf")
     assert [c.accepts(t) for t in ("a=b", "a=b,c=d", "a=b,")] == [True, True, False]

@@ -174,6 +174,11 @@ def structured(value: Any, line: int) -> Nfa:
     if not isinstance(given, kinds[kind]) or not all(isinstance(each, str) for each in given):
         raise UnsupportedConstraint(f"{kind} is not {str(given)[:60]}", path=f"line {line}")
     pieces = WORDS.findall(given) if kind == "substring_words" else list(given)
+    return pieces_in_a_row(pieces)
+
+
+def pieces_in_a_row(pieces: Sequence[str]) -> Nfa:
+    """The texts of some of the pieces that stand in a row, or of none."""
     size = len(pieces)
     epsilons = [(0, None, i + 1) for i in range(size)] + [(i + 1, None, size + 2) for i in range(size + 1)]
     arcs = [(i + 1, nfa.literal(piece.encode()), i + 2) for i, piece in enumerate(pieces)]

@@ -9,6 +9,7 @@ from typing import Any
 from ...errors import TractileError, UnsupportedConstraint
 from ..automata import nfa, utf8
 from ..regex.constraint import regex
+from .macros import Macro
 from .tree import Call, Choice, Expression, Repeat, Rules, Series, Text, Without
 
 GBNF = r"""
@@ -18,11 +19,16 @@ GBNF = r"""
     series: item*
     item: atom TIMES?
     ?atom: STRING -> string | CLASS -> char_class | "." -> any_char | NAME -> call | "(" choice ")" | TOKEN -> token
+         | "(=" choice ")" -> lookahead | MACRO _values? ")" -> macro
+    _values: argument ("," argument)* ","?
+    ?argument: value | NAME "=" value -> option
+    ?value: STRING -> text | NAME -> call | "(" _values? ")" -> values
     HEAD.2: /[\w-]+\s*::=/
+    MACRO.3: /(Regex|Substring|TagDispatch)\(/
     NAME: /[\w-]+/
     STRING: /"(\\.|[^"\\])*"/
     CLASS: /\[(\\.|[^\]\\])*\]/
-    TIMES: /[*+?]|\{\s*\d*\s*(,\s*\d*\s*)?\}/
+    TIMES: /[*+?]|\{\s*\d*\s*(,\s*(\d*|-1)\s*)?\}/
     TOKEN: /!?<[^>\n]*>/
     %ignore /\s+|#[^\n]*/
 """
@@ -44,7 +50,7 @@ EBNF = r"""
     %ignore /\s+|#[^\n]*|\(\*([^*]|\*(?!\)))*\*\)/
 """
 ESCAPE = re.compile(r"\\(?:x([0-9a-fA-F]{2})|u([0-9a-fA-F]{4})|U([0-9a-fA-F]{8})|(.))|([^\\])", re.DOTALL)
-SHORT = {"n": "\n", "r": "\r", "t": "\t"}
+SHORT = dict(zip("nrt0abfve", "\n\r\t\0\a\b\f\v\x1b", strict=True))
 PLAIN = "\\\"'[]^-/?"
 
 
@@ -110,7 +116,13 @@ def expression(node: Any) -> Expression:
         return Repeat(expression(parts[1]), times, times)
     if kind == "without":
         return Without(expression(parts[0]), expression(parts[1]), node.meta.line)
+    if kind == "lookahead":  # a hint of what follows the rule: it takes no text away
+        return Series([])
     token: Any = parts[0] if parts else None
+    if kind == "macro":
+        options = {str(p.children[0]): value(p.children[1]) for p in parts[1:] if p.data == "option"}
+        values = tuple(value(p) for p in parts[1:] if p.data != "option")
+        return Macro(token[:-1], values, options, token.line).expression()
     if kind == "call":
         return Call(str(token), token.line)
     if kind == "string":
@@ -136,12 +148,24 @@ def expression(node: Any) -> Expression:
     )
 
 
+def value(node: Any) -> Any:
+    """An argument of a macro: a text, a ``Call``, or a tuple of them."""
+    if node.data == "values":
+        return tuple(map(value, node.children))
+    [token] = node.children
+    return (
+        Call(str(token), token.line) if node.data == "call" else "".join(unescaped(token[1:-1], token.line))
+    )
+
+
 def bounds(times: str) -> tuple[int, int | None]:
     """The least and largest number of times of ``* + ?`` or ``{low,high}``."""
     if times in "*+?":
         return int(times == "+"), 1 if times == "?" else None
     low, comma, high = (part.strip() for part in times[1:-1].partition(","))
-    return int(low or 0), (int(high) if high else None) if comma else int(low or 0)
+    return int(low or 0), (int(high) if high.isdigit() else None) if comma else int(
+        low or 0
+    )  # {2,} and {2,-1}
 
 
 def unescaped(text: str, line: int) -> list[str]:

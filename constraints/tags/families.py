@@ -21,7 +21,7 @@ from ..calls.tools import Tool, read_tools
 from ..constraint import Constraint, literal
 from ..json.constraint import json_schema
 from ..narrowing import OnNarrowed, check_choice
-from .free_text import free
+from ..words.free_text import free
 from .parameters import GLM, QWEN, Parameters, parameters
 from .tags import choice as one_of
 from .tags import closed, dispatched, in_a_row, sections, tag

@@ -14,7 +14,7 @@ from ..constraint import Constraint, any_of, literal
 from ..json.constraint import json_schema
 from ..narrowing import OnNarrowed
 from ..regex.constraint import regex
-from .free_text import until_first
+from ..words.free_text import until_first
 
 BOUNDS = ("minLength", "maxLength", "pattern", "format")
 """Keywords of strings that free text cannot have."""

@@ -19,7 +19,7 @@ from ..grammar.constraint import grammar
 from ..json.constraint import json_schema
 from ..narrowing import OnNarrowed, check_choice
 from ..regex.constraint import regex
-from .free_text import strings, until_first, without_any
+from ..words.free_text import strings, until_first, without_any
 from .parameters import parameters
 from .tags import Tag, choice, closed, dispatched, grouped, in_a_row
 

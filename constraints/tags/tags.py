@@ -14,7 +14,7 @@ from typing import NamedTuple
 from ...errors import EmptyLanguage, UnsupportedConstraint
 from .. import validation
 from ..constraint import Constraint, any_of, checked, literal
-from .free_text import strings, until_first, without_any
+from ..words.free_text import strings, until_first, without_any
 
 
 class Tag(NamedTuple):
