@@ -111,7 +111,7 @@ from .inference.smc import (
     smc,
     smc_on_ranks,
 )
-from .lm import CircuitLM, LanguageModel, TableLM, TransformersLM
+from .lm import CircuitLM, LanguageModel, ProductLM, TableLM, TransformersLM
 
 try:
     __version__ = version("tractile")
@@ -166,6 +166,7 @@ __all__ = [
     "PrefixPotential",
     "Preset",
     "Proposal",
+    "ProductLM",
     "ProposalError",
     "RolloutPotential",
     "Runs",

@@ -91,7 +91,7 @@ def difference(
     """
     most = None if max_bytes is None else validation.count(max_bytes, "difference: max_bytes")
     pairs = validation.count(max_pairs, "difference: max_pairs", 1)
-    sides = _states(checked(a)), _states(checked(b))
+    sides = states_of(checked(a)), states_of(checked(b))
     walk = _Walk(sides, guided=False, all_pairs=most is not None)
     compared, texts, counts = walk.run(pairs), walk.texts, None
     if compared is not None and None in texts:
@@ -104,7 +104,7 @@ def difference(
     return Difference(first, second, compared, counts, most)
 
 
-def _states(constraint: Constraint) -> Numbered | None:
+def states_of(constraint: Constraint) -> Numbered | None:
     """The states of a constraint's deterministic automaton; None if it accepts nothing."""
     if constraint.is_empty():
         return None
@@ -146,8 +146,8 @@ class _Walk:
                 continue
             if len(self._number) > most:
                 return length
-            for low, high, after in sorted(self._moves(*pair), key=lambda move: _shown(*move[:2])):
-                there = self._reach(after, here, _shown(low, high)[1], length + 1)
+            for low, high, after in sorted(self._moves(*pair), key=lambda move: preferred_byte(*move[:2])):
+                there = self._reach(after, here, preferred_byte(low, high)[1], length + 1)
                 if self._all_pairs:
                     self._rows.append((here, low, high, there))
         return None
@@ -215,7 +215,7 @@ class _Walk:
         return bytes(reversed(word))
 
 
-def _shown(low: int, high: int) -> tuple[int, int]:
+def preferred_byte(low: int, high: int) -> tuple[int, int]:
     """(rank, byte): the byte of a range that a text is written with; ranges of lower rank come first."""
     found = ((i, byte) for i, byte in enumerate(PREFERRED) if low <= byte <= high)
     return next(found, (len(PREFERRED), min(max(low, 0x20), high)))

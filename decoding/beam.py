@@ -21,7 +21,7 @@ from torch import Tensor
 from ..circuits.hmm import HMM
 from ..errors import NoParticleSurvived
 from ..inference.arguments import whole
-from ..inference.smc.arguments import ConstraintLike
+from ..inference.smc.arguments import ConstraintLike, check_normalised
 from ..inference.smc.potentials import PrefixPotential
 from ..inference.smc.proposals import GCDProposal, LookaheadProposal
 from ..inference.smc.settings import settings_of_one
@@ -68,6 +68,7 @@ def beam_search(
         max_new_tokens=max_new_tokens,
     )
     lm, eos = settings.lm, settings.eos
+    check_normalised(lm, who)
     query = settings.query.start(1)
     lm.start([prompt])
     prefixes, log_p = torch.zeros(1, 0, dtype=torch.long), torch.zeros(1, dtype=torch.float64)

@@ -26,7 +26,7 @@ from ..constraints.vocabulary.reading import vocabulary_of
 from ..constraints.vocabulary.vocabulary import Vocabulary
 from ..errors import EvidenceError, VocabularyMismatch
 from ..inference.arguments import short, whole
-from ..inference.smc.arguments import a_language_model, a_prompt
+from ..inference.smc.arguments import a_language_model, a_prompt, check_normalised
 from ..lm.base import LanguageModel, Prompt
 
 
@@ -120,6 +120,7 @@ def choose(
     True
     """
     lm, prompt = a_language_model(lm, tokenizer, "choose"), a_prompt(prompt, "choose: prompt")
+    check_normalised(lm, "choose")
     most, texts = whole(max_contexts, "choose: max_contexts"), _checked(options, end)
     source = getattr(lm, "tokenizer", None) if tokenizer is None else tokenizer
     if source is None:

@@ -13,10 +13,11 @@ from torch import Tensor
 from ..circuits.hmm import HMM
 from ..errors import EvidenceError, ShapeError, VocabularyMismatch
 from .base import LanguageModel, Prompt, TokenBytes, _pin, _spell
+from .products import Multiplies
 
 
 @final
-class CircuitLM:
+class CircuitLM(Multiplies):
     """A hidden Markov model as a language model: p(x_t | x_<t) = Σ_z p(z_t = z | x_<t) B[z, x_t], exactly, in float64.
 
     Prompts are token ids (or the empty text): the model continues them. With ``eos_token_id`` a row that has emitted it
@@ -80,7 +81,7 @@ class CircuitLM:
 
 
 @final
-class TableLM:
+class TableLM(Multiplies):
     """A language model written down as a table, for tests and small examples.
 
     ``log_probs`` maps a context (a tuple of token ids) to the log-probabilities of the next token; the longest suffix

@@ -17,6 +17,7 @@ from ..errors import ContextTooLong, EvidenceError
 from .architectures import cache_argument, cache_of, logits_of
 from .base import LanguageModel, Prompt, _pin
 from .padding import beside, check_layers, check_padding
+from .products import Multiplies
 from .texts import TokenizerTexts
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ class Read(NamedTuple):
 
 
 @final
-class TransformersLM:
+class TransformersLM(Multiplies):
     """Any ``AutoModelForCausalLM`` as a language model, at a temperature.
 
     Keeps the cache of its rows: keys and values, or the states of a state-space model. On a CPU rows share the keys and values

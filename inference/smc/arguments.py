@@ -113,6 +113,15 @@ def a_language_model(lm: Any, tokenizer: Any, who: str) -> LanguageModel:
     )
 
 
+def check_normalised(lm: LanguageModel, who: str) -> None:
+    """Raise :class:`EvidenceError` for a target whose next-token weights are no probabilities (:class:`.ProductLM`)."""
+    if not getattr(lm, "is_normalised", True):
+        raise EvidenceError(
+            f"{who}: a {type(lm).__name__} gives weights that do not sum to one; sample from it with tt.smc, "
+            "tt.importance_sampling or tt.mcmc"
+        )
+
+
 def a_prompt(prompt: Any, name: str) -> Prompt:
     """A text, or a list of token ids."""
     if isinstance(prompt, str):

@@ -13,7 +13,7 @@ import torch
 
 from ...lm.base import LanguageModel, Prompt
 from ..arguments import whole
-from .arguments import ConstraintLike, check_seed
+from .arguments import ConstraintLike, check_normalised, check_seed
 from .loop import sample_one
 from .posterior import Posterior
 from .potentials import PrefixPotential
@@ -72,6 +72,7 @@ def rejection_sampling(
         tokenizer=tokenizer,
         max_new_tokens=max_new_tokens,
     )
+    check_normalised(settings.lm, who)
     token_ids: list[tuple[int, ...]] = []
     texts: list[str] = []
     log_probs: list[float] = []

@@ -1,0 +1,166 @@
+"""Products of powers of language models, as targets to sample from:
+
+    w(x) = Π_i p_i(x | prompt_i)^{power_i} = Π_t w(x_t | x_<t),      w(v | x_<t) = Π_i p_i(v | prompt_i, x_<t)^{power_i}
+
+``lm ** 2`` tempers whole sequences, ``a * b`` is a product of experts, ``a / b`` a contrast; one model with several prompts
+asks for texts that suit them all. The weights of the next token do not sum to one. No sampler of this package needs that:
+a proposal draws from its own normalised distribution and weighs by w, so ``log_evidence`` is log Σ_x w(x) 1[x ∈ C] Ψ(x).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from copy import copy
+from typing import Any, NamedTuple, final
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from ..errors import EvidenceError, VocabularyMismatch
+from ..fingerprints import check_same
+from .base import Forking, LanguageModel, Prompt, fingerprint_of
+
+
+class Factor(NamedTuple):
+    """A language model to a power; ``prompt``: its own, None for the sampler's."""
+
+    lm: LanguageModel
+    power: float
+    prompt: Prompt | None
+
+
+class Multiplies:
+    """Base of language models that have the operators ``*``, ``/`` and ``**``: each gives a :class:`ProductLM`."""
+
+    def __mul__(self, other: LanguageModel) -> ProductLM:
+        return ProductLM([_model(self), other])
+
+    def __truediv__(self, other: LanguageModel) -> ProductLM:
+        return ProductLM([_model(self), other], [1.0, -1.0])
+
+    def __pow__(self, power: float) -> ProductLM:
+        return ProductLM([_model(self)], [power])
+
+
+def _model(lm: Any) -> LanguageModel:
+    """The language model that a class with :class:`Multiplies` is."""
+    found: LanguageModel = lm
+    return found
+
+
+@final
+class ProductLM(Multiplies):
+    """The product of ``lms[i]`` to the power ``powers[i]`` (default: 1), each with ``prompts[i]`` (None: the sampler's).
+
+    It stands where a language model does in :func:`.smc`, :func:`.importance_sampling`, :func:`.mcmc` and
+    :func:`.resample_move`, whose target is then the product instead of p_lm. ``log_probs()`` gives log-weights of the next
+    token that are not normalised, so functions that need probabilities (rejection sampling, beam search, :func:`.choose`) refuse
+    it. Texts are decoded by the first model. A model may occur twice: the second is a copy with rows of its own.
+
+    Raises :class:`VocabularyMismatch` unless all models have the same tokens and end token, and :class:`EvidenceError` for
+    powers that are no finite numbers, and while sampling where a model with a negative power gives probability zero to a token
+    that the others allow.
+
+    >>> import torch
+    >>> import tractile as tt
+    >>> a = tt.TableLM({(): torch.tensor([0.5, 0.5], dtype=torch.float64).log()})
+    >>> b = tt.TableLM({(): torch.tensor([0.8, 0.2], dtype=torch.float64).log()})
+    >>> target = a * b / a ** 2
+    >>> target.start([[]])
+    >>> [round(w, 3) for w in target.log_probs()[0].exp().tolist()]
+    [1.6, 0.4]
+    """
+
+    is_normalised = False
+
+    def __init__(
+        self,
+        lms: Sequence[LanguageModel],
+        powers: Sequence[float] | None = None,
+        prompts: Sequence[Prompt | None] | None = None,
+    ) -> None:
+        powers = [1.0] * len(lms) if powers is None else powers
+        prompts = [None] * len(lms) if prompts is None else prompts
+        if not lms or not len(lms) == len(powers) == len(prompts):
+            raise EvidenceError(
+                f"ProductLM: {len(lms)} models, {len(powers)} powers and {len(prompts)} prompts; give one of each for each model"
+            )
+        self._factors: list[Factor] = []
+        for lm, power, prompt in zip(lms, powers, prompts, strict=True):
+            if isinstance(power, bool | str) or not math.isfinite(power):
+                raise EvidenceError(f"ProductLM: a power must be a finite number, not {power!r}")
+            for inner in lm._factors if isinstance(lm, ProductLM) else [Factor(lm, 1.0, None)]:
+                own = prompt if inner.prompt is None else inner.prompt
+                self._factors.append(Factor(self._apart(inner.lm), power * inner.power, own))
+        first = self._factors[0].lm
+        self.vocab_size: int = first.vocab_size
+        self.eos_token_id: int | None = first.eos_token_id
+        self.vocabulary_fingerprint = fingerprint_of(first)
+        for i, factor in enumerate(self._factors[1:], 1):
+            sizes = first.vocab_size, factor.lm.vocab_size
+            if sizes[0] != sizes[1] or first.eos_token_id != factor.lm.eos_token_id:
+                raise VocabularyMismatch(
+                    f"ProductLM: model 0 has {sizes[0]} tokens and ends with {first.eos_token_id}, model {i} has {sizes[1]} "
+                    f"and ends with {factor.lm.eos_token_id}; give models of one tokenizer"
+                )
+            names = f"ProductLM: model {i}", "model 0"
+            check_same(names[0], fingerprint_of(factor.lm), names[1], self.vocabulary_fingerprint)
+
+    def _apart(self, lm: LanguageModel) -> LanguageModel:
+        """The model, or a copy of one that is a factor already."""
+        if all(lm is not factor.lm for factor in self._factors):
+            return lm
+        if not isinstance(lm, Forking):
+            raise EvidenceError(
+                f"ProductLM: a {type(lm).__name__} cannot be copied; give another object for it"
+            )
+        return lm.fork()
+
+    def start(self, prompts: Sequence[Prompt]) -> None:
+        for lm, _, prompt in self._factors:
+            lm.start(prompts if prompt is None else [prompt] * len(prompts))
+
+    def log_probs(self) -> Float[Tensor, "batch vocab"]:
+        """log w(next token | tokens so far): −∞ where a model with a positive power gives zero; not normalised."""
+        tables = [(power, lm.log_probs()) for lm, power, _ in self._factors if power]
+        total = (
+            torch.zeros_like(self._factors[0].lm.log_probs())
+            if not tables
+            else torch.zeros_like(tables[0][1])
+        )
+        for power, table in sorted(tables, key=lambda pair: -pair[0]):  # zeros of positive powers first
+            total = torch.where(total.isneginf(), total, total + power * table.to(total.device))
+        if bool(total.isposinf().any()):
+            row, token = total.isposinf().nonzero()[0].tolist()
+            raise EvidenceError(
+                f"ProductLM: a model with a negative power gives probability zero to token {token}, which the others allow "
+                f"(row {row}); smooth it, or constrain the text"
+            )
+        return total
+
+    def advance(self, tokens: Int[Tensor, " batch"]) -> None:
+        for lm, _, _ in self._factors:
+            lm.advance(tokens)
+
+    def select(self, indices: Int[Tensor, " rows"]) -> None:
+        for lm, _, _ in self._factors:
+            lm.select(indices)
+
+    def fork(self) -> LanguageModel:
+        found = copy(self)
+        found._factors = []
+        for lm, power, prompt in self._factors:
+            if not isinstance(lm, Forking):
+                raise EvidenceError(f"ProductLM: a {type(lm).__name__} cannot be copied")
+            found._factors.append(Factor(lm.fork(), power, prompt))
+        return found
+
+    @property
+    def tokenizer(self) -> Any:
+        """That of the first model, for which constraints are compiled; None if it has none."""
+        return getattr(self._factors[0].lm, "tokenizer", None)
+
+    def decode(self, token_ids: Sequence[int]) -> str:
+        return self._factors[0].lm.decode(token_ids)
