@@ -156,7 +156,8 @@ WRITTEN = {
     ],
     "glm": [
         "<tool_call>weather\n<arg_key>city</arg_key>\n<arg_value>Oslo</arg_value>\n<arg_key>days</arg_key>\n"
-        "<arg_value>3</arg_value>\n</tool_call>"
+        "<arg_value>3</arg_value>\n</tool_call>",
+        "<tool_call>weather<arg_key>city</arg_key><arg_value>Oslo</arg_value></tool_call>",
     ],
     "harmony": [
         f"<|channel|>commentary to=functions.weather <|constrain|>json<|message|>{CALL}<|call|>",
@@ -178,6 +179,38 @@ def test_tool_calls_of_a_family(family):
     plain = "<|channel|>final<|message|>It rains." if family == "harmony" else "It rains."
     assert auto.accepts(plain)
     assert not required.accepts(plain)
+
+
+EMPTY = {
+    "hermes": '<tool_call>\n{"name": "stop", "arguments": {}}\n</tool_call>',
+    "qwen_xml": "<tool_call>\n<function=stop>\n</function>\n</tool_call>",
+    "llama": '{"name": "stop", "parameters": {}}',
+    "mistral": "[TOOL_CALLS]stop[ARGS]{}",
+    "mistral_v3": '[TOOL_CALLS][{"name": "stop", "arguments": {}}]',
+    "deepseek": f"{MARK}s▁begin｜>{MARK}▁begin｜>stop<｜tool▁sep｜>{{}}{MARK}▁end｜>{MARK}s▁end｜>",
+    "deepseek_v3": f"{MARK}s▁begin｜>{MARK}▁begin｜>function<｜tool▁sep｜>stop\n```json\n{{}}\n```{MARK}▁end｜>{MARK}s▁end｜>",
+    "glm": "<tool_call>stop\n</tool_call>",
+    "harmony": "<|channel|>commentary to=functions.stop <|constrain|>json<|message|>{}<|call|>",
+}
+
+
+@pytest.mark.parametrize("family", WRITTEN)
+def test_tools_without_arguments_and_calls_in_parallel(family):
+    text = EMPTY[family]
+    two = {
+        "hermes": f"{text}\n{text}", "qwen_xml": f"{text}\n{text}", "glm": f"{text}\n{text}", "llama": f"{text}; {text}",
+        "mistral": text * 2, "mistral_v3": f"{text[:-1]}, {text[len('[TOOL_CALLS][') :]}",
+        "deepseek": text.replace(call := text[len(f"{MARK}s▁begin｜>") : -len(f"{MARK}s▁end｜>")], call * 2),
+        "deepseek_v3": text.replace(call, f"{call}\n{call}"), "harmony": f"{text}<|start|>assistant{text}",
+    }[family]  # fmt: skip
+    for choice in ("auto", "required"):
+        several, one = (
+            tool_calls(TOOLS, family, choice=choice, parallel=parallel) for parallel in (True, False)
+        )
+        assert several.accepts(text)
+        assert one.accepts(text)
+        assert several.accepts(two)
+        assert not one.accepts(two)
 
 
 @pytest.mark.parametrize("family", WRITTEN)
@@ -256,6 +289,15 @@ STRUCTURAL = [
     ({"type": "dispatch", "rules": [["<a>", NUMBER], ["<b>", const("x")]], "excludes": ["END"]},
      ["", "hi", "<a>12", "x<a>12y<b>xz", "END", "aENDb", "<a>x"]),
     ({"type": "dispatch", "rules": [["<a>", NUMBER]], "loop": False}, ["", "hi", "<a>12", "<a>12y", "x<a>3"]),
+    ({"type": "dispatch", "rules": [["ab", const("x")], ["b", const("y")]]}, ["abx", "by", "aby", "abxby", "bx"]),
+    (as_tag("<t>", {"type": "dispatch", "rules": [["<a>", NUMBER]]}, "</t>"), ["<t><a>1</t>", "<t>x</t>", "<t></t>y</t>"]),
+    ({"type": "sequence", "elements": [{"type": "dispatch", "rules": [["<a>", NUMBER]], "excludes": ["E"]}, const("E")]},
+     ["<a>1E", "xE", "E", "<a>1EE", "<a>E"]),
+    (as_tag("<t>", ANY, ["", "</t>"]), ["<t>", "<t>abc", "<t>a</t>", "a"]),
+    (as_tag("<t>", NUMBER, ["", "</t>"]), ["<t>1", "<t>1</t>", "<t>"]),
+    ({"type": "grammar", "grammar": 'root ::= "a" | "b" x\nx ::= [0-9]+'}, ["a", "b1", "b", "a1"]),
+    (as_tag("<t>", {"type": "grammar", "grammar": 'root ::= "x"+'}, "</t>"), ["<t>xx</t>", "<t></t>"]),
+    ({"type": "json_schema", "json_schema": True}, ["1", '{"a": [1]}', "x"]),
     ({"type": "repeat", "min": 1, "max": 2, "content": const("a")}, ["", "a", "aa", "aaa"]),
     ({"type": "repeat", "min": 0, "max": -1, "content": const("a")}, ["", "aaaa", "b"]),
     ({"type": "optional", "content": const("a")}, ["", "a", "aa"]),
@@ -264,6 +306,7 @@ STRUCTURAL = [
     ({"type": "any_text", "excludes": ["bad"], "max_chars": 5}, ["x", "a bad", "ba", "abcdef"]),
     ({"type": "json_schema", "json_schema": {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]}},
      ['{"a": 1}', '{ "a" :1}', "{}", '{"a": "x"}']),
+    ({"type": "json_schema", "json_schema": PERSON}, ['{"name": "a", "zz": 1}', '{"name":"a","n":3}', '{"n": 3}']),
     ({"type": "json_schema", "style": "qwen_xml", "json_schema": PERSON},
      ["<parameter=name>Bob</parameter>", "<parameter=name>\nBob\n</parameter>\n<parameter=n>\n3\n</parameter>",
       "<parameter=n>3</parameter>", "<parameter=name>a</parameterx</parameter>", '<parameter=name>"q"</parameter>']),
@@ -277,6 +320,89 @@ def test_structural_tags_mean_what_they_mean_to_xgrammar(spec, instances):
     peer = xgrammar.Grammar.from_structural_tag({"type": "structural_tag", "format": spec})
     ours = structural_tag({"type": "structural_tag", "format": spec})
     assert [ours.accepts(text) for text in instances] == [accepts(peer, text) for text in instances]
+
+
+XML = [
+    ("qwen_xml", "<parameter={}>", "</parameter>"),
+    ("minimax_xml", '<parameter name="{}">', "</parameter>"),
+    ("glm_xml", "<arg_key>{}</arg_key><arg_value>", "</arg_value>"),
+    ("glm_xml", "<arg_key>{}</arg_key>\n<arg_value>", "</arg_value>"),
+    ("deepseek_xml", '<｜DSML｜parameter name="{}" string="true">', "</｜DSML｜parameter>"),
+    ("deepseek_xml", '<｜DSML｜parameter name="{}" string="false">', "</｜DSML｜parameter>"),
+    ("deepseek_v4_1_xml", '<｜DSML｜ parameter name="{}" string="true">', "</｜DSML｜ parameter>"),
+    ("kimi_k3_xml", '<|open|>argument key="{}" type="string"<|sep|>', "<|close|>argument<|sep|>"),
+    ("kimi_k3_xml", '<|open|>argument key="{}" type="number"<|sep|>', "<|close|>argument<|sep|>"),
+]
+VALUES = ["Bob", "\nBob\n", "", " 3 ", "3", "\n\n3", "a<b", '{"a": [ 1 ]}', '"q"', "true", "x</arg_value>"]
+PROPERTIES = [
+    {"type": "string"}, {"type": "integer"}, {"type": "boolean"}, {"type": ["string", "integer"]}, {"enum": ["Bob", 3]}, {},
+    {"type": "object", "properties": {"a": {"type": "array", "items": {"type": "integer"}}}},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("style", "begin", "end"), XML)
+def test_xml_parameters_mean_what_they_mean_to_xgrammar(style, begin, end):
+    xgrammar = pytest.importorskip("xgrammar")
+    accepts = pytest.importorskip("xgrammar.testing")._is_grammar_accept_string
+    for schema in PROPERTIES:
+        if style == "kimi_k3_xml" and ("enum" in schema or not isinstance(schema.get("type"), str)):
+            continue  # xgrammar allows any type of any value there
+        whole = {"type": "object", "properties": {"p": schema, "q": {"type": "string"}}, "required": ["p"]}
+        spec = {
+            "type": "structural_tag",
+            "format": {"type": "json_schema", "style": style, "json_schema": whole},
+        }
+        peer, ours = xgrammar.Grammar.from_structural_tag(spec), structural_tag(spec)
+        for value in VALUES:
+            for text in (begin.format("p") + value + end, f"\n{begin.format('p')}{value}{end}\n {begin.format('q')}x{end}\n",
+                         begin.format("r") + value + end, begin.format("p") + value):  # fmt: skip
+                assert ours.accepts(text) == accepts(peer, text), (schema, text)
+
+
+def test_formats_of_single_tokens_are_those_of_their_texts():
+    call = {
+        "type": "tag",
+        "begin": {"type": "token", "token": "<|call|>"},
+        "content": NUMBER,
+        "end": {"type": "token", "token": 9},
+    }
+    again = as_tag("<|call|>", NUMBER, "<|end|>")
+    pairs = [
+        ({"type": "token", "token": 9}, const("<|end|>")),
+        (call, again),
+        ({"type": "any_tokens", "exclude_tokens": ["<|call|>", 9]}, ANY | {"excludes": ["<|call|>", "<|end|>"]}),
+        ({"type": "token_triggered_tags", "trigger_tokens": ["<|call|>"], "tags": [call], "exclude_tokens": [9],
+          "at_least_one": True},
+         {"type": "triggered_tags", "triggers": ["<|call|>"], "tags": [again], "excludes": ["<|end|>"], "at_least_one": True}),
+        ({"type": "token_dispatch", "rules": [["<|call|>", NUMBER]], "exclude_tokens": [9], "loop": False},
+         {"type": "dispatch", "rules": [["<|call|>", NUMBER]], "excludes": ["<|end|>"], "loop": False}),
+    ]  # fmt: skip
+    texts = [
+        "",
+        "a",
+        "<|end|>",
+        "<|call|>1<|end|>",
+        "<|call|>1",
+        "a<|call|>12<|end|>b",
+        "<|call|>x",
+        "<|call|>",
+    ]
+    for spec, other in pairs:
+        found = [structural_tag(spec, tokens={9: "<|end|>"}).accepts(text) for text in texts]
+        assert found == [structural_tag(other).accepts(text) for text in texts]
+        assert any(found)
+        if "9" in json.dumps(spec):
+            with pytest.raises(UnsupportedConstraint, match="token 9"):
+                structural_tag(spec)
+    vocab = tt.Vocabulary([*BYTES.token_bytes, None, None], 0).with_special({"<|call|>": 257})
+    one = structural_tag({"type": "sequence", "elements": [{"type": "exclude_token", "exclude_tokens": ["b"]}, call]},
+                         tokens={9: "!"}).compile(vocab)  # fmt: skip
+    for tokens, allowed in (
+        ([98, 257, 50, 34], True),
+        ([99, 257, 50, 34], False),
+        ([98, 98, 257, 50, 34], False),
+    ):
+        assert one.accepts_tokens([*tokens, 0]) == allowed
 
 
 def test_the_older_form_and_budgets_of_structural_tags():

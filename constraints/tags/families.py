@@ -7,7 +7,7 @@ mistral     [TOOL_CALLS]f[ARGS]{…}                                            
 mistral_v3  [TOOL_CALLS][{"name": "f", "arguments": {…}}]                             versions 3 to 7
 deepseek    <｜tool▁calls▁begin｜><｜tool▁call▁begin｜>f<｜tool▁sep｜>{…}<｜tool▁call▁end｜><｜tool▁calls▁end｜>      V3.1
 deepseek_v3 the same with function<｜tool▁sep｜>f\\n```json\\n{…}\\n``` in each call       V3, R1
-glm         <tool_call>f\\n<arg_key>x</arg_key>\\n<arg_value>1</arg_value>\\n</tool_call>     GLM-4.5
+glm         <tool_call>f\\n<arg_key>x</arg_key>\\n<arg_value>1</arg_value>\\n</tool_call>     GLM-4.5; GLM-4.7 without \\n
 harmony     <|channel|>commentary to=functions.f <|constrain|>json<|message|>{…}<|call|>    gpt-oss
 """
 
@@ -59,8 +59,8 @@ FAMILIES: dict[str, Family] = {
     ),
     "qwen_xml": Family(
         "<tool_call>",
-        "<tool_call>\n<function={name}>\n",
-        "\n</function>\n</tool_call>",
+        "<tool_call>\n<function={name}>",
+        "</function>\n</tool_call>",
         between="\n",
         style=QWEN,
     ),
@@ -82,7 +82,7 @@ FAMILIES: dict[str, Family] = {
         "<｜tool▁calls▁end｜>",
         "\n",
     ),
-    "glm": Family("<tool_call>", "<tool_call>{name}\n", "\n</tool_call>", between="\n", style=GLM),
+    "glm": Family("<tool_call>", "<tool_call>{name}", "</tool_call>", between="\n", style=GLM),
 }
 
 

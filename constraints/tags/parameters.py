@@ -7,30 +7,63 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
-from ...errors import FormatError, UnsupportedConstraint
+from ...errors import EmptyLanguage, FormatError, UnsupportedConstraint
 from ..constraint import Constraint, any_of, literal
 from ..json.constraint import json_schema
 from ..narrowing import OnNarrowed
 from ..regex.constraint import regex
 from ..words.free_text import until_first
+from .tags import choice
 
 BOUNDS = ("minLength", "maxLength", "pattern", "format")
 """Keywords of strings that free text cannot have."""
 
 
+SPACE = r"[ \n\r\t]*"
+
+
 class Parameters(NamedTuple):
-    """How a parameter is written: ``begin`` (with ``{name}`` in it), the value, ``end``; ``between`` comes before it."""
+    """How a parameter is written: ``begin`` (with ``{name}``, ``{type}``, ``{between}`` for white space), the value, ``end``."""
 
     begin: str
     end: str
-    between: str = r"\n?"  # a pattern
-    around: str = r"\n?"  # around a value, a pattern
+    between: str = r"\n?"  # before a parameter, and where its begin says so: a pattern
+    around: str = r"\n?"  # around a value that is no string, a pattern
+    types: Mapping[str, str] | None = (
+        None  # what is written for each JSON type; None: the type is not written
+    )
+    after: str = ""  # after all parameters, a pattern
+    whitespace: Literal["space", "flexible"] = "space"  # in values that are no strings
+
+    def relaxed(self) -> Parameters:
+        """The same with any white space between and around."""
+        return self._replace(between=SPACE, around=SPACE, after=SPACE, whitespace="flexible")
 
 
-QWEN = Parameters("<parameter={name}>", "</parameter>")
-GLM = Parameters("<arg_key>{name}</arg_key>\n<arg_value>", "</arg_value>", "\n?", "")
+JSON_TYPES = ("string", "integer", "number", "boolean", "null", "object", "array")
+QWEN = Parameters("<parameter={name}>", "</parameter>", after=r"\n?")
+GLM = Parameters("<arg_key>{name}</arg_key>{between}<arg_value>", "</arg_value>", around="", after=r"\n?")
+IS_STRING = dict.fromkeys(JSON_TYPES, "false") | {"string": "true"}
+DSML = "｜DSML｜"
+STYLES: dict[str, Parameters] = {
+    "qwen_xml": QWEN.relaxed(),
+    "minimax_xml": Parameters('<parameter name="{name}">', "</parameter>").relaxed(),
+    "glm_xml": GLM.relaxed(),
+    "deepseek_xml": Parameters(
+        f'<{DSML}parameter name="{{name}}" string="{{type}}">', f"</{DSML}parameter>", types=IS_STRING
+    ).relaxed(),
+    "deepseek_v4_1_xml": Parameters(
+        f'<{DSML} parameter name="{{name}}" string="{{type}}">', f"</{DSML} parameter>", types=IS_STRING
+    ).relaxed(),
+    "kimi_k3_xml": Parameters(
+        '<|open|>argument key="{name}" type="{type}"<|sep|>',
+        "<|close|>argument<|sep|>",
+        types=dict(zip(JSON_TYPES, JSON_TYPES, strict=True)) | {"integer": "number"},
+    ).relaxed(),
+}
+"""The styles of ``json_schema`` in structural tags whose parameters stand one after another."""
 
 
 def parameters(
@@ -62,14 +95,36 @@ def parameters(
         one = parameter(name, {**definitions, **inner}, style, f"{path}/properties/{name}", on_narrowed)
         one = regex(style.between) + one
         whole = whole + (one if name in required else one.repeat(0, 1))
-    return whole
+    return whole + regex(style.after) if style.after else whole
 
 
 def parameter(
     name: str, schema: Mapping[str, Any], style: Parameters, path: str, on_narrowed: OnNarrowed
 ) -> Constraint:
-    """One parameter. A value that may be a string or something else is free text."""
-    begin = literal(style.begin.format(name=name))
+    """One parameter. A value that may be a string or something else is free text, unless its type is written."""
+    if style.types is None:
+        return written(name, schema, style, path, on_narrowed)
+    return choice(
+        [
+            written(name, one, style, path, on_narrowed, style.types[kind])
+            for kind, one in of_each_type(schema, path)
+        ]
+    )
+
+
+def written(
+    name: str,
+    schema: Mapping[str, Any],
+    style: Parameters,
+    path: str,
+    on_narrowed: OnNarrowed,
+    kind: str = "",
+) -> Constraint:
+    """One parameter whose type is written as ``kind``."""
+    before, *rest = style.begin.split("{between}")
+    begin = literal(before.format(name=name, type=kind))
+    for each in rest:
+        begin = begin + regex(style.between) + literal(each)
     if "enum" in schema or "const" in schema:
         values = schema["enum"] if "enum" in schema else [schema["const"]]
         texts = [v if isinstance(v, str) else json.dumps(v, ensure_ascii=False) for v in values]
@@ -81,9 +136,48 @@ def parameter(
             )
         return begin + until_first([style.end], [style.end])
     else:
-        value = json_schema(dict(schema), numbers="plain", on_narrowed=on_narrowed)
-    around = regex(style.around)
+        value = json_schema(
+            dict(schema), whitespace=style.whitespace, numbers="plain", on_narrowed=on_narrowed
+        )
+    text = style.types is not None and json_type(schema.get("const")) == "string"  # only its type says so
+    around = regex("" if text else style.around)
     return begin + around + value + around + literal(style.end)
+
+
+def of_each_type(schema: Mapping[str, Any], path: str) -> list[tuple[str, Mapping[str, Any]]]:
+    """The types of values that a schema allows, each with the schema of its values."""
+    if "enum" in schema or "const" in schema:
+        values = schema["enum"] if "enum" in schema else [schema["const"]]
+        found: list[tuple[str, Mapping[str, Any]]] = [
+            (json_type(value), {"const": value}) for value in values
+        ]
+        if not found:
+            raise EmptyLanguage(f"{path}: no value is allowed")
+        return found
+    if key := next((key for key in ("$ref", "anyOf", "oneOf", "allOf") if key in schema), None):
+        raise UnsupportedConstraint(
+            f"{key!r} is not supported in XML parameters that write a type", path=f"{path}/{key}"
+        )
+    kinds = schema.get("type", JSON_TYPES)
+    listed = [kinds] if isinstance(kinds, str) else kinds
+    if not isinstance(listed, Sequence) or not listed or not set(listed) <= set(JSON_TYPES):
+        raise FormatError(f"{path}/type: {kinds!r:.60} is no type of JSON")
+    return [(kind, {**schema, "type": kind}) for kind in listed]
+
+
+def json_type(value: Any) -> str:
+    """The name of the type of a JSON value."""
+    match value:
+        case bool():
+            return "boolean"
+        case int() | float():
+            return "number"
+        case str():
+            return "string"
+        case None:
+            return "null"
+        case _:
+            return "array" if isinstance(value, list) else "object"
 
 
 def is_string(schema: Mapping[str, Any]) -> bool:

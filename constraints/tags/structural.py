@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 from ...errors import FormatError, UnsupportedConstraint
 from .. import validation
@@ -20,24 +20,32 @@ from ..json.constraint import json_schema
 from ..narrowing import OnNarrowed, check_choice
 from ..regex.constraint import regex
 from ..words.free_text import strings, until_first, without_any
-from .parameters import parameters
+from .parameters import STYLES, parameters
 from .tags import Tag, choice, closed, dispatched, grouped, in_a_row
 
 Ends = list[str] | None
 """The strings of which the first occurrence ends a format, and is part of it; ``None``: nothing ends it."""
 FORMATS = (
     "const_string", "regex", "grammar", "json_schema", "qwen_xml_parameter", "any_text", "sequence", "or", "optional", "plus",
-    "star", "repeat", "tag", "tags_with_separator", "triggered_tags", "dispatch",
+    "star", "repeat", "tag", "tags_with_separator", "triggered_tags", "dispatch", "token", "exclude_token", "any_tokens",
+    "token_triggered_tags", "token_dispatch",
 )  # fmt: skip
-TOKENS = ("token", "exclude_token", "any_tokens", "token_triggered_tags", "token_dispatch")
 
 
-def structural_tag(spec: Mapping[str, Any] | str, *, on_narrowed: OnNarrowed = "warn") -> Constraint:
+def structural_tag(
+    spec: Mapping[str, Any] | str,
+    *,
+    tokens: Mapping[int, str] | None = None,
+    on_narrowed: OnNarrowed = "warn",
+) -> Constraint:
     """The texts of a structural tag: a dict or JSON text, in the form of XGrammar 0.2 or the older one of vLLM.
 
-    JSON values may have any white space and their members any order. ``max_tokens`` is a budget of its part. Formats
-    of single tokens (``token``, ``any_tokens``, …) raise ``UnsupportedConstraint``: name the text of a special token in a
-    string instead, and give the vocabulary that text (:meth:`~.Vocabulary.with_special`).
+    JSON values may have any white space and their members any order; objects have no members but those that their schema
+    names. ``max_tokens`` is a budget of its part. A format of single tokens (``token``, ``any_tokens``, …) stands for the
+    texts of the tokens: give the vocabulary those of special tokens (:meth:`~.Vocabulary.with_special`).
+
+    Args:
+        tokens: the texts of the tokens that the formats name by number.
 
     Raises ``FormatError`` for what is not a structural tag, ``UnsupportedConstraint`` with the place of what is not supported.
     """
@@ -57,22 +65,20 @@ def structural_tag(spec: Mapping[str, Any] | str, *, on_narrowed: OnNarrowed = "
         ]  # fmt: skip
         spec = {"type": "triggered_tags", "triggers": get(spec, "triggers", ""), "tags": tags}
     inner = spec.get("format") if spec.get("type") == "structural_tag" else spec
-    return Reader(on_narrowed).read(inner, "format", None)
+    return Reader(on_narrowed, tokens or {}).read(inner, "format", None)
 
 
 KINDS: dict[str, type | tuple[type, ...]] = {
     "elements": list, "tags": list, "rules": list, "structures": list, "value": str, "pattern": str, "grammar": str,
-    "separator": str, "begin": str, "end": (str, list),
+    "separator": str, "begin": str, "end": (str, list), "trigger_tokens": list,
 }  # fmt: skip
 
 
 def get(spec: Any, key: str, path: str) -> Any:
-    """A member that a format must have. Raises ``FormatError``, and ``UnsupportedConstraint`` for a token in a text's place."""
+    """A member that a format must have. Raises ``FormatError``."""
     if not isinstance(spec, Mapping) or key not in spec:
         raise FormatError(f"{path or 'the structural tag'} has no {key!r}")
     value = spec[key]
-    if key in ("begin", "end") and isinstance(value, Mapping):
-        raise UnsupportedConstraint("tokens are not supported here; write their text", path=f"{path}/{key}")
     if not isinstance(value, KINDS.get(key, object)):
         raise FormatError(f"{path}/{key}: {value!r:.60} is of a wrong type")
     return value
@@ -81,17 +87,12 @@ def get(spec: Any, key: str, path: str) -> Any:
 class Reader:
     """Formats → constraints. Each method takes a format, its place, and what ends it."""
 
-    def __init__(self, on_narrowed: OnNarrowed) -> None:
-        self.on_narrowed = on_narrowed
+    def __init__(self, on_narrowed: OnNarrowed, tokens: Mapping[int, str]) -> None:
+        self.on_narrowed, self.texts = on_narrowed, tokens
 
     def read(self, spec: Any, path: str, ends: Ends) -> Constraint:
         """Any format."""
         kind = get(spec, "type", path)
-        if kind in TOKENS:
-            raise UnsupportedConstraint(
-                f"{kind!r} is about single tokens; write their text, and give it to the vocabulary: Vocabulary.with_special",
-                path=path,
-            )
         if not isinstance(kind, str) or kind not in FORMATS:
             raise FormatError(f"{path}: {kind!r} is no format of a structural tag")
         method: Callable[[Any, str, Ends], Constraint] = getattr(self, f"_{kind}")
@@ -104,7 +105,9 @@ class Reader:
         return closed(regex(get(spec, "pattern", path)), ends)
 
     def _grammar(self, spec: Any, path: str, ends: Ends) -> Constraint:
-        return closed(grammar(get(spec, "grammar", path), on_narrowed=self.on_narrowed), ends)
+        text = get(spec, "grammar", path) + "\n"  # never the path of a file
+        syntax: Literal["gbnf", "lark"] = "gbnf" if "::=" in text else "lark"
+        return closed(grammar(text, syntax=syntax, on_narrowed=self.on_narrowed), ends)
 
     def _json_schema(self, spec: Any, path: str, ends: Ends) -> Constraint:
         schema, style = get(spec, "json_schema", path), spec.get("style", "json")
@@ -112,14 +115,15 @@ class Reader:
             raise UnsupportedConstraint(
                 "'excludes' of a JSON Schema is not supported", path=f"{path}/excludes"
             )
-        if style == "qwen_xml":
+        if isinstance(style, str) and style in STYLES:
             schema = schema if isinstance(schema, Mapping) else {}
-            return closed(parameters(schema, path=f"{path}/json_schema", on_narrowed=self.on_narrowed), ends)
+            found = parameters(schema, STYLES[style], f"{path}/json_schema", self.on_narrowed)
+            return closed(found, ends)
         if style != "json":
             raise UnsupportedConstraint(f"the style {style!r} is not supported", path=f"{path}/style")
         space = {None: "flexible", 0: "none"}.get(spec.get("max_whitespace_cnt"), "space")
         whitespace: Any = space
-        found = json_schema(schema, whitespace=whitespace, on_narrowed=self.on_narrowed)
+        found = json_schema(schema, whitespace=whitespace, open_objects=False, on_narrowed=self.on_narrowed)
         return closed(found, ends)
 
     def _qwen_xml_parameter(self, spec: Any, path: str, ends: Ends) -> Constraint:
@@ -135,10 +139,13 @@ class Reader:
         budget = spec.get("max_tokens")
         if ends == [""]:
             raise UnsupportedConstraint("nothing ends this free text: its tag needs an end", path=path)
-        if ends is not None:
-            return until_first(ends, ends, bad, most, budget)
-        text = without_any(bad, most)
-        return text if budget is None else text.tokens(at_most=budget)
+        stops = [end for end in ends or [] if end]
+        text = without_any([*bad, *stops], most)
+        text = text if budget is None else text.tokens(at_most=budget)
+        if not stops:
+            return text
+        ended = until_first(stops, stops, bad, most, budget)
+        return ended | text if ends and "" in ends else ended
 
     def _sequence(self, spec: Any, path: str, ends: Ends) -> Constraint:
         elements = get(spec, "elements", path)
@@ -176,20 +183,11 @@ class Reader:
 
     def begun(self, spec: Any, path: str, read: str) -> Constraint:
         """A tag, of whose begin a part has been read."""
-        begin, end = get(spec, "begin", path), get(spec, "end", path)
-        for value, name in ((begin, "begin"), (end, "end")):
-            if isinstance(value, Mapping):
-                raise UnsupportedConstraint(
-                    "tokens are not supported here; write their text", path=f"{path}/{name}"
-                )
+        begin, end = self.mark(spec, "begin", path), self.mark(spec, "end", path)
         stops: list[str] = [end] if isinstance(end, str) else list(end)
-        if (
-            not all(isinstance(stop, str) for stop in stops)
-            or (stops != [""] and not all(stops))
-            or not stops
-        ):
+        if not isinstance(begin, str) or not all(isinstance(stop, str) for stop in stops) or not stops:
             raise FormatError(
-                f"{path}/end is a text or several, none of them empty beside others, not {end!r:.60}"
+                f"{path}: begin is a text, and end a text or several, not {begin!r:.60} and {end!r:.60}"
             )
         content = self.read(get(spec, "content", path), f"{path}/content", stops)
         return literal(begin[len(read) :]) + content if len(begin) > len(read) else content
@@ -207,14 +205,14 @@ class Reader:
     def _triggered_tags(self, spec: Any, path: str, ends: Ends) -> Constraint:
         triggers = strings(get(spec, "triggers", path), f"{path}/triggers")
         listed = get(spec, "tags", path)
-        names = [Tag(get(each, "begin", f"{path}/tags/{i}"), None) for i, each in enumerate(listed)]
+        names = [Tag(self.mark(each, "begin", f"{path}/tags/{i}"), None) for i, each in enumerate(listed)]
         begins = grouped(names, triggers)
         rules = {
             trigger: choice(
                 [
                     self.begun(each, f"{path}/tags/{i}", trigger)
                     for i, each in enumerate(listed)
-                    if each["begin"].startswith(trigger)
+                    if names[i].begin.startswith(trigger)
                 ]
             )
             for trigger in begins
@@ -235,7 +233,59 @@ class Reader:
                 raise FormatError(f"{path}/rules/{i}: {rule!r:.60} is no pair of a text and a format")
             rules[rule[0]] = self.read(rule[1], f"{path}/rules/{i}", None)
         grouped([Tag(pattern, None) for pattern in rules], list(rules))
-        return self.dispatched(rules, spec.get("loop", True), spec, path, ends, None)
+        return closed(self.dispatched(rules, spec.get("loop", True), spec, path, None, None), ends)
+
+    # ------------------------------------------------------------ formats of single tokens: of their texts
+
+    def _token(self, spec: Any, path: str, ends: Ends) -> Constraint:
+        return closed(literal(self.text(get(spec, "token", path), f"{path}/token")), ends)
+
+    def _exclude_token(self, spec: Any, path: str, ends: Ends) -> Constraint:
+        return closed(without_any(self.excluded(spec, path)).tokens(at_least=1, at_most=1), ends)
+
+    def _any_tokens(self, spec: Any, path: str, ends: Ends) -> Constraint:
+        return self._any_text({**spec, "excludes": self.excluded(spec, path)}, path, ends)
+
+    def _token_triggered_tags(self, spec: Any, path: str, ends: Ends) -> Constraint:
+        named = get(spec, "trigger_tokens", path)
+        triggers = [self.text(token, f"{path}/trigger_tokens") for token in named]
+        asked = {**spec, "triggers": triggers, "excludes": self.excluded(spec, path)}
+        return self._triggered_tags(asked, path, ends)
+
+    def _token_dispatch(self, spec: Any, path: str, ends: Ends) -> Constraint:
+        rules = [
+            [self.text(rule[0], f"{path}/rules/{i}"), *rule[1:]]
+            if isinstance(rule, list | tuple) and rule
+            else rule
+            for i, rule in enumerate(get(spec, "rules", path))
+        ]
+        return self._dispatch({**spec, "rules": rules, "excludes": self.excluded(spec, path)}, path, ends)
+
+    def mark(self, spec: Any, key: str, path: str) -> Any:
+        """What begins or ends a tag: a text, or the text of a token."""
+        if isinstance(spec, Mapping) and isinstance(token := spec.get(key), Mapping):
+            return self.text(get(token, "token", f"{path}/{key}"), f"{path}/{key}")
+        return get(spec, key, path)
+
+    def excluded(self, spec: Any, path: str) -> list[str]:
+        """The texts of the tokens that a format excludes."""
+        named = spec.get("exclude_tokens", [])
+        if not isinstance(named, list | tuple):
+            raise FormatError(f"{path}/exclude_tokens: {named!r:.60} is no list of tokens")
+        return [self.text(token, f"{path}/exclude_tokens") for token in named]
+
+    def text(self, token: Any, path: str) -> str:
+        """The text of a token. Raises ``FormatError``, ``UnsupportedConstraint`` for a number without a text."""
+        if isinstance(token, bool) or not isinstance(token, int | str) or token == "":
+            raise FormatError(f"{path}: {token!r:.60} is no token: a text or a number")
+        if isinstance(token, str):
+            return token
+        if token not in self.texts:
+            raise UnsupportedConstraint(
+                f"the text of the token {token} is not known: structural_tag(…, tokens={{{token}: …}})",
+                path=path,
+            )
+        return self.texts[token]
 
     def dispatched(
         self,
@@ -250,4 +300,8 @@ class Reader:
         if ends == [""]:
             raise UnsupportedConstraint("nothing ends this free text: its tag needs an end", path=path)
         bad = strings(spec.get("excludes", ()), f"{path}/excludes", least=0)
-        return dispatched(rules, loop=loop, without=bad, ends=ends, first=first)
+        stops = [end for end in ends or [] if end] or None
+        ended = dispatched(rules, loop=loop, without=bad, ends=stops, first=first)
+        if stops is None or "" not in (ends or []):
+            return ended
+        return ended | dispatched(rules, loop=loop, without=[*bad, *stops], ends=None, first=first)

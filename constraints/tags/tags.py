@@ -41,7 +41,7 @@ def ended(content: Constraint | None, end: str | Sequence[str]) -> Constraint:
 
 def closed(content: Constraint, ends: Sequence[str] | None) -> Constraint:
     """A content followed by one of the ends, if there are any."""
-    return content if ends is None or list(ends) == [""] else content + any_of(*map(literal, ends))
+    return content if ends is None or list(ends) == [""] else content + any_of(*ends)
 
 
 def tag(begin: str, content: Constraint | None, end: str | Sequence[str] = "") -> Constraint:
@@ -162,7 +162,7 @@ def grouped(tags: Sequence[Tag], triggers: Sequence[str]) -> dict[str, list[Tag]
     """The tags by their triggers. Raises ``UnsupportedConstraint``."""
     for a in triggers:
         for b in triggers:
-            if a != b and a in b:
+            if a != b and a in b[:-1]:
                 why = f"the trigger {a!r} occurs in {b!r}, which could never come: leave out one of them"
                 raise UnsupportedConstraint(why, path="triggers")
     groups: dict[str, list[Tag]] = {}

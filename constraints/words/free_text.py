@@ -71,6 +71,8 @@ def before(
         if event in data[:-1]:
             return Constraint(nfa.empty())
         cut += [event[:i] for i in range(1, len(event)) if data[:-1].startswith(event[i:])]
+        if event != data and event.endswith(data):  # of two that end there the longer one is meant
+            cut.append(event[: -len(data)])
     return Constraint(dfa.minimize(dfa.difference(text, ending(cut)) if cut else text))
 
 
