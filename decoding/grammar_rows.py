@@ -58,6 +58,7 @@ class GrammarRow:
         self._eos = end_of_sequence(tables.query.automaton)
         self._ends = frozenset({self._eos, *stops})
         self._tokens: list[int] = []
+        self._mask: Int32[np.ndarray, " words"] | None = None  # what may come next, once it was asked for
         self.reset()
 
     @property
@@ -72,32 +73,36 @@ class GrammarRow:
 
     def accept(self, tokens: Sequence[int]) -> bool:
         """Append tokens, all of them or, where one is not allowed, none; return whether they were appended."""
-        if len(self.validate(tokens)) < len(tokens):
-            return False
-        self._append(tokens)
+        for n, token in enumerate(tokens):
+            if not self._allows(token):
+                self.rollback(n)
+                return False
+            self._append(token)
         return True
 
     def validate(self, tokens: Sequence[int]) -> list[int]:
         """The longest beginning of ``tokens`` that could be appended; nothing is."""
-        valid: list[int] = []
+        before = len(self._tokens)
         for token in tokens:
-            if self.terminated or not self._allows(token):
+            if not self._allows(token):
                 break
-            self._append([token])
-            valid.append(token)
+            self._append(token)
+        valid = self._tokens[before:]
         self.rollback(len(valid))
         return valid
 
     def rollback(self, n: int) -> None:
         """Take back the last ``n`` tokens. Raises :class:`ShapeError` where there are fewer."""
-        self._query.rollback(n)
-        del self._tokens[len(self._tokens) - n :]
+        if n:
+            self._query.rollback(n)
+            del self._tokens[len(self._tokens) - n :]
+            self._mask = None
 
     def reset(self) -> None:
         """Take back all tokens."""
         with self._lock:
             self._query.start(1, self._budget)
-        self._tokens = []
+        self._tokens, self._mask = [], None
 
     def fork(self) -> Self:
         """A row of its own with the same tokens; tables are shared."""
@@ -116,29 +121,33 @@ class GrammarRow:
             raise VocabularyMismatch(
                 f"the bit mask has {bitmask.shape[1]} words, the vocabulary needs {len(words)}"
             )
-        line = bitmask[row].numpy()
+        line = bitmask.numpy()[row]
         line[: len(words)] = words
         line[len(words) :] = 0
 
-    def _append(self, tokens: Sequence[int]) -> None:
+    def _append(self, token: int) -> None:
         with self._lock:
-            for token in tokens:
-                self._query.advance([self._eos if token in self._ends else token])
-        self._tokens += tokens
+            self._query.advance([self._eos if token in self._ends else token])
+        self._tokens.append(token)
+        self._mask = None
 
     def _allows(self, token: int) -> bool:
-        inside = 0 <= token < self._query.vocab_size
-        return inside and bool(self._words()[token // 32] >> (token % 32) & 1)
+        if self.terminated or not 0 <= token < self._query.vocab_size:
+            return False
+        return bool(self._words()[token >> 5] >> (token & 31) & 1)
 
     def _words(self) -> Int32[np.ndarray, " words"]:
+        if self._mask is not None:
+            return self._mask
         with self._lock:
             words: Int32[np.ndarray, " words"] = self._query.words()[0]
         over = self.terminated or len(self._tokens) >= self._budget
         if over:
             words[:] = 0
-        if over or words[self._eos // 32] >> (self._eos % 32) & 1:
+        if over or words[self._eos >> 5] >> (self._eos & 31) & 1:
             for end in self._ends:
-                words.view(np.uint32)[end // 32] |= np.uint32(1 << (end % 32))
+                words.view(np.uint32)[end >> 5] |= np.uint32(1 << (end & 31))
+        self._mask = words
         return words
 
 

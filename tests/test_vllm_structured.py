@@ -148,6 +148,7 @@ def vllm(monkeypatch):
     class InputProcessor:
         def __init__(self, vllm_config, renderer=None):
             self.structured_outputs_config = vllm_config.structured_outputs_config
+            self.tokenizer = TOKENIZER
 
     class SamplingParams:
         def __init__(self, max_tokens, **settings):

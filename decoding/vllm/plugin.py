@@ -4,9 +4,9 @@
     vllm serve MODEL --additional-config '{"tractile": {"whitespace": "flexible"}}'
 
 Requests stay as they are: ``StructuredOutputsParams(json=…)``, ``response_format``, ``structural_tag``. vLLM's list of back ends
-is closed, and ``compile_grammar`` does not learn how many tokens a request may have, so :func:`register` wraps the three
-functions that read the requests: ``InputProcessor.__init__``, ``SamplingParams._validate_structured_outputs`` and
-``StructuredOutputManager.grammar_init``. Engines that do not name Tractile are left as they were.
+is closed, and ``compile_grammar`` does not learn how many tokens a request may have, so :func:`register` wraps what reads the
+requests: ``InputProcessor.__init__`` and ``SamplingParams._validate_structured_outputs`` before the engine,
+``StructuredOutputManager.__init__`` and ``grammar_init`` in it. Engines that do not name Tractile are left as they were.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ def register() -> None:
     """Wrap what reads structured output in vLLM; a second call does nothing."""
     wrap("vllm.v1.engine.input_processor", "InputProcessor.__init__", choose)
     wrap("vllm.sampling_params", "SamplingParams._validate_structured_outputs", admit)
+    wrap("vllm.v1.structured_output", "StructuredOutputManager.__init__", provide)
     wrap("vllm.v1.structured_output", "StructuredOutputManager.grammar_init", begin)
 
 
@@ -87,6 +88,7 @@ def choose(original: Callable[..., None], self: Any, vllm_config: Any, *args: An
         self.structured_outputs_config = copy.copy(vllm_config.structured_outputs_config)
         self.structured_outputs_config.backend = NAME
         self.structured_outputs_config.tractile = options
+        backend_of(vllm_config, self.tokenizer)
 
 
 def admit(original: Callable[..., None], self: Any, model_config: Any, config: Any, tokenizer: Any) -> None:
@@ -111,15 +113,23 @@ def admit(original: Callable[..., None], self: Any, model_config: Any, config: A
     params._backend = NAME
 
 
+def provide(original: Callable[..., None], self: Any, vllm_config: Any) -> None:
+    """``StructuredOutputManager.__init__``: make the back end as the engine starts."""
+    original(self, vllm_config)
+    if settings(vllm_config) is not None:
+        self.backend = backend_of(vllm_config, self.tokenizer)
+
+
+def backend_of(vllm_config: Any, tokenizer: Any) -> TractileBackend:
+    """The back end of an engine."""
+    return TractileBackend(vllm_config, tokenizer, vllm_config.model_config.get_vocab_size())
+
+
 def begin(original: Callable[..., None], self: Any, request: Any) -> None:
     """``StructuredOutputManager.grammar_init``: compile for the tokens of the request, beside the step."""
     options, asked = settings(self.vllm_config), request.structured_output_request
     if asked is None or options is None:
         return original(self, request)
-    if self.backend is None:
-        self.backend = TractileBackend(
-            self.vllm_config, self.tokenizer, self.vllm_config.model_config.get_vocab_size()
-        )
     backend, most = self.backend, self.vllm_config.model_config.max_model_len
 
     def left() -> int:

@@ -22,6 +22,7 @@ from jaxtyping import Int32
 from torch import Tensor
 
 from ...constraints import Vocabulary
+from ...constraints.vocabulary.reading import vocabulary_of
 from ...errors import BudgetTooSmall, UnsupportedConstraint
 from ..grammar_rows import GrammarRow, Grammars
 from .interface import interface
@@ -133,7 +134,9 @@ class TractileBackend(_Backend):  # type: ignore[misc]
 
     def __init__(self, vllm_config: Any, tokenizer: Any, vocab_size: int) -> None:
         self.vllm_config, self.tokenizer, self.vocab_size = vllm_config, tokenizer, vocab_size
-        self.vocabulary = Vocabulary.from_tokenizer(tokenizer)
+        self.vocabulary = vocabulary_of(tokenizer)
+        # What all constraints of a vocabulary share is made as the engine starts.
+        self.grammar(Asked("JSON_OBJECT", ""), (), lambda: 64)
 
     def grammar(
         self, asked: Asked, stop_token_ids: Iterable[int] | None, left: Callable[[], int]
