@@ -19,7 +19,7 @@ from tractile.constraints.automata.nfa import trim
 from tractile.constraints.automata.repeats import repeat
 from tractile.constraints.automata.utf8 import EVERY
 from tractile.constraints.json.numbers import multiples
-from tractile.constraints.json.patterns import matching
+from tractile.constraints.json.patterns import any_text, matching
 from tractile.constraints.json.string_lengths import Letters
 from tractile.constraints.json.text import spelled
 
@@ -239,13 +239,13 @@ def test_random_schemas_of_all_keywords(seed):
 )
 def test_counted_characters(pattern):
     """Copies of an automaton by the number of characters: the strings that are as long, and no useless state."""
-    letters = Letters(matching(pattern, True))
+    letters = Letters(matching(pattern, True, spelled), any_text(spelled))
     for least, most in [(0, 0), (0, 1), (1, 1), (2, 5), (1, None), (3, None), (6, 9), (4, 4)]:
         found = letters.copied(least, most)
         assert found.num_states == letters.plan(least, most).size == trim(found).num_states
         assert found.is_deterministic
         length = repeat(spelled(EVERY), least, most)
-        expected = dfa.intersect(matching(pattern, True), length)
+        expected = dfa.intersect(matching(pattern, True, spelled), length)
         assert dfa.difference(found, expected).is_empty
         assert dfa.difference(expected, found).is_empty
 

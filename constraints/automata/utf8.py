@@ -2,7 +2,7 @@
 
 A set is a tuple of disjoint, increasing ranges (low, high) of code points, ends included. An *alphabet* turns a set into
 the automaton of the encodings of its members: :func:`utf8` for plain text, ``json/text.py`` for the inside of a
-JSON string. Surrogates are no characters and are always left out.
+JSON string, ``calls/python_syntax.py`` for that of a Python one. Surrogates are no characters and are always left out.
 """
 
 from __future__ import annotations

@@ -20,6 +20,7 @@ from ..json.lazy.schema import check_all, schema_machines
 from ..json.lazy.values import Machines
 from ..json.numbers import Notation
 from ..json.shapes import NEVER, Need, Objects, Others
+from ..json.text import Style
 from ..narrowing import Narrowing
 from .tools import Tool, json_text, with_definitions
 
@@ -54,11 +55,14 @@ class Called:
 
 
 class Arguments(Machines):
-    """The schemas of arguments, each by its number: to an object of arguments they are what its members need."""
+    """The schemas of arguments, each by its number: to an object of arguments they are what its members need.
 
-    def __init__(self, whitespace: str, order: str) -> None:
-        super().__init__(Document(True), whitespace, order, True, True, Notation(False))
-        self.whitespace = whitespace
+    ``style`` is how the object is written, ``inner`` how its values are.
+    """
+
+    def __init__(self, style: Style, inner: Style, order: str) -> None:
+        super().__init__(Document(True), style, order, True, True, Notation(False))
+        self.inner = inner
         self.documents: list[Values] = []
         self.number: dict[str, int] = {}
         self.paths: dict[
@@ -75,8 +79,9 @@ class Arguments(Machines):
         number = self.number.get(text)
         if number is None:
             with placed(path):
-                options = (self.whitespace, "declared", None, None, True, "auto", plain, None)
-                machines, narrowed = schema_machines(read_schema(schema), False, options)
+                plain = plain and not self.inner.tuples  # literals have no integers with a point
+                options = ("", "declared", None, None, True, "auto", plain, None)
+                machines, narrowed = schema_machines(read_schema(schema), False, options, self.inner)
                 root = machines.keywords.root()
                 check_all(machines, root)
             number = self.number[text] = len(self.documents)
@@ -90,12 +95,10 @@ class Arguments(Machines):
 
     def of_tool(self, tool: Tool, whole: bool, path: str) -> tuple[Called | None, tuple[Narrowing, ...]]:
         """A tool, ``None`` if no arguments satisfy its schemas, and what they lack. ``whole``: they are one schema."""
-        name = json_text(tool.name)
+        name = self.name(tool.name)
         if whole:
             number, narrowed = self.read(tool.schema(), path, tool.plain)
-            values = self.documents[number]
-            shortest = values.shortest
-            return None if shortest is None else Called(name, shortest, values.machine), narrowed
+            return self.called(name, self.documents[number], path), narrowed
         members, cuts = list[tuple[str, Need]](), list[Narrowing]()
         for argument, schema in tool.arguments.items():
             written = with_definitions(schema, tool.definitions)
@@ -105,9 +108,25 @@ class Arguments(Machines):
         texts = {n: self.shortest(need) for n, need in members if n in tool.required}
         if None in texts.values():
             return None, tuple(cuts)
-        shown = [json_text(n) + self.style.colon + (t or b"") for n, t in texts.items()]
-        shortest = b"{" + self.style.comma.join(shown) + b"}"
+        spelling, opening = self.style.spellings[0], b"" if self.style.opened else self.style.braces[0]
+        shown = [self.style.named(spelling.plain(n)) + (t or b"") for n, t in texts.items()]
+        shortest = opening + self.style.comma.join(shown) + self.style.braces[1]
         return Called(name, shortest, partial(self.object, tuple(members), tuple(texts))), tuple(cuts)
+
+    def name(self, name: str) -> bytes:
+        """The name of a tool, up to the text of its arguments or what stands before it."""
+        return name.encode() + self.style.braces[0] if self.style.opened else json_text(name)
+
+    def called(self, name: bytes, values: Values, path: str) -> Called | None:
+        """A tool whose arguments are one schema, ``None`` if no arguments satisfy it."""
+        if self.style is self.inner:
+            shortest = values.shortest
+            return None if shortest is None else Called(name, shortest, values.machine)
+        machine = ObjectMachine(values.machines, values.machines.value(values.root).object, self.style)
+        if machine.classes:
+            raise UnsupportedConstraint("arguments that are not declared have no name in Python", path=path)
+        shortest = machine.shortest(values.machines.shortest)
+        return None if shortest is None else Called(name, shortest, lambda: machine)
 
     def object(self, members: tuple[tuple[str, Need], ...], required: tuple[str, ...]) -> Machine:
         """The machine of the objects of these members and no others."""
@@ -117,7 +136,10 @@ class Arguments(Machines):
     def anything(self) -> Called:
         """Any arguments of a tool, for abstractions."""
         number, _ = self.read({"type": "object"}, "")
-        return Called(b"", b"{}", self.documents[number].machine)
+        values, (opening, end) = self.documents[number], self.style.braces
+        if self.style is self.inner:
+            return Called(b"", opening + end, values.machine)
+        return Called(b"", end, lambda: ObjectMachine(values.machines, [Objects()], self.style))
 
     # ------------------------------------------------------------ what an object asks
 

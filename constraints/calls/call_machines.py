@@ -1,6 +1,6 @@
 """One call of any of the tools as a machine.
 
-    {"name":  a name of the tools  , "arguments":  its machine  }
+    {"name":  a name of the tools  , "arguments":  its machine  }        a name of the tools (  its machine
 
 All names are read together: a state is the range of names, in the order of their bytes, that begin with what was read. So
 many tools cost no more than few, and the machine of a tool is made when its name has been written.
@@ -12,12 +12,16 @@ from collections.abc import Callable, Sequence
 from functools import cached_property
 from itertools import groupby
 
+from ..automata.dfa import minimize
+from ..automata.machines import DfaMachine
+from ..automata.nfa import concat, literal, plus, union
 from ..automata.stack import Local, Machine, Region
 from ..json.lazy.blanks import with_blanks
 from ..json.lazy.texts import quoted
 from ..json.shapes import Strings
 from ..json.text import Style
 from .arguments import Called
+from .python_syntax import NAMES, bare
 
 HEAD, NAME, TAIL, ARGUMENTS, CLOSE, END = range(6)
 FEW_TOOLS = 30
@@ -29,17 +33,22 @@ FEW_BYTES = 600
 
 
 class CallMachine(Region):
-    """One call. ``anything``: any arguments, for abstractions."""
-
-    ends_with = b"}"
+    """One call. ``keys``: the names of its two members, not read where the name of the tool opens the arguments.
+    ``anything``: any arguments, for abstractions."""
 
     def __init__(
         self, tools: Sequence[Called], keys: tuple[bytes, bytes], style: Style, anything: Callable[[], Called]
     ) -> None:
         self.tools = sorted(tools, key=lambda tool: tool.name)
         self.names, self.keys, self.style, self.anything = [t.name for t in self.tools], keys, style, anything
-        self.head = pieces(b"{", keys[0], style.colon, style=style)
-        self.tail = pieces(style.comma, keys[1], style.colon, style=style)
+        self.ends_with = style.braces[1]
+        self.head: tuple[bytes, ...] = ()
+        self.tail: tuple[bytes, ...] = ()
+        self.end = b""
+        if not style.opened:
+            self.head = pieces(b"{", keys[0], style.colon, style=style)
+            self.tail = pieces(style.comma, keys[1], style.colon, style=style)
+            self.end = b"}"
         self._moves: dict[Local, Sequence[tuple[int, int, Local]]] = {}
 
     @property
@@ -48,7 +57,7 @@ class CallMachine(Region):
         return self.completion(self.start())
 
     def start(self) -> Local:
-        return (HEAD, 0, 0)
+        return (HEAD, 0, 0) if self.head else self.first_name()
 
     def moves(self, local: Local) -> Sequence[tuple[int, int, Local]]:
         found = self._moves.get(local)
@@ -60,7 +69,7 @@ class CallMachine(Region):
         """The moves, anew."""
         kind, *rest = local
         found: list[tuple[int, int, Local]] = []
-        at_edge = kind in (ARGUMENTS, CLOSE)  # between two tokens
+        at_edge = kind in (ARGUMENTS, CLOSE) and bool(self.end)  # between two tokens
         if kind == HEAD:
             piece, at = rest
             at_edge = piece > 0 and at == 0
@@ -70,7 +79,7 @@ class CallMachine(Region):
             at_edge = at == 0
             found.append(self.onward((TAIL, tool), self.tail, piece, at, (ARGUMENTS, tool)))
         elif kind == NAME:
-            at_edge = rest[2] == 0
+            at_edge = rest[2] == 0 and bool(self.head)
             found += self.in_name(*rest)
         elif kind == CLOSE:
             found.append((125, 125, (END,)))
@@ -93,10 +102,14 @@ class CallMachine(Region):
         found: list[tuple[int, int, Local]] = []
         for byte, group in groupby(self.names[low:high], key=lambda name: name[at]):
             end = low + sum(1 for _ in group)
-            whole = len(self.names[low]) == at + 1  # no name begins another one: each ends in a quote
-            found.append((byte, byte, (TAIL, self.kind(low), 0, 0) if whole else (NAME, low, end, at + 1)))
+            whole = len(self.names[low]) == at + 1  # no name begins another: each ends in a quote or bracket
+            found.append((byte, byte, self.named(low) if whole else (NAME, low, end, at + 1)))
             low = end
         return found
+
+    def named(self, tool: int) -> Local:
+        """The place behind the name of a tool."""
+        return (TAIL, self.kind(tool), 0, 0) if self.tail else (ARGUMENTS, self.kind(tool))
 
     def kind(self, tool: int) -> int:
         """What is remembered of a tool."""
@@ -107,7 +120,9 @@ class CallMachine(Region):
         return self.tools[kind]
 
     def calls(self, local: Local) -> Sequence[tuple[Machine, Local]]:
-        return ((self.called(local[1]).machine, (CLOSE,)),) if local[0] == ARGUMENTS else ()
+        if local[0] != ARGUMENTS:
+            return ()
+        return ((self.called(local[1]).machine, (CLOSE,) if self.end else (END,)),)
 
     def final(self, local: Local) -> bool:
         return bool(local[0] == END)
@@ -117,16 +132,16 @@ class CallMachine(Region):
         if kind == END:
             return b""
         if kind == CLOSE:
-            return b"}"
+            return self.end
         if kind == ARGUMENTS:
-            return self.called(rest[0]).shortest + b"}"
+            return self.called(rest[0]).shortest + self.end
         if kind == TAIL:
             tool, piece, at = rest
             return b"".join(self.tail[piece:])[at:] + self.completion((ARGUMENTS, tool))
         if kind == NAME:
             low, high, at = rest
             best = self.best(low, high)
-            return self.names[best][at:] + self.completion((TAIL, self.kind(best), 0, 0))
+            return self.names[best][at:] + self.completion(self.named(best))
         piece, at = rest
         return b"".join(self.head[piece:])[at:] + self.completion(self.first_name())
 
@@ -203,4 +218,14 @@ class CallOfAnyName(CallOfAnything):
         return ()
 
     def calls(self, local: Local) -> Sequence[tuple[Machine, Local]]:
-        return ((quoted(Strings()), (TAIL, 0, 0, 0)),) if local[0] == NAME else super().calls(local)
+        if local[0] != NAME:
+            return super().calls(local)
+        if self.tail:
+            return ((quoted(Strings(), self.style.spellings[0]), (TAIL, 0, 0, 0)),)
+        return ((self._any_name, (ARGUMENTS, 0)),)
+
+    @cached_property
+    def _any_name(self) -> Machine:
+        """Any names with dots, and the bracket behind them."""
+        name = plus(union([bare(NAMES), literal(b".")]))
+        return DfaMachine(minimize(concat([name, literal(self.style.braces[0])])))

@@ -4,7 +4,7 @@
     python    get_weather(city="Oslo", days=3)                                        parallel: [f(…), g(…)]
 
 Arguments stand in the order declared, or in any order; those that are not required may be left out, and no others come
-in. In Python syntax a value is a literal (``python_literals.py``).
+in. In Python syntax a value is a literal (``python_syntax.py``).
 """
 
 from __future__ import annotations
@@ -14,20 +14,19 @@ from typing import Any, Literal, NamedTuple
 
 from ...errors import UnsupportedConstraint
 from .. import limits, validation
-from ..automata.nfa import Nfa, check_limit, concat, empty, literal, union
+from ..automata.nfa import empty
 from ..automata.stack import Machine, StackAutomaton
 from ..automata.work import limited, spend
 from ..constraint import Constraint
 from ..json.finite import finite_automaton, of_automaton
+from ..json.text import STYLES
 from ..lazy_constraint import LazyConstraint, made
 from ..narrowing import Narrowing, OnNarrowed, check_choice, merged, report
 from .arguments import Arguments, Called
 from .call_lists import calls_machine
-from .python_literals import Literals
-from .python_rows import STYLES, Style, brackets, in_any_order, in_order, row
+from .python_syntax import ARGUMENTS, LITERALS
 from .tools import Tool, read_tools, with_references
 
-DEPTH = 2
 ONE = -1, -1
 """One call, not in a list."""
 
@@ -51,14 +50,13 @@ def function_calls(
     ``whitespace`` is what stands between tokens: after each comma and colon a space, or nothing, or anything. ``references``
     is a pattern for strings that may stand in place of every argument, item and property, such as ``r"\\$var\\d+\\$"`` for
     the results of earlier calls. ``keys`` name the two members of a call in JSON syntax. In Python syntax numbers are written
-    as JSON writes them (no ``1.``, ``+1``, ``1_000``), and strings of a format without escapes and quotes.
+    as JSON writes them (no ``1.``, ``+1``, ``1_000``), integers without a point.
 
-    In JSON syntax nothing bounds lengths, counts and how deep values nest, but where ``max_depth`` is given. In Python syntax
-    it is 2 by default: how deep values without a type nest, and how often a ``$ref`` lies within itself.
+    Nothing bounds lengths, counts and how deep values nest, but where ``max_depth`` is given.
 
     ``narrowed`` of the constraint names each argument of which fewer values are accepted than its schema allows. With
-    ``on_narrowed="warn"`` a warning is logged for the constraint (but for what a given ``max_depth`` cuts, and for how Python
-    writes numbers), "error" raises ``UnsupportedConstraint``, "ignore" does nothing.
+    ``on_narrowed="warn"`` a warning is logged for the constraint (but for what a given ``max_depth`` cuts), "error" raises
+    ``UnsupportedConstraint``, "ignore" does nothing.
 
     Raises ``FormatError`` for what cannot be read, ``UnsupportedConstraint`` with the place of what is not supported (an
     unknown type, a name twice, a name that is not Python's), ``EmptyLanguage`` for no tools, ``TooManyStates``.
@@ -69,8 +67,8 @@ def function_calls(
         if value not in choices:
             raise UnsupportedConstraint(f"{name} is one of {list(choices)}, not {value!r}", path=name)
     check_choice(on_narrowed)
-    chosen = ["type"] if max_depth is None else ["type", "max_depth"]
-    max_depth = validation.count(DEPTH if max_depth is None else max_depth, "max_depth", 0, limits.DEPTH)
+    chosen = [] if max_depth is None else ["max_depth"]
+    max_depth = None if max_depth is None else validation.count(max_depth, "max_depth", 0, limits.DEPTH)
     if references is not None:
         validation.text(references, "references")
     if not isinstance(keys, tuple | list) or len(keys) != 2:
@@ -80,13 +78,14 @@ def function_calls(
     read = read_tools(tools, tuples=syntax == "python")
     if references is not None:
         read = [with_references(tool, references) for tool in read]
-    constraint: Constraint
     if syntax == "python":
-        constraint = python_calls(read, (low, high), order, whitespace, max_depth)
-    elif len(chosen) == 1:
-        constraint = made(lazy_calls, read, (low, high), order, whitespace, keys)
+        for index, tool in enumerate(read):
+            check_names(tool, f"tools[{index}].parameters")
+    constraint: Constraint
+    if max_depth is None:
+        constraint = made(lazy_calls, read, (low, high), order, (syntax, whitespace), keys)
     else:
-        constraint = Calls.read(read, (low, high), order, whitespace, keys).written(max_depth)
+        constraint = Calls.read(read, (low, high), order, (syntax, whitespace), keys).written(max_depth)
     report(constraint.narrowed, on_narrowed, chosen)
     return constraint
 
@@ -105,7 +104,7 @@ def counts(parallel: Any) -> tuple[int, int | None]:
 
 
 class Calls(NamedTuple):
-    """The calls in JSON syntax: the schemas of the arguments, the machine of the calls, what they lack of the schemas."""
+    """The schemas of the arguments, the machine of the calls, what they lack of the schemas."""
 
     arguments: Arguments
     machine: Machine | None
@@ -118,11 +117,15 @@ class Calls(NamedTuple):
         tools: list[Tool],
         number: tuple[int, int | None],
         order: str,
-        whitespace: str,
+        written: tuple[str, str],
         keys: tuple[str, str],
     ) -> Calls:
-        """A tool's schemas are looked at now, its machine is made when it is called."""
-        arguments, cuts, called = Arguments(whitespace, order), list[Narrowing](), list[Called]()
+        """A tool's schemas are looked at now, its machine is made when it is called. ``written``: the syntax and
+        the white space."""
+        syntax, whitespace = written
+        inner = (LITERALS if syntax == "python" else STYLES)[whitespace]
+        outer = ARGUMENTS[whitespace] if syntax == "python" else inner
+        arguments, cuts, called = Arguments(outer, inner, order), list[Narrowing](), list[Called]()
         work = (1 + len(tools) / 500) * limits.WORK
         with limited(work):
             for index, tool in enumerate(tools):
@@ -145,33 +148,19 @@ class Calls(NamedTuple):
 
 
 def lazy_calls(
-    tools: list[Tool], number: tuple[int, int | None], order: str, whitespace: str, keys: tuple[str, str]
+    tools: list[Tool],
+    number: tuple[int, int | None],
+    order: str,
+    written: tuple[str, str],
+    keys: tuple[str, str],
 ) -> LazyConstraint:
-    """The constraint of the calls in JSON syntax."""
-    calls = Calls.read(tools, number, order, whitespace, keys)
+    """The constraint of the calls."""
+    calls = Calls.read(tools, number, order, written, keys)
     automaton = StackAutomaton(calls.machine)
     documents = [each.machines.distinct for each in calls.arguments.documents]
     automaton.may_compare = any(distinct.are_compared for distinct in documents)
     automaton.needs_distinct = any(distinct.are_needed for distinct in documents)
     return LazyConstraint(automaton, calls.narrowed, calls.written)
-
-
-def python_calls(
-    tools: list[Tool], number: tuple[int, int | None], order: str, whitespace: str, max_depth: int
-) -> Constraint:
-    """The calls in Python syntax."""
-    style, cuts, calls = STYLES[whitespace], list[Narrowing](), list[Nfa]()
-    with limited((1 + len(tools) / 500) * limits.WORK):
-        for index, tool in enumerate(tools):
-            calls.append(python_call(tool, cuts, style, order, max_depth, f"tools[{index}].parameters"))
-        call = union(calls)
-    narrowed = merged(cuts)
-    if number == ONE:
-        return Constraint(call, narrowed)
-    low, high = number
-    check_limit((high or low) * max(1, call.num_states))
-    body = row(style, [call] * (high or 0), low, call if high is None else None)
-    return Constraint(brackets(b"[", body, b"]", style), narrowed)
 
 
 def is_whole(tool: Tool, order: str, path: str) -> bool:
@@ -182,20 +171,8 @@ def is_whole(tool: Tool, order: str, path: str) -> bool:
     return said is not None
 
 
-def python_call(
-    tool: Tool, cuts: list[Narrowing], style: Style, order: str, max_depth: int, path: str
-) -> Nfa:
-    """``f(a=1, b="x")``."""
+def check_names(tool: Tool, path: str) -> None:
+    """Raise ``UnsupportedConstraint`` where a tool or an argument has a name that Python does not read."""
     for name in [*tool.name.split("."), *tool.arguments]:
         if not name.isidentifier() or keyword.iskeyword(name):
             raise UnsupportedConstraint(f"{name!r} in {tool.name!r} is no name in Python", path=path)
-    if tool.rest:
-        raise UnsupportedConstraint(f"{sorted(tool.rest)[0]!r} is not supported in Python syntax", path=path)
-    literals = Literals(tool.definitions, style, max_depth, cuts)
-    items = []
-    for name, schema in tool.arguments.items():
-        value = literals.value(schema, f"{path}.{name}")
-        items.append((concat([literal(f"{name}=".encode()), value]), name in tool.required))
-    ordered = in_any_order if order == "any" else in_order
-    arguments = ordered(items, style.comma, padding=style.padding)
-    return brackets(tool.name.encode() + b"(", arguments, b")", style)

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from ...errors import EmptyLanguage, FormatError, UnsupportedConstraint
-from ..json.closed_objects import close_schema, close_types
+from ..json.closed_objects import close_schema
 from .python_tools import described, is_tool
 from .tool_types import Schema, normal
 
@@ -118,7 +118,7 @@ def read_tool(tool: Any, path: str, tuples: bool) -> Tool:
         schema = normal(parameters, path, tuples)
     else:
         schema = normal(from_arguments(parameters, path), path, tuples)
-    schema = close_types(schema) if tuples else close_schema(schema)  # Python's have no combinations
+    schema = close_schema(schema)
     if not isinstance(schema, dict) or schema.pop("type", "object") != "object":
         raise UnsupportedConstraint("the parameters of a tool are an object", path=path)
     arguments, required = schema.pop("properties", {}), schema.pop("required", [])

@@ -26,6 +26,9 @@ TYPES = {
     "array": NOTHING._replace(array=EVERYTHING.array),
     "object": NOTHING._replace(object=EVERYTHING.object),
 }
+WITH_TUPLES = TYPES | {kind: NOTHING._replace(array=(Arrays(kind=kind),)) for kind in ("list", "tuple")}
+WITH_TUPLES["array"] = WITH_TUPLES.pop("list")
+"""The types of a syntax with tuples, where an array is a list."""
 SHAPES: dict[str, tuple[str, Any]] = {
     "Length": ("string", Strings),
     "Items": ("array", Arrays),
@@ -37,20 +40,22 @@ def types(k: Keywords, node: Node, sign: bool, tracked: int) -> Value:
     """``type``."""
     named = node.schema["type"]
     named = [named] if isinstance(named, str) else named
-    if unknown := [name for name in named if name not in TYPES]:
+    known = WITH_TUPLES if k.tuples else TYPES
+    if unknown := [name for name in named if name not in known]:
         raise UnsupportedConstraint(f"there is no type {unknown[0]!r}", path=f"{node.path}/type")
-    found = join(*(TYPES[name] for name in named))
+    found = join(*(known[name] for name in named))
     if sign:
         return found
     number = (
         () if "number" in named else (Numbers(integer=False),) if "integer" in named else EVERYTHING.number
     )
+    arrays = join(*(known[name] for name in known if name in ("array", "tuple") and name not in named)).array
     return Value(
         "null" not in named,
         frozenset() if "boolean" in named else EVERYTHING.boolean,
         number,
         () if "string" in named else EVERYTHING.string,
-        () if "array" in named else EVERYTHING.array,
+        arrays,
         () if "object" in named else EVERYTHING.object,
     )
 
@@ -92,10 +97,11 @@ def composite(k: Keywords, node: Node, value: list[Any] | dict[str, Any], sign: 
         size = len(value)
         needs = [k.need({"enum": [v]}, node, "const", sign) for v in value]
         if sign:
-            return only("array", [Arrays(tuple(needs), least=size, most=size)], False)
+            return only("array", [Arrays(tuple(needs), least=size, most=size, kind=k.listed)], False)
         differ = [Arrays((*[ANY] * i, need), least=size, most=size) for i, need in enumerate(needs)]
         shorter = [Arrays(most=size - 1)] if size else []
-        return EVERYTHING._replace(array=(Arrays(least=size + 1), *shorter, *differ))
+        tuples = [Arrays(kind="tuple")] if k.tuples else []
+        return EVERYTHING._replace(array=(Arrays(least=size + 1), *shorter, *differ, *tuples))
     members = tuple((name, k.need({"enum": [v]}, node, "const", sign)) for name, v in value.items())
     others = Others(frozenset(value))
     if sign:

@@ -22,7 +22,7 @@ from . import strings
 from .formats import LEFT_OUT
 from .lazy.members import Form, bits
 from .lazy.objects import ObjectMachine
-from .lazy.texts import quoted, shortened, with_times
+from .lazy.texts import shortened, strings_of, with_times
 from .lazy.values import Machines
 from .schema_paths import bound, place, said
 from .shapes import ANY, Need
@@ -126,11 +126,12 @@ class Lacking:
             if strings.empty(string):
                 continue
             cut = shortened(string, self.bounds.length)
-            if cut != string and quoted(string) in reached:
+            written = not reached.isdisjoint(strings_of(string, machines.style))
+            if cut != string and written:
                 path, keyword = bound(machines, need, "Length", string.most)
                 yield Narrowing(path, keyword, string.most, cut.most, LENGTH)
             few = with_times(string, up=False)
-            for _, which, _ in sorted(string.atoms - few.atoms) if quoted(string) in reached else ():
+            for _, which, _ in sorted(string.atoms - few.atoms) if written else ():
                 given = "strings that have the format beyond doubt"
                 yield Narrowing(place(machines, need, "format", which), "format", which, given, LEFT_OUT)
         objects = machines.objects(need)

@@ -15,9 +15,10 @@ from ..automata.lazy import explore
 from ..automata.nfa import Nfa
 from ..automata.repeats import repeat
 from ..automata.stack import StackAutomaton
+from ..automata.utf8 import Alphabet
 from ..automata.work import metered
 from ..regex.pattern import compile_pattern
-from .patterns import BODY
+from .patterns import any_text
 from .text import spelled
 from .times import TimeText
 
@@ -143,19 +144,19 @@ def times(name: str) -> TimeText:
     return TimeText(None if before is None else compiled(before), compiled(ZONE))
 
 
-def compiled(pattern: str) -> Nfa:
-    """The insides of JSON strings that match a pattern in full."""
-    return dfa.minimize(compile_pattern(pattern.replace(r"\d", "[0-9]"), 0, spelled))
+def compiled(pattern: str, alphabet: Alphabet = spelled) -> Nfa:
+    """The insides of strings that match a pattern in full."""
+    return dfa.minimize(compile_pattern(pattern.replace(r"\d", "[0-9]"), 0, alphabet))
 
 
 @metered(maxsize=64)
-def formatted(name: str, sign: bool) -> Nfa:
-    """The insides of JSON strings that have (or have not) the format."""
+def formatted(name: str, sign: bool, alphabet: Alphabet) -> Nfa:
+    """The insides of strings that have (or have not) the format, whose characters are written as the alphabet says."""
     if not sign:
-        return dfa.minimize(dfa.difference(BODY, formatted(name, True)))
+        return dfa.minimize(dfa.difference(any_text(alphabet), formatted(name, True, alphabet)))
     if name in TIMES:
         return dfa.minimize(explore(StackAutomaton(times(name)), limits.PART_STATES))
-    found = compiled(PATTERNS[name])
+    found = compiled(PATTERNS[name], alphabet)
     if name == "hostname":
-        found = dfa.minimize(dfa.intersect(found, repeat(spelled(((33, 126),)), 1, 253)))
+        found = dfa.minimize(dfa.intersect(found, repeat(alphabet(((33, 126),)), 1, 253)))
     return found

@@ -44,12 +44,15 @@ Keyword = Callable[["Keywords", Node, bool, int], Value]
 class Keywords:
     """Works out the values of nodes. ``asserts_format``: whether ``format`` does. ``empty`` says whether nothing satisfies
     a need (it may say no where that is not known). ``rounds_times``: whether leap seconds are known in UTC only, which makes
-    automata of times small."""
+    automata of times small. ``tuples``: whether there are tuples beside arrays, which are lists then."""
 
     rounds_times = False
 
-    def __init__(self, document: Document, asserts_format: bool, empty: Callable[[Any], bool]) -> None:
-        self.document, self.asserts_format = document, asserts_format
+    def __init__(
+        self, document: Document, asserts_format: bool, empty: Callable[[Any], bool], tuples: bool
+    ) -> None:
+        self.document, self.asserts_format, self.tuples = document, asserts_format, tuples
+        self.listed = "list" if tuples else None
         self.empty = empty
         self.memo: dict[tuple[int, bool, int], Value] = {}
         self.active: set[tuple[int, bool, int]] = set()

@@ -20,9 +20,13 @@ LOOK_AHEAD = 3  # how deep emptiness is looked for where alternatives are compar
 class Needs:
     """The needs of one document, each worked out when it is asked for."""
 
-    def __init__(self, document: Document, order: str, open_objects: bool, asserts_format: bool) -> None:
+    def __init__(
+        self, document: Document, order: str, open_objects: bool, asserts_format: bool, tuples: bool
+    ) -> None:
         self.document, self.order, self.open_objects = document, order, open_objects
-        self.keywords = Keywords(document, asserts_format, lambda shape: self.empty_shape(shape, LOOK_AHEAD))
+        self.keywords = Keywords(
+            document, asserts_format, lambda shape: self.empty_shape(shape, LOOK_AHEAD), tuples
+        )
         self.values: dict[Need, Value] = {}
         self.hollow: dict[tuple[Need, int], bool] = {}
 

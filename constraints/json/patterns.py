@@ -37,20 +37,25 @@ FLAGS = re.compile(r"\(\?([aiLmsux]*)(?:-([imsx]+))?[:)]")
 
 
 @metered(maxsize=256, most=limits.WORK)
-def matching(pattern: str, sign: bool, alphabet: Alphabet = spelled) -> Nfa:
-    """The insides of strings in which the pattern is (or is not) found, whose characters are written as the alphabet says:
-    by default those of JSON. Raises ``UnsupportedConstraint``."""
+def matching(pattern: str, sign: bool, alphabet: Alphabet) -> Nfa:
+    """The insides of strings in which the pattern is (or is not) found, whose characters are written as the alphabet says.
+    Raises ``UnsupportedConstraint``."""
     if sign:
         found = compile_pattern(translate(pattern), 0, alphabet, ecma_search=True)
         return dfa.minimize(found, limit=limits.PART_STATES)
-    body = BODY if alphabet is spelled else dfa.minimize(star(alphabet(EVERY)))
-    return dfa.minimize(dfa.difference(body, matching(pattern, True, alphabet)))
+    return dfa.minimize(dfa.difference(any_text(alphabet), matching(pattern, True, alphabet)))
+
+
+@metered(maxsize=16)
+def any_text(alphabet: Alphabet) -> Nfa:
+    """The insides of all strings whose characters are written as the alphabet says."""
+    return dfa.minimize(star(alphabet(EVERY)))
 
 
 def readable(pattern: str, sign: bool, path: str) -> None:
     """Raises ``UnsupportedConstraint`` or ``TooManyStates`` with the path for a pattern that cannot be compiled."""
     try:
-        matching(pattern, sign)
+        matching(pattern, sign, spelled)
     except UnsupportedConstraint as error:
         raise UnsupportedConstraint(str(error), path=path) from None
     except TooManyStates as error:
@@ -180,6 +185,3 @@ def char_class(pattern: str, start: int, brackets: bool, ignores_case: bool) -> 
     if not inside:
         return ("(?s:.)" if negative else "(?!)"), i + 1
     return f"[{'^' if negative else ''}{inside}]", i + 1
-
-
-BODY = dfa.minimize(compile_pattern(r"(?s:.*)", 0, spelled))

@@ -130,7 +130,8 @@ class Contains(NamedTuple):
 @dataclass(frozen=True)
 class Arrays:
     """Arrays by what each position needs, how many items there are, and how many of a kind; ``unique`` asks for (or
-    against) distinct items. ``seen`` are the positions that have been evaluated: the first few, those of a need."""
+    against) distinct items. ``seen`` are the positions that have been evaluated: the first few, those of a need. ``kind``:
+    ``"list"`` or ``"tuple"`` where a syntax has both, ``None`` for either."""
 
     prefix: tuple[Need, ...] = ()
     rest: Need = ANY
@@ -140,11 +141,14 @@ class Arrays:
     unique: bool | None = None
     seen: float = 0
     seen_kinds: tuple[Need, ...] = ()
+    kind: str | None = None
 
     def meet(self, other: Arrays) -> Arrays | None:
         """Arrays of both shapes, ``None`` if there are certainly none."""
         least, most = max(self.least, other.least), smaller(self.most, other.most)
         if None not in (self.unique, other.unique) and self.unique != other.unique:
+            return None
+        if None not in (self.kind, other.kind) and self.kind != other.kind:
             return None
         size = max(len(self.prefix), len(other.prefix))
         prefix = tuple(both(self.at(i), other.at(i)) for i in range(size))
@@ -157,7 +161,8 @@ class Arrays:
         contains = tuple(dict.fromkeys(self.contains + other.contains))
         unique = self.unique if other.unique is None else other.unique
         kinds = tuple(dict.fromkeys(self.seen_kinds + other.seen_kinds))
-        return Arrays(prefix, rest, least, most, contains, unique, max(self.seen, other.seen), kinds)
+        kind, seen = self.kind or other.kind, max(self.seen, other.seen)
+        return Arrays(prefix, rest, least, most, contains, unique, seen, kinds, kind)
 
     def within(self, other: Arrays) -> bool:
         """Whether the shape asks for all that the other does."""

@@ -2,8 +2,8 @@
 
     (s, c) --byte--> (t, c)  within a character        (s, c) --byte--> (t, c + 1)  at the end of one
 
-States between two characters are told from those within one by reading :data:`BODY` along. Only what a string of the
-right length visits is copied.
+States between two characters are told from those within one by reading the automaton of all strings along. Only what a string
+of the right length visits is copied.
 """
 
 from __future__ import annotations
@@ -21,7 +21,6 @@ from ..automata import dfa, epsilon
 from ..automata.arrays import csr_index, ragged_arange, unique_rows
 from ..automata.epsilon import NO_EPSILONS
 from ..automata.nfa import Nfa, check_limit
-from .patterns import BODY
 
 Pairs = Int[ndarray, "pair 2"]
 
@@ -41,24 +40,25 @@ class Plan(NamedTuple):
 
 
 class Letters:
-    """The insides of some strings as a deterministic automaton, and which of its states stand between two characters."""
+    """The insides of some strings as a deterministic automaton, and which of its states stand between two characters. ``body``:
+    the insides of all strings."""
 
-    def __init__(self, found: Nfa) -> None:
-        self.nfa = nfa = dfa.intersect(found, BODY)
+    def __init__(self, found: Nfa, body: Nfa) -> None:
+        self.nfa = nfa = dfa.intersect(found, body)
         self.size = nfa.num_states
         self.plans: dict[tuple[int, int | None], Plan] = {}
-        table = np.zeros((BODY.num_states, 256), np.int64)
-        for source, low, high, target in BODY.edges.tolist():
+        table = np.zeros((body.num_states, 256), np.int64)
+        for source, low, high, target in body.edges.tolist():
             table[source, low : high + 1] = target
         pointer, order = csr_index(nfa.edges[:, 0], self.size)
         rows, bounds = nfa.edges[order].tolist(), pointer.tolist()
-        phase = dict.fromkeys(nfa.start.tolist(), int(BODY.start[0]))
+        phase = dict.fromkeys(nfa.start.tolist(), int(body.start[0]))
         for state in (queue := list(phase)):
             for _, byte, _, target in rows[bounds[state] : bounds[state + 1]]:
                 if target not in phase:
                     phase[target] = int(table[phase[state], byte])
                     queue.append(target)
-        self.between = np.array([phase[s] == BODY.start[0] for s in range(self.size)], bool)
+        self.between = np.array([phase[s] == body.start[0] for s in range(self.size)], bool)
 
     @cached_property
     def pairs(self) -> tuple[Pairs, Pairs, Pairs]:

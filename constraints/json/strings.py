@@ -1,8 +1,7 @@
-"""The automata of string shapes: insides of JSON strings, between the quotes."""
+"""The automata of string shapes: what stands between the quotes, in a given spelling."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 
 import numpy as np
@@ -12,10 +11,10 @@ from ..automata import dfa, nfa
 from ..automata.nfa import Nfa
 from ..automata.work import metered, spend
 from .formats import formatted
-from .patterns import BODY, matching
+from .patterns import any_text, matching
 from .shapes import Strings
 from .string_lengths import Letters, plain
-from .text import ways
+from .text import JSON, Spelling
 
 FEW = 16
 """Strings that are listed one by one where a pattern says them."""
@@ -24,69 +23,64 @@ Atom = tuple[str, str, bool]
 """A property of strings: "pattern" or "format", which, and whether they have or lack it."""
 
 
-def atom(kind: str, which: str, sign: bool) -> Nfa:
+def atom(kind: str, which: str, sign: bool, spelling: Spelling = JSON) -> Nfa:
     """Strings with (or without) one property."""
-    return matching(which, sign) if kind == "pattern" else formatted(which, sign)
-
-
-def inside(text: str) -> bytes:
-    """How a string is written between its quotes."""
-    return json.dumps(text, ensure_ascii=False)[1:-1].encode("utf-8", "surrogatepass")
+    return (matching if kind == "pattern" else formatted)(which, sign, spelling.alphabet)
 
 
 def has(text: str, atoms: frozenset[Atom]) -> bool:
     """Whether a string has all of the properties."""
-    return all(atom(*a).accepts(inside(text)) for a in atoms)
+    return all(atom(*a).accepts(JSON.plain(text)) for a in atoms)
 
 
-def every(atoms: frozenset[Atom], but: frozenset[str]) -> Nfa:
+def every(atoms: frozenset[Atom], but: frozenset[str], spelling: Spelling = JSON) -> Nfa:
     """The insides of the strings of any length that have the properties and are not listed: deterministic. Raises
     ``TooManyStates``."""
     if not but and len(atoms) < 2:
-        return atom(*next(iter(atoms))) if atoms else BODY
+        return atom(*next(iter(atoms)), spelling) if atoms else any_text(spelling.alphabet)
     last = None if but else max(atoms)  # the others come up again
-    inner = every(atoms - {last}, frozenset())
-    return combined(inner, last, but)
+    inner = every(atoms - {last}, frozenset(), spelling)
+    return combined(inner, last, but, spelling)
 
 
 @metered(maxsize=512)
-def combined(inner: Nfa, last: Atom | None, but: frozenset[str]) -> Nfa:
+def combined(inner: Nfa, last: Atom | None, but: frozenset[str], spelling: Spelling) -> Nfa:
     """The strings of an automaton that have one property or are not listed. Raises ``TooManyStates``."""
     if last is None:
-        return dfa.minimize(dfa.difference(inner, words(sorted(but))))
-    return dfa.minimize(dfa.intersect(inner, atom(*last), limit=limits.PART_STATES))
+        return dfa.minimize(dfa.difference(inner, words(sorted(but), spelling)))
+    return dfa.minimize(dfa.intersect(inner, atom(*last, spelling), limit=limits.PART_STATES))
 
 
 @metered(maxsize=256)
-def letters(atoms: frozenset[Atom], but: frozenset[str]) -> Letters:
+def letters(atoms: frozenset[Atom], but: frozenset[str], spelling: Spelling) -> Letters:
     """The strings of any length that have the properties, prepared for bounds on their number of characters."""
-    return Letters(every(atoms, but))
+    return Letters(every(atoms, but, spelling), any_text(spelling.alphabet))
 
 
 @metered(maxsize=128)
-def body(shape: Strings) -> Nfa:
+def body(shape: Strings, spelling: Spelling) -> Nfa:
     """The insides of the strings of a shape: a deterministic automaton. Raises ``TooManyStates``."""
     if shape.among is not None:
-        return words(w for w in sorted(shape.among) if has(w, shape.atoms))
+        return words((w for w in sorted(shape.among) if has(w, shape.atoms)), spelling)
     if not shape.least and shape.most is None:
-        return every(shape.atoms, shape.but)
-    return letters(shape.atoms, shape.but).copied(shape.least, shape.most)
+        return every(shape.atoms, shape.but, spelling)
+    return letters(shape.atoms, shape.but, spelling).copied(shape.least, shape.most)
 
 
-def size(shape: Strings) -> int:
+def size(shape: Strings, spelling: Spelling) -> int:
     """The number of states of :func:`body`. Raises ``TooManyStates``."""
     spend(100)
     if shape.among is not None:
         return sum(map(len, shape.among))
     if not shape.least and shape.most is None:
-        return every(shape.atoms, shape.but).num_states
-    return letters(shape.atoms, shape.but).plan(shape.least, shape.most).size
+        return every(shape.atoms, shape.but, spelling).num_states
+    return letters(shape.atoms, shape.but, spelling).plan(shape.least, shape.most).size
 
 
 def empty(shape: Strings) -> bool:
     """Whether no string has the shape, or none of them can be written: lone surrogates cannot."""
     if shape.among is not None:
-        return not any(all(map(ways, word)) and has(word, shape.atoms) for word in shape.among)
+        return not any(all(map(JSON.ways, word)) and has(word, shape.atoms) for word in shape.among)
     if not shape.atoms and (shape.most is None or not shape.but):
         return False
     found = every(shape.atoms, shape.but)
@@ -95,7 +89,7 @@ def empty(shape: Strings) -> bool:
         return True
     if not shape.least and shape.most is None:
         return False
-    counted = letters(shape.atoms, shape.but)
+    counted = letters(shape.atoms, shape.but, JSON)
     enough = shape.least + counted.size  # if there is a longer one, one is that short
     return not counted.plan(shape.least, enough if shape.most is None else min(shape.most, enough)).size
 
@@ -129,7 +123,7 @@ def few(shape: Strings) -> list[str]:
         state, text = stack.pop()
         spend(1)
         if state in ends:
-            texts.add(json.loads(b'"' + text + b'"'))
+            texts.add(JSON.read(text) or "")
         onward = [
             (target, text + bytes([b]))
             for low, high, target in rows.get(state, ())
@@ -141,8 +135,9 @@ def few(shape: Strings) -> list[str]:
     return sorted(texts)
 
 
-def words(texts: Iterable[str]) -> Nfa:
+def words(texts: Iterable[str], spelling: Spelling = JSON) -> Nfa:
     """The insides of these strings: a deterministic automaton."""
+    ways = spelling.ways
     rows: list[tuple[int, int, int, int]] = []
     children: list[dict[int, int]] = [{}]
     after: dict[tuple[int, str], int] = {}  # where a character ends, however it is written

@@ -393,12 +393,7 @@ def specifications(draw):
 def test_what_is_accepted_is_a_valid_call_and_valid_calls_are_accepted(data):
     drawn, syntax, whitespace, parallel = data.draw(specifications())
     spelled = [tool for _, _, tool in drawn]
-    try:
-        constraint = tt.function_calls(spelled, syntax=syntax, whitespace=whitespace, parallel=parallel)
-    except tt.UnsupportedConstraint as error:
-        if syntax == "json" or "is not supported in Python syntax" not in str(error):
-            raise
-        return  # Python literals have fewer keywords
+    constraint = tt.function_calls(spelled, syntax=syntax, whitespace=whitespace, parallel=parallel)
     adapt = with_lists if syntax == "python" else lambda schema: schema
     known = {name: (PYTHON if syntax == "python" else DRAFT)(adapt(plain)) for name, plain, _ in drawn}
     for _ in range(2):

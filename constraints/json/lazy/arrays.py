@@ -41,7 +41,10 @@ class Items:
     def __init__(self, machines: Machines, shape: Arrays) -> None:
         self.machines, self.shape = machines, shape
         starts = (c.start for c in shape.contains)
-        self.steady = max([len(shape.prefix), shape.least, *starts])  # positions from here on are alike
+        apart = 2 * (shape.kind == "tuple")  # a tuple of one item is written in its own way
+        self.steady = max(
+            [len(shape.prefix), shape.least, apart, *starts]
+        )  # positions from here on are alike
         self._left: dict[tuple[int, Counts], int | None] = {}
         self._ways: dict[tuple[int, Counts], list[tuple[Need, Counts]]] = {}
 
@@ -163,12 +166,14 @@ class Items:
 class ArrayMachine(Region):
     """The texts of the arrays of one shape."""
 
-    ends_with = b"]"
+    brackets = b"[]"
+    ends_with: bytes
     covers_all = False
     cuts: tuple[Cut, ...] = ()
 
     def __init__(self, machines: Machines, shape: Arrays) -> None:
         self.machines, self.style, self.shape = machines, machines.style, shape
+        self.ends_with = self.brackets[1:]
         self.items = Items(machines, shape)
         self._live: dict[tuple[int, Counts], list[tuple[Need, Counts]]] = {}
 
@@ -190,7 +195,7 @@ class ArrayMachine(Region):
         if kind == END:
             return found
         if kind == START:
-            return [(91, 91, (OPEN, 0, self.items.start))]
+            return [(self.brackets[0],) * 2 + ((OPEN, 0, self.items.start),)]
         comma = self.style.comma
         if kind == COMMA:
             n, counts, at = rest
@@ -199,7 +204,7 @@ class ArrayMachine(Region):
         if kind == AFTER and self.ways(n, counts):
             found.append((comma[0], comma[0], self.onward(n, counts, 1)))
         if kind in (OPEN, AFTER) and self.items.done(n, counts):
-            found.append((93, 93, (END,)))
+            found.append((self.brackets[1],) * 2 + ((END,),))
         return with_blanks(found, local) if self.style.blank else found
 
     def onward(self, n: int, counts: Counts, at: int) -> Local:
@@ -229,14 +234,18 @@ class ArrayMachine(Region):
     def uncounted(self) -> Machine:
         """The arrays with the items of the shape, any number of them, of which some may be alike."""
         wider = replace(self.shape, least=0, most=None, contains=(), unique=None)
-        return ArrayMachine(self.machines, wider)
+        return self.of(wider)
+
+    def of(self, shape: Arrays) -> ArrayMachine:
+        """The machine of the arrays of another shape, of which some items may be alike."""
+        return ArrayMachine(self.machines, shape)
 
     def bounded(self, bounds: Bounds) -> Machine:
         shape, most = self.shape, max(bounds.items, self.shape.least, len(self.shape.prefix))
         if shape.most is None or shape.most <= most or self.machines.is_empty(shape.at(most)):
             return self
         if most not in self._bounded:
-            found = self._bounded[most] = ArrayMachine(self.machines, replace(shape, most=most))
+            found = self._bounded[most] = self.of(replace(shape, most=most))
             found.cuts = (Cut("maxItems", shape.most, most, "an automaton of all items would be large"),)
         return self._bounded[most]
 
@@ -260,10 +269,10 @@ class ArrayMachine(Region):
 
     def frame_key(self, local: Local, prefixes: Any, reach: int) -> Any:
         if local[0] == AFTER:
-            return "array", self.style, self.short(local, prefixes, reach)
+            return self.brackets, self.style, self.short(local, prefixes, reach)
         if self.shape.prefix or self.shape.contains:
             return None
-        return "array", self.machines.meaning(self.shape.rest), self.shape.least, self.shape.most, local
+        return self.brackets, self.machines.meaning(self.shape.rest), self.shape.least, self.shape.most, local
 
     def covers(self, origin: Local, local: Local) -> bool:
         return bool(origin[0] != AFTER or local[0] in (AFTER, COMMA, END))
@@ -297,7 +306,7 @@ class ArrayMachine(Region):
                 f"arrays of at least {self.shape.least} items are too long", limit=limits.LENGTH
             )
         text = self.rest(0, self.items.start, look, b"")
-        return None if text is None else b"[" + text
+        return None if text is None else self.brackets[:1] + text
 
     def rest(self, n: int, counts: Counts, look: Look, comma: bytes, one: bool = False) -> bytes | None:
         """The items to come and the end. ``one``: at least one of them."""
@@ -318,7 +327,15 @@ class ArrayMachine(Region):
         values = [look(need) for need in needs]
         if any(value is None for value in values):
             return None
-        return (comma if values else b"") + self.style.comma.join(v or b"" for v in values) + b"]"
+        return (
+            (comma if values else b"")
+            + self.style.comma.join(v or b"" for v in values)
+            + self.end(n + len(values))
+        )
+
+    def end(self, items: int) -> bytes:
+        """The end after so many items."""
+        return self.ends_with
 
     def completion(self, local: Local) -> bytes:
         kind, *rest = local
@@ -326,8 +343,51 @@ class ArrayMachine(Region):
         if kind == END:
             return b""
         if kind == START:
-            return b"[" + self.completion((OPEN, 0, self.items.start))
+            return self.brackets[:1] + self.completion((OPEN, 0, self.items.start))
         n, counts, *at = rest
         found = self.rest(n, counts, look, b"" if kind == OPEN else comma, one=kind in (COMMA, ITEM))
         assert found is not None
         return (comma[at[0] :] if kind == COMMA else b"") + found
+
+
+class TupleMachine(ArrayMachine):
+    """The texts of the tuples of one shape: a comma follows the only item."""
+
+    brackets = b"()"
+
+    def of(self, shape: Arrays) -> ArrayMachine:
+        return TupleMachine(self.machines, shape)
+
+    def moves(self, local: Local) -> Sequence[tuple[int, int, Local]]:
+        kind, *rest = local
+        if kind not in (AFTER, COMMA, ITEM) or rest[0] != 1:
+            return super().moves(local)
+        _, counts, *at = rest
+        found: list[tuple[int, int, Local]] = []
+        comma = self.style.comma
+        if kind == AFTER:
+            found.append((comma[0], comma[0], self.onward(1, counts, 1)))
+        if kind == COMMA and self.ways(1, counts):
+            found.append((comma[at[0]],) * 2 + (self.onward(1, counts, at[0] + 1),))
+        if self.ends_here(local):
+            found.append((self.brackets[1],) * 2 + ((END,),))
+        return with_blanks(found, local) if self.style.blank else found
+
+    def ends_here(self, local: Local) -> bool:
+        """Whether the tuple may end behind the comma of its only item."""
+        kind, *rest = local
+        behind = (kind == ITEM and len(self.style.comma) == 1) or (kind == COMMA and rest[-1] == 1)
+        return behind and rest[0] == 1 and self.items.done(1, rest[1])
+
+    def reads(self, local: Local) -> bool:
+        return super().reads(local) or self.ends_here(local)
+
+    def short(self, local: Local, prefixes: Any, reach: int) -> Any:
+        found = super().short(local, prefixes, reach)
+        return (*found, local[1] == 1) if local[0] == AFTER else found
+
+    def end(self, items: int) -> bytes:
+        return self.style.comma[:1] * (items == 1) + self.ends_with
+
+    def completion(self, local: Local) -> bytes:
+        return self.ends_with if self.ends_here(local) else super().completion(local)

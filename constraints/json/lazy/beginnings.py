@@ -8,7 +8,7 @@ from collections.abc import Hashable
 from decimal import Decimal
 from typing import Any
 
-from .keys import spelling
+from ..text import JSON
 
 BLANKS = b" \t\n\r"
 DIGITS = b"0123456789.eE+-"
@@ -86,7 +86,7 @@ def read_string(text: bytes, at: int, values: list[str]) -> tuple[int, bytes, st
         raise Differs
     if not whole:
         return -1, EVERY, ""
-    first = {byte for rest in onward if rest for byte in (spelling(rest)[0], first_byte(rest))}
+    first = {byte for rest in onward if rest for byte in (JSON.plain(rest)[0], first_byte(rest))}
     return -1, b"\\" + bytes(first) + (b'"' if "" in onward else b""), ""
 
 

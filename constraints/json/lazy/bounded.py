@@ -108,7 +108,7 @@ class BoundedObjects(ObjectMachine):
     def __init__(
         self, whole: ObjectMachine, classes: tuple[Strings, ...], ordered: bool, behind: bool
     ) -> None:
-        super().__init__(whole.machines, ())
+        super().__init__(whole.machines, (), whole.style)
         self.names, self.classes, self.ordered, self.behind = whole.names, classes, ordered, behind
         if classes == whole.classes:
             self.keys = whole.keys
@@ -189,7 +189,7 @@ class FormObjects(BoundedObjects):
     """The objects of one form of a bounded machine."""
 
     def __init__(self, whole: BoundedObjects, form: Form) -> None:
-        ObjectMachine.__init__(self, whole.machines, ())
+        ObjectMachine.__init__(self, whole.machines, (), whole.style)
         self.names, self.classes, self.keys = whole.names, whole.classes, whole.keys
         self.forms = [form]
 

@@ -19,21 +19,22 @@ from ...automata import dfa
 from ...automata.lazy import Flags, Numbers, Pattern
 from ...automata.stack import Local, LocalBody, Machine, Region
 from .. import strings
-from ..patterns import BODY
+from ..patterns import any_text
 from ..shapes import Strings
-from .letters import LETTERS, MOST_LETTER
+from ..text import Spelling
+from .letters import MOST_LETTER
 from .patterns import PatternText
 
 
 class CountedPattern(Region):
     """The texts of a pattern that have ``least`` to ``most`` letters; a state stays while the right number can be reached."""
 
-    def __init__(self, shape: Strings) -> None:
+    def __init__(self, shape: Strings, spelling: Spelling) -> None:
         self.least, self.most = shape.least, shape.most
-        found = strings.every(shape.atoms, shape.but)
-        self.text = PatternText(found)
+        found = strings.every(shape.atoms, shape.but, spelling)
+        self.text = PatternText(found, spelling)
         if self.text.phases is None:
-            self.text = PatternText(dfa.intersect(found, BODY))
+            self.text = PatternText(dfa.intersect(found, any_text(spelling.alphabet)), spelling)
         assert self.text.phases is not None
         self.between = self.text.between
         self._live: dict[tuple[int, int], bool] = {}
@@ -151,7 +152,7 @@ class CountedPattern(Region):
         def to(state: int, letters: int) -> Local:
             return state, min(count + letters, self.least) if most is None else count + letters
 
-        return Pattern(text.table, begin, LETTERS, -1, live, final, to)
+        return Pattern(text.table, begin, text.alphabet.letters, -1, live, final, to)
 
     def body(self, local: Local) -> LocalBody | None:
         state, count = local

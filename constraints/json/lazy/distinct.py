@@ -17,12 +17,14 @@ from ...automata.lazy import Configuration, LazyAutomaton
 from ...automata.stack import StackAutomaton
 from .. import numbers
 from ..shapes import NEVER, Need, Numbers, Strings
+from ..text import STYLES, Spelling
 from .keys import accepted
 from .texts import shortest_string
 
 if TYPE_CHECKING:
     from .values import Machines
 
+JSON_WORDS = STYLES["space"].words
 MOST_LISTED = 200
 """Integers between bounds that are listed."""
 
@@ -65,17 +67,27 @@ class Distinct:
         if need not in self._more:
             self._more[need] = self.texts(need)
         while len(known) < most and (text := next(self._more[need], None)) is not None:
-            known.setdefault(meaning(text), text)
+            known.setdefault(self.meaning(text), text)
         return known
+
+    def meaning(self, text: bytes) -> Hashable:
+        """What a text is equal to."""
+        style = self.machines.style
+        if not style.tuples:
+            return meaning(text)
+        if text in style.words:
+            return meaning(JSON_WORDS[style.words.index(text)])
+        found = next((s.read(text[1:-1]) for s in style.spellings if text[:1] == s.opening), None)
+        return Decimal(text.decode()) if found is None else found
 
     def listed(self, need: Need) -> list[bytes] | None:
         """A text of each value of a need, ``None`` where they are not listed."""
         value = self.machines.value(need)
         if value.array or value.object:
             return None
-        found = [b"null"] if value.null else []
-        found += [str(b).lower().encode() for b in sorted(value.boolean)]
-        for part in (*map(self.numbers, value.number), *map(listed_strings, value.string)):
+        found = self.machines.words(value)
+        strings = (listed_strings(each, self.machines.style.spellings[0]) for each in value.string)
+        for part in (*map(self.numbers, value.number), *strings):
             if part is None:
                 return None
             found += part
@@ -91,8 +103,8 @@ class Distinct:
         if found is not None:
             nodes = [self.machines.document.nodes[number] for number, sign in sorted(need) if sign]
             enums = [value for node in nodes for value in node.schema.get("enum", ())]
-            place = {json.dumps(value, ensure_ascii=False).encode(): i for i, value in enumerate(enums)}
-            yield from sorted(found, key=lambda text: place.get(text, len(place)))
+            place = {meaning(json.dumps(value).encode()): i for i, value in enumerate(enums)}
+            yield from sorted(found, key=lambda text: place.get(self.meaning(text), len(place)))
             return
         automaton = self.automaton(need)
         start = automaton.start()
@@ -129,12 +141,13 @@ class Distinct:
         return [chosen[i] for i in range(len(needs))]
 
 
-def listed_strings(shape: Strings) -> list[bytes] | None:
+def listed_strings(shape: Strings, spelling: Spelling) -> list[bytes] | None:
     """A text of each string of a shape, ``None`` where they are not listed."""
     if shape.among is None:
         return None
     each = (
-        shortest_string(Strings(among=frozenset([word]), atoms=shape.atoms)) for word in sorted(shape.among)
+        shortest_string(Strings(among=frozenset([word]), atoms=shape.atoms), spelling)
+        for word in sorted(shape.among)
     )
     return [text for text in each if text is not None]
 

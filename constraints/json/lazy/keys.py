@@ -2,6 +2,8 @@
 
     state = (node of the trie or −1, local state of each class or None)
 
+Where names have several spellings, the trie has a root and the state has the classes for each of them.
+
 The number −2 − i stands for a node where the declared name i ends, and no longer one goes on: see ``alike``.
 
 An alternative is a bit: declared names come first, then classes. A declared name belongs to no class.
@@ -10,6 +12,7 @@ An alternative is a bit: declared names come first, then classes. A declared nam
 from __future__ import annotations
 
 import heapq
+from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 from typing import Any
@@ -17,10 +20,9 @@ from typing import Any
 from ... import limits
 from ...automata.sharing import Prefixes
 from ...automata.stack import Local, LocalBody, Machine
-from .. import strings
 from ..shapes import Strings
-from ..text import ways
-from .letters import QUOTE, merged_rows
+from ..text import Spelling, Ways
+from .letters import merged_rows
 from .texts import FreeText, inside
 
 State = tuple[int, tuple[Local, ...]]
@@ -28,28 +30,40 @@ MOST_SPELLINGS = 8  # ways to write the rest of a name, beyond which they are no
 
 
 class Trie:
-    """Names as they may be spelled. Node 0 is the start; where the spellings of a character end they meet."""
+    """Names as they may be spelled. Where the ways to write a character end they meet. ``roots``: the first node of each
+    spelling; the nodes of the first one come first, and its root is 0."""
 
-    def __init__(self, names: Sequence[str]) -> None:
-        self.children: list[dict[int, int]] = [{}]
+    def __init__(self, names: Sequence[str], spellings: Sequence[Spelling]) -> None:
+        self.children: list[dict[int, int]] = []
         self.end: dict[int, int] = {}
-        after: dict[tuple[int, str], int] = {}
-        for i, name in enumerate(names):
-            node = 0
-            if not all(map(ways, name)):
-                continue  # it has a surrogate
-            for char in name:
-                if (node, char) not in after:
-                    self.add(node, char, after)
-                node = after[node, char]
-            self.end[node] = i
+        self.roots: list[int] = []
+        for spelling in spellings:
+            self.roots.append(self.node())
+            self.add_names(names, spelling)
+        self.closings = [spelling.closing for spelling in spellings]
         self._spellings: dict[tuple[int, int], list[bytes]] = {}
         self.reach = [1 << self.end[n] if n in self.end else 0 for n in range(len(self.children))]
         self._reach()
 
-    def add(self, node: int, char: str, after: dict[tuple[int, str], int]) -> None:
+    def add_names(self, names: Sequence[str], spelling: Spelling) -> None:
+        """Let the names follow the last root."""
+        after: dict[tuple[int, str], int] = {}
+        for i, name in enumerate(names):
+            node = self.roots[-1]
+            if not all(map(spelling.ways, name)):
+                continue  # it has a surrogate
+            for char in name:
+                if (node, char) not in after:
+                    self.add(node, char, spelling.ways(char), after)
+                node = after[node, char]
+            self.end[node] = i
+
+    def spelling(self, node: int) -> int:
+        """The number of the spelling that a node belongs to."""
+        return bisect_right(self.roots, node) - 1
+
+    def add(self, node: int, char: str, spellings: Ways, after: dict[tuple[int, str], int]) -> None:
         """Let a character follow a node."""
-        spellings = ways(char)
         if len(spellings) == 1 and len(spellings[0]) == 1:
             end = self.children[node].get(spellings[0][0][0])
             after[node, char] = self.link(node, spellings[0][0], end)
@@ -87,10 +101,11 @@ class Trie:
         key = (node, name)
         if (found := self._spellings.get(key)) is None:
             todo, out = [(node, b"")], list[bytes]()
+            closing = bytes((self.closings[self.spelling(node)],))
             while todo and len(todo) + len(out) <= MOST_SPELLINGS:
                 here, text = todo.pop()
                 if self.end.get(here) == name:
-                    out.append(text + b'"')
+                    out.append(text + closing)
                     continue
                 ways = self.children[here].items()
                 todo += [(to, text + bytes([byte])) for byte, to in ways if self.reach[to] >> name & 1]
@@ -115,11 +130,14 @@ class Trie:
 class Keys:
     """The names of an object: declared ones, and classes of others."""
 
-    def __init__(self, names: Sequence[str], classes: Sequence[Strings]) -> None:
-        self.names = tuple(names)
-        self.trie = Trie(names)
-        self.classes: tuple[Machine, ...] = tuple(map(inside, classes))
-        self.bits = tuple(1 << len(names) + i for i in range(len(classes)))
+    def __init__(
+        self, names: Sequence[str], classes: Sequence[Strings], spellings: tuple[Spelling, ...]
+    ) -> None:
+        self.names, self.spellings = tuple(names), spellings
+        self.trie = Trie(names, spellings)
+        self.classes: tuple[Machine, ...] = tuple(inside(kind, s) for s in spellings for kind in classes)
+        self.num_classes = len(classes)
+        self.bits = tuple(1 << len(names) + i for i in range(len(classes))) * len(spellings)
         self._rows: dict[State, list[tuple[int, int, State, int]]] = {}
         self._free: dict[tuple[int, Local, int], bytes | None] = {}
         self.graphs: dict[
@@ -127,10 +145,26 @@ class Keys:
         ] = {}  # of all names, by the classes that are allowed: see object_graphs.py
         self._observed: dict[tuple[int, Prefixes], list[tuple[int, int]]] = {}
 
-    def start(self, allowed: int) -> State:
-        """The state before a name that is one of the alternatives."""
-        classes = zip(self.classes, self.bits, strict=True)
-        return 0, tuple([m.start() if allowed & bit else None for m, bit in classes])
+    def start(self, allowed: int, spelling: int = 0) -> State:
+        """The state before a name that is one of the alternatives, behind what opens it in one spelling."""
+        first = spelling * self.num_classes
+        here = range(first, first + self.num_classes)
+        classes = enumerate(zip(self.classes, self.bits, strict=True))
+        started = [m.start() if allowed & bit and i in here else None for i, (m, bit) in classes]
+        return self.trie.roots[spelling], tuple(started)
+
+    def spelling(self, state: State) -> int:
+        """The number of the spelling that a state within a name belongs to."""
+        if len(self.spellings) == 1:
+            return 0
+        node, classes = state
+        if node >= 0:
+            return self.trie.spelling(node)
+        return next(i for i, local in enumerate(classes) if local is not None) // self.num_classes
+
+    def closing(self, state: State) -> int:
+        """The byte that ends a name."""
+        return self.trie.closings[self.spelling(state)]
 
     def marks(self, state: State) -> int:
         """The alternatives whose name ends here."""
@@ -250,10 +284,10 @@ class Keys:
 
     def longest(self, i: int) -> int:
         """The most bytes to the end of an undeclared name of a class, or somewhat more than that."""
-        machine = self.classes[i]
-        if isinstance(machine, FreeText):
-            return machine.longest + 3  # one of so many letters is not declared
-        return ((1 << 20) if machine.longest is None else machine.longest) * (len(self.trie.children) + 1)
+        machine, longest = self.classes[i], [m.longest for m in self.classes[i :: self.num_classes]]
+        most = max([1 << 20 if each is None else each for each in longest])
+        # of a free text of so many letters, one is not declared
+        return most + 3 if isinstance(machine, FreeText) else most * (len(self.trie.children) + 1)
 
     def free(self, state: State, allowed: int) -> bool:
         """Whether any text may follow in the name, of any length."""
@@ -268,10 +302,11 @@ class Keys:
         found = self._observed.get((node, prefixes))
         if found is None:
             found, todo, seen = [], [(node, 0)], {(node, 0)}
+            closing = self.trie.closings[self.trie.spelling(node)]
             while todo:
                 here, at = todo.pop()
                 children = prefixes.children(at)
-                if here in self.trie.end and QUOTE in children:
+                if here in self.trie.end and closing in children:
                     found.append((at, self.trie.end[here]))
                 for byte, below in self.trie.children[here].items():
                     if byte in children and (pair := (below, children[byte])) not in seen:
@@ -313,8 +348,3 @@ def accepted(
             count += 1
             size = len(text) + 1
             heapq.heappush(heap, (size + left(after), -size, count, text + bytes([byte]), after))
-
-
-def spelling(name: str) -> bytes:
-    """How a name is written between its quotes, as short as may be."""
-    return strings.inside(name)

@@ -1,8 +1,9 @@
-"""The letters that the insides of JSON strings are made of, as byte automata."""
+"""The letters that the insides of strings are made of, as byte automata."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -11,9 +12,9 @@ from ...automata.epsilon import NO_EPSILONS
 from ...automata.lazy import Letters
 from ...automata.machines import shortest_words
 from ...automata.nfa import Nfa
-from ..patterns import BODY
+from ..patterns import any_text
+from ..text import Spelling
 
-QUOTE = 34
 Rows = dict[int, list[tuple[int, int, int]]]
 """By state: (low, high, state after such a byte), in the order of the bytes."""
 
@@ -60,20 +61,33 @@ def letters_of(rows: Callable[[int], Sequence[tuple[int, int, int]]], start: int
     return _letters[key]
 
 
-BETWEEN = int(BODY.start[0])
-LETTERS = letters_of(rows_of(BODY).__getitem__, BETWEEN)
-"""The characters of JSON strings as they may be written."""
-LETTER_ROWS = rows_of(LETTERS.nfa)
-LETTER_AFTER = [[-1] * 256 for _ in range(LETTERS.nfa.num_states)]
-"""By state within a letter: the state after each byte, −1 for none."""
-for _source, _low, _high, _target in LETTERS.nfa.edges.tolist():
-    LETTER_AFTER[_source][_low : _high + 1] = [_target] * (_high + 1 - _low)
-FINISH = shortest_words(LETTER_ROWS, frozenset([0]))
-"""By state within a letter: the shortest end of it."""
-MOST_FINISH = max(map(len, FINISH.values()))
+class Alphabet:
+    """The characters of strings in one spelling, with their tables.
+
+    ``letters``: the characters as they may be written. ``rows``, ``after``: by state within a letter, the moves, and the state
+    after each byte (−1 for none). ``finish``: the shortest end of a letter by state. ``between``, ``table``: the state of the
+    automaton of all strings between two letters, and its states after each byte (−1 for none).
+    """
+
+    def __init__(self, spelling: Spelling) -> None:
+        body = any_text(spelling.alphabet)
+        self.between = int(body.start[0])
+        self.letters = letters_of(rows_of(body).__getitem__, self.between)
+        self.rows, self.after = rows_of(self.letters.nfa), table_of(self.letters.nfa)
+        self.finish = shortest_words(self.rows, frozenset([0]))
+        self.most_finish = max(map(len, self.finish.values()))
+        self.table = table_of(body)
+
+
+def table_of(nfa: Nfa) -> list[list[int]]:
+    """By state of a deterministic automaton: the state after each byte, −1 for none."""
+    found = [[-1] * 256 for _ in range(nfa.num_states)]
+    for source, low, high, target in nfa.edges.tolist():
+        found[source][low : high + 1] = [target] * (high + 1 - low)
+    return found
+
+
+alphabet_of = lru_cache(maxsize=None)(Alphabet)
+"""The characters of a spelling."""
 MOST_LETTER = 12
 """Bytes of a letter, at most: two escapes of half a character each."""
-TABLE = [[-1] * 256 for _ in range(BODY.num_states)]
-"""By state of ``BODY``: the state after each byte."""
-for _source, _low, _high, _target in BODY.edges.tolist():
-    TABLE[_source][_low : _high + 1] = [_target] * (_high + 1 - _low)

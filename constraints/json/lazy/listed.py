@@ -16,14 +16,12 @@ from ...automata.machines import TextMachine
 from ...automata.stack import Local, Machine, Region
 from ...limits import Bounds
 from ...narrowing import Cut
-from ..shapes import Arrays, Need, Numbers, Strings
-from ..strings import is_simple
+from ..shapes import Arrays, Need, Numbers
 from .arrays import AFTER, COMMA, END, ITEM, OPEN, START, ArrayMachine
 from .blanks import with_blanks
 from .distinct import Distinct
 from .letters import merged_rows
 from .members import bits
-from .texts import quoted
 
 if TYPE_CHECKING:
     from .values import Look, Machines
@@ -60,8 +58,7 @@ class Values:
             value = next(value for value, number in self.number.items() if number == i)
             found: Machine = TextMachine(self.texts[i])
             if isinstance(value, str):
-                if not is_simple(value):
-                    found = quoted(Strings(among=frozenset([value])))
+                found = self.machines.listed_string(value)
             elif value is not None and not isinstance(value, tuple):
                 found = self.machines.number_machine(Numbers(among=frozenset([value])))  # type: ignore[list-item]
             self._machines[i] = found

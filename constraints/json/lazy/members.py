@@ -21,7 +21,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from .. import objects
 from ..shapes import NEVER, Need, Objects, Strings
-from ..text import ways
 from .name_text import UNKNOWN
 
 if TYPE_CHECKING:
@@ -73,7 +72,10 @@ class Form:
         self.machines, self.names, self.shape = machines, names, shape
         self.least, self.most = shape.least, shape.most
         self.needs = [
-            objects.need_of(shape, name, machines.names) if all(map(ways, name)) else NEVER for name in names
+            objects.need_of(shape, name, machines.names)
+            if all(map(machines.style.spellings[0].ways, name))
+            else NEVER
+            for name in names
         ]
         number = {name: i for i, name in enumerate(names)}
         self.required = sum(1 << number[name] for name in shape.required)

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from ...automata.stack import Local, LocalBody, Machine, Region, ToCome
 from ..shapes import Need
+from ..text import Style
 from .blanks import with_blanks
-from .letters import QUOTE
 from .members import bits
 from .name_text import NameText
 from .objects import AFTER, BEFORE, COLON, COMMA, END, KEY, OPEN, START, VALUE, ObjectMachine
@@ -27,8 +27,8 @@ NAMING, COLON_AT, VALUED, DONE = range(4)
 class Member(Region):
     """The texts of one member: a name of one alternative, a colon, and a value of one need."""
 
-    def __init__(self, machines: Machines, keys: Keys, mark: int, need: Need) -> None:
-        self.style, self.keys, self.mark, self.bit = machines.style, keys, mark, 1 << mark
+    def __init__(self, machines: Machines, style: Style, keys: Keys, mark: int, need: Need) -> None:
+        self.style, self.keys, self.mark, self.bit = style, keys, mark, 1 << mark
         self.value: Machine = machines.machine(need)
         self.ends_with = self.value.ends_with
         self._moves: dict[Local, Sequence[tuple[int, int, Local]]] = {}
@@ -46,11 +46,17 @@ class Member(Region):
         colon, blank = self.style.colon, self.style.blank
         found: list[tuple[int, int, Local]] = []
         if kind == NAMING and at is None:
-            return [(QUOTE, QUOTE, (NAMING, self.keys.start(self.bit)))]
+            for number, spelling in enumerate(self.style.spellings):
+                state = self.keys.start(self.bit, number)
+                if not spelling.opening:
+                    return self._work_out(NAMING, state)
+                found.append((spelling.opening[0],) * 2 + ((NAMING, state),))
+            return found
         if kind == NAMING:
             found = [(low, high, (NAMING, to)) for low, high, to in self.keys.moves(at, self.bit)]
             if self.keys.marks(at) & self.bit:
-                found.append((QUOTE, QUOTE, (COLON_AT, 0)))
+                end = self.keys.closing(at)
+                found.append((end, end, (COLON_AT, 0) if colon else (VALUED, None)))
                 found.sort(key=lambda move: move[0])
             return found
         if kind == COLON_AT:
@@ -77,14 +83,16 @@ class Member(Region):
         value = self.value.completion(self.value.start()) if kind != DONE else b""
         if kind != NAMING:
             return (self.style.colon[at:] if kind == COLON_AT else b"") + value
-        node, classes = self.keys.start(self.bit) if at is None else at
+        node, classes = state = self.keys.start(self.bit) if at is None else at
         number = self.mark - len(self.keys.names)
         if number < 0:
             name: bytes | None = self.keys.trie.path(node, self.mark)
         else:
+            number += self.keys.spelling(state) * self.keys.num_classes
             name = self.keys.first_text(number, classes[number], node)
         assert name is not None
-        return (b'"' if at is None else b"") + name + b'"' + self.style.colon + value
+        opening = self.style.spellings[0].opening if at is None else b""
+        return opening + name + bytes((self.keys.closing(state),)) + self.style.colon + value
 
     def wider(self, local: Local) -> Local | None:
         kind, state = local
@@ -138,7 +146,7 @@ class MembersApart(ObjectMachine):
     def work_out(self, local: Local) -> Sequence[tuple[int, int, Local]]:
         if not self.apart_from(local):
             return super().work_out(local)
-        return () if local[0] == KEY else [m for m in super().work_out(local) if m[0] != QUOTE]
+        return () if local[0] == KEY else [m for m in super().work_out(local) if m[2][0] != KEY]
 
     def calls(self, local: Local) -> Sequence[tuple[Machine, Local]]:
         if not self.apart_from(local):
@@ -169,7 +177,7 @@ class MembersApart(ObjectMachine):
         """The texts of one alternative with a value of some need, from within its name if a state is given."""
         key = (mark, need)
         if key not in self._members:
-            self._members[key] = Member(self.machines, self.keys, mark, need)
+            self._members[key] = Member(self.machines, self.style, self.keys, mark, need)
         return self._members[key] if state is None else RestOfMember(self._members[key], state)
 
     def body(self, local: Local) -> LocalBody | None:
@@ -215,8 +223,10 @@ class OneMember(MembersApart):
     def __init__(self, whole: ObjectMachine, mark: int, last: bool) -> None:
         super().__init__(whole)
         self.mark, self.last = mark, last
-        self.begins_after = bytes({*b"{", *self.style.comma[-1:], *(b" \t\n\r" if self.style.blank else b"")})
-        self.ends_with = b"}" if last else self.style.comma[-1:]
+        self.begins_after = bytes(
+            {*self.style.braces[0], *self.style.comma[-1:], *(b" \t\n\r" if self.style.blank else b"")}
+        )
+        self.ends_with = self.style.braces[1] if last else self.style.comma[-1:]
 
     def start(self) -> Local:
         return (BEFORE, self.first)
@@ -236,7 +246,7 @@ class OneMember(MembersApart):
             after = (COMMA, local[1], local[2] + 1) if local[2] + 1 < len(comma) else (END,)
             return [(comma[local[2]], comma[local[2]], after)]
         if kind == AFTER:
-            ends: list[tuple[int, int, Local]] = [(125, 125, (END,))]
+            ends: list[tuple[int, int, Local]] = [(self.style.braces[1][0],) * 2 + ((END,),)]
             if not self.last:
                 ends = [(comma[0], comma[0], (COMMA, local[1], 1) if len(comma) > 1 else (END,))]
             return with_blanks(ends, local) if self.style.blank else ends

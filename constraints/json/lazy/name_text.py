@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from functools import lru_cache
 from typing import NamedTuple
+
+from ..text import JSON, Spelling
 
 UNKNOWN = "\udcff"
 """The name of a text that is not known. No member can have it: a lone surrogate is no text."""
@@ -17,22 +18,24 @@ class NameText(NamedTuple):
 
     ``data``: its bytes so far; ``None``: that it begins no name of a member before. ``compared``: it is only compared with
     these names, and forgotten once it differs from all of them. That is enough for the masks of tokens without two names.
+    ``spelling``: how it is written.
     """
 
     data: bytes | None
     compared: bool = False
+    spelling: Spelling = JSON
 
     def __add__(self, byte: int) -> NameText:  # type: ignore[override]
         return self.ending(bytes((byte,)))
 
     def ending(self, rest: bytes) -> NameText:
         """The text with more bytes."""
-        return self if self.data is None else NameText(self.data + rest, self.compared)
+        return self if self.data is None else self._replace(data=self.data + rest)
 
     @property
     def name(self) -> str | None:
         """The name that is written so; ``None`` within a character, :data:`UNKNOWN` where it is forgotten."""
-        return UNKNOWN if self.data is None else name_of(self.data)
+        return UNKNOWN if self.data is None else self.spelling.read(self.data)
 
 
 FORGOTTEN = NameText(None, compared=True)
@@ -45,12 +48,3 @@ def onward(begun: str | None, known: frozenset[str]) -> frozenset[int]:
         return EVERY_BYTE
     found = {name[len(begun)].encode()[0] for name in known if name.startswith(begun) and name != begun}
     return frozenset(found | {ESCAPE}) if found else frozenset()
-
-
-@lru_cache(4096)
-def name_of(text: bytes) -> str | None:
-    """The name that is written so between quotes; ``None`` if the text ends within a character."""
-    try:
-        return str(json.loads(b'"' + text + b'"', strict=False))
-    except ValueError:
-        return None

@@ -18,9 +18,8 @@ from ...automata.graphs import Call, Graph
 from ...automata.stack import Local
 from ...automata.work import spend
 from .keys import Keys, State
-from .letters import QUOTE
 from .members import bits
-from .objects import COLON, KEY, ObjectMachine
+from .objects import COLON, KEY, VALUE, ObjectMachine
 
 MANY = 16
 """Names that may follow, beyond which no states are compared."""
@@ -28,12 +27,13 @@ MANY = 16
 
 class Names:
     """All names of an object that are declared, or in some of the classes: states of its keys, those first that a declared name
-    may still come of."""
+    may still come of. ``node``: their numbers."""
 
     def __init__(self, keys: Keys, classes: int) -> None:
         declared = (1 << len(keys.names)) - 1
-        order: list[State] = [keys.start(classes | declared)]
-        number = {order[0]: 0}
+        starts = len(keys.spellings)
+        order: list[State] = [keys.start(classes | declared, i) for i in range(starts)]
+        number = {state: i for i, state in enumerate(order)}
         rows: list[tuple[int, int, int, int]] = []
         for here, state in enumerate(order):
             for low, high, to in keys.moves(state, classes | declared):
@@ -43,12 +43,14 @@ class Names:
                 rows.append((here, low, high, number[to]))
         spend(20 * len(order))
         reach, marks = [keys.reach(state) for state in order], [keys.marks(state) for state in order]
-        first = sorted(range(len(order)), key=lambda i: i > 0 and not reach[i] & declared)
+        first = sorted(range(len(order)), key=lambda i: i >= starts and not reach[i] & declared)
         place = np.empty(len(order), np.int64)
         place[first] = np.arange(len(order))
         self.reach, self.marks = [reach[i] for i in first], [marks[i] for i in first]
-        self.size = 1 + sum(1 for each in reach[1:] if each & declared)
-        """The first state and those from which a declared name may come."""
+        self.closing = [keys.closing(order[i]) for i in first]
+        self.node = {state: int(place[i]) for state, i in number.items()}
+        self.size = starts + sum(1 for each in reach[starts:] if each & declared)
+        """The first states and those from which a declared name may come."""
         edges = np.array(rows, np.int64).reshape(-1, 4)
         edges[:, 0], edges[:, 3] = place[edges[:, 0]], place[edges[:, 3]]
         edges = edges[np.argsort(edges[:, 0], kind="stable")]
@@ -104,7 +106,9 @@ class Writer:
         hub: int = local[1]
         allowed = self.machine.allowed(hub)
         classes = allowed >> len(self.machine.names) << len(self.machine.names)
-        return self.in_name(classes, 0, allowed & self.known(classes).reach[0], hub)
+        names = self.known(classes)
+        node = names.node[local[2]]
+        return self.in_name(classes, node, allowed & names.reach[node], hub)
 
     def known(self, classes: int) -> Names:
         """The names that are declared or in some classes."""
@@ -147,15 +151,16 @@ class Writer:
             if after := left & names.reach[to]:
                 self.edges.append((here, low, high, self.in_name(classes, to, after, hub)))
         if marks := names.marks[node] & left:
-            self.end_name(here, hub, marks)
+            self.end_name(here, hub, marks, names.closing[node])
         if classes:
             self.entered.setdefault(classes, []).append((node, here, self.others(classes, hub) - names.size))
 
-    def end_name(self, here: int, hub: int, marks: int) -> None:
+    def end_name(self, here: int, hub: int, marks: int, closing: int) -> None:
         """The quote behind a name."""
-        group = self.machine.group(hub, marks, None)
+        group, machine = self.machine.group(hub, marks, None), self.machine
         if group is not None:
-            self.edges.append((here, QUOTE, QUOTE, self.number((COLON, group, 0))))
+            after = machine.onward(COLON, VALUE, group, 0, machine.style.colon)
+            self.edges.append((here, closing, closing, self.number(after)))
 
     def others(self, classes: int, hub: int) -> int:
         """The first of the states within undeclared names that lead where they do from a hub."""
@@ -166,7 +171,7 @@ class Writer:
             self.copies.append(moved(names.others, first - names.size))
             for i, marks in enumerate(names.marks[names.size :]):
                 if marks:
-                    self.end_name(first + i, hub, marks)
+                    self.end_name(first + i, hub, marks, names.closing[names.size + i])
         return self.blocks[key]
 
 

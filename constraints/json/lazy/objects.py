@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from functools import cached_property
-from itertools import chain, islice
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from ...automata.graphs import Graph
@@ -20,12 +20,12 @@ from ...automata.stack import Local, LocalBody, Machine, Region, ToCome
 from ...limits import Bounds
 from ..shapes import Need
 from ..shapes import Objects as Shape
+from ..text import Style
 from .blanks import with_blanks
 from .coarse import CoarseForm
-from .keys import Keys, spelling
-from .letters import QUOTE
+from .keys import Keys
 from .members import Form, Run, bits
-from .name_text import EVERY_BYTE, FORGOTTEN, UNKNOWN, NameText, name_of, onward
+from .name_text import EVERY_BYTE, FORGOTTEN, UNKNOWN, NameText, onward
 from .settle import forms
 
 if TYPE_CHECKING:
@@ -41,13 +41,14 @@ COVERED = (frozenset(range(9)), _IN_MEMBER, _BETWEEN, *[_IN_MEMBER] * 3, _VALUE,
 
 
 class ObjectMachine(Region):
-    """The texts of the objects of some shapes."""
+    """The texts of the objects of some shapes. ``style``: how they are written, if not as other values."""
 
-    ends_with = b"}"
     covers_all = False
+    ends_with: bytes
 
-    def __init__(self, machines: Machines, shapes: Sequence[Shape]) -> None:
-        self.machines, self.style = machines, machines.style
+    def __init__(self, machines: Machines, shapes: Sequence[Shape], style: Style | None = None) -> None:
+        self.machines, self.style = machines, style or machines.style
+        self.ends_with = self.style.braces[1]
         self.names, self.forms, classes = forms(machines, shapes)
         self.classes = tuple(classes)
         self.runs: list[Run] = []
@@ -70,7 +71,7 @@ class ObjectMachine(Region):
     @cached_property
     def keys(self) -> Keys:
         """The names."""
-        return Keys(self.names, self.classes)
+        return Keys(self.names, self.classes, self.style.spellings)
 
     @cached_property
     def first(self) -> int:
@@ -136,7 +137,7 @@ class ObjectMachine(Region):
     # ------------------------------------------------------------ the machine
 
     def start(self) -> Local:
-        return (START,)
+        return (OPEN, self.first) if self.style.opened else (START,)
 
     def moves(self, local: Local) -> Sequence[tuple[int, int, Local]]:
         found = self._moves.get(local)
@@ -148,16 +149,17 @@ class ObjectMachine(Region):
         if local[0] != KEY or local[3] is None:
             return super().first_bytes(local)
         _, hub, state, _ = local
-        return [*((low, high) for low, high, _ in self.keys.moves(state, self.allowed(hub))), (QUOTE, QUOTE)]
+        end = self.keys.closing(state)
+        return [*((low, high) for low, high, _ in self.keys.moves(state, self.allowed(hub))), (end, end)]
 
     def step(self, local: Local, byte: int) -> Local | None:
         if local[0] != KEY or local in self._moves:
             return super().step(local, byte)
         _, hub, state, text = local
         allowed = self.allowed(hub)
-        if byte == QUOTE and (marks := self.keys.marks(state) & allowed):
+        if byte == self.keys.closing(state) and (marks := self.keys.marks(state) & allowed):
             group = self.group(hub, marks, text)
-            return None if group is None else (COLON, group, 0)
+            return None if group is None else self.onward(COLON, VALUE, group, 0, self.style.colon)
         after = self.keys.step(state, byte, allowed)
         if after is None or text is None:
             return None if after is None else (KEY, hub, after, None)
@@ -179,7 +181,7 @@ class ObjectMachine(Region):
 
     def after_word(self, local: Local, which: int) -> Local | None:
         group = self.group(local[1], 1 << which, None)
-        return None if group is None else (COLON, group, 0)
+        return None if group is None else self.onward(COLON, VALUE, group, 0, self.style.colon)
 
     def work_out(self, local: Local) -> Sequence[tuple[int, int, Local]]:
         """The moves, anew."""
@@ -187,23 +189,25 @@ class ObjectMachine(Region):
         if kind == END:
             return ()
         if kind == START:
-            return [(123, 123, (OPEN, self.first))]
+            return [(self.style.braces[0][0],) * 2 + ((OPEN, self.first),)]
         if kind == KEY:
             return self.in_name(*rest)
         found: list[tuple[int, int, Local]] = []
         comma, colon = self.style.comma, self.style.colon
         if kind == OPEN and self.allowed(rest[0]):
-            found.append((QUOTE, QUOTE, self.name(rest[0])))
+            found += self.names_at(rest[0])
         elif kind == AFTER and self.allowed(rest[0]):
             found.append((comma[0], comma[0], self.onward(COMMA, BEFORE, rest[0], 1, comma)))
         elif kind == COMMA:
             return [(comma[rest[1]],) * 2 + (self.onward(COMMA, BEFORE, rest[0], rest[1] + 1, comma),)]
         elif kind == BEFORE:
-            found.append((QUOTE, QUOTE, self.name(rest[0])))
+            found += self.names_at(rest[0])
         elif kind == COLON:
             found.append((colon[rest[1]],) * 2 + (self.onward(COLON, VALUE, rest[0], rest[1] + 1, colon),))
         if kind in (OPEN, AFTER) and self.done(rest[0]):
-            found.append((125, 125, (END,)))
+            end = self.ends_with[0]
+            found.append((end, end, (END,)))
+            found.sort(key=lambda move: move[0])
         if self.style.blank and (kind != COLON or not rest[1]):
             return with_blanks(found, local)
         return found
@@ -212,9 +216,19 @@ class ObjectMachine(Region):
         """Within a text between names and values, or after it."""
         return (kind, number, at) if at < len(text) else (then, number)
 
-    def name(self, hub: int) -> Local:
-        """The beginning of a name."""
-        return (KEY, hub, self.keys.start(self.allowed(hub)), NameText(b"") if self.tracks(hub) else None)
+    def names_at(self, hub: int) -> Sequence[tuple[int, int, Local]]:
+        """The moves into a name."""
+        found: list[tuple[int, int, Local]] = []
+        for number, spelling in enumerate(self.style.spellings):
+            if not spelling.opening:
+                return self.in_name(*self.name(hub, number)[1:])
+            found.append((spelling.opening[0],) * 2 + (self.name(hub, number),))
+        return found
+
+    def name(self, hub: int, spelling: int = 0) -> Local:
+        """The beginning of a name, in one of the spellings."""
+        text = NameText(b"", spelling=self.style.spellings[spelling]) if self.tracks(hub) else None
+        return (KEY, hub, self.keys.start(self.allowed(hub), spelling), text)
 
     def in_name(self, hub: int, state: Any, text: NameText | None) -> Sequence[tuple[int, int, Local]]:
         """The moves within a name."""
@@ -231,7 +245,8 @@ class ObjectMachine(Region):
         if marks := self.keys.marks(state) & allowed:
             group = self.group(hub, marks, text)
             if group is not None:
-                found.append((QUOTE, QUOTE, (COLON, group, 0)))
+                end = self.keys.closing(state)
+                found.append((end, end, self.onward(COLON, VALUE, group, 0, self.style.colon)))
                 found.sort(key=lambda move: move[0])
         return found
 
@@ -248,7 +263,7 @@ class ObjectMachine(Region):
         """The undeclared names that begin so and may be written: alternatives, and the rest of the name."""
         node, classes = state
         for i, local in enumerate(classes):
-            bit = len(self.names) + i
+            bit = len(self.names) + i % self.keys.num_classes
             if local is None or not self.allowed(hub) >> bit & 1:
                 continue
             for rest in self.keys.texts(i, local, node):
@@ -410,7 +425,8 @@ class ObjectMachine(Region):
         if kind == KEY:
             _, classes = self.keys.view(local[2], reach)
             return (KEY, classes, self.facts(hub, local[2], prefixes))
-        facts = self.facts(hub, self.keys.start(self.allowed(hub)), prefixes)
+        starts = [self.keys.start(self.allowed(hub), i) for i in range(len(self.style.spellings))]
+        facts: Hashable = tuple([self.facts(hub, state, prefixes) for state in starts])
         return (OPEN, self.done(hub), facts) if kind == OPEN else (kind, facts, *local[2:])
 
     def frame_key(self, local: Local, prefixes: Any, reach: int) -> Any:
@@ -440,10 +456,10 @@ class ObjectMachine(Region):
 
     def longest_of(self, form: Form) -> int:
         """The same for the runs through one form."""
-        look, around = self.machines.shortest, 2 + len(self.style.colon) + len(self.style.comma)
+        look, around = self.machines.shortest, 10 + len(self.style.colon) + len(self.style.comma)
         must = one = 0
         for i in bits(form.live):
-            size = len(spelling(self.names[i])) + len(look(form.needs[i]) or b"") + around
+            size = len(self.spelled(i)) + len(look(form.needs[i]) or b"") + around
             one = max(one, size)
             must += size if form.required >> i & 1 else 0
         for each in form.possible:
@@ -453,12 +469,12 @@ class ObjectMachine(Region):
 
     def shortest(self, look: Look) -> bytes | None:
         """A short text of an object, ``None`` if there is none."""
-        found = []
+        found, opening = [], b"" if self.style.opened else self.style.braces[0]
         for i, form in enumerate(self.forms):
             run = Run(i, missing=frozenset(range(form.must)), places=(0,) * len(form.orders))
             text = self.rest(run, look, b"")
             if text is not None:
-                found.append(b"{" + text)
+                found.append(opening + text)
         return min(found, key=len, default=None)
 
     def rest(self, run: Run, look: Look, comma: bytes) -> bytes | None:
@@ -473,23 +489,27 @@ class ObjectMachine(Region):
             name = self.fresh(bit, taken)
             if value is None or name is None:
                 return None
-            parts.append(b'"' + name + b'"' + self.style.colon + value)
-        return (comma if parts else b"") + self.style.comma.join(parts) + b"}"
+            parts.append(self.style.named(name) + value)
+        return (comma if parts else b"") + self.style.comma.join(parts) + self.ends_with
 
     def fresh(self, bit: int, taken: set[str]) -> bytes | None:
         """A short name of an alternative that is not taken, and is from now on."""
         if bit < len(self.names):
-            return spelling(self.names[bit])
+            return self.spelled(bit)
         i = bit - len(self.names)
         first, spare = None, UNKNOWN in taken  # the name that is not known may be the first one here
         for text in self.keys.texts(i, self.keys.classes[i].start(), 0):
-            if (name := name_of(text)) is not None and name not in taken:
+            if (name := self.style.spellings[0].read(text)) is not None and name not in taken:
                 first = first or text
                 if not spare:
                     taken.add(name)
                     return text
                 spare = False
         return first
+
+    def spelled(self, i: int) -> bytes:
+        """A short text of a declared name, without quotes."""
+        return self.style.spellings[0].plain(self.names[i])
 
     def after_hub(self, hub: int, comma: bytes) -> bytes:
         """A short end of the object from a hub."""
@@ -504,13 +524,13 @@ class ObjectMachine(Region):
         if kind == END:
             return b""
         if kind == START:
-            return b"{" + self.after_hub(self.first, b"")
+            return self.style.braces[0] + self.after_hub(self.first, b"")
         if kind in (OPEN, AFTER):
             return self.after_hub(rest[0], b"" if kind == OPEN else self.style.comma)
-        if kind == COMMA:
-            return self.style.comma[rest[1] :] + b'"' + self.rest_of_name(*self.name(rest[0])[1:])
-        if kind == BEFORE:
-            return b'"' + self.rest_of_name(*self.name(rest[0])[1:])
+        if kind in (COMMA, BEFORE):
+            comma = self.style.comma[rest[1] :] if kind == COMMA else b""
+            opening = self.style.spellings[0].opening
+            return comma + opening + self.rest_of_name(*self.name(rest[0])[1:])
         if kind == KEY:
             return self.rest_of_name(*rest)
         return (self.style.colon[rest[1] :] if kind == COLON else b"") + self.member(rest[0])
@@ -539,16 +559,17 @@ class ObjectMachine(Region):
         if hub not in self._common:
             known = self.known(hub)
             need = 2 + len(known) + max([form.least + form.must for form in self.forms])
-            some = [
-                islice(self.keys.texts(i, each.start(), 0), need) for i, each in enumerate(self.keys.classes)
-            ]
-            names = {*known, *filter(None, map(name_of, chain(*some)))}
+            names = set(known)
+            for i, each in enumerate(self.keys.classes):
+                which = i // self.keys.num_classes
+                some = islice(self.keys.texts(i, each.start(), self.keys.trie.roots[which]), need)
+                names.update(filter(None, map(self.style.spellings[which].read, some)))
             self._common[hub] = {name[:i] for name in names for i in range(len(name) + 1)}
         return text.name is not None and text.name not in self._common[hub]
 
     def _rest_of_name(self, hub: int, state: Any, text: NameText | None) -> bytes:
         node, classes = state
-        allowed = self.allowed(hub)
+        allowed, closing = self.allowed(hub), bytes((self.keys.closing(state),))
         ways: list[tuple[bytes, int]] = []
         declared = (self.keys.trie.reach[node] if node >= 0 else 0) & allowed & (1 << len(self.names)) - 1
         required = 0
@@ -560,7 +581,7 @@ class ObjectMachine(Region):
             ways += [(rest, bit) for bit, rest in self.names_from(hub, state, text)]
         else:
             for i, local in enumerate(classes):
-                bit = len(self.names) + i
+                bit = len(self.names) + i % self.keys.num_classes
                 if local is not None and allowed >> bit & 1:
                     short = self.keys.first_text(i, local, node)
                     ways += [] if short is None else [(short, bit)]
@@ -568,7 +589,7 @@ class ObjectMachine(Region):
         for rest, bit in ways:
             group = self.group(hub, 1 << bit, None if text is None else text.ending(rest))
             assert group is not None
-            found.append(rest + b'"' + self.style.colon + self.member(group))
+            found.append(rest + closing + self.style.colon + self.member(group))
         return min(found, key=len)
 
 
@@ -576,6 +597,6 @@ class CoarseObjects(ObjectMachine):
     """The members of an object machine's forms, without the registers: see :class:`~.coarse.CoarseForm`."""
 
     def __init__(self, exact: ObjectMachine, level: int) -> None:
-        super().__init__(exact.machines, ())
+        super().__init__(exact.machines, (), exact.style)
         self.names, self.classes = exact.names, exact.classes
         self.forms: list[Form] = [CoarseForm(form, keep_required=level == 1) for form in exact.forms]

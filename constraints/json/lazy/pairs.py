@@ -29,10 +29,9 @@ from ..text import Style
 from ..values import NOTHING
 from .arrays import ArrayMachine
 from .blanks import BLANKS
-from .letters import QUOTE
 from .object_graphs import moved
 
-BRACKET, ESCAPE = 91, 92
+QUOTE, BRACKET, ESCAPE = 34, 91, 92
 CHECKSUMS, WEIGHTS = 31, np.array([1, 2])
 MOST_STATES = 8_000
 """States up to which two strings are told apart."""
@@ -63,7 +62,7 @@ def distinct_pairs(whole: ArrayMachine) -> DfaMachine | ArrayMachine:
     value = whole.machines.value(shape.rest)
     if not shape.prefix and not shape.contains and shape.least <= 2 and value._replace(string=()) == NOTHING:
         try:
-            body = spelled_once([strings.body(each) for each in value.string])
+            body = spelled_once([strings.body(each, style.spellings[0]) for each in value.string])
         except TooManyStates:
             return AtMostOne(whole)
         if 0 < 2 * CHECKSUMS * body.num_states <= MOST_STATES:

@@ -11,7 +11,8 @@ from ...automata.lazy import Flags, Numbers, Pattern, PatternTable
 from ...automata.machines import DfaMachine
 from ...automata.nfa import Nfa
 from ...automata.stack import Local, LocalBody
-from .letters import BETWEEN, LETTERS, TABLE, Rows, letters_of, rows_of
+from ..text import Spelling
+from .letters import Rows, alphabet_of, letters_of, rows_of
 
 MOST_NEAR = 4_000  # pairs of states that are compared
 
@@ -19,24 +20,27 @@ MOST_NEAR = 4_000  # pairs of states that are compared
 class PatternText(DfaMachine):
     """The texts of a deterministic automaton of insides, which knows the states whose letters all lead back to them."""
 
-    def __init__(self, nfa: Nfa) -> None:
+    def __init__(self, nfa: Nfa, spelling: Spelling) -> None:
         super().__init__(nfa)
+        self.alphabet = alphabet_of(spelling)
         self._loops: dict[int, LocalBody | None] = {}
         self._near: dict[int, tuple[int, bytes] | None] = {}
 
     @cached_property
     def between(self) -> frozenset[int]:
         """The states between two letters."""
-        return frozenset(state for state, phase in (self.phases or {}).items() if phase == BETWEEN)
+        return frozenset(
+            state for state, phase in (self.phases or {}).items() if phase == self.alphabet.between
+        )
 
     @cached_property
     def phases(self) -> dict[int, int] | None:
-        """For each state where in a letter it is: a state of ``BODY``; ``None`` if a state is in two places."""
+        """For each state where in a letter it is: a state of the automaton of all strings; ``None`` if it is in two places."""
         start = int(self.nfa.start[0])
         rows: Rows = rows_of(self.nfa)
-        found, queue = {start: BETWEEN}, [start]
+        found, queue, table = {start: self.alphabet.between}, [start], self.alphabet.table
         for state in queue:
-            phases = TABLE[found[state]]
+            phases = table[found[state]]
             for byte, _, target in rows.get(state, ()):
                 phase = found.get(target)
                 if phase is None:
@@ -91,7 +95,9 @@ class PatternText(DfaMachine):
         def final(state: Numbers, letters: Numbers) -> Flags:
             return np.asarray(self.are_final[state])
 
-        return Pattern(self.table, local, LETTERS, -1, None, final, lambda state, letters: state)
+        return Pattern(
+            self.table, local, self.alphabet.letters, -1, None, final, lambda state, letters: state
+        )
 
     def near(self, state: int) -> tuple[int, bytes] | None:
         """A state with a loop of which this one tells apart some texts that all go on as those of the loop do, and the bytes with

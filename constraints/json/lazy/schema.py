@@ -11,9 +11,10 @@ from ...narrowing import Narrowing
 from ..document import Document, Schema
 from ..numbers import Notation
 from ..shapes import NEVER, Need
+from ..text import STYLES, Style
 from .blanks import Surrounded
 from .survey import Survey
-from .texts import quoted, shortest_string
+from .texts import strings_of
 from .values import Machines, number_machine
 
 
@@ -61,15 +62,16 @@ def root_machine(machines: Machines, inner: bool = False) -> Machine | None:
 
 
 def schema_machines(
-    root: Schema, strict: bool, options: tuple[Any, ...]
+    root: Schema, strict: bool, options: tuple[Any, ...], style: Style | None = None
 ) -> tuple[Machines, tuple[Narrowing, ...]]:
-    """The machines of a document, none of them made yet, and what they lack of what it says. Raises
-    ``UnsupportedConstraint``."""
+    """The machines of a document, none of them made yet, and what they lack of what it says. ``style``: the syntax, if not
+    JSON with the white space of the options. Raises ``UnsupportedConstraint``."""
     whitespace, order, _, _, open_objects, formats, plain, digits = options
     document = Document(root, strict)
     asserts_format = formats == "assert" or (formats == "auto" and document.draft < 2019)
-    notation = Notation(document.draft == 4, plain, digits)
-    machines = Machines(document, whitespace, order, open_objects, asserts_format, notation)
+    style = style or STYLES[whitespace]
+    notation = Notation(document.draft == 4 or style.tuples, plain, digits)
+    machines = Machines(document, style, order, open_objects, asserts_format, notation)
     return machines, Survey(document, asserts_format, notation).narrowings()
 
 
@@ -88,8 +90,8 @@ def check_all(machines: Machines, root: Need) -> None:
         value = machines.value(need)
         with at(machines.where(need)):
             for text in value.string:
-                if text.atoms and shortest_string(text) is not None:
-                    quoted(text)
+                if text.atoms:
+                    strings_of(text, machines.style)
             for number in value.number:
                 if number.multiples and machines.shortest_number(number) is not None:
                     number_machine(number, machines.notation)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import cache
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -26,17 +27,20 @@ from ...automata.work import metered
 from ...limits import Bounds
 from .. import formats, strings
 from ..shapes import Strings
+from ..text import JSON, Spelling, Style
 from .counted import CountedPattern
-from .letters import FINISH, LETTER_AFTER, LETTER_ROWS, LETTERS, MOST_FINISH, QUOTE
+from .letters import alphabet_of
 from .patterns import PatternText
 
 
 class FreeText(Region):
     """Any ``least`` to ``most`` letters (``None``: any number)."""
 
-    def __init__(self, least: int, most: int | None) -> None:
-        self.least, self.most = least, most
-        self.longest: int = least + MOST_FINISH
+    def __init__(self, least: int, most: int | None, spelling: Spelling) -> None:
+        self.least, self.most, self.spelling = least, most, spelling
+        self.alphabet = alphabet_of(spelling)
+        self.after = self.alphabet.after
+        self.longest: int = least + self.alphabet.most_finish
 
     def start(self) -> Local:
         return (0, 0)
@@ -50,11 +54,11 @@ class FreeText(Region):
                 count += 1
             else:
                 return ()
-        return [(low, high, (target, count)) for low, high, target in LETTER_ROWS[state]]
+        return [(low, high, (target, count)) for low, high, target in self.alphabet.rows[state]]
 
     def step(self, local: Local, byte: int) -> Local | None:
         state, count = local
-        target = LETTER_AFTER[state][byte]
+        target = self.after[state][byte]
         if target < 0 or state:
             return None if target < 0 else (target, count)
         if self.most is None:
@@ -65,20 +69,20 @@ class FreeText(Region):
         return bool(not local[0] and local[1] >= self.least)
 
     def coarse(self, level: int) -> Machine:
-        return FREE if level else self
+        return free_text(self.spelling) if level else self
 
     def completion(self, local: Local) -> bytes:
         state, count = local
         need: int = self.least - count
-        return (FINISH[state] if state else b"") + b"a" * need
+        return (self.alphabet.finish[state] if state else b"") + b"a" * need
 
     def body(self, local: Local) -> LocalBody | None:
         state, count = local
         if state or count == self.most:
             return None
         if self.most is None:
-            return LocalBody(LETTERS, None, b"", max(1, self.least - count))
-        return LocalBody(LETTERS, self.most - count, b"", None)
+            return LocalBody(self.alphabet.letters, None, b"", max(1, self.least - count))
+        return LocalBody(self.alphabet.letters, self.most - count, b"", None)
 
     def after_letters(self, local: Local, count: int) -> Local:
         after = local[1] + count
@@ -90,16 +94,26 @@ class FreeText(Region):
         return state, min(max(self.least - count, 0), reach), left
 
 
-FREE = FreeText(0, None)
+@cache
+def free_text(spelling: Spelling) -> FreeText:
+    """Any text."""
+    return FreeText(0, None, spelling)
 
 
 class Quoted(Region):
     """A machine of insides between quotes. ``rounded``: strings that abstractions take for these."""
 
-    ends_with = b'"'
+    ends_with: bytes
 
-    def __init__(self, inside: Machine, shape: Strings | None = None, rounded: Strings | None = None) -> None:
-        self.inside, self.shape, self.rounded = inside, shape, rounded
+    def __init__(
+        self,
+        inside: Machine,
+        spelling: Spelling,
+        shape: Strings | None = None,
+        rounded: Strings | None = None,
+    ) -> None:
+        self.inside, self.spelling, self.shape, self.rounded = inside, spelling, shape, rounded
+        self.quote, self.ends_with = spelling.closing, bytes((spelling.closing,))
         self.longest = None if inside.longest is None else inside.longest + 2
 
     def start(self) -> Local:
@@ -107,19 +121,19 @@ class Quoted(Region):
 
     def moves(self, local: Local) -> Sequence[tuple[int, int, Local]]:
         if local in (0, 1):
-            return () if local else ((QUOTE, QUOTE, (self.inside.start(),)),)
+            return () if local else ((self.quote, self.quote, (self.inside.start(),)),)
         (inner,) = local
         found = [(low, high, (after,)) for low, high, after in self.inside.moves(inner)]
         if self.inside.final(inner):
-            at = bisect_left(found, QUOTE, key=lambda move: move[0])
-            found.insert(at, (QUOTE, QUOTE, 1))  # type: ignore[arg-type]
+            at = bisect_left(found, self.quote, key=lambda move: move[0])
+            found.insert(at, (self.quote, self.quote, 1))  # type: ignore[arg-type]
         return found
 
     def step(self, local: Local, byte: int) -> Local | None:
         if local in (0, 1):
-            return (self.inside.start(),) if byte == QUOTE and not local else None
+            return (self.inside.start(),) if byte == self.quote and not local else None
         (inner,) = local
-        if byte == QUOTE and self.inside.final(inner):
+        if byte == self.quote and self.inside.final(inner):
             return 1
         after = self.inside.step(inner, byte)
         return None if after is None else (after,)
@@ -135,7 +149,7 @@ class Quoted(Region):
         if found is None:
             return None
         inner = found.to
-        return replace(found, leaves=QUOTE, to=lambda state, letters: (inner(state, letters),))
+        return replace(found, leaves=self.quote, to=lambda state, letters: (inner(state, letters),))
 
     def reads(self, local: Local) -> bool:
         return bool(local != 1)
@@ -145,30 +159,30 @@ class Quoted(Region):
 
     def coarse(self, level: int) -> Machine:
         if self.rounded is not None:
-            return quoted(self.rounded).coarse(level)
+            return quoted(self.rounded, self.spelling).coarse(level)
         inside = self.inside.coarse(level)
         if inside is self.inside:
             return self
         if inside not in _quoted:
-            _quoted[inside] = Quoted(inside)
+            _quoted[inside] = Quoted(inside, self.spelling)
         return _quoted[inside]
 
     def bounded(self, bounds: Bounds) -> Machine:
         cut = self.shape and with_times(shortened(self.shape, bounds.length), up=False)
-        return self if cut is None or cut is self.shape else quoted(cut)
+        return self if cut is None or cut is self.shape else quoted(cut, self.spelling)
 
     def graph(self, most: int) -> Graph:
         if self.shape is None:
             return super().graph(most)
-        check_limit(strings.size(self.shape), most)
-        return of_automaton(in_quotes(strings.body(self.shape)))
+        check_limit(strings.size(self.shape, self.spelling), most)
+        return of_automaton(in_quotes(strings.body(self.shape, self.spelling), self.spelling))
 
     def completion(self, local: Local) -> bytes:
         if local == 1:
             return b""
         if local == 0:
-            return b'"' + self.inside.completion(self.inside.start()) + b'"'
-        return self.inside.completion(local[0]) + b'"'
+            return self.spelling.around(self.inside.completion(self.inside.start()))
+        return self.inside.completion(local[0]) + self.ends_with
 
     def body(self, local: Local) -> LocalBody | None:
         return None if local in (0, 1) else self.inside.body(local[0])
@@ -185,24 +199,29 @@ class Quoted(Region):
     def frame_key(self, local: Local, prefixes: Any, reach: int) -> Any:
         if local == 1 or not isinstance(self.inside, FreeText):
             return None
-        return "text", self.inside.view(self.inside.start() if local == 0 else local[0], reach), local == 0
+        return (
+            "text",
+            self.quote,
+            self.inside.view(self.inside.start() if local == 0 else local[0], reach),
+            local == 0,
+        )
 
 
 _quoted: WeakKeyDictionary[Machine, Quoted] = WeakKeyDictionary()
 
 
 @metered(maxsize=1024)
-def inside(shape: Strings) -> Machine:
+def inside(shape: Strings, spelling: Spelling) -> Machine:
     """The machine of the insides of a shape that some string has."""
     if shape.among is not None:
-        return DfaMachine(strings.body(shape))
+        return DfaMachine(strings.body(shape, spelling))
     if not shape.atoms and not shape.but:
-        return FreeText(shape.least, shape.most)
+        return FreeText(shape.least, shape.most, spelling)
     if (name := time_format(shape)) is not None:
         return formats.times(name)
     if not shape.least and shape.most is None:
-        return PatternText(strings.body(shape))
-    return CountedPattern(shape)
+        return PatternText(strings.body(shape, spelling), spelling)
+    return CountedPattern(shape, spelling)
 
 
 def time_format(shape: Strings) -> str | None:
@@ -214,10 +233,10 @@ def time_format(shape: Strings) -> str | None:
 
 
 @metered(maxsize=1024)
-def quoted(shape: Strings) -> Machine:
+def quoted(shape: Strings, spelling: Spelling) -> Machine:
     """The machine of the texts of a shape that some string has."""
     wider = with_times(shape, up=True)
-    return Quoted(inside(shape), shape, None if wider == shape else wider)
+    return Quoted(inside(shape, spelling), spelling, shape, None if wider == shape else wider)
 
 
 def with_times(shape: Strings, up: bool) -> Strings:
@@ -233,38 +252,44 @@ def shortened(shape: Strings, length: int) -> Strings:
         return shape
     most = max(length, shape.least)
     longer = replace(shape, least=most + 1)
-    return shape if shortest_string(longer) is None else replace(shape, most=most)
+    return shape if shortest_string(longer, JSON) is None else replace(shape, most=most)
 
 
-def in_quotes(inside: Nfa) -> Nfa:
+def in_quotes(inside: Nfa, spelling: Spelling) -> Nfa:
     """The texts of a deterministic automaton between quotes."""
-    n, ends = inside.num_states, inside.accept
-    quote = np.full((len(ends), 2), QUOTE)
-    last = np.column_stack([ends, quote, np.full(len(ends), n + 1)])
-    first = [[n, QUOTE, QUOTE, int(inside.start[0])]]
+    n, ends, quote = inside.num_states, inside.accept, spelling.closing
+    last = np.column_stack([ends, np.full((len(ends), 2), quote), np.full(len(ends), n + 1)])
+    first = [[n, quote, quote, int(inside.start[0])]]
     edges = np.concatenate([inside.edges, last, first])
     return Nfa(n + 2, edges, NO_EPSILONS, np.array([n]), np.array([n + 1]))
 
 
 @metered(maxsize=4096)
-def shortest_string(shape: Strings) -> bytes | None:
+def shortest_string(shape: Strings, spelling: Spelling) -> bytes | None:
     """A short text of a shape, ``None`` if no string has it. Raises ``TooManyStates`` where it is very long."""
     if shape.least > limits.LENGTH:
         raise TooManyStates(f"strings of at least {shape.least} characters are too long", limit=limits.LENGTH)
     if not shape.atoms and shape.among is None:
         if not shape.but:
-            return b'"' + b"a" * shape.least + b'"'
+            return spelling.around(b"a" * shape.least)
         if shape.most is None or shape.most > 2:
             text, size = "a" * shape.least, shape.least
             while text in shape.but and (shape.most is None or size < shape.most):
                 size += 1
                 text = "a" * size
             if text not in shape.but:
-                return b'"' + text.encode() + b'"'
+                return spelling.around(text.encode())
     if time_format(shape) is None and not is_possible(shape):
         return None
-    machine = quoted(shape)
+    machine = quoted(shape, spelling)
     return machine.completion(machine.start())
+
+
+def strings_of(shape: Strings, style: Style) -> list[Machine]:
+    """The machines of the texts of a shape, one for each spelling of a style; none if no string has the shape."""
+    if shortest_string(shape, style.spellings[0]) is None:
+        return []
+    return [quoted(shape, spelling) for spelling in style.spellings]
 
 
 def is_possible(shape: Strings) -> bool:
@@ -273,6 +298,6 @@ def is_possible(shape: Strings) -> bool:
         return not strings.empty(shape)
     if strings.every(shape.atoms, shape.but).is_empty:
         return False
-    counted = inside(shape)
+    counted = inside(shape, JSON)
     assert isinstance(counted, CountedPattern)
     return counted.live(*counted.start())

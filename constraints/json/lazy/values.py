@@ -15,22 +15,26 @@ from typing import Any
 
 from ....errors import UnsupportedConstraint
 from ... import limits
+from ...automata.dfa import minimize
 from ...automata.machines import Choice, DfaMachine, TextMachine
+from ...automata.nfa import union
 from ...automata.sharing import new_number, number_of
 from ...automata.stack import Machine
 from ...automata.work import at, limited, metered
 from .. import arrays as settling
+from .. import strings
 from ..document import Document
 from ..needs import Needs
 from ..numbers import Notation, number_automaton
-from ..shapes import ANY, NEVER, Arrays, Need, Numbers, Objects, both, inside
-from ..text import STYLES
+from ..shapes import ANY, NEVER, Arrays, Need, Numbers, Objects, Strings, both, inside
+from ..strings import is_simple
+from ..text import Style
 from ..values import Value
-from .arrays import ArrayMachine
+from .arrays import ArrayMachine, TupleMachine
 from .distinct import Distinct
 from .listed import ListedArrayMachine, RepeatingArrayMachine
 from .objects import ObjectMachine
-from .texts import quoted, shortest_string
+from .texts import in_quotes, quoted, shortest_string, strings_of
 from .unique import DistinctArrayMachine
 
 Look = Callable[[Need], bytes | None]
@@ -45,14 +49,14 @@ class Machines(Needs):
     def __init__(
         self,
         document: Document,
-        whitespace: str,
+        style: Style,
         order: str,
         open_objects: bool,
         asserts_format: bool,
         notation: Notation,
     ) -> None:
-        super().__init__(document, order, open_objects, asserts_format)
-        self.style, self.notation = STYLES[whitespace], notation
+        super().__init__(document, order, open_objects, asserts_format, style.tuples)
+        self.style, self.notation = style, notation
         self.distinct = Distinct(self)
         self.matching: set[Any] = set()  # arrays of distinct items whose items are being looked for
         self._machines: dict[Need, Machine] = {}
@@ -89,10 +93,11 @@ class Machines(Needs):
                 most=shape.most,
                 seen=shape.seen,
                 seen_kinds=shape.seen_kinds,
+                kind=shape.kind,
             ):
                 return None
             inner = -1 if shape.rest == ANY else self.meaning(shape.rest)
-            items.append((inner, shape.least, shape.most))
+            items.append((inner, shape.least, shape.most, shape.kind))
         writing = self.style, self.notation, self.open_objects
         return writing, value._replace(array=(), object=()), tuple(items), len(value.object)
 
@@ -115,13 +120,17 @@ class Machines(Needs):
     def scalars(self, need: Need) -> list[Machine]:
         """The machines of the values that hold no others."""
         value = self.value(need)
-        found: list[Machine] = [TextMachine(b"null")] if value.null else []
-        found += [TextMachine(str(b).lower().encode()) for b in sorted(value.boolean)]
+        found: list[Machine] = list(map(TextMachine, self.words(value)))
         found += [
             number_machine(shape, self.notation) for shape in value.number if self.shortest_number(shape)
         ]
-        found += [quoted(shape) for shape in value.string if shortest_string(shape) is not None]
+        found += [machine for shape in value.string for machine in strings_of(shape, self.style)]
         return found
+
+    def words(self, value: Value) -> list[bytes]:
+        """The texts of null and the booleans of a value."""
+        null, *booleans = self.style.words
+        return [null] * value.null + [booleans[each] for each in sorted(value.boolean)]
 
     def structures(self, need: Need) -> list[Machine]:
         """The machines of arrays and objects."""
@@ -138,23 +147,34 @@ class Machines(Needs):
             for shape in self.value(need).array:
                 settled = settling.settle(shape, lambda _: False)
                 if settled is not None:
-                    found.append(self.array(need, settled))
+                    found += [self.array(need, each) for each in self.kinds(settled)]
             self._arrays[need] = found
         return self._arrays[need]
 
+    def kinds(self, shape: Arrays) -> list[Arrays]:
+        """The shape for lists and for tuples, where the syntax has both."""
+        if not self.style.tuples or shape.kind is not None:
+            return [shape]
+        return [replace(shape, kind=kind) for kind in ("list", "tuple")]
+
     def array(self, need: Need, shape: Arrays) -> Any:
-        """The machine of a shape of arrays."""
+        """The machine of a shape of arrays of one kind."""
         if shape.unique is None or (shape.unique and self.are_apart(shape)):
-            return ArrayMachine(self, replace(shape, unique=None))
+            plain = TupleMachine if shape.kind == "tuple" else ArrayMachine
+            return plain(self, replace(shape, unique=None))
+        if shape.kind == "tuple":
+            what = "uniqueItems of tuples is"
+            raise UnsupportedConstraint(f"{what} not supported", path=f"{self.where(need)}/uniqueItems")
         size = len(shape.prefix) + 1 if shape.most is None else min(len(shape.prefix) + 1, shape.most)
         needs = [shape.at(n) for n in range(size)]
         if needs and not shape.contains and all(map(self.distinct.are_listed, needs)):
             return (ListedArrayMachine if shape.unique else RepeatingArrayMachine)(self, shape, needs)
-        if shape.unique:
+        if shape.unique and not self.style.tuples:
             self.distinct.are_compared = True
             self.distinct.are_needed |= shape.least > 1 or bool(shape.contains)
             return DistinctArrayMachine(self, shape)
-        what = "uniqueItems that must not hold of items that are not listed"
+        what = "uniqueItems" + " that must not hold" * (not shape.unique) + " of items that are not listed"
+        what += " in Python syntax" * self.style.tuples
         raise UnsupportedConstraint(what, path=f"{self.where(need)}/uniqueItems")
 
     def are_apart(self, shape: Arrays) -> bool:
@@ -163,6 +183,15 @@ class Machines(Needs):
             return False
         needs = [shape.at(i) for i in range(shape.most)]
         return all(self.is_empty(both(a, b)) for a, b in combinations(needs, 2))
+
+    def listed_string(self, text: str) -> Machine:
+        """The machine of the texts of one string."""
+        first, *others = self.style.spellings
+        shape = Strings(among=frozenset([text]))
+        if not others:
+            return TextMachine(first.around(text.encode())) if is_simple(text) else quoted(shape, first)
+        parts = [in_quotes(strings.body(shape, spelling), spelling) for spelling in self.style.spellings]
+        return DfaMachine(minimize(union(parts)))
 
     def number_machine(self, shape: Numbers) -> Machine:
         """The machine of a shape of numbers."""
@@ -217,10 +246,9 @@ class Machines(Needs):
     def work_out(self, need: Need, look: Look) -> bytes | None:
         """A short text of a need by those of the needs below it."""
         value = self.value(need)
-        found: list[bytes | None] = [b"null"] if value.null else []
-        found += [str(b).lower().encode() for b in value.boolean]
+        found: list[bytes | None] = [*self.words(value)]
         found += [self.shortest_number(shape) for shape in value.number]
-        found += [shortest_string(shape) for shape in value.string]
+        found += [shortest_string(shape, self.style.spellings[0]) for shape in value.string]
         if any(text is not None and len(text) < 3 for text in found):
             return min((text for text in found if text is not None), key=len)
         found += [machine.shortest(look) for machine in self.arrays(need)]

@@ -1,0 +1,110 @@
+"""Python literals as a surface syntax: the texts that ``ast.literal_eval`` reads as the values of JSON, and tuples.
+
+Strings stand in ``'`` or ``"``. A character stands for itself where Python allows that; quotes, backslashes and control
+characters have their short escapes, and those beyond ASCII also ``\\xXX``, ``\\uXXXX`` or ``\\UXXXXXXXX``. Numbers are written as
+JSON writes them, integers without a point. The arguments of a call are an object with bare names.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable
+from dataclasses import replace
+from functools import lru_cache, partial
+
+from ..automata import utf8
+from ..automata.dfa import minimize
+from ..automata.nfa import Nfa, sequences, union
+from ..automata.utf8 import CodePoints, negate, normalize, within
+from ..automata.work import metered
+from ..json.text import BACKSLASH, STYLES, Spelling, Ways, choices, escape
+
+SHORT = {ord(c): e for c, e in zip("\\'\"\a\b\f\n\r\t\v", b"\\'\"abfnrtv", strict=True)}
+ESCAPED = ((0, 0x1F), (0x7F, 0x10FFFF))
+NUMBERED = ((b"x", 2, 0xFF), (b"u", 4, 0xFFFF), (b"U", 8, 0x10FFFF))
+"""The escapes by number: letter, digits, the last character."""
+NAMES = normalize([(48, 57), (65, 90), (95, 95), (97, 122), (0x80, 0x10FFFF)])
+"""The characters of names, and other characters beyond ASCII."""
+
+
+@metered(maxsize=512)
+def spelled(quote: int, points: CodePoints) -> Nfa:
+    """The ways to write a character of the set inside a string that ``quote`` ends."""
+    raw = negate(normalize((c, c) for c in (0, 10, 13, ord("\\"), quote)))
+    escapes = [[BACKSLASH, [(e, e) for code, e in SHORT.items() if within(points, ((code, code),))]]]
+    for low, high in within(points, ESCAPED):
+        for letter, width, last in NUMBERED:
+            if low <= last:
+                escapes += escape(low, min(high, last), letter, width)
+    return minimize(union([utf8.utf8(within(points, raw)), sequences(escapes)]))
+
+
+@lru_cache(maxsize=8192)
+def ways(quote: int, char: str) -> Ways:
+    """The ways to write one character inside a string that ``quote`` ends. A surrogate has none."""
+    code, found = ord(char), []
+    if 0xD800 <= code <= 0xDFFF:
+        return ()
+    if code not in (0, 10, 13, ord("\\"), quote):
+        found.append(char.encode())
+    if code in SHORT:
+        found.append(bytes([92, SHORT[code]]))
+    if code < 0x20 or code >= 0x7F:
+        found += [b"\\%s%0*x" % (letter, width, code) for letter, width, last in NUMBERED if code <= last]
+    return tuple(tuple(choices(way, i) for i in range(len(way))) for way in found)
+
+
+def plain(quote: int, text: str) -> bytes:
+    """A short text of a string, between its quotes."""
+    found = []
+    for char in text:
+        code = ord(char)
+        if code in (10, 13, 92, quote):
+            found.append(bytes([92, SHORT[code]]))
+        else:
+            found.append(b"\\x00" if not code else char.encode("utf-8", "surrogatepass"))
+    return b"".join(found)
+
+
+@lru_cache(8192)
+def read(quote: int, text: bytes) -> str | None:
+    """The string that is written so between quotes; ``None`` if the text ends within a character."""
+    mark = bytes((quote,))
+    try:
+        return str(ast.literal_eval((mark + text + mark).decode()))
+    except (ValueError, SyntaxError):
+        return None
+
+
+def quoted(mark: bytes) -> Spelling:
+    """Strings between two of the quotes."""
+    of: list[Callable[..., object]] = [partial(each, mark[0]) for each in (spelled, ways, plain, read)]
+    return Spelling(mark, mark[0], *of)  # type: ignore[arg-type]
+
+
+@lru_cache(512)
+def bare(points: CodePoints) -> Nfa:
+    """The characters of names, as they are."""
+    return utf8.utf8(within(points, NAMES))
+
+
+DOUBLE, SINGLE = quoted(b'"'), quoted(b"'")
+NAME = Spelling(
+    b"",
+    ord("="),
+    bare,
+    ways=lambda char: (tuple((byte,) for byte in char.encode()),),
+    plain=str.encode,
+    read=partial(bytes.decode, errors="replace"),
+)
+"""The name of an argument: what Python calls an identifier, ended by the sign of equality."""
+LITERALS = {
+    name: replace(style, spellings=(DOUBLE, SINGLE), words=(b"None", b"False", b"True"), tuples=True)
+    for name, style in STYLES.items()
+}
+"""Literals by white space."""
+ARGUMENTS = {
+    name: replace(style, spellings=(NAME,), colon=b"", braces=(b"(", b")"), opened=True)
+    for name, style in LITERALS.items()
+}
+"""The arguments of a call, behind its opening bracket."""

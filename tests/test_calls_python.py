@@ -1,0 +1,299 @@
+"""Function calls in Python syntax: against ``ast`` and ``jsonschema``, and against their own finite automata."""
+
+import ast
+import itertools
+import random
+
+import jsonschema
+import pytest
+from test_calls_lazy import BY_KIND, TREE, tool, walk
+
+import tractile as tt
+from tractile.constraints import Vocabulary
+from tractile.constraints.automata.lazy import Numbered, explore
+from tractile.constraints.automata.stack import StackAutomaton
+from tractile.constraints.calls.functions import function_calls
+from tractile.constraints.calls.python_syntax import DOUBLE, SINGLE
+from tractile.constraints.calls.tools import read_tools
+from tractile.constraints.constraint import Constraint
+from tractile.constraints.json import strings
+from tractile.constraints.json.shapes import Strings
+from tractile.constraints.json.text import JSON
+from tractile.inference.next_token.finite_masks import FiniteMasks
+from tractile.inference.next_token.gcd import GCDQuery
+from tractile.inference.next_token.lazy_masks import LazyMasks
+
+DRAFT = jsonschema.Draft202012Validator
+CHECKER = (
+    DRAFT.TYPE_CHECKER.redefine("array", lambda _, value: isinstance(value, list | tuple))
+    .redefine("list", lambda _, value: isinstance(value, list))
+    .redefine("tuple", lambda _, value: isinstance(value, tuple))
+    .redefine("integer", lambda _, value: isinstance(value, int) and not isinstance(value, bool))
+)
+PYTHON = jsonschema.validators.extend(DRAFT, type_checker=CHECKER)
+
+INNER = {"type": "object", "properties": {"u": {"type": "null"}, "it's": {"const": 1}}}
+SMALL = [
+    tool("f", {"a": {"type": "integer"}, "é": {"type": "boolean"}, "c": {"enum": ["x", 'y"']}}, ["é"]),
+    tool("fg.h", {"p": {"type": "string", "pattern": "^[ab]+$"}, "o": INNER, "t": {"type": "tuple", "maxItems": 2,
+         "items": {"type": "boolean"}}}),
+    tool("fg", {}),
+    tool("never", {"a": {"enum": []}, "b": {"type": "null"}}, ["a"]),
+    tool("set", {"s": {"type": "array", "items": {"enum": [1, "b", None]}, "uniqueItems": True}}),
+]  # fmt: skip
+LARGE = [
+    *SMALL,
+    tool("any", {"x": {}, "y": {"type": "array"}}),
+    tool("tree", {"t": {"$ref": "#/$defs/tree"}}, ["t"], **{"$defs": {"tree": TREE}}),
+    {"name": "kinds", "parameters": {"type": "object", **BY_KIND}},
+    tool("length", {"s": {"type": "string", "maxLength": 900}, "e": {"type": "string", "format": "email"}}),
+]
+
+
+def with_lists(schema):
+    """The schema with arrays as lists, which tuples are not."""
+    if isinstance(schema, list):
+        return [with_lists(each) for each in schema]
+    if not isinstance(schema, dict):
+        return schema
+    return {k: "list" if (k, v) == ("type", "array") else with_lists(v) for k, v in schema.items()}
+
+
+NULL = {"type": "null"}
+
+
+def python_calls(tools, **options):
+    return function_calls(tools, syntax="python", **options)
+
+
+def read_calls(text):
+    """(name, arguments) of each call."""
+    node = ast.parse(text, mode="eval").body
+    for call in node.elts if isinstance(node, ast.List) else [node]:
+        assert not call.args
+        yield ast.unparse(call.func), {each.arg: ast.literal_eval(each.value) for each in call.keywords}
+
+
+@pytest.mark.parametrize("parallel", [False, (0, 2), (2, None)])
+@pytest.mark.parametrize("whitespace", ["none", "space", "flexible"])
+@pytest.mark.parametrize("order", ["declared", "any"])
+def test_the_language_is_that_of_the_finite_automaton(parallel, whitespace, order):
+    references = r"\$\d" if parallel else None
+    tools = SMALL[:4] if references else SMALL
+    lazy = python_calls(tools, parallel=parallel, whitespace=whitespace, order=order, references=references)
+    assert not any(cut.loses_values for cut in (*lazy.narrowed, *lazy.finite.narrowed))
+    same = Constraint(explore(lazy.automaton, 40_000))
+    assert (same - lazy.finite).is_empty()
+    assert (lazy.finite - same).is_empty()
+
+
+@pytest.mark.parametrize("parallel", [False, True, (3, 4)])
+@pytest.mark.parametrize("whitespace", ["space", "flexible"])
+def test_every_walk_ends_in_valid_calls(parallel, whitespace):
+    """No dead ends, and what ``ast`` reads are calls whose arguments ``jsonschema`` allows."""
+    constraint, rng = python_calls(LARGE, parallel=parallel, whitespace=whitespace), random.Random(5)
+    validators = {known.name: PYTHON(with_lists(known.schema())) for known in read_tools(LARGE, tuples=True)}
+    names = set()
+    for i in range(60):
+        text = walk(constraint.recording, rng, 20 + 4 * i)
+        assert constraint.accepts(text)
+        for name, arguments in read_calls(text.decode()):
+            validators[name].validate(arguments)
+            names.add(name)
+    assert len(names) > 4
+    assert "never" not in names
+
+
+VALUES = [
+    None, True, 0, -3, 2.5, "", "a", "it's", 'q"', "\\", "é\n", "😀", "\t\a\x01", [], [1], [1, "a"], (), (1,), (1, 2),
+    {}, {"k": [(None,)]}, {"a": 1, "b": "x"}, {"a": 1, "c": 3}, {"p1": 1, "p2": "s"},
+]  # fmt: skip
+SCHEMAS = [
+    {}, {"type": "integer"}, {"type": "number", "multipleOf": 0.5}, {"type": ["string", "null"]}, {"not": {"type": "string"}},
+    {"type": "string", "minLength": 1, "maxLength": 2}, {"type": "string", "pattern": "[\"'é]"}, {"not": {"pattern": "a"}},
+    {"type": "array"}, {"type": "tuple"}, {"type": "array", "minItems": 1, "items": {"type": "integer"}}, {"minItems": 2},
+    {"type": "tuple", "maxItems": 1}, {"not": {"type": "array"}}, {"not": {"enum": ["a", 0, {"a": 1, "c": 3}]}},
+    {"type": "array", "contains": {"const": 1}},
+    {"enum": ["it's", 2.5, None, [1, "a"], {"a": 1, "b": "x"}]}, {"allOf": [{"minLength": 1}, {"type": "string"}]},
+    {"anyOf": [{"type": "integer"}, {"type": "tuple"}]}, {"oneOf": [{"type": "number"}, {"multipleOf": 2}]},
+    {"type": "object", "properties": {"a": {"type": "integer"}}, "additionalProperties": {"type": "string"}},
+    {"type": "object", "minProperties": 2}, {"type": "object", "patternProperties": {"^p": {"type": "integer"}}},
+    {"type": "object", "propertyNames": {"maxLength": 1}}, {"type": "object", "dependentRequired": {"a": ["b"]}},
+    {"if": {"type": "string"}, "then": {"maxLength": 1}, "else": {"type": "array"}},
+]  # fmt: skip
+
+
+def spellings(value):
+    """Ways to write a value."""
+    yield repr(value)
+    if isinstance(value, str):
+        escapes = ((r"\x{:02x}", 0xFF), (r"\u{:04x}", 0xFFFF), (r"\U{:08x}", 0x10FFFF))
+        for quote, (escape, last) in itertools.product("'\"", escapes):
+            hidden = [c in "\\\n\r" or c == quote for c in value]
+            if max(map(ord, value), default=0) <= last:
+                inside = [
+                    "\\" + {"\n": "n", "\r": "r"}.get(c, c)
+                    if h
+                    else c
+                    if " " <= c <= "~"
+                    else escape.format(ord(c))
+                    for c, h in zip(value, hidden, strict=True)
+                ]
+                yield quote + "".join(inside) + quote
+
+
+@pytest.mark.parametrize("schema", SCHEMAS, ids=str)
+def test_values_are_accepted_exactly_if_jsonschema_allows_them(schema):
+    constraint = python_calls([tool("f", {"a": schema}, ["a"])])
+    ((_, inner),) = read_tools([tool("f", {"a": schema}, ["a"])], tuples=True)[0].arguments.items()
+    for value in VALUES:
+        for text in spellings(value):
+            assert ast.literal_eval(text) == value
+            assert constraint.accepts(f"f(a={text})") == PYTHON(with_lists(inner)).is_valid(value), text
+
+
+def test_strings_are_those_of_python():
+    accepts = python_calls([tool("f", {"a": {"type": "string"}})]).accepts
+    for text in (
+        r"'\x4a'",
+        r"'\d'",
+        "'\n'",
+        "'\\\n'",
+        "'''a'''",
+        "b'a'",
+        "'a' 'b'",
+        "'\0'",
+        r"'\/'",
+        r"'\ud800'",
+        "'\"",
+    ):
+        assert not accepts(f"f(a={text})"), text  # letters are not hidden in escapes
+    for text in (r"'\xE9\u00e9\U000000E9'", "'\x01'", "'\t'", r"'\'\"'", '"\'"', "'é'"):
+        assert accepts(f"f(a={text})"), text
+
+
+@pytest.mark.parametrize("spelling", [DOUBLE, SINGLE, JSON])
+def test_a_spelling_agrees_with_itself(spelling):
+    """The ways to write a character are those of its alphabet, and are read back as it."""
+    for code in (*range(256), 0x100, 0xFFFF, 0x10000, 0x10FFFF):
+        char = chr(code)
+        found = {bytes(way) for each in spelling.ways(char) for way in itertools.product(*each)}
+        assert {spelling.read(text) for text in found} == {char}
+        assert spelling.plain(char) in found
+        automaton = spelling.alphabet(((code, code),))
+        assert all(automaton.accepts(text) for text in found)
+        body = strings.body(Strings(among=frozenset([char])), spelling)
+        assert (Constraint(automaton) - Constraint(body)).is_empty()
+        assert (Constraint(body) - Constraint(automaton)).is_empty()
+
+
+def test_nothing_is_cut():
+    c = python_calls(LARGE)
+    assert not any(cut.loses_values for cut in c.narrowed)
+    deep, inner = [], {"leaf": 1}
+    for _ in range(60):
+        deep, inner = [{"x": (deep,)}], {"next": inner}
+    assert c.accepts(f"any(x={deep}, y={[deep] * 30})")
+    assert c.accepts(f"tree(t={inner})")
+    assert [c.accepts(f"length(s={'é' * n!r})") for n in (900, 901)] == [True, False]
+    assert c.accepts("set(s=[None, 'b', 1])")
+    assert not c.accepts("set(s=['b', \"b\"])")
+    assert c.accepts(r"""length(e='"\'"@a.b')""")
+    assert [c.accepts(f"kinds({text})") for text in ("kind='a', n=1", "kind='a'", "kind='b', s=''")] == [
+        True,
+        False,
+        True,
+    ]
+    names = [f"a{i}" for i in range(40)]
+    many = python_calls([tool("f", dict.fromkeys(names, NULL), names[:30])], order="any")
+    assert many.accepts(f"f({', '.join(f'{name}=None' for name in reversed(names))})")
+    assert not many.accepts(f"f({', '.join(f'{name}=None' for name in names[1:])})")
+
+
+def test_short_calls_come_first():
+    assert python_calls(LARGE).shortest() == "fg()"
+    assert python_calls(SMALL[:1], parallel=(2, 9), whitespace="none").shortest() == "[f(é=True),f(é=True)]"
+    assert python_calls(SMALL[3:4], parallel=(0, 5)).shortest() == "[]"
+
+
+@pytest.mark.parametrize("options", [{}, {"parallel": (1, 3), "whitespace": "flexible"}])
+def test_the_guide_accepts_all_texts(options):
+    c, rng = python_calls(LARGE, **options), random.Random(3)
+    guide = Constraint(c.regular(1_000))
+    levels = [Numbered(StackAutomaton(c.automaton.root.coarse(level))) for level in range(3)]
+    for i in range(40):
+        text = walk(c.automaton, rng, 3 * i)
+        assert guide.accepts(text)
+        assert all(level.accepts(text) for level in levels)
+    assert not guide.accepts("0")
+
+
+PIECES = [
+    "fg",
+    "f(",
+    "é=",
+    "a=1",
+    "', '",
+    '", "',
+    "=True",
+    "alse",
+    ": 1",
+    "{'",
+    '{"u": ',
+    "'it",
+    "\\'s",
+    "()",
+    "(True,",
+    ",)",
+    ", p",
+]
+PIECES += [*(chr(i) for i in range(32, 127)), *(bytes([b]) for b in range(127, 256)), *map(chr, range(32))]
+VOCAB = Vocabulary(
+    [*(p if isinstance(p, bytes) else p.encode() for p in PIECES), None], eos_token_id=len(PIECES)
+)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"parallel": (1, 2)}, {"whitespace": "flexible"}, {"order": "any", "parallel": True}],
+    ids=str,
+)
+def test_budgets_and_masks_are_those_of_the_finite_automaton(options):
+    c = python_calls(SMALL, **options)
+    lazy, finite = c.compile(VOCAB).lazy, c.finite.compile(VOCAB)
+    least = lazy.fewest(lazy.start_state)
+    assert lazy.distances.exact
+    for budget in (least, least + 3, 40):
+        for seed in range(3):
+            one = GCDQuery(lazy, budget, LazyMasks(lazy, budget)).start(1)
+            other = GCDQuery(finite, budget, FiniteMasks(finite, budget)).start(1)
+            rng = random.Random(budget + seed)
+            while int(one.remaining):
+                mask = one.mask()
+                assert mask.equal(other.mask())
+                token = rng.choice(mask[0].nonzero().flatten().tolist())
+                one.advance([token])
+                other.advance([token])
+    with pytest.raises(tt.BudgetTooSmall):
+        GCDQuery(lazy, least - 1, LazyMasks(lazy, least - 1)).start(1)
+
+
+def test_masks_along_calls_are_those_of_single_bytes():
+    """What is kept of one string's masks is not taken for one in other quotes, or of JSON."""
+    vocab = Vocabulary([*(bytes([byte]) for byte in range(256)), b"': ", b"', '", None], 258)
+    constraint = python_calls(LARGE)
+    fa = constraint.compile(vocab)
+    for text in (
+        """fg.h(p='ab', o={"u": None, 'it\\'s': 1}, t=(True,))""",
+        """any(x={'a"b': ["it's", 'it\\'s'], "k": ()}, y=[(1,), (1, 2)])""",
+    ):
+        assert constraint.accepts(text)
+        query = tt.lcd(fa).start()
+        for end, byte in enumerate(text.encode()):
+            allowed = query.mask()[0]
+            for other in b"\"'1tx,})]=: \\":
+                begun = text.encode()[:end] + bytes([other])
+                assert bool(allowed[other]) == (
+                    constraint._states.run(constraint._states.start(), begun) >= 0
+                )
+            query.advance([byte])
