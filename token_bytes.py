@@ -134,6 +134,8 @@ def read_backend(backend: Tokenizer, special_ids: Sequence[int]) -> list[bytes |
             "tokens that are plain pieces of text"
         )
     vocab = backend.get_vocab(with_added_tokens=True)
+    if not vocab:
+        raise FormatError("the tokenizer has no tokens: load the one that belongs to the language model")
     tokens: list[bytes | None] = [None] * (max(vocab.values()) + 1)
     for token, index in vocab.items():
         if index not in special:
@@ -145,7 +147,10 @@ def backend_encode(backend: Tokenizer) -> Callable[[str], list[int]]:
     """The ids of a text, without special tokens around it."""
 
     def encode(text: str) -> list[int]:
-        return list(backend.encode(text, add_special_tokens=False).ids)
+        try:
+            return list(backend.encode(text, add_special_tokens=False).ids)
+        except Exception as error:  # the library has no type of its own
+            raise FormatError(f"the tokenizer cannot write {text!r}: {error}") from error
 
     return encode
 

@@ -60,6 +60,8 @@ class Chain(DisplayMixin):
                 raise ShapeError(
                     f"{name}: {what} must have one vector for each of {states}, not {[tuple(v.shape) for v in vectors]}"
                 )
+            if not all(v.is_floating_point() for v in vectors):
+                raise ShapeError(f"{name}: {what} must be floating point, not {[v.dtype for v in vectors]}")
         self.initial, self.left, self.inputs, self.right, self.final = initial, left, inputs, right, final
 
     @property

@@ -267,6 +267,8 @@ def _numbers(given: Any, name: str) -> Tensor:
     """A tensor of floating-point numbers: itself if it is one, or a copy of an array or list."""
     try:
         tensor = given if isinstance(given, Tensor) else torch.as_tensor(np.array(given))
+        if tensor.is_complex():
+            raise TypeError("complex numbers are no probabilities")
         if not isinstance(given, Tensor | np.ndarray) or not tensor.is_floating_point():
             tensor = tensor.to(torch.get_default_dtype())
     except (TypeError, ValueError) as error:

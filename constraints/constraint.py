@@ -195,7 +195,7 @@ class Constraint:
         """The automaton from disk, or else compiled and written there."""
         parts: list[Any] = [self.source and self.source.encode()]
         if self.source is None:
-            parts = [self.nfa.edges, self.nfa.epsilons, self.nfa.start, self.nfa.accept]
+            parts = [store.code(), self.nfa.edges, self.nfa.epsilons, self.nfa.start, self.nfa.accept]
         parts += [
             vocab.cache_name.encode(),
             b"%d" % require_eos,

@@ -45,6 +45,8 @@ class Monarch(AxisOperator):
                 raise ShapeError(
                     f"Monarch: the factor for axis {axis} must have shape {(*dims, dims[axis])}, not {tuple(weight.shape)}"
                 )
+            if not weight.is_floating_point():
+                raise ShapeError(f"Monarch: the factors must be floating point, not {weight.dtype}")
         self.row_dims = self.col_dims = (prod(dims),)
         self.monomial = len(set(self.axes)) == len(self.axes)
 

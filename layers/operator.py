@@ -189,6 +189,8 @@ class Diagonal(Leaf):
             raise ShapeError(
                 f"Diagonal: the weight must be a non-empty vector, not of shape {tuple(weight.shape)}"
             )
+        if not weight.is_floating_point():
+            raise ShapeError(f"Diagonal: the weight must be floating point, not {weight.dtype}")
         self.weight = weight
         self.row_dims = self.col_dims = (len(weight),)
 

@@ -50,6 +50,17 @@ def database():
     connection.close()
 
 
+@pytest.mark.parametrize("table", ["TABLE", "TEMP TABLE"])
+def test_statements_cannot_fill_the_memory_or_the_disk(table, tmp_path):
+    many = "WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c WHERE x < 3000)"
+    bomb = f"PRAGMA max_page_count = 1000000; CREATE {table} t (a); INSERT INTO t {many} SELECT zeroblob(900000) FROM c"
+    with pytest.raises(tt.FormatError, match="full"):
+        read_schema(bomb)
+    with pytest.raises(tt.FormatError, match="denied"):
+        read_schema(f"CREATE TABLE t (a); VACUUM INTO '{tmp_path}/copy.db'")
+    assert not list(tmp_path.iterdir())
+
+
 def test_known_queries(database):
     loose, strict = tt.sql(TABLES), tt.sql(database, columns="tables")
     for query in QUERIES:

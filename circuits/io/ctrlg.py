@@ -86,6 +86,8 @@ def ctrlg_parameters(
         weight = tensors[name]
         if tuple(weight.shape) != shape:
             raise FormatError(f"{path}: {name} should have shape {shape}, not {tuple(weight.shape)}")
+        if not weight.is_floating_point():
+            raise FormatError(f"{path}: {name} should hold floating-point numbers, not {weight.dtype}")
         weight = weight.to(dtype)
         if unnormalised and bool(weight.isfinite().any()):
             return weight.softmax(-1)

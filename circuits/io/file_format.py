@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -32,6 +32,14 @@ TRANSFORMS: dict[str, TensorMap] = {
     "softplus": torch.nn.functional.softplus,
     "sigmoid": torch.sigmoid,
 }
+
+WEIGHTED = (
+    layers.Dense,
+    layers.Diagonal,
+    layers.Monarch,
+    layers.Categorical,
+    DenseTensor,
+)  # by weights, none negative
 
 
 class Type(NamedTuple):
@@ -160,7 +168,7 @@ def write(directory: str | Path, config: Callable[[Writer], dict[str, Any]]) -> 
 
 
 def read(value: Any, tensors: dict[str, Tensor]) -> Any:
-    """A value that :meth:`Writer.write` wrote."""
+    """A value that :meth:`Writer.write` wrote. Raises :class:`FormatError` for weights that are none."""
     classes = {file_name(cls): kind for cls, kind in TYPES.items()}
 
     def made(value: Any) -> Any:
@@ -168,10 +176,17 @@ def read(value: Any, tensors: dict[str, Tensor]) -> Any:
             return [made(item) for item in value]
         if not isinstance(value, dict):
             return value
-        return (
-            tensors[value["tensor"]]
-            if "tensor" in value
-            else classes[value["type"]].make(*made(value["args"]))
-        )
+        if "tensor" in value:
+            return tensors[value["tensor"]]
+        layer = classes[value["type"]].make(*made(value["args"]))
+        if isinstance(layer, WEIGHTED):
+            check_weights(repr(layer), layer.parameters())
+        return layer
 
     return made(value)
+
+
+def check_weights(name: str, weights: Iterable[Tensor]) -> None:
+    """Raise :class:`FormatError` unless all weights are finite and non-negative."""
+    if not all(bool(((weight >= 0) & (weight < torch.inf)).all()) for weight in weights):
+        raise FormatError(f"{name}: not all are finite and non-negative")

@@ -17,7 +17,7 @@ from ..chain import Chain
 from ..circuit import Circuit
 from ..hmm import FORMAT as HMM_FORMAT
 from ..hmm import HMM
-from .file_format import FORMAT, VOCABULARY, read, register
+from .file_format import FORMAT, VOCABULARY, check_weights, read, register
 
 __all__ = ["load", "register", "save"]
 
@@ -48,6 +48,11 @@ def load(directory: str | Path) -> Circuit | Chain:
         raise FormatError(f"{path}/config.json: expected format {FORMAT!r}, found {config['format']!r}")
     if config.get("tensors_sha256") != hashlib.sha256(data).hexdigest():
         raise FormatError(f"{path}: model.safetensors is not the one that config.json was written with")
+    for name, tensor in tensors.items():
+        if bool(tensor.isnan().any()):
+            raise FormatError(
+                f"{path}/model.safetensors: tensor {name!r} has entries that are no numbers (NaN)"
+            )
     try:
         return _model(config, tensors)
     except (
@@ -67,6 +72,7 @@ def _model(config: dict[str, Any], tensors: dict[str, Tensor]) -> Circuit | Chai
         chain = read(config["chain"], tensors)
         if not isinstance(chain, Chain):
             raise FormatError(f"expected a chain, found {chain!r}")
+        check_weights("initial and final weights", (*chain.initial, *chain.final))
         return chain.for_vocabulary(config.get(VOCABULARY))
     circuit, layers = Circuit(), read(config["layers"], tensors)
     for number, children, variable in config["nodes"]:

@@ -24,7 +24,7 @@ from safetensors.numpy import load, save
 from ...errors import StorageError
 from ...storage import write_atomically
 
-VERSION = 3  # of the meaning of the arrays
+VERSION = 4  # of the meaning of the arrays
 
 
 def directory() -> Path | None:
@@ -58,6 +58,11 @@ def code() -> bytes:
     return repr([(name, s.st_size, s.st_mtime_ns) for name, s in files]).encode()
 
 
+def checksum(kind: str, name: str, content: bytes) -> bytes:
+    """The checksum of a file: of its content, and of its name, so that a file under another's name is not read."""
+    return hashlib.sha256(f"{kind}-{name}:".encode() + content).digest()
+
+
 def read(kind: str, name: str) -> dict[str, ndarray[Any, Any]] | None:
     """The arrays kept under a name, if there are any that can be read."""
     path = directory()
@@ -66,7 +71,7 @@ def read(kind: str, name: str) -> dict[str, ndarray[Any, Any]] | None:
     try:
         data = (path / f"{kind}-{name}.safetensors").read_bytes()
         check, content = data[:32], data[32:]
-        return load(content) if hashlib.sha256(content).digest() == check else None
+        return load(content) if checksum(kind, name, content) == check else None
     except (OSError, SafetensorError, ValueError, KeyError):
         return None
 
@@ -79,5 +84,4 @@ def write(kind: str, name: str, arrays: Mapping[str, ndarray[Any, Any]]) -> None
     content = save({key: np.ascontiguousarray(value) for key, value in arrays.items()})
     with suppress(OSError, StorageError):
         path.mkdir(parents=True, exist_ok=True)
-        checked = hashlib.sha256(content).digest() + content
-        write_atomically(path / f"{kind}-{name}.safetensors", checked)
+        write_atomically(path / f"{kind}-{name}.safetensors", checksum(kind, name, content) + content)

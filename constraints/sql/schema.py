@@ -16,6 +16,9 @@ from ...errors import EmptyLanguage, FormatError
 from .. import limits, validation
 from ..automata.work import spend
 
+PAGES = 8_192
+"""Pages of 4 KiB of the database that CREATE TABLE statements are read into."""
+
 Key = tuple[str, str, str, str]  # table, column, the table and the column it refers to
 Link = tuple[str, str, tuple[tuple[str, str], ...]]  # two tables, and the pairs of columns that join them
 
@@ -79,17 +82,22 @@ def read_schema(schema: Any) -> SqlSchema:
 
 
 def from_statements(statements: str) -> SqlSchema:
-    """Read CREATE TABLE statements with an in-memory SQLite that cannot attach files; steps and bytes are limited."""
+    """Read CREATE TABLE statements with an in-memory SQLite that cannot attach files; steps and bytes are limited.
+
+    Pragmas in the statements have no effect, since they could raise the limits.
+    """
+    ruled = {sqlite3.SQLITE_ATTACH: sqlite3.SQLITE_DENY, sqlite3.SQLITE_PRAGMA: sqlite3.SQLITE_IGNORE}
     with closing(sqlite3.connect(":memory:")) as connection:
-        connection.set_authorizer(
-            lambda what, *_: sqlite3.SQLITE_DENY if what == sqlite3.SQLITE_ATTACH else sqlite3.SQLITE_OK
-        )
+        for pragma in ("temp_store = MEMORY", f"max_page_count = {PAGES}", f"temp.max_page_count = {PAGES}"):
+            connection.execute(f"PRAGMA {pragma}")
+        connection.set_authorizer(lambda what, *_: ruled.get(what, sqlite3.SQLITE_OK))
         connection.set_progress_handler(lambda: 1, limits.LENGTH)
         connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, limits.LENGTH)
         try:
             connection.executescript(statements)
         except (sqlite3.Error, sqlite3.Warning, ValueError) as error:
             raise FormatError(f"the CREATE TABLE statements cannot be read: {error}") from None
+        connection.set_authorizer(None)
         return from_connection(connection)
 
 
