@@ -126,7 +126,7 @@ def _read(evidence: EvidenceLike, vocab_sizes: Mapping[int, int], device: torch.
         raise EvidenceError(
             f"evidence must be a tensor, a sequence, a mapping or None, not {type(evidence).__name__}"
         )
-    unknown = sorted(set(items) - set(vocab_sizes))
+    unknown = sorted(set(items) - set(vocab_sizes), key=repr)
     if unknown:
         raise EvidenceError(f"evidence on variables {unknown}, which the circuit does not have")
     known = {
