@@ -93,6 +93,10 @@ class TooManyStates(TractileError, RuntimeError):
         self.limit, self.path = limit, path
 
 
+class ConstructionStopped(TractileError, RuntimeError):
+    """The construction of a constraint took longer than its :class:`~tractile.Limits` allow, or was stopped from outside."""
+
+
 class MemoryTooSmall(TractileError, ValueError):
     """Something does not fit the memory that it was given; ``needed`` and ``given`` are in bytes."""
 

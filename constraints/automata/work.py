@@ -17,6 +17,7 @@ from typing import ParamSpec, TypeVar
 
 from ...errors import TooManyStates
 from .. import limits
+from . import request_limits
 
 SIMPLIFYING = limits.WORK / 2
 """Units of work to make an automaton smaller, beyond which it stays as it is."""
@@ -47,11 +48,12 @@ _account: ContextVar[Account | None] = ContextVar("account", default=None)
 @contextmanager
 def limited(units: float | None = None) -> Iterator[None]:
     """Let what is done inside spend so many units (default: ``limits.WORK``), or what is left of those of something larger
-    that it is a part of."""
+    that it is a part of; never more than the limits of a request (`request_limits.py`)."""
     if _account.get() is not None:
         yield
         return
-    with limited_to(limits.WORK if units is None else units), uncollected():
+    units = request_limits.allowed_work(limits.WORK if units is None else units)
+    with limited_to(units), uncollected():
         yield
 
 
@@ -107,7 +109,8 @@ def at(path: str) -> Iterator[None]:
 
 def spend(units: float, once: Hashable = None) -> None:
     """Count work; work with a key ``once`` is counted the first time that the constraint asks for it. Raises
-    ``TooManyStates``."""
+    ``TooManyStates``, and ``ConstructionStopped`` where the limits of a request say so."""
+    request_limits.check()
     account = _account.get()
     if account is None or once in account.paid:
         return

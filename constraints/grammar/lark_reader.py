@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from ...errors import TooManyStates, UnsupportedConstraint
+from ...errors import ConstructionStopped, TooManyStates, UnsupportedConstraint
 from ..automata import nfa
 from ..automata.nfa import Nfa
 from ..json.constraint import inner_texts
@@ -37,7 +37,7 @@ def read_lark(text: str, start: str) -> tuple[Rules, Places]:
         count_rules(builder)
         keep = "*" if extensions.text is not written else set()
         definitions, expansions, ignore = builder.build().compile([start, *extensions.kept], keep)
-    except TooManyStates:
+    except (TooManyStates, ConstructionStopped):
         raise
     except lark.exceptions.UnexpectedInput as error:
         raise UnsupportedConstraint(

@@ -1,0 +1,126 @@
+"""Limits on the constraints of one request: work, seconds and bytes, and a way to stop a construction from outside.
+
+Constructions are stopped where they count their work (`work.py`). Work is counted, so the same constraint always meets that limit
+or never does; seconds depend on the machine and are a last resort.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from math import isfinite
+from numbers import Real
+from typing import TypeVar
+
+from ...errors import ConstructionStopped, UnsupportedConstraint
+from .. import limits
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What the constraints of one request may take while they are built and compiled.
+
+    ``work``: units for one constraint, at most and by default those that any constraint may take (`constraints/limits.py`); a
+    unit is about a microsecond. ``seconds``: of wall-clock time for all that is done in one call of :meth:`run`. ``bytes``: of the
+    text that describes the constraint, checked by :meth:`check_size`, and by the serving path. The defaults are meant for
+    constraints from strangers. Raises ``UnsupportedConstraint`` for limits that are not positive numbers.
+
+    >>> import tractile as tt
+    >>> vocab = tt.Vocabulary([None, b"a", b"b"], eos_token_id=0)
+    >>> fa = tt.Limits(seconds=5).run(lambda: tt.constraints.regex("[ab]{2}").compile(vocab))
+    >>> fa.accepts_tokens([1, 2, 0])
+    True
+    >>> tt.Limits(work=1_000).run(lambda: tt.constraints.regex("(a|b)*a(a|b){12}"))
+    Traceback (most recent call last):
+        ...
+    tractile.errors.TooManyStates: the constraint takes too much work: bound its lengths and repeats, or combine fewer alternatives
+    """
+
+    work: float = limits.WORK
+    seconds: float = 10.0
+    bytes: int = limits.LENGTH
+
+    def __post_init__(self) -> None:
+        for name in ("work", "seconds", "bytes"):
+            value = getattr(self, name)
+            if not isinstance(value, Real) or isinstance(value, bool) or not (isfinite(value) and value > 0):
+                raise UnsupportedConstraint(f"a positive number is needed, not {value!r}", path=f"Limits: {name}")
+
+    def check_size(self, text: str | bytes) -> None:
+        """Raise ``UnsupportedConstraint`` where the text (its UTF-8 bytes) is longer than ``bytes``."""
+        size = len(text) if isinstance(text, bytes) else len(text.encode("utf-8", "surrogatepass"))
+        if size > self.bytes:
+            raise UnsupportedConstraint(
+                f"the constraint is described by {size:,} bytes, {self.bytes:,} are allowed"
+            )
+
+    def run(self, make: Callable[[], T], stop: threading.Event | None = None) -> T:
+        """Return what ``make`` returns, within these limits; another thread may ``stop`` it.
+
+        Limits around these stay in force. Raises ``TooManyStates`` where the work does not suffice, ``ConstructionStopped`` where
+        the seconds do not or ``stop`` was set, and what ``make`` raises.
+        """
+        with self._applied(stop):
+            return make()
+
+    async def run_async(self, make: Callable[[], T]) -> T:
+        """:meth:`run` in a worker thread, so that the event loop goes on; it is stopped if the task is cancelled."""
+        stop = threading.Event()
+        try:
+            return await asyncio.to_thread(self.run, make, stop)
+        finally:
+            stop.set()
+
+    @contextmanager
+    def _applied(self, stop: threading.Event | None) -> Iterator[None]:
+        token = _current.set(_Running(self, stop, _current.get()))
+        try:
+            yield
+        finally:
+            _current.reset(token)
+
+
+@dataclass(frozen=True)
+class _Running:
+    """Limits in force, since when, and those around them."""
+
+    limits: Limits
+    stop: threading.Event | None
+    outer: _Running | None
+    began: float = field(default_factory=time.monotonic)
+
+    def check(self) -> None:
+        if self.stop is not None and self.stop.is_set():
+            raise ConstructionStopped("the construction of the constraint was stopped")
+        if time.monotonic() - self.began > self.limits.seconds:
+            raise ConstructionStopped(
+                f"the construction of the constraint takes longer than {self.limits.seconds:g} s: bound its lengths and repeats, "
+                "combine fewer alternatives, or allow more seconds"
+            )
+        if self.outer is not None:
+            self.outer.check()
+
+
+_current: ContextVar[_Running | None] = ContextVar("limits", default=None)
+
+
+def check() -> None:
+    """Raise ``ConstructionStopped`` where what runs now should stop."""
+    running = _current.get()
+    if running is not None:
+        running.check()
+
+
+def allowed_work(units: float) -> float:
+    """These units of work, or what the limits in force allow where that is less."""
+    running = _current.get()
+    while running is not None:
+        units, running = min(units, running.limits.work), running.outer
+    return units
