@@ -16,7 +16,7 @@ from .circuits import (
     multiply,
     save,
 )
-from .constraints import Constraint, Difference, Vocabulary, difference, function_calls, sections
+from .constraints import Constraint, Difference, Limits, Vocabulary, difference, function_calls, sections
 from .constraints.grammar.constraint import grammar
 from .constraints.sql.constraint import sql
 from .decoding import Beam, Choices, ConstraintLogitsProcessor, beam_search, choose, generate
@@ -24,6 +24,7 @@ from .errors import (
     BudgetTooLarge,
     BudgetTooSmall,
     CircuitError,
+    ConstructionStopped,
     ContextTooLong,
     EmptyLanguage,
     EvidenceError,
@@ -135,6 +136,7 @@ __all__ = [
     "Constraint",
     "ConstraintLogitsProcessor",
     "ConstraintPotential",
+    "ConstructionStopped",
     "ContextTooLong",
     "Difference",
     "EitherProposal",
@@ -153,6 +155,7 @@ __all__ = [
     "LMPotential",
     "LMProposal",
     "LanguageModel",
+    "Limits",
     "LookaheadPotential",
     "LookaheadProposal",
     "MemoryTooSmall",

@@ -3,6 +3,7 @@
 Each function here returns a :class:`Constraint`; constraints compose with ``& | ~ +`` and ``.repeat(low, high)``.
 """
 
+from .automata.request_limits import Limits
 from .calls.functions import function_calls
 from .calls.python_tools import Call, tool_schemas
 from .constraint import Constraint, any_of, literal
@@ -24,6 +25,7 @@ from .words.lengths import ends_as_sentence, text_length
 __all__ = [
     "Call",
     "Constraint",
+    "Limits",
     "Difference",
     "Narrowing",
     "OutputType",

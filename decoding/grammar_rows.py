@@ -11,7 +11,6 @@ Without a budget it holds those after which it can be completed at some length. 
 
 from __future__ import annotations
 
-import json
 from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 from concurrent.futures import Future
@@ -24,10 +23,10 @@ from jaxtyping import Int32
 from torch import Tensor
 
 from ..circuits.automaton import Automaton
-from ..constraints import Vocabulary
+from ..constraints import Limits, Vocabulary
 from ..errors import EvidenceError, VocabularyMismatch
 from ..inference.next_token.gcd import GCDQuery, gcd
-from .request import build_constraint
+from .request import compile_request
 
 MOST_COMPILED = 128  # constraints kept in an engine
 HORIZON = 1 << 20  # tokens; the largest budget
@@ -157,12 +156,19 @@ class Grammars:
     Args:
         vocabulary: the tokens of the engine's model.
         stops: tokens that end a text beside the vocabulary's end-of-sequence token.
+        limits: what each constraint may take to be built and compiled; a request cannot change them.
     """
 
     def __init__(
-        self, vocabulary: Vocabulary, stops: Iterable[int] = (), *, limit: int = MOST_COMPILED
+        self,
+        vocabulary: Vocabulary,
+        stops: Iterable[int] = (),
+        *,
+        limit: int = MOST_COMPILED,
+        limits: Limits | None = None,
     ) -> None:
         self.vocabulary, self.stops, self._limit = vocabulary, frozenset(stops), limit
+        self.limits = limits or Limits()
         if any(not 0 <= stop < len(vocabulary) for stop in self.stops):
             raise VocabularyMismatch(
                 f"stop tokens {sorted(self.stops)} lie outside the vocabulary of {len(vocabulary)}"
@@ -174,7 +180,7 @@ class Grammars:
         """A row of a constraint, compiled if it is new.
 
         ``constraint`` is JSON text of its kind, its description and its options, as in :mod:`.request`. Raises what
-        :func:`.build_constraint` and ``compile`` raise, and :class:`BudgetTooSmall` where nothing fits the budget.
+        :func:`.compile_request` raises, and :class:`BudgetTooSmall` where nothing fits the budget.
         """
         return GrammarRow(self._tables(constraint), budget, self.stops)
 
@@ -190,7 +196,7 @@ class Grammars:
                 self._kept.move_to_end(constraint)
         if new:
             try:
-                automaton = build_constraint(*json.loads(constraint)).compile(self.vocabulary, cache=True)
+                automaton = compile_request(constraint, self.vocabulary, self.limits)
                 found.set_result(Tables(gcd(automaton, HORIZON), Lock()))
             except BaseException as error:
                 with self._lock:

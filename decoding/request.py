@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from .. import constraints
-from ..constraints import Constraint
-from ..errors import TractileError, UnsupportedConstraint
+from ..circuits.automaton import Automaton
+from ..constraints import Constraint, Limits, Vocabulary
+from ..errors import ConstructionStopped, TooManyStates, TractileError, UnsupportedConstraint
 from .constrained_rows import check_weights
 
 ARGUMENT = "tractile"
@@ -92,3 +93,16 @@ def build_constraint(kind: str, description: Any, options: dict[str, Any]) -> Co
     except TypeError as error:
         raise UnsupportedConstraint(str(error), path=kind) from None
     return built
+
+
+def compile_request(constraint: str, vocab: Vocabulary, limits: Limits) -> Automaton:
+    """The automaton of a request's constraint, built and compiled within the limits of the server.
+
+    ``constraint`` is that of :class:`ConstraintRequest`. Raises what :func:`build_constraint` and ``compile`` raise, and
+    :class:`UnsupportedConstraint` where the limits do not suffice: engines refuse a request that raises a ``ValueError``.
+    """
+    limits.check_size(constraint)
+    try:
+        return limits.run(lambda: build_constraint(*json.loads(constraint)).compile(vocab, cache=True))
+    except (TooManyStates, ConstructionStopped) as error:
+        raise UnsupportedConstraint(str(error)) from error

@@ -6,6 +6,8 @@ The ``lark`` package reads them; what it has no word for is rewritten first (``d
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 from ...errors import ConstructionStopped, TooManyStates, UnsupportedConstraint
@@ -23,6 +25,17 @@ from .statements import Token
 from .terminals import Places, Terminal, never_beside, read_terminal
 from .tree import Call, Choice, Expression, Repeat, Rules, Series, Text
 
+IMPORTED = ("common", "lark", "python", "unicode")  # the grammars that the package holds
+
+
+def import_own(do_import: Callable[..., None], path: Sequence[str], base: Any, *others: Any) -> None:
+    """Import from a grammar of the package's own; raise ``UnsupportedConstraint`` for any other, which would open a file."""
+    if base is not None or len(path) != 1 or path[0] not in IMPORTED:
+        raise UnsupportedConstraint(
+            f"%import of {'.'.join(path)!r}: only {', '.join(IMPORTED)} can be imported from; write the rules into the grammar"
+        )
+    do_import(path, base, *others)
+
 
 def read_lark(text: str, start: str) -> tuple[Rules, Places]:
     """The rules of a Lark grammar; what it ignores may stand before each terminal and at the end. Also the marks of terminals
@@ -33,6 +46,7 @@ def read_lark(text: str, start: str) -> tuple[Rules, Places]:
     try:
         count_terminals(text, lark.load_grammar)
         builder = lark.load_grammar.GrammarBuilder()
+        builder.do_import = partial(import_own, builder.do_import)
         builder.load_grammar(text, "<string>")
         count_rules(builder)
         keep = "*" if extensions.text is not written else set()

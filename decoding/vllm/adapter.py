@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import json
 from collections import OrderedDict
 from pathlib import Path
 from typing import Any, ClassVar
@@ -11,11 +10,11 @@ from typing import Any, ClassVar
 import torch
 
 from ...circuits import HMM, Automaton
-from ...constraints import Vocabulary
+from ...constraints import Limits, Vocabulary
 from ...errors import EvidenceError, VocabularyMismatch
 from ...fingerprints import check_same
 from ..constrained_rows import check_prefix
-from ..request import build_constraint, read_request
+from ..request import compile_request, read_request
 
 MOST_COMPILED = 128  # automata kept
 
@@ -24,10 +23,11 @@ class Adapter:
     """The base of a class that says where tokenizer and HMM are.
 
     ``tokenizer`` is the folder or name of a transformers tokenizer, or a tokenizer; ``hmm`` the folder of an HMM, or one, for
-    P-GCD.
+    P-GCD. ``limits`` are those of each request's constraint; a request cannot change them.
     """
 
     tokenizer: ClassVar[Any] = None
+    limits: ClassVar[Limits] = Limits()
     hmm: ClassVar[str | Path | HMM | None] = None
     _vocabulary: ClassVar[Vocabulary | None] = None
     _compiled: ClassVar[OrderedDict[str, Automaton]]
@@ -80,9 +80,7 @@ class Adapter:
     def automaton(cls, constraint: str) -> Automaton:
         """The automaton of a constraint, compiled once in each process and kept on disk for the others."""
         if constraint not in cls._compiled:
-            cls._compiled[constraint] = build_constraint(*json.loads(constraint)).compile(
-                cls.vocabulary(), cache=True
-            )
+            cls._compiled[constraint] = compile_request(constraint, cls.vocabulary(), cls.limits)
             while len(cls._compiled) > MOST_COMPILED:
                 cls._compiled.popitem(last=False)
         cls._compiled.move_to_end(constraint)

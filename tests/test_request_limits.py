@@ -1,0 +1,155 @@
+"""Limits of a request: refused by work, stopped by seconds or from outside, never raised by the request; nothing fetched."""
+
+import asyncio
+import sys
+import threading
+import time
+from types import SimpleNamespace
+
+import pytest
+
+import tractile as tt
+from tractile import Limits, constraints
+from tractile.decoding.request import build_constraint, compile_request, read_request
+
+VOCAB = tt.Vocabulary([*(bytes([b]) for b in range(128)), b'{"', b'":', None], eos_token_id=130)
+HEAVY = [["regex", f"([ab]{{{n},900}}c|b[bc]*){{1,{n}}}", {}] for n in range(30, 60)]
+
+
+def build_heavy():
+    """Constructions that take work for a long time, none of them too much."""
+    for kind, description, options in HEAVY:
+        build_constraint(kind, description, options).compile(VOCAB)
+    pytest.fail("not stopped")
+
+
+def test_work_is_counted_the_same_every_time():
+    def build():
+        return constraints.json_schema({"enum": [f"{i:05d}" for i in range(2_000)]}).compile(VOCAB)
+
+    for _ in range(2):
+        with pytest.raises(tt.TooManyStates):
+            Limits(work=10_000).run(build)
+    Limits(work=1e9).run(build)  # no more than any constraint may take, but that suffices
+    with pytest.raises(tt.TooManyStates):
+        Limits(work=10_000).run(build)
+
+
+def test_limits_around_limits_stay_in_force():
+    with pytest.raises(tt.TooManyStates):
+        Limits(work=1_000).run(lambda: Limits().run(lambda: constraints.regex("(a|b)*a(a|b){12}")))
+
+
+def test_a_construction_stops_after_its_seconds():
+    begin = time.monotonic()
+    with pytest.raises(tt.ConstructionStopped, match=r"0\.2 s"):
+        Limits(seconds=0.2).run(build_heavy)
+    assert time.monotonic() - begin < 30
+
+
+def test_a_construction_is_stopped_from_another_thread():
+    stop, raised = threading.Event(), []
+
+    def work():
+        try:
+            Limits(seconds=1_000).run(build_heavy, stop)
+        except tt.ConstructionStopped as error:
+            raised.append(error)
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    stop.set()
+    thread.join(60)
+    assert not thread.is_alive()
+    assert raised
+
+
+def test_an_event_loop_goes_on_and_a_cancelled_task_stops_its_construction():
+    running = threading.Event()
+    ended = threading.Event()
+
+    def work():
+        running.set()
+        try:
+            build_heavy()
+        finally:
+            ended.set()
+
+    async def main():
+        task = asyncio.create_task(Limits(seconds=1_000).run_async(work))
+        while not running.is_set():
+            await asyncio.sleep(0.001)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert await Limits().run_async(lambda: constraints.regex("a").accepts("a"))
+
+    asyncio.run(main())
+    assert ended.wait(60)
+
+
+@pytest.mark.parametrize(
+    "values", [{"work": 0}, {"seconds": float("nan")}, {"bytes": "1"}, {"seconds": True}]
+)
+def test_limits_that_are_none(values):
+    with pytest.raises(tt.UnsupportedConstraint, match="Limits"):
+        Limits(**values)
+
+
+def asked(wish):
+    return read_request(SimpleNamespace(extra_args={"tractile": wish}, max_tokens=20)).constraint
+
+
+def test_what_a_request_asks_for_is_refused_beyond_the_limits():
+    big = asked({"choice": [f"{i:05d}" for i in range(2_000)]})
+    with pytest.raises(tt.UnsupportedConstraint, match="bytes"):
+        compile_request(big, VOCAB, Limits(bytes=1_000))
+    heavy = asked({"json_schema": {"enum": [f"{i:05d}" for i in range(2_000)]}})
+    with pytest.raises(tt.UnsupportedConstraint, match="work"):
+        compile_request(heavy, VOCAB, Limits(work=10_000))
+
+
+@pytest.mark.parametrize("name", ["limits", "work", "seconds", "bytes"])
+def test_a_request_cannot_raise_the_limits(name):
+    for wish in ({"regex": "a", name: 10**9}, {"regex": "a", "options": {name: 10**9}}):
+        with pytest.raises(tt.UnsupportedConstraint):
+            compile_request(asked(wish), VOCAB, Limits())
+
+
+@pytest.mark.parametrize(
+    "wish",
+    [
+        {"json_schema": {"$ref": "http://127.0.0.1:9/schema.json"}},
+        {"json_schema": {"$ref": "file:///etc/passwd"}},
+        {"json_schema": {"$schema": "http://127.0.0.1:9/draft", "type": "integer"}},
+        {"grammar": "%import .secret.X\nstart: X"},
+        {"grammar": "%import secret.X\nstart: X"},
+        {"grammar": "%import common.INT\n%import .secret (X)\nstart: X"},
+        {"grammar": "secret.lark"},
+        {"grammar": "start: /(?{print(1)})a/"},
+        {"regex": "(?{__import__('os')})"},
+        {"tools": [{"name": "f", "parameters": {"$ref": "http://127.0.0.1:9/"}}]},
+        {"structural_tag": {"type": "__import__('os')"}},
+    ],
+)
+def test_nothing_is_fetched_opened_or_imported(wish, tmp_path, monkeypatch):
+    (tmp_path / "secret.lark").write_text('X: "the secret"\n')
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys.modules["__main__"], "__file__", str(tmp_path / "server.py"), raising=False)
+    touched = []
+    forbidden = ("socket.", "subprocess.", "os.system", "urllib", "os.exec", "ftplib", "http.")
+
+    def audit(event, arguments):
+        if audit.on and (event.startswith(forbidden) or (event == "open" and "secret" in str(arguments[0]))):
+            touched.append((event, arguments))
+
+    audit.on = True
+    sys.addaudithook(audit)  # there is no way to remove it
+    try:
+        found = compile_request(asked(wish), VOCAB, Limits())
+        assert not found.accepts_tokens([*b"the secret", 130])
+    except tt.TractileError:
+        pass
+    finally:
+        audit.on = False
+    assert not touched
