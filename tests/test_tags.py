@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import time
 
 import pytest
 import torch
@@ -445,3 +446,10 @@ def test_errors_of_structural_tags_are_typed():
             except tt.TractileError:
                 refused += 1
     assert refused > tried / 2
+
+
+def test_free_text_may_end_at_hundreds_of_strings():
+    begin = time.process_time()
+    text = free(until=[f"stop{i};" for i in range(500)])
+    assert time.process_time() - begin < 10
+    assert text.accepts("a stop7 stop499;") and not text.accepts("stop1; stop2;")

@@ -135,6 +135,13 @@ def minimize(nfa: Nfa, limit: int = limits.STATES // 5) -> Nfa:
     return trim(Nfa(int(block.max()) + 1, edges, dfa.epsilons, start, accept))
 
 
+def first_matches(texts: Nfa) -> Nfa:
+    """The texts of which no shorter beginning is one: acceptance leads nowhere."""
+    found = minimize(texts)
+    rest = found.edges[~np.isin(found.edges[:, 0], found.accept)]
+    return minimize(Nfa(found.num_states, rest, found.epsilons, found.start, found.accept))
+
+
 def simplify(nfa: Nfa) -> Nfa:
     """The minimal deterministic automaton if it is not much larger than the plain one, otherwise that one.
 

@@ -11,8 +11,6 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import numpy as np
-
 from ...errors import UnsupportedConstraint
 from ..automata import dfa, nfa, utf8
 from ..automata.nfa import Nfa
@@ -64,8 +62,8 @@ class TerminalReader:
         """The texts of a rule that ends at its first match."""
         whole = self.read(lazy.body)
         if lazy.suffix is None:
-            return first_matches(whole)
-        return first_matches(nfa.concat([whole, self.read(lazy.suffix)]))
+            return dfa.first_matches(whole)
+        return dfa.first_matches(nfa.concat([whole, self.read(lazy.suffix)]))
 
     # ------------------------------------------------------------ choice | all & of | series of | ~ atoms
 
@@ -154,13 +152,6 @@ def written(schema: Any, line: int) -> tuple[Any, str]:
         raise UnsupportedConstraint(f"{name} of x-guidance is not supported", path=f"line {line}")
     rest = {name: value for name, value in schema.items() if name != "x-guidance"} if options else schema
     return rest, "flexible" if separators["whitespace_flexible"] else style
-
-
-def first_matches(texts: Nfa) -> Nfa:
-    """The texts of which no shorter beginning is one: acceptance leads nowhere."""
-    found = dfa.minimize(texts)
-    rest = found.edges[~np.isin(found.edges[:, 0], found.accept)]
-    return dfa.minimize(Nfa(found.num_states, rest, found.epsilons, found.start, found.accept))
 
 
 def structured(value: Any, line: int) -> Nfa:

@@ -64,7 +64,8 @@ def json_schema(
         - ``"auto"``, ``"any"``: any order. A finite automaton (see Notes) may need a fixed one where the object is large. With
           ``"auto"`` it then takes the declared order; with ``"any"`` it raises ``TooManyStates``.
         - ``"declared"``: the order in which ``properties`` lists them. Where ``required`` lists its names in another order, that
-          order too, followed by the other members. Each alternative has its own order. Undeclared members stand anywhere.
+          order too, followed by the other members. Each alternative has its own order. Names that a schema lists elsewhere
+          (``propertyNames`` with ``enum``) come in the order in which they are listed. Undeclared members stand anywhere.
 
         No declared member is written twice.
     open_objects

@@ -10,17 +10,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import reduce
+from operator import or_
 from typing import Any
 
 from ...errors import UnsupportedConstraint
-from .. import validation
+from .. import limits, validation
 from ..automata import dfa, nfa, utf8
 from ..automata.nfa import Nfa
 from ..automata.repeats import repeat
 from ..automata.work import limited
 from ..constraint import Constraint, literal
 
-MAX_STRINGS = 1_000
 ANYTHING = nfa.star(nfa.byte_ranges([(0, 255)]))
 
 
@@ -84,13 +85,16 @@ def until_first(
     max_tokens: int | None = None,
 ) -> Constraint:
     """Free text up to the first of the ``events``, which is one of ``stops``; ``max_tokens`` may go into what precedes it."""
-    found: Constraint | None = None
-    for stop in stops:
-        text = before(stop, events, without, max_chars)
-        way = (text if max_tokens is None else text.tokens(at_most=max_tokens)) + literal(stop)
-        found = way if found is None else found | way
-    assert found is not None
-    return found if max_tokens is not None else Constraint(dfa.minimize(found.bytes_automaton))
+    if max_tokens is not None:
+        ways = [
+            before(stop, events, without, max_chars).tokens(at_most=max_tokens) + literal(stop)
+            for stop in stops
+        ]
+        return reduce(or_, ways)
+    found = dfa.first_matches(ending([event.encode() for event in events]))
+    ends = nfa.union([nfa.literal(stop.encode()) for stop in stops])
+    allowed = nfa.concat([without_any(without, max_chars).nfa, ends])
+    return Constraint(dfa.minimize(dfa.intersect(found, dfa.simplify(allowed))))
 
 
 def containing(words: Sequence[str]) -> Nfa:
@@ -114,8 +118,10 @@ def strings(value: Any, path: str, least: int = 1) -> list[str]:
     found = list(dict.fromkeys(validation.text(word, path) for word in value))
     if len(found) < least:
         raise UnsupportedConstraint(f"{path} names no string", path=path)
-    if len(found) > MAX_STRINGS:
-        raise UnsupportedConstraint(f"{path} has {len(found)} strings; at most {MAX_STRINGS:,}", path=path)
+    if len(found) > limits.ALTERNATIVES:
+        raise UnsupportedConstraint(
+            f"{path} has {len(found)} strings; at most {limits.ALTERNATIVES:,}", path=path
+        )
     if "" in found:
         raise UnsupportedConstraint(f"{path} has an empty string, which would occur everywhere", path=path)
     return found
