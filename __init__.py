@@ -19,7 +19,16 @@ from .circuits import (
 from .constraints import Constraint, Difference, Limits, Vocabulary, difference, function_calls, sections
 from .constraints.grammar.constraint import grammar
 from .constraints.sql.constraint import sql
-from .decoding import Beam, Choices, ConstraintLogitsProcessor, beam_search, choose, generate
+from .decoding import (
+    Beam,
+    Choices,
+    ConstraintLogitsProcessor,
+    Infilling,
+    beam_search,
+    choose,
+    generate,
+    infill,
+)
 from .errors import (
     BudgetTooLarge,
     BudgetTooSmall,
@@ -151,6 +160,7 @@ __all__ = [
     "HMM",
     "HiddenTwist",
     "Island",
+    "Infilling",
     "LCDProposal",
     "LMPotential",
     "LMProposal",
@@ -212,6 +222,7 @@ __all__ = [
     "generate",
     "grammar",
     "importance_sampling",
+    "infill",
     "k_best",
     "kl_divergence",
     "layers",

@@ -1,0 +1,106 @@
+"""Infilling against sums over all tokenisations, by choose; gaps, budgets and seams."""
+
+import itertools
+
+import pytest
+import torch
+from smc_reference import LIMIT, RUNS, random_table, z_scores
+
+import tractile as tt
+from tractile.constraints import any_of, regex
+from tractile.embedded import load_hmm, load_lm
+from tractile.errors import EmptyLanguage, EvidenceError, UnsupportedConstraint
+
+VOCAB = tt.Vocabulary([None, b"a", b"b", b"ab", b"ba", b" ", b"b "], 0)
+HMM = tt.HMM.random(3, len(VOCAB), seed=2, dtype=torch.float64)
+
+
+def table_lm(seed=4):
+    return tt.TableLM(random_table(len(VOCAB), 1, seed), 0, VOCAB)
+
+
+@pytest.mark.parametrize("proposal", ["gcd", "pgcd"])
+@pytest.mark.parametrize("texts", [("", "b a"), ("", "a", "")])
+def test_probabilities_are_those_of_all_tokenisations(texts, proposal):
+    """z-scores of 40 runs; |z| > 4.42 has probability 1e-5."""
+    lm, options, gaps = table_lm(), ["a", "bb", "ab"], len(texts) - 1
+    wholes = {}
+    for filled in itertools.product(options, repeat=gaps):
+        whole = "".join(gap + text for gap, text in zip(filled, texts[1:], strict=True))
+        wholes.setdefault(whole, filled)
+    truth = tt.choose(lm, [], list(wholes)).log_probs.exp()
+    top = truth.argsort(descending=True)[:3].tolist()  # rare texts have estimates that are far from normal
+    values = []
+    for seed in range(RUNS):
+        found = tt.infill(
+            lm,
+            *texts,
+            fa=any_of(*options),
+            max_new_tokens=2,
+            proposal=proposal,
+            hmm=HMM,
+            particles=60,
+            seed=seed,
+        )
+        z = torch.tensor(found.posterior.log_evidence).exp()
+        weight = found.posterior.group_by(lambda p: p.text)
+        values.append(
+            [float(z), *(float(z) * weight.get(whole, 0.0) for whole in [list(wholes)[i] for i in top])]
+        )
+        assert set(found.probs) <= set(itertools.product(options, repeat=gaps))
+    exact = [float(truth.sum()), *truth[top].tolist()]
+    assert (z_scores(values, exact).abs() < LIMIT).all()
+
+
+def test_tokens_may_cross_from_a_gap_into_a_fixed_text():
+    """Only the token "ab" leads from the gap into the text; it counts as a token of the gap."""
+    certain = torch.full((len(VOCAB),), -torch.inf, dtype=torch.float64)
+    rows = {
+        (): certain.clone().index_fill(0, torch.tensor(3), 0.0),
+        (3,): certain.clone().index_fill(0, torch.tensor(0), 0.0),
+    }
+    found = tt.infill(tt.TableLM(rows, 0, VOCAB), "", "b", max_new_tokens=1, proposal="gcd", particles=2)
+    assert found.best == ("a",)
+    assert found.posterior.log_evidence == pytest.approx(0.0)
+
+
+def test_stories_on_the_embedded_model():
+    model, tokenizer = load_lm()
+    lm = tt.TransformersLM(model, tokenizer)
+    texts = ("The dog ran to the", ". He was so", ". The end.")
+    found = tt.infill(
+        lm,
+        *texts,
+        fa=[regex(" [a-z]+"), regex(" [a-z ]+")],
+        max_new_tokens=[2, 4],
+        hmm=load_hmm(),
+        particles=8,
+    )
+    first, second = found.best
+    assert found.posterior.best.text == first + texts[1] + second + texts[2]
+    assert regex(" [a-z]+").accepts(first)
+    assert len(tokenizer(first, add_special_tokens=False).input_ids) <= 3
+    assert sum(found.probs.values()) == pytest.approx(1.0)
+
+
+def test_several_divisions_of_one_text():
+    found = tt.Infilling(("", "b", "b"), (regex("[ab]*"), regex("[ab]+")), None)
+    assert found.gaps("abbab") == ("a", "ba")
+    with pytest.raises(EvidenceError, match="does not have the fixed texts"):
+        found.gaps("ab")
+
+
+def test_bad_input_is_named():
+    lm = table_lm()
+    with pytest.raises(EvidenceError, match="no gap"):
+        tt.infill(lm, "a")
+    with pytest.raises(UnsupportedConstraint, match="text 1"):
+        tt.infill(lm, "", 3)
+    with pytest.raises(EvidenceError, match="fa has 1 entries for 2 gaps"):
+        tt.infill(lm, "", "a", "b", fa=[None])
+    with pytest.raises(EvidenceError, match="max_new_tokens"):
+        tt.infill(lm, "", "a", max_new_tokens=0)
+    with pytest.raises(EvidenceError, match="must be a constraint"):
+        tt.infill(lm, "", "a", fa="x")
+    with pytest.raises(EmptyLanguage):
+        tt.infill(lm, "", "a", fa=regex("a{9}"), max_new_tokens=2, proposal="gcd")
