@@ -5,7 +5,7 @@ import os
 import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import torch
 import typer
@@ -147,3 +147,16 @@ def print_narrowings(cuts: Iterable[object]) -> None:
     """Print where a constraint accepts less than was asked, one a line."""
     for cut in cuts:
         console.print(escape(f"narrowed: {cut}"))
+
+
+def a_strength(given: str) -> float | Literal["auto"]:
+    """The strength of a lookahead: a number that is not negative, or "auto"."""
+    if given == "auto":
+        return "auto"
+    try:
+        number = float(given)
+    except ValueError:
+        number = -1.0
+    if not 0 <= number < float("inf"):
+        raise typer.BadParameter(f"--strength is auto or a number that is not negative, not {given!r}")
+    return number

@@ -12,7 +12,7 @@ from rich.table import Table
 from ..circuits.hmm import HMM
 from ..constraints import Constraint, Vocabulary
 from ..embedded import load_hmm
-from ..inference.smc import Knowledge, Posterior, smc
+from ..inference.smc import Knowledge, LookaheadProposal, Posterior, smc
 from ..inference.smc.settings import PROPOSALS
 from ..lm import TransformersLM
 from .common import (
@@ -21,6 +21,7 @@ from .common import (
     MaxNewTokens,
     Model,
     Seed,
+    a_strength,
     check_guide,
     console,
     language_model,
@@ -50,6 +51,10 @@ def generate(
     max_new_tokens: MaxNewTokens = 64,
     particles: Annotated[int, typer.Option(min=1, help="Number of weighted samples.")] = 16,
     proposal: Annotated[Proposal, typer.Option(help="Proposal distribution.")] = Proposal.pgcd,
+    strength: Annotated[
+        str,
+        typer.Option(help="Strength of the HMM's lookahead in pgcd: a number, or auto: found by a pilot."),
+    ] = "auto",
     seed: Seed = 0,
     model: Model = None,
     hmm: Hmm = None,
@@ -62,11 +67,14 @@ def generate(
     if PROPOSALS[proposal.value]().needs is Knowledge.HMM:
         guide = load_hmm() if hmm is None else HMM.from_pretrained(hmm)
         check_guide(guide, hmm, model, lm)
+    guided = PROPOSALS[proposal.value]()
+    if isinstance(guided, LookaheadProposal):
+        guided = LookaheadProposal(a_strength(strength))
     posterior = smc(
         lm,
         prompt,
         constraint.compile(Vocabulary.from_tokenizer(tokenizer), canonical=canonical),
-        proposal=proposal.value,
+        proposal=guided if isinstance(guided, LookaheadProposal) else proposal.value,
         hmm=guide,
         particles=particles,
         max_new_tokens=max_new_tokens,
@@ -94,5 +102,6 @@ def _print_posterior(prompt: str, posterior: Posterior, as_json: bool) -> None:
     console.print(
         f"log Z = {posterior.log_evidence:.3f} nats, ESS = {posterior.ess:.1f} of {len(posterior.texts)} particles, "
         f"{posterior.distinct} distinct texts"
+        + ("" if posterior.strength is None else f", strength of the lookahead {posterior.strength:g}")
     )
     print_narrowings(cut for cut in posterior.narrowed if cut.loses_values)

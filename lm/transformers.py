@@ -110,6 +110,16 @@ class TransformersLM(Multiplies):
         """The tokenizer given."""
         return self._tokenizer
 
+    @property
+    def network(self) -> Any:
+        """The model of transformers."""
+        return self._model
+
+    @property
+    def temperature(self) -> float:
+        """The temperature."""
+        return self._temperature
+
     def start(self, prompts: Sequence[Prompt]) -> None:
         rows = [self._texts.encode(prompt) for prompt in prompts]
         self._begin(rows)

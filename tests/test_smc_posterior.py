@@ -161,7 +161,7 @@ def test_texts_with_odd_characters_can_be_plotted(tmp_path):
 def traced(**options):
     lm = tt.TableLM(random_table(3, 2, seed=3), EOS, Letters())
     options = {
-        "proposal": "pgcd",
+        "proposal": tt.LookaheadProposal(),
         "particles": 7,
         "max_new_tokens": 6,
         "ess_threshold": 0.95,
@@ -219,8 +219,8 @@ def test_beliefs_are_those_of_model_constraint_and_proposal():
 
 
 def test_a_trace_changes_nothing():
-    plain = tt.smc(tt.TableLM(random_table(3, 2, seed=3), EOS, Letters()), (0, 1), as_automaton(ENDED), hmm=HMM, particles=7,
-                   max_new_tokens=6, ess_threshold=0.95, seed=4)  # fmt: skip
+    plain = tt.smc(tt.TableLM(random_table(3, 2, seed=3), EOS, Letters()), (0, 1), as_automaton(ENDED), tt.LookaheadProposal(),
+                   HMM, particles=7, max_new_tokens=6, ess_threshold=0.95, seed=4)  # fmt: skip
     post = traced()
     assert post.token_ids == plain.token_ids
     assert torch.equal(post.log_weights, plain.log_weights)

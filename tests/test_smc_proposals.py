@@ -212,7 +212,7 @@ def test_a_token_that_model_and_hmm_rule_out_does_no_harm():
     lm = tt.CircuitLM(hmm)
     fa = tt.Automaton.from_edges([(0, [0, 2, 3], 0), (0, 1, 1), (1, [0, 1, 2], 1)], 0, [1], V)
     truth = float(tt.log_marginal(hmm * fa, n=3))
-    exact = tt.smc(lm, [], fa, "pgcd", hmm, 8, 3)
+    exact = tt.smc(lm, [], fa, LookaheadProposal(), hmm, 8, 3)
     assert exact.log_evidence == pytest.approx(truth)
     for proposal in (
         LookaheadProposal(0.0),
@@ -371,7 +371,7 @@ def test_names_stand_for_one_algorithm_everywhere():
     lm, fa = tt.TableLM(random_table(V, 1, seed=2)), as_automaton(FSA)
     given = {"particles": 6, "max_new_tokens": HORIZON, "hmm": HMM}
     meant = {
-        "pgcd": (LookaheadProposal(), LookaheadPotential()),
+        "pgcd": (LookaheadProposal("auto"), None),
         "pgcd-mixture": (MixtureProposal(), LookaheadPotential()),
         "pgcd-mixture-prefix": (MixtureProposal(), tt.PrefixPotential()),
         "gcd": (GCDProposal(), tt.PrefixPotential()),

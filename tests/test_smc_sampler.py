@@ -135,7 +135,9 @@ def test_pgcd_with_the_language_models_own_hmm_is_exact(fsa):
     """p_lm = p_hmm: the lookahead proposal is p_lm(x_t | x_<t, C), every weight is Z."""
     lm = tt.CircuitLM(HMM)
     target = enumerate_target(lm, fsa, 5)
-    post = tt.smc(lm, [], as_automaton(fsa), "pgcd", HMM, particles=400, max_new_tokens=5, seed=1)
+    post = tt.smc(
+        lm, [], as_automaton(fsa), LookaheadProposal(), HMM, particles=400, max_new_tokens=5, seed=1
+    )
     log_z = math.log(sum(target.values()))
     assert float((post.log_weights - log_z).abs().max()) < 1e-6
     assert post.log_evidence == pytest.approx(log_z, abs=1e-6)
@@ -158,7 +160,7 @@ def test_pgcd_with_end_of_sequence_is_exact_where_the_hmm_pads():
     hmm = tt.HMM(initial.double(), transition.double(), emission.double())
     hmm = hmm.to(dtype=torch.float64)
     lm = tt.CircuitLM(hmm, eos_token_id=EOS)
-    post = tt.smc(lm, [], as_automaton(ENDED), "pgcd", hmm, particles=50, max_new_tokens=6)
+    post = tt.smc(lm, [], as_automaton(ENDED), LookaheadProposal(), hmm, particles=50, max_new_tokens=6)
     log_z = math.log(sum(enumerate_target(lm, ENDED, 6).values()))
     assert float((post.log_weights - log_z).abs().max()) < 1e-6
     assert all(ids[-1] == EOS and EOS not in ids[:-1] for ids in post.token_ids)
@@ -189,7 +191,7 @@ def test_appendix_a_local_decoding_gives_a_quarter_a_quarter_and_a_half(proposal
 
 def test_appendix_a_pgcd_with_the_exact_hmm_gives_a_third_each():
     uniform = tt.HMM(torch.ones(1), torch.ones(1, 1), torch.full((1, 2), 0.5))
-    drawn, post = drawn_distribution("pgcd", ONE_ONE, uniform)
+    drawn, post = drawn_distribution(LookaheadProposal(), ONE_ONE, uniform)
     assert drawn == pytest.approx([1 / 3] * 3, abs=4.42 * math.sqrt(2 / 9 / 4000))
     assert post.log_weights.tolist() == pytest.approx([math.log(3 / 8)] * 4000, abs=1e-6)
 

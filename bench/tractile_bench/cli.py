@@ -19,6 +19,7 @@ from tractile.cli.common import (
     Device,
     Hmm,
     Model,
+    a_strength,
     check_guide,
     complain,
     console,
@@ -81,6 +82,9 @@ def bench(
         int, typer.Option(min=1, help="Draws of rejection sampling for an example, at most.")
     ] = 256,
     w: Annotated[float, typer.Option(min=0, max=1, help="The model's share in pgcd-mixture.")] = 0.5,
+    strength: Annotated[
+        str, typer.Option(help="Strength of the lookahead in pgcd: a number, or auto: found by a pilot.")
+    ] = "auto",
     boost: Annotated[
         float,
         typer.Option(
@@ -138,6 +142,7 @@ def bench(
         batch=batch,
         draws=draws,
         w=w,
+        strength=a_strength(strength),
     )
     guide = _guide(hmm, device, name, options) if any(METHODS[method].guided for method in chosen) else None
     folder = None if guide is None else guide.source
@@ -187,6 +192,7 @@ def bench(
         "max_new_tokens": settings.max_new_tokens,
         "draws": draws,
         "w": w,
+        "strength": a_strength(strength),
         "batch": batch,
         "seed": seed,
         "versions": {

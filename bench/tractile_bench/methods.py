@@ -32,10 +32,16 @@ and under lcd and awrs, as Table 1 of the first paper counts. To the others it h
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal
 
 from tractile.errors import EvidenceError
-from tractile.inference.smc import Knowledge, MixtureProposal, Potential, Proposal
+from tractile.inference.smc import (
+    Knowledge,
+    LookaheadProposal,
+    MixtureProposal,
+    Potential,
+    Proposal,
+)
 from tractile.inference.smc.boundaries import at_end
 from tractile.inference.smc.presets import PRESETS, Preset
 from tractile.inference.smc.settings import PROPOSALS
@@ -52,6 +58,12 @@ class Method(Preset):
     title: str = ""
     cut_off: bool = False
     aligned: bool = False
+
+    @property
+    def looks_ahead(self) -> bool:
+        """Whether the method's lookahead has a strength."""
+        assert isinstance(self.proposal, str)
+        return isinstance(PROPOSALS[self.proposal](), LookaheadProposal)
 
     @property
     def guided(self) -> bool:
@@ -130,10 +142,12 @@ def named(names: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(found))
 
 
-def proposal(method: Method, w: float) -> Proposal:
-    """Make a method's proposal; ``w`` is the language model's weight in mixtures."""
+def proposal(method: Method, w: float, strength: float | Literal["auto"] = "auto") -> Proposal:
+    """Make a method's proposal; ``w`` is the language model's weight in mixtures, ``strength`` that of the lookahead."""
     assert isinstance(method.proposal, str)
     made = PROPOSALS[method.proposal]()
+    if isinstance(made, LookaheadProposal):
+        made = LookaheadProposal(strength)
     if isinstance(made, MixtureProposal):
         made = MixtureProposal(w, potential=made.potential)
     return made

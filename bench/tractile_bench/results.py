@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from tractile.errors import FormatError, StorageError
+from tractile.inference.smc import Strength
 from tractile.storage import write_atomically
 
 FORMAT = 2
@@ -71,6 +72,16 @@ class Results:
         new = [line for line in lines if key(line) not in self.done]
         _append(self.folder / "runs.jsonl", new)
         self.done.update(key(line) for line in new)
+
+    def strength(self) -> float | None:
+        """The strength of the lookahead that was found for these runs."""
+        path = self.folder / "strength.json"
+        return float(json.loads(path.read_text())["strength"]) if path.is_file() else None
+
+    def keep_strength(self, strength: Strength) -> None:
+        """Keep the strength that was found, with the pilot's mean log Ẑ."""
+        found = {"strength": strength.value, "log_evidence": list(strength.log_evidence.items())}
+        write_atomically(self.folder / "strength.json", _line(found).encode())
 
     def time(self, line: Mapping[str, Any]) -> None:
         """Add a line of times."""

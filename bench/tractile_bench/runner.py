@@ -12,15 +12,16 @@ import math
 import random
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import torch
 
 from tractile.circuits.hmm import HMM
 from tractile.constraints import Vocabulary
 from tractile.errors import EvidenceError, TractileError
-from tractile.inference.smc import Posterior, smc
+from tractile.inference.smc import LookaheadProposal, Posterior, Strength, smc
 from tractile.inference.smc.query_cache import forget, keeping
 from tractile.lm import LanguageModel
 from tractile.lm.base import Prompt
@@ -33,6 +34,8 @@ from .prepare import HMM_MEMORY, Prepared, Preparer, split_by_memory
 from .results import Key, Results
 from .stop_at_newline import NewlineStopLM
 
+CALIBRATED = 8
+"""Examples of the pilot that finds the strength of the lookahead."""
 DRAWS_AT_ONCE = 1024
 """Of rejection sampling, over all examples: each has its own keys and values in the language model."""
 
@@ -40,7 +43,8 @@ DRAWS_AT_ONCE = 1024
 @dataclass(frozen=True)
 class Settings:
     """What is run. ``draws``: how many texts rejection sampling draws for an example at most, and ``wanted``: how many accepted
-    ones it stops at; ``w``: the language model's share in pgcd's mixture; ``batch``: examples at once."""
+    ones it stops at; ``w``: the language model's share in pgcd's mixture; ``strength``: that of the lookahead, "auto" for the one
+    that a pilot on the first examples finds; ``batch``: examples at once."""
 
     methods: Sequence[str]
     particles: Sequence[int]
@@ -50,6 +54,7 @@ class Settings:
     draws: int = 256
     wanted: int = 64
     w: float = 0.5
+    strength: float | Literal["auto"] = "auto"
 
 
 def choose(task: Task, split: str, limit: int | None, seed: int) -> list[Example]:
@@ -76,6 +81,7 @@ class Bench:
     ) -> None:
         self.task, self.settings = task, settings
         self.lm = CountingLM(NewlineStopLM(lm, vocab) if task.one_line else lm)
+        self._strength = 1.0
         self._preparer = Preparer(task, vocab, hmm, prompt)
         for name in settings.methods:
             if METHODS[name].guided and hmm is None:
@@ -93,6 +99,8 @@ class Bench:
         have one id."""
         if len({example.id for example in examples}) < len(examples):
             raise EvidenceError(f"{self.task.name}: two examples have the same id")
+        if any(METHODS[name].looks_ahead for name in self.settings.methods):
+            self._find_strength(examples[:CALIBRATED], results)
         size = self.settings.batch
         # A batch is as wide as its longest prompt.
         examples = sorted(examples, key=lambda example: len(example.prompt))
@@ -104,6 +112,35 @@ class Bench:
             tick(len(cells) - missing)
             if missing:
                 self._chunk(chunk, results, tick)
+
+    def _find_strength(self, examples: Sequence[Example], results: Results) -> None:
+        """Find the strength of the lookahead for the task by a pilot on a few examples; ``results`` keep it."""
+        if self.settings.strength != "auto":
+            self._strength = self.settings.strength
+            return
+        if (kept := results.strength()) is not None:
+            self._strength = kept
+            return
+        prepared = [one for one in self._preparer.prepare(examples) if one.error is None]
+        with keeping(HMM_MEMORY):
+            for part in split_by_memory(prepared, self.settings.max_new_tokens):
+                for some in (part, *([one] for one in part)):  # together, or the first that can be run
+                    with suppress(TractileError):
+                        strength = Strength()
+                        guide = LookaheadProposal(strength)
+                        smc(
+                            self.lm,
+                            prompts=[one.prompt for one in some],
+                            fa=[one.fa for one in some],
+                            proposal=guide,
+                            hmm=[one.hmm for one in some],
+                            particles=1,
+                            max_new_tokens=self.settings.max_new_tokens,
+                        )
+                        assert strength.value is not None
+                        self._strength = strength.value
+                        results.keep_strength(strength)
+                        return
 
     def _sizes(self, name: str) -> list[tuple[int, int]]:
         """(particles, seed) of a method's runs; rejection sampling has one size, as many as it may draw."""
@@ -208,7 +245,7 @@ class Bench:
             self.lm,
             prompts=[one.prompt for one in prepared],
             fa=[one.fa if method.constrained else None for one in prepared],
-            proposal=proposal(method, self.settings.w),
+            proposal=proposal(method, self.settings.w, self._strength),
             hmm=[one.hmm if method.guided else None for one in prepared],
             particles=k,
             max_new_tokens=self.settings.max_new_tokens,

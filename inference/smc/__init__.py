@@ -43,6 +43,7 @@ from .resampling import (
 from .runs import Runs
 from .sampler import importance_sampling, smc
 from .step import Extension, Knowledge, Step
+from .strength import Strength
 from .twists import HiddenTwist, RolloutPotential
 from .user_potential import FunctionPotential
 
@@ -61,6 +62,7 @@ __all__ = [
     "Posterior",
     "Particle",
     "Runs",
+    "Strength",
     "json_value",
     "sql_result",
     "Rejection",

@@ -115,10 +115,10 @@ class AdaptiveProposal(Tabular):
         return value
 
     def _guess(self, step: Step, tokens: Int[Tensor, " rows"]) -> Float[Tensor, " rows"]:
-        if isinstance(self.base, GCDProposal) or not self.base.strength:
+        if isinstance(self.base, GCDProposal) or not self.base.power:
             return torch.zeros(len(tokens), dtype=torch.float64)
         table = step.lookahead
-        return self.base.strength * table.gather(1, tokens[:, None].to(table.device))[:, 0].cpu().double()
+        return self.base.power * table.gather(1, tokens[:, None].to(table.device))[:, 0].cpu().double()
 
     def _add(self, prefix: tuple[int, ...], mass: float, top: float) -> None:
         """Add the prefix to the tree."""

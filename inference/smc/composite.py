@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import final
+from typing import Literal, final
 
 import torch
 from jaxtyping import Float, Int
@@ -14,6 +14,7 @@ from ...errors import EvidenceError
 from .potentials import Potential
 from .proposals import Proposal, Tabular, draw_tokens, is_table
 from .step import Step
+from .strength import Strength
 
 
 @final
@@ -47,7 +48,25 @@ class EitherProposal(Proposal):
     @property
     def potential(self) -> Potential:
         """That of the first part that needs as much knowledge as any."""
-        return max(self.proposals, key=lambda part: part.needs).potential
+        return self._leader.potential
+
+    @property
+    def _leader(self) -> Proposal:
+        return max(self.proposals, key=lambda part: part.needs)
+
+    @property
+    def unsettled(self) -> Literal["auto"] | Strength | None:
+        """That of the first part that has one."""
+        return next((one for part in self.proposals if (one := part.unsettled) is not None), None)
+
+    @property
+    def strength_used(self) -> float | None:
+        """That of the part whose potential is used."""
+        return self._leader.strength_used
+
+    def settled(self, strength: Strength) -> Proposal:
+        """All parts with this strength."""
+        return EitherProposal([part.settled(strength) for part in self.proposals], self.weights.tolist())
 
     def draw(self, step: Step, generator: Generator) -> tuple[Int[Tensor, " rows"], Float[Tensor, " rows"]]:
         if len(self._parts) == 1:
@@ -94,6 +113,20 @@ class Uncorrected(Proposal):
     def potential(self) -> Potential:
         """That of the proposal."""
         return self.proposal.potential
+
+    @property
+    def unsettled(self) -> Literal["auto"] | Strength | None:
+        """That of the proposal."""
+        return self.proposal.unsettled
+
+    @property
+    def strength_used(self) -> float | None:
+        """That of the proposal."""
+        return self.proposal.strength_used
+
+    def settled(self, strength: Strength) -> Proposal:
+        """The proposal with this strength, uncorrected."""
+        return Uncorrected(self.proposal.settled(strength))
 
     def draw(self, step: Step, generator: Generator) -> tuple[Int[Tensor, " rows"], Float[Tensor, " rows"]]:
         tokens, log_weight = self.proposal.draw_checked(step, generator)

@@ -13,6 +13,7 @@ import hashlib
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import torch
 
@@ -22,6 +23,7 @@ from .posterior import Posterior
 from .potentials import Potential
 from .proposals import Proposal
 from .settings import a_proposal
+from .strength import Strength
 
 
 @dataclass(frozen=True)
@@ -42,15 +44,29 @@ class Island:
     particles: int | None = None
 
 
+class Population(NamedTuple):
+    """Particles that are resampled among themselves; ``potential`` None: the proposal's. ``strength`` is what a pilot found."""
+
+    proposal: Proposal
+    potential: Potential | None
+    particles: int
+    strength: Strength | None = None
+
+    @property
+    def strength_used(self) -> float | None:
+        """The power of p_hmm(C | x_≤t) in its proposal."""
+        return self.proposal.strength_used if self.strength is None else self.strength.value
+
+
 def populations(
     islands: Sequence[Island | str | Proposal] | None, proposal: str | Proposal, particles: int
-) -> list[tuple[Proposal, Potential | None, int]]:
-    """Proposal, potential and size of each population; one of all the particles where ``islands`` is None.
+) -> list[Population]:
+    """The populations; one of all the particles where ``islands`` is None.
 
     Raises :class:`EvidenceError` for what is no island, and where no particle is left for one.
     """
     if islands is None:
-        return [(a_proposal(proposal), None, particles)]
+        return [Population(a_proposal(proposal), None, particles)]
     if isinstance(islands, str) or not isinstance(islands, Sequence) or not islands:
         raise EvidenceError(
             f'smc: islands must be a list such as ["gcd", tt.Island("pgcd", particles=12)], not {short(islands)}'
@@ -72,7 +88,7 @@ def populations(
                 f"smc: the potential of islands[{i}] is a {type(island.potential).__name__}; give a tt.Potential"
             )
         made = a_proposal(island.proposal, f"smc: islands[{i}]")
-        found.append((made, island.potential, next(shares) if size is None else size))
+        found.append(Population(made, island.potential, next(shares) if size is None else size))
     return found
 
 

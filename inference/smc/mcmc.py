@@ -24,7 +24,8 @@ from ...circuits.hmm import HMM
 from ...errors import EvidenceError, NoParticleSurvived
 from ...lm.base import LanguageModel, Prompt
 from ..arguments import not_negative, whole
-from .arguments import ConstraintLike, PotentialLike, a_potential, check_seed
+from .arguments import ConstraintLike, PotentialLike, a_potential, check_seed, read
+from .calibration import settled
 from .loop import Run, run_together, sample_one
 from .particles import Particles
 from .posterior import Posterior
@@ -173,13 +174,14 @@ def mcmc(
     )
     burn_in, seed = whole(burn_in, "mcmc: burn_in", 0), check_seed(seed, "mcmc: seed")
     worth = PrefixPotential() if potential is None else a_potential(potential, "mcmc: potential")
+    given = read("mcmc", lm, tokenizer, prompt, None, fa, hmm)
     settings, prompt = settings_of_one(
         "mcmc",
-        lm,
-        prompt,
-        fa,
-        a_proposal(proposal),
-        hmm,
+        given.lm,
+        given.prompts[0],
+        given.fa,
+        settled(a_proposal(proposal), given, max_new_tokens),
+        given.hmm,
         worth,
         tokenizer=tokenizer,
         max_new_tokens=max_new_tokens,
@@ -231,14 +233,16 @@ def resample_move(
     particles, moves = whole(particles, f"{who}: particles"), whole(moves, f"{who}: moves", 0)
     generator = torch.Generator().manual_seed(check_seed(seed, f"{who}: seed"))
     worth = None if potential is None else a_potential(potential, f"{who}: potential")
-    proposal, scheme, worth = resolve_defaults(proposal, resampling, worth)
+    given = read(who, lm, tokenizer, prompt, None, fa, hmm)
+    chosen = settled(a_proposal(proposal), given, max_new_tokens)
+    chosen, scheme, worth = resolve_defaults(chosen, resampling, worth)
     settings, prompt = settings_of_one(
         who,
-        lm,
-        prompt,
-        fa,
-        proposal,
-        hmm,
+        given.lm,
+        given.prompts[0],
+        given.fa,
+        chosen,
+        given.hmm,
         worth,
         tokenizer=tokenizer,
         resampling=scheme,

@@ -21,6 +21,7 @@ from ...circuits.narrowing import Narrowing
 from ...errors import EvidenceError, NoParticleSurvived
 from .proposals import draw_tokens
 from .resampling import effective_sample_size
+from .strength import Strength
 from .trace import Trace, page
 
 if TYPE_CHECKING:
@@ -60,7 +61,8 @@ class Posterior:
     ``log_potentials`` is log Ψ of each particle, in nats. ``cut_off`` has the log-weights of particles that hit the token budget
     before the constraint was satisfied, under proposals that do not know the budget; their weight above is zero. ``narrowed``
     says where the constraint accepts less than was asked for (``Constraint.narrowed``). ``islands`` has the posterior of each
-    island (:class:`.Island`); effective sample sizes and traces of the steps are theirs.
+    island (:class:`.Island`); effective sample sizes and traces of the steps are theirs. ``strength`` is that of the lookahead,
+    None under proposals without one; ``calibration`` the pilot that found it (:class:`.Strength`), None where it was given.
 
     ``str()`` of it is a table of the heaviest texts.
     """
@@ -76,6 +78,8 @@ class Posterior:
     cut_off: Float[Tensor, " lost"] = field(default_factory=lambda: torch.zeros(0, dtype=torch.float64))
     narrowed: tuple[Narrowing, ...] = ()
     islands: tuple[Posterior, ...] = ()
+    strength: float | None = None
+    calibration: Strength | None = None
 
     def __repr__(self) -> str:
         if self.failed:
@@ -201,6 +205,8 @@ class Posterior:
             "ess_trace": list(self.ess_trace),
             "resampled": list(self.resampled),
             "narrowed": [each._asdict() for each in self.narrowed],
+            "strength": self.strength,
+            "calibration": None if self.calibration is None else dict(self.calibration.log_evidence),
             **({"islands": [island.to_dict() for island in self.islands]} if self.islands else {}),
             "particles": [
                 {

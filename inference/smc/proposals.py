@@ -16,7 +16,7 @@ Rows are unfinished particles; all (rows, vocab) tensors are batch first.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TypeGuard, final
+from typing import Literal, TypeGuard, final
 
 import torch
 from jaxtyping import Float, Int
@@ -26,6 +26,7 @@ from ...errors import EvidenceError, ProposalError
 from .potentials import LookaheadPotential, Potential, PrefixPotential, scaled
 from .sparse import sparse_step
 from .step import Knowledge, Step
+from .strength import Strength
 
 
 class Proposal(ABC):
@@ -44,6 +45,20 @@ class Proposal(ABC):
         φ_pgcd for proposals that need an HMM, the prefix potential for the others. Override it where another one fits better.
         """
         return LookaheadPotential() if self.needs is Knowledge.HMM else PrefixPotential()
+
+    @property
+    def unsettled(self) -> Literal["auto"] | Strength | None:
+        """The strength that :func:`.smc` has to find before it draws: "auto", or an object that keeps it."""
+        return None
+
+    @property
+    def strength_used(self) -> float | None:
+        """The power of p_hmm(C | x_≤t) in it, None for proposals that have none."""
+        return None
+
+    def settled(self, strength: Strength) -> Proposal:
+        """This proposal with the strength that was found."""
+        return self
 
     def draw_checked(
         self, step: Step, generator: Generator
@@ -161,27 +176,62 @@ class GCDProposal(Local):
 
 @final
 class LookaheadProposal(Local):
-    """The language model's next token times the HMM's view of the future, p_hmm(C | x_≤t) to the power ``strength``."""
+    """The language model's next token times the HMM's view of the future, p_hmm(C | x_≤t) to the power ``strength``.
+
+    With "auto" :func:`.smc`, :func:`.mcmc` and :func:`.resample_move` find the strength for a model, an HMM and a constraint;
+    with a :class:`Strength`, for the class of requests that share the object.
+    """
 
     needs = Knowledge.HMM
     elementwise = True
 
-    def __init__(self, strength: float = 1.0, temperature: float = 1.0) -> None:
+    def __init__(self, strength: float | Literal["auto"] | Strength = 1.0, temperature: float = 1.0) -> None:
         super().__init__(temperature)
-        if not strength >= 0:
-            raise EvidenceError(f"LookaheadProposal: the strength must not be negative, it is {strength}")
+        number = 0.0 if strength == "auto" or isinstance(strength, Strength) else strength
+        if isinstance(number, str) or not number >= 0:
+            raise EvidenceError(
+                f'LookaheadProposal: the strength must be "auto" or a number that is not negative, not {strength!r}'
+            )
         self.strength = strength
+
+    @property
+    def power(self) -> float:
+        """The strength as a number; raises :class:`EvidenceError` where it has not been found."""
+        if isinstance(self.strength, str | Strength):
+            raise EvidenceError(
+                "LookaheadProposal: its strength is found by smc, mcmc and resample_move; give a number to use it elsewhere"
+            )
+        return self.strength
+
+    @property
+    def unsettled(self) -> Literal["auto"] | Strength | None:
+        """What the strength is, if it is no number."""
+        return self.strength if isinstance(self.strength, str | Strength) else None
+
+    @property
+    def strength_used(self) -> float | None:
+        """The strength."""
+        return self.power
+
+    def settled(self, strength: Strength) -> Proposal:
+        """GCD where the strength is 0: it needs no HMM."""
+        if self.unsettled is None:
+            return self
+        assert strength.value is not None
+        if strength.value:
+            return LookaheadProposal(strength.value, self.temperature)
+        return GCDProposal(self.temperature)
 
     def belief(self, step: Step) -> Float[Tensor, "rows vocab"]:
         belief = self._tempered(step)
-        if self.strength:
-            belief = belief + self.strength * step.lookahead
+        if self.power:
+            belief = belief + self.power * step.lookahead
         return step.allowed_only(belief)
 
     @property
     def potential(self) -> Potential:
         """φ_pgcd to the same power."""
-        return LookaheadPotential(self.strength)
+        return LookaheadPotential(self.power)
 
 
 @final

@@ -12,23 +12,19 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, overload
 
-import torch
-
 from ...circuits.hmm import HMM
 from ...lm.base import LanguageModel, Prompt
 from ..arguments import not_negative, whole
 from .arguments import ConstraintLike, PotentialLike, a_potential, broadcast, check_seed, read
+from .batch import Request, Resampled, run_requests
 from .boundaries import Boundary
-from .islands import Island, pool_islands, populations, stream
-from .loop import Run, run_together
+from .calibration import settle
+from .islands import Island, populations
 from .posterior import Posterior
 from .potentials import Potential, PrefixPotential
-from .prompted import prompted
 from .proposals import Proposal
 from .resampling import Resampling
-from .settings import SamplerSettings, a_scheme, combined, unconstrained
-from .step import Knowledge
-from .trace import Recorder
+from .settings import a_scheme, unconstrained
 
 
 @overload
@@ -107,7 +103,7 @@ def smc(
     "lcd"                     locally constrained decoding, exact local product, blind to the budget
     "gcd"                     globally constrained decoding: every particle satisfies the constraint
     "awrs"                    adaptive weighted rejection sampling, blind to the budget
-    "pgcd"                    p_lm · p_hmm(C | x_≤t), with φ_pgcd: the default
+    "pgcd"                    p_lm · p_hmm(C | x_≤t)^strength, with φ_pgcd of this strength, found by a pilot: the default
     "pgcd-mixture"            p_lm^½ · p_hmm(x_t | x_<t, C)^½, with φ_pgcd
     "pgcd-mixture-prefix"     the same proposal without φ_pgcd (Dang et al. 2026, §4.3)
     ========================  ==============================================================================
@@ -116,12 +112,11 @@ def smc(
     those that use the HMM), which is multiplied with any that you give, unless yours steers by itself (a twist, or
     :class:`PrefixPotential`).
 
-    "pgcd" pays where the constraint says what the text is about and the HMM knows such texts: keywords in stories, mean
-    log Ẑ of 16 particles −8.9 against −29.1 by "gcd". Where the HMM knows little of what the model will write it prefers
-    early ends, and resampling by it kills good particles: prefer "gcd" there, or a weaker guide. On function calls (18 of BFCL,
-    8 particles) mean log Ẑ is −5.1 by "pgcd", −3.1 by "gcd", −3.1 by ``LookaheadProposal(0.5)``, −3.0 by half "gcd", half
-    lookahead (:class:`EitherProposal`) and −2.5 by ``MixtureProposal(0.8)``, the last two with :class:`PrefixPotential`. All
-    are unbiased; :class:`Runs` compares them on your own constraint.
+    The strength of "pgcd" is found by a pilot for the model, the HMM and the constraint, on random numbers of its own, and
+    kept: the next request with an equal constraint has none, whatever its prompt (:mod:`.calibration`). 1 is best where the
+    constraint says what the text is about and the HMM knows such texts; less, or 0, which is "gcd", where it knows little of
+    what the model will write. ``LookaheadProposal(strength)`` sets it; with a :class:`Strength` requests share what the
+    first of them found. The posterior's ``strength`` and ``calibration`` say what was found.
 
     An HMM read from a folder with a context head or copying (:mod:`tractile.distill`) is first fitted to the prompt.
 
@@ -149,68 +144,30 @@ def smc(
     not depend on the batch (those of a neural network may, in their last digits: once in many thousand tokens another one is
     drawn).
 
-    Same seed, same result. Raises :class:`BudgetTooSmall` before the language model is called if nothing fits the
-    budget, :class:`VocabularyMismatch`, :class:`PotentialError` if a potential fails, :class:`ProposalError` if a proposal
-    gives NaN or a forbidden token, and :class:`EvidenceError` if an HMM is missing or rules out possible tokens, or an
-    argument is not what it should be.
+    Same seed, same result, where the strength is given or was found for the same first prompt. Raises :class:`BudgetTooSmall`
+    before the language model is called if nothing fits the budget, :class:`VocabularyMismatch`, :class:`PotentialError` if a
+    potential fails, :class:`ProposalError` if a proposal gives NaN or a forbidden token, and :class:`EvidenceError` if an HMM
+    is missing or rules out possible tokens, or an argument is not what it should be.
     """
     lm, asked, automata, guide, worth = read("smc", lm, tokenizer, prompt, prompts, fa, hmm, potential)
     count, particles = len(asked), whole(particles, "smc: particles")
     ess_threshold = not_negative(ess_threshold, "smc: ess_threshold")
     budgets = [whole(n, "smc: max_new_tokens") for n in broadcast(max_new_tokens, count, "max_new_tokens")]
     fas = [unconstrained(lm) if one is None else one for one in broadcast(automata, count, "fa")]
-    horizons: dict[int, int] = {}
-    for one, budget in zip(fas, budgets, strict=True):
-        horizons[id(one)] = max(budget, horizons.get(id(one), 1))
     seeds = [check_seed(one, "smc: seed") for one in broadcast(seed, count, "seed")]
     if not isinstance(seed, Sequence):
         seeds = [first + i for i, first in enumerate(seeds)]
     aligned = broadcast(align, count, "align")
     own: list[Potential | None] = broadcast(worth, count, "potential")
-    scheme = a_scheme(resampling)
-    parts = populations(islands, proposal, particles)
-    places = [(i, j) for i in range(count) for j in range(len(parts))]  # prompts × islands
-    steering = [proposal.potential if twist is None else twist for proposal, twist, _ in parts]
-    alone = [one is not None and one.is_twist for one in own]  # it replaces the proposals' own
-    twists = [None if alone[i] and parts[j][1] is None else steering[j] for i, j in places]
-    target = combined(twists, [own[i] for i, _ in places])
     given = broadcast(guide, count, "hmm")
-    shared: dict[tuple[int, ...], SamplerSettings] = {}
-    runs = []
-    for (i, j), twist in zip(places, twists, strict=True):
-        chosen, _, size = parts[j]
-        needs = max([chosen.needs, *(one.needs for one in (twist, own[i]) if one is not None)])
-        hmm_of = given[i]
-        if hmm_of is not None and needs is Knowledge.HMM:
-            hmm_of = prompted(hmm_of, lm, asked[i])
-        key = (id(fas[i]), budgets[i], id(hmm_of), id(aligned[i]), needs, j)
-        if key not in shared:
-            shared[key] = SamplerSettings(
-                lm,
-                fas[i],
-                hmm_of,
-                chosen,
-                target,
-                scheme,
-                ess_threshold,
-                budgets[i],
-                beam_factor,
-                aligned[i],
-                horizons[id(fas[i])],
-                needs,
-            )
-        generator = torch.Generator().manual_seed(stream(seeds[i], j))
-        runs.append(Run(shared[key], asked[i], size, generator))
-        if trace:
-            text = asked[i]
-            runs[-1].recorder = Recorder(text if isinstance(text, str) else lm.decode(text), lm, chosen)
-    if runs:
-        run_together(runs, progress)
-    sizes = [size for _, _, size in parts]
-    found = [
-        pool_islands([run.posterior() for run in runs[i : i + len(parts)]], sizes)
-        for i in range(0, len(runs), len(parts))
+    parts = populations(islands, proposal, particles)
+    requests = [
+        Request(asked[i], fas[i], given[i], own[i], budgets[i], seeds[i], aligned[i], parts)
+        for i in range(count)
     ]
+    resampled = Resampled(a_scheme(resampling), ess_threshold, beam_factor)
+    settle(lm, requests, resampled)
+    found = run_requests(lm, requests, resampled, trace, progress)
     return found[0] if prompt is not None else found
 
 

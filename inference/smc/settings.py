@@ -38,7 +38,7 @@ PROPOSALS: dict[str, Callable[[], Proposal]] = {
     "lcd": LCDProposal,
     "gcd": GCDProposal,
     "awrs": MaskedAWRSProposal,
-    "pgcd": LookaheadProposal,
+    "pgcd": partial(LookaheadProposal, "auto"),
     "pgcd-mixture": MixtureProposal,
     "pgcd-mixture-prefix": partial(MixtureProposal, potential=PrefixPotential()),
 }

@@ -1,0 +1,150 @@
+"""Finding the strength of the lookahead by a pilot, for a language model, an HMM and a constraint.
+
+The pilot is two runs of four particles for each of :data:`.STRENGTHS`, on random numbers of its own, in one batch of the
+language model: as many passes as the budget has tokens, of at most 40 rows. The strength with the largest mean log Ẑ is kept
+(:meth:`.Strength.settle`): E[log Ẑ] is log Z minus a bound on the divergence of the samples (Loula et al. 2025, Appendix
+D.1). It does not depend on a run's own random numbers, so E[Ẑ] = Z. The next request with an equal constraint, HMM, model
+and budget finds it, whatever its prompt.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import weakref
+from collections.abc import Hashable, Sequence
+from contextlib import suppress
+from dataclasses import replace
+
+import numpy as np
+import torch
+
+from ...circuits.automaton import Automaton
+from ...circuits.hmm import HMM
+from ...errors import EvidenceError
+from ...layers.functorch_utils import version
+from ...lm.base import LanguageModel
+from ..arguments import whole
+from .arguments import Arguments
+from .batch import Request, Resampled, run_requests
+from .islands import Population
+from .proposals import GCDProposal, LookaheadProposal, Proposal
+from .resampling import systematic
+from .settings import unconstrained
+from .strength import STRENGTHS, Strength
+
+PARTICLES, RUNS = 4, 2  # of each strength
+PROMPTS = 8  # of a class of requests, at most
+SEED = 0x5EED
+SAMPLED = 4096  # numbers of each parameter of an HMM that its name depends on
+
+_kept: weakref.WeakKeyDictionary[object, dict[Hashable, Strength]] = weakref.WeakKeyDictionary()
+_names: weakref.WeakKeyDictionary[HMM, tuple[Hashable, str]] = weakref.WeakKeyDictionary()
+
+
+def settle(lm: LanguageModel, requests: Sequence[Request], resampled: Resampled) -> None:
+    """Replace the proposals of ``requests`` that want a strength by those that have it; pilots run where none is kept.
+
+    Raises :class:`EvidenceError` if a request has no HMM.
+    """
+    chosen: dict[tuple[int, int], Strength] = {}
+    pilots: dict[int, tuple[Strength, list[Request]]] = {}
+    for i, request in enumerate(requests):
+        for j, part in enumerate(request.populations):
+            if (wanted := part.proposal.unsettled) is None:
+                continue
+            if request.hmm is None:
+                raise EvidenceError(f"{type(part.proposal).__name__} needs hmm=…")
+            strength = wanted if isinstance(wanted, Strength) else _found(lm, request, resampled)
+            chosen[i, j] = strength
+            if strength.value is None:
+                asked = pilots.setdefault(id(strength), (strength, []))[1]
+                if len(asked) < (PROMPTS if wanted is strength else 1):
+                    asked.append(request)
+    if pilots:
+        _pilot(lm, list(pilots.values()), resampled)
+    made = {}
+    for (i, j), strength in chosen.items():
+        request = requests[i]
+        part = request.populations[j]
+        key = id(part.proposal), strength
+        if key not in made:
+            made[key] = part.proposal.settled(strength)
+        parts = list(request.populations)
+        parts[j] = part._replace(proposal=made[key], strength=strength)
+        request.populations = parts
+
+
+def settled(proposal: Proposal, given: Arguments, max_new_tokens: int) -> Proposal:
+    """The proposal for one request, with the strength that it wants."""
+    fa = unconstrained(given.lm) if given.fa is None else given.fa
+    budget = whole(max_new_tokens, "max_new_tokens")
+    parts = [Population(proposal, None, 1)]
+    request = Request(given.prompts[0], fa, given.hmm, None, budget, 0, None, parts)
+    settle(given.lm, [request], Resampled(systematic, 0.5))
+    return request.populations[0].proposal
+
+
+def _pilot(
+    lm: LanguageModel, asked: Sequence[tuple[Strength, Sequence[Request]]], resampled: Resampled
+) -> None:
+    """Settle strengths by runs of the requests with each of :data:`.STRENGTHS`; their own potentials are not asked."""
+    guides = {s: LookaheadProposal(s) if s else GCDProposal() for s in STRENGTHS}
+    parts = [Population(guides[s], None, PARTICLES) for s in STRENGTHS for _ in range(RUNS)]
+    requests = [
+        replace(request, potential=None, align=None, populations=parts, seed=SEED + i)
+        for _, of_one in asked
+        for i, request in enumerate(of_one)
+    ]
+    threshold = 0.5 if resampled.ess_threshold else 0.0
+    posteriors = iter(run_requests(lm, requests, Resampled(systematic, threshold)))
+    for strength, of_one in asked:
+        pilots = []
+        for _ in of_one:
+            found = [island.log_evidence for island in next(posteriors).islands]
+            pilots.append({s: found[i * RUNS : (i + 1) * RUNS] for i, s in enumerate(STRENGTHS)})
+        strength.settle(pilots)
+
+
+def _found(lm: LanguageModel, request: Request, resampled: Resampled) -> Strength:
+    """The strength kept for a request's model, HMM, constraint and budget; a new one to be settled."""
+    assert request.hmm is not None
+    key = (
+        getattr(lm, "temperature", None),
+        _automaton_name(request.fa),
+        _hmm_name(request.hmm),
+        request.max_new_tokens,
+        resampled.ess_threshold > 0,
+    )
+    kept: dict[Hashable, Strength] = {}
+    with suppress(TypeError):  # a language model without weak references
+        kept = _kept.setdefault(getattr(lm, "network", lm), kept)
+    return kept.setdefault(key, Strength())
+
+
+def _automaton_name(fa: Automaton) -> Hashable:
+    """Equal for automata that are equal; one that makes states as they are met is equal to itself alone."""
+    name: Hashable = vars(fa).get("_name")
+    if name is None:
+        name = object()
+        if fa.lazy is None:
+            out = hashlib.sha256(repr((fa.num_states, fa.eos_token_id, fa.start_states)).encode())
+            out.update(repr(fa.accept_states).encode())
+            for tensor in (fa.transitions, *fa.labels.by_token(torch.device("cpu"))):
+                out.update(tensor.contiguous().numpy().tobytes())
+            name = out.hexdigest()
+        vars(fa)["_name"] = name
+    return name
+
+
+def _hmm_name(hmm: HMM) -> str:
+    """Equal for HMMs of equal parameters, as far as a sample of them tells."""
+    tensors = [hmm.initial_probs, *hmm.transition.parameters(), hmm.emission_probs]
+    versions = tuple(version(tensor) for tensor in tensors)
+    if hmm not in _names or None in versions or _names[hmm][0] != versions:
+        out = hashlib.sha256()
+        for tensor in tensors:
+            flat = tensor.detach().flatten()
+            sample = flat[:: max(1, len(flat) // SAMPLED)].double().cpu().numpy()
+            out.update(np.ascontiguousarray(sample).tobytes())
+        _names[hmm] = versions, out.hexdigest()
+    return _names[hmm][1]

@@ -1,0 +1,206 @@
+"""The strength of the lookahead, found by a pilot: unbiased, kept, the same in every order of requests, told in the posterior."""
+
+import logging
+import math
+
+import pytest
+import torch
+from smc_reference import (
+    CASES,
+    EOS,
+    HMM,
+    LIMIT,
+    Fsa,
+    N,
+    V,
+    against_enumeration,
+    as_automaton,
+    enumerate_target,
+    random_table,
+)
+
+import tractile as tt
+from tractile.inference.smc.strength import STRENGTHS
+
+WRONG = tt.HMM.random(3, V, seed=11, dtype=torch.float64)
+
+
+class Counted:
+    """A language model of its own that counts its passes and their rows."""
+
+    def __init__(self, seed=3):
+        self._lm = tt.TableLM(random_table(V, 2, seed=seed), EOS)
+        self.vocab_size, self.eos_token_id, self.rows = V, EOS, []
+
+    def start(self, prompts):
+        self.rows.append(len(prompts))
+        self._lm.start(prompts)
+
+    def advance(self, tokens):
+        self.rows.append(len(tokens))
+        self._lm.advance(tokens)
+
+    def __getattr__(self, name):
+        return getattr(self._lm, name)
+
+
+@pytest.mark.parametrize("hmm", [HMM, WRONG], ids=["poor", "wrong"])
+@pytest.mark.parametrize("case", CASES)
+def test_unbiased_with_the_pilot_counted(case, hmm):
+    """Every run is calibrated anew, for an automaton of its own, or by the pilot that is kept."""
+    lm, fsa = CASES[case]
+    target = enumerate_target(lm, fsa, N)
+    kept = as_automaton(fsa)
+    for make in (lambda: tt.LookaheadProposal(tt.Strength()), lambda: "pgcd"):
+        z = against_enumeration(
+            lambda seed, make=make: tt.smc(lm, [], kept, make(), hmm, 4, N, seed, ess_threshold=1.1), target
+        )
+        assert bool((z.abs() < LIMIT).all()), z
+
+
+def test_the_second_request_has_no_pilot_whatever_its_prompt():
+    lm, fsa = Counted(), CASES["ended"][1]
+    first = tt.smc(lm, [], as_automaton(fsa), hmm=HMM, particles=4, max_new_tokens=N)
+    piloted, lm.rows = lm.rows, []
+    assert len(piloted) <= 2 * N
+    assert max(piloted) <= 2 * 4 * len(STRENGTHS)
+    again = tt.smc(lm, [0], as_automaton(fsa), hmm=HMM, particles=4, max_new_tokens=N, seed=5)
+    assert len(lm.rows) <= N  # an equal automaton, not the same
+    assert again.strength == first.strength
+    assert again.calibration is first.calibration
+    lm.rows = []
+    other = tt.smc(lm, [0], as_automaton(fsa), hmm=WRONG, particles=4, max_new_tokens=N)
+    assert len(lm.rows) > N
+    assert other.calibration is not first.calibration
+
+
+def test_a_strength_is_shared_by_a_class_of_requests():
+    lm, shared = Counted(), tt.Strength()
+    one, other = (as_automaton(Fsa([(0, [0, t], 0), (0, EOS, 1), (1, EOS, 1)], 0, [1], V)) for t in (0, 1))
+    assert repr(shared) == "Strength()"
+    posts = tt.smc(lm, prompts=[[], [0]], fa=[one, other], proposal=tt.LookaheadProposal(shared), hmm=HMM,
+                   particles=4, max_new_tokens=N)  # fmt: skip
+    assert shared.value in STRENGTHS
+    assert list(shared.log_evidence) == list(STRENGTHS)
+    assert all(post.strength == shared.value and post.calibration is shared for post in posts)
+    lm.rows = []
+    third = tt.smc(lm, [1], other, tt.LookaheadProposal(shared), HMM, 4, N)
+    assert len(lm.rows) <= N
+    assert third.strength == shared.value
+    assert str(shared.value) in repr(shared)
+
+
+def test_a_run_is_that_of_the_strength_it_found():
+    """Pilots draw from random numbers of their own: nothing but the strength is left of them."""
+    lm, fsa = Counted(), CASES["ended"][1]
+    auto = tt.smc(lm, [], as_automaton(fsa), hmm=HMM, particles=8, max_new_tokens=N, seed=3)
+    fixed = tt.GCDProposal() if not auto.strength else tt.LookaheadProposal(auto.strength)
+    plain = tt.smc(lm, [], as_automaton(fsa), fixed, HMM, 8, N, 3)
+    assert auto.token_ids == plain.token_ids
+    assert torch.equal(auto.log_weights, plain.log_weights)
+    assert plain.calibration is None
+    assert plain.strength == (auto.strength or None)
+
+
+def test_alone_as_in_a_batch():
+    fa = as_automaton(CASES["ended"][1])
+    for order in ([0, 1, 2], [2, 0, 1]):
+        lm = Counted()
+        prompts = [[0], [], [1, 1]]
+        together = tt.smc(lm, prompts=[prompts[i] for i in order], fa=fa, hmm=HMM, particles=4, max_new_tokens=N,
+                          seed=list(order))  # fmt: skip
+        for i, post in zip(order, together, strict=True):
+            alone = tt.smc(lm, prompts[i], fa, hmm=HMM, particles=4, max_new_tokens=N, seed=i)
+            assert post.to_dict() == alone.to_dict()
+
+
+def test_it_is_found_where_the_answer_is_known():
+    """With the model's own HMM strength 1 has no variance at all; an HMM that believes the opposite is not followed."""
+    generator = torch.Generator().manual_seed(0)
+    emission = torch.rand(4, 6, generator=generator, dtype=torch.float64).pow(3).softmax(1)
+    transition = (4 * torch.rand(4, 4, generator=generator, dtype=torch.float64)).softmax(1)
+    own = tt.HMM(torch.full((4,), 0.25, dtype=torch.float64), transition, emission)
+    lm = tt.CircuitLM(own)
+    word = [(0, list(range(6)), 0), (0, 1, 1), (1, 2, 2), (2, 3, 3), (3, list(range(6)), 3)]
+    fa = tt.Automaton.from_edges(word, 0, [3], 6)
+    post = tt.smc(lm, [], fa, hmm=own, particles=4, max_new_tokens=12)
+    assert post.strength >= 0.7
+    assert post.log_evidence == pytest.approx(tt.smc(lm, [], fa, "pgcd", own, 4, 12, 9).log_evidence, abs=0.5)
+
+
+def test_a_guide_that_believes_the_opposite_is_not_followed(caplog):
+    """The model nearly always satisfies the constraint after token 0, nearly never after 1; the HMM has it the other way."""
+    often, seldom = [0.033, 0.033, 0.9, 0.034], [0.333333, 0.333333, 1e-6, 0.333333]
+    first = [0.49, 0.49, 0.01, 0.01]
+    table = {(): first, (0,): often, (1,): seldom, (2,): seldom, (3,): seldom}
+    lm = tt.TableLM({context: torch.tensor(p, dtype=torch.float64).log() for context, p in table.items()})
+    emission = torch.tensor([[0.97, 0.01, 0.01, 0.01], [0.01, 0.97, 0.01, 0.01], seldom, often])
+    transition = torch.tensor([[0.0, 0, 1, 0], [0, 0, 0, 1], [0, 0, 1, 0], [0, 0, 0, 1]])
+    hmm = tt.HMM(torch.tensor([0.5, 0.5, 0, 0]).double(), transition.double(), emission.double())
+    fa = tt.Automaton.from_edges([(0, [0, 1, 2, 3], 1), (1, 2, 2)], 0, [2], 4)
+    with caplog.at_level(logging.WARNING, logger="tractile"):
+        post = tt.smc(lm, [], fa, hmm=hmm, particles=4, max_new_tokens=2)
+        tt.smc(lm, [], fa, hmm=hmm, particles=4, max_new_tokens=2)
+    assert post.strength == 0
+    assert post.calibration.guide_hurts
+    assert caplog.text.count("no guide") == 1
+    plain = tt.smc(lm, [], fa, "gcd", particles=4, max_new_tokens=2)
+    assert post.token_ids == plain.token_ids
+
+
+def test_what_the_pilot_says_is_judged_with_its_neighbours_and_deaths_count():
+    strength = tt.Strength()
+    strength.settle([{0.0: [-9.0], 0.2: [-math.inf], 0.4: [-5.0], 0.7: [-4.0], 1.0: [-4.1]}])
+    assert strength.value == 1.0
+    assert strength.log_evidence[0.2] == -19.0
+    strength = tt.Strength()
+    strength.settle([{0.0: [-3.0, -3.0], 0.2: [-3.1, -3.1], 0.4: [-9, -9], 0.7: [-9, -9], 1.0: [-2.9, -20]}])
+    assert strength.value == 0.0
+    assert strength.guide_hurts
+
+
+def test_the_user_is_told_once_where_the_guide_is_worse_than_none(caplog):
+    strength = tt.Strength()
+    with caplog.at_level(logging.WARNING, logger="tractile"):
+        strength.settle([{0.0: [-3.0], 0.2: [-9.0], 0.4: [-9.0], 0.7: [-9.0], 1.0: [-9.0]}])
+    assert "no guide" in caplog.text
+    assert strength.guide_hurts
+    better = tt.Strength()
+    better.settle([{0.0: [-9.0], 0.2: [-9.0], 0.4: [-9.0], 0.7: [-3.0], 1.0: [-3.0]}] * 2)
+    assert not better.guide_hurts
+
+
+def test_where_nothing_finds_it_that_is_an_error():
+    lm, fsa = CASES["ended"]
+    with pytest.raises(tt.EvidenceError, match="hmm="):
+        tt.smc(lm, [], as_automaton(fsa), max_new_tokens=N)
+    with pytest.raises(tt.EvidenceError, match="give a number"):
+        tt.smc(
+            lm,
+            [],
+            as_automaton(fsa),
+            tt.AdaptiveProposal(tt.LookaheadProposal("auto")),
+            HMM,
+            max_new_tokens=N,
+        )
+    with pytest.raises(tt.EvidenceError, match="auto"):
+        tt.LookaheadProposal("best")
+
+
+def test_chains_moves_presets_and_islands_find_it_too():
+    lm, fsa = CASES["ended"]
+    fa = as_automaton(fsa)
+    assert tt.mcmc(lm, [], fa, "pgcd", HMM, 4, N, burn_in=2).samples
+    assert tt.resample_move(lm, [], fa, "pgcd", HMM, 4, N).log_evidence > -math.inf
+    post = tt.smc(lm, [], fa, hmm=HMM, islands=["gcd", "pgcd"], particles=4, max_new_tokens=N)
+    assert post.islands[0].strength is None
+    assert post.islands[1].calibration is not None
+    mixed = tt.EitherProposal([tt.GCDProposal(), tt.LookaheadProposal("auto")])
+    assert tt.smc(lm, [], fa, mixed, HMM, 4, N).calibration is not None
+    assert (
+        tt.Preset(proposal="pgcd").run(lm, [], fa, hmm=HMM, particles=4, max_new_tokens=N).strength
+        is not None
+    )
+    said = tt.smc(lm, [], fa, hmm=HMM, particles=4, max_new_tokens=N).to_dict()
+    assert said["strength"] in STRENGTHS
+    assert len(said["calibration"]) == len(STRENGTHS)
