@@ -13,6 +13,7 @@ import tractile as tt
 from tractile.embedded import HMM_PATH, LM_PATH, load_lm
 from tractile.errors import FormatError
 from tractile.inference.smc import query_cache
+from tractile.inference.smc.strength import STRENGTHS
 from tractile_bench import TASKS, Example, Task, files
 from tractile_bench.chat import chat_prompt
 from tractile_bench.cli import bench_app, command_of
@@ -371,13 +372,27 @@ def test_methods_may_have_been_repeated_unequally(data, tmp_path):
     assert Summary(tmp_path / "out").repeats == "3"
 
 
+def test_the_strength_of_the_lookahead_is_found_once_and_kept(data, tmp_path):
+    run(data, tmp_path / "out", methods=("pgcd",))
+    runs = (tmp_path / "out/runs.jsonl").read_bytes()
+    found = json.loads((tmp_path / "out/strength.json").read_text())
+    assert dict(found["log_evidence"]).keys() == set(STRENGTHS)
+    (tmp_path / "out/strength.json").write_text(json.dumps({**found, "strength": 0.4}))
+    run(data, tmp_path / "out", methods=("pgcd", "gcd"))
+    assert json.loads((tmp_path / "out/strength.json").read_text())["strength"] == 0.4
+    assert (tmp_path / "out/runs.jsonl").read_bytes().startswith(runs)
+    run(data, tmp_path / "fixed", methods=("pgcd",), strength=1.0)
+    assert not (tmp_path / "fixed/strength.json").exists()
+
+
 def test_one_sweep_for_each_prompt_whose_hmm_is_its_own(tmp_path, monkeypatch):
     (tmp_path / "test.jsonl").write_text(
         "\n".join(json.dumps({"id": f"w{i}", "prompt": p, "pattern": "[ab]*c"}) for i, p in enumerate("abc"))
     )
     swept = []
     monkeypatch.setattr(query_cache, "pgcd", lambda *given: (swept.append(given), tt.pgcd(*given))[1])
-    settings = Settings(methods=("pgcd-mixture-prefix", "pgcd"), particles=(1, 3), max_new_tokens=4)
+    methods = ("pgcd-mixture-prefix", "pgcd")
+    settings = Settings(methods=methods, particles=(1, 3), max_new_tokens=4, strength=1.0)  # without a pilot
 
     def hmm(prompt):
         return tt.HMM.random(4, 4, seed=ord(prompt), dtype=torch.float64)
