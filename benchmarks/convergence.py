@@ -40,9 +40,9 @@ PROMPT, BUDGET = "Once upon a time, there was a", 24
 METHODS: dict[str, dict[str, Any]] = {
     "LCD": {"proposal": "lcd"},
     "GCD": {"proposal": "gcd"},
-    "lookahead, p_lm": {"proposal": "pgcd", "potential": tt.PrefixPotential()},
+    "lookahead, p_lm": {"proposal": tt.LookaheadProposal(), "potential": tt.PrefixPotential()},
     "mixture w = ½, φ_pgcd": {"proposal": "pgcd-mixture"},
-    "lookahead, φ_pgcd": {"proposal": "pgcd"},
+    "lookahead, φ_pgcd": {"proposal": tt.LookaheadProposal()},
     "AWRS": {},  # black-box check: the problem has it
 }
 OURS = "lookahead, φ_pgcd"

@@ -28,8 +28,8 @@ def smc_on_ranks(
     """:func:`smc` for many prompts under ``torchrun`` or ``accelerate launch``: rank r of w takes prompts r, r + w, ….
 
     Every rank calls it with the same arguments but its own ``lm``, on its own device, and gets all posteriors, in order; they
-    do not depend on the number of ranks; each rank finds a strength of the lookahead by itself, so give a number where they must not
-    depend on it either. In a single process it is ``smc``. If one rank raises, the others raise
+    do not depend on the number of ranks, but for a strength that each rank finds by itself: give a number
+    (:class:`.LookaheadProposal`) where they must not. In a single process it is ``smc``. If one rank raises, the others raise
     :class:`TractileError`.
     """
     if dist.is_available() and not dist.is_initialized() and int(os.environ.get("WORLD_SIZE", "1")) > 1:
