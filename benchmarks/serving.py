@@ -1,0 +1,392 @@
+"""Structured output in vLLM: what is finished within a budget, what it costs, and how long a new schema waits.
+
+One engine of vLLM (0.32, on a CPU or a GPU) with the language model that ships, to which each back end in turn is given: Tractile
+(GCD as structured output; P-GCD as a logits processor), xgrammar, guidance, outlines, and none. They take turns in one process.
+
+    finished   of texts that a budget has room for, how many are valid JSON of the schema and ended within it
+    cost       tokens a second, CPU time of the process per token, and CPU time inside the back end per token (masks and
+               accepted tokens; of P-GCD, its change of the logits), with equal and with all-different constraints
+    arrival    while eight requests run, new schemas arrive one by one: time to the first token, and the longest step meanwhile
+
+    python benchmarks/serving.py [--smoke] [--backends NAME …] [--schemas FILE.jsonl.gz] [--limit N] [--out FILE.json]
+    python benchmarks/serving.py --parts --add FILE.json … --picture docs/serving.png
+
+Needs vLLM: ``make test-vllm`` puts it into .venv-vllm. ``--add`` takes figures of other runs; the picture needs none of vLLM.
+"""
+
+import argparse
+import gzip
+import importlib.util
+import json
+import os
+import statistics
+import sys
+import time
+from collections import defaultdict
+from pathlib import Path
+from typing import Any
+
+import tractile as tt
+from tractile.embedded import HMM_PATH, LM_PATH
+
+BACKENDS = ["Tractile", "Tractile P-GCD", "xgrammar", "guidance", "outlines", "none"]
+BUDGETS = [16, 32, 64, 128, 256]
+PROMPT = "The names of the girls were"
+STRING, INTEGER, NUMBER, BOOLEAN = ({"type": kind} for kind in ("string", "integer", "number", "boolean"))
+
+
+def obj(required: list[str] | None = None, **properties: Any) -> dict[str, Any]:
+    return {
+        "type": "object",
+        "properties": properties,
+        "required": list(properties) if required is None else required,
+        "additionalProperties": False,
+    }
+
+
+def array(items: Any, **bounds: int) -> dict[str, Any]:
+    return {"type": "array", "items": items, **bounds}
+
+
+SCHEMAS = [
+    BOOLEAN,
+    {"enum": ["red", "green", "blue"]},
+    array(BOOLEAN, minItems=1),
+    array(STRING),
+    array(INTEGER, minItems=2, maxItems=5),
+    obj(a=STRING),
+    obj(age=INTEGER),
+    obj(ok=BOOLEAN, why=STRING),
+    obj(x=NUMBER, y=NUMBER),
+    obj(name=STRING, age=INTEGER),
+    obj(name=STRING, friend=STRING, place=STRING),
+    obj(city={"type": "string", "minLength": 3, "maxLength": 12}, days=INTEGER),
+    obj(tags=array(STRING, minItems=2)),
+    obj(["b"], a=STRING, b=STRING, c=STRING),
+    obj(kind={"enum": ["dog", "cat", "bird"]}, name=STRING),
+    obj(items=array(obj(id=INTEGER, name=STRING), minItems=1)),
+    obj(a=obj(b=obj(c=STRING))),
+    obj(when={"type": "string", "pattern": "^[0-9]{4}-[0-9]{2}-[0-9]{2}$"}, what=STRING),
+    obj(first=STRING, second=STRING, third=STRING, fourth=STRING, fifth=STRING),
+    obj(title=STRING, body=STRING, rating={"type": "integer", "minimum": 1, "maximum": 5}),
+]
+
+
+def read_schemas(path: Path, limit: int) -> list[Any]:
+    """The schemas of a data set: JSON lines with a schema, or with one under ``schema`` or ``json_schema``."""
+    with gzip.open(path, "rt") if path.suffix == ".gz" else path.open() as lines:
+        rows = [json.loads(line) for line in lines]
+    found = [row.get("schema", row.get("json_schema", row)) for row in rows]
+    found = [json.loads(schema) if isinstance(schema, str) else schema for schema in found]
+    return found[:: max(1, len(found) // limit)][:limit]
+
+
+class Engine:
+    """One vLLM engine, to which back ends are given in turn."""
+
+    def __init__(self, any_whitespace: bool = False) -> None:
+        self.any_whitespace = any_whitespace
+        os.environ.update(
+            VLLM_ENABLE_V1_MULTIPROCESSING="0", VLLM_CPU_KVCACHE_SPACE="1", VLLM_ALLOW_LONG_MAX_MODEL_LEN="1",
+            VLLM_LOGGING_LEVEL="CRITICAL", HF_HUB_OFFLINE="1", VLLM_NO_USAGE_STATS="1",
+        )  # fmt: skip
+        from vllm import LLM
+        from vllm.exceptions import VLLMValidationError
+
+        self.refusals = (ValueError, VLLMValidationError)
+        self.llm = LLM(
+            str(LM_PATH), enforce_eager=True, max_model_len=512, max_num_seqs=64, enable_prefix_caching=False,
+            additional_config={"tractile": True}, logits_processors=["serving:Guided"],
+        )  # fmt: skip
+        self.engine = self.llm.llm_engine
+        core = self.engine.engine_core.engine_core
+        self.manager = core.structured_output_manager
+        self.kept: dict[str, Any] = {"Tractile": self.manager.backend}
+        self.name = ""
+        self.inside = 0.0
+        batch = core.model_executor.driver_worker.worker.model_runner.input_batch
+        self.guided = next(p for p in batch.logitsprocs.non_argmax_invariant if type(p).__name__ == "Guided")
+        self._timed(self.manager, "grammar_bitmask")
+        self._timed(self.manager, "accept_tokens")
+        self._timed(self.guided, "apply")
+
+    def _timed(self, owner: Any, name: str) -> None:
+        """Count the CPU time of a method as time inside the back end."""
+        method = getattr(owner, name)
+
+        def timed(*args: Any, **kwargs: Any) -> Any:
+            start = time.thread_time()
+            try:
+                return method(*args, **kwargs)
+            finally:
+                self.inside += time.thread_time() - start
+
+        setattr(owner, name, timed)
+
+    def use(self, name: str) -> None:
+        """Let requests go to a back end."""
+        from vllm.config import StructuredOutputsConfig
+
+        self.kept[self.name] = self.manager.backend
+        self.name, self.manager.backend = name, self.kept.get(name)
+        self.manager._grammar_bitmask = None
+        config = StructuredOutputsConfig(
+            backend=name if name in ("xgrammar", "guidance", "outlines") else "auto"
+        )
+        if name == "Tractile":
+            config.backend = "tractile"
+            config.tractile = {}
+        # Compact JSON where a back end can be told so: its texts shall not be long for their white space.
+        compact = name in ("xgrammar", "guidance") and not self.any_whitespace
+        self.manager.vllm_config.structured_outputs_config.disable_any_whitespace = compact
+        self.manager.vllm_config.additional_config = {"tractile": True} if name == "Tractile" else {}
+        self.engine.input_processor.structured_outputs_config = config
+
+    def params(self, schema: Any, budget: int, seed: int = 0, **settings: Any) -> Any:
+        from vllm import SamplingParams
+        from vllm.sampling_params import StructuredOutputsParams
+
+        if self.name == "Tractile P-GCD":
+            settings["extra_args"] = {"tractile": {"json_schema": schema}}
+        elif self.name != "none":
+            settings["structured_outputs"] = StructuredOutputsParams(json=json.dumps(schema))
+        return SamplingParams(temperature=1.0, seed=seed, max_tokens=budget, **settings)
+
+    def generate(self, params: list[Any]) -> list[Any]:
+        """The outputs of a batch of requests; those that are refused are None."""
+        known: dict[str, Any] = {}
+        for i, each in enumerate(params):
+            name = f"{time.monotonic_ns()}-{i}"
+            try:
+                self.engine.add_request(name, PROMPT, each)
+            except self.refusals:
+                continue
+            known[name] = i
+        found: list[Any] = [None] * len(params)
+        while self.engine.has_unfinished_requests():
+            for output in self.engine.step():
+                if output.finished:
+                    found[known[output.request_id]] = output.outputs[0]
+        return found
+
+
+def fewest_tokens(schemas: list[Any]) -> dict[int, int]:
+    """The fewest tokens of a text of each schema that Tractile compiles, end of sequence included."""
+    from tractile.embedded import load_lm
+
+    vocab = tt.Vocabulary.from_tokenizer(load_lm()[1])
+    found = {}
+    for i, schema in enumerate(schemas):
+        try:
+            found[i] = tt.constraints.json_schema(schema).compile(vocab).fewest_after([])
+        except (tt.TractileError, RecursionError):
+            continue
+    return found
+
+
+def valid(output: Any, schema: Any) -> bool:
+    """Whether a text has ended by itself and is JSON of the schema."""
+    import jsonschema
+
+    if output is None or output.finish_reason != "stop":
+        return False
+    try:
+        jsonschema.validate(json.loads(output.text), schema)
+    except (ValueError, RecursionError, jsonschema.ValidationError, jsonschema.SchemaError):
+        return False
+    return True
+
+
+def finished(
+    engine: Engine, schemas: list[Any], budgets: list[int], backends: list[str], samples: int
+) -> Any:
+    """Of each back end and budget: the share of feasible texts that are valid and ended, and of those refused."""
+    fewest, table = fewest_tokens(schemas), {}
+    for name in backends:
+        engine.use(name)
+        for budget in budgets:
+            cases = [i for i in fewest if fewest[i] <= budget for _ in range(samples)]
+            if not cases:
+                continue
+            outputs = engine.generate(
+                [engine.params(schemas[i], budget, seed) for seed, i in enumerate(cases)]
+            )
+            good = sum(valid(o, schemas[i]) for o, i in zip(outputs, cases, strict=True))
+            refused = sum(o is None or o.finish_reason == "error" for o in outputs)
+            table[f"{name}/{budget}"] = {
+                "texts": len(cases),
+                "valid": good / len(cases),
+                "refused": refused / len(cases),
+            }
+            print(f"finished  {name:15} {budget:4} tokens  {100 * good / len(cases):5.1f} % of {len(cases)}, "
+                  f"{100 * refused / len(cases):.1f} % refused", flush=True)  # fmt: skip
+    return table
+
+
+def cost(engine: Engine, sizes: list[int], backends: list[str], rounds: int, budget: int) -> Any:
+    """Medians over rounds, in which back ends take turns: tokens a second, and microseconds of CPU per token."""
+    measured = defaultdict(list)
+    for round_ in range(rounds + 1):  # the first round compiles, and is not counted
+        for size in sizes:
+            for kind in ("equal", "different"):
+                for name in backends:
+                    if name == "Tractile P-GCD" and kind == "different" and size > 8:
+                        continue  # the HMM is multiplied with each automaton first
+                    engine.use(name)
+                    names = [
+                        f"n{round_}x{i}" if kind == "different" else "n" for i in range(size)
+                    ]  # new ones in each round
+                    long = [array(obj(**{each: STRING}), minItems=2) for each in names]
+                    params = [engine.params(schema, budget, seed=i) for i, schema in enumerate(long)]
+                    engine.inside, wall, cpu = 0.0, time.perf_counter(), time.process_time()
+                    outputs = engine.generate(params)
+                    cpu, wall = time.process_time() - cpu, time.perf_counter() - wall
+                    tokens = sum(len(o.token_ids) for o in outputs if o is not None)
+                    if round_ and tokens:
+                        measured[f"{name}/{size}/{kind}"].append(
+                            (tokens / wall, 1e6 * cpu / tokens, 1e6 * engine.inside / tokens)
+                        )
+    table = {}
+    for key, rows in measured.items():
+        speed, cpu, inside = (statistics.median(row[i] for row in rows) for i in range(3))
+        table[key] = {"tokens_per_second": speed, "cpu_us": cpu, "inside_us": inside}
+        name, size, kind = key.split("/")
+        print(f"cost      {name:15} {size:>3} {kind:9} requests  {speed:7.0f} tokens/s  {cpu:7.0f} µs CPU a token, "
+              f"{inside:6.1f} inside the back end", flush=True)  # fmt: skip
+    return table
+
+
+def arrival(engine: Engine, schemas: list[Any], backends: list[str], rounds: int) -> Any:
+    """New schemas while eight requests run: milliseconds to the first token, and of the longest step meanwhile."""
+    table = {}
+    for name in backends:
+        first, longest = [], []
+        for round_ in range(rounds):
+            engine.use(name)
+            for schema in schemas:
+                fresh = obj(**{f"{name}{round_}".replace(" ", ""): schema})
+                for i in range(8 - engine.engine.get_num_unfinished_requests()):
+                    running = engine.params(array(STRING, minItems=90), 400, seed=i)
+                    engine.engine.add_request(f"{time.monotonic_ns()}-{i}", PROMPT, running)
+                for _ in range(3):
+                    engine.engine.step()
+                start, mine = time.perf_counter(), f"{time.monotonic_ns()}-new"
+                try:
+                    engine.engine.add_request(mine, PROMPT, engine.params(fresh, 48))
+                except engine.refusals:
+                    continue
+                worst, seen = time.perf_counter() - start, False  # checking a request counts as a step
+                while not seen and engine.engine.has_unfinished_requests():
+                    begun = time.perf_counter()
+                    seen = any(o.request_id == mine and o.outputs[0].token_ids for o in engine.engine.step())
+                    worst = max(worst, time.perf_counter() - begun)
+                first.append(1e3 * (time.perf_counter() - start))
+                longest.append(1e3 * worst)
+            while engine.engine.has_unfinished_requests():
+                engine.engine.step()
+        quantiles = {f"{label}_{q}": sorted(values)[min(len(values) - 1, len(values) * q // 100)]
+                     for label, values in (("first", first), ("step", longest)) for q in (50, 95)}  # fmt: skip
+        table[name] = {"schemas": len(first), **quantiles}
+        print(f"arrival   {name:15} first token {quantiles['first_50']:6.1f} ms, p95 {quantiles['first_95']:6.1f}; "
+              f"longest step {quantiles['step_50']:6.1f}, p95 {quantiles['step_95']:6.1f}", flush=True)  # fmt: skip
+    return table
+
+
+def draw(result: dict[str, Any], path: Path) -> None:
+    """The picture of the front page: what is finished within a budget, and what it costs."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot as plt
+
+    colours = dict(
+        zip(BACKENDS, ["#0b6e4f", "#6bbf59", "#3d5a80", "#98c1d9", "#b08ea2", "#999999"], strict=True)
+    )
+    figure, panels = plt.subplots(
+        1, 2 if result["cost"] else 1, figsize=(9 if result["cost"] else 5.5, 3.2), dpi=110
+    )
+    left, *others = panels if result["cost"] else [panels]
+    for name in BACKENDS:
+        found = [(b, result["finished"].get(f"{name}/{b}")) for b in BUDGETS]
+        points = [(budget, 100 * row["valid"]) for budget, row in found if row]
+        if points:
+            left.plot(*zip(*points, strict=True), marker="o", ms=4, label=name, color=colours[name])
+    left.set(xscale="log", xlabel="token budget (max_tokens)", ylabel="valid and finished, %", ylim=(-4, 104))
+    left.set_xticks(BUDGETS, [str(b) for b in BUDGETS])
+    left.minorticks_off()
+    left.legend(frameon=False, fontsize=8)
+    for right in others:
+        size = max(int(key.split("/")[1]) for key in result["cost"])
+        kinds = ["equal", "different"]
+        names = [
+            n for n in BACKENDS if n != "none" and all(f"{n}/{size}/{k}" in result["cost"] for k in kinds)
+        ]
+        for i, name in enumerate(names):
+            heights = [result["cost"][f"{name}/{size}/{kind}"]["inside_us"] for kind in kinds]
+            right.bar([k + 0.2 * i for k in range(2)], heights, 0.18, color=colours[name])
+        right.set(ylabel="CPU inside the back end, µs a token")
+        middle = 0.1 * (len(names) - 1)
+        right.set_xticks([middle, 1 + middle], [f"{size} {kind} schemas" for kind in kinds])
+    for axes in (left, *others):
+        axes.spines[["top", "right"]].set_visible(False)
+    figure.tight_layout()
+    figure.savefig(path)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--smoke", action="store_true", help="as little as shows that it works")
+    parser.add_argument("--backends", nargs="+", choices=BACKENDS, default=BACKENDS)
+    parser.add_argument(
+        "--schemas", type=Path, help="JSON lines of schemas, instead of the twenty of this file"
+    )
+    parser.add_argument("--limit", type=int, default=100, help="schemas of the data set")
+    parser.add_argument("--parts", nargs="*", default=["finished", "cost", "arrival"])
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument(
+        "--any-whitespace", action="store_true", help="xgrammar and guidance with vLLM's defaults"
+    )
+    parser.add_argument("--out", type=Path, help="figures as JSON")
+    parser.add_argument("--add", nargs="*", type=Path, default=[], help="figures of other runs")
+    parser.add_argument("--picture", type=Path)
+    options = parser.parse_args()
+    if options.parts and importlib.util.find_spec("vllm") is None:
+        print(
+            "serving.py: vLLM is not installed here, so nothing was measured; `make test-vllm` puts it into .venv-vllm"
+        )
+        sys.exit(0 if options.smoke else 1)
+    schemas = SCHEMAS if options.schemas is None else read_schemas(options.schemas, options.limit)
+    result: dict[str, Any] = defaultdict(dict)
+    for path in options.add:
+        for part, table in json.loads(path.read_text()).items():
+            result[part] |= table
+    engine: Any = Engine(options.any_whitespace) if options.parts else None
+    backends, small = options.backends, options.smoke
+    few, rounds = (slice(2), 1) if small else (slice(None), options.rounds)
+    parts = {
+        "finished": lambda: finished(engine, schemas[few], BUDGETS[few], backends, 1 if small else 4),
+        "cost": lambda: cost(engine, [1, 4] if small else [1, 8, 32], backends, rounds, 40 if small else 64),
+        "arrival": lambda: arrival(engine, schemas[few], backends, rounds),
+    }
+    for part in options.parts:
+        result[part] |= parts[part]()
+    if options.out is not None:
+        options.out.write_text(json.dumps(result, indent=1) + "\n")
+    if options.picture is not None:
+        draw(result, options.picture)
+
+
+if importlib.util.find_spec("vllm") is not None:
+    from tractile.decoding.vllm import VLLMLogitsProcessor
+
+    class Guided(VLLMLogitsProcessor):
+        """P-GCD, for requests that name it."""
+
+        tokenizer = str(LM_PATH)
+        hmm = str(HMM_PATH)
+
+
+if __name__ == "__main__":
+    main()
