@@ -113,7 +113,8 @@ class Trail:
     def select(self, rows: Int[Tensor, " rows"]) -> None:
         """Rows were selected."""
         if self._states:
-            self._entries.append(rows)
+            former = self._entries.pop()[rows] if isinstance(self._entries[-1], Tensor) else rows
+            self._entries.append(former)
 
     def back(self, n: int) -> Any:
         """The state ``n`` tokens ago, with the rows selected since; the newer ones are forgotten. None if it is not kept."""
