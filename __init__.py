@@ -121,6 +121,7 @@ from .inference.smc import (
     resample_move,
     smc,
     smc_on_ranks,
+    speculative,
 )
 from .lm import CircuitLM, LanguageModel, ProductLM, TableLM, TransformersLM
 
@@ -252,6 +253,7 @@ __all__ = [
     "sections",
     "smc",
     "smc_on_ranks",
+    "speculative",
     "sql",
     "support",
 ]

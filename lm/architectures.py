@@ -38,11 +38,11 @@ def cache_argument(model: Any) -> str:
 
 
 def logits_of(model: Any, output: Any) -> Tensor:
-    """The logits after the last token, (rows, vocab). Raises :class:`EvidenceError` for a model with another head."""
+    """The logits after the last tokens, (rows, tokens, vocab). Raises :class:`EvidenceError` for a model with another head."""
     logits = getattr(output, "logits", None)
     if not isinstance(logits, Tensor) or logits.ndim != 3:
         raise lacks(model, "logits of the next token")
-    return logits[:, -1]
+    return logits
 
 
 def cache_of(model: Any, output: Any, name: str) -> Any:

@@ -16,8 +16,8 @@ def check_padding(model: Any) -> None:
     """Try whether a prompt behind padding is read as it is alone: a model that takes no position ids must count positions
     by the attention mask, or know none. Raises :class:`EvidenceError`."""
     ids = torch.tensor([[1, 1], [0, 1]], device=model.device)
-    padded = logits_of(model, model(input_ids=ids, attention_mask=ids))[1].float().log_softmax(0)
-    alone = logits_of(model, model(input_ids=ids[:1, :1]))[0].float().log_softmax(0)
+    padded = logits_of(model, model(input_ids=ids, attention_mask=ids))[1, -1].float().log_softmax(0)
+    alone = logits_of(model, model(input_ids=ids[:1, :1]))[0, -1].float().log_softmax(0)
     if not torch.allclose(padded, alone, rtol=0.02, atol=0.02):
         raise EvidenceError(
             f"TransformersLM: {type(model).__name__} takes no position_ids and reads a padded prompt at wrong positions; give "

@@ -19,8 +19,9 @@ from typing import Any, final
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
+from torch.nn.functional import pad
 from transformers import AttentionInterface
-from transformers.cache_utils import Cache, DynamicLayer
+from transformers.cache_utils import Cache, DynamicCache, DynamicLayer
 
 Layers = Sequence[tuple[Tensor, Tensor]]
 """Keys and values of each layer, (heads, length, dim)."""
@@ -109,6 +110,22 @@ class SharedPrompts(Cache):
                 config._attn_implementation = name
             _current.reset(token)
         self._own = self._own + 1
+
+    def unshared(self) -> tuple[DynamicCache, Int[Tensor, "rows length"]]:
+        """A cache in which each row has its prompt's keys and values too, and the mask of its entries."""
+        lengths = torch.tensor([prompt[0][0].shape[1] for prompt in self._prompts])[self._owner]
+        longest, size = int(lengths.max()), int(self._own.max())
+        cache = DynamicCache()
+        for layer, rooms in enumerate(self._rooms):
+            whole = list[Tensor]()
+            for part, room in enumerate(rooms):
+                prompts = [self._prompts[owner][layer][part] for owner in self._owner.tolist()]
+                padded = torch.stack([pad(x, (0, 0, longest - x.shape[1], 0)) for x in prompts])
+                whole.append(torch.cat([padded, room[:, :, :size]], 2))
+            cache.update(whole[0], whole[1], layer)
+        before = torch.arange(longest) >= (longest - lengths)[:, None]
+        behind = torch.arange(size) < self._own[:, None]
+        return cache, torch.cat([before, behind], 1).long()
 
     # ------------------------------------------------------------ what the model asks for
 
@@ -202,4 +219,4 @@ def _groups(owner: Int[Tensor, " rows"]) -> list[tuple[int, slice | Tensor]]:
 
 def _with_room(x: Tensor, size: int) -> Tensor:
     """Grow a tensor with zeros to hold at least ``size`` tokens."""
-    return torch.nn.functional.pad(x, (0, 0, 0, max(0, size - x.shape[2])))
+    return pad(x, (0, 0, 0, max(0, size - x.shape[2])))

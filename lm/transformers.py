@@ -282,10 +282,62 @@ class TransformersLM(Multiplies):
                 check_padding(self._model)
             self._pads = True
 
-    @torch.no_grad()
+    def extend(self, tokens: Int[Tensor, "batch new"]) -> Float[Tensor, "batch new vocab"]:
+        """Append tokens to each row in one pass; log p_lm(next token) after each. −1 at the end of a row is padding.
+
+        :meth:`keep` must follow. Rows no longer share their prompt's keys and values. Raises :class:`EvidenceError` for a model
+        that takes no position ids or whose cache is not of keys and values.
+        """
+        if (
+            "position_ids" not in self._accepts
+            or self._cache_argument != "past_key_values"
+            or self._keep_hidden
+        ):
+            raise EvidenceError(
+                "TransformersLM: drafted tokens need a model that takes position_ids and keeps keys and values, and "
+                "keep_hidden=False"
+            )
+        if self._shared is not None:
+            (self._cache, self._mask), self._shared = self._shared.unshared(), None
+        from transformers.cache_utils import DynamicLayer
+
+        if any(type(layer) is not DynamicLayer for layer in getattr(self._cache, "layers", [None])):
+            raise EvidenceError(f"TransformersLM: a cache of type {type(self._cache).__name__} cannot be cut")
+        if self._mask is None:
+            self._mask = torch.ones(len(tokens), int(self._lengths[0]), dtype=torch.long)
+        self.log_probs()  # chosen now: those of the rows before the draft
+        new = (tokens >= 0).long()
+        self._lengths = self._lengths + new.sum(1)
+        self._check_lengths()
+        self._mask = torch.cat([self._mask.to(self._finished.device), new.to(self._finished.device)], 1)
+        self._extended = tokens
+        self._tables = self._read_tokens(tokens.clamp(min=0).to(self._finished.device), tokens.shape[1])
+        return self._tables
+
+    def keep(self, counts: Int[Tensor, " batch"]) -> None:
+        """Keep the first ``counts[i]`` tokens of the last :meth:`extend` in row i and forget the others."""
+        assert self._mask is not None
+        given, device, row = self._extended, self._finished.device, torch.arange(len(counts))
+        size, most = given.shape[1], int(counts.max()) if len(counts) else 0
+        kept = torch.arange(size) < counts[:, None]
+        self._lengths = self._lengths - (given >= 0).sum(1) + counts
+        self._mask = torch.cat([self._mask[:, :-size], kept[:, :most].long().to(device)], 1)
+        if most < size:
+            self._cache.crop(most - size)
+        if self.eos_token_id is not None:
+            self._finished = self._finished | (kept & (given == self.eos_token_id)).any(1).to(device)
+        last = self._tables[row, (counts - 1).clamp(min=0)]
+        self._log_probs = torch.where((counts > 0)[:, None].to(device), last, self.log_probs())
+        self._selected = None
+
     def _forward(self, ids: Int[Tensor, "batch new"]) -> Float[Tensor, "batch vocab"]:
         """log p(next token) after these."""
-        options: dict[str, Any] = {"logits_to_keep": 1}
+        return self._read_tokens(ids, 1)[:, 0]
+
+    @torch.no_grad()
+    def _read_tokens(self, ids: Int[Tensor, "batch new"], last: int) -> Float[Tensor, "batch last vocab"]:
+        """log p(next token) after each of the last of these."""
+        options: dict[str, Any] = {"logits_to_keep": last}
         if self._shared is not None:
             options["position_ids"] = self._lengths[:, None] - 1
         elif self._mask is not None:
@@ -305,6 +357,8 @@ class TransformersLM(Multiplies):
         if self._keep_hidden:
             self._hidden = output.hidden_states[-1][:, -1]
         self._selected = None
-        logits = logits_of(self._model, output)[:, : self.vocab_size].float()
+        logits = logits_of(self._model, output)[:, -last:, : self.vocab_size].flatten(0, 1).float()
         logits = logits if self._temperature == 1.0 else logits / self._temperature
-        return _pin(torch.log_softmax(logits, dim=-1), self._finished, self.eos_token_id)
+        finished = self._finished.repeat_interleave(last)
+        tables = _pin(torch.log_softmax(logits, dim=-1), finished, self.eos_token_id)
+        return tables.view(len(ids), last, -1)

@@ -42,6 +42,7 @@ from .resampling import (
 )
 from .runs import Runs
 from .sampler import importance_sampling, smc
+from .speculative import Speculation, speculative
 from .step import Extension, Knowledge, Step
 from .strength import Strength
 from .twists import HiddenTwist, RolloutPotential
@@ -53,6 +54,8 @@ __all__ = [
     "Island",
     "importance_sampling",
     "rejection_sampling",
+    "speculative",
+    "Speculation",
     "mcmc",
     "resample_move",
     "Chains",

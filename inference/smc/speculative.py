@@ -1,0 +1,271 @@
+"""Speculative sampling with HMM × constraint as the drafter (Leviathan et al. 2023; Chen et al. 2023).
+
+    draft    x_1 … x_k ~ d,  d_j = p_hmm(x_j | x_<j, C)                      valid by construction
+    accept   x_j with probability min(1, q_j(x_j) / d_j(x_j))                 q_j from one pass of the language model
+    correct  the first token rejected: x_j ~ max(q_j − d_j, 0), normalised    then draft again
+    extend   where all are accepted: x_{k+1} ~ q_{k+1}
+
+Each token has the law q of the sampler without drafts: p_lm under the mask (GCD), or p_lm · p_hmm(C | x_≤t) (lookahead). Its
+weight p_lm / q is a function of the tokens, so the weights are those of that sampler too: mean(weight) is unbiased for Z.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from jaxtyping import Float, Int
+from torch import Generator, Tensor
+
+from ...circuits.hmm import HMM
+from ...errors import EvidenceError
+from ...lm.base import LanguageModel, Prompt
+from ...lm.drafts import Extending, StepByStep
+from ..arguments import whole
+from ..next_token.protocol import NextTokenQuery
+from .arguments import ConstraintLike, check_seed
+from .posterior import Posterior
+from .potentials import PrefixPotential
+from .proposals import Proposal, Tabular, draw_tokens, is_table
+from .settings import SamplerSettings, a_proposal, settings_of_one
+from .step import Knowledge, Step
+
+Table = Float[Tensor, "rows vocab"]
+
+
+@dataclass(frozen=True)
+class Speculation:
+    """Samples with their weights, and what they cost.
+
+    ``tokens`` is the number of tokens of all samples; ``passes`` how often the language model was evaluated for one of them, the
+    prompt's pass included: without drafts there are as many as tokens. ``drafted`` tokens were proposed by the HMM, of which
+    ``accepted`` were kept. ``calls`` counts calls of the language model, each for all samples that had not ended.
+    """
+
+    posterior: Posterior
+    tokens: int
+    passes: int
+    drafted: int
+    accepted: int
+    calls: int
+
+    @property
+    def tokens_per_pass(self) -> float:
+        """Tokens for each pass of the language model; 1 without drafts."""
+        return self.tokens / self.passes
+
+    @property
+    def passes_saved(self) -> float:
+        """The share of the passes that sampling token by token would have made and these samples did without."""
+        return 1 - self.passes / self.tokens
+
+    @property
+    def acceptance_rate(self) -> float:
+        """The share of the drafted tokens that were accepted."""
+        return self.accepted / max(1, self.drafted)
+
+
+def speculative(
+    lm: LanguageModel | Any,
+    prompt: Prompt,
+    fa: ConstraintLike | None,
+    hmm: HMM | str | Path,
+    proposal: str | Proposal = "gcd",
+    particles: int = 16,
+    max_new_tokens: int = 64,
+    seed: int = 0,
+    *,
+    draft: int = 4,
+    tokenizer: Any = None,
+) -> Speculation:
+    """Independent samples of a proposal in fewer passes of the language model: HMM × constraint drafts, the model verifies.
+
+    The law of the samples and their weights is that of :func:`.importance_sampling` with this proposal, exactly. ``proposal``
+    is "gcd", "pgcd", "pgcd-mixture" or an object that gives its probabilities within the mask as a table; ``draft`` is how many
+    tokens are drafted for each pass. Other arguments and errors are those of :func:`.smc`. Passes are saved where the language
+    model reads several tokens in one (:class:`~tractile.lm.drafts.Extending`); any other must have ``fork``.
+
+    >>> import torch
+    >>> import tractile as tt
+    >>> from tractile.lm import CircuitLM
+    >>> hmm = tt.HMM(torch.tensor([0.5, 0.5]), torch.eye(2), torch.tensor([[0.1, 0.8, 0.1], [0.3, 0.3, 0.4]]))
+    >>> fa = tt.Automaton.from_edges([(0, [0, 1], 1), (1, [2], 0)], 0, [0], 3)
+    >>> found = tt.speculative(CircuitLM(hmm), [], fa, hmm, particles=2, max_new_tokens=6)
+    >>> [len(p.token_ids) for p in found.posterior.particles], found.passes < found.tokens
+    ([6, 6], True)
+    """
+    who = "speculative"
+    particles, draft = whole(particles, f"{who}: particles"), whole(draft, f"{who}: draft")
+    generator = torch.Generator().manual_seed(check_seed(seed, f"{who}: seed"))
+    wanted = a_proposal(proposal)
+    if not is_table(wanted) or not wanted.elementwise or wanted.needs is Knowledge.LOCAL:
+        raise EvidenceError(
+            f"speculative: {type(wanted).__name__} gives no probabilities within the budget's mask; choose "
+            '"gcd", "pgcd" or "pgcd-mixture"'
+        )
+    settings, prompt = settings_of_one(
+        who,
+        lm,
+        prompt,
+        fa,
+        wanted,
+        hmm,
+        PrefixPotential(),
+        tokenizer=tokenizer,
+        max_new_tokens=max_new_tokens,
+        needs=Knowledge.HMM,
+    )
+    run = _Run(settings, wanted, prompt, particles, draft, generator)
+    while len(run.live):
+        run.round()
+    return run.result()
+
+
+def acceptance(q: Table, d: Table) -> Table:
+    """The logarithm of the probability with which each drafted token is accepted, min(1, q / d)."""
+    return (q - d).clamp(max=0).masked_fill(q.isneginf(), -torch.inf)
+
+
+def residual(q: Table, d: Table) -> Table:
+    """What a rejected token is replaced by, up to a constant: max(q − d, 0)."""
+    return (q.exp() - d.exp()).clamp(min=0)
+
+
+class _Run:
+    """Samples that have not ended are the rows (``live``) of language model and query."""
+
+    def __init__(
+        self,
+        settings: SamplerSettings,
+        proposal: Tabular,
+        prompt: Prompt,
+        count: int,
+        draft: int,
+        generator: Generator,
+    ) -> None:
+        self.settings, self.proposal, self.draft, self.generator = settings, proposal, draft, generator
+        lm = settings.lm
+        self.query = settings.query.start(count, settings.max_new_tokens)
+        lm.start([prompt])
+        lm.select(torch.zeros(count, dtype=torch.long))
+        self.reader: Extending | StepByStep = lm if isinstance(lm, Extending) else StepByStep(lm)
+        self.next: Table = (
+            lm.log_probs()
+        )  # log p_lm of the next token; after the first round the pass is yet to come
+        self.live: Int[Tensor, " rows"] = torch.arange(count)
+        self.tokens: list[list[int]] = [[] for _ in range(count)]
+        self.log_weights = torch.zeros(count, dtype=torch.float64)
+        self.log_probs = torch.zeros(count, dtype=torch.float64)
+        self.passes, self.calls, self.drafted, self.accepted = count, 1, 0, 0
+        self.began = False  # whether the last token of each row waits to be read
+
+    def round(self) -> None:
+        """Draft, read, accept and correct."""
+        drafts, tables, queries = self._drafted()
+        given = drafts
+        if self.began:
+            last = torch.tensor([[self.tokens[sample][-1]] for sample in self.live.tolist()])
+            given = torch.cat([last, drafts], 1)
+        read = self.reader.extend(given).detach()
+        if not self.began:
+            read = torch.cat([self.next[:, None], read], 1)
+        self.calls, self.passes = self.calls + 1, self.passes + len(self.live)
+        counts = self._verified(drafts, tables, queries, read)
+        self.reader.keep(counts + self.began)
+        self.began = True
+        self._drop_ended()
+
+    def _drafted(self) -> tuple[Int[Tensor, "rows draft"], list[Table], list[NextTokenQuery]]:
+        """Tokens drawn by the HMM under the constraint, −1 after the end of a row; their log-probabilities; the queries before
+        each and after the last."""
+        query, tokens, tables, queries = self.query.fork(), [], [], [self.query.fork()]
+        open_ = query.remaining.cpu() > 0
+        for _ in range(self.draft):
+            table = query.scores().double().cpu()
+            drawn, _ = draw_tokens(table.exp(), self.generator)
+            tokens.append(drawn.masked_fill(~open_, -1))
+            tables.append(table)
+            query.advance_some(drawn, open_)
+            queries.append(query.fork())
+            open_ = open_ & (query.remaining.cpu() > 0) & (drawn != self.settings.eos)
+        self.drafted += int((torch.stack(tokens) >= 0).sum())
+        return torch.stack(tokens, 1), tables, queries
+
+    def _verified(
+        self,
+        drafts: Int[Tensor, "rows draft"],
+        tables: list[Table],
+        queries: list[NextTokenQuery],
+        read: Float[Tensor, "rows read vocab"],
+    ) -> Int[Tensor, " rows"]:
+        """Append the accepted tokens to each sample, and one that is drawn anew; returns how many were accepted in each row."""
+        rows = len(self.live)
+        counts, going = torch.zeros(rows, dtype=torch.long), torch.ones(rows, dtype=torch.bool)
+        for place, query in enumerate(queries):
+            index = going.nonzero()[:, 0]
+            if not len(index):
+                break
+            prefixes = [torch.tensor([*self.tokens[int(self.live[i])]], dtype=torch.long) for i in index]
+            step = Step(read[:, place], query, prefixes, index, decode=self.settings.lm.decode)
+            q = self.proposal.checked(self.proposal.belief(step), step).cpu().double().log_softmax(1)
+            tokens, accepted = torch.zeros(len(index), dtype=torch.long), torch.zeros(len(index)).bool()
+            correction = q.exp()
+            if place < self.draft:
+                d = tables[place][index]
+                tokens = drafts[index, place]
+                chance = acceptance(q, d).gather(1, tokens.clamp(min=0)[:, None])[:, 0]
+                drawn = torch.rand(len(index), dtype=torch.float64, generator=self.generator)
+                accepted = drawn.log() < chance
+                rest = residual(q, d)
+                correction = torch.where(rest.sum(1, keepdim=True) > 0, rest, correction)
+            anew, _ = draw_tokens(correction, self.generator)
+            tokens = torch.where(accepted, tokens, anew)
+            log_q, log_p = q.gather(1, tokens[:, None])[:, 0], read[index, place].cpu().double()
+            log_p = log_p.gather(1, tokens[:, None])[:, 0]
+            self._append(index, tokens, log_p, log_q)
+            counts[index] += accepted
+            self.accepted += int(accepted.sum())
+            ended = (self.query.remaining.cpu()[index] == 0) | (tokens == self.settings.eos)
+            going[index] = accepted & ~ended
+        return counts
+
+    def _append(
+        self,
+        index: Int[Tensor, " some"],
+        tokens: Int[Tensor, " some"],
+        log_p: Float[Tensor, " some"],
+        log_q: Float[Tensor, " some"],
+    ) -> None:
+        """A token more for some rows, and for their weights and the query."""
+        samples, every = self.live[index], torch.zeros(len(self.live), dtype=torch.long)
+        for sample, token in zip(samples.tolist(), tokens.tolist(), strict=True):
+            self.tokens[sample].append(token)
+        self.log_weights[samples] += log_p - log_q
+        self.log_probs[samples] += log_p
+        moving = torch.zeros(len(self.live), dtype=torch.bool).index_fill_(0, index, True)
+        self.query.advance_some(every.index_copy(0, index, tokens), moving)
+
+    def _drop_ended(self) -> None:
+        """Drop the rows that are complete."""
+        ended = torch.tensor([self.tokens[sample][-1] == self.settings.eos for sample in self.live.tolist()])
+        rows = ((self.query.remaining.cpu() > 0) & ~ended).nonzero()[:, 0]
+        if len(rows) < len(self.live):
+            self.live = self.live[rows]
+            if len(rows):
+                self.query.select(rows)
+                self.reader.select(rows)
+
+    def result(self) -> Speculation:
+        """The samples and the costs."""
+        ids = [tuple(tokens) for tokens in self.tokens]
+        posterior = Posterior(
+            ids,
+            [self.settings.lm.decode(tokens) for tokens in ids],
+            self.log_weights,
+            self.log_probs,
+            narrowed=self.settings.fa.narrowed,
+        )
+        total = sum(map(len, ids))
+        return Speculation(posterior, total, self.passes, self.drafted, self.accepted, self.calls)
