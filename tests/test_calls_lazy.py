@@ -1,5 +1,6 @@
 """Function calls as stack automata: against ``jsonschema``, the finite automaton of the same tools, and their own promises."""
 
+import itertools
 import json
 import random
 
@@ -73,6 +74,7 @@ def walk(automaton, rng, most):
         moves = automaton.moves(here)
         ends = automaton.accepting(here)
         assert moves or ends
+        assert all(one[1] < other[0] for one, other in itertools.pairwise(moves)), bytes(text)
         if ends and (not moves or rng.random() < 0.5):
             return bytes(text)
         end = automaton.completion(here)

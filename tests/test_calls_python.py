@@ -210,6 +210,14 @@ def test_nothing_is_cut():
     assert not many.accepts(f"f({', '.join(f'{name}=None' for name in names[1:])})")
 
 
+def test_moves_are_in_the_order_of_their_bytes():
+    automaton = python_calls([tool("f", {"t": {"type": "tuple"}})]).automaton
+    here = automaton.start()
+    for byte in b"f(t=(1, 'a'":
+        here = automaton.step(here, byte)
+    assert [chr(low) for low, _, _ in automaton.moves(here)] == [")", ","]
+
+
 def test_short_calls_come_first():
     assert python_calls(LARGE).shortest() == "fg()"
     assert python_calls(SMALL[:1], parallel=(2, 9), whitespace="none").shortest() == "[f(é=True),f(é=True)]"

@@ -205,6 +205,7 @@ class ArrayMachine(Region):
             found.append((comma[0], comma[0], self.onward(n, counts, 1)))
         if kind in (OPEN, AFTER) and self.items.done(n, counts):
             found.append((self.brackets[1],) * 2 + ((END,),))
+            found.sort(key=lambda move: move[0])
         return with_blanks(found, local) if self.style.blank else found
 
     def onward(self, n: int, counts: Counts, at: int) -> Local:
