@@ -1,12 +1,13 @@
-"""Where mask engines differ: the shortest texts that only one of two engines accepts, by schema, and who is right.
+"""Where mask engines differ: short texts that only one of two engines accepts, by schema, and who is right.
 
 Tractile's automaton and another engine read the same bytes. A place is a pair (Tractile's configuration, the other's mask of
 bytes); places are visited in the order of the length of the shortest whole text through them, each once. Where one engine allows
-a byte or an end that the other does not, the text is completed by the engine that allows it. `jsonschema` judges the text: is it
+a byte or an end that the other does not, the text is completed by
+the engine that allows it: short, not always the shortest. `jsonschema` judges the text: is it
 JSON, and does its value satisfy the schema (formats as far as it checks them)?
 
     kind        what differs: the keyword that an invalid text breaks; of a valid text, what would make it accepted
-    witness     the shortest text of this kind over all schemas
+    witness     the shortest text that was found of this kind
     schemas     the number of schemas with a text of this kind, at most one for each kind, engine and schema
 
 All engines are asked for JSON Schema's own meaning, and for the white space of `json.dumps`: xgrammar with
