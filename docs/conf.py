@@ -1,6 +1,12 @@
 import re
+import sys
 from importlib.metadata import version as installed_version
+from pathlib import Path
 from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parent))
+from public import public_names
+from sphinx.util.nodes import make_refnode
 
 project = "Tractile"
 author = "the Tractile authors"
@@ -12,6 +18,8 @@ extensions = [
     "sphinx.ext.autodoc",
     "sphinx.ext.autosummary",
     "sphinx.ext.mathjax",
+    "sphinx.ext.napoleon",
+    "sphinx.ext.viewcode",
 ]
 exclude_patterns = ["_build", "api/public-names.md", "benchmarks-tables.md"]
 templates_path = ["_templates"]
@@ -19,7 +27,9 @@ templates_path = ["_templates"]
 myst_enable_extensions = ["amsmath", "dollarmath", "colon_fence", "deflist"]
 myst_heading_anchors = 3
 
+PAGES, PUBLIC = public_names()
 autosummary_generate = True
+autosummary_context = {"public": PAGES}
 autodoc_member_order = "bysource"
 autodoc_default_options = {"members": True, "show-inheritance": True, "ignore-module-all": True}
 autodoc_typehints = "signature"
@@ -29,6 +39,9 @@ suppress_warnings = ["ref.python"]  # a name in a signature that several modules
 
 html_theme = "furo"
 html_title = "Tractile"
+html_static_path = ["_static"]
+html_css_files = ["cards.css"]
+html_search_scorer = str(Path(__file__).parent / "_static" / "search_scorer.js")  # pages before names
 
 # Docstrings are plain text: `name` is code, *words* are emphasised, any other star is a star, and an indented block is
 # shown as it stands; below an underlined heading (Parameters, Notes, …) it is what the line above it means.
@@ -64,5 +77,26 @@ def as_plain_text(app: Any, what: str, name: str, obj: Any, options: Any, lines:
     lines[:] = out
 
 
+def by_definition(app: Any, env: Any, node: Any, contnode: Any) -> Any:
+    """Resolve a reference that names an object by the module of its definition."""
+    if node.get("refdomain") != "py":
+        return None
+    target, rest = node["reftarget"], ""
+    while target and target not in PUBLIC:
+        target, _, last = target.rpartition(".")
+        rest = f".{last}{rest}"
+    if not target:
+        return None
+    known = env.domains["py"].objects.get(PUBLIC[target] + rest)
+    if known is None:
+        return None
+    return make_refnode(
+        app.builder, node["refdoc"], known.docname, known.node_id, contnode, PUBLIC[target] + rest
+    )
+
+
 def setup(app: Any) -> None:
-    app.connect("autodoc-process-docstring", as_plain_text)
+    app.connect(
+        "autodoc-process-docstring", as_plain_text, priority=400
+    )  # before napoleon reads the sections
+    app.connect("missing-reference", by_definition)

@@ -54,7 +54,7 @@ def text_length(
 
 
 def ends_as_sentence() -> Constraint:
-    """Texts whose last character is one of ``. ! ? …``, or closing quotes or brackets right after one."""
+    """Texts that end as a sentence does: with a full stop, ``!``, ``?`` or ``…``, or quotes or brackets right after one."""
     _, _, final, _ = words()
     return Constraint(nfa.concat([utf8.text(), final]))
 
