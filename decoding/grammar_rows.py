@@ -3,7 +3,7 @@
     grammars = Grammars(vocabulary)                      one in an engine; compiled constraints are kept
     row = grammars.row(constraint, budget=64)            compiles: call it beside the engine's step, from any thread
     row.fill(bitmask, 3)                                 the tokens that may come next, in row 3
-    row.accept([17, 4]), row.validate([17, 4]), row.rollback(1), row.terminated, row.reset(), row.fork()
+    row.accept([17, 4]), row.validate([17, 4]), row.rollback(1), row.forced(), row.terminated, row.reset(), row.fork()
 
 A mask holds the tokens after which the text can still be completed within the tokens left (globally constrained decoding).
 Without a budget it holds those after which it can be completed at some length. Nothing here imports an engine.
@@ -89,6 +89,14 @@ class GrammarRow:
         valid = self._tokens[before:]
         self.rollback(len(valid))
         return valid
+
+    def forced(self, limit: int = 256) -> list[int]:
+        """The tokens that must come next, at most ``limit``: each is the only one that is allowed. The end is not listed."""
+        if self.terminated:
+            return []
+        with self._lock:
+            tokens = self._query.forced(limit)[0]
+        return [token for token in tokens if token not in self._ends]
 
     def rollback(self, n: int) -> None:
         """Take back the last ``n`` tokens. Raises :class:`ShapeError` where there are fewer."""
@@ -183,6 +191,12 @@ class Grammars:
         :func:`.compile_request` raises, and :class:`BudgetTooSmall` where nothing fits the budget.
         """
         return GrammarRow(self._tables(constraint), budget, self.stops)
+
+    def ready(self, constraint: str) -> bool:
+        """Whether a constraint is compiled, so that :meth:`row` takes no time."""
+        with self._lock:
+            found = self._kept.get(constraint)
+            return found is not None and found.done() and found.exception() is None
 
     def _tables(self, constraint: str) -> Tables:
         """The masks of a constraint; threads that ask for one constraint at once wait for the first of them."""

@@ -83,16 +83,20 @@ def read_request(params: Any) -> ConstraintRequest | None:
 
 
 def build_constraint(kind: str, description: Any, options: dict[str, Any]) -> Constraint:
-    """The constraint of a kind; raises :class:`UnsupportedConstraint` for a description that is none."""
+    """The constraint of a kind; raises :class:`UnsupportedConstraint` for a description that is none.
+
+    Among the options ``thinking``: free text that comes first and ends with the first ``until``, of ``at_most`` tokens.
+    """
     if not isinstance(description, TYPES[kind]) or not isinstance(options, dict):
         raise UnsupportedConstraint(f"{description!r} with {options!r} describes no {kind}", path=kind)
+    own = {name: value for name, value in options.items() if name != "thinking"}
     try:
-        built: Constraint = KINDS[kind](description, **options)
+        built: Constraint = KINDS[kind](description, **own)
+        return thought(**options["thinking"]) + built if "thinking" in options else built
     except TractileError:
         raise
     except TypeError as error:
         raise UnsupportedConstraint(str(error), path=kind) from None
-    return built
 
 
 def compile_request(constraint: str, vocab: Vocabulary, limits: Limits) -> Automaton:
@@ -106,3 +110,9 @@ def compile_request(constraint: str, vocab: Vocabulary, limits: Limits) -> Autom
         return limits.run(lambda: build_constraint(*json.loads(constraint)).compile(vocab, cache=True))
     except (TooManyStates, ConstructionStopped) as error:
         raise UnsupportedConstraint(str(error)) from error
+
+
+def thought(until: str | list[str], at_most: int | None = None) -> Constraint:
+    """Reasoning before an answer."""
+    text = constraints.free(until=until)
+    return text if at_most is None else text.tokens(at_most=at_most)

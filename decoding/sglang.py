@@ -1,0 +1,234 @@
+"""A grammar back end for SGLang: its structured output by Tractile, within the tokens of each request.
+
+    python -m sglang.launch_server --model-path MODEL --grammar-backend tractile
+
+The entry point ``sglang.srt.plugins`` calls :func:`register`. Requests stay as they are: ``json_schema``, ``regex``, ``ebnf``,
+``structural_tag``, ``response_format``. A request of a model that reasons first is one constraint, the reasoning and then
+the answer, so its tokens suffice for both. Constraints are compiled in a thread beside the step. Follows
+``sglang.srt.constrained.base_grammar_backend`` of SGLang 0.5.23.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+from collections.abc import Callable, Collection, Sequence
+from typing import Any, Self
+
+import torch
+from jaxtyping import Float, Int32
+from torch import Tensor
+
+from ..constraints import Vocabulary
+from ..errors import TractileError, UnsupportedConstraint
+from .grammar_rows import GrammarRow, Grammars
+from .vllm.interface import interface
+
+NAME = "tractile"
+MODULE = "sglang.srt.constrained.base_grammar_backend"
+_Grammar: Any = interface(MODULE, "BaseGrammarObject")
+_Backend: Any = interface(MODULE, "BaseGrammarBackend")
+KINDS = {
+    "json": "json_schema",
+    "regex": "regex",
+    "ebnf": "grammar",
+    "full_assistant_ebnf": "grammar",
+    "structural_tag": "structural_tag",
+}
+ANY_OBJECT = "$$ANY$$"  # SGLang's JSON Schema of response_format json_object
+THINKING = ":thinking="  # of a key: the tokens of the reasoning
+
+
+class SGLangGrammar(_Grammar):  # type: ignore[misc]
+    """The text of one request: ``BaseGrammarObject`` of SGLang."""
+
+    def __init__(self, row: GrammarRow) -> None:
+        super().__init__()
+        self._row = row
+
+    def accept_token(self, token: int) -> None:
+        """Append a token; one after the end is ignored. Raises ``ValueError`` for one that is not allowed."""
+        if not self._row.terminated and not self._row.accept([token]):
+            raise UnsupportedConstraint(f"the token {token} is not allowed here", path="accept_token")
+        self.current_token = token
+
+    def rollback(self, k: int) -> None:
+        """Take back tokens."""
+        self._row.rollback(k)
+
+    def is_terminated(self) -> bool:
+        """Whether the text has ended."""
+        return self._row.terminated
+
+    def allocate_vocab_mask(
+        self, vocab_size: int, batch_size: int, device: Any
+    ) -> Int32[Tensor, "rows words"]:
+        """A bit mask on the CPU, everything allowed."""
+        return torch.full((batch_size, -(-vocab_size // 32)), -1, dtype=torch.int32)
+
+    def fill_vocab_mask(self, vocab_mask: Int32[Tensor, "rows words"], idx: int) -> None:
+        """Write what may come next into a row."""
+        self._row.fill(vocab_mask, idx)
+
+    @staticmethod
+    def reset_vocab_mask(vocab_mask: Int32[Tensor, "rows words"]) -> None:
+        """Allow everything."""
+        vocab_mask.fill_(-1)
+
+    @staticmethod
+    def move_vocab_mask(vocab_mask: Int32[Tensor, "rows words"], device: Any) -> Int32[Tensor, "rows words"]:
+        """The mask on the device of the logits."""
+        return vocab_mask.to(device, non_blocking=True)
+
+    @staticmethod
+    def apply_vocab_mask(
+        logits: Float[Tensor, "rows vocab"], vocab_mask: Int32[Tensor, "rows words"]
+    ) -> None:
+        """Set the logits of tokens outside the mask to −∞, in place."""
+        bits = vocab_mask[:, :, None] >> torch.arange(32, device=vocab_mask.device) & 1
+        logits.masked_fill_(~bits.flatten(1)[:, : logits.shape[1]].bool(), -torch.inf)
+
+    def copy(self) -> Self:
+        """A text of its own, with the same tokens."""
+        return type(self)(self._row.fork())
+
+    def try_jump_forward(self, tokenizer: Any) -> tuple[list[int], str] | None:
+        """The tokens that must come next, if there are any."""
+        tokens = self._row.forced()
+        return (tokens, "") if tokens else None
+
+    def jump_forward_str_state(self, helper: tuple[list[int], str]) -> tuple[str, int]:
+        """Nothing: what must come is said in tokens."""
+        return "", -1
+
+    def jump_and_retokenize(
+        self, old_output_ids: Sequence[int], new_output_ids: Sequence[int], next_state: int
+    ) -> None:
+        """Follow a text that was tokenised anew. Raises ``ValueError`` for one that is not allowed."""
+        same = 0
+        for old, new in zip(old_output_ids, new_output_ids, strict=False):
+            if old != new:
+                break
+            same += 1
+        self.rollback(len(old_output_ids) - same)
+        for token in new_output_ids[same:]:
+            self.accept_token(token)
+
+
+class SGLangBackend(_Backend):  # type: ignore[misc]
+    """The grammars of an engine: ``BaseGrammarBackend`` of SGLang.
+
+    Args:
+        tokenizer: the model's.
+        stops: tokens that end a text, beside the tokenizer's end-of-sequence token.
+        think_end: what ends the reasoning of a model that reasons first; ``None``: models do not.
+        options: of ``json_schema``.
+    """
+
+    def __init__(
+        self,
+        tokenizer: Any,
+        stops: Collection[int] = (),
+        think_end: str | None = None,
+        options: dict[str, Any] | None = None,
+    ) -> None:
+        super().__init__()
+        vocabulary = Vocabulary.from_tokenizer(tokenizer)
+        ends = {stop for stop in stops if 0 <= stop < len(vocabulary)} - {vocabulary.eos_token_id}
+        words = [None if i in ends else word for i, word in enumerate(vocabulary.token_bytes)]
+        if any(vocabulary.token_bytes[stop] is not None for stop in ends):  # they stand for no text
+            vocabulary = Vocabulary(words, vocabulary.eos_token_id)
+        if think_end is not None:
+            token = tokenizer.get_vocab().get(think_end)
+            if token is not None and words[token] is None:  # a special token
+                vocabulary = vocabulary.with_special({think_end: token})
+        self.grammars, self.think_end = Grammars(vocabulary, ends), think_end
+        self.options = {"whitespace": "flexible"} if options is None else options
+        self.budget: int | None = None  # of the request that is being read: see follow_budget
+
+    def get_request_grammar_key(
+        self, key: tuple[str, str], *, input_ids: Sequence[int], thinking_budget: int | None
+    ) -> tuple[str, str]:
+        """The key of a request: its kind, the tokens of its reasoning, and its text."""
+        return key if thinking_budget is None else (f"{key[0]}{THINKING}{thinking_budget}", key[1])
+
+    def get_cached_or_future_value(self, key: tuple[str, str], require_reasoning: bool) -> tuple[Any, bool]:
+        """A grammar, or a future of one that is being compiled."""
+        budget = self.budget
+        try:
+            constraint = self.constraint(key, require_reasoning)
+        except TractileError as error:
+            return invalid(error), True
+        if self.grammars.ready(constraint):
+            return self.grammar(constraint, budget), True
+        return self.executor.submit(self.grammar, constraint, budget), False
+
+    def set_cache(self, key: tuple[str, str], value: Any) -> None:
+        """Nothing: compiled constraints are kept, for any budget."""
+
+    def grammar(self, constraint: str, budget: int | None) -> Any:
+        """A grammar for a budget of tokens, or one that says why there is none."""
+        try:
+            row = self.grammars.row(constraint, budget)
+        except TractileError as error:
+            return invalid(error)
+        row.fill(
+            torch.empty(1, -(-len(self.grammars.vocabulary) // 32), dtype=torch.int32)
+        )  # made here, not in the step
+        return SGLangGrammar(row)
+
+    def constraint(self, key: tuple[str, str], reasoning: bool) -> str:
+        """A request as JSON text, as :mod:`.request` has it. Raises :class:`UnsupportedConstraint`."""
+        (kind, _, tokens), text = key[0].partition(THINKING), key[1]
+        if kind not in KINDS:
+            raise UnsupportedConstraint(f"{kind!r} is not supported", path="")
+        description: Any = text
+        if kind == "json":
+            try:
+                description = {"type": "object"} if text == ANY_OBJECT else json.loads(text)
+            except ValueError as error:
+                raise UnsupportedConstraint(f"{text!r:.60} is not JSON: {error}", path=kind) from None
+        options = dict(self.options) if kind == "json" else {}
+        if reasoning and self.think_end is not None and kind != "full_assistant_ebnf":
+            options["thinking"] = {
+                "until": self.think_end,
+                "at_most": int(tokens) if tokens and int(tokens) >= 0 else None,
+            }
+        return json.dumps([KINDS[kind], description, options])
+
+
+def invalid(error: TractileError) -> Any:
+    """SGLang's word for a grammar that cannot be served."""
+    return importlib.import_module(MODULE).InvalidGrammarObject(str(error))
+
+
+def make_backend(
+    server_args: Any, tokenizer: Any, vocab_size: int, eos_token_ids: Any = None
+) -> SGLangBackend:
+    """The back end of an engine, as ``register_grammar_backend`` wants it made."""
+    ends = {eos_token_ids} if isinstance(eos_token_ids, int) else set(eos_token_ids or ())
+    think_end, parser = None, getattr(server_args, "reasoning_parser", None)
+    if parser:
+        reading = importlib.import_module("sglang.srt.parser.reasoning_parser")
+        found = reading.ReasoningParser(model_type=parser, stream_reasoning=False, tokenizer=tokenizer)
+        think_end = found.detector.think_end_token
+    tight = getattr(server_args, "constrained_json_disable_any_whitespace", False)
+    return SGLangBackend(tokenizer, ends, think_end, {"whitespace": "none" if tight else "flexible"})
+
+
+def follow_budget(original: Callable[..., Any], manager: Any, req: Any) -> Any:
+    """Around ``GrammarManager.process_req_with_grammar``: tell the back end how many tokens a request may have."""
+    if isinstance(manager.grammar_backend, SGLangBackend):
+        manager.grammar_backend.budget = req.sampling_params.max_new_tokens
+    return original(manager, req)
+
+
+def register() -> None:
+    """The entry point ``sglang.srt.plugins``: ``--grammar-backend tractile``."""
+    importlib.import_module(MODULE).register_grammar_backend(NAME, make_backend)
+    choices = importlib.import_module("sglang.srt.server_args")
+    if NAME not in importlib.import_module("sglang.srt.arg_groups.choices").GRAMMAR_BACKEND_CHOICES:
+        choices.add_grammar_backend_choices([NAME])
+    hooks = importlib.import_module("sglang.srt.plugins.hook_registry")
+    target = "sglang.srt.constrained.grammar_manager.GrammarManager.process_req_with_grammar"
+    hooks.HookRegistry.register(target, follow_budget, hooks.HookType.AROUND)
