@@ -1,5 +1,7 @@
 """Decoding with constraints: values of Python types, exact probabilities of texts, beam search, logits processors."""
 
+from pathlib import Path
+
 from .beam import Beam, beam_search
 from .choose import Choices, choose
 from .generate import generate
@@ -13,6 +15,12 @@ __all__ = [
     "Infilling",
     "beam_search",
     "choose",
+    "custom_generate_path",
     "infill",
     "generate",
 ]
+
+
+def custom_generate_path() -> str:
+    """The folder for ``model.generate(custom_generate=…)`` of transformers: generation under a constraint."""
+    return str(Path(__file__).parent / "hub")
