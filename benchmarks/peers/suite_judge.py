@@ -49,10 +49,8 @@ def schema_options(suite: str, options: dict[str, Any], schema: Any) -> dict[str
         separators = options.get("separators")
         if options.get("any_whitespace", True):
             asked["whitespace"] = "flexible"
-        elif separators is None or list(separators) == [", ", ": "]:
-            asked["whitespace"] = "space"
-        elif list(separators) == [",", ":"]:
-            asked["whitespace"] = "none"
+        elif [each.strip() for each in separators or (",", ":")] == [",", ":"]:
+            asked["separators"] = separators
         else:
             raise NotAsked(f"separators {separators}")
     elif suite.startswith("outlines"):

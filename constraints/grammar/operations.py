@@ -15,11 +15,11 @@ from ...errors import UnsupportedConstraint
 from ..automata import dfa, nfa, utf8
 from ..automata.nfa import Nfa
 from ..automata.repeats import repeat
+from ..json.text import Writing, json_separators
 from ..regex.pattern import compile_pattern
 from .dialect import Extensions, Lazy
 from .statements import Token, counts, is_terminal, name_of, refused
 
-STYLES = {(",", ":"): "none", (", ", ": "): "space"}
 WORDS = re.compile(r"\w+|[^\w\s]|\s+")
 
 
@@ -135,23 +135,21 @@ class TerminalReader:
         raise refused(f"{token.text!r} cannot stand in a terminal", token)
 
 
-def written(schema: Any, line: int) -> tuple[Any, str]:
+def written(schema: Any, line: int) -> tuple[Any, Writing]:
     """A schema and how its texts are written, as ``x-guidance`` asks in it: any white space, by default."""
     options = schema.get("x-guidance", {}) if isinstance(schema, dict) else {}
     if not isinstance(options, dict):
         raise UnsupportedConstraint("x-guidance is an object", path=f"line {line}")
     known = {"item_separator": ",", "key_separator": ":", "whitespace_flexible": True}
-    separators = {**known, **options}
-    style = STYLES.get((separators["item_separator"], separators["key_separator"]))
-    if (
-        options.keys() - known.keys()
-        or style is None
-        or (style == "space" and separators["whitespace_flexible"])
-    ):
-        name = min(options.keys() - known.keys(), default="item_separator")
+    for name in sorted(options.keys() - known.keys()):
         raise UnsupportedConstraint(f"{name} of x-guidance is not supported", path=f"line {line}")
+    comma, colon, blank = (known | options).values()
+    try:
+        separators = json_separators((comma, colon))
+    except UnsupportedConstraint as error:
+        raise UnsupportedConstraint(f"x-guidance: {error}", path=f"line {line}") from None
     rest = {name: value for name, value in schema.items() if name != "x-guidance"} if options else schema
-    return rest, "flexible" if separators["whitespace_flexible"] else style
+    return rest, ("flexible", None, "any") if blank else ("none", separators, "any")
 
 
 def structured(value: Any, line: int) -> Nfa:

@@ -24,13 +24,15 @@ from .finite import Asked, finite_automaton, of_automaton
 from .lazy.schema import root_machine, schema_machines
 from .lazy.values import Machines
 from .python_types import is_type
-from .text import STYLES
+from .text import SPELLINGS, STYLES, Writing, json_separators
 
 
 def json_schema(
     schema: Any,
     *,
     whitespace: Literal["none", "space", "flexible"] = "space",
+    separators: tuple[str, str] | None = None,
+    escapes: Literal["any", "minimal", "ascii"] = "any",
     order: Literal["auto", "declared", "any"] = "auto",
     open_objects: bool | None = None,
     formats: Literal["auto", "assert", "annotate"] = "auto",
@@ -58,6 +60,15 @@ def json_schema(
         - ``"space"``: as ``json.dumps`` writes it, ``", "`` and ``": "``.
         - ``"none"``: none, ``","`` and ``":"``.
         - ``"flexible"``: any, also before and after the value.
+    separators
+        What stands between members or items, and between a name and its value, as in ``json.dumps``: a comma and a colon with
+        white space of your own around them, ``(" , ", " : ")``, in place of those of ``whitespace``.
+    escapes
+        How the characters of strings are written.
+
+        - ``"any"``: in every way that JSON has, ``é`` or ``\\u00e9``, ``/`` or ``\\/``; ASCII letters and digits as they are.
+        - ``"minimal"``: in one way, as ``json.dumps(…, ensure_ascii=False)`` does.
+        - ``"ascii"``: in one way, as ``json.dumps`` does, without a character beyond ASCII.
     order
         The order of the members of an object.
 
@@ -138,6 +149,7 @@ def json_schema(
     """
     for name, value, allowed in (
         ("whitespace", whitespace, list(STYLES)),
+        ("escapes", escapes, list(SPELLINGS)),
         ("order", order, ["auto", "declared", "any"]),
         ("formats", formats, ["auto", "assert", "annotate"]),
         ("numbers", numbers, [None, "any", "plain"]),
@@ -154,7 +166,10 @@ def json_schema(
         root, open_objects = close_types(root, empty=True), True
     open_objects = open_objects is None or open_objects
     plain = numbers == "plain" or (numbers is None and is_class)
-    options = (whitespace, order, max_depth, max_length, open_objects, formats, plain, max_digits)
+    if separators is not None and whitespace == "flexible":
+        raise UnsupportedConstraint('white space is any with whitespace="flexible"', path="separators")
+    writing = (whitespace, None if separators is None else json_separators(separators), escapes)
+    options = (writing, order, max_depth, max_length, open_objects, formats, plain, max_digits)
     source = json.dumps(root).encode(), repr((strict, options)).encode()
     if chosen:
         constraint = kept(source, partial(build, root, strict, options))
@@ -196,7 +211,7 @@ def written(
     return of_automaton(found, merged(cuts, narrowed))
 
 
-def inner_texts(schema: Any, whitespace: str, max_depth: int) -> Constraint:
+def inner_texts(schema: Any, writing: Writing, max_depth: int) -> Constraint:
     """The constraint of a schema's values within a larger text: no white space stands around them, members as declared."""
-    options = (whitespace, "declared", max_depth, None, True, "auto", False, None)
+    options = (writing, "declared", max_depth, None, True, "auto", False, None)
     return build(read_schema(schema), False, options, inner=True)

@@ -8,10 +8,12 @@ escapes. Between tokens stands the white space of the chosen style.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
-from dataclasses import dataclass
-from functools import lru_cache
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache, partial
+from typing import Any
 
+from ...errors import UnsupportedConstraint
 from ..automata import utf8
 from ..automata.dfa import minimize
 from ..automata.nfa import Nfa, sequences, union
@@ -48,29 +50,49 @@ class Spelling:
 SHORT = {ord(c): e for c, e in zip('"\\/\b\f\n\r\t', b'"\\/bfnrt', strict=True)}
 Ranges = list[tuple[int, int]]  # of bytes
 BACKSLASH: Ranges = [(92, 92)]
+LETTERS = (ord("a") - 10, ord("A") - 10)
+"""What the letters of hexadecimal digits are counted from: small ones, capitals."""
+CONTROLS = ((0x00, 0x07), (0x0B, 0x0B), (0x0E, 0x1F))
+"""The control characters without a short escape."""
+CODED: dict[str, CodePoints] = {
+    "any": ((0x00, 0x1F), (0x7F, 0xFFFF)),
+    "minimal": CONTROLS,
+    "ascii": (*CONTROLS, (0x7F, 0xFFFF)),
+}
+"""The characters that ``\\uXXXX`` may stand for, by the option ``escapes``."""
 
 
 @metered(maxsize=512)
-def spelled(points: CodePoints) -> Nfa:
+def spelled(points: CodePoints, escapes: str = "any") -> Nfa:
     """The ways to write a character of the set inside a JSON string."""
-    raw = within(points, ((0x20, 0x21), (0x23, 0x5B), (0x5D, 0x10FFFF)))
-    short = [(e, e) for code, e in SHORT.items() if within(points, ((code, code),))]
-    escapes = [[BACKSLASH, short]]
-    for low, high in within(points, ((0, 0x1F), (0x7F, 0xFFFF))):
-        escapes += escape(low, high)
-    for low, high in within(points, ((0x10000, 0x10FFFF),)):
+    raw = within(points, ((0x20, 0x21), (0x23, 0x5B), (0x5D, 0x7E if escapes == "ascii" else 0x10FFFF)))
+    short = [
+        (e, e) for code, e in SHORT.items() if within(points, ((code, code),)) and is_short(code, escapes)
+    ]
+    cases = LETTERS if escapes == "any" else LETTERS[:1]
+    sequences_of = [[BACKSLASH, short]]
+    for low, high in within(points, CODED[escapes]):
+        sequences_of += escape(low, high, cases=cases)
+    for low, high in within(points, ((0x10000, 0x10FFFF),) if escapes != "minimal" else ()):
         first, last = ([0xD800 + (c - 0x10000 >> 10), 0xDC00 + (c & 0x3FF)] for c in (low, high))
         for one, other in digit_ranges(first, last, 0xDC00, 0xDFFF):
-            escapes += [[*a, *b] for a in escape(*one) for b in escape(*other)]
-    return minimize(union([utf8.utf8(raw), sequences(escapes)]))
+            sequences_of += [[*a, *b] for a in escape(*one, cases=cases) for b in escape(*other, cases=cases)]
+    return minimize(union([utf8.utf8(raw), sequences(sequences_of)]))
+
+
+def is_short(code: int, escapes: str) -> bool:
+    """Whether a character with a short escape may be written by it."""
+    return escapes == "any" or code != ord("/")
 
 
 @lru_cache(maxsize=4096)
-def ways(char: str) -> Ways:
+def ways(char: str, escapes: str = "any") -> Ways:
     """The ways to write one character in JSON. A surrogate has none."""
     code, found = ord(char), []
     if 0xD800 <= code <= 0xDFFF:
         return ()
+    if escapes != "any":
+        return (tuple((byte,) for byte in plain(char, escapes == "ascii")),)
     if code >= 0x20 and char not in '"\\':
         found.append(char.encode())
     if code in SHORT:
@@ -88,22 +110,24 @@ def choices(way: bytes, i: int) -> tuple[int, ...]:
     return (way[i], way[i] - 32) if is_digit else (way[i],)
 
 
-def escape(low: int, high: int, letter: bytes = b"u", width: int = 4) -> list[list[Ranges]]:
-    """``\\uXXXX`` for the code units of the range, in hexadecimal digits of either case: for each way the ranges of bytes."""
+def escape(
+    low: int, high: int, letter: bytes = b"u", width: int = 4, cases: Sequence[int] = LETTERS
+) -> list[list[Ranges]]:
+    """``\\uXXXX`` for the code units of the range: for each way the ranges of bytes."""
     first, last = ([int(d, 16) for d in f"{n:0{width}x}"] for n in (low, high))
     head = [BACKSLASH, [(letter[0], letter[0])]]
-    return [[*head, *(nibble(*d) for d in s)] for s in digit_ranges(first, last, 0, 15)]
+    return [[*head, *(nibble(*d, cases) for d in s)] for s in digit_ranges(first, last, 0, 15)]
 
 
-def nibble(low: int, high: int) -> Ranges:
-    """The bytes of the hexadecimal digits ``low..high``."""
-    letters = [(start + max(low, 10), start + high) for start in (55, 87)] if high > 9 else []
+def nibble(low: int, high: int, cases: Sequence[int]) -> Ranges:
+    """The bytes of the hexadecimal digits ``low..high``, with letters of these cases."""
+    letters = [(start + max(low, 10), start + high) for start in sorted(cases)] if high > 9 else []
     return ([(48 + low, 48 + min(high, 9))] if low < 10 else []) + letters
 
 
-def plain(text: str) -> bytes:
+def plain(text: str, ascii_only: bool = False) -> bytes:
     """A string as ``json.dumps`` writes it, between its quotes."""
-    return json.dumps(text, ensure_ascii=False)[1:-1].encode("utf-8", "surrogatepass")
+    return json.dumps(text, ensure_ascii=ascii_only)[1:-1].encode("utf-8", "surrogatepass")
 
 
 @lru_cache(4096)
@@ -116,6 +140,17 @@ def read(text: bytes) -> str | None:
 
 
 JSON = Spelling(b'"', ord('"'), spelled, ways, plain, read)
+SPELLINGS = {"any": JSON} | {
+    escapes: Spelling(
+        JSON.opening,
+        JSON.closing,
+        partial(spelled, escapes=escapes),
+        partial(ways, escapes=escapes),
+        partial(plain, ascii_only=escapes == "ascii"),
+        read,
+    )
+    for escapes in ("minimal", "ascii")
+}
 
 # ---------------------------------------------------------------- punctuation
 
@@ -161,3 +196,27 @@ STYLES = {
     "space": Style(b", ", b": ", False),
     "flexible": Style(b",", b":", True),
 }
+
+
+Writing = tuple[str, tuple[str, str] | None, str]
+"""The options ``whitespace``, ``separators`` and ``escapes`` of :func:`.json_schema`."""
+
+
+@lru_cache(256)
+def style_of(whitespace: str, separators: tuple[str, str] | None, escapes: str) -> Style:
+    """The style of these options."""
+    found = STYLES[whitespace]
+    if separators is not None:
+        found = replace(found, comma=separators[0].encode(), colon=separators[1].encode())
+    return found if escapes == "any" else replace(found, spellings=(SPELLINGS[escapes],))
+
+
+def json_separators(given: Any) -> tuple[str, str]:
+    """Two separators that JSON has. Raises ``UnsupportedConstraint`` for anything else."""
+    found = tuple(given) if isinstance(given, tuple | list) else ()
+    if [each.strip(" \t\n\r") if isinstance(each, str) else each for each in found] != [",", ":"]:
+        raise UnsupportedConstraint(
+            f"a comma and a colon, each with white space around it or none, are expected, not {given!r}",
+            path="separators",
+        )
+    return found[0], found[1]

@@ -11,7 +11,7 @@ from ...narrowing import Narrowing
 from ..document import Document, Schema
 from ..numbers import Notation
 from ..shapes import NEVER, Need
-from ..text import STYLES, Style
+from ..text import Style, style_of
 from .blanks import Surrounded
 from .survey import Survey
 from .texts import strings_of
@@ -65,11 +65,11 @@ def schema_machines(
     root: Schema, strict: bool, options: tuple[Any, ...], style: Style | None = None
 ) -> tuple[Machines, tuple[Narrowing, ...]]:
     """The machines of a document, none of them made yet, and what they lack of what it says. ``style``: the syntax, if not
-    JSON with the white space of the options. Raises ``UnsupportedConstraint``."""
-    whitespace, order, _, _, open_objects, formats, plain, digits = options
+    JSON as the options write it. Raises ``UnsupportedConstraint``."""
+    writing, order, _, _, open_objects, formats, plain, digits = options
     document = Document(root, strict)
     asserts_format = formats == "assert" or (formats == "auto" and document.draft < 2019)
-    style = style or STYLES[whitespace]
+    style = style or style_of(*writing)
     notation = Notation(document.draft == 4 or style.tuples, plain, digits)
     machines = Machines(document, style, order, open_objects, asserts_format, notation)
     return machines, Survey(document, asserts_format, notation).narrowings()

@@ -201,7 +201,7 @@ class Quoted(Region):
             return None
         return (
             "text",
-            self.quote,
+            self.spelling,
             self.inside.view(self.inside.start() if local == 0 else local[0], reach),
             local == 0,
         )
