@@ -16,7 +16,7 @@ test: $(VENV)/.test
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile $(PYTEST_ARGS)
 
 test-vllm: .venv-vllm/.installed  ## the adapters for vLLM inside vLLM, on a CPU, in an environment of its own
-	.venv-vllm/bin/python -m pytest tests/vllm $(PYTEST_ARGS)
+	.venv-vllm/bin/python -m pytest tests/in_vllm $(PYTEST_ARGS)
 
 docs: $(VENV)/.docs
 	$(BIN)/python -m sphinx -W --keep-going -b html docs docs/_build/html

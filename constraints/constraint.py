@@ -53,6 +53,10 @@ class Constraint:
     def __init__(self, automaton: Nfa, narrowed: tuple[Narrowing, ...] = ()) -> None:
         self.nfa, self._narrowed = automaton, narrowed
 
+    def __repr__(self) -> str:
+        size = f"{self.nfa.num_states} states" if self.is_finite else "states made when they are met"
+        return f"{type(self).__name__}({size}{', narrowed' if self._narrowed else ''})"
+
     @property
     def narrowed(self) -> tuple[Narrowing, ...]:
         """Where fewer texts are accepted than were asked for; empty if the language is exactly what was written.

@@ -10,7 +10,7 @@ import torch
 
 from ..circuits.automaton import Automaton
 from ..circuits.hmm import HMM
-from ..inference.smc import importance_sampling
+from ..inference.smc import LookaheadProposal, importance_sampling
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -53,7 +53,7 @@ def guidance(
         spread, effective = [], []
         for i, prompt in enumerate(prompts):
             hmm = guide if isinstance(guide, HMM) or guide is None else guide(prompt)
-            proposal = "gcd" if hmm is None else "pgcd"
+            proposal = "gcd" if hmm is None else LookaheadProposal()
             posterior = importance_sampling(
                 lm, prompt, fa, proposal, hmm, particles, max_new_tokens, seed=seed + i
             )

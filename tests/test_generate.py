@@ -106,7 +106,6 @@ PROMPT = "Tom has a new pet."
          ['{"a": 1}']),
         (tt.constraints.literal("hi"), {"hi": "hi"}, ["ho"]),
     ],
-    ids=str,
 )  # fmt: skip
 def test_texts_and_values_of_a_type(output, good, bad):
     kind = output_type(output)

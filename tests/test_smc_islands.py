@@ -104,7 +104,15 @@ def test_populations_are_one_batch_of_the_model():
     lm, calls = tt.TableLM(random_table(V, 2, seed=3), EOS), []
     advance = lm.advance
     lm.advance = lambda tokens: (calls.append(len(tokens)), advance(tokens))[1]
-    tt.smc(lm, [], COMPILED["ended"], hmm=HMM, islands=["gcd", "pgcd"], particles=16, max_new_tokens=N)
+    tt.smc(
+        lm,
+        [],
+        COMPILED["ended"],
+        hmm=HMM,
+        islands=["gcd", tt.LookaheadProposal()],
+        particles=16,
+        max_new_tokens=N,
+    )
     assert len(calls) <= N - 1
 
 

@@ -25,9 +25,10 @@ def test_sweeps_of_several_hmms_are_kept_within_memory(swept):
     lm, fsa = CASES["ended"]
     fa = as_automaton(fsa)
     hmms = [tt.HMM.random(3, V, seed=s, dtype=torch.float64) for s in range(4)]
+    guided = tt.LookaheadProposal()  # of a fixed strength: no pilot sweeps
 
     def run():
-        return tt.smc(lm, prompts=[[]] * 4, fa=fa, hmm=hmms, particles=2, max_new_tokens=N)
+        return tt.smc(lm, prompts=[[]] * 4, fa=fa, proposal=guided, hmm=hmms, particles=2, max_new_tokens=N)
 
     first = run()
     assert len(swept) == 4
@@ -36,7 +37,7 @@ def test_sweeps_of_several_hmms_are_kept_within_memory(swept):
     query_cache.forget(fa)
     with query_cache.keeping(0):
         for _ in range(2):
-            tt.smc(lm, [], fa, hmm=hmms[0], particles=2, max_new_tokens=N)
+            tt.smc(lm, [], fa, guided, hmms[0], 2, N)
         assert len(swept) == 5  # the latest is kept whatever its size
         run()
         run()

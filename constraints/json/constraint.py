@@ -168,8 +168,19 @@ def json_schema(
     plain = numbers == "plain" or (numbers is None and is_class)
     if separators is not None and whitespace == "flexible":
         raise UnsupportedConstraint('white space is any with whitespace="flexible"', path="separators")
-    writing = (whitespace, None if separators is None else json_separators(separators), escapes)
-    options = (writing, order, max_depth, max_length, open_objects, formats, plain, max_digits)
+    separators = None if separators is None else json_separators(separators)
+    options = (
+        whitespace,
+        order,
+        max_depth,
+        max_length,
+        open_objects,
+        formats,
+        plain,
+        max_digits,
+        separators,
+        escapes,
+    )
     source = json.dumps(root).encode(), repr((strict, options)).encode()
     if chosen:
         constraint = kept(source, partial(build, root, strict, options))
@@ -213,5 +224,5 @@ def written(
 
 def inner_texts(schema: Any, writing: Writing, max_depth: int) -> Constraint:
     """The constraint of a schema's values within a larger text: no white space stands around them, members as declared."""
-    options = (writing, "declared", max_depth, None, True, "auto", False, None)
+    options = (writing[0], "declared", max_depth, None, True, "auto", False, None, *writing[1:])
     return build(read_schema(schema), False, options, inner=True)

@@ -203,7 +203,7 @@ Writing = tuple[str, tuple[str, str] | None, str]
 
 
 @lru_cache(256)
-def style_of(whitespace: str, separators: tuple[str, str] | None, escapes: str) -> Style:
+def style_of(whitespace: str, separators: tuple[str, str] | None = None, escapes: str = "any") -> Style:
     """The style of these options."""
     found = STYLES[whitespace]
     if separators is not None:

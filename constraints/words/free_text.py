@@ -92,9 +92,18 @@ def until_first(
         ]
         return reduce(or_, ways)
     found = dfa.first_matches(ending([event.encode() for event in events]))
+    if set(stops) != set(events):
+        found = dfa.intersect(found, dfa.simplify(nfa.union([last(stop, events) for stop in stops])))
     ends = nfa.union([nfa.literal(stop.encode()) for stop in stops])
     allowed = nfa.concat([without_any(without, max_chars).nfa, ends])
     return Constraint(dfa.minimize(dfa.intersect(found, dfa.simplify(allowed))))
+
+
+def last(word: str, events: Sequence[str]) -> Nfa:
+    """All byte strings of whose ends among the events the word is the longest."""
+    longer = [event.encode() for event in events if event != word and event.endswith(word)]
+    found = ending([word.encode()])
+    return dfa.difference(found, ending(longer)) if longer else found
 
 
 def containing(words: Sequence[str]) -> Nfa:

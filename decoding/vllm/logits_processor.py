@@ -18,7 +18,7 @@ The engine keeps its requests in slots and says which were removed, added and mo
 it hands over with a request grow as the text does, and are read when logits are asked for. A request that was set aside comes
 back with what it had.
 
-Follows ``vllm.v1.sample.logits_processor`` of vLLM 0.10 to 0.32, and is tested in vLLM 0.32 (``tests/vllm``). For the second
+Follows ``vllm.v1.sample.logits_processor`` of vLLM 0.10 to 0.32, and is tested in vLLM 0.32 (``tests/in_vllm``). For the second
 model runner, the default of later versions on a GPU, see :mod:`.row_processor`.
 """
 

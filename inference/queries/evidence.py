@@ -135,6 +135,8 @@ def _read(evidence: EvidenceLike, vocab_sizes: Mapping[int, int], device: torch.
         if item is not None
     }
     sizes = {t.shape[-1] for t in known.values()} - {1}
+    if 0 in sizes:
+        raise EvidenceError("evidence is for a batch of no rows")
     if len(sizes) > 1:
         raise EvidenceError(f"evidence has rows for different batches: {sorted(sizes)}")
     out = Evidence(sizes.pop() if sizes else 1, device)

@@ -28,7 +28,7 @@ from ..next_token.protocol import NextTokenQuery
 from .arguments import ConstraintLike, check_seed
 from .posterior import Posterior
 from .potentials import PrefixPotential
-from .proposals import Proposal, Tabular, draw_tokens, is_table
+from .proposals import LookaheadProposal, Proposal, Tabular, draw_tokens, is_table
 from .settings import SamplerSettings, a_proposal, settings_of_one
 from .step import Knowledge, Step
 
@@ -83,9 +83,10 @@ def speculative(
     """Independent samples of a proposal in fewer passes of the language model: HMM × constraint drafts, the model verifies.
 
     The law of the samples and their weights is that of :func:`.importance_sampling` with this proposal, exactly. ``proposal``
-    is "gcd", "pgcd", "pgcd-mixture" or an object that gives its probabilities within the mask as a table; ``draft`` is how many
-    tokens are drafted for each pass. Other arguments and errors are those of :func:`.smc`. Passes are saved where the language
-    model reads several tokens in one (:class:`~tractile.lm.drafts.Extending`); any other must have ``fork``.
+    is "gcd", "pgcd" (of strength 1), "pgcd-mixture" or an object that gives its probabilities within the mask as a table;
+    ``draft`` is how many tokens are drafted for each pass. Other arguments and errors are those of :func:`.smc`. Passes are
+    saved where the language model reads several tokens in one (:class:`~tractile.lm.drafts.Extending`); any other must have
+    ``fork``.
 
     >>> import torch
     >>> import tractile as tt
@@ -99,7 +100,7 @@ def speculative(
     who = "speculative"
     particles, draft = whole(particles, f"{who}: particles"), whole(draft, f"{who}: draft")
     generator = torch.Generator().manual_seed(check_seed(seed, f"{who}: seed"))
-    wanted = a_proposal(proposal)
+    wanted = LookaheadProposal() if proposal == "pgcd" else a_proposal(proposal)
     if not is_table(wanted) or not wanted.elementwise or wanted.needs is Knowledge.LOCAL:
         raise EvidenceError(
             f"speculative: {type(wanted).__name__} gives no probabilities within the budget's mask; choose "

@@ -66,10 +66,10 @@ def schema_machines(
 ) -> tuple[Machines, tuple[Narrowing, ...]]:
     """The machines of a document, none of them made yet, and what they lack of what it says. ``style``: the syntax, if not
     JSON as the options write it. Raises ``UnsupportedConstraint``."""
-    writing, order, _, _, open_objects, formats, plain, digits = options
+    whitespace, order, _, _, open_objects, formats, plain, digits, *writing = options
     document = Document(root, strict)
     asserts_format = formats == "assert" or (formats == "auto" and document.draft < 2019)
-    style = style or style_of(*writing)
+    style = style or style_of(whitespace, *writing)
     notation = Notation(document.draft == 4 or style.tuples, plain, digits)
     machines = Machines(document, style, order, open_objects, asserts_format, notation)
     return machines, Survey(document, asserts_format, notation).narrowings()
