@@ -21,10 +21,12 @@ def constraint_of(given: str) -> Constraint:
         kinds = ", ".join(f"{name}:…" for name in OPTIONS)
         raise typer.BadParameter(f"{given!r} names no constraint; write {kinds}")
     if kind in ("regex", "keywords"):
-        return the_constraint(**{kind: value})
-    if not Path(value).is_file():
+        option: str | Path = value
+    elif Path(value).is_file():
+        option = Path(value)
+    else:
         raise typer.BadParameter(f"{given!r}: there is no file {value!r}")
-    options: dict[str, Any] = {kind.replace("-", "_"): Path(value)}
+    options: dict[str, Any] = {kind.replace("-", "_"): option}
     return the_constraint(**options)
 
 
