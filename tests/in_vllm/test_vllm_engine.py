@@ -27,6 +27,7 @@ TAG = {
     },
 }
 answers = tt.constraints.json_schema(SCHEMA).accepts
+tagged = tt.constraints.json_schema(SCHEMA, whitespace="flexible").accepts  # as structural tags write it
 KINDS = [
     ({"json": SCHEMA}, answers),
     ({"json": json.dumps(SCHEMA)}, answers),
@@ -35,7 +36,7 @@ KINDS = [
     ({"choice": [" yes", " no, never"]}, [" yes", " no, never"].__contains__),
     ({"grammar": 'root ::= " a" [b-d]+ "."'}, re.compile(" a[b-d]+[.]").fullmatch),
     ({"grammar": 'start: " a" /[b-d]+/ "."'}, re.compile(" a[b-d]+[.]").fullmatch),
-    ({"structural_tag": json.dumps(TAG)}, lambda text: answers(text.split("</think>")[1])),
+    ({"structural_tag": json.dumps(TAG)}, lambda text: tagged(text.split("</think>")[1])),
 ]  # fmt: skip
 OURS = [
     ({"regex": SENTENCE}, re.compile(SENTENCE).fullmatch),
