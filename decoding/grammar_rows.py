@@ -132,6 +132,10 @@ class GrammarRow:
         line[: len(words)] = words
         line[len(words) :] = 0
 
+    def prepare(self) -> None:
+        """Make the mask of what may come next now, so that :meth:`fill` only copies it."""
+        self._words()
+
     def _append(self, token: int) -> None:
         with self._lock:
             self._query.advance([self._eos if token in self._ends else token])
@@ -163,7 +167,7 @@ class Grammars:
 
     Args:
         vocabulary: the tokens of the engine's model.
-        stops: tokens that end a text beside the vocabulary's end-of-sequence token.
+        stops: tokens that end a text beside the vocabulary's end-of-sequence token; they stand for no text.
         limits: what each constraint may take to be built and compiled; a request cannot change them.
     """
 
@@ -175,22 +179,28 @@ class Grammars:
         limit: int = MOST_COMPILED,
         limits: Limits | None = None,
     ) -> None:
-        self.vocabulary, self.stops, self._limit = vocabulary, frozenset(stops), limit
-        self.limits = limits or Limits()
+        self.stops, self._limit, self.limits = frozenset(stops), limit, limits or Limits()
         if any(not 0 <= stop < len(vocabulary) for stop in self.stops):
             raise VocabularyMismatch(
                 f"stop tokens {sorted(self.stops)} lie outside the vocabulary of {len(vocabulary)}"
             )
+        words = vocabulary.token_bytes
+        if any(words[stop] is not None for stop in self.stops):
+            without = [None if i in self.stops else word for i, word in enumerate(words)]
+            vocabulary = Vocabulary(without, vocabulary.eos_token_id)
+        self.vocabulary = vocabulary
         self._lock = Lock()
         self._kept: OrderedDict[str, Future[Tables]] = OrderedDict()
 
     def row(self, constraint: str, budget: int | None = None) -> GrammarRow:
-        """A row of a constraint, compiled if it is new.
+        """A row of a constraint with its first mask; the constraint is compiled if it is new.
 
         ``constraint`` is JSON text of its kind, its description and its options, as in :mod:`.request`. Raises what
         :func:`.compile_request` raises, and :class:`BudgetTooSmall` where nothing fits the budget.
         """
-        return GrammarRow(self._tables(constraint), budget, self.stops)
+        row = GrammarRow(self._tables(constraint), budget, self.stops)
+        row.prepare()
+        return row
 
     def ready(self, constraint: str) -> bool:
         """Whether a constraint is compiled, so that :meth:`row` takes no time."""

@@ -135,12 +135,9 @@ class SGLangBackend(_Backend):  # type: ignore[misc]
         super().__init__()
         vocabulary = Vocabulary.from_tokenizer(tokenizer)
         ends = {stop for stop in stops if 0 <= stop < len(vocabulary)} - {vocabulary.eos_token_id}
-        words = [None if i in ends else word for i, word in enumerate(vocabulary.token_bytes)]
-        if any(vocabulary.token_bytes[stop] is not None for stop in ends):  # they stand for no text
-            vocabulary = Vocabulary(words, vocabulary.eos_token_id)
         if think_end is not None:
             token = tokenizer.get_vocab().get(think_end)
-            if token is not None and words[token] is None:  # a special token
+            if token is not None and vocabulary.token_bytes[token] is None:  # a special token
                 vocabulary = vocabulary.with_special({think_end: token})
         self.grammars, self.think_end = Grammars(vocabulary, ends), think_end
         self.options = {"whitespace": "flexible"} if options is None else options
@@ -169,13 +166,9 @@ class SGLangBackend(_Backend):  # type: ignore[misc]
     def grammar(self, constraint: str, budget: int | None) -> Any:
         """A grammar for a budget of tokens, or one that says why there is none."""
         try:
-            row = self.grammars.row(constraint, budget)
+            return SGLangGrammar(self.grammars.row(constraint, budget))
         except TractileError as error:
             return invalid(error)
-        row.fill(
-            torch.empty(1, -(-len(self.grammars.vocabulary) // 32), dtype=torch.int32)
-        )  # made here, not in the step
-        return SGLangGrammar(row)
 
     def constraint(self, key: tuple[str, str], reasoning: bool) -> str:
         """A request as JSON text, as :mod:`.request` has it. Raises :class:`UnsupportedConstraint`."""

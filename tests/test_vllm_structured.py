@@ -88,7 +88,7 @@ def test_stop_tokens_end_a_text_and_stand_nowhere_else_in_it():
 
 
 def test_what_reasoning_has_spent_is_not_left_for_the_text():
-    left = iter([20, 20, 3])  # asked when the grammar is compiled, and as the text begins
+    left = iter([20, 3])  # asked when the grammar is compiled, and as the text begins
     grammar = backend().grammar(Asked("REGEX", "(a|b)*c"), None, lambda: next(left))
     a = letter("a")
     assert grammar.accept_tokens("r", [a])  # the request counts it already: four tokens, one of them taken
@@ -98,7 +98,7 @@ def test_what_reasoning_has_spent_is_not_left_for_the_text():
 
 
 def test_too_few_tokens_after_reasoning_are_reported(caplog):
-    left = iter([20, 20, 1])
+    left = iter([20, 1])
     grammar = backend().grammar(Asked("REGEX", "abc"), None, lambda: next(left))
     assert letter("a") in allowed(grammar)  # the engine cuts it: its finish_reason is "length"
     assert "too few tokens" in caplog.text

@@ -152,9 +152,7 @@ class TractileBackend(_Backend):  # type: ignore[misc]
         def begin(budget: int) -> GrammarRow:
             return grammars.row(constraint, budget)
 
-        grammar = TractileGrammar(begin, left)
-        begin(left()).fill(self.allocate_token_bitmask(1))  # the first mask is made here, not in the step
-        return grammar
+        return TractileGrammar(begin, left)
 
     def compile_grammar(
         self, request_type: Any, grammar_spec: str, stop_token_ids: set[int] | None = None
@@ -186,11 +184,7 @@ class _ByFingerprint:
 
 @lru_cache(8)
 def _grammars(key: _ByFingerprint, stops: frozenset[int]) -> Grammars:
-    vocabulary = key.vocabulary
-    if any(vocabulary.token_bytes[stop] is not None for stop in stops):  # they stand for no text
-        tokens = [None if i in stops else word for i, word in enumerate(vocabulary.token_bytes)]
-        vocabulary = Vocabulary(tokens, vocabulary.eos_token_id)
-    return Grammars(vocabulary, stops)
+    return Grammars(key.vocabulary, stops)
 
 
 def grammars_of(vocabulary: Vocabulary, stops: frozenset[int]) -> Grammars:
