@@ -15,6 +15,7 @@ from typing import Any
 from ..constraints import Constraint, regex, sections, validation
 from ..errors import EvidenceError
 from ..inference.arguments import short, whole
+from ..inference.smc.arguments import broadcast
 from ..inference.smc.posterior import Posterior
 from ..inference.smc.sampler import smc
 from ..lm.base import LanguageModel
@@ -98,8 +99,9 @@ def infill(
     fixed = [validation.text(text, f"infill: text {i}") for i, text in enumerate(texts)]
     gaps = len(fixed) - 1
     anything = regex(r"(.|\n)*")
-    chosen = [anything if one is None else one for one in _each(fa, gaps, "fa")]
-    budgets = [whole(n, "infill: max_new_tokens") for n in _each(max_new_tokens, gaps, "max_new_tokens")]
+    chosen = [anything if one is None else one for one in broadcast(fa, gaps, "fa", "infill", "gaps")]
+    lengths = broadcast(max_new_tokens, gaps, "max_new_tokens", "infill", "gaps")
+    budgets = [whole(n, "infill: max_new_tokens") for n in lengths]
     for one in chosen:
         if not isinstance(one, Constraint):
             raise EvidenceError(f"infill: fa must be a constraint for each gap, not {short(one)}")
@@ -111,12 +113,3 @@ def infill(
     total = sum(budgets) + sum(len(text.encode()) for text in fixed[1:]) + 1
     posterior: Posterior = smc(lm, fixed[0], sections(*parts), max_new_tokens=total, **settings)
     return Infilling(tuple(fixed), tuple(chosen), posterior)
-
-
-def _each(given: Any, count: int, name: str) -> list[Any]:
-    """A value for each gap."""
-    if not isinstance(given, list | tuple):
-        return [given] * count
-    if len(given) != count:
-        raise EvidenceError(f"infill: {name} has {len(given)} entries for {count} gaps")
-    return list(given)

@@ -179,10 +179,15 @@ def check_seed(seed: Any, name: str) -> int:
     return number
 
 
-def broadcast(given: T | Sequence[T], count: int, what: str) -> list[T]:
-    """A value for each of ``count`` prompts: the list given, or copies of one value."""
+def broadcast(
+    given: T | Sequence[T], count: int, what: str, who: str = "smc", of: str = "prompts"
+) -> list[T]:
+    """A value for each of ``count`` prompts, or of what else ``of`` says: the list given, or copies of one value.
+
+    Raises :class:`EvidenceError` for a list of another length.
+    """
     if not isinstance(given, Sequence):
         return [given] * count
     if len(given) != count:
-        raise EvidenceError(f"smc: {what} has {len(given)} entries for {count} prompts")
+        raise EvidenceError(f"{who}: {what} has {len(given)} entries for {count} {of}")
     return list(given)
