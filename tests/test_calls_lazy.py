@@ -1,23 +1,18 @@
 """Function calls as stack automata: against ``jsonschema``, the finite automaton of the same tools, and their own promises."""
 
-import itertools
 import json
 import random
 
 import jsonschema
 import pytest
+from call_checks import check_guides, check_masks_and_budgets, pieces_and_bytes, walk
 from texts import random_texts
 
 import tractile as tt
-from tractile.constraints import Vocabulary
-from tractile.constraints.automata.lazy import Numbered, explore
-from tractile.constraints.automata.stack import StackAutomaton
+from tractile.constraints.automata.lazy import explore
 from tractile.constraints.calls.functions import function_calls
 from tractile.constraints.calls.tools import read_tools
 from tractile.constraints.constraint import Constraint
-from tractile.inference.next_token.finite_masks import FiniteMasks
-from tractile.inference.next_token.gcd import GCDQuery
-from tractile.inference.next_token.lazy_masks import LazyMasks
 
 TREE = {"type": "object", "properties": {"leaf": {"type": "integer"}, "next": {"$ref": "#/$defs/tree"}}}
 BY_KIND = {
@@ -65,28 +60,6 @@ def test_the_language_is_that_of_the_finite_automaton(parallel, whitespace, orde
     same = Constraint(explore(lazy.automaton, 20_000))
     assert (same - lazy.finite).is_empty()
     assert (lazy.finite - same).is_empty()
-
-
-def walk(automaton, rng, most):
-    """A random text, with the checks that hold at every configuration."""
-    here, text = automaton.start(), bytearray()
-    while True:
-        moves = automaton.moves(here)
-        ends = automaton.accepting(here)
-        assert moves or ends
-        assert all(one[1] < other[0] for one, other in itertools.pairwise(moves)), bytes(text)
-        if ends and (not moves or rng.random() < 0.5):
-            return bytes(text)
-        end = automaton.completion(here)
-        there = here
-        for byte in end:
-            there = automaton.step(there, byte)
-            assert there is not None, (bytes(text), end)
-        assert automaton.accepting(there), (bytes(text), end)
-        if len(text) > most:
-            return bytes(text) + end
-        low, high, here = rng.choice(moves)
-        text.append(rng.randint(low, high))
 
 
 @pytest.mark.parametrize("parallel", [False, True, (3, 4)])
@@ -208,15 +181,7 @@ def test_short_calls_come_first():
     [(LARGE, {}), (LARGE, {"parallel": (1, 3), "whitespace": "flexible"}), (MANY, {}), (MANY[:40], {"parallel": True})],
 )  # fmt: skip
 def test_the_guide_accepts_all_texts(tools, options):
-    c, rng = function_calls(tools, **options), random.Random(3)
-    guide = Constraint(c.regular(1_000))
-    levels = [Numbered(StackAutomaton(c.automaton.root.coarse(level))) for level in range(3)]
-    for i in range(40):
-        text = walk(c.automaton, rng, 3 * i)
-        assert guide.accepts(text)
-        assert all(level.accepts(text) for level in levels)
-    assert not guide.accepts('{"nam')
-    assert not guide.accepts("[0]")
+    check_guides(function_calls(tools, **options), ['{"nam', "[0]"])
 
 
 def test_the_finite_automaton_says_what_it_lacks():
@@ -241,10 +206,7 @@ PIECES = [
     "lse",
     "ull",
 ]
-PIECES += [*(chr(i) for i in range(32, 127)), *(bytes([b]) for b in range(127, 256)), *map(chr, range(32))]
-VOCAB = Vocabulary(
-    [*(p if isinstance(p, bytes) else p.encode() for p in PIECES), None], eos_token_id=len(PIECES)
-)
+VOCAB = pieces_and_bytes(PIECES)
 
 
 @pytest.mark.parametrize(
@@ -253,22 +215,7 @@ VOCAB = Vocabulary(
     ids=str,
 )
 def test_budgets_and_masks_are_those_of_the_finite_automaton(options):
-    c = function_calls(SMALL, **options)
-    lazy, finite = c.compile(VOCAB).lazy, c.finite.compile(VOCAB)
-    least = lazy.fewest(lazy.start_state)
-    assert lazy.distances.exact
-    for budget in (least, least + 3, 40):
-        one = GCDQuery(lazy, budget, LazyMasks(lazy, budget)).start(1)
-        other = GCDQuery(finite, budget, FiniteMasks(finite, budget)).start(1)
-        rng = random.Random(budget)
-        while int(one.remaining):
-            mask = one.mask()
-            assert mask.equal(other.mask())
-            token = rng.choice(mask[0].nonzero().flatten().tolist())
-            one.advance([token])
-            other.advance([token])
-    with pytest.raises(tt.BudgetTooSmall):
-        GCDQuery(lazy, least - 1, LazyMasks(lazy, least - 1)).start(1)
+    check_masks_and_budgets(function_calls(SMALL, **options), VOCAB)
 
 
 def test_masks_along_calls_with_values_of_several_schemas():

@@ -6,12 +6,12 @@ import random
 
 import jsonschema
 import pytest
-from test_calls_lazy import BY_KIND, TREE, tool, walk
+from call_checks import check_guides, check_masks_and_budgets, pieces_and_bytes, walk
+from test_calls_lazy import BY_KIND, TREE, tool
 
 import tractile as tt
 from tractile.constraints import Vocabulary
-from tractile.constraints.automata.lazy import Numbered, explore
-from tractile.constraints.automata.stack import StackAutomaton
+from tractile.constraints.automata.lazy import explore
 from tractile.constraints.calls.functions import function_calls
 from tractile.constraints.calls.python_syntax import DOUBLE, SINGLE
 from tractile.constraints.calls.tools import read_tools
@@ -19,9 +19,6 @@ from tractile.constraints.constraint import Constraint
 from tractile.constraints.json import strings
 from tractile.constraints.json.shapes import Strings
 from tractile.constraints.json.text import JSON
-from tractile.inference.next_token.finite_masks import FiniteMasks
-from tractile.inference.next_token.gcd import GCDQuery
-from tractile.inference.next_token.lazy_masks import LazyMasks
 
 DRAFT = jsonschema.Draft202012Validator
 CHECKER = (
@@ -226,14 +223,7 @@ def test_short_calls_come_first():
 
 @pytest.mark.parametrize("options", [{}, {"parallel": (1, 3), "whitespace": "flexible"}])
 def test_the_guide_accepts_all_texts(options):
-    c, rng = python_calls(LARGE, **options), random.Random(3)
-    guide = Constraint(c.regular(1_000))
-    levels = [Numbered(StackAutomaton(c.automaton.root.coarse(level))) for level in range(3)]
-    for i in range(40):
-        text = walk(c.automaton, rng, 3 * i)
-        assert guide.accepts(text)
-        assert all(level.accepts(text) for level in levels)
-    assert not guide.accepts("0")
+    check_guides(python_calls(LARGE, **options), ["0"])
 
 
 PIECES = [
@@ -255,10 +245,7 @@ PIECES = [
     ",)",
     ", p",
 ]
-PIECES += [*(chr(i) for i in range(32, 127)), *(bytes([b]) for b in range(127, 256)), *map(chr, range(32))]
-VOCAB = Vocabulary(
-    [*(p if isinstance(p, bytes) else p.encode() for p in PIECES), None], eos_token_id=len(PIECES)
-)
+VOCAB = pieces_and_bytes(PIECES)
 
 
 @pytest.mark.parametrize(
@@ -267,23 +254,7 @@ VOCAB = Vocabulary(
     ids=str,
 )
 def test_budgets_and_masks_are_those_of_the_finite_automaton(options):
-    c = python_calls(SMALL, **options)
-    lazy, finite = c.compile(VOCAB).lazy, c.finite.compile(VOCAB)
-    least = lazy.fewest(lazy.start_state)
-    assert lazy.distances.exact
-    for budget in (least, least + 3, 40):
-        for seed in range(3):
-            one = GCDQuery(lazy, budget, LazyMasks(lazy, budget)).start(1)
-            other = GCDQuery(finite, budget, FiniteMasks(finite, budget)).start(1)
-            rng = random.Random(budget + seed)
-            while int(one.remaining):
-                mask = one.mask()
-                assert mask.equal(other.mask())
-                token = rng.choice(mask[0].nonzero().flatten().tolist())
-                one.advance([token])
-                other.advance([token])
-    with pytest.raises(tt.BudgetTooSmall):
-        GCDQuery(lazy, least - 1, LazyMasks(lazy, least - 1)).start(1)
+    check_masks_and_budgets(python_calls(SMALL, **options), VOCAB)
 
 
 def test_masks_along_calls_are_those_of_single_bytes():
