@@ -102,6 +102,22 @@ def test_a_run_is_that_of_the_strength_it_found():
     assert plain.strength == (auto.strength or None)
 
 
+def test_the_pilot_is_on_random_numbers_of_its_own():
+    """Whatever the seed of the run that asks for it: else the strength would depend on the run that it steers."""
+    found = [
+        tt.smc(Counted(), [], as_automaton(CASES["ended"][1]), hmm=WRONG, particles=4, max_new_tokens=N, seed=seed)
+        for seed in range(4)
+    ]
+    assert len({post.log_evidence for post in found}) > 1
+    assert all(post.calibration.log_evidence == found[0].calibration.log_evidence for post in found)
+
+
+def test_another_budget_has_a_pilot_of_its_own():
+    lm, fa = Counted(), as_automaton(CASES["ended"][1])
+    first, other = (tt.smc(lm, [], fa, hmm=HMM, particles=4, max_new_tokens=n) for n in (N, N - 1))
+    assert other.calibration is not first.calibration
+
+
 def test_alone_as_in_a_batch():
     fa = as_automaton(CASES["ended"][1])
     for order in ([0, 1, 2], [2, 0, 1]):
