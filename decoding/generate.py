@@ -102,7 +102,9 @@ def generate(
     particles
         The number of weighted samples; at least ``samples`` are made.
     seed
-        The seed; prompt i of a list gets ``seed + i``. Same seed, same result.
+        The seed; prompt i of a list gets ``seed + i``. With ``"pgcd"`` the strength of the HMM's lookahead is found for the
+        first prompt under a constraint and kept in the process, so results depend on what was asked before. With
+        ``tt.LookaheadProposal(1.0)`` and all other methods they depend on the seed alone.
 
     Returns
     -------
@@ -145,7 +147,7 @@ def generate(
             raise EvidenceError(
                 "generate: the preset uses no constraint, so its texts have no value; choose another method"
             )
-        budgets = broadcast(max_new_tokens, len(prompts), "max_new_tokens")
+        budgets = broadcast(max_new_tokens, len(prompts), "max_new_tokens", who)
         runs = [
             used.run(lm, text, fa, valid if used.potential else None, hmm, particles, budget, seed + i)
             for i, (text, budget) in enumerate(zip(prompts, budgets, strict=True))
