@@ -2,12 +2,11 @@
 
 Tractile's automaton and another engine read the same bytes. A place is a pair (Tractile's configuration, the other's mask of
 bytes); places are visited in the order of the length of the shortest whole text through them, each once. Where one engine allows
-a byte or an end that the other does not, the text is completed by
-the engine that allows it: short, not always the shortest. `jsonschema` judges the text: is it
-JSON, and does its value satisfy the schema (formats as far as it checks them)?
+a byte or an end that the other does not, that engine completes the text, which is short but not always the shortest.
+`jsonschema` judges it: is it JSON, and does its value satisfy the schema (formats as far as `jsonschema` checks them)?
 
     kind        what differs: the keyword that an invalid text breaks; of a valid text, what would make it accepted
-    witness     the shortest text that was found of this kind
+    witness     the shortest of the texts that were found of this kind
     schemas     the number of schemas with a text of this kind, at most one for each kind, engine and schema
 
 All engines are asked for JSON Schema's own meaning, and for the white space of `json.dumps`: xgrammar with

@@ -294,8 +294,10 @@ class Bench:
 
 
 def _stream(seed: int, example: str, method: str, number: int = 0) -> int:
-    """The seed of a run's random numbers: the same for all methods, but for the rejection sampling that judges them, of which
-    each round has its own."""
+    """The seed of a run's random numbers.
+
+    All methods share it. Rejection sampling ("rs"), which judges them, has one of its own in each round.
+    """
     apart = f"rs{number or ''}" if method == "rs" else ""
     return int.from_bytes(hashlib.sha256(f"{seed}|{example}|{apart}".encode()).digest()[:7])
 

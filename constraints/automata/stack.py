@@ -159,7 +159,7 @@ class Machine(Protocol):
 
 
 class Region:
-    """A machine with the answers that most machines give: no calls, no free text, registers that all matter."""
+    """The base of machines, with the defaults of most: no calls of other machines, no free text, no register forgotten."""
 
     ends_with: bytes | None = None
     begins_after: bytes = b""

@@ -43,7 +43,10 @@ class Values(NamedTuple):
 
 
 class Called:
-    """A tool: its name as JSON text, a short text of its arguments, and their machine, made when it is first asked for."""
+    """A tool that may be called: its name as a JSON string, and the machine that reads its arguments.
+
+    ``shortest`` is a text of its arguments, to complete calls with. The machine is made when it is first asked for.
+    """
 
     def __init__(self, name: bytes, shortest: bytes, make: Callable[[], Machine]) -> None:
         self.name, self.shortest, self._make = name, shortest, make

@@ -46,7 +46,7 @@ class Machine(Protocol):
         """All transitions on one atom: (whether a boundary is marked before the atom, the state after it)."""
 
     def ends(self, place: Any) -> bool:
-        """Whether the text may end here."""
+        """Whether the text may end in this state."""
 
 
 class Combined:

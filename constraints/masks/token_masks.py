@@ -260,8 +260,10 @@ class TokenMasks:
         return part.inside, np.concatenate(found) if found else NONE, most
 
     def _exit(self, state: int, trie: Remainders, node: int, measure: Measure) -> tuple[Ranks, int]:
-        """The remainders at and below a node that can be read from the state there, some of them repeated where it is a set; what
-        the measure says of the states after them, at most."""
+        """The ends of tokens, at and below a node of the trie, that can be read from a state; some repeated where it is a set.
+
+        Also the largest measure of the states that they lead to.
+        """
         if members := self.walk.members(state):
             exits = [self._exit(member, trie, node, measure) for member in members]
             return np.concatenate([ranks for ranks, _ in exits]), max([most for _, most in exits])

@@ -213,11 +213,11 @@ class ObjectMachine(Region):
         return found
 
     def onward(self, kind: int, then: int, number: int, at: int, text: bytes) -> Local:
-        """Within a text between names and values, or after it."""
+        """The state after ``at`` bytes of a text that stands between names and values, or after all of it."""
         return (kind, number, at) if at < len(text) else (then, number)
 
     def names_at(self, hub: int) -> Sequence[tuple[int, int, Local]]:
-        """The moves into a name."""
+        """The moves on the first byte of a name, in any of the spellings."""
         found: list[tuple[int, int, Local]] = []
         for number, spelling in enumerate(self.style.spellings):
             if not spelling.opening:
@@ -226,12 +226,12 @@ class ObjectMachine(Region):
         return found
 
     def name(self, hub: int, spelling: int = 0) -> Local:
-        """The beginning of a name, in one of the spellings."""
+        """The state in which a name begins, written in the spelling of this number."""
         text = NameText(b"", spelling=self.style.spellings[spelling]) if self.tracks(hub) else None
         return (KEY, hub, self.keys.start(self.allowed(hub), spelling), text)
 
     def in_name(self, hub: int, state: Any, text: NameText | None) -> Sequence[tuple[int, int, Local]]:
-        """The moves within a name."""
+        """The moves on the bytes of a name, and on the byte that closes it."""
         allowed, found = self.allowed(hub), list[tuple[int, int, Local]]()
         onward = self.bytes_on(hub, text)
         for low, high, to in self.keys.moves(state, allowed):

@@ -83,7 +83,7 @@ class PatternText(DfaMachine):
 
     @cached_property
     def are_final(self) -> Flags:
-        """By state: whether the text may end."""
+        """For each state of the pattern's automaton, whether the text may end in it."""
         found = np.zeros(self.nfa.num_states, bool)
         found[self.nfa.accept] = True
         return found
