@@ -105,7 +105,15 @@ def test_a_run_is_that_of_the_strength_it_found():
 def test_the_pilot_is_on_random_numbers_of_its_own():
     """Whatever the seed of the run that asks for it: else the strength would depend on the run that it steers."""
     found = [
-        tt.smc(Counted(), [], as_automaton(CASES["ended"][1]), hmm=WRONG, particles=4, max_new_tokens=N, seed=seed)
+        tt.smc(
+            Counted(),
+            [],
+            as_automaton(CASES["ended"][1]),
+            hmm=WRONG,
+            particles=4,
+            max_new_tokens=N,
+            seed=seed,
+        )
         for seed in range(4)
     ]
     assert len({post.log_evidence for post in found}) > 1

@@ -203,7 +203,7 @@ def admitted(vllm, engine, params):
     return params
 
 
-def begun(vllm, engine, params, prompt=10):
+def begun(vllm, engine, params, prompt=10, written=0):
     asked = SimpleNamespace(
         grammar=None,
         params=params.structured_outputs,
@@ -214,7 +214,7 @@ def begun(vllm, engine, params, prompt=10):
     )
     request = SimpleNamespace(
         structured_output_request=asked, sampling_params=params, max_tokens=params.max_tokens,
-        num_prompt_tokens=prompt, num_output_tokens=0,
+        num_prompt_tokens=prompt, num_output_tokens=written,
     )  # fmt: skip
     vllm.Manager(engine).grammar_init(request)
     return asked.grammar
@@ -230,6 +230,8 @@ def test_an_engine_that_names_it_gets_grammars_with_budgets(vllm):
     assert spelled(allowed(grammar)) == {b"%d" % digit for digit in range(10)}  # two tokens are left
     with pytest.raises(tt.BudgetTooSmall):
         begun(vllm, engine, params, prompt=62).result()  # two tokens are left of the context
+    with pytest.raises(tt.BudgetTooSmall):
+        begun(vllm, engine, params, written=6).result()  # the reasoning has left two of eight
 
 
 def test_an_engine_that_does_not_is_left_alone(vllm):
