@@ -136,3 +136,22 @@ def test_bad_input_is_named():
         tt.difference(regex("a"), regex("b"), max_pairs=0)
     with pytest.raises(UnsupportedConstraint, match="max_bytes"):
         tt.difference(regex("a"), regex("b"), max_bytes=-1)
+
+
+@pytest.mark.parametrize(
+    ("a", "b"),
+    [("[ab]*c", "[ab]{0,4}c"), ("[ab]{0,6}", "([ab]{2}|c)*|[ab]{0,5}"), ("(a|b)*a(a|b){4}", "(a|b)*a(a|b){4}|babbabbb"), ("(a|b)*a(a|b){3}c", "(a|b)*a(a|b){3}c|bbbbbbbb")],
+)  # fmt: skip
+def test_what_is_said_after_few_pairs_is_true(a, b):
+    """No text as short as ``compared`` was passed over, however early the walk stops."""
+    a, b = regex(a), regex(b)
+    whole = tt.difference(a, b)
+    assert whole.compared is None
+    for pairs in range(1, 100):
+        found = tt.difference(a, b, max_pairs=pairs)
+        if found.compared is None:
+            continue
+        for text, shortest in ((found.only_first, whole.only_first), (found.only_second, whole.only_second)):
+            assert text is None or shortest is not None
+            if shortest is not None and (text is None or len(text.encode()) > len(shortest.encode())):
+                assert found.compared < len(shortest.encode())

@@ -47,6 +47,7 @@ def test_each_character_is_written_in_one_way(escapes, ascii_only):
         units = chr(code).encode("utf-16-be").hex()
         coded = "".join("\\u" + units[i : i + 4] for i in range(0, len(units), 4))
         written |= {f'"{coded}"', f'"{coded.upper()}"'.replace("\\U", "\\u")}
+        written |= {'"\\/"'} if chr(code) == "/" else set()
         assert [w for w in written if constraint.accepts(w)] == [
             json.dumps(chr(code), ensure_ascii=ascii_only)
         ]
