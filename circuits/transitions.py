@@ -11,15 +11,16 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from ..errors import ShapeError
+from ..layers.incidence import whole_numbers
 
 Ints = Sequence[int] | np.ndarray[Any, Any] | Tensor
 
 
 def ints(values: Ints) -> Int[Tensor, " entries"]:
     """Integers as a tensor. Raises :class:`ShapeError` for a tensor of anything else."""
-    if isinstance(values, Tensor) and (values.is_floating_point() or values.is_complex()):
-        raise ShapeError(f"Automaton: states and token classes must be whole numbers, not {values.dtype}")
-    return values.long() if isinstance(values, Tensor) else torch.as_tensor(np.asarray(values, np.int64))
+    if isinstance(values, Tensor):
+        return whole_numbers(values, "Automaton: states and token classes")
+    return torch.as_tensor(np.asarray(values, np.int64))
 
 
 def indicator(states: Sequence[int], size: int) -> Float[Tensor, " states"]:

@@ -50,6 +50,13 @@ class Identity(Leaf):
         return torch.eye(self.row_dims[0], dtype=torch.float64)
 
 
+def whole_numbers(values: Tensor, name: str) -> Int[Tensor, "..."]:
+    """The values as int64. Raises :class:`ShapeError` for anything but whole numbers; an empty tensor may be of any type."""
+    if values.numel() and (values.is_floating_point() or values.is_complex()):
+        raise ShapeError(f"{name} must be whole numbers, not {values.dtype}")
+    return values.long()
+
+
 class Incidence(AxisOperator):
     """A 0/1 matrix given by the positions of its ones: applied as gather and segment-sum (Dang et al. 2026, Def. 3.2).
 
@@ -64,6 +71,7 @@ class Incidence(AxisOperator):
             raise ShapeError(
                 f"Incidence: row and col must be vectors of one length, not {tuple(row.shape)} and {tuple(col.shape)}"
             )
+        row, col = (whole_numbers(values, "Incidence: row and col") for values in (row, col))
         if len(row) and (
             int(row.min()) < 0
             or int(col.min()) < 0
@@ -72,9 +80,9 @@ class Incidence(AxisOperator):
         ):
             raise ShapeError(f"Incidence: an index lies outside the shape {shape}")
         self._listed = self._trivial(row, shape[0]), self._trivial(col, shape[1])
-        if not any(self._listed) and len(torch.unique(row.long() * shape[1] + col.long())) < len(row):
+        if not any(self._listed) and len(torch.unique(row * shape[1] + col)) < len(row):
             raise ShapeError("Incidence: a position is named twice")
-        self.row, self.col = row.long(), col.long()
+        self.row, self.col = row, col
         self.row_dims, self.col_dims = (shape[0],), (shape[1],)
         self._indices: dict[torch.device, tuple[Tensor | None, Tensor | None]] = {}
         self._sparse: dict[tuple[torch.dtype, torch.device], Tensor] = {}

@@ -9,7 +9,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from ..errors import ShapeError
-from .incidence import Incidence
+from .incidence import Incidence, whole_numbers
 from .input import InputLayer
 from .operator import Factor, Index, Label, TensorMap
 
@@ -39,7 +39,7 @@ class TokenSets(InputLayer):
                 raise ShapeError(
                     f"TokenSets: token_class must be a non-empty vector, not of shape {tuple(tokens.shape)}"
                 )
-            self.token_class = tokens.long()
+            self.token_class = whole_numbers(tokens, "TokenSets: token_class")
             allowed = (self.token_class >= 0).nonzero().squeeze(1)
             count = max(1, int(self.token_class.max()) + 1)
             self.classes = Incidence(self.token_class[allowed], allowed, (count, len(tokens)))

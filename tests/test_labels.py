@@ -67,6 +67,19 @@ def test_the_layer_is_its_matrix(semiring, seed):
         assert_log_close(sr.log(ask(layer)), sr.log(ask(plain)), 1e-5)
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.complex64])
+def test_positions_and_classes_are_whole_numbers(dtype):
+    """Not cut to whole numbers in silence: 0.7 is no class."""
+    one, wrong = torch.tensor([0]), torch.tensor([0.7]).to(dtype)
+    for make in (
+        lambda: TokenSets(one, one, wrong, 1),
+        lambda: TokenSets(wrong, one, one, 1),
+        lambda: Incidence(one, wrong, (1, 1)),
+    ):
+        with pytest.raises(ShapeError, match="whole numbers"):
+            make()
+
+
 def test_classes_of_one_unit_or_state_do_not_overlap():
     tokens = Incidence(torch.tensor([0, 0, 1]), torch.tensor([0, 1, 1]), (2, 3))
     with pytest.raises(ShapeError, match="share a token"):
