@@ -16,7 +16,7 @@ from smc_reference import (
 )
 
 import tractile as tt
-from tractile.inference.smc.mcmc import Kernel
+from tractile.inference.smc.kernel import Kernel
 
 
 def no_double(text):

@@ -2,6 +2,7 @@
 
 from ...errors import ContextTooLong, NoParticleSurvived, PotentialError, ProposalError
 from .adaptive import AdaptiveProposal
+from .annealed import annealed
 from .awrs import AWRSProposal, GeometricProposal, MaskedAWRSProposal, TwoRoundsProposal
 from .blackbox import TopKProposal
 from .boundaries import (
@@ -14,11 +15,12 @@ from .boundaries import (
     every_token,
 )
 from .bytewise import CharacterProposal
+from .chains import Chains, Draw
 from .composite import EitherProposal, Uncorrected
 from .distributed import smc_on_ranks
 from .equivalence import json_value, sql_result
 from .islands import Island
-from .mcmc import Chains, Draw, mcmc, resample_move
+from .mcmc import mcmc, resample_move
 from .posterior import Particle, Posterior
 from .potentials import ConstraintPotential, LMPotential, LookaheadPotential, Potential, PrefixPotential
 from .presets import PRESETS, Preset
@@ -58,6 +60,7 @@ __all__ = [
     "Speculation",
     "mcmc",
     "resample_move",
+    "annealed",
     "Chains",
     "Draw",
     "PRESETS",

@@ -16,6 +16,8 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import torch
+from jaxtyping import Int
+from torch import Tensor
 
 from ...errors import EvidenceError
 from ..arguments import short, whole
@@ -115,7 +117,18 @@ def pool(posteriors: Sequence[Posterior], sizes: Sequence[int]) -> Posterior:
         log_potentials=torch.cat(potentials) if len(potentials) == len(posteriors) else None,
         cut_off=torch.cat([post.cut_off + share for post, share in zip(posteriors, shares, strict=True)]),
         narrowed=tuple(dict.fromkeys(cut for post in posteriors for cut in post.narrowed)),
+        lineage=joined([post.lineage_or_own for post in posteriors]),
     )
+
+
+def joined(lineages: Sequence[Int[Tensor, "particles resamplings"]]) -> Int[Tensor, "particles resamplings"]:
+    """The lineages of independent populations as one: numbers differ between them, the last columns are aligned."""
+    width, first, found = max(table.shape[1] for table in lineages), 0, []
+    for table in lineages:
+        wide = torch.cat([table[:, :1].expand(-1, width - table.shape[1]), table], 1)
+        found.append(wide + first)
+        first += int(wide.max()) + 1 if wide.numel() else 0
+    return torch.cat(found)
 
 
 def pool_islands(posteriors: Sequence[Posterior], sizes: Sequence[int]) -> Posterior:

@@ -67,6 +67,8 @@ class Run:
             copy(settings.budget_query).start(1, settings.max_new_tokens)
         self.query = copy(settings.query).start(1, settings.max_new_tokens)
         self.particles = Particles.start(count, settings.max_new_tokens)
+        if replay is not None:
+            self.particles.lineage = replay[0].lineage
         self.first, self.states = 0, 1  # its states in the language model's batch
         self.ess_trace: list[float] = []
         self.resampled: list[int] = []
@@ -154,23 +156,13 @@ class Run:
             particles.waiting[:] = False
         count = self.count if among is None else len(among)
         if len(particles) > self.count or ess < settings.ess_threshold * count:
-            chosen = self._descendants(particles if among is None else particles.take(among), count)
+            particles = particles.numbered()
+            drawn_from = particles if among is None else particles.take(among)
+            chosen = drawn_from.descendants(settings.resampling, count, self.generator)
             self.particles = chosen if among is None else particles.put(among, chosen)
             self.resampled.append(len(self.ess_trace) - 1)
             if settings.move is not None:
                 self._move(settings.move)
-
-    def _descendants(self, particles: Particles, count: int) -> Particles:
-        """About ``count`` particles drawn by weight, of the same total weight in expectation."""
-        total = particles.log_weight.logsumexp(0)
-        drawn = self.settings.resampling(particles.log_weight.softmax(0), self.generator, count)
-        ancestors, weights = drawn if isinstance(drawn, tuple) else (drawn, None)
-        chosen = particles.take(ancestors)
-        share = (
-            chosen.log_weight.new_full((len(chosen),), -math.log(count)) if weights is None else weights.log()
-        )
-        chosen.log_weight = total + share
-        return chosen
 
     def _move(self, move: Move) -> None:
         """Move the particles and replay them, so that language model, query and potential follow; for one prompt alone."""
@@ -212,6 +204,7 @@ class Run:
             log_potentials=particles.log_psi,
             cut_off=self.cut_off + share,
             narrowed=self.settings.fa.narrowed,
+            lineage=particles.lineage,
         )
 
 

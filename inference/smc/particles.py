@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import math
+from copy import copy
 from dataclasses import dataclass, fields
 
 import numpy as np
 import torch
 from jaxtyping import Bool, Float, Int
-from torch import Tensor
+from torch import Generator, Tensor
 
+from .potentials import scaled
+from .resampling import Resampling
 from .step import Extension, Prefixes
 
 
@@ -18,7 +22,8 @@ class Particles:
 
     ``log_weight`` is the importance weight since the last resampling, ``log_psi`` log Ψ of the prefix (−∞ where it died).
     ``token_log_weights`` are the proposal's weights as they were drawn, ``token_log_probs`` log p_lm. ``state`` is the
-    particle's row of language model, query and potential, ``origin`` its index when a trace last looked.
+    particle's row of language model, query and potential, ``origin`` its index when a trace last looked. ``lineage`` has a
+    column for each resampling: the index of the particle's ancestor before it.
     """
 
     tokens: Int[Tensor, "particles tokens"]
@@ -31,6 +36,7 @@ class Particles:
     waiting: Bool[Tensor, " particles"]
     state: Int[Tensor, " particles"]
     origin: Int[Tensor, " particles"]
+    lineage: Int[Tensor, "particles resamplings"]
 
     @classmethod
     def start(cls, count: int, max_new_tokens: int) -> Particles:
@@ -47,6 +53,7 @@ class Particles:
             waiting=torch.zeros(count, dtype=torch.bool),
             state=torch.zeros(count, dtype=torch.long),
             origin=torch.arange(count),
+            lineage=torch.zeros(count, 0, dtype=torch.long),
         )
 
     def __len__(self) -> int:
@@ -62,10 +69,15 @@ class Particles:
         """log p_lm of each sequence so far."""
         return self.token_log_probs.sum(1)
 
-    def log_value(self, start: Int[Tensor, " particles"]) -> Float[Tensor, " particles"]:
-        """log Ψ plus the log-weights of the tokens from ``start`` on."""
+    def log_value(
+        self, start: Int[Tensor, " particles"], weights: float = 1.0, potential: float = 1.0
+    ) -> Float[Tensor, " particles"]:
+        """``potential`` · log Ψ plus ``weights`` · the log-weights of the tokens from ``start`` on; −∞ for any zero."""
         suffix = torch.arange(self.tokens.shape[1]) >= start[:, None]
-        return self.log_psi + self.token_log_weights.masked_fill(~suffix, 0.0).sum(1)
+        of_tokens = self.token_log_weights.masked_fill(~suffix, 0.0).sum(1)
+        dead = of_tokens.isneginf() | self.log_psi.isneginf()
+        value = scaled(potential, self.log_psi) + scaled(weights, of_tokens)
+        return value.masked_fill(dead, -torch.inf)
 
     def token_ids(self, row: int) -> tuple[int, ...]:
         """The tokens of one particle."""
@@ -107,6 +119,22 @@ class Particles:
     def take(self, index: Int[Tensor, " some"]) -> Particles:
         """Copies of some particles, weights too."""
         return Particles(*(getattr(self, field.name)[index] for field in fields(self)))
+
+    def descendants(self, scheme: Resampling, count: int, generator: Generator) -> Particles:
+        """About ``count`` particles drawn by weight, of the same total weight in expectation."""
+        total = self.log_weight.logsumexp(0)
+        drawn = scheme(self.log_weight.softmax(0), generator, count)
+        ancestors, weights = drawn if isinstance(drawn, tuple) else (drawn, None)
+        chosen = self.take(ancestors)
+        equal = chosen.log_weight.new_full((len(chosen),), -math.log(count))
+        chosen.log_weight = total + (equal if weights is None else weights.log())
+        return chosen
+
+    def numbered(self) -> Particles:
+        """These particles with their own indices as the last column of ``lineage``."""
+        found = copy(self)
+        found.lineage = torch.cat([self.lineage, torch.arange(len(self))[:, None]], 1)
+        return found
 
     def where(self, chosen: Bool[Tensor, " particles"], others: Particles) -> Particles:
         """Particles of ``others`` where ``chosen`` is true, of this set elsewhere."""

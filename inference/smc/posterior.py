@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from ...circuits.narrowing import Narrowing
@@ -63,6 +63,8 @@ class Posterior:
     says where the constraint accepts less than was asked for (``Constraint.narrowed``). ``islands`` has the posterior of each
     island (:class:`.Island`); effective sample sizes and traces of the steps are theirs. ``strength`` is that of the lookahead,
     None under proposals without one; ``calibration`` the pilot that found it (:class:`.Strength`), None where it was given.
+    ``ladder`` has the powers of :func:`.annealed`. ``lineage`` has a column for each resampling, the first one first: particles
+    with equal numbers have a common ancestor before it.
 
     ``str()`` of it is a table of the heaviest texts.
     """
@@ -80,6 +82,8 @@ class Posterior:
     islands: tuple[Posterior, ...] = ()
     strength: float | None = None
     calibration: Strength | None = None
+    ladder: tuple[float, ...] = ()
+    lineage: Int[Tensor, "particles resamplings"] | None = None
 
     def __repr__(self) -> str:
         if self.failed:
@@ -137,6 +141,13 @@ class Posterior:
         all texts are equal: see :attr:`distinct`.
         """
         return effective_sample_size(self.log_weights) if len(self.log_weights) else 0.0
+
+    @property
+    def lineage_or_own(self) -> Int[Tensor, "particles generations"]:
+        """``lineage``; where nothing was resampled each particle is an ancestor of its own."""
+        if self.lineage is None or not self.lineage.shape[1]:
+            return torch.arange(len(self.log_weights))[:, None]
+        return self.lineage
 
     @property
     def particles(self) -> list[Particle]:

@@ -1,0 +1,81 @@
+"""The samples of Markov chains, and whether the chains agree: split R̂.
+
+    R̂² = ((n − 1)/n · W + B/n) / W            over the halves of all chains, n samples each           (Gelman et al. 2013, §11.4)
+
+W is the mean variance within a half, B/n the variance of the halves' means. R̂ falls to 1 as chains forget where they began.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from ...errors import EvidenceError
+
+K = TypeVar("K", bound=Hashable)
+
+
+@dataclass(frozen=True)
+class Draw:
+    """One state of a chain: its tokens (end-of-sequence included), text, and log p_lm(tokens) in nats."""
+
+    token_ids: tuple[int, ...]
+    text: str
+    log_prob: float
+
+
+@dataclass(frozen=True)
+class Chains:
+    """Samples of several chains: ``draws[c]`` are those kept of chain c, one after another.
+
+    ``trace`` has log p_lm(x) + log Ψ(x) of every chain's start and after each move, burn-in included, in nats.
+    """
+
+    draws: Sequence[Sequence[Draw]]
+    acceptance_rate: float
+    trace: Float[Tensor, "chains moves"]
+
+    @property
+    def samples(self) -> list[Draw]:
+        """The samples of all chains, of equal weight."""
+        return [draw for chain in self.draws for draw in chain]
+
+    def r_hat(self, f: Callable[[Draw], float] | None = None) -> float:
+        """Split R̂ of ``f`` (default: log p_lm of the sample): near 1 where chains agree; 1.01 to 1.05 are usual limits.
+
+        Infinite where chains stand still at different values. It sees only what chains have visited: a mode that none of
+        them has found does not raise it. Raises :class:`EvidenceError` for fewer than four samples of a chain.
+        """
+        length = min(len(chain) for chain in self.draws)
+        if length < 4:
+            raise EvidenceError(f"r_hat: four samples or more of each chain are needed, not {length}")
+        values = [[d.log_prob if f is None else float(f(d)) for d in chain[-length:]] for chain in self.draws]
+        return split_r_hat(torch.tensor(values, dtype=torch.float64))
+
+    def expectation(self, f: Callable[[Draw], float]) -> float:
+        """The mean of f over the samples: the estimate of E[f(x)] under p_lm(x | C) · Ψ(x)."""
+        return sum(f(draw) for draw in self.samples) / len(self.samples)
+
+    def group_by(self, key: Callable[[Draw], K]) -> dict[K, float]:
+        """The share of each group of samples with equal ``key``, the largest first."""
+        counts: dict[K, float] = {}
+        for draw in self.samples:
+            group = key(draw)
+            counts[group] = counts.get(group, 0.0) + 1 / len(self.samples)
+        return dict(sorted(counts.items(), key=lambda item: -item[1]))
+
+
+def split_r_hat(values: Float[Tensor, "chains samples"]) -> float:
+    """R̂ of the halves of chains; 1 where all values are equal."""
+    half = values.shape[1] // 2
+    halves = torch.cat([values[:, :half], values[:, -half:]])
+    within, between = float(halves.var(1).mean()), float(halves.mean(1).var())
+    if not within:
+        return math.inf if between else 1.0
+    return math.sqrt((half - 1) / half + between / within)

@@ -1,0 +1,159 @@
+"""The Metropolis–Hastings move on complete sequences that leaves p_lm(x | C) · Ψ(x) as it is (Gonzalez et al. 2025).
+
+Cut x of L tokens at a place i drawn with c(i | L), draw another suffix from the proposal, and keep the result y with
+
+    probability  min(1,  c(i | L_y) Ψ(y) Π_{t≥i} W_t(y)  /  c(i | L_x) Ψ(x) Π_{t≥i} W_t(x))           (Metropolis–Hastings)
+
+where W_t is the weight with which a token was drawn. For a tabular proposal that is p_lm / q. Where the weight is random
+itself (AWRS, top-k, characters) the state of the chain is the sequence *with its weights*: they are properly weighted, so
+the sequences are distributed as they should (a pseudo-marginal chain: Andrieu & Roberts 2009). A weight is never drawn anew.
+
+With :class:`Powers` the target is q(x) · (Π_t W_t)^a · Ψ(x)^b, where q is the proposal's own distribution of sequences.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Generator, Tensor
+
+from ...circuits.hmm import HMM
+from ...errors import EvidenceError, NoParticleSurvived
+from ...lm.base import LanguageModel, Prompt
+from .arguments import ConstraintLike, PotentialLike, a_potential, read
+from .calibration import settled
+from .loop import Run, run_together
+from .particles import Particles
+from .potentials import PrefixPotential
+from .proposals import Proposal, draw_tokens
+from .settings import SamplerSettings, a_proposal, resolve_defaults, settings_of_one
+
+Cut = Callable[[int], Sequence[float]]
+
+
+class Powers(NamedTuple):
+    """The powers of the product of token weights and of the potential in a kernel's target."""
+
+    weights: float = 1.0
+    potential: float = 1.0
+
+
+FULL = Powers()
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """The Metropolis–Hastings move; ``cut(L)`` gives the weights of the places 0 … L − 1 at which to cut L tokens."""
+
+    settings: SamplerSettings
+    prompt: Prompt
+    cut: Cut | None = None
+    powers: Powers = FULL
+
+    def start(self, count: int, generator: Generator, tries: int = 100) -> Particles:
+        """A sequence of positive weight for each of ``count`` chains, each chosen by weight from as many draws as chains.
+
+        Raises :class:`NoParticleSurvived` if ``tries`` times no draw satisfies the constraint.
+        """
+        for _ in range(tries):
+            drawn = self.draw(max(count, 16), generator)
+            weight = drawn.log_value(torch.zeros_like(drawn.length))
+            if bool((weight > -torch.inf).any()):
+                index, _ = draw_tokens(weight.softmax(0).expand(count, -1), generator)
+                return drawn.take(index)
+        raise NoParticleSurvived(
+            f"none of {tries * max(count, 16)} draws satisfies the constraint, so no chain can begin; use another "
+            'proposal, such as "gcd" or "pgcd", or a larger max_new_tokens'
+        )
+
+    def draw(self, count: int, generator: Generator) -> Particles:
+        """``count`` independent draws from the proposal, complete sequences."""
+        width = self.settings.max_new_tokens
+        nothing = torch.zeros(count, dtype=torch.long)
+        return self.extend(Particles.start(count, width), nothing, width, generator)
+
+    def move(
+        self, particles: Particles, generator: Generator, limit: int | None = None
+    ) -> tuple[Particles, Bool[Tensor, " particles"]]:
+        """The particles after one move, and which were accepted; sequences end after ``limit`` tokens (default: the budget)."""
+        limit = self.settings.max_new_tokens if limit is None else limit
+        place, _ = draw_tokens(self._cuts(particles.length, limit).exp(), generator)
+        proposed = self.extend(particles, place, limit, generator)
+        chance = torch.rand(len(place), dtype=torch.float64, generator=generator).log()
+        accepted = chance < self.log_acceptance(particles, proposed, place, limit)
+        return particles.where(accepted, proposed), accepted
+
+    def log_acceptance(
+        self, particles: Particles, proposed: Particles, place: Int[Tensor, " particles"], limit: int
+    ) -> Float[Tensor, " particles"]:
+        """log of the acceptance ratio (may be positive); −inf for proposals that died."""
+        dead = proposed.log_value(place).isneginf()
+        before, after = (
+            path.log_value(place, *self.powers)
+            + self._cuts(path.length, limit).gather(1, place[:, None])[:, 0]
+            for path in (particles, proposed)
+        )
+        return (after - before).masked_fill(dead, -torch.inf)
+
+    def _cuts(self, length: Int[Tensor, " particles"], limit: int) -> Float[Tensor, "particles places"]:
+        """log c(i | L), where L is each length."""
+        rows = torch.full((limit + 1, limit), -torch.inf, dtype=torch.float64)
+        for n in length.unique().tolist():
+            weights = torch.as_tensor([1.0] * n if self.cut is None else self.cut(n), dtype=torch.float64)
+            if weights.shape != (n,) or not bool((weights > 0).all()) or not bool(weights.isfinite().all()):
+                raise EvidenceError(f"cut({n}) must give {n} positive numbers, one for each place")
+            rows[n, :n] = (weights / weights.sum()).log()
+        return rows[length]
+
+    def extend(
+        self, particles: Particles, keep: Int[Tensor, " particles"], limit: int, generator: Generator
+    ) -> Particles:
+        """Keep the first ``keep`` tokens of each particle and draw the rest from the proposal, up to ``limit`` tokens."""
+        run = Run(self.settings, self.prompt, len(particles), generator, (particles, keep))
+        run_together([run], limit=limit)
+        return run.particles
+
+
+def a_kernel(
+    who: str,
+    lm: LanguageModel | Any,
+    tokenizer: Any,
+    prompt: Prompt,
+    fa: ConstraintLike | None,
+    proposal: str | Proposal,
+    hmm: HMM | str | Path | None,
+    potential: PotentialLike | None,
+    max_new_tokens: int,
+    cut: Cut | None,
+    *,
+    steered: bool = False,
+    **settings: Any,
+) -> Kernel:
+    """The kernel from the user arguments of the function called ``who``.
+
+    ``steered``: the proposal's default potential is multiplied with ``potential``, for samplers that resample prefixes.
+    ``settings`` are more of :class:`SamplerSettings`.
+    """
+    given = read(who, lm, tokenizer, prompt, None, fa, hmm)
+    chosen = settled(a_proposal(proposal), given, max_new_tokens)
+    worth = None if potential is None else a_potential(potential, f"{who}: potential")
+    if steered:
+        _, _, worth = resolve_defaults(chosen, "systematic", worth)
+    checked, prompt = settings_of_one(
+        who,
+        given.lm,
+        given.prompts[0],
+        given.fa,
+        chosen,
+        given.hmm,
+        PrefixPotential() if worth is None else worth,
+        tokenizer=tokenizer,
+        max_new_tokens=max_new_tokens,
+        **settings,
+    )
+    return Kernel(checked, prompt, cut)
