@@ -57,12 +57,17 @@ def make_directory(path: str | Path) -> Path:
 
 def remove_abandoned(path: Path) -> None:
     """Remove temporary files of a file whose processes are gone; those of running processes and other machines stay."""
-    begin, end = f".{path.name}.{socket.gethostname()}.", ".part"
+    begin = f".{path.name}.{socket.gethostname()}."
     for old in path.parent.iterdir():
-        if old.name.startswith(begin) and old.name.endswith(end):
-            process = old.name[len(begin) : -len(end)].partition(".")[0]
-            if process.isdigit() and not is_running(int(process)):
-                old.unlink(missing_ok=True)
+        if old.name.startswith(begin) and is_abandoned(old.name):
+            old.unlink(missing_ok=True)
+
+
+def is_abandoned(name: str) -> bool:
+    """Whether a temporary file of this name was left by a process of this machine that is gone."""
+    _, mark, after = name.rpartition(f".{socket.gethostname()}.")
+    process = after.removesuffix(".part").partition(".")[0]
+    return bool(mark) and process.isdigit() and not is_running(int(process))
 
 
 def is_running(process: int) -> bool:

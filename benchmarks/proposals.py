@@ -155,7 +155,7 @@ def stories260k(smoke: bool, saved: str | None) -> tuple[tt.TransformersLM, tt.H
         return None
     tokenizer = AutoTokenizer.from_pretrained(folder)
     vocab = tt.Vocabulary.from_tokenizer(tokenizer)
-    lm = tt.TransformersLM(AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32), tokenizer)
+    lm = tt.TransformersLM(AutoModelForCausalLM.from_pretrained(folder).float(), tokenizer)
     if saved is not None:
         return lm, tt.HMM.from_pretrained(saved), vocab
     sequences, hidden, epochs = (256, 8, 1) if smoke else (50_000, 128, 6)

@@ -9,8 +9,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from ..circuits.hmm import HMM
 
 LM_PATH = Path(__file__).resolve().parent / "lm"
@@ -31,11 +29,11 @@ def load_llama(path: Path) -> tuple[Any, Any]:
     shown = logging.is_progress_bar_enabled()
     logging.disable_progress_bar()
     try:
-        model: Any = LlamaForCausalLM.from_pretrained(path, dtype=torch.float32)
+        model: Any = LlamaForCausalLM.from_pretrained(path)
     finally:
         if shown:
             logging.enable_progress_bar()
-    return model.eval(), tokenizer
+    return model.float().eval(), tokenizer
 
 
 def load_hmm() -> HMM:

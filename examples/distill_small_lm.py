@@ -181,7 +181,7 @@ def main() -> None:
     packed = load_file(args.documents)
     names, length = SOURCES[args.task]
     sides = {side: {name: unpack(packed[f"{side}.{name}"]) for name in names} for side in ("train", "test")}
-    model: Any = LlamaForCausalLM.from_pretrained(args.model, dtype=torch.float32).eval()
+    model: Any = LlamaForCausalLM.from_pretrained(args.model).float().eval()
     tokenizer = PreTrainedTokenizerFast.from_pretrained(args.model)
     folder, clock = args.work / args.task, time.process_time()
     asked = prompts(sides["train"], names, args.prompts, seed)

@@ -61,7 +61,7 @@ def main() -> None:
     )
 
     tokenizer = PreTrainedTokenizerFast.from_pretrained(args.model)
-    model = AutoModelForCausalLM.from_pretrained(args.model, dtype=torch.float32)
+    model = AutoModelForCausalLM.from_pretrained(args.model).float()
     lm = tt.TransformersLM(model, tokenizer)
     bos, thousandths = [tokenizer.bos_token_id], 1000
     prompts = [bos] * round(args.bos * thousandths)

@@ -485,7 +485,7 @@ def main() -> None:
     model = model.half()
     model.save_pretrained(args.out)
     tokenizer.save_pretrained(args.out)
-    shipped = LlamaForCausalLM.from_pretrained(args.out, dtype=torch.float32).eval()
+    shipped = LlamaForCausalLM.from_pretrained(args.out).float().eval()
     losses = {name: evaluate(shipped, tokenizer, docs) for name, docs in tests.items()}
     for name, loss in losses.items():
         log.info("held-out %s: %s", name, loss)

@@ -433,7 +433,7 @@ def main() -> None:
     if not first:
         return
     save_model(model, tokenizer, args.out)
-    shipped = LlamaForCausalLM.from_pretrained(args.out, dtype=torch.float32).eval().to(args.device)
+    shipped = LlamaForCausalLM.from_pretrained(args.out).float().eval().to(args.device)
     report: dict[str, object] = {"steps": clock.step, "seconds": clock.spent}
     for name, tests in held_out.items():
         quality = evaluate(shipped, tests, args.device)

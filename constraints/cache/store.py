@@ -1,14 +1,16 @@
-"""Arrays on disk, by what they were made from: the tries of vocabularies, compiled constraints.
+"""A cache of arrays on disk, by what they were made from: the tries of vocabularies, compiled constraints.
 
     <directory>/<kind>-<sha256 of what it was made from>.safetensors
 
-The directory is ``TRACTILE_CACHE``, by default ``~/.cache/tractile``; ``TRACTILE_CACHE=off`` keeps nothing. A file is written
-under another name and renamed, so that other processes see all of it or none; one that cannot be read is as good as none.
+``TRACTILE_CACHE`` names the directory (default ``~/.cache/tractile``, ``off`` for no cache), ``TRACTILE_CACHE_BYTES`` its size
+(default 1 GiB). Files are written under another name and renamed, so that other processes read all of a file or none. A file
+that cannot be read, or whose checksum is wrong, is as good as none. Where nothing can be written a warning is logged once.
 """
 
 from __future__ import annotations
 
 import hashlib
+import logging
 import os
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
@@ -22,13 +24,21 @@ from safetensors import SafetensorError
 from safetensors.numpy import load, save
 
 from ...errors import StorageError
-from ...storage import write_atomically
+from ...storage import make_directory, write_atomically
+from .eviction import LEAST_BYTES, evict
 
+LOG = logging.getLogger("tractile.constraints")
 VERSION = 4  # of the meaning of the arrays
+MOST_BYTES = 1 << 30
+SHARE = 16  # old files are looked for whenever a process has written one of this many parts of the limit
+_unchecked: dict[
+    Path, int
+] = {}  # by directory: bytes that this process has written since it looked for old files
+_warned: set[str] = set()
 
 
 def directory() -> Path | None:
-    """Where arrays are kept, None for nowhere."""
+    """The directory of the cache, None for no cache."""
     chosen = os.environ.get("TRACTILE_CACHE", "")
     if chosen.lower() in ("off", "0", "none"):
         return None
@@ -37,6 +47,17 @@ def directory() -> Path | None:
     with suppress(RuntimeError):  # no home
         return Path.home() / ".cache" / "tractile"
     return None
+
+
+def most_bytes() -> int:
+    """The bytes that the files of the cache may have in all."""
+    chosen = os.environ.get("TRACTILE_CACHE_BYTES", "")
+    if chosen and not chosen.isdecimal():
+        _warn(
+            chosen,
+            f"TRACTILE_CACHE_BYTES is {chosen!r}, not a whole number of bytes: {MOST_BYTES:,} is taken",
+        )
+    return int(chosen) if chosen.isdecimal() else MOST_BYTES
 
 
 def digest(parts: Iterable[bytes | ndarray[Any, Any]]) -> str:
@@ -64,24 +85,54 @@ def checksum(kind: str, name: str, content: bytes) -> bytes:
 
 
 def read(kind: str, name: str) -> dict[str, ndarray[Any, Any]] | None:
-    """The arrays kept under a name, if there are any that can be read."""
-    path = directory()
-    if path is None:
+    """The arrays of a name, None if there are none that can be read."""
+    folder = directory()
+    if folder is None:
         return None
+    path = _file(folder, kind, name)
     try:
-        data = (path / f"{kind}-{name}.safetensors").read_bytes()
+        data = path.read_bytes()
         check, content = data[:32], data[32:]
-        return load(content) if checksum(kind, name, content) == check else None
+        arrays = load(content) if checksum(kind, name, content) == check else None
     except (OSError, SafetensorError, ValueError, KeyError):
         return None
+    with suppress(OSError):
+        os.utime(path)  # it was used now
+    return arrays
 
 
 def write(kind: str, name: str, arrays: Mapping[str, ndarray[Any, Any]]) -> None:
-    """Keep arrays under a name; where the directory cannot be written they are not kept."""
-    path = directory()
-    if path is None:
+    """Write arrays under a name, and remove the files used least recently beyond the size of the cache.
+
+    What does not fit is not written. Where the directory cannot be written a warning is logged once."""
+    folder, most = directory(), most_bytes()
+    if folder is None:
         return
     content = save({key: np.ascontiguousarray(value) for key, value in arrays.items()})
-    with suppress(OSError, StorageError):
-        path.mkdir(parents=True, exist_ok=True)
-        write_atomically(path / f"{kind}-{name}.safetensors", checksum(kind, name, content) + content)
+    size = 32 + len(content)
+    if size > most:
+        return
+    try:
+        make_directory(folder)
+        write_atomically(_file(folder, kind, name), checksum(kind, name, content) + content)
+        _unchecked[folder] = _unchecked.get(folder, most) + max(size, LEAST_BYTES)
+        if _unchecked[folder] >= most // SHARE:
+            evict(folder, most)
+            _unchecked[folder] = 0
+    except (OSError, StorageError) as error:
+        _warn(
+            str(folder),
+            f"nothing is kept in the cache of constraints, so each is compiled again: {error}. TRACTILE_CACHE names another "
+            "folder, or is off",
+        )
+
+
+def _file(folder: Path, kind: str, name: str) -> Path:
+    return folder / f"{kind}-{name}.safetensors"
+
+
+def _warn(about: str, message: str) -> None:
+    """Log a warning, once about each thing."""
+    if about not in _warned:
+        _warned.add(about)
+        LOG.warning("%s", message)
