@@ -92,19 +92,19 @@ def test_an_event_loop_goes_on_while_constraints_are_compiled():
     """Other coroutines run many times meanwhile, also with several constructions at once."""
 
     async def main():
-        before, work = 0, [[f"([ab]{{{n},200}}c|b[bc]*){{1,{n}}}"] for n in (10, 11, 12)]
+        turns, work = 0, [[f"([ab]{{{n},60}}c|b[bc]*){{1,{n}}}"] for n in (10, 11, 12)]
         tasks = [
             asyncio.create_task(Limits().run_async(lambda p=p: constraints.regex(*p).compile(VOCAB)))
             for p in work
         ]
         while not all(task.done() for task in tasks):
             await asyncio.sleep(0)
-            before += 1
-        return before, [task.result().num_states for task in tasks]
+            turns += 1
+        return turns, [task.result().num_states for task in tasks]
 
-    before, states = asyncio.run(main())
-    assert before > 20
-    assert min(states) > 1_000
+    turns, states = asyncio.run(main())
+    assert turns > 20
+    assert min(states) > 500
 
 
 @pytest.mark.parametrize(
