@@ -308,6 +308,15 @@ def test_properties_where_case_is_ignored(form, atom):
         assert constraint.accepts(text) == bool(other.fullmatch(text)), text
 
 
+@pytest.mark.parametrize("form", ["(?a){}", "(?a:{})", "(?a:{}\\w*)", "(?a:(?u:{}))", "{}(?a:)", "(?a:{}){}"])
+@pytest.mark.parametrize("atom", [r"\p{L}", r"\P{L}", r"[\p{L}é]", r"[\w--\d]", r"[^\w--\d]", r"[\w&&\p{L}]"])
+def test_properties_and_sets_where_letters_are_ascii(form, atom):
+    pattern = form.replace("{}", atom)
+    constraint, other = regex(pattern), unicode_regex.compile(pattern, unicode_regex.V1)
+    for text in ("a", "é", "1", "_", "١", "aé", "éa", "éé", "aa", "1a", ""):
+        assert constraint.accepts(text) == bool(other.fullmatch(text)), text
+
+
 @pytest.mark.parametrize(
     ("pattern", "flags"),
     [

@@ -17,6 +17,8 @@ from .properties import CODE, PROPERTY, class_at, code_point, spelled_out
 
 CALL = 0xD800  # and the number of the group
 MOST_GROUPS = 0x7FF
+CLASS_FLAGS = re.IGNORECASE | re.ASCII
+"""The flags that decide which characters a class has."""
 OPENING = re.compile(
     r"""(?P<leaf>\(\?(?:\#[^)]*|P=\w+|[aiLmsux]+(?:-[imsx]+)?|-[imsx]+)\))
     |(?P<call>\(\?(?:R|&\w+|P>\w+|[+-]?\d+)\))|(?P<verb>\(\*(?P<what>\w*)[^)]*\))
@@ -32,15 +34,15 @@ def rewritten(pattern: str, flags: int = 0) -> str:
     """The pattern in the syntax of ``re``. Raises ``UnsupportedConstraint`` with the position for what is not regular
     or not known."""
     verbose = bool(flags & re.VERBOSE or re.search(r"\(\?[aimsu]*x", pattern))
-    return Rewriter(pattern, verbose, bool(flags & re.IGNORECASE)).text()
+    return Rewriter(pattern, verbose, flags & CLASS_FLAGS).text()
 
 
 class Rewriter:
     """Reads the pattern once from left to right, group by group."""
 
-    def __init__(self, pattern: str, verbose: bool, ignores_case: bool) -> None:
+    def __init__(self, pattern: str, verbose: bool, flags: int) -> None:
         self.pattern, self.verbose, self.position = pattern, verbose, 0
-        self.ignores_case = ignores_case  # at this place
+        self.flags = flags  # at this place
         self.groups, self.names = 0, dict[str, int]()
         self.calls, self.references, self.repeated = list[tuple[int, str]](), 0, False
 
@@ -79,7 +81,7 @@ class Rewriter:
         self.position = match.end()
         if match["leaf"]:
             self.references += match[0].startswith("(?P=")
-            self.ignores_case = self.case_after(match[0])
+            self.flags = self.flags_after(match[0])
             return match[0]
         if match["call"]:
             return self.call(start, re.sub(r"[()?&]|P>", "", match[0]))
@@ -102,17 +104,18 @@ class Rewriter:
         if match["reset"] or match["define"]:
             self.repeated |= bool(match["reset"])
             opening = "(?:"
-        outside, self.ignores_case = self.ignores_case, self.case_after(match[0])
+        outside, self.flags = self.flags, self.flags_after(match[0])
         inside = "|".join(self.alternatives())
         self.close(start)
-        self.ignores_case = outside
+        self.flags = outside
         return f"{opening}{inside})" + ("{0}" if match["define"] else "")
 
-    def case_after(self, opening: str) -> bool:
-        """Whether case is ignored after the beginning of a group, or after flags for all that follows."""
+    def flags_after(self, opening: str) -> int:
+        """The flags for classes after the beginning of a group, or after flags for all that follows."""
         flags = re.fullmatch(r"\(\?([aiLmsux]*)(?:-([imsx]+))?[:)]", opening)
         on, off = (flags[1], flags[2] or "") if flags else ("", "")
-        return "i" in on or (self.ignores_case and "i" not in off)
+        added = re.IGNORECASE * ("i" in on) | re.ASCII * ("a" in on)
+        return added | self.flags & ~(re.IGNORECASE * ("i" in off) | re.ASCII * ("u" in on))
 
     def conditional(self, start: int) -> str:
         """``(?`` is read: what looks around follows, then one or two alternatives."""
@@ -140,9 +143,9 @@ class Rewriter:
         start = self.position
         if found := re.compile(PROPERTY).match(self.pattern, start):
             self.position = found.end()
-            return spelled_out(start, found[0], self.ignores_case)
+            return spelled_out(start, found[0], self.flags)
         if self.pattern[start] == "[":
-            text, self.position = class_at(self.pattern, start, self.ignores_case)
+            text, self.position = class_at(self.pattern, start, self.flags)
             return text
         if found := CODE.match(self.pattern, start):
             self.position = found.end()
@@ -157,7 +160,7 @@ class Rewriter:
         text = self.pattern[start : start + 2] if self.pattern[start] == "\\" else self.pattern[start]
         self.position += len(text)
         self.references += text[1:].isdigit() and text != r"\0"
-        return spelled_out(start, r"[\t\p{Zs}]", False) if text == r"\h" else ESCAPES.get(text, text)
+        return spelled_out(start, r"[\t\p{Zs}]", 0) if text == r"\h" else ESCAPES.get(text, text)
 
     def close(self, start: int) -> None:
         """The end of the group that began at ``start``."""

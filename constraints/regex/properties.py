@@ -26,8 +26,8 @@ OPERATION = re.compile(r"\](?:&&|--|\|\||~~)")
 SET_SYNTAX = re.compile(rf"{PROPERTY}|&&|--|\|\||~~", re.DOTALL)
 
 
-def class_at(pattern: str, start: int, ignores_case: bool) -> tuple[str, int]:
-    """The class that begins here, in the syntax of ``re``, and the place after it; ``ignores_case``: see :func:`spelled_out`.
+def class_at(pattern: str, start: int, flags: int) -> tuple[str, int]:
+    """The class that begins here, in the syntax of ``re``, and the place after it; ``flags``: see :func:`spelled_out`.
     Raises ``UnsupportedConstraint``."""
     plain = PLAIN_CLASS.match(pattern, start)
     text = plain[0] if plain else pattern[start:]
@@ -41,7 +41,7 @@ def class_at(pattern: str, start: int, ignores_case: bool) -> tuple[str, int]:
                 text, sets = nested, True
     end = start + len(text)
     text = re.sub(rf"{CODE.pattern}|\\.", code_point, text, flags=re.DOTALL)
-    return spelled_out(start, text, ignores_case) if sets else text, end
+    return spelled_out(start, text, flags) if sets else text, end
 
 
 def code_point(found: re.Match[str]) -> str:
@@ -63,14 +63,14 @@ def nested_class(pattern: str, start: int) -> str:
     raise UnsupportedConstraint(f"a class in {pattern!r} does not end", path=f"position {start}")
 
 
-def spelled_out(position: int, text: str, ignores_case: bool) -> str:
-    """A property or class as the plain class of its characters.
+def spelled_out(position: int, text: str, flags: int) -> str:
+    """A property or class as the plain class of its characters, under ``re.IGNORECASE`` and ``re.ASCII`` where ``flags`` has them.
 
     Where case is ignored, ``regex`` reads ``\\p{Lu}``, ``\\p{Ll}`` and ``\\p{Lt}`` as any letter that has case, and complements
     that, so the class holds all its characters.
     """
     try:
-        points = members(text, ignores_case)
+        points = members(text, flags)
     except unicode_regex.error as error:
         raise UnsupportedConstraint(
             f"{text!r} is no set of characters: {error.msg}", path=f"position {position}"
@@ -78,13 +78,14 @@ def spelled_out(position: int, text: str, ignores_case: bool) -> str:
     if not points:
         return "(?!)"
     found = "[" + "".join(f"\\U{low:08x}-\\U{high:08x}" for low, high in points) + "]"
-    return f"(?-i:{found})" if ignores_case else found
+    return f"(?-i:{found})" if flags & re.IGNORECASE else found
 
 
 @metered(maxsize=256)
-def members(text: str, ignores_case: bool = False) -> CodePoints:
+def members(text: str, flags: int = 0) -> CodePoints:
     """The characters of a property or class, according to ``regex``."""
     spend(30_000)
-    flags = unicode_regex.V1 | (unicode_regex.IGNORECASE if ignores_case else 0)
-    found = unicode_regex.compile(f"{text}+", flags).finditer(all_characters())
+    which = [flag for flag in (re.IGNORECASE, re.ASCII) if flags & flag]
+    options = sum(unicode_regex.RegexFlag[flag.name or ""] for flag in which) | unicode_regex.V1
+    found = unicode_regex.compile(f"{text}+", options).finditer(all_characters())
     return utf8.normalize((match.start(), match.end() - 1) for match in found)

@@ -123,6 +123,7 @@ MORE = [r"\p{L}", r"\P{Lu}", r"[\p{L}--[é]]", r"[[a-z]&&[^a]]", r"[\w--\d]", r"
 
 
 @example(r"(?:)\B|(?=\p{L})", [], 0)
+@example(r"(?a:[\w--\d])*", ["Aéb"], 0)
 @given(patterns(more=MORE, atomic=False), WORDS, st.integers(0, 9))
 def test_extensions_against_regex(pattern, words, some):
     """Patterns that `re` does not read mean what they mean to `regex`. In an empty text there is no `\\B`, as in `re`."""
