@@ -11,7 +11,6 @@ Left out of what is drawn, since the two are known to differ:
 - ``\\d``, ``\\w``, ``\\s`` and ``$`` before a last newline, which Python reads otherwise than ECMA-262: ``UNLIKE`` says how.
 """
 
-import contextlib
 import itertools
 import json
 import re
@@ -20,7 +19,7 @@ from decimal import Decimal
 import jsonschema
 from hypothesis import given
 from hypothesis import strategies as st
-from random_schemas import DRAFTS, documents, instances, is_known_difference, schemas
+from random_schemas import DRAFTS, documents, instances, is_known_difference, schemas, verdict
 
 import tractile as tt
 
@@ -96,17 +95,15 @@ def test_nothing_invalid_is_accepted_and_nothing_cut_in_silence(data, document, 
     for _ in range(6):
         instance = data.draw(instances(document, document))
         text = json.dumps(instance, ensure_ascii=False)
-        try:
-            valid = validator.is_valid(instance)
-        except RecursionError:  # a reference that leads back to itself without end
+        valid = verdict(validator, instance)
+        if valid is None:
             return
         accepted = constraint.accepts(text)
         assert valid or not accepted, text
         assert accepted or not valid or is_reported(constraint, instance, document, order), text
     if not constraint.is_empty():
         shortest = constraint.shortest()
-        with contextlib.suppress(RecursionError):
-            assert "0000-" in shortest or validator.is_valid(json.loads(shortest)), shortest
+        assert "0000-" in shortest or verdict(validator, json.loads(shortest)) is not False, shortest
 
 
 WORDS = ["", "a", "b", "ab", "ba", "é", "٣", "a\t", "a\n", "\r", "]", " a b", "\ufeff", "\x1c"]
@@ -240,7 +237,7 @@ def test_closed_objects_hold_fewer_texts(data, document):
             and '"format"' not in json.dumps(document)
             and not is_known_difference(document)
         ):
-            assert validator.is_valid(json.loads(text)), text
+            assert verdict(validator, json.loads(text)) is not False, text
 
 
 TOKENS = [bytes([b]) for b in range(32, 127)] + ["é".encode(), b"\xc3", b"\xa9"]
