@@ -64,7 +64,7 @@ def nested_class(pattern: str, start: int) -> str:
 
 
 def spelled_out(position: int, text: str, flags: int) -> str:
-    """A property or class as the plain class of its characters, under ``re.IGNORECASE`` and ``re.ASCII`` where ``flags`` has them.
+    """A property or class as the plain class of its characters. ``flags``: ``re.IGNORECASE``, ``re.ASCII``.
 
     Where case is ignored, ``regex`` reads ``\\p{Lu}``, ``\\p{Ll}`` and ``\\p{Lt}`` as any letter that has case, and complements
     that, so the class holds all its characters.
