@@ -18,7 +18,7 @@ from .lazy import Body, Configuration, Move, Moves
 from .stack import Local, Stack, StackAutomaton, stacks_of
 
 LOG = logging.getLogger("tractile.constraints")
-MOST_KEPT = 1 << 16  # readings of which it is kept whether they can be completed
+MOST_KEPT = 1 << 14  # readings of which it is kept whether they can be completed
 Values = frozenset[Hashable]
 
 

@@ -9,7 +9,7 @@ more tokens, where a completion after it is at most ``fresh`` bytes and then an 
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from ..automata.lazy import Numbered
 from ..vocabulary.vocabulary import Vocabulary
@@ -40,6 +40,13 @@ class Distances(Protocol):
         """:meth:`within`, anew and with so many positions for a search."""
 
 
+class Counts(NamedTuple):
+    """By the bytes from the end of a text: the fewest tokens that write them, and the most that any end of them takes."""
+
+    fewest: list[int]
+    most: list[int]
+
+
 class Completions:
     """Upper bounds of distances: the tokens that the completion of a state can be written with."""
 
@@ -47,11 +54,7 @@ class Completions:
 
     def __init__(self, states: Numbered, vocab: Vocabulary, require_eos: bool = True) -> None:
         self.states, self.vocab, self.eos = states, vocab, int(require_eos)
-        self._text, self._fewest, self._most = (
-            b"",
-            [0],
-            [0],
-        )  # of the last completion: by the bytes from its end
+        self._last: tuple[bytes, Counts] = b"", Counts([0], [0])  # the last completion
         self._bounds: dict[int, tuple[int, int]] = {}
 
     def bound(self, state: int) -> int:
@@ -80,18 +83,17 @@ class Completions:
 
     def of_text(self, text: bytes) -> int:
         """The fewest tokens that write a text, and EOS where it must be there."""
-        self._read(text)
-        return self._fewest[-1] + self.eos
+        return self._read(text).fewest[-1] + self.eos
 
     def tokens(self, text: bytes) -> list[int]:
         """The fewest tokens that write a text."""
         trie, found, at = self.vocab.trie, list[int](), 0
-        self._read(text)
+        fewest = self._read(text).fewest
         while at < len(text):
-            node, left = 0, self._fewest[len(text) - at] - 1
+            node, left = 0, fewest[len(text) - at] - 1
             for end in range(at, len(text)):
                 node = trie.children(node)[text[end]]
-                if trie.views.own[node] and self._fewest[len(text) - end - 1] == left:
+                if trie.views.own[node] and fewest[len(text) - end - 1] == left:
                     found.append(int(trie.order[int(trie.low[node])]))
                     at = end + 1
                     break
@@ -104,16 +106,17 @@ class Completions:
                 self._bounds.clear()
             bounds, ends = [], []
             for text in self.states.automaton.completions(self.states.configurations[state]):
-                self._read(text)
-                bounds.append(self._fewest[-1] + self.eos)
-                ends.append(self._most[-1] + self.eos)
+                fewest, most = self._read(text)
+                bounds.append(fewest[-1] + self.eos)
+                ends.append(most[-1] + self.eos)
             found = self._bounds[state] = (min(bounds), max(ends))
         return found
 
-    def _read(self, text: bytes) -> None:
-        """Find the fewest tokens of every end of a text; what is known of the text before is used again."""
-        known = common_end(text, self._text)
-        fewest, most = self._fewest[: known + 1], self._most[: known + 1]
+    def _read(self, text: bytes) -> Counts:
+        """The fewest tokens of every end of a text; what is known of the text before is used again."""
+        before, counts = self._last  # at once: another thread may replace it
+        known = common_end(text, before)
+        fewest, most = counts.fewest[: known + 1], counts.most[: known + 1]
         trie, size = self.vocab.trie, len(text)
         own, children = trie.views.own, trie.children
         for begin in range(size - known - 1, -1, -1):
@@ -127,7 +130,9 @@ class Completions:
                     least = fewest[length]
             fewest.append(min(NEVER, least + 1))
             most.append(max(most[-1], fewest[-1]))
-        self._text, self._fewest, self._most = text, fewest, most
+        counts = Counts(fewest, most)
+        self._last = text, counts
+        return counts
 
 
 def common_end(first: bytes, second: bytes) -> int:

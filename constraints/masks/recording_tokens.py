@@ -7,6 +7,8 @@ the second are few, and are read one by one.
 
 from __future__ import annotations
 
+import itertools
+from collections import OrderedDict
 from collections.abc import Iterable
 
 import numpy as np
@@ -22,19 +24,39 @@ from .completions import NEVER, Completions, Distances
 from .item_tokens import tokens_of
 from .lazy_tokens import LazyTokens
 from .steps import Steps
-from .text_tokens import Bits
+from .text_tokens import Bits, keep
 from .token_masks import WORD, Words
 
 RECORDED = 1 << 40
 """States from here on have records."""
+MOST_RECORDED = 1 << 13
+"""States with records that are found again by their records."""
 BETWEEN = b", \t\n\r]"
+Forbidden = tuple[list[int], list[int], int]
+
+
+class Recorded(int):
+    """A state with records: its number, and what is known of it. It lives as long as a query or a table refers to it.
+
+    The texts of items make such states without end, so tables keep the latest ones only. A state that is met again later gets
+    another number.
+    """
+
+    readings: Readings
+    plain: int  # the state of the stacks
+    forbidden: Forbidden | None
+    promised: bytes | None  # a text to acceptance that a mask before has allowed
+    promises: dict[int, Recorded]  # by token: states after it to which a mask has promised a text
 
 
 class RecordingTokens(Steps):
     """The token-level automaton of a stack automaton, with comparisons.
 
-    Distances are exact but near items that must differ from others: there they are those of a completion.
+    Distances are exact but near items that must differ from others: there they are those of a completion. The memory that
+    states with records take is bounded.
     """
+
+    most_steps = 1 << 15
 
     def __init__(self, automaton: StackAutomaton, vocab: Vocabulary, require_eos: bool = True) -> None:
         super().__init__()
@@ -45,12 +67,10 @@ class RecordingTokens(Steps):
         self.plain, self.recording = automaton, RecordingAutomaton(automaton)
         self.vocab, self.vocab_size, self.require_eos = vocab, len(vocab), require_eos
         self.eos_token_id, self.vocabulary_fingerprint = vocab.eos_token_id, vocab.fingerprint
-        self._recorded: list[Readings] = []
-        self._plain_state: list[int] = []
-        self._number: dict[Readings, int] = {}
-        self._forbidden: dict[int, tuple[list[int], list[int], int]] = {}
-        self._promised: dict[int, bytes] = {}  # texts to acceptance that masks have allowed
-        self._read_from, self._read = -1, dict[bytes, set[Reading]]()
+        self._recorded: OrderedDict[Readings, Recorded] = OrderedDict()
+        self._forbidden: dict[int, Forbidden] = {}  # of states without records
+        self._numbers = itertools.count(RECORDED)
+        self._read: tuple[int, dict[bytes, set[Reading]]] = -1, {}  # a state, readings by the text after it
         start = self.recording.start()
         self.start_state = -1 if start is None else self.state(start)
 
@@ -65,26 +85,27 @@ class RecordingTokens(Steps):
         """The number of a configuration."""
         if not isinstance(configuration, Readings):
             return self.base.states.number(configuration)
-        found = self._number.get(configuration)
+        found = self._recorded.get(configuration)
         if found is None:
-            found = self._number[configuration] = RECORDED + len(self._recorded)
-            self._recorded.append(configuration)
-            self._plain_state.append(self.base.states.number(plain_part(configuration)))
+            found = Recorded(next(self._numbers))
+            found.readings, found.plain = configuration, self.base.states.number(plain_part(configuration))
+            found.forbidden, found.promised, found.promises = None, None, {}
+            keep(self._recorded, configuration, found, MOST_RECORDED)
         return found
 
     def configuration(self, state: int) -> Configuration:
         """The configuration of a state."""
-        return (
-            self._recorded[state - RECORDED] if state >= RECORDED else self.base.states.configurations[state]
-        )
+        return state.readings if isinstance(state, Recorded) else self.base.states.configurations[state]
 
     def plain_state(self, state: int) -> int:
         """The state of the stacks."""
-        return self._plain_state[state - RECORDED] if state >= RECORDED else state
+        return state.plain if isinstance(state, Recorded) else state
 
     def step(self, state: int, token: int) -> int:
         """The state after a token, −1 where it is not allowed."""
-        if state < RECORDED and not self.plain.compares:
+        if isinstance(state, Recorded):
+            return state.promises.get(token) or super().step(state, token)
+        if not self.plain.compares:
             after = self.base.step(state, token)
             if not self.plain.compares:
                 return after
@@ -114,17 +135,16 @@ class RecordingTokens(Steps):
 
     def _readings_after(self, state: int, word: bytes) -> set[Reading]:
         """The readings after a text, of which some may not be completed; kept for the beginnings of texts after one state."""
-        if self._read_from != state:
-            self._read_from, self._read = (
-                state,
-                {b"": set(self.recording.readings(self.configuration(state)))},
-            )
+        last, known = self._read  # at once: another thread may replace it
+        if last != state:
+            known = {b"": set(self.recording.readings(self.configuration(state)))}
+            self._read = state, known
         at = len(word)
-        while word[:at] not in self._read:
+        while word[:at] not in known:
             at -= 1
-        now = self._read[word[:at]]
+        now = known[word[:at]]
         for end in range(at + 1, len(word) + 1):
-            now = self._read[word[:end]] = self.recording.all_after(now, word[end - 1 : end])
+            now = known[word[:end]] = self.recording.all_after(now, word[end - 1 : end])
         return now
 
     def accepting(self, state: int) -> bool:
@@ -141,12 +161,16 @@ class RecordingTokens(Steps):
         forbidden, _, _ = self.forbidden(state)
         return without(words, forbidden)
 
-    def forbidden(self, state: int) -> tuple[list[int], list[int], int]:
+    def forbidden(self, state: int) -> Forbidden:
         """The tokens that comparisons forbid, those that were looked at and are allowed, and at least as many bytes as a
         completion after one of these has."""
-        found = self._forbidden.get(state)
+        found = state.forbidden if isinstance(state, Recorded) else self._forbidden.get(state)
         if found is None:
-            found = self._forbidden[state] = self._compared(state)
+            found = self._compared(state)
+            if isinstance(state, Recorded):
+                state.forbidden = found
+            else:
+                self._forbidden[state] = found
         return found
 
     def _compared(self, state: int) -> tuple[list[int], list[int], int]:
@@ -247,18 +271,20 @@ class RecordingTokens(Steps):
 
     def is_free(self, state: int) -> bool:
         """Whether comparisons cannot matter for the distance to acceptance."""
-        if state < RECORDED:
-            return True
-        return all(self.recording.is_free(reading) for reading in self._recorded[state - RECORDED])
+        return not isinstance(state, Recorded) or all(map(self.recording.is_free, state.readings))
 
     def bound(self, state: int) -> int:
         """An upper bound of the tokens from a state to acceptance."""
         if self.is_free(state):
             return self.base.bound(self.plain_state(state))
+        return self._texts_bounds.of_text(self._shortest(state))
+
+    def _shortest(self, state: int) -> bytes:
+        """The text to acceptance that takes fewer tokens: a completion, or the one that was promised."""
         texts = [self.recording.completion(self.configuration(state))]
-        if state in self._promised:
-            texts.append(self._promised[state])
-        return min(map(self._texts_bounds.of_text, texts))
+        if isinstance(state, Recorded) and state.promised is not None:
+            texts.append(state.promised)
+        return min(texts, key=self._texts_bounds.of_text)
 
     def fewest(self, state: int) -> int:
         """The fewest tokens from a state to acceptance; those of a completion where items must differ."""
@@ -284,7 +310,7 @@ class RecordingTokens(Steps):
     def _more(self, state: int) -> int:
         """At least as many tokens as a completion takes more than one of the stacks, after a token of the mask that has not
         been looked at: items that are needed must differ."""
-        if state < RECORDED:
+        if not isinstance(state, Recorded):
             return 0
         return max(
             sum(
@@ -292,23 +318,24 @@ class RecordingTokens(Steps):
                 for frame in frames(stack)
                 if not frame.machine.may_end(frame.local)
             )
-            for stack, _ in self._recorded[state - RECORDED]
+            for stack, _ in state.readings
         )
 
     def _with_completion(self, state: int, left: int, words: Words) -> Words:
         """A mask with the first token of a completion, where that is as short as it must be."""
         if self.is_free(state):
             return words
-        texts = [self.recording.completion(self.configuration(state)), self._promised.get(state)]
-        text = min((text for text in texts if text is not None), key=self._texts_bounds.of_text)
+        text = self._shortest(state)
         tokens = self._texts_bounds.tokens(text)
         if not tokens or len(tokens) + self.require_eos - 1 > left:
             return words
         target = self.step(state, tokens[0])
         rest = text[len(self.vocab.token_bytes[tokens[0]] or b"") :]
-        known = self._promised.get(target)
-        if known is None or self._texts_bounds.of_text(rest) < self._texts_bounds.of_text(known):
-            self._promised[target] = rest
+        if isinstance(state, Recorded) and isinstance(target, Recorded):
+            known = target.promised
+            if known is None or self._texts_bounds.of_text(rest) < self._texts_bounds.of_text(known):
+                target.promised = rest
+            state.promises[tokens[0]] = target
         out = words.copy()
         put(out.view(np.uint8), np.array(tokens[:1]), True)
         return out.view(WORD)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-MAX_STEPS = 1 << 17  # (state, token) whose target is kept
-
 
 class Steps:
     """States whose steps are worked out once; ``_step`` works out one. Set ``vocab_size`` and call ``__init__``."""
 
     vocab_size: int
+    most_steps = 1 << 17  # (state, token) whose target is kept
 
     def __init__(self) -> None:
         self._steps: dict[int, int] = {}
@@ -18,7 +17,7 @@ class Steps:
         key = state * self.vocab_size + token
         after = self._steps.get(key)
         if after is None:
-            if len(self._steps) >= MAX_STEPS:
+            if len(self._steps) >= self.most_steps:
                 self._steps.clear()
             after = self._steps[key] = self._step(state, token)
         return after

@@ -36,6 +36,7 @@ from .walk import Pairs, Walk
 
 WORD = np.dtype("<i4")
 MASK_BYTES = 1 << 26  # of masks kept for one automaton
+ENTRY_BYTES = 1 << 11  # beside the words of a mask: its place in a table, the key
 MAX_EXITS = 1 << 14  # sets of tokens that leave free text, kept for one automaton
 ONE_BY_ONE = 64  # tokens that are set one by one
 Words = Int32[ndarray, " words"]
@@ -65,7 +66,7 @@ class TokenMasks:
         self.walk = Walk(states)
         self.reach = len(trie.bounds) - 2  # bytes of the longest token
         self._masks: OrderedDict[tuple[str, Hashable], Mask] = OrderedDict()
-        self._most_masks = max(16, MASK_BYTES // max(1, trie.num_bytes))
+        self._most_masks = max(16, MASK_BYTES // (trie.num_bytes + ENTRY_BYTES))
         self._fresh: OrderedDict[Hashable, int] = OrderedDict()
         self._exits: OrderedDict[tuple[str, Hashable, Trie, int], Exit] = OrderedDict()
         self._exit_edges: OrderedDict[tuple[int, Trie, int], list[tuple[int, Ranks]]] = OrderedDict()
@@ -82,10 +83,12 @@ class TokenMasks:
 
     def mask(self, state: int) -> Mask:
         """The tokens that may follow a state, EOS too; the words are not to be written to."""
-        if state != self._last[0]:
+        last, found = self._last  # at once: another thread may replace it
+        if state != last:
             found = self._found(state)
-            self._last = state, self._corrected(state, found) if self.trie.of_two_names else found
-        return self._last[1]
+            found = self._corrected(state, found) if self.trie.of_two_names else found
+            self._last = state, found
+        return found
 
     def _found(self, state: int) -> Mask:
         """A mask, kept or anew."""

@@ -14,6 +14,7 @@ from ...circuits.automaton import UNREACHABLE
 from .rows import Shortfall
 
 KEPT_BYTES = 1 << 26  # of masks
+ENTRY_BYTES = 1 << 11  # beside the words of a mask: its place in a table, its state
 
 
 class TokenStates(Protocol):
@@ -56,12 +57,12 @@ class LazyMasks:
         self.start_state, self.step, self.accepting = tokens.start_state, tokens.step, tokens.accepting
         self.kept: dict[int, tuple[memoryview, int]] = {}
         self._near: dict[tuple[int, int], memoryview] = {}  # by state and tokens left
-        self._most_kept = max(16, KEPT_BYTES // (4 * -(-tokens.vocab_size // 32)))
+        self._most_kept = max(16, KEPT_BYTES // (4 * -(-tokens.vocab_size // 32) + ENTRY_BYTES))
 
     def mask(self, state: int, budget: int) -> memoryview:
         """The tokens after which acceptance is within the rest of the budget."""
         words, least = self.kept.get(state) or self._own(state)
-        return words if budget >= least else self._within(state, budget - 1)
+        return words if budget >= least else self._within(state, budget - 1, words)
 
     def _own(self, state: int) -> tuple[memoryview, int]:
         """The mask of a state, and the budget from which on it is that."""
@@ -72,16 +73,15 @@ class LazyMasks:
         self.kept[state] = found
         return found
 
-    def _within(self, state: int, left: int) -> memoryview:
-        """The tokens that may follow a state in what is left after them."""
+    def _within(self, state: int, left: int, own: memoryview) -> memoryview:
+        """The tokens that may follow a state in what is left after them; ``own``: the mask of the state."""
         found = self._near.get((state, left))
         if found is None:
             if len(self._near) >= self._most_kept:
                 self._near.clear()
             if left >= 0 and (ample := self.tokens.ample(state)) <= left:
-                found = self.kept[state][0]
-                self.kept[state] = found, ample + 1
-                return found
+                self.kept[state] = own, ample + 1
+                return own
             words = self.tokens.words_within(state, left) if left >= 0 else self.tokens.words_from(-1)
             found = self._near[state, left] = words.view(np.int32).data
         return found
