@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 import torch
-from kernel_reference import PSI, TABULAR, states_of, transition_matrix
+from kernel_reference import PSI, TABULAR, no_double, states_of, transition_matrix
 from smc_reference import (
     CASES,
     COMPILED,
@@ -29,16 +29,6 @@ from tractile.inference.smc.particles import Particles
 LADDER = (0.3, 0.8, 1.0)
 
 
-def no_double(text):
-    return all(x != y for x, y in zip(text.split(), text.split()[1:], strict=False))
-
-
-def joined(found):
-    """The paths of all states as one set of particles."""
-    columns = zip(*(vars(path).values() for _, path, *_ in found), strict=True)
-    return Particles(*map(torch.cat, columns))
-
-
 @pytest.mark.parametrize(
     ("name", "potential_only"), [*((name, False) for name in TABULAR), ("gcd, warm", True)]
 )
@@ -47,7 +37,10 @@ def test_one_particle_is_exact(case, name, potential_only):
     """By transition matrices: moves keep each π_λ; E of the weights' product, and of each text, is the target's weight."""
     make, value = PSI["text"]
     kernel, found = states_of(case, TABULAR[name], make(), None, value)
-    climb, paths = _Climb(kernel, potential_only, 1, tt.inference.smc.multinomial, 0.0), joined(found)
+    climb, paths = (
+        _Climb(kernel, potential_only, 1, tt.inference.smc.multinomial, 0.0),
+        Particles.joined([path for _, path, *_ in found]),
+    )
     law = torch.tensor([sum(log_q) for _, _, log_q, _ in found], dtype=torch.float64).exp()
     weights, psi = paths.token_log_weights.sum(1), paths.log_psi
     flow = law * climb._log_gain(paths, climb._powers(0.0), Powers(0.0, 0.0)).exp()

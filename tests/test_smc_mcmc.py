@@ -7,7 +7,18 @@ import math
 
 import pytest
 import torch
-from kernel_reference import PSI, TABULAR, ahead, kernel_for, states_of, transition_matrix, unpadded
+from kernel_reference import (
+    PSI,
+    RANDOM,
+    TABULAR,
+    ahead,
+    exact_start,
+    kernel_for,
+    scores,
+    states_of,
+    transition_matrix,
+    unpadded,
+)
 from smc_reference import (
     CASES,
     EOS,
@@ -21,13 +32,10 @@ from smc_reference import (
     moments,
     padded,
     random_table,
-    spelled,
 )
 
 import tractile as tt
-from tractile.inference.smc import EitherProposal, LMProposal
 from tractile.inference.smc.kernel import Kernel
-from tractile.inference.smc.particles import Particles
 
 OTHER = tt.TableLM(random_table(V, 1, seed=9))
 
@@ -79,70 +87,6 @@ def test_moves_follow_the_transition_matrix(case):
         error = (matrix[start] * (1 - matrix[start]) / runs).sqrt()
         assert bool(((share - matrix[start]).abs() <= 4.9 * error + 1e-12).all())
         assert bool((reached[~accepted] == start).all())
-
-
-def no_double(text):
-    return all(x != y for x, y in zip(text.split(), text.split()[1:], strict=False))
-
-
-def whole(text):
-    return no_double(text) and "a" in text
-
-
-def letter(text):
-    weights = torch.zeros(257)
-    for b in b"abc, \n":
-        weights[b] = (0.7, 0.85, 1.0)[(b + len(text)) % 3]
-    weights[256] = 0.9
-    return weights
-
-
-def letters_weight(x, case):
-    total, text = 1.0, b""
-    for t in x:
-        if case == "ended" and t == EOS:
-            return total * 0.9
-        for b in (b"a, ", b"b\n", b"c")[t]:
-            total, text = total * float(letter(text)[b]), text + bytes([b])
-    return total
-
-
-RANDOM = {
-    "awrs": (lambda: tt.AWRSProposal(no_double, whole), lambda x, c: whole(spelled(x, c))),
-    "top-k": (lambda: tt.TopKProposal(no_double, whole, 1), lambda x, c: whole(spelled(x, c))),
-    "characters": (lambda: tt.CharacterProposal(CASES["ended"][0]._vocabulary, letter), letters_weight),
-    "either": (
-        lambda: EitherProposal(
-            [tt.AWRSProposal(no_double, whole, base=LMProposal()), tt.TopKProposal(no_double, whole, 2)]
-        ),
-        lambda x, c: whole(spelled(x, c)),
-    ),
-}
-
-
-def exact_start(kernel, count, generator):
-    """Paths from the target itself, weights and all: draws kept with probability equal to their weight (at most 40)."""
-    nothing, kept = torch.zeros(count, dtype=torch.long), []
-    while sum(len(path.length) for path in kept) < count:
-        drawn = kernel.extend(Particles.start(count, N), nothing, N, generator)
-        weight = drawn.log_value(nothing).exp()
-        top = 3.3 if isinstance(kernel.settings.potential, tt.FunctionPotential) else 1.0
-        assert float(weight.max()) <= top + 1e-9
-        keep = torch.rand(count, dtype=torch.float64, generator=generator) * top < weight
-        kept.append(drawn.take(keep.nonzero()[:, 0]))
-    joined = Particles(
-        *(torch.cat(parts) for parts in zip(*(vars(path).values() for path in kept), strict=True))
-    )
-    return joined.take(torch.arange(count))
-
-
-def scores(paths, target):
-    """z-scores of the mean of each function against its expectation under the target."""
-    z, *totals = moments(target)
-    rows = [padded(t[:n], N, EOS) for t, n in zip(paths.tokens.tolist(), paths.length.tolist(), strict=True)]
-    values = torch.tensor([[g(x) for g in FUNCTIONS[1:]] for x in rows], dtype=torch.float64)
-    truth = torch.tensor(totals, dtype=torch.float64) / z
-    return (values.mean(0) - truth) / (values.std(0) / len(rows) ** 0.5)
 
 
 class Redrawn(Kernel):

@@ -21,6 +21,7 @@ from .distributed import smc_on_ranks
 from .equivalence import json_value, sql_result
 from .islands import Island
 from .mcmc import mcmc, resample_move
+from .particle_gibbs import ParticleGibbs, particle_gibbs
 from .posterior import Particle, Posterior
 from .potentials import ConstraintPotential, LMPotential, LookaheadPotential, Potential, PrefixPotential
 from .presets import PRESETS, Preset
@@ -61,6 +62,8 @@ __all__ = [
     "mcmc",
     "resample_move",
     "annealed",
+    "particle_gibbs",
+    "ParticleGibbs",
     "Chains",
     "Draw",
     "PRESETS",

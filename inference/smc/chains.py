@@ -17,6 +17,8 @@ from jaxtyping import Float
 from torch import Tensor
 
 from ...errors import EvidenceError
+from ...lm.base import LanguageModel
+from .particles import Particles
 
 K = TypeVar("K", bound=Hashable)
 
@@ -28,6 +30,12 @@ class Draw:
     token_ids: tuple[int, ...]
     text: str
     log_prob: float
+
+
+def draw_of(lm: LanguageModel, particles: Particles, row: int) -> Draw:
+    """The sequence of one particle."""
+    tokens = particles.token_ids(row)
+    return Draw(tokens, lm.decode(tokens), float(particles.log_prob[row]))
 
 
 @dataclass(frozen=True)

@@ -7,14 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from jaxtyping import Float
-from torch import Generator, Tensor
+from torch import Generator
 
 from ...circuits.hmm import HMM
 from ...lm.base import LanguageModel, Prompt
 from ..arguments import not_negative, whole
 from .arguments import ConstraintLike, PotentialLike, check_seed
-from .chains import Chains, Draw
+from .chains import Chains, draw_of
 from .kernel import Cut, a_kernel
 from .loop import sample_one
 from .particles import Particles
@@ -57,15 +56,15 @@ def mcmc(
     kernel = a_kernel("mcmc", lm, tokenizer, prompt, fa, proposal, hmm, potential, max_new_tokens, cut)
     generator = torch.Generator().manual_seed(seed)
     particles = kernel.start(chains, generator)
-    trace, kept, accepted = [_log_target(particles)], list[Particles](), 0
+    trace, kept, accepted = [particles.log_target], list[Particles](), 0
     moves = burn_in + thin * -(-samples // chains)
     for n in range(1, moves + 1):
         particles, moved = kernel.move(particles, generator)
         accepted += int(moved.sum())
-        trace.append(_log_target(particles))
+        trace.append(particles.log_target)
         if n > burn_in and (n - burn_in) % thin == 0:
             kept.append(particles)
-    found = [[_draw(kernel.settings.lm, particles, chain) for particles in kept] for chain in range(chains)]
+    found = [[draw_of(kernel.settings.lm, particles, chain) for particles in kept] for chain in range(chains)]
     surplus = chains * len(kept) - samples
     for chain in found[chains - surplus :]:
         chain.pop()
@@ -124,12 +123,3 @@ def resample_move(
 
     settings = replace(kernel.settings, move=move if moves else None)
     return sample_one(settings, kernel.prompt, particles, generator)
-
-
-def _log_target(particles: Particles) -> Float[Tensor, " particles"]:
-    return particles.log_prob + particles.log_psi
-
-
-def _draw(lm: LanguageModel, particles: Particles, row: int) -> Draw:
-    tokens = particles.token_ids(row)
-    return Draw(tokens, lm.decode(tokens), float(particles.log_prob[row]))

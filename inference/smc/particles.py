@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from copy import copy
 from dataclasses import dataclass, fields
 
@@ -56,6 +57,13 @@ class Particles:
             lineage=torch.zeros(count, 0, dtype=torch.long),
         )
 
+    @classmethod
+    def joined(cls, parts: Sequence[Particles]) -> Particles:
+        """The particles of all parts."""
+        return cls(
+            *(torch.cat(columns) for columns in zip(*(vars(part).values() for part in parts), strict=True))
+        )
+
     def __len__(self) -> int:
         return len(self.length)
 
@@ -68,6 +76,11 @@ class Particles:
     def log_prob(self) -> Float[Tensor, " particles"]:
         """log p_lm of each sequence so far."""
         return self.token_log_probs.sum(1)
+
+    @property
+    def log_target(self) -> Float[Tensor, " particles"]:
+        """log p_lm + log Ψ of each sequence so far."""
+        return self.log_prob + self.log_psi
 
     def log_value(
         self, start: Int[Tensor, " particles"], weights: float = 1.0, potential: float = 1.0
@@ -148,8 +161,7 @@ class Particles:
                 getattr(self, field.name)[where] = getattr(others, field.name)
             return self
         rest = torch.ones(len(self), dtype=torch.bool).index_fill_(0, where, False).nonzero()[:, 0]
-        both = zip(*(vars(part).values() for part in (self.take(rest), others)), strict=True)
-        return Particles(*(torch.cat(pair) for pair in both))
+        return Particles.joined([self.take(rest), others])
 
     def merge(self, vocab_size: int) -> tuple[Int[Tensor, " states"], Int[Tensor, " states"]]:
         """Number the distinct prefixes that grow as new states; returns former state and last token (−1: waits) of each."""
