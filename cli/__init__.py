@@ -15,6 +15,7 @@ from .compile import compile_
 from .diff import diff
 from .distill import distill_app
 from .generate import generate
+from .playground.command import playground
 from .plugins import CommandsWithPlugins
 
 app = typer.Typer(
@@ -41,4 +42,5 @@ def tractile(
 app.command()(generate)
 app.command(name="compile")(compile_)
 app.command()(diff)
+app.command()(playground)
 app.add_typer(distill_app, name="distill")

@@ -311,3 +311,24 @@ def test_other_distributions_add_commands(monkeypatch):
     assert " bench " not in run("--help").stdout
     assert_refused(run("bench", "commongen"), 2, "not installed", "pip install tractile-bench")
     assert_refused(run("hello"), 2, "hello")
+
+
+def test_the_playground_is_at_the_address_that_is_printed(monkeypatch):
+    """With a model and no HMM there is none; Ctrl-C ends the server."""
+    from tractile.cli.playground import command
+
+    made, pages = [], []
+
+    def serve(server):
+        made.append(server.session)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(command.PlaygroundServer, "serve_forever", serve)
+    monkeypatch.setattr(command.webbrowser, "open", pages.append)
+    result = run("playground")
+    assert result.exit_code == 0
+    assert pages[0] in result.stdout
+    assert result.stdout.endswith("stopped\n")
+    assert run("playground", "--no-browser", "--model", tt.embedded.LM_PATH).exit_code == 0
+    assert len(pages) == 1
+    assert [session.hmm is None for session in made] == [False, True]

@@ -1,0 +1,140 @@
+"""The playground over HTTP: for one user on this machine.
+
+The server listens on 127.0.0.1 alone. Every address begins with a random key, the header Host must be that of the server, and
+requests that change anything are JSON: another site in the same browser can neither guess the key nor send them. Bodies have at
+most a megabyte; constraints are built within :class:`~tractile.Limits`.
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+import secrets
+import sys
+import threading
+from collections.abc import Callable
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+from ...errors import FormatError, TractileError
+from .session import Session
+
+PAGE = Path(__file__).resolve().parent / "page.html"
+MOST_BYTES = 1_000_000  # of a request
+POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; connect-src 'self'; base-uri 'none'"
+
+
+class PlaygroundServer(ThreadingHTTPServer):
+    """Serves the page and a :class:`Session`; requests to it wait for one another. ``port`` 0 takes a free one."""
+
+    daemon_threads = True
+
+    def __init__(self, session: Session, port: int = 0) -> None:
+        self.session, self.key, self.lock = session, secrets.token_urlsafe(16), threading.Lock()
+        super().__init__(("127.0.0.1", port), Handler)
+
+    @property
+    def url(self) -> str:
+        """The address of the page, with the key."""
+        return f"http://127.0.0.1:{self.server_port}/{self.key}/"
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Print the traceback of an error that is not typed; that a browser has gone away is none."""
+        if not isinstance(sys.exception(), ConnectionError):
+            super().handle_error(request, client_address)
+
+
+class Handler(BaseHTTPRequestHandler):
+    """GET sends the page, and as ``run`` that of the last particles. POST calls a method of the session, JSON to JSON."""
+
+    server: PlaygroundServer
+    timeout = 60  # seconds for which a connection may be silent
+    server_version, sys_version = "tractile", ""
+
+    def do_GET(self) -> None:
+        """Send a page."""
+        name = self._name()
+        if name == "":
+            self._send(200, "text/html", PAGE.read_bytes())
+        elif name == "run" and (posterior := self.server.session.posterior) is not None:
+            self._send(200, "text/html", posterior.to_html().encode())
+        else:
+            self._refuse(404, "there is no such page")
+
+    def do_POST(self) -> None:
+        """Answer a request with JSON: status 400 with the error's text where the input is refused."""
+        session = self.server.session
+        calls: dict[str | None, Callable[..., dict[str, Any]]] = {
+            "open": session.open,
+            "view": session.view,
+            "draw": session.draw,
+            "particles": session.particles,
+        }
+        name = self._name()
+        if name not in calls:
+            self._refuse(404, "there is no such request")
+            return
+        try:
+            given = arguments(calls[name], self._body())
+            with self.server.lock:
+                found = calls[name](*given.args, **given.kwargs)
+        except TractileError as error:
+            self._refuse(400, str(error))
+        else:
+            self._send(200, "application/json", json.dumps(found, allow_nan=False).encode())
+
+    def _name(self) -> str | None:
+        """What is asked for, None where key or host are wrong."""
+        host = self.headers.get("Host", "")
+        _, key, *rest = (*self.path.split("?")[0].split("/", 2), "")
+        there = host in (f"127.0.0.1:{self.server.server_port}", f"localhost:{self.server.server_port}")
+        if not there or not secrets.compare_digest(key.encode(), self.server.key.encode()):
+            return None
+        return rest[0]
+
+    def _body(self) -> dict[str, Any]:
+        """The JSON object of a request. Raises :class:`FormatError`."""
+        if self.headers.get_content_type() != "application/json":
+            raise FormatError("the body of a request is application/json")
+        length = self.headers.get("Content-Length", "")
+        if not length.isdigit() or int(length) > MOST_BYTES:
+            self.close_connection = True
+            raise FormatError(f"the body of a request has at most {MOST_BYTES:,} bytes, and says how many")
+        try:
+            asked = json.loads(self.rfile.read(int(length)))
+        except (ValueError, RecursionError) as error:
+            raise FormatError(f"the body of the request is not JSON: {error}") from error
+        if not isinstance(asked, dict):
+            raise FormatError("the body of a request is an object")
+        return asked
+
+    def _refuse(self, status: int, message: str) -> None:
+        self._send(status, "application/json", json.dumps({"error": message}).encode())
+
+    def _send(self, status: int, kind: str, data: bytes) -> None:
+        self.send_response(status)
+        headers = {
+            "Content-Type": f"{kind}; charset=utf-8",
+            "Content-Length": str(len(data)),
+            "Content-Security-Policy": POLICY,
+            "Referrer-Policy": "no-referrer",
+            "X-Content-Type-Options": "nosniff",
+            "X-Frame-Options": "DENY",
+            "Cache-Control": "no-store",
+        }
+        for name, value in headers.items():
+            self.send_header(name, value)
+        self.end_headers()
+        self.wfile.write(data)
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Write nothing for each request."""
+
+
+def arguments(call: Callable[..., Any], asked: dict[str, Any]) -> inspect.BoundArguments:
+    """The fields of a request as arguments of a method. Raises :class:`FormatError`."""
+    try:
+        return inspect.signature(call).bind(**asked)
+    except TypeError as error:
+        raise FormatError(f"the fields of the request: {error}") from error
