@@ -52,8 +52,7 @@ class ContinuousConstraints(_Processor):  # type: ignore[misc]
         tokenizer: that of the model, or its :class:`Vocabulary`.
         limits: what each constraint may take to be compiled.
 
-    Raises :class:`UnsupportedConstraint` where transformers has no continuous batching, and where the tokenizer has no
-    end-of-sequence token.
+    Raises :class:`UnsupportedConstraint` where transformers has no continuous batching.
     """
 
     supported_kwargs: ClassVar[dict[str, type]] = {KEYWORD: ContinuousRequest}
@@ -67,8 +66,6 @@ class ContinuousConstraints(_Processor):  # type: ignore[misc]
         self.vocabulary = (
             tokenizer if isinstance(tokenizer, Vocabulary) else Vocabulary.from_tokenizer(tokenizer)
         )
-        if self.vocabulary.eos_token_id is None:
-            raise UnsupportedConstraint("the tokenizer has no end-of-sequence token to stop at")
         self.limits = limits or Limits()
         self._rows: OrderedDict[str, GrammarRow] = OrderedDict()
         self._masks = torch.empty(0, -(-len(self.vocabulary) // 32), dtype=torch.int32)

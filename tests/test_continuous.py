@@ -127,8 +127,6 @@ def test_what_cannot_be_kept_is_refused():
     made.continuous_batching_config.use_cuda_graph = (False, True)
     with pytest.raises(tt.UnsupportedConstraint, match="use_cuda_graph"):
         constraints.attach(made)
-    with pytest.raises(tt.UnsupportedConstraint, match="end-of-sequence"):
-        ContinuousConstraints(tt.Vocabulary([b"a", b"b"]))
 
 
 def test_a_request_is_shared_by_its_copies():
