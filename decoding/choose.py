@@ -64,8 +64,7 @@ class Choices:
         low, high = self.log_probs, _possible(torch.logaddexp(self.log_probs, self.log_missing))
         top = high.max()
         low, high = (low - top).exp(), (high - top).exp()
-        least = low / (low + high.sum() - high)
-        greatest = high / (high + low.sum() - low)
+        least, greatest = low / (low + _others(high)), high / (high + _others(low))
         return torch.stack([least, greatest], 1)
 
     @property
@@ -78,6 +77,14 @@ class Choices:
             f"{text!r}: {p:.4f}" for text, p in zip(self.options, self.probs.tolist(), strict=True)
         )
         return f"Choices({shown}{'' if self.exact else ', not exact'})"
+
+
+def _others(values: Float[Tensor, " options"]) -> Float[Tensor, " options"]:
+    """For each the sum of all others, without a difference of large numbers."""
+    zero = values.new_zeros(1)
+    before = torch.cat([zero, values.cumsum(0)[:-1]])
+    after = torch.cat([values.flip(0).cumsum(0)[:-1].flip(0), zero])
+    return before + after
 
 
 def _possible(log_probs: Float[Tensor, " options"]) -> Float[Tensor, " options"]:

@@ -5,7 +5,7 @@ import math
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from smc_reference import random_table
 
@@ -89,6 +89,7 @@ def test_all_first_characters_and_the_end_sum_to_one():
     most=st.integers(1, 6),
     seed=st.integers(0, 30),
 )
+@example(texts=["éab"], most=1, seed=4)  # less is found than a rounding of what is left out
 def test_what_is_left_out_is_bounded(texts, most, seed):
     lm = table_lm(seed)
     exact, some = tt.choose(lm, [], texts), tt.choose(lm, [], texts, max_contexts=most)
