@@ -31,6 +31,7 @@ from ...inference.next_token.coarse import CoarseQuery
 from ...inference.next_token.pgcd_query import PGCDQuery
 from ...inference.smc import LookaheadProposal, Posterior, smc
 from ...inference.smc.prompted import prompted
+from ...inference.smc.trace import END
 from ...lm import CircuitLM, LanguageModel
 from .picture import picture
 
@@ -180,7 +181,7 @@ class Session:
     def spell(self, token: int) -> str:
         """A token as the page shows it."""
         if token == self.vocab.eos_token_id:
-            return "end"
+            return END
         known = self.vocab.token_bytes[token]
         return "special" if known is None else known.decode(errors="backslashreplace")
 

@@ -21,8 +21,9 @@ from ...circuits.narrowing import Narrowing
 from ...errors import EvidenceError, NoParticleSurvived
 from .proposals import draw_tokens
 from .resampling import effective_sample_size
+from .run_page import page
 from .strength import Strength
-from .trace import Trace, page
+from .trace import Trace
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -243,7 +244,7 @@ class Posterior:
         best = None
         if not self.failed:  # where it was before the last resampling
             best = self.trace.final[list(self.token_ids).index(self.best.token_ids)]
-        html = page(self.to_dict(), best)
+        html = page(self.to_dict(), best, None if self.failed else self.best.text)
         if path is not None:
             Path(path).write_text(html, encoding="utf-8")
         return html
