@@ -3,7 +3,7 @@ HMM, and the commands of other distributions (:mod:`.plugins`).
 
 Results go to standard output; with `--json`, one JSON object is its last line. Errors go to standard error as one
 line, and the exit status is not zero: 1 when the input is refused (a `TractileError`, a file that isn't there or does
-not load), 2 when the command line is wrong.
+not load), 2 when the command line is wrong, 130 after Ctrl-C.
 """
 
 from typing import Annotated

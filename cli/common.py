@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 from typer.core import TyperGroup
-from typer.exceptions import Abort, TyperException
+from typer.exceptions import Abort, Exit, TyperException
 
 from ..circuits.hmm import HMM
 from ..constraints.report import MOST_TEXTS
@@ -40,6 +40,13 @@ class OneLineErrors(TyperGroup):
         except Abort:
             status = complain("aborted", 1)
         sys.exit(status if isinstance(status, int) else 0)
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command that the line names; on Ctrl-C say so and exit with status 130."""
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt:
+            raise Exit(complain("interrupted", 130)) from None
 
 
 def complain(message: str, status: int) -> int:

@@ -16,7 +16,7 @@ from tractile.inference.smc import query_cache
 from tractile.inference.smc.strength import STRENGTHS
 from tractile_bench import TASKS, Example, Task, files
 from tractile_bench.chat import chat_prompt
-from tractile_bench.cli import bench_app, command_of
+from tractile_bench.cli import SAMPLE, bench_app, command_of
 from tractile_bench.corpus_metrics import read_corpus_metrics
 from tractile_bench.intervals import bootstrap, correlation, total_variation
 from tractile_bench.methods import METHODS
@@ -498,3 +498,27 @@ def test_chat_prompts():
     assert ids[0] == tokenizer.bos_token_id
     assert ids.count(tokenizer.bos_token_id) == 1
     assert tokenizer.decode(ids[1:]) == "[user] Hello [assistant] "
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_the_samples_are_examples_that_their_references_answer(name):
+    """Well-formed by the constraint, right by the scores; on both sides, where the data set has two."""
+    options = {"allow_code_execution": True} if name == "data-science" else {}
+    task = TASKS[name](SAMPLE / name, **options)
+    assert name == "data-science" or list(task.examples("train"))
+    examples = list(task.examples("test"))
+    assert len(examples) >= 2
+    assert not task.dropped
+    for example in examples[:4]:
+        assert task.constraint(example).accepts(example.reference)
+        score = task.scores(example, example.reference)[task.metric]
+        assert score > 0 if name == "molecules" else score == pytest.approx(1)
+
+
+def test_a_task_runs_without_data(tmp_path):
+    settings = ["--methods", "gcd", "--particles", "1", "--limit", "1", "--out", str(tmp_path)]
+    found = CliRunner().invoke(bench_app, ["commongen", *settings])
+    assert found.exit_code == 0, found.output
+    head, runs = read(tmp_path)
+    assert head["data"] == "sample"
+    assert len(runs) == 1

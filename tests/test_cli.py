@@ -332,3 +332,13 @@ def test_the_playground_is_at_the_address_that_is_printed(monkeypatch):
     assert run("playground", "--no-browser", "--model", tt.embedded.LM_PATH).exit_code == 0
     assert len(pages) == 1
     assert [session.hmm is None for session in made] == [False, True]
+
+
+def test_ctrl_c_is_one_line_and_status_130(monkeypatch):
+    def interrupted(*arguments, **options):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("tractile.cli.compile.Vocabulary.from_tokenizer", interrupted)
+    result = run("compile", "--regex", "a")
+    assert result.exit_code == 130
+    assert result.stderr.strip() == "tractile: interrupted"

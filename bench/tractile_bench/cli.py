@@ -43,6 +43,9 @@ from .report.document import report
 from .results import Results
 from .runner import Bench, Settings, choose, fingerprint
 
+SAMPLE = Path(__file__).resolve().parent / "sample"
+"""A few examples of each task, by its name."""
+
 bench_app = typer.Typer(
     add_completion=False, help="The papers' tasks: run them with any model, and report the results."
 )
@@ -60,7 +63,12 @@ def bench(
     task: Task,
     name: str,
     options: dict[str, Any],
-    data: Annotated[Path, typer.Option(exists=True, help="Folder or file of the data set.")],
+    data: Annotated[
+        Path | None,
+        typer.Option(
+            exists=True, help="Folder or file of the data set; default: a few examples made for this."
+        ),
+    ] = None,
     out: Annotated[
         Path | None, typer.Option(help="Folder of the results; a run begun there is resumed.")
     ] = None,
@@ -180,7 +188,7 @@ def bench(
         "metric": task.metric,
         "one_line": task.one_line,
         "options": {key: str(value) if isinstance(value, Path) else value for key, value in options.items()},
-        "data": data.resolve().name,
+        "data": "sample" if data is None else data.resolve().name,
         "split": split,
         "dropped": dropped,
         "model": _described(model, network.parameters()),
@@ -238,7 +246,8 @@ def command_of(cls: type[Task]) -> Callable[..., None]:
     def command(**given: Any) -> None:
         options = {name: given.pop(name) for name in own} | {name: given[name] for name in both}
         make: Callable[..., Task] = cls
-        bench(make(given["data"], **options), cls.name, options, **given)
+        data = given["data"]
+        bench(make(SAMPLE / cls.name if data is None else data, **options), cls.name, options, **given)
 
     every = [*shared.values(), *own.values()]
     command.__signature__ = inspect.Signature(every)  # type: ignore[attr-defined]
