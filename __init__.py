@@ -83,6 +83,7 @@ from .inference import (
 from .inference.smc import (
     PRESETS,
     AdaptiveProposal,
+    Attribute,
     AWRSProposal,
     Chains,
     CharacterProposal,
@@ -126,7 +127,7 @@ from .inference.smc import (
     smc_on_ranks,
     speculative,
 )
-from .lm import CircuitLM, LanguageModel, ProductLM, TableLM, TransformersLM
+from .lm import ByteLM, CircuitLM, LanguageModel, ProductLM, TableLM, TransformersLM
 
 try:
     __version__ = version("tractile")
@@ -136,10 +137,12 @@ except PackageNotFoundError:  # a checkout that is not installed
 __all__ = [
     "AWRSProposal",
     "AdaptiveProposal",
+    "Attribute",
     "Automaton",
     "Beam",
     "BudgetTooLarge",
     "BudgetTooSmall",
+    "ByteLM",
     "Chain",
     "Chains",
     "CharacterProposal",

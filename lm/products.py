@@ -22,6 +22,11 @@ from ..errors import EvidenceError, VocabularyMismatch
 from ..fingerprints import check_same
 from .base import Forking, LanguageModel, Prompt, fingerprint_of
 
+THROUGH_BYTES = (
+    "give models of one tokenizer, or go through bytes: tt.CharacterProposal(vocabulary, tt.ByteLM(other)) samples from the "
+    "product with another model"
+)
+
 
 class Factor(NamedTuple):
     """A language model to a power; ``prompt``: its own, None for the sampler's."""
@@ -103,10 +108,11 @@ class ProductLM(Multiplies):
             if sizes[0] != sizes[1] or first.eos_token_id != factor.lm.eos_token_id:
                 raise VocabularyMismatch(
                     f"ProductLM: model 0 has {sizes[0]} tokens and ends with {first.eos_token_id}, model {i} has {sizes[1]} "
-                    f"and ends with {factor.lm.eos_token_id}; give models of one tokenizer"
+                    f"and ends with {factor.lm.eos_token_id}; {THROUGH_BYTES}"
                 )
             names = f"ProductLM: model {i}", "model 0"
-            check_same(names[0], fingerprint_of(factor.lm), names[1], self.vocabulary_fingerprint)
+            own = fingerprint_of(factor.lm)
+            check_same(names[0], own, names[1], self.vocabulary_fingerprint, THROUGH_BYTES)
 
     def _apart(self, lm: LanguageModel) -> LanguageModel:
         """The model, or a copy of one that is a factor already."""

@@ -23,6 +23,7 @@ from torch import Tensor
 from ...circuits.automaton import Automaton
 from ...circuits.chain import Chain
 from ...circuits.hmm import HMM
+from ...circuits.weighted_hmm import weighted_chain, weights_of
 from ...errors import CircuitError, ShapeError, VocabularyMismatch
 from ...fingerprints import check_same
 from ..semirings.base import Log
@@ -96,6 +97,7 @@ class PGCDQuery:
         self.vocab_size, self.device = automaton.vocab_size, hmm.device
         self.fixed_shapes, self._memory = fixed_shapes, memory
         self._kept_dtype = dtype or hmm.emission_probs.dtype
+        self._weights = weights_of(hmm)
         self._source = source = FiniteMasks(automaton, horizon)
         masks, labels = GCDQuery(automaton, horizon, source), EdgeLabels(automaton)
         self._betas = None if source.betas is None else torch.from_numpy(source.betas)
@@ -222,15 +224,21 @@ class PGCDQuery:
     # ------------------------------------------------------------ scores
 
     def log_weights(self) -> Float[Tensor, "batch vocab"]:
-        """m(v) = log p_hmm(x_<t, v, the rest accepted within the budget), nats."""
+        """m(v) = log p_hmm(x_<t, v, the rest accepted within the budget), nats.
+
+        Of a :class:`.WeightedHMM` times the weights of v and of the rest.
+        """
         found = self._score()
-        return (found.product + self._emission.log_top).double().add_(found.product_scale[:, None])
+        weights = (found.product + self._emission.log_top).double().add_(found.product_scale[:, None])
+        return weights if self._weights is None else weights + self._weights
 
     def scores(self) -> Float[Tensor, "batch vocab"]:
         return conditionals(self.log_weights(), self.remaining)
 
     def lookahead(self) -> Float[Tensor, "batch vocab"]:
         """log p_hmm(C | x_<t, v) = m(v) − log p_hmm(x_<t, v), nats, ≤ 0 for an unambiguous automaton.
+
+        Of a :class:`.WeightedHMM` the expectation of 1[C] times the weights of the tokens after v.
 
         −inf where the mask is False, and where the HMM itself gives the prefix no probability and so has no opinion.
         """
@@ -251,7 +259,7 @@ class PGCDQuery:
         if not bool((doubted := self._doubted(found, doubt)).any()):
             return found
         lost = doubted & (~found.isneginf() | self._support().believes())
-        return self._exactly(found, lost, PGCDQuery.log_prior, lambda: self._in_log_space()[1])
+        return self._exactly(found, lost, PGCDQuery.log_prior, lambda: self._in_log_space()[1].ended())
 
     def ended(self) -> Float[Tensor, " batch"]:
         """log p(prefix, accepted as it is), nats; exact in rows without tokens left."""
@@ -260,7 +268,9 @@ class PGCDQuery:
         if not bool(doubted.any()):
             return found
         lost = doubted & (~found.isneginf() | self._support().ends())
-        return self._exactly(found, lost, PGCDQuery.ended, lambda: self._in_log_space()[0])
+        return self._exactly(
+            found, lost, PGCDQuery.ended, lambda: self._in_log_space()[0].ended() - self._written().cpu()
+        )
 
     def _doubted(
         self, found: Float[Tensor, " batch"], doubt: Float[Tensor, " batch"]
@@ -342,28 +352,39 @@ class PGCDQuery:
             product = (found.product[rows] + top).add_(found.product_scale[rows, None])
             return product, (found.prior[rows] + top).add_(found.prior_scale[rows, None])
         product, prior = (query.log_weights()[rows.cpu()] for query in self._in_log_space())
+        if self._weights is not None:  # the chain weighs v and the prefix too
+            product = product - (self._written()[rows, None] + self._weights).cpu()
         return product.double().to(self.device), prior.double().to(self.device)
 
     def _in_log_space(self) -> tuple[NextToken, NextToken]:
         """The product's query and the HMM's own, on the CPU."""
         hmm = self.hmm.to("cpu")
         return (
-            self._history.query("log", lambda: NextToken(hmm * self.automaton, self.horizon, Log())),
+            self._history.query(
+                "log", lambda: NextToken(weighted_chain(hmm) * self.automaton, self.horizon, Log())
+            ),
             self._history.query("log prior", lambda: NextToken(hmm, None, Log())),
         )
+
+    def _written(self) -> Float[Tensor, " batch"]:
+        """The logarithm of the product of the weights of each row's prefix."""
+        tokens = self._history.tokens
+        if self._weights is None:
+            return torch.zeros(len(tokens), dtype=torch.float64, device=tokens.device)
+        return self._weights.double()[tokens.clamp(min=0)].masked_fill(tokens < 0, 0.0).sum(1)
 
     def _exactly(
         self,
         found: Float[Tensor, " batch"],
         lost: Bool[Tensor, " batch"],
         ask: Callable[[PGCDQuery], Tensor],
-        in_log_space: Callable[[], NextToken],
+        in_log_space: Callable[[], Tensor],
     ) -> Float[Tensor, " batch"]:
         """Logarithms of rows, those that were lost computed again."""
         if not bool(lost.any()):
             return found
         finer = self._finer()
-        exact = in_log_space().ended() if finer is None else ask(finer)
+        exact = in_log_space() if finer is None else ask(finer)
         return torch.where(lost, exact.double().to(found.device), found)
 
 

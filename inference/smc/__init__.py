@@ -3,6 +3,7 @@
 from ...errors import ContextTooLong, NoParticleSurvived, PotentialError, ProposalError
 from .adaptive import AdaptiveProposal
 from .annealed import annealed
+from .attribute import Attribute
 from .awrs import AWRSProposal, GeometricProposal, MaskedAWRSProposal, TwoRoundsProposal
 from .blackbox import TopKProposal
 from .boundaries import (
@@ -104,6 +105,7 @@ __all__ = [
     "HiddenTwist",
     "LMPotential",
     "ConstraintPotential",
+    "Attribute",
     "FunctionPotential",
     "Boundary",
     "every_token",

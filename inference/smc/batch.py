@@ -77,7 +77,7 @@ def run_requests(
         if hmm is not None and needs is Knowledge.HMM:
             hmm = prompted(hmm, lm, request.prompt)
         fa, budget, align = request.fa, request.max_new_tokens, request.align
-        key = (id(fa), budget, id(hmm), id(align), needs, id(part.proposal))
+        key = (id(fa), budget, id(hmm), id(align), needs, id(part.proposal), id(request.potential))
         if key not in shared:
             shared[key] = SamplerSettings(
                 lm,
@@ -92,6 +92,7 @@ def run_requests(
                 align,
                 horizons[id(fa)],
                 needs,
+                token_log_weights=None if request.potential is None else request.potential.token_log_weights,
             )
         generator = torch.Generator().manual_seed(stream(request.seed, i))
         run = Run(shared[key], request.prompt, part.particles, generator)

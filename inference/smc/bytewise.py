@@ -12,14 +12,15 @@ until no byte has mass. Then X is drawn from the set by weight, and the sum of t
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple, final
+from typing import final
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from numpy import ndarray
 
 from ...errors import EvidenceError
 from ...lm.base import TokenBytes
+from ...lm.token_trie import TokenTrie
 from .blackbox import RowContext, RowDraw, RowProposal
 from .proposals import Tabular
 from .step import Step
@@ -46,11 +47,7 @@ class CharacterProposal(RowProposal):
     ) -> None:
         super().__init__(base)
         self._bytes, self._weights = vocabulary.token_bytes, weights
-        spelled = [(s, token) for token, s in enumerate(vocabulary.token_bytes) if s]
-        spelled.sort()
-        self._spelling = [s for s, _ in spelled]
-        self._order = np.array([token for _, token in spelled], dtype=np.int64)
-        self._nodes: dict[tuple[int, int, int], _Node] = {}
+        self._trie = TokenTrie(vocabulary.token_bytes)
         self._psi: dict[bytes, Float[ndarray, "257"]] = {}
 
     def draw_row(self, row: RowContext, step: Step) -> RowDraw:
@@ -60,20 +57,19 @@ class CharacterProposal(RowProposal):
         q, pick, words = row.q, row.pick, row.q.copy()
         if eos is not None:
             words[eos] = 0.0  # it ends the text, whatever bytes a vocabulary gives it
-        sorted_q = words[self._order]
+        trie = self._trie
+        sorted_q = words[trie.order]
         tokens: list[int] = []
         weights: list[float] = []
-        place, read, ratio = (0, len(sorted_q), 0), b"", 1.0
+        place, read, ratio = trie.root, b"", 1.0
         while True:
-            node = self._node(place)
-            low, high, depth = place
-            for token in self._order[low : node.starts[0] if len(node.starts) else high].tolist():
+            node, depth = trie.node(place), place[2]
+            for token in trie.ending(place):
                 tokens.append(token)
                 weights.append(float(words[token]) * ratio)
             psi = self._psi_of(context + read)
             mass = np.zeros(len(node.bytes) + 1)
-            if len(node.starts):
-                mass[:-1] = np.add.reduceat(sorted_q[:high], node.starts) * psi[node.bytes]
+            mass[:-1] = trie.masses(place, sorted_q) * psi[node.bytes]
             if not depth and eos is not None:
                 mass[-1] = q[eos] * psi[END]
             if not mass.any():
@@ -86,26 +82,11 @@ class CharacterProposal(RowProposal):
                 break
             ratio *= float(psi[node.bytes[chosen]]) / share
             read += bytes([node.bytes[chosen]])
-            stop = node.starts[chosen + 1] if chosen + 1 < len(node.starts) else high
-            place = (int(node.starts[chosen]), int(stop), depth + 1)
+            place = trie.child(place, chosen)
         total = sum(weights)
         if not total:
             return int(q.argmax()), 0.0
         return tokens[pick(np.array(weights))], total
-
-    def _node(self, place: tuple[int, int, int]) -> _Node:
-        """The children of the tokens low … high − 1, which share their first ``depth`` bytes."""
-        if place not in self._nodes:
-            low, high, depth = place
-            starts: list[int] = []
-            found: list[int] = []
-            for i in range(low, high):
-                spelling = self._spelling[i]
-                if len(spelling) > depth and (not found or found[-1] != spelling[depth]):
-                    starts.append(i)
-                    found.append(spelling[depth])
-            self._nodes[place] = _Node(np.array(found, dtype=np.int64), np.array(starts, dtype=np.int64))
-        return self._nodes[place]
 
     def _psi_of(self, text: bytes) -> Float[ndarray, "257"]:
         if text not in self._psi:
@@ -118,10 +99,3 @@ class CharacterProposal(RowProposal):
                 self._psi.clear()
             self._psi[text] = psi
         return self._psi[text]
-
-
-class _Node(NamedTuple):
-    """The next bytes, and where in the sorted tokens each begins."""
-
-    bytes: Int[ndarray, " children"]
-    starts: Int[ndarray, " children"]

@@ -20,11 +20,13 @@ import torch
 
 from ...circuits.automaton import Automaton
 from ...circuits.hmm import HMM
+from ...circuits.weighted_hmm import parameters_of
 from ...errors import EvidenceError
 from ...layers.functorch_utils import version
 from ...lm.base import LanguageModel
 from ..arguments import whole
 from .arguments import Arguments
+from .attribute import factor_over_tokens
 from .batch import Request, Resampled, run_requests
 from .islands import Population
 from .proposals import GCDProposal, LookaheadProposal, Proposal
@@ -87,11 +89,18 @@ def settled(proposal: Proposal, given: Arguments, max_new_tokens: int) -> Propos
 def _pilot(
     lm: LanguageModel, asked: Sequence[tuple[Strength, Sequence[Request]]], resampled: Resampled
 ) -> None:
-    """Settle strengths by runs of the requests with each of :data:`.STRENGTHS`; their own potentials are not asked."""
+    """Settle strengths by runs of the requests with each of :data:`.STRENGTHS`; of their own potentials only an
+    :class:`.Attribute` is asked."""
     guides = {s: LookaheadProposal(s) if s else GCDProposal() for s in STRENGTHS}
     parts = [Population(guides[s], None, PARTICLES) for s in STRENGTHS for _ in range(RUNS)]
     requests = [
-        replace(request, potential=None, align=None, populations=parts, seed=SEED + i)
+        replace(
+            request,
+            potential=factor_over_tokens(request.potential),
+            align=None,
+            populations=parts,
+            seed=SEED + i,
+        )
         for _, of_one in asked
         for i, request in enumerate(of_one)
     ]
@@ -138,7 +147,7 @@ def _automaton_name(fa: Automaton) -> Hashable:
 
 def _hmm_name(hmm: HMM) -> str:
     """Equal for HMMs of equal parameters, as far as a sample of them tells."""
-    tensors = [hmm.initial_probs, *hmm.transition.parameters(), hmm.emission_probs]
+    tensors = parameters_of(hmm)
     versions = tuple(version(tensor) for tensor in tensors)
     if hmm not in _names or None in versions or _names[hmm][0] != versions:
         out = hashlib.sha256()

@@ -38,6 +38,11 @@ class Potential(ABC):
     needs: Knowledge = Knowledge.LOCAL
     is_twist: bool = True  # whether it is meant to guide unfinished particles: φ_pgcd is not added then
 
+    @property
+    def token_log_weights(self) -> Float[Tensor, " vocab"] | None:
+        """log w(v) ≤ 0 of every token if Ψ has a factor Π_t w(x_t): proposals draw by it, the HMM looks ahead to it."""
+        return None
+
     def start(self, lm: LanguageModel, prompts: Sequence[Prompt], budgets: Sequence[int]) -> None:
         """Forget everything; ``lm`` is the sampler's own language model, ``budgets`` the tokens to come after each prompt."""
         return
@@ -72,6 +77,11 @@ class Product(Potential):
             self.factors.extend(factor.factors if isinstance(factor, Product) else [factor])
         self.needs = max(factor.needs for factor in self.factors)
         self.is_twist = any(factor.is_twist for factor in self.factors)
+
+    @property
+    def token_log_weights(self) -> Float[Tensor, " vocab"] | None:
+        found = [w for factor in self.factors if (w := factor.token_log_weights) is not None]
+        return sum(found[1:], found[0]) if found else None
 
     def at(self, boundary: Boundary) -> Potential:
         return Product(*(factor.at(boundary) for factor in self.factors))

@@ -10,6 +10,7 @@ from pathlib import Path
 from pkgutil import resolve_name
 
 from ...circuits.hmm import HMM
+from ...circuits.weighted_hmm import WeightedHMM
 from ...lm.base import LanguageModel, Prompt
 
 Reader = Callable[[HMM, Path, LanguageModel, Prompt], HMM]
@@ -31,6 +32,8 @@ def prompted(hmm: HMM, lm: LanguageModel, prompt: Prompt, files: Collection[str]
 
     An HMM that was read from no folder, or that was derived from another, stays as it is; so does one without such files.
     """
+    if isinstance(hmm, WeightedHMM):
+        return WeightedHMM(prompted(hmm.base, lm, prompt, files), hmm.token_log_weights)
     folder = hmm.source
     if folder is None:
         return hmm

@@ -12,6 +12,7 @@ from typing import Any
 
 from ...circuits.automaton import Automaton
 from ...circuits.hmm import HMM
+from ...circuits.weighted_hmm import parameters_of
 from ...layers.functorch_utils import version
 from ..next_token.coarse import CoarseQuery
 from ..next_token.gcd import GCDQuery, gcd, lcd
@@ -39,7 +40,7 @@ def guided(hmm: HMM, fa: Automaton, horizon: int) -> PGCDQuery | CoarseQuery:
 
     Every call gives an object of its own, to be started; they share tables.
     """
-    parameters = [hmm.initial_probs, *hmm.transition.parameters(), hmm.emission_probs]
+    parameters = parameters_of(hmm)
     versions = [version(tensor) for tensor in parameters]
     if None in versions:  # nothing says whether such parameters are untouched
         return pgcd(hmm, fa, horizon)

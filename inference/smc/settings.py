@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import torch
-from jaxtyping import Bool, Int
+from jaxtyping import Bool, Float, Int
 from torch import Generator, Tensor
 
 from ...circuits.automaton import Automaton
@@ -20,6 +20,7 @@ from ...lm.base import LanguageModel, Prompt, fingerprint_of
 from ..arguments import short, whole
 from ..next_token.protocol import NextTokenQuery
 from .arguments import ConstraintLike, check_proposal, read
+from .attribute import looking_ahead
 from .awrs import MaskedAWRSProposal
 from .boundaries import Boundary
 from .particles import Particles
@@ -55,7 +56,7 @@ class SamplerSettings:
 
     ``needs``: what is known of the constraint (default: what proposal and potential need). ``horizon``: that of the query, the
     largest budget of all prompts that share it (default: ``max_new_tokens``). ``move``: what is done to the particles after
-    each resampling.
+    each resampling. ``token_log_weights``: those of the prompt's own potential.
     """
 
     lm: LanguageModel
@@ -71,6 +72,7 @@ class SamplerSettings:
     horizon: int | None = None
     needs: Knowledge | None = None
     move: Move | None = None
+    token_log_weights: Float[Tensor, " vocab"] | None = None
 
     def __post_init__(self) -> None:
         lm, fa = self.lm, self.fa
@@ -129,6 +131,8 @@ def settings_of_one(
     given = read(who, lm, tokenizer, prompt, None, fa, hmm)
     guide = None if given.hmm is None else prompted(given.hmm, given.lm, given.prompts[0])
     automaton = given.fa or unconstrained(given.lm)
+    settings |= {"token_log_weights": potential.token_log_weights}
+    guide = looking_ahead(guide, potential)
     return SamplerSettings(given.lm, automaton, guide, proposal, potential, **settings), given.prompts[0]
 
 

@@ -28,7 +28,7 @@ class SparseStep(Step):
     """A step whose tables are flat: those of ``allowed[0]``, the tokens of state 0, then those of state 1, and so on."""
 
     def __init__(self, step: Step, allowed: Sequence[Int[ndarray, " some"]]) -> None:
-        self._table, self._query, self.rows = step.table, step.query, step.rows
+        self._table, self._query, self.rows, self._step = step.table, step.query, step.rows, step
         self.tokens, self._counts = np.concatenate(allowed), np.array([len(tokens) for tokens in allowed])
         self._start = self._counts.cumsum() - self._counts
         self._place = np.repeat(np.arange(len(allowed)) * step.table.shape[1], self._counts) + self.tokens
@@ -40,6 +40,10 @@ class SparseStep(Step):
     @cached_property
     def mask(self) -> Bool[Tensor, ""]:
         return torch.tensor(True)
+
+    def weighted(self, belief: Float[Tensor, " allowed"]) -> Float[Tensor, " allowed"]:
+        weights = self._step.token_log_weights
+        return belief if weights is None else belief + weights[self.tokens].to(belief)
 
     def allowed_only(self, belief: Float[Tensor, " allowed"]) -> Float[Tensor, " allowed"]:
         return belief

@@ -36,7 +36,8 @@ class Step:
     """Rows about to be extended by one token, with the tables of language model and constraint.
 
     ``prefixes`` holds the tokens so far, shape (rows, t), a list of rows where these are of unequal lengths; ``rows`` the
-    state of each row (default: its own); ``last`` whether this token uses the budget up. Queries are made when first asked
+    state of each row (default: its own); ``last`` whether this token uses the budget up; ``token_log_weights`` the logarithm of
+    a factor of the target for each token, by which beliefs are multiplied (default: none). Queries are made when first asked
     for, and once; ``lookahead`` and ``conditional`` are for those who declared that they need an HMM. ``table`` and
     ``query`` have a row for each state.
     """
@@ -51,7 +52,9 @@ class Step:
         decode: Callable[[Sequence[int]], str] = str,
         eos_token_id: int | None = None,
         last: bool = False,
+        token_log_weights: Float[Tensor, " vocab"] | None = None,
     ) -> None:
+        self.token_log_weights = token_log_weights
         self.rows: Int[Tensor, " rows"] = torch.arange(len(log_probs)) if rows is None else rows
         self.table, self.query, self.prefixes = log_probs, query, prefixes
         self.decode = decode if isinstance(decode, Texts) else Texts(decode)
@@ -71,6 +74,7 @@ class Step:
             decode=self.decode,
             eos_token_id=self.eos_token_id,
             last=self.last,
+            token_log_weights=self.token_log_weights,
         )
 
     @cached_property
@@ -82,6 +86,11 @@ class Step:
     def mask(self) -> Bool[Tensor, "rows vocab"]:
         """The tokens that the constraint allows."""
         return self._of_rows(self.query.mask())
+
+    def weighted(self, belief: Float[Tensor, "rows vocab"]) -> Float[Tensor, "rows vocab"]:
+        """``belief`` times the target's factor of each token."""
+        weights = self.token_log_weights
+        return belief if weights is None else belief + weights.to(belief)
 
     def allowed_only(self, belief: Float[Tensor, "rows vocab"]) -> Float[Tensor, "rows vocab"]:
         """``belief``, −∞ where the constraint forbids the token."""

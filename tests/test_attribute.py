@@ -1,0 +1,288 @@
+"""Soft attributes: backward messages, the target and the classifier against enumeration."""
+
+import itertools
+import math
+
+import pytest
+import torch
+from smc_reference import (
+    CASES,
+    COMPILED,
+    EOS,
+    FUNCTIONS,
+    HMM,
+    LIMIT,
+    RUNS,
+    ForgetsItsWeight,
+    Letters,
+    N,
+    V,
+    estimates,
+    random_table,
+    sequence_log_prob,
+    z_scores,
+)
+
+import tractile as tt
+from tractile.circuits.weighted_hmm import WeightedHMM, weighted_chain
+from tractile.errors import EvidenceError, ShapeError, VocabularyMismatch
+from tractile.inference.semirings.base import Log
+
+END = {"ended": EOS, "exact": None}
+W = torch.tensor([0.3, 0.8, 1.0], dtype=torch.float64)
+
+
+def attribute(case):
+    return tt.Attribute(W.log() if case == "ended" else torch.tensor([0.3, 0.8, 0.5]).double().log(), -0.2)
+
+
+def model(case):
+    return tt.TableLM(random_table(V, 2, 3), END[case], Letters())
+
+
+def enumerated(case, power=1):
+    """{x: p_lm(x) p(attribute | x)^power} over what the automaton accepts."""
+    lm, one = model(case), attribute(case)
+    return {
+        x: math.exp(sequence_log_prob(lm, x) + power * one.log_prob(x))
+        for x in itertools.product(range(V), repeat=N)
+        if CASES[case][1].accepts(x)
+    }
+
+
+# ---------------------------------------------------------------- messages
+
+
+def expected_weight(hmm, fsa, weights, prefix, left):
+    """E_hmm[1_C Π w of the tokens after the prefix | prefix], by enumeration of all continuations."""
+    rests = torch.tensor([[*prefix, *rest] for rest in itertools.product(range(V), repeat=left)])
+    accepted = torch.tensor([fsa.accepts(row) for row in rests.tolist()])
+    weight = weights[rests[:, len(prefix) :]].prod(1) * accepted
+    p = (
+        (hmm.log_prob(rests) - hmm.log_prob(torch.tensor([prefix]))).exp()
+        if prefix
+        else hmm.log_prob(rests).exp()
+    )
+    return float((weight * p).sum())
+
+
+@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+def test_messages_are_expectations(case, dtype):
+    weights = attribute(case).token_log_weights
+    query = tt.pgcd(WeightedHMM(HMM.to(dtype=dtype), weights), COMPILED[case], N)
+    for prefix in [(), (0,), (1,), (1, 0), (0, 1, 1)]:
+        query.resume(torch.tensor([prefix], dtype=torch.long))
+        left = N - len(prefix)
+        for v in range(V):
+            found = float(query.lookahead()[0, v].exp())
+            true = expected_weight(HMM, CASES[case][1], weights.exp(), [*prefix, v], left - 1)
+            assert found == pytest.approx(true, rel=1e-5)
+        everything = expected_weight(HMM, CASES[case][1], weights.exp(), list(prefix), left)
+        assert float(query.log_lookahead().exp()) == pytest.approx(everything, rel=1e-5)
+        shares = query.log_weights()[0].exp()
+        assert float(shares.sum()) == pytest.approx(everything * float(query.log_prior().exp()), rel=1e-5)
+        assert torch.allclose(query.scores()[0].exp(), (shares / shares.sum()).to(torch.float64), rtol=1e-5)
+
+
+def test_what_the_precision_loses_is_computed_again():
+    """Probabilities down to 1e-300: P-GCD falls back to log space, where the chain weighs the prefix too."""
+    tiny = torch.tensor([[1.0 - 1e-300, 1e-300, 1e-12], [1e-12, 1.0, 1e-300]], dtype=torch.float64)
+    emission = tiny / tiny.sum(1, keepdim=True)
+    hmm = tt.HMM(torch.tensor([1.0 - 1e-200, 1e-200]).double(), torch.eye(2).double(), emission)
+    weights = torch.tensor([1e-9, 0.5, 1.0], dtype=torch.float64).log()
+    query = tt.pgcd(WeightedHMM(hmm, weights), COMPILED["ended"], N)
+    chain = tt.NextToken(weighted_chain(WeightedHMM(hmm, weights)) * COMPILED["ended"], N, Log())
+    own = tt.NextToken(hmm, None, Log())
+    written = torch.zeros(1, dtype=torch.float64)
+    for one in (query, chain, own):
+        one.start(1, N) if one is not own else one.start(1)
+    for token in (0, 1, 1):
+        expected = chain.log_weights() - written[:, None]
+        assert torch.allclose(query.log_weights(), expected, rtol=1e-6)
+        prior = own.log_weights()
+        seen = ~query.lookahead().isneginf()
+        assert torch.allclose(query.lookahead()[seen], (expected - weights - prior)[seen], atol=1e-6)
+        for one in (query, chain, own):
+            one.advance([token])
+        written = written + weights[token]
+
+
+def test_an_hmm_without_weights_is_told_apart_in_the_cache():
+    lm, fa = model("ended"), COMPILED["ended"]
+    found = [
+        tt.smc(lm, [], fa, tt.LookaheadProposal(), HMM, 4, N, seed=1, potential=one).log_evidence
+        for one in (None, attribute("ended"), None, attribute("ended"))
+    ]
+    assert found[0] == found[2]
+    assert found[1] == found[3]
+    assert found[0] != found[1]
+
+
+# ---------------------------------------------------------------- the target
+
+PROPOSALS = {
+    "lm": tt.LMProposal,
+    "lcd": tt.LCDProposal,
+    "gcd": tt.GCDProposal,
+    "lookahead": tt.LookaheadProposal,
+    "lookahead ½": lambda: tt.LookaheadProposal(0.5),
+    "mixture": tt.MixtureProposal,
+    "either": lambda: tt.EitherProposal([tt.GCDProposal(), tt.LookaheadProposal()]),
+}
+
+
+def posteriors(case, proposal, potential, seed=0):
+    return tt.smc(
+        model(case), prompts=[[]] * RUNS, fa=COMPILED[case], proposal=proposal(), hmm=HMM,
+        particles=12, max_new_tokens=N, seed=seed, potential=potential,
+    )  # fmt: skip
+
+
+def z_of(posts, truth):
+    moments = [sum(p * f(x) for x, p in truth.items()) for f in FUNCTIONS]
+    return z_scores(torch.stack([estimates(post) for post in posts]), moments)
+
+
+@pytest.mark.parametrize("proposal", PROPOSALS)
+@pytest.mark.parametrize("case", CASES)
+def test_every_proposal_samples_the_target(case, proposal):
+    """z-scores of 40 runs; |z| > 4.42 has probability 1e-5."""
+    z = z_of(posteriors(case, PROPOSALS[proposal], attribute(case)), enumerated(case))
+    assert (z.abs() < LIMIT).all(), z
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_products_and_boundaries_of_attributes(case):
+    one, lookahead = attribute(case), tt.LookaheadProposal
+    z = z_of(posteriors(case, lookahead, one * attribute(case)), enumerated(case, 2))
+    assert (z.abs() < LIMIT).all(), z
+    z = z_of(posteriors(case, lookahead, one.at(tt.at_end)), enumerated(case))
+    assert (z.abs() < LIMIT).all(), z
+
+
+def test_the_test_has_power():
+    z = z_of(posteriors("ended", ForgetsItsWeight, attribute("ended")), enumerated("ended"))
+    assert (z.abs() > LIMIT).any()
+
+
+def test_prompts_with_and_without_an_attribute_share_a_batch():
+    fa, lm = COMPILED["ended"], model("ended")
+    potentials = [attribute("ended"), None, attribute("ended").at(tt.at_end)]
+    settings = {"fa": fa, "proposal": tt.LookaheadProposal(), "hmm": HMM, "particles": 6, "max_new_tokens": N}
+    together = tt.smc(lm, prompts=[[]] * 3, potential=potentials, seed=4, **settings)
+    for i, post in enumerate(together):
+        alone = tt.smc(lm, [], **settings, potential=potentials[i], seed=4 + i)
+        assert alone.token_ids == post.token_ids
+        assert alone.log_evidence == post.log_evidence
+
+
+def test_other_samplers():
+    lm, fa, truth = model("ended"), COMPILED["ended"], enumerated("ended")
+    share = sum(p for x, p in truth.items() if x[0] == 1) / sum(truth.values())
+    drawn = tt.mcmc(
+        lm, [], fa, tt.LookaheadProposal(), HMM, 1000, N, chains=100, burn_in=5, potential=attribute("ended")
+    )
+    assert drawn.expectation(lambda d: d.token_ids[0] == 1) == pytest.approx(share, abs=0.08)
+    posts = [
+        tt.resample_move(
+            lm,
+            [],
+            fa,
+            tt.LookaheadProposal(),
+            HMM,
+            4,
+            N,
+            seed,
+            potential=attribute("ended"),
+            ess_threshold=0.9,
+        )
+        for seed in range(20)
+    ]
+    z = z_of(posts, truth)
+    assert (z.abs() < LIMIT).all(), z
+
+
+def test_an_hmm_that_is_the_model_knows_the_attribute():
+    """With p_hmm = p_lm the lookahead is exact: all weights are Z."""
+    everything = tt.Automaton.from_edges([(0, [0, 1, 2], 0)], 0, [0], V)
+    one = attribute("exact")
+    post = tt.smc(tt.CircuitLM(HMM), [], everything, tt.LookaheadProposal(), HMM, 8, N, potential=one)
+    assert post.ess == pytest.approx(8)
+    texts = torch.tensor(list(itertools.product(range(V), repeat=N)))
+    weights = torch.tensor([one.log_prob(x) for x in texts.tolist()])
+    assert post.log_evidence == pytest.approx(float((HMM.log_prob(texts) + weights).logsumexp(0)))
+
+
+# ---------------------------------------------------------------- the classifier
+
+
+def log_likelihood(weights, bias, texts, labels):
+    log_p = torch.stack([bias + weights[torch.tensor(text)].sum() for text in texts])
+    return torch.where(torch.tensor(labels), log_p, torch.log(-torch.expm1(log_p))).sum()
+
+
+def noisy_and(count, seed=0):
+    generator = torch.Generator().manual_seed(seed)
+    texts = torch.randint(0, 4, (count, 5), generator=generator)
+    lengths = torch.randint(1, 6, (count, 1), generator=generator)
+    w = torch.tensor([1.0, 0.5, 0.9, 1.0], dtype=torch.float64)
+    p = 0.9 * w[texts].where(torch.arange(5) < lengths, 1.0).prod(1)
+    labels = torch.rand(count, generator=generator) < p
+    return [text[:n] for text, (n,) in zip(texts.tolist(), lengths.tolist(), strict=True)], labels.tolist()
+
+
+def test_fit_finds_the_maximum_of_the_likelihood():
+    """At a maximum over costs ≥ 0 the gradient is 0, or negative where the cost is 0."""
+    texts, labels = noisy_and(400)
+    lm = tt.TableLM({(): torch.zeros(5).double().log_softmax(0)})
+    found = tt.Attribute.fit(texts, labels, lm, smoothing=1.0, iterations=100_000)
+    costs = torch.cat([-found.token_log_weights, torch.tensor([-found.log_bias])]).requires_grad_()
+    value = log_likelihood(-costs[:-1], -costs[-1], texts, labels) - costs.sum()
+    (gradient,) = torch.autograd.grad(value, costs)
+    assert found.token_log_weights[4] == 0.0  # a token that no text has
+    assert (gradient[costs > 0.01].abs() < 0.3).all(), gradient
+    assert (gradient[costs <= 0.01] < 0.3).all(), gradient
+
+
+def test_fit_finds_the_weights():
+    texts, labels = noisy_and(20_000)
+    lm = tt.TableLM({(): torch.zeros(4).double().log_softmax(0)})
+    found = tt.Attribute.fit(texts, labels, lm)
+    assert torch.allclose(
+        found.token_log_weights.exp(), torch.tensor([1.0, 0.5, 0.9, 1.0]).double(), atol=0.03
+    )
+    assert math.exp(found.log_bias) == pytest.approx(0.9, abs=0.03)
+
+
+def test_fit_leaves_the_end_token_alone():
+    lm = tt.TableLM({(): torch.zeros(3).double().log_softmax(0)}, EOS)
+    found = tt.Attribute.fit([[0, EOS], [1, EOS], [0, 0, EOS]], [True, False, True], lm, smoothing=0.1)
+    assert found.token_log_weights[EOS] == 0.0
+    assert found.token_log_weights[0] > -0.01
+    assert found.token_log_weights[1] < -1
+
+
+# ---------------------------------------------------------------- bad input
+
+
+def test_errors():
+    lm = tt.TableLM({(): torch.zeros(3).double().log_softmax(0)})
+    with pytest.raises(EvidenceError, match="2 texts and 1 labels"):
+        tt.Attribute.fit([[0], [1]], [True], lm)
+    with pytest.raises(EvidenceError, match="texts of both kinds"):
+        tt.Attribute.fit([[0], [1]], [True, True], lm)
+    with pytest.raises(EvidenceError, match="no tokenizer"):
+        tt.Attribute.fit(["a", "b"], [True, False], lm)
+    with pytest.raises(VocabularyMismatch, match="outside the 3"):
+        tt.Attribute.fit([[0], [3]], [True, False], lm)
+    with pytest.raises(ShapeError, match="0 or less"):
+        tt.Attribute(torch.tensor([0.1, 0.0]))
+    with pytest.raises(ShapeError, match="log_bias"):
+        tt.Attribute(torch.zeros(2), 0.5)
+    with pytest.raises(VocabularyMismatch, match="weights for 2 tokens"):
+        tt.smc(lm, [], None, "gcd", max_new_tokens=2, potential=tt.Attribute(torch.zeros(2)))
+    with pytest.raises(VocabularyMismatch):
+        WeightedHMM(HMM, torch.zeros(2))
+    with pytest.raises(ShapeError):
+        WeightedHMM(HMM, torch.full((V,), -torch.inf))

@@ -1,0 +1,154 @@
+"""Models of other tokenizers through bytes: every tokenisation counted, against enumeration."""
+
+import itertools
+import math
+
+import pytest
+import torch
+from smc_reference import LIMIT, random_table, z_scores
+
+import tractile as tt
+from tractile.embedded import load_lm
+from tractile.errors import EvidenceError, VocabularyMismatch
+
+EOS = 3
+A = tt.Vocabulary([b"a", b"b", b"ab", None], eos_token_id=EOS)
+B = tt.Vocabulary([b"b", b"a", b"ba", None, b"aab", None], eos_token_id=EOS)  # token 5 is special
+N = 3  # tokens of A at most, the end among them
+
+
+def model_a():
+    return tt.TableLM(random_table(4, 2, 3), EOS, A)
+
+
+def model_b():
+    return tt.TableLM(random_table(6, 2, 11), EOS, B)
+
+
+def tokenisations(text, vocab):
+    """All token sequences that spell a text."""
+    if not text:
+        yield ()
+    for token, spelling in enumerate(vocab.token_bytes):
+        if spelling and text.startswith(spelling):
+            for rest in tokenisations(text[len(spelling) :], vocab):
+                yield (token, *rest)
+
+
+def log_prob(lm, tokens):
+    lm.start([[]])
+    total = 0.0
+    for token in tokens:
+        total += float(lm.log_probs()[0, token])
+        lm.advance(torch.tensor([token]))
+    return total
+
+
+def prob_of_text(text):
+    """p_b(text and its end), summed over the tokenisations."""
+    return sum(math.exp(log_prob(model_b(), (*tokens, EOS))) for tokens in tokenisations(text, B))
+
+
+TEXTS = [bytes(t) for n in range(5) for t in itertools.product(b"ab", repeat=n)]
+
+
+def test_texts_have_the_probability_of_all_their_tokenisations():
+    exact = tt.ByteLM(model_b(), prompt=[], vocabulary=B)
+    for text in TEXTS:
+        assert math.exp(exact.log_prob(text)) == pytest.approx(prob_of_text(text), rel=1e-9)
+
+
+def test_prefixes_may_end_inside_a_token():
+    """P(prefix …) is that of all covers: what is behind the prefix is the last token's alone."""
+    exact = tt.ByteLM(model_b(), prompt=[], vocabulary=B)
+
+    def covered(prefix):
+        total = 0.0
+        for cut in range(len(prefix) + 1):
+            for tokens in tokenisations(prefix[:cut], B):
+                rest = prefix[cut:]
+                if not rest:
+                    total += math.exp(log_prob(model_b(), tokens))
+                for token, spelling in enumerate(B.token_bytes):
+                    if rest and spelling and spelling.startswith(rest) and spelling != rest:
+                        total += math.exp(log_prob(model_b(), (*tokens, token)))
+        return total
+
+    for text in TEXTS:
+        for byte in b"ab":
+            ratio = covered(text + bytes([byte])) / covered(text)
+            assert exact.probs(text)[byte] == pytest.approx(ratio, rel=1e-9)
+
+
+@pytest.mark.parametrize("beam", [1, 2])
+def test_a_beam_gives_a_distribution_too(beam):
+    """Of a model without special tokens: what may come next sums to one after every text."""
+    vocab = tt.Vocabulary([b"b", b"a", b"ba", None, b"aab"], eos_token_id=EOS)
+    found = tt.ByteLM(tt.TableLM(random_table(5, 2, 11), EOS, vocab), prompt=[], vocabulary=vocab, beam=beam)
+    for text in TEXTS:
+        assert found.probs(text).sum() == pytest.approx(1)
+        assert len(found._beam(text)) <= beam + 1
+
+
+def test_numbers_do_not_depend_on_what_was_asked_before():
+    fresh, used = (tt.ByteLM(model_b(), prompt=[], vocabulary=B, beam=2) for _ in range(2))
+    for text in reversed(TEXTS):
+        used(text)
+    assert all((fresh(text) == used(text)).all() for text in TEXTS)
+
+
+@pytest.mark.parametrize("beam", [None, 1])
+@pytest.mark.parametrize("base", [tt.GCDProposal, lambda: tt.LookaheadProposal(0.5)])
+def test_the_target_is_the_product(base, beam):
+    """z-scores of Ẑ and Ẑ·f over 60 runs against Σ p_a(x) p_b(text of x)^½."""
+    power, hmm = 0.5, tt.HMM.random(3, 4, seed=7, dtype=torch.float64)
+    other = tt.ByteLM(model_b(), prompt=[], vocabulary=B, power=power, beam=beam)
+    truth = [0.0, 0.0]
+    for n in range(N):
+        for words in itertools.product(range(3), repeat=n):
+            text = b"".join(A.token_bytes[token] for token in words)
+            p_b = prob_of_text(text) if beam is None else math.exp(other.log_prob(text))
+            weight = math.exp(log_prob(model_a(), (*words, EOS))) * p_b**power
+            truth[0] += weight
+            truth[1] += weight * len(text)
+    fa = tt.constraints.regex("[ab]*").compile(A)
+    proposal = tt.CharacterProposal(A, other, base=base())
+    posts = tt.smc(
+        model_a(), prompts=[[]] * 60, fa=fa, proposal=proposal, hmm=hmm, particles=8, max_new_tokens=N
+    )
+    values = [
+        [sum(math.exp(p.log_weight) * f(p.text) / 8 for p in post.particles) for f in (lambda _: 1.0, len)]
+        for post in posts
+    ]
+    assert (z_scores(values, truth).abs() < LIMIT).all()
+
+
+def test_the_embedded_model_through_its_own_bytes():
+    """p of a text is at least that of its usual tokens, and no more than one."""
+    model, tokenizer = load_lm()
+    lm = tt.TransformersLM(model, tokenizer)
+    found = tt.ByteLM(lm, prompt="Once upon a time", beam=2)
+    text = ", there"
+    assert found.probs(text.encode()).argmax() == ord(" ")
+    ids = tokenizer("Once upon a time" + text).input_ids[len(tokenizer("Once upon a time").input_ids) :]
+    lm.start(["Once upon a time"])
+    usual = 0.0  # log-probability of the usual tokens
+    for token in ids:
+        usual += float(lm.log_probs()[0, token])
+        lm.advance(torch.tensor([token]))
+    prefix = sum(math.log(found.probs(text.encode()[:i])[b]) for i, b in enumerate(text.encode()))
+    assert usual - 1e-3 <= prefix <= 0
+
+
+def test_errors():
+    with pytest.raises(EvidenceError, match="end token"):
+        tt.ByteLM(tt.TableLM(random_table(4, 1, 3)), prompt=[], vocabulary=A)
+    with pytest.raises(EvidenceError, match="vocabulary"):
+        tt.ByteLM(tt.TableLM(random_table(4, 1, 3), EOS), prompt=[])
+    for wrong in ({"beam": 0}, {"power": -1.0}, {"power": math.inf}):
+        with pytest.raises(EvidenceError, match="beam must be 1 or more"):
+            tt.ByteLM(model_b(), prompt=[], vocabulary=B, **wrong)
+    with pytest.raises(EvidenceError, match="no probability"):
+        tt.ByteLM(model_b(), prompt=[], vocabulary=B).probs(b"c")
+    with pytest.raises(VocabularyMismatch, match=r"tt\.ByteLM"):
+        model_a() * model_b()
