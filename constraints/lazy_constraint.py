@@ -16,7 +16,8 @@ from .automata.lazy import Numbered, explore
 from .automata.machines import Choice, Concatenation, DfaMachine, LazyMachine, Repetition
 from .automata.nfa import Nfa, trim
 from .automata.nfa_machine import NfaMachine
-from .automata.stack import Machine, StackAutomaton
+from .automata.region import Machine
+from .automata.stack import StackAutomaton
 from .compiled import ConstraintAutomaton
 from .constraint import Constraint, checked
 from .lifting.token_dfa import single_bytes

@@ -5,7 +5,7 @@ import numpy as np
 from tractile.constraints.automata.epsilon import NO_EPSILONS
 from tractile.constraints.automata.lazy import Letters
 from tractile.constraints.automata.nfa import Nfa
-from tractile.constraints.automata.stack import LocalBody, Region
+from tractile.constraints.automata.region import LocalBody, Region
 
 UTF8 = [  # (state, low, high, target); 0 is between two letters
     *[(0, 0x20, 0x21, 0), (0, 0x23, 0x5B, 0), (0, 0x5D, 0x7F, 0), (0, 0xC2, 0xDF, 1), (1, 0x80, 0xBF, 0)],

@@ -8,7 +8,8 @@ import pytest
 from tractile.constraints import regex
 from tractile.constraints.automata.lazy import Numbered, explore
 from tractile.constraints.automata.machines import Choice, Concatenation, DfaMachine, TextMachine
-from tractile.constraints.automata.stack import Region, StackAutomaton
+from tractile.constraints.automata.region import Region
+from tractile.constraints.automata.stack import StackAutomaton
 from tractile.errors import TooManyStates, UnsupportedConstraint
 
 

@@ -16,7 +16,8 @@ from tractile.constraints.automata.lazy import Letters, Numbered
 from tractile.constraints.automata.machines import Choice, Concatenation, DfaMachine, TextMachine
 from tractile.constraints.automata.nfa import Nfa, trim
 from tractile.constraints.automata.nfa_machine import NfaMachine
-from tractile.constraints.automata.stack import LocalBody, Region, StackAutomaton
+from tractile.constraints.automata.region import LocalBody, Region
+from tractile.constraints.automata.stack import StackAutomaton
 from tractile.constraints.json.constraint import json_schema
 from tractile.constraints.json.document import read_schema
 from tractile.constraints.json.lazy.schema import lazy_schema

@@ -17,7 +17,7 @@ from ...errors import TooManyStates
 from .. import limits
 from .dfa import minimize
 from .nfa import Nfa, trim
-from .stack import Local, Machine
+from .region import Local, Machine
 from .subsets import determinize
 from .work import attempt
 

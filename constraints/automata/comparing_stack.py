@@ -15,7 +15,8 @@ from typing import Any, NamedTuple, Protocol
 
 from .. import limits
 from .lazy import Body, Configuration, Move, Moves
-from .stack import Local, Stack, StackAutomaton, stacks_of
+from .region import Local
+from .stack import Stack, StackAutomaton, stacks_of
 
 LOG = logging.getLogger("tractile.constraints")
 MOST_KEPT = 1 << 14  # readings of which it is kept whether they can be completed

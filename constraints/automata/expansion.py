@@ -17,7 +17,7 @@ from ...errors import TooManyStates
 from .epsilon import NO_EPSILONS
 from .graphs import Graph, useful
 from .nfa import Nfa, empty, network
-from .stack import Machine
+from .region import Machine
 from .subsets import resolved
 
 

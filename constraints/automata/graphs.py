@@ -14,7 +14,7 @@ from .work import spend
 
 if TYPE_CHECKING:
     from .nfa import Nfa
-    from .stack import Local, Machine
+    from .region import Local, Machine
 
 Call = tuple[int, Any, int]
 """The state that calls, the machine that is called, the state after it."""

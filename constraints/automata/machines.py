@@ -11,7 +11,7 @@ import numpy as np
 from .graphs import Graph, of_automaton
 from .lazy import LazyAutomaton
 from .nfa import Nfa
-from .stack import Local, Machine, Region
+from .region import Local, Machine, Region
 
 
 class DfaMachine(Region):

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 from .nfa import Nfa
-from .stack import Local, Region
+from .region import Local, Region
 
 
 class NfaMachine(Region):

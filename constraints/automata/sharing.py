@@ -15,7 +15,8 @@ from typing import NamedTuple, Protocol
 from weakref import WeakKeyDictionary
 
 from .lazy import Configuration
-from .stack import NEVER, Local, Machine, Stack, StackAutomaton, stacks_of
+from .region import Local, Machine
+from .stack import NEVER, Stack, StackAutomaton, stacks_of
 
 MAX_NUMBERED = 1 << 15  # keys whose number is kept
 _serials: WeakKeyDictionary[Machine, int] = WeakKeyDictionary()

@@ -13,7 +13,7 @@ from functools import cached_property, partial
 from typing import NamedTuple
 
 from ...errors import TooManyStates, UnsupportedConstraint
-from ..automata.stack import Machine
+from ..automata.region import Machine
 from ..json.document import Document, Schema, read_schema
 from ..json.lazy.objects import ObjectMachine
 from ..json.lazy.schema import check_all, schema_machines

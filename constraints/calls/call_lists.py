@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from functools import cached_property
 
 from ..automata.nfa import check_limit
-from ..automata.stack import Local, Machine, Region
+from ..automata.region import Local, Machine, Region
 from ..json.lazy.blanks import with_blanks
 from ..json.text import Style
 from .arguments import Arguments, Called

@@ -15,7 +15,7 @@ from itertools import groupby
 from ..automata.dfa import minimize
 from ..automata.machines import DfaMachine
 from ..automata.nfa import concat, literal, plus, union
-from ..automata.stack import Local, Machine, Region
+from ..automata.region import Local, Machine, Region
 from ..json.lazy.blanks import with_blanks
 from ..json.lazy.texts import quoted
 from ..json.shapes import Strings

@@ -15,7 +15,8 @@ from typing import Any, Literal, NamedTuple
 from ...errors import UnsupportedConstraint
 from .. import limits, validation
 from ..automata.nfa import empty
-from ..automata.stack import Machine, StackAutomaton
+from ..automata.region import Machine
+from ..automata.stack import StackAutomaton
 from ..automata.work import limited, spend
 from ..constraint import Constraint
 from ..json.finite import finite_automaton, of_automaton

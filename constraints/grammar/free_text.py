@@ -13,7 +13,7 @@ import numpy as np
 from ..automata.epsilon import NO_EPSILONS
 from ..automata.lazy import Letters
 from ..automata.nfa import Nfa
-from ..automata.stack import LocalBody
+from ..automata.region import LocalBody
 
 MOST_BETWEEN = 200  # states within letters
 FEWEST = 64  # bytes that are letters by themselves: fewer are no free text

@@ -11,7 +11,8 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from ...errors import TooManyStates
 from .. import limits
 from ..automata.lazy import Configuration, Moves
-from ..automata.stack import Local, Machine, Region, Stack, StackAutomaton, stacks_of
+from ..automata.region import Local, Machine, Region
+from ..automata.stack import Stack, StackAutomaton, stacks_of
 
 
 class Join(Region):

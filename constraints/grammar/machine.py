@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from ..automata.stack import Local, Machine, Region
+from ..automata.region import Local, Machine, Region
 from .productions import Productions
 from .rule_machine import RuleMachine, bounded, closure
 

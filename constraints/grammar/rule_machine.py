@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 from ...errors import TooManyStates
 from .. import limits
-from ..automata.stack import Local, LocalBody, Machine, Region
+from ..automata.region import Local, LocalBody, Machine, Region
 from .free_text import body_of
 from .productions import Arc, Productions
 from .tables import Table

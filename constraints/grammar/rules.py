@@ -2,7 +2,7 @@
 
 The rules that call each other are a strongly connected component (SCC) of the graph of rules. A call is *at the right* of
 a rule if nothing follows it, *at the left* if nothing comes before it. An SCC all of whose calls are at the right (or all
-at the left) is a finite automaton as it stands: a hub for each rule (Mohri and Nederhof, 2001, section 2).
+at the left) is a finite automaton as it stands: a state for each rule (Mohri and Nederhof, 2001, section 2).
 
 Other SCCs are cut: calls in the middle, and those at the right where there are some at the left too, go to a copy of the
 SCC one level deeper, and at the last level nowhere. What remains is linear, and compiled exactly. So in
@@ -130,7 +130,7 @@ class GrammarCompiler:
         if key not in self.memo:
             part = self.part[name]
             if part in self.linear:
-                found = self.hubs(part, name, depth)
+                found = self.one_sided(part, name, depth)
             else:
                 found = self.expression(self.rules[name], name, depth)
             self.memo[key] = simplify(found)
@@ -200,13 +200,13 @@ class GrammarCompiler:
             seen.update(c.rule for c in fresh)
             reached += fresh
 
-    def hubs(self, part: int, name: str, depth: int) -> Nfa:
+    def one_sided(self, part: int, name: str, depth: int) -> Nfa:
         """The automaton of mutually left-linear or right-linear rules.
 
-        Each rule is a node. Its words lead from there to the end; for calls at the left, from the start to there."""
+        Each rule is a state. Its words lead from there to the end; for calls at the left, from the start to there."""
         members = [rule for rule in self.rules if self.part[rule] == part]
-        hub = {rule: i + 1 for i, rule in enumerate(members)}  # hub 0 is the end, or the start
-        rightward, size = part in self.rightward, len(hub) + 1
+        state = {rule: i + 1 for i, rule in enumerate(members)}  # state 0 is the end, or the start
+        rightward, size = part in self.rightward, len(state) + 1
         arcs: list[tuple[int, Nfa | None, int]] = []
 
         def recursive(expression: Expression) -> bool:
@@ -218,9 +218,9 @@ class GrammarCompiler:
                 arcs.append((source, self.expression(expression, caller, depth), target))
             elif isinstance(expression, Call):
                 arcs.append(
-                    (source, None, hub[expression.rule])
+                    (source, None, state[expression.rule])
                     if rightward
-                    else (hub[expression.rule], None, target)
+                    else (state[expression.rule], None, target)
                 )
             elif isinstance(expression, Choice):
                 for option in expression.parts:
@@ -237,8 +237,8 @@ class GrammarCompiler:
                     walk(item, caller, here, there)
 
         for rule in members:
-            walk(self.rules[rule], rule, *((hub[rule], 0) if rightward else (0, hub[rule])))
-        return nfa.network(size, arcs, *((hub[name], 0) if rightward else (0, hub[name])))
+            walk(self.rules[rule], rule, *((state[rule], 0) if rightward else (0, state[rule])))
+        return nfa.network(size, arcs, *((state[name], 0) if rightward else (0, state[name])))
 
 
 def number_components(graph: Any) -> dict[str, int]:

@@ -19,7 +19,8 @@ from ...errors import TooManyStates
 from ..automata.lazy import Body, Configuration, Move, Moves
 from ..automata.machines import DfaMachine
 from ..automata.nfa import Nfa
-from ..automata.stack import Local, Machine, Stack, StackAutomaton, stacks_of
+from ..automata.region import Local, Machine
+from ..automata.stack import Stack, StackAutomaton, stacks_of
 from ..automata.work import spend
 from ..regex import lookaround
 from .graph_stack import JOIN, under

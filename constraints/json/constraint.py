@@ -13,7 +13,8 @@ from typing import Any, Literal
 from ...errors import UnsupportedConstraint
 from .. import limits, validation
 from ..automata.nfa import empty
-from ..automata.stack import Machine, StackAutomaton
+from ..automata.region import Machine
+from ..automata.stack import StackAutomaton
 from ..automata.work import limited
 from ..constraint import Constraint, kept
 from ..lazy_constraint import LazyConstraint, made

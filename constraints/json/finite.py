@@ -13,7 +13,7 @@ from ...errors import TooManyStates
 from ..automata.expansion import Expansion
 from ..automata.graphs import Graph
 from ..automata.nfa import Nfa
-from ..automata.stack import Machine
+from ..automata.region import Machine
 from ..automata.work import attempt
 from ..constraint import Constraint
 from ..limits import BOUNDS, GREATEST, LEAST, PART_STATES, STATES, WORK, Bounds

@@ -17,7 +17,7 @@ from typing import Any
 
 from ..automata.machines import DfaMachine
 from ..automata.nfa import Nfa
-from ..automata.stack import Local, LocalBody, Region
+from ..automata.region import Local, LocalBody, Region
 
 DATE, CLOCK, REST, LEAP, OFFSET = range(5)
 SHAPE = b"00:00:00"

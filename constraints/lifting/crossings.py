@@ -19,7 +19,7 @@ calls. Positions that cannot be better than known ones are left out:
 from __future__ import annotations
 
 from .. import limits
-from ..automata.stack import Local, Machine
+from ..automata.region import Local, Machine
 from .lower_bounds import Exhausted, LowerBounds
 from .text_crossings import InText
 from .token_dag import TokenDag

@@ -26,7 +26,8 @@ from ...circuits.automaton import UNREACHABLE
 from .. import limits
 from ..automata.lazy import Body, Configuration, LazyAutomaton, Numbered
 from ..automata.machines import LazyMachine
-from ..automata.stack import Local, LocalBody, Stack, stacks_of
+from ..automata.region import Local, LocalBody
+from ..automata.stack import Stack, stacks_of
 from .completions import Completions
 from .crossings import Crossings
 from .lower_bounds import Exhausted

@@ -15,7 +15,7 @@ from typing import Protocol
 
 from ...circuits.automaton import UNREACHABLE
 from .. import limits
-from ..automata.stack import Local, Machine, ToCome
+from ..automata.region import Local, Machine, ToCome
 from .token_dag import TokenDag
 
 DEEPER = 4  # crossings, which a lower bound within one counts as: calls of Python

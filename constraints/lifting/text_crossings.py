@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from ..automata.stack import Local, LocalBody, Machine
+from ..automata.region import Local, LocalBody, Machine
 from .text_steps import TextTokens
 from .token_dag import FAR, TokenDag
 

@@ -18,7 +18,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from ..automata.machines import Caller, Choice, Concatenation, Repetition
-from ..automata.stack import Local, Machine, Stack, StackAutomaton
+from ..automata.region import Local, Machine
+from ..automata.stack import Stack, StackAutomaton
 
 BEFORE, FRESH, NEW, OPEN, HELD, DUE, FULL = range(7)
 Counts = tuple[int, ...]

@@ -17,7 +17,8 @@ from ...circuits.automaton import UNREACHABLE
 from .. import limits
 from ..automata.lazy import Numbered
 from ..automata.machines import Choice, Concatenation, Repetition
-from ..automata.stack import Machine, Stack, StackAutomaton
+from ..automata.region import Machine
+from ..automata.stack import Stack, StackAutomaton
 from ..lifting.crossings import Crossings
 from ..lifting.lazy_distances import Distances, Search
 from ..lifting.lower_bounds import Exhausted

@@ -18,7 +18,8 @@ from numpy import ndarray
 
 from ...circuits.automaton import UNREACHABLE
 from .. import limits
-from ..automata.stack import Machine, Stack, StackAutomaton, stacks_of
+from ..automata.region import Machine
+from ..automata.stack import Stack, StackAutomaton, stacks_of
 from ..masks.lazy_tokens import LazyTokens
 from ..masks.text_tokens import keep
 from ..vocabulary.vocabulary import Vocabulary

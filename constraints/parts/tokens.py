@@ -13,7 +13,8 @@ import numpy as np
 
 from ...circuits.automaton import UNREACHABLE
 from ...errors import EmptyLanguage
-from ..automata.stack import Machine, Stack
+from ..automata.region import Machine
+from ..automata.stack import Stack
 from ..masks.lazy_tokens import NO_STATE, SINK
 from ..masks.steps import Steps
 from ..masks.text_tokens import keep

@@ -107,7 +107,7 @@ def everything(schema: SqlSchema, size: int) -> Scope:
         own = minimize(concat([optional(concat([tables, literal(b".")])), names]))
         return Scope(tables, own, literal(b"*"), 1)
     on = text(" ON "), separated(concat([column, literal(b" = "), column]), words([" AND ", " OR "]))
-    # Hub 2i + 1: after table T(i + 1), with its alias or without; hub 2i + 2: the same, its ON read or left out.
+    # State 2i + 1: after table T(i + 1), with its alias or without; state 2i + 2: the same, its ON read or left out.
     arcs: list[Arc] = [(0, tables, 1), (1, None, 2), (1, text(" AS T1"), 2)]
     for i in range(1, size):
         alias = optional(text(f" AS T{i + 1}"))
@@ -208,7 +208,7 @@ class Queries:
         return union([cores, concat([part, words(COMPOUNDS), part])])
 
     def core(self, scope: Scope, depth: int, one_column: bool, ordered: bool = True) -> Nfa:
-        """SELECT … with one FROM clause. Hubs: 0 start, 1 after FROM, 2 after WHERE, 3 after GROUP BY, 4 after HAVING, 5
+        """SELECT … with one FROM clause. States: 0 start, 1 after FROM, 2 after WHERE, 3 after GROUP BY, 4 after HAVING, 5
         after ORDER BY, 6 end."""
         item = self.item(scope, one_column)
         chosen = item if one_column else separated(item, text(", "))
@@ -239,7 +239,7 @@ class Queries:
         return arithmetic(union([column, aggregate(column)]))
 
     def predicate(self, operand: Nfa, depth: int, having: bool = False) -> Nfa:
-        """A comparison; hubs: 0 start, 1 after the operand, 2 after an operator, 3 before a query, 4 end."""
+        """A comparison; states: 0 start, 1 after the operand, 2 after an operator, 3 before a query, 4 end."""
         space = [f" {c} " for c in COMPARISONS]
         arcs: list[Arc] = [(0, operand, 1), (1, words(space), 2), (2, self.value, 4)]
         arcs.append((1, concat([text(" BETWEEN "), self.value, text(" AND "), self.value]), 4))

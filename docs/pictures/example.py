@@ -86,9 +86,9 @@ def object_machine(machine: Any, example: Example) -> tuple[dict[tuple[int, int]
     return edges, called
 
 
-def seen_names(machine: Any, hub: int) -> str:
-    """The members that have been seen at a hub."""
-    (run,) = machine.hubs[hub]
+def seen_names(machine: Any, subset: int) -> str:
+    """The members that have been seen at a subset of runs."""
+    (run,) = machine.subsets[subset]
     return ", ".join(name for i, name in enumerate(machine.names) if run.seen >> i & 1) or "none"
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from ....errors import TooManyStates
 from ... import limits
-from ...automata.stack import Local, Machine, Region
+from ...automata.region import Local, Machine, Region
 from ...limits import Bounds
 from ...narrowing import Cut
 from ..shapes import ANY, NEVER, Arrays, Contains, Need, both

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ...automata.machines import Caller
-from ...automata.stack import Local, Machine
+from ...automata.region import Local, Machine
 
 BLANKS = ((9, 10), (13, 13), (32, 32))
 

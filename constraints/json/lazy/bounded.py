@@ -14,7 +14,7 @@ from itertools import product
 from ... import limits
 from ...automata.machines import Choice
 from ...automata.nfa import check_limit
-from ...automata.stack import Machine
+from ...automata.region import Machine
 from ...automata.work import spend
 from ...limits import Bounds
 from ...narrowing import Cut
@@ -167,19 +167,19 @@ class BoundedObjects(ObjectMachine):
             members = form.live.bit_count()
             if not form.orders and form.most is None and members and members << members > 2 * most:
                 return most + 1
-        hubs, found, taken = [self.first], set[tuple[int, Need, int]](), 0
-        seen = set(hubs)
-        for hub in hubs:
-            for mark in bits(self.allowed(hub)):
-                kind, group = max(0, mark + 1 - len(self.names)), self.group(hub, 1 << mark, None)
+        subsets, found, taken = [self.first], set[tuple[int, Need, int]](), 0
+        seen = set(subsets)
+        for subset in subsets:
+            for mark in bits(self.allowed(subset)):
+                kind, group = max(0, mark + 1 - len(self.names)), self.group(subset, 1 << mark, None)
                 for need, after in () if group is None else self.groups[group]:
                     if (kind, need, after) not in found:
                         found.add((kind, need, after))
                         taken += LETTERS if kind else 1
                     if after not in seen:
                         seen.add(after)
-                        hubs.append(after)
-            spend(5 * self.allowed(hub).bit_count())
+                        subsets.append(after)
+            spend(5 * self.allowed(subset).bit_count())
             if taken > most:
                 break
         return taken

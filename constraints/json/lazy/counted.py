@@ -17,7 +17,7 @@ import numpy as np
 
 from ...automata import dfa
 from ...automata.lazy import Flags, Numbers, Pattern
-from ...automata.stack import Local, LocalBody, Machine, Region
+from ...automata.region import Local, LocalBody, Machine, Region
 from .. import strings
 from ..patterns import any_text
 from ..shapes import Strings

@@ -18,8 +18,8 @@ from itertools import pairwise
 from typing import Any
 
 from ... import limits
+from ...automata.region import Local, LocalBody, Machine
 from ...automata.sharing import Prefixes
-from ...automata.stack import Local, LocalBody, Machine
 from ..shapes import Strings
 from ..text import Spelling, Ways
 from .letters import merged_rows

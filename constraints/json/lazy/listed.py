@@ -13,7 +13,7 @@ from math import comb
 from typing import TYPE_CHECKING, Any
 
 from ...automata.machines import TextMachine
-from ...automata.stack import Local, Machine, Region
+from ...automata.region import Local, Machine, Region
 from ...limits import Bounds
 from ...narrowing import Cut
 from ..shapes import Arrays, Need, Numbers

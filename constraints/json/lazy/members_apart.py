@@ -9,13 +9,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from ...automata.stack import Local, LocalBody, Machine, Region, ToCome
+from ...automata.region import Local, LocalBody, Machine, Region, ToCome
 from ..shapes import Need
 from ..text import Style
 from .blanks import with_blanks
 from .members import bits
 from .name_text import NameText
-from .objects import AFTER, BEFORE, COLON, COMMA, END, KEY, OPEN, START, VALUE, ObjectMachine
+from .object_kinds import AFTER, BEFORE, COLON, COMMA, END, KEY, OPEN, START, VALUE
+from .objects import ObjectMachine
 
 if TYPE_CHECKING:
     from .keys import Keys, State
@@ -151,25 +152,25 @@ class MembersApart(ObjectMachine):
     def calls(self, local: Local) -> Sequence[tuple[Machine, Local]]:
         if not self.apart_from(local):
             return super().calls(local)
-        hub, state = local[1], local[2] if local[0] == KEY else None
-        found = self._called.get((hub, state))
+        subset, state = local[1], local[2] if local[0] == KEY else None
+        found = self._called.get((subset, state))
         if found is None:
-            found = self._called[hub, state] = [
+            found = self._called[subset, state] = [
                 (self.member_of(mark, need, state), (AFTER, after))
-                for mark in bits(self.possible(hub, state))
-                if (group := self.group(hub, 1 << mark, None)) is not None
+                for mark in bits(self.possible(subset, state))
+                if (group := self.group(subset, 1 << mark, None)) is not None
                 for need, after in self.groups[group]
             ]
         return found
 
-    def possible(self, hub: int, state: State | None) -> int:
+    def possible(self, subset: int, state: State | None) -> int:
         """The alternatives that a name may still become, and perhaps others."""
         if state is None:
-            return self.allowed(hub)
-        return self.allowed(hub) & self.possible_from(state)
+            return self.allowed(subset)
+        return self.allowed(subset) & self.possible_from(state)
 
     def possible_from(self, state: State) -> int:
-        """The same in any hub."""
+        """The same in any subset."""
         classes = zip(self.keys.bits, state[1], strict=True)
         return reached(self.keys, state) | sum(bit for bit, local in classes if local is not None)
 
@@ -192,26 +193,26 @@ class RequiredMembers(MembersApart):
         super().__init__(whole)
         self._allowed = {}
 
-    def allowed(self, hub: int) -> int:
-        found = self._allowed.get(hub)
+    def allowed(self, subset: int) -> int:
+        found = self._allowed.get(subset)
         if found is None:
-            allowed, required = self.whole.allowed(hub), 0
-            for run in self.hubs[hub]:
+            allowed, required = self.whole.allowed(subset), 0
+            for run in self.subsets[subset]:
                 required |= self.forms[run.form].required & ~run.seen
             required &= allowed
-            found = self._allowed[hub] = (
-                required & -required if required else 0 if self.done(hub) else allowed
+            found = self._allowed[subset] = (
+                required & -required if required else 0 if self.done(subset) else allowed
             )
         return found
 
-    def possible(self, hub: int, state: State | None) -> int:
-        found = super().possible(hub, state)
+    def possible(self, subset: int, state: State | None) -> int:
+        found = super().possible(subset, state)
         if state is None or found:
             return found
-        return self.whole.allowed(hub) & self.possible_from(state)  # in the midst of another name
+        return self.whole.allowed(subset) & self.possible_from(state)  # in the midst of another name
 
-    def in_name(self, hub: int, state: State, text: NameText | None) -> Sequence[tuple[int, int, Local]]:
-        return super().in_name(hub, state, text) or self.whole.in_name(hub, state, text)
+    def in_name(self, subset: int, state: State, text: NameText | None) -> Sequence[tuple[int, int, Local]]:
+        return super().in_name(subset, state, text) or self.whole.in_name(subset, state, text)
 
 
 class OneMember(MembersApart):
@@ -231,10 +232,10 @@ class OneMember(MembersApart):
     def start(self) -> Local:
         return (BEFORE, self.first)
 
-    def allowed(self, hub: int) -> int:
+    def allowed(self, subset: int) -> int:
         return 1 << self.mark
 
-    def tracks(self, hub: int) -> bool:
+    def tracks(self, subset: int) -> bool:
         return False
 
     def to_come(self, local: Local) -> Sequence[ToCome]:
@@ -260,9 +261,9 @@ def required_members(whole: ObjectMachine, local: Local) -> list[ToCome]:
         return []
     begun = 0
     if kind in (COLON, VALUE):
-        hubs = [hub for _, hub in whole.groups[local[1]]]
+        subsets = [subset for _, subset in whole.groups[local[1]]]
     else:
-        hubs = [whole.first if kind == START else local[1]]
+        subsets = [whole.first if kind == START else local[1]]
         if kind == KEY:
             begun = reached(whole.keys, local[2])
 
@@ -271,7 +272,9 @@ def required_members(whole: ObjectMachine, local: Local) -> list[ToCome]:
             whole.apart[mark] = OneMember(whole, mark, False), OneMember(whole, mark, True)
         return whole.apart[mark]
 
-    required = [whole.forms[run.form].required & ~run.seen for hub in hubs for run in whole.hubs[hub]]
+    required = [
+        whole.forms[run.form].required & ~run.seen for subset in subsets for run in whole.subsets[subset]
+    ]
     return [
         ToCome(
             [member(mark) for mark in bits(marks & ~begun)], [member(mark) for mark in bits(marks & begun)]

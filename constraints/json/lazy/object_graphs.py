@@ -15,11 +15,12 @@ from numpy import ndarray
 from ....errors import TooManyStates
 from ...automata.arrays import ragged_arange
 from ...automata.graphs import Call, Graph
-from ...automata.stack import Local
+from ...automata.region import Local
 from ...automata.work import spend
 from .keys import Keys, State
 from .members import bits
-from .objects import COLON, KEY, VALUE, ObjectMachine
+from .object_kinds import COLON, KEY, VALUE
+from .objects import ObjectMachine
 
 MANY = 16
 """Names that may follow, beyond which no states are compared."""
@@ -70,7 +71,7 @@ class Writer:
         self.size = 0
         linear = len(machine.forms) == 1 and machine.forms[0].is_linear
         self.varying = -1 << len(machine.names) if linear else -1
-        """The alternatives that may lead elsewhere from another hub."""
+        """The alternatives that may lead elsewhere from another subset."""
         self.edges: list[tuple[int, int, int, int]] = []
         self.copies: list[Int[ndarray, "edge 4"]] = []
         self.calls: list[Call] = []
@@ -103,12 +104,12 @@ class Writer:
         """The number of a local state of the machine."""
         if local[0] != KEY:
             return self.number(local)
-        hub: int = local[1]
-        allowed = self.machine.allowed(hub)
+        subset: int = local[1]
+        allowed = self.machine.allowed(subset)
         classes = allowed >> len(self.machine.names) << len(self.machine.names)
         names = self.known(classes)
         node = names.node[local[2]]
-        return self.in_name(classes, node, allowed & names.reach[node], hub)
+        return self.in_name(classes, node, allowed & names.reach[node], subset)
 
     def known(self, classes: int) -> Names:
         """The names that are declared or in some classes."""
@@ -116,13 +117,13 @@ class Writer:
             self.names[classes] = Names(self.machine.keys, classes)
         return self.names[classes]
 
-    def in_name(self, classes: int, node: int, left: int, hub: int) -> int:
+    def in_name(self, classes: int, node: int, left: int, subset: int) -> int:
         """The number of a state within a name, by the alternatives that are left."""
         varying = left & self.varying
         if varying.bit_count() <= MANY:
-            leads = tuple([self.machine.group(hub, 1 << mark, None) for mark in bits(varying)])
-            hub = self.first.setdefault((left, leads), hub)
-        return self.number((KEY, classes, node, left, hub))
+            leads = tuple([self.machine.group(subset, 1 << mark, None) for mark in bits(varying)])
+            subset = self.first.setdefault((left, leads), subset)
+        return self.number((KEY, classes, node, left, subset))
 
     def graph(self) -> Graph:
         """The whole graph."""
@@ -144,34 +145,36 @@ class Writer:
         spend(2 * len(self.edges) + len(edges) / 8)
         return Graph(self.size, start, edges, tuple(self.calls), tuple(self.ends))
 
-    def write_name(self, here: int, classes: int, node: int, left: int, hub: int) -> None:
+    def write_name(self, here: int, classes: int, node: int, left: int, subset: int) -> None:
         """The edges of a state from which a declared name may come."""
         names = self.names[classes]
         for low, high, to in names.next[node]:
             if after := left & names.reach[to]:
-                self.edges.append((here, low, high, self.in_name(classes, to, after, hub)))
+                self.edges.append((here, low, high, self.in_name(classes, to, after, subset)))
         if marks := names.marks[node] & left:
-            self.end_name(here, hub, marks, names.closing[node])
+            self.end_name(here, subset, marks, names.closing[node])
         if classes:
-            self.entered.setdefault(classes, []).append((node, here, self.others(classes, hub) - names.size))
+            self.entered.setdefault(classes, []).append(
+                (node, here, self.others(classes, subset) - names.size)
+            )
 
-    def end_name(self, here: int, hub: int, marks: int, closing: int) -> None:
+    def end_name(self, here: int, subset: int, marks: int, closing: int) -> None:
         """The quote behind a name."""
-        group, machine = self.machine.group(hub, marks, None), self.machine
+        group, machine = self.machine.group(subset, marks, None), self.machine
         if group is not None:
             after = machine.onward(COLON, VALUE, group, 0, machine.style.colon)
             self.edges.append((here, closing, closing, self.number(after)))
 
-    def others(self, classes: int, hub: int) -> int:
-        """The first of the states within undeclared names that lead where they do from a hub."""
-        key = classes, tuple([self.machine.group(hub, 1 << mark, None) for mark in bits(classes)])
+    def others(self, classes: int, subset: int) -> int:
+        """The first of the states within undeclared names that lead where they do from a subset."""
+        key = classes, tuple([self.machine.group(subset, 1 << mark, None) for mark in bits(classes)])
         if key not in self.blocks:
             names = self.names[classes]
             first = self.blocks[key] = self.take(names.num_others)
             self.copies.append(moved(names.others, first - names.size))
             for i, marks in enumerate(names.marks[names.size :]):
                 if marks:
-                    self.end_name(first + i, hub, marks, names.closing[names.size + i])
+                    self.end_name(first + i, subset, marks, names.closing[names.size + i])
         return self.blocks[key]
 
 

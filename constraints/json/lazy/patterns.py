@@ -10,7 +10,7 @@ from ...automata.arrays import ragged_arange
 from ...automata.lazy import Flags, Numbers, Pattern, PatternTable
 from ...automata.machines import DfaMachine
 from ...automata.nfa import Nfa
-from ...automata.stack import Local, LocalBody
+from ...automata.region import Local, LocalBody
 from ..text import Spelling
 from .letters import Rows, alphabet_of, letters_of, rows_of
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from ....errors import UnsupportedConstraint
-from ...automata.stack import Machine, StackAutomaton
+from ...automata.region import Machine
+from ...automata.stack import StackAutomaton
 from ...automata.work import at, spend
 from ...narrowing import Narrowing
 from ..document import Document, Schema

@@ -22,7 +22,7 @@ from ...automata.graphs import Graph, of_automaton
 from ...automata.lazy import Pattern
 from ...automata.machines import DfaMachine
 from ...automata.nfa import Nfa, check_limit
-from ...automata.stack import Local, LocalBody, Machine, Region
+from ...automata.region import Local, LocalBody, Machine, Region
 from ...automata.work import metered
 from ...limits import Bounds
 from .. import formats, strings

@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from ...automata.comparing_stack import Values
-from ...automata.stack import Local, Machine
+from ...automata.region import Local, Machine
 from ...limits import Bounds
 from ..shapes import Need
 from . import beginnings

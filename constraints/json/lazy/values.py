@@ -18,8 +18,8 @@ from ... import limits
 from ...automata.dfa import minimize
 from ...automata.machines import Choice, DfaMachine, TextMachine
 from ...automata.nfa import union
+from ...automata.region import Machine
 from ...automata.sharing import new_number, number_of
-from ...automata.stack import Machine
 from ...automata.work import at, limited, metered
 from .. import arrays as settling
 from .. import strings
