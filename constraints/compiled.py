@@ -8,6 +8,7 @@ from typing import Any
 import torch
 
 from ..circuits.automaton import UNREACHABLE, Automaton
+from ..circuits.io.summary import html_table
 from ..circuits.narrowing import Narrowing
 from .lifting.token_dfa import WRITTEN
 from .masks.recording_tokens import RecordingTokens
@@ -41,6 +42,12 @@ class ConstraintAutomaton(Automaton):
         self._narrowed: tuple[Narrowing, ...] = ()
         self.made_by: Callable[[], Automaton] | None = None
         self._guides: dict[int, Automaton] = {}
+
+    def __repr__(self) -> str:
+        return f"ConstraintAutomaton(states made when they are met, vocab_size={self.vocab_size})"
+
+    def _repr_html_(self) -> str:
+        return html_table([], [], repr(self))
 
     def __reduce__(self) -> tuple[Callable[..., Automaton], tuple[Callable[[], Automaton]]]:
         """Compiled again where it is read: its masks hold what they have worked out."""

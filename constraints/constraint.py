@@ -13,6 +13,7 @@ from functools import cached_property
 from typing import Any, ClassVar
 
 from ..circuits.automaton import Automaton
+from ..circuits.io.summary import html_table
 from ..errors import EmptyLanguage, UnsupportedConstraint
 from . import limits, validation
 from .automata import dfa, nfa, reduction, utf8
@@ -56,6 +57,10 @@ class Constraint:
     def __repr__(self) -> str:
         size = f"{self.nfa.num_states} states" if self.is_finite else "states made when they are met"
         return f"{type(self).__name__}({size}{', narrowed' if self._narrowed else ''})"
+
+    def _repr_html_(self) -> str:
+        rows = [(cut.path or "/", str(cut.asked), str(cut.given)) for cut in self._narrowed]
+        return html_table(["narrowed at", "asked", "given"] if rows else [], rows, repr(self))
 
     @property
     def narrowed(self) -> tuple[Narrowing, ...]:

@@ -36,6 +36,9 @@ class CircuitLM(Multiplies):
         self._transition = hmm.transition.dense().detach().double()
         self._emission = hmm.emission_probs.detach().double()
 
+    def __repr__(self) -> str:
+        return f"CircuitLM(HMM of {len(self._initial)} hidden states, {self.vocab_size:,} tokens)"
+
     def start(self, prompts: Sequence[Prompt]) -> None:
         hidden = []
         for prompt in prompts:
@@ -107,6 +110,9 @@ class TableLM(Multiplies):
         self.vocab_size: int = len(self._table[()])
         self.eos_token_id = _checked_eos(eos_token_id, self.vocab_size)
         self._vocabulary = vocabulary
+
+    def __repr__(self) -> str:
+        return f"TableLM({len(self._table)} contexts, {self.vocab_size:,} tokens)"
 
     def start(self, prompts: Sequence[Prompt]) -> None:
         self._rows = [tuple(_token_ids(prompt)) for prompt in prompts]

@@ -91,6 +91,9 @@ class TransformersLM(Multiplies):
             {id(m.config): m.config for m in model.modules() if hasattr(m, "config")}.values()
         )
 
+    def __repr__(self) -> str:
+        return f"TransformersLM({type(self._model).__name__}, {self.vocab_size:,} tokens, temperature {self._temperature:g})"
+
     @cached_property
     def vocabulary_fingerprint(self) -> str | None:
         """The fingerprint of the tokenizer's vocabulary with this end token; None without a tokenizer that can be read."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import shutil
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple, Protocol
 
 from .draw import Drawable, to_svg
@@ -45,8 +46,13 @@ def to_markdown(model: Described) -> str:
 
 def to_html(model: Described) -> str:
     """:func:`summary` as an HTML table, under a picture where Graphviz is installed and the model small."""
-    header, rows, footer = model.table()
+    picture = to_svg(model) if model.num_nodes() <= 50 and shutil.which("dot") else ""
+    return picture + html_table(*model.table())
+
+
+def html_table(header: Sequence[str], rows: Iterable[Sequence[str]], footer: str) -> str:
+    """Cells as an HTML table with a line below it; the line alone where there is no header."""
     cells = [f"<tr>{''.join(f'<td>{html.escape(cell)}</td>' for cell in row)}</tr>" for row in rows]
     head = "".join(f"<th>{html.escape(cell)}</th>" for cell in header)
-    picture = to_svg(model) if model.num_nodes() <= 50 and shutil.which("dot") else ""
-    return f"{picture}<table><tr>{head}</tr>{''.join(cells)}</table><p>{html.escape(footer)}</p>"
+    table = f"<table><tr>{head}</tr>{''.join(cells)}</table>" if header else ""
+    return f"{table}<p>{html.escape(footer)}</p>"

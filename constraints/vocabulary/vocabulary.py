@@ -69,6 +69,10 @@ class Vocabulary:
     def __len__(self) -> int:
         return len(self.token_bytes)
 
+    def __repr__(self) -> str:
+        special = sum(token is None for token in self.token_bytes)
+        return f"Vocabulary({len(self):,} tokens, {special} of them special, end token {self.eos_token_id})"
+
     @classmethod
     def from_tokenizer(
         cls, tokenizer: Any, *, eos_token_id: int | None = None, size: int | None = None

@@ -24,7 +24,7 @@ from .ahead import FORCED_LIMIT
 from .gcd import GCDQuery
 from .pgcd_query import PGCDQuery
 from .protocol import Budgets, Drafts, Tokens
-from .rows import conditionals, mask_logits, resume
+from .rows import conditionals, described, mask_logits, resume
 
 
 @final
@@ -51,6 +51,8 @@ class CoarseQuery:
         self.exact, self.guide = exact, guide
         self.automaton, self.horizon, self.vocab_size = exact.automaton, exact.horizon, exact.vocab_size
         self.chain, self.semiring, self.device = guide.chain, guide.semiring, guide.device
+
+    __repr__ = described
 
     def __copy__(self) -> Self:
         out = object.__new__(type(self))

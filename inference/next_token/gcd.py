@@ -34,6 +34,7 @@ from .rows import (
     checked_rollback,
     checked_tokens,
     conditionals,
+    described,
     mask_logits,
     no_hmm,
     resume,
@@ -74,6 +75,8 @@ class GCDQuery:
         self._buffer: Tensor | None = None  # the last one that bitmask wrote to
         self._pointer = 0
         self._lines: list[memoryview] = []  # its rows
+
+    __repr__ = described
 
     def __copy__(self) -> Self:
         out = object.__new__(type(self))

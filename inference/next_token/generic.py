@@ -40,6 +40,7 @@ from .rows import (
     checked_rollback,
     checked_tokens,
     conditionals,
+    described,
     mask_logits,
     no_hmm,
     pack_bits,
@@ -77,6 +78,8 @@ class NextToken:
         self._betas = self._sweep()
         self._history = History()
         self._shares = Shares(chain, self._betas) if isinstance(semiring, Real) else None
+
+    __repr__ = described
 
     def __copy__(self) -> Self:
         out = object.__new__(type(self))

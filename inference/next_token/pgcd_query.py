@@ -45,6 +45,7 @@ from .rows import (
     checked_rollback,
     checked_tokens,
     conditionals,
+    described,
     mask_logits,
     resume,
     row_indices,
@@ -111,6 +112,8 @@ class PGCDQuery:
         )
         self._history, self._trail = History(), Trail()
         self._scored: Scores | None = None
+
+    __repr__ = described
 
     def __copy__(self) -> Self:
         out = object.__new__(type(self))

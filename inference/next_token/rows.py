@@ -186,3 +186,9 @@ def mask_logits(query: NextTokenQuery, logits: Float[Tensor, "batch vocab"]) -> 
         )
     logits[:, :vocab_size].masked_fill_(~query.mask().to(logits.device), -torch.inf)
     logits[:, vocab_size:] = -torch.inf
+
+
+def described(query: NextTokenQuery) -> str:
+    """The repr of a query: how many rows it has, and its horizon."""
+    horizon = "no horizon" if query.horizon is None else f"a horizon of {query.horizon} tokens"
+    return f"{type(query).__name__}({len(query.remaining)} rows, {horizon}, {query.vocab_size:,} tokens)"

@@ -17,6 +17,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from ...circuits.io.summary import html_table
 from ...circuits.narrowing import Narrowing
 from ...errors import EvidenceError, NoParticleSurvived
 from .proposals import draw_tokens
@@ -110,6 +111,12 @@ class Posterior:
         if lost := [each for each in self.narrowed if each.loses_values]:
             lines.append(f"the constraint accepts less than was asked in {len(lost)} places: see narrowed")
         return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        if self.failed:
+            return html_table([], [], str(self))
+        texts = [(shortened(text), weight) for text, weight in self.group_by(lambda p: p.text).items()]
+        return html_table(["weight", "text"], [(f"{w:.3f}", text) for text, w in texts[:SHOWN]], repr(self))
 
     @property
     def failed(self) -> bool:
