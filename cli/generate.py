@@ -79,6 +79,7 @@ def generate(
         particles=particles,
         max_new_tokens=max_new_tokens,
         seed=seed,
+        progress=console.is_terminal and not as_json,
     )
     _print_posterior(prompt, replace(posterior, narrowed=tuple(cuts)), as_json)
 

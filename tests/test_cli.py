@@ -10,6 +10,7 @@ from importlib.metadata import EntryPoint
 
 import pytest
 import typer
+from rich.console import Console
 from typer.testing import CliRunner
 
 import tractile as tt
@@ -342,3 +343,11 @@ def test_ctrl_c_is_one_line_and_status_130(monkeypatch):
     result = run("compile", "--regex", "a")
     assert result.exit_code == 130
     assert result.stderr.strip() == "tractile: interrupted"
+
+
+def test_generate_shows_its_progress_on_a_terminal(monkeypatch):
+    arguments = ["generate", "--prompt", PROMPT, "--regex", " red hat", "--proposal", "gcd", "--particles", 2]
+    assert "particles grow" not in run(*arguments).stdout
+    monkeypatch.setattr(Console, "is_terminal", True)
+    assert "particles grow" in run(*arguments).stdout
+    assert "particles grow" not in run(*arguments, "--json").stdout

@@ -5,6 +5,7 @@ import math
 import re
 import shutil
 import subprocess
+from dataclasses import replace
 
 import pytest
 import torch
@@ -134,6 +135,14 @@ def test_printing_it_takes_ten_lines():
     assert len(lines) == 10
     assert max(map(len, lines)) < 160
     assert lines[-1] == " 0.965  in 193 more"
+
+
+def test_a_narrowed_constraint_is_named_in_the_last_line():
+    cut = tt.constraints.keywords(["dog"], inflections=False).narrowed
+    post = replace(POST, narrowed=(*cut, *cut))
+    assert (
+        str(post).splitlines()[-1] == "the constraint leaves out some texts (word_boundaries): see narrowed"
+    )
 
 
 def test_the_page_begins_with_the_best_text():

@@ -109,7 +109,8 @@ class Posterior:
             rest = 1 - sum(weight for _, weight in texts[:SHOWN])
             lines.append(f"{max(rest, 0.0):6.3f}  in {len(texts) - SHOWN} more")
         if lost := [each for each in self.narrowed if each.loses_values]:
-            lines.append(f"the constraint accepts less than was asked in {len(lost)} places: see narrowed")
+            names = ", ".join(dict.fromkeys(each.keyword for each in lost))
+            lines.append(f"the constraint leaves out some texts ({names}): see narrowed")
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:
