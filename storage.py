@@ -11,12 +11,14 @@ from __future__ import annotations
 import itertools
 import os
 import socket
+import time
 from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 
 from .errors import StorageError
 
+DAY = 24 * 3600  # seconds without a write after which a temporary file is nobody's
 _numbers = itertools.count()  # so that threads of one process do not share a part
 
 
@@ -56,18 +58,25 @@ def make_directory(path: str | Path) -> Path:
 
 
 def remove_abandoned(path: Path) -> None:
-    """Remove temporary files of a file whose processes are gone; those of running processes and other machines stay."""
-    begin = f".{path.name}.{socket.gethostname()}."
+    """Remove temporary files of a file whose processes are gone; those of other machines after a day."""
+    begin = f".{path.name}."
     for old in path.parent.iterdir():
-        if old.name.startswith(begin) and is_abandoned(old.name):
-            old.unlink(missing_ok=True)
+        if old.name.startswith(begin) and old.name.endswith(".part"):
+            with suppress(FileNotFoundError):
+                if is_abandoned(old.name, old.stat().st_mtime):
+                    old.unlink()
 
 
-def is_abandoned(name: str) -> bool:
-    """Whether a temporary file of this name was left by a process of this machine that is gone."""
+def is_abandoned(name: str, changed: float) -> bool:
+    """Whether nobody writes a temporary file any more: its process was of this machine and is gone, or it is a day old.
+
+    ``changed``: seconds since the epoch; a time far ahead, of a clock that was wrong, is as good as one long ago.
+    """
     _, mark, after = name.rpartition(f".{socket.gethostname()}.")
     process = after.removesuffix(".part").partition(".")[0]
-    return bool(mark) and process.isdigit() and not is_running(int(process))
+    return abs(time.time() - changed) > DAY or (
+        bool(mark) and process.isdigit() and not is_running(int(process))
+    )
 
 
 def is_running(process: int) -> bool:

@@ -6,9 +6,13 @@
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Callable, Mapping
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
+
+import torch
 
 from ..circuits.hmm import HMM
 from ..errors import FormatError, ShapeError
@@ -17,6 +21,11 @@ from .run_folder import RECORD, differences, read_record
 from .tensor_file import digest, read_header, read_tensors, write_tensors
 
 FILE = "checkpoint.safetensors"
+try:
+    VERSIONS = f"tractile {version('tractile')} with torch {torch.__version__}"
+except PackageNotFoundError:  # a checkout that is not installed
+    VERSIONS = f"tractile with torch {torch.__version__}"
+_log = logging.getLogger(__name__)
 CURE = "choose another directory, or say overwrite=True (--overwrite)"
 
 
@@ -25,7 +34,8 @@ def save(path: Path, hmm: HMM, settings: Mapping[str, Any], step: int) -> None:
     tensors = {"initial": hmm.initial_probs, "emission": hmm.emission_probs}
     tensors |= {f"transition.{i}": weight for i, weight in enumerate(hmm.transition.parameters())}
     axes = list(hmm.transition.axes) if isinstance(hmm.transition, Monarch) else None
-    write_tensors(path / FILE, tensors, {"settings": dict(settings), "step": step, "axes": axes})
+    header = {"settings": dict(settings), "step": step, "axes": axes, "version": VERSIONS}
+    write_tensors(path / FILE, tensors, header)
 
 
 def load(path: Path, settings: Mapping[str, Any]) -> tuple[HMM, int] | None:
@@ -49,6 +59,13 @@ def load(path: Path, settings: Mapping[str, Any]) -> tuple[HMM, int] | None:
     if made_with != settings:
         raise FormatError(
             f"{file} belongs to a run with other settings: {differences(made_with, settings)}; {CURE}"
+        )
+    if run.get("version", VERSIONS) != VERSIONS:
+        _log.warning(
+            "%s was written by %s; this is %s: the run goes on, but may differ in the last bits from one of a single version",
+            file,
+            run["version"],
+            VERSIONS,
         )
     return hmm, step
 

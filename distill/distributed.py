@@ -6,7 +6,7 @@ Data-parallel EM: each rank counts part of a batch, an all-reduce sums the count
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
@@ -15,6 +15,9 @@ from typing import Any, TypeVar
 import torch
 import torch.distributed as dist
 from torch import Tensor
+
+from ..errors import FormatError
+from .run_folder import differences
 
 T = TypeVar("T")
 
@@ -58,6 +61,15 @@ class Ranks:
             dist.broadcast_object_list(made, 0)
         found: T = made[0]
         return found
+
+    def check_same(self, what: str, settings: Mapping[str, Any]) -> None:
+        """Raise :class:`FormatError` on a rank whose settings are not those of rank 0."""
+        first = self.share(lambda: dict(settings))
+        if first != settings:
+            raise FormatError(
+                f"{what}: rank {self.rank} has other settings than rank 0: {differences(first, settings)}; start all ranks with "
+                "the same arguments, corpus and version"
+            )
 
     def wait(self) -> None:
         """Wait until all ranks have arrived."""

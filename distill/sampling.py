@@ -6,8 +6,10 @@ corpus. Under ``torchrun`` rank r of w draws shards r, r + w, ….
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +28,8 @@ from .vllm import VLLM
 
 if TYPE_CHECKING:
     from ..lm.base import LanguageModel, Prompt
+
+_log = logging.getLogger(__name__)
 
 
 def sample(
@@ -77,9 +81,15 @@ def sample(
     path = Path(out)
     with ExitStack() as stack:
         team = stack.enter_context(ranks())
+        team.check_same("sample", asdict(manifest))
         if team.rank == 0:
             stack.enter_context(locked(path))
             begin(path, manifest)
+            there = sum(shard_file(path, shard).exists() for shard in range(manifest.num_shards))
+            if there:
+                _log.info(
+                    "%s: the corpus goes on with %d of %d shards drawn", path, there, manifest.num_shards
+                )
         team.wait()
         mine = range(team.rank, manifest.num_shards, team.size)
         with progress("sampling", sum(map(manifest.sequences_in, mine)), team.rank == 0) as advance:

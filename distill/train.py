@@ -10,6 +10,7 @@ Under ``torchrun`` the ranks share the chunks of each mini-batch and sum their c
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -32,6 +33,8 @@ from .latent import has_end_state, random_start
 from .progress import Log, draw_curve, progress, read_log
 from .run_folder import locked, write_record
 from .sharding import ShardedHMM
+
+_log = logging.getLogger(__name__)
 
 
 def train(
@@ -113,11 +116,15 @@ def train(
 
     with ExitStack() as stack:
         team = stack.enter_context(ranks(torch.device(device)))
+        team.check_same("train", settings | {"version": checkpoint.VERSIONS})
         if out is not None and team.rank == 0:
             stack.enter_context(locked(out))
         hmm, done = team.share(begin)
         if done is None:
+            _log.info("%s holds this run, finished: its HMM is read, nothing is trained", out)
             return hmm
+        if done and team.rank == 0:
+            _log.info("%s: the run goes on after step %d", out, done)
         check(hmm, data)
         made_for = hmm.vocabulary_fingerprint
         if out is not None and team.rank == 0:

@@ -166,7 +166,7 @@ def test_parts_of_killed_processes_do_not_pile_up(folder):
     gone = FORK.Process(target=int)
     gone.start()
     gone.join()
-    here, old = socket.gethostname(), time.time() - 2 * eviction.DAY
+    here, old = socket.gethostname(), time.time() - 2 * storage.DAY
     left = {}
     for number, (machine, process, when) in enumerate(
         [(here, gone.pid, None), (here, os.getpid(), None), ("gone", gone.pid, old), ("new", 1, None)]

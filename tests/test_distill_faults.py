@@ -18,6 +18,7 @@ from test_distill_corpus import EOS, source
 
 import tractile as tt
 from tractile import distill
+from tractile.distill import checkpoint
 from tractile.distill.corpus import shard_file
 from tractile.distill.distributed import Ranks
 from tractile.distill.sharding import ShardedHMM
@@ -279,3 +280,63 @@ def test_settings_that_make_no_sense(corpus: Path) -> None:
         distill.evaluate(tt.HMM.random(3, 5), data.select(torch.arange(0)))
     with pytest.raises(VocabularyMismatch):
         distill.Corpus.of(torch.tensor([[5]]), 5, EOS)
+
+
+def apart(corpus: Path, out: Path) -> None:
+    """A rank that was started with other arguments than rank 0."""
+    rank = int(os.environ["RANK"])
+    if out.name == "hmm":
+        fit(corpus, out, pseudocount=0.5 + rank, **FEW_MESSAGES)
+    else:
+        draw(out, seed=rank)
+
+
+@pytest.mark.parametrize("name", ["hmm", "corpus"])
+def test_ranks_with_other_settings_are_refused(
+    corpus: Path, tmp_path: Path, name: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    codes = finish(*together(apart, corpus, tmp_path / name))
+    assert codes[1] == 1
+    assert codes[0] not in (0, None)
+    said = {"hmm": "pseudocount was 0.5, is 1.5", "corpus": "seed was 0, is 1"}[name]
+    assert f"rank 1 has other settings than rank 0: {said}; start all ranks" in capfd.readouterr().err
+    assert not (tmp_path / name / "config.json").exists()
+
+
+def test_a_lost_shard_is_named_and_drawn_again(corpus: Path, tmp_path: Path) -> None:
+    draw(tmp_path)
+    for lost in (0, 38):
+        shard_file(tmp_path, lost).unlink()
+    for use in (lambda: fit(tmp_path, tmp_path / "hmm"), lambda: distill.Corpus.load(tmp_path)):
+        with pytest.raises(
+            FormatError, match=r"2 of 39 shards are missing, shard-00000.* run the same sampling again"
+        ):
+            use()
+    assert not (tmp_path / "hmm").exists()
+    draw(tmp_path)
+    assert content(tmp_path) == content(corpus)
+
+
+def test_a_run_goes_on_and_says_so(
+    corpus: Path, hmm: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The clock jumps between the runs and within them; the second run is of another version of torch."""
+    caplog.set_level("INFO", "tractile")
+    process = start(fit, corpus, tmp_path, slow=0.05)
+    kill_when((tmp_path / "checkpoint.safetensors").exists, process)
+    rng = random.Random(0)
+    monkeypatch.setattr(time, "time", lambda: rng.uniform(0, 4e9))
+    monkeypatch.setattr(checkpoint, "VERSIONS", "tractile 9 with torch 99")
+    fit(corpus, tmp_path)
+    assert "the run goes on after step" in caplog.text
+    assert "was written by tractile" in caplog.text
+    assert "this is tractile 9 with torch 99" in caplog.text
+    assert (tmp_path / "model.safetensors").read_bytes() == (hmm / "model.safetensors").read_bytes()
+    caplog.clear()
+    fit(corpus, tmp_path)
+    assert "finished: its HMM is read, nothing is trained" in caplog.text
+    draw(tmp_path / "corpus")
+    shard_file(tmp_path / "corpus", 3).unlink()
+    draw(tmp_path / "corpus")
+    assert "the corpus goes on with 38 of 39 shards drawn" in caplog.text
+    assert content(tmp_path / "corpus") == content(corpus)

@@ -8,6 +8,7 @@ import signal
 import socket
 import stat
 import sys
+import time
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 
@@ -282,11 +283,16 @@ def test_parts_of_others_are_kept(tmp_path: Path) -> None:
         f".a.{here}.{gone.pid}.0.part": False,
         f".a.{here}.{os.getppid()}.0.part": True,
         f".a.{other}.{gone.pid}.0.part": True,
+        f".a.old-{other}.1.0.part": False,
+        f".a.ahead-{other}.1.0.part": False,
         f".ab.{here}.{gone.pid}.0.part": True,  # of another file
         ".a.part": True,
     }
     for name in parts:
         (tmp_path / name).write_text("part")
+        for word, days in (("old", -2), ("ahead", 2)):
+            if word in name:  # of a machine whose name does not come again; of one whose clock was wrong
+                os.utime(tmp_path / name, (time.time() + days * 86400,) * 2)
     write_atomically(tmp_path / "a", b"whole")
     assert {name: (tmp_path / name).exists() for name in parts} == parts
     assert (tmp_path / "a").read_bytes() == b"whole"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import time
 from contextlib import suppress
 from pathlib import Path
 
@@ -12,7 +11,6 @@ from ...storage import is_abandoned
 
 FILE = re.compile(r"(\.)?[a-z]+-[0-9a-f]{64}\.safetensors(?(1)\..*\.part)")  # the only names that are touched
 LEAST_BYTES = 4096  # that a file takes of a disk
-DAY = 24 * 3600  # seconds after which nobody writes a temporary file any more, on whatever machine
 
 
 def evict(folder: Path, most: int) -> None:
@@ -29,7 +27,7 @@ def evict(folder: Path, most: int) -> None:
             with suppress(OSError):  # removed by another process meanwhile
                 status = entry.stat(follow_symlinks=False)
                 if entry.name.startswith("."):
-                    if is_abandoned(entry.name) or abs(time.time() - status.st_mtime) > DAY:
+                    if is_abandoned(entry.name, status.st_mtime):
                         os.unlink(entry.path)
                 else:
                     size = max(status.st_size, LEAST_BYTES)
