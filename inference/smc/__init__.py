@@ -18,6 +18,7 @@ from .boundaries import (
 from .bytewise import CharacterProposal
 from .chains import Chains, Draw
 from .composite import EitherProposal, Uncorrected
+from .confidence import Estimate
 from .distributed import smc_on_ranks
 from .equivalence import json_value, sql_result
 from .islands import Island
@@ -72,6 +73,7 @@ __all__ = [
     "Posterior",
     "Particle",
     "Runs",
+    "Estimate",
     "Strength",
     "json_value",
     "sql_result",

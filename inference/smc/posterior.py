@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 import torch
 from jaxtyping import Float, Int
@@ -20,6 +20,7 @@ from torch import Tensor
 from ...circuits.io.summary import html_table
 from ...circuits.narrowing import Narrowing
 from ...errors import EvidenceError, NoParticleSurvived
+from .confidence import Estimate, Spread, check_level, interval_of_mean, interval_of_share, spread
 from .proposals import draw_tokens
 from .resampling import effective_sample_size
 from .run_page import page
@@ -192,17 +193,57 @@ class Posterior:
         ties = [p for p in self.accepted if math.isclose(totals[p.token_ids], top, rel_tol=1e-9)]
         return max(ties, key=lambda particle: particle.log_prob)
 
-    def group_by(self, key: Callable[[Particle], K]) -> dict[K, float]:
-        """Normalised weight of each group of particles with equal ``key``, the heaviest first."""
-        totals: dict[K, float] = {}
-        for particle in self.accepted:
-            group = key(particle)
-            totals[group] = totals.get(group, 0.0) + particle.weight
-        return dict(sorted(totals.items(), key=lambda item: -item[1]))
+    @overload
+    def group_by(self, key: Callable[[Particle], K]) -> dict[K, float]: ...
 
-    def expectation(self, f: Callable[[Particle], float]) -> float:
-        """Σ weight · f(particle): the estimate of E[f(x)] under p_lm(x | constraint)."""
-        return sum(particle.weight * f(particle) for particle in self.accepted)
+    @overload
+    def group_by(self, key: Callable[[Particle], K], level: float) -> dict[K, Estimate]: ...
+
+    def group_by(
+        self, key: Callable[[Particle], K], level: float | None = None
+    ) -> dict[K, float] | dict[K, Estimate]:
+        """Normalised weight of each group of particles with equal ``key``, the heaviest first.
+
+        With ``level`` (0.95, say) each is an :class:`.Estimate` with the interval of this confidence, from the ancestry of the
+        particles (:mod:`.confidence`). It knows only what the particles have seen: groups that none of them is in are missing.
+        """
+        alive = self.accepted
+        members: dict[K, list[int]] = {}
+        for i, particle in enumerate(alive):
+            members.setdefault(key(particle), []).append(i)
+        weights = [particle.weight for particle in alive]
+        totals = {group: sum(weights[i] for i in rows) for group, rows in members.items()}
+        ranked = dict(sorted(totals.items(), key=lambda item: -item[1]))
+        if level is None:
+            return ranked
+        level, found = check_level(level, "group_by"), {}
+        for group, share in ranked.items():
+            values = torch.zeros(len(alive), dtype=torch.float64)
+            values[members[group]] = 1.0
+            found[group] = interval_of_share(share, self._spread(values), level)
+        return found
+
+    @overload
+    def expectation(self, f: Callable[[Particle], float]) -> float: ...
+
+    @overload
+    def expectation(self, f: Callable[[Particle], float], level: float) -> Estimate: ...
+
+    def expectation(self, f: Callable[[Particle], float], level: float | None = None) -> float | Estimate:
+        """Σ weight · f(particle): the estimate of E[f(x)] under p_lm(x | constraint).
+
+        With ``level`` an :class:`.Estimate` with the interval of this confidence, as :meth:`group_by` gives.
+        """
+        values = [float(f(particle)) for particle in self.accepted]
+        mean = sum(p.weight * value for p, value in zip(self.accepted, values, strict=True))
+        if level is None:
+            return mean
+        level = check_level(level, "expectation")
+        return interval_of_mean(mean, self._spread(torch.tensor(values, dtype=torch.float64)), level)
+
+    def _spread(self, values: Float[Tensor, " alive"]) -> Spread:
+        alive = self.log_weights > -torch.inf
+        return spread(self.weights[alive].double(), values, self.lineage_or_own[alive])
 
     def sample(self, n: int, seed: int = 0) -> list[Particle]:
         """``n`` particles drawn with replacement by weight."""

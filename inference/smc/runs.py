@@ -12,14 +12,18 @@ Z depends on the target alone, so for samplers of one target the larger value is
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass, replace
+from typing import TypeVar
 
 import torch
 
 from ...errors import EvidenceError
+from .confidence import Estimate
 from .islands import pool
-from .posterior import Posterior
+from .posterior import Particle, Posterior
+
+K = TypeVar("K", bound=Hashable)
 
 
 @dataclass(frozen=True)
@@ -71,3 +75,16 @@ class Runs:
     def pooled(self) -> Posterior:
         """All particles as one posterior, each run with the share of its Ẑ: expectations are Σ Ẑ·E[f] / Σ Ẑ."""
         return pool(self.posteriors, [1] * len(self.posteriors))
+
+    def group_by(self, key: Callable[[Particle], K], level: float = 0.95) -> dict[K, Estimate]:
+        """:meth:`.Posterior.group_by` of the pooled particles, with intervals from the differences between runs."""
+        return self._by_run().group_by(key, level)
+
+    def expectation(self, f: Callable[[Particle], float], level: float = 0.95) -> Estimate:
+        """:meth:`.Posterior.expectation` of the pooled particles, with an interval from the differences between runs."""
+        return self._by_run().expectation(f, level)
+
+    def _by_run(self) -> Posterior:
+        """The pooled particles, each run a group of its own."""
+        sizes = torch.tensor([len(post.token_ids) for post in self.posteriors])
+        return replace(self.pooled(), lineage=torch.arange(len(sizes)).repeat_interleave(sizes)[:, None])

@@ -1,0 +1,104 @@
+"""Intervals for the estimates of weighted particles, from the groups in which they depend on each other.
+
+Particles with a common ancestor before a resampling, those of one run, or of successive sweeps of a chain, depend on each other;
+groups g of them hardly do. The mean μ = Σ_i w_i f(x_i), with normalised weights w, has the variance
+
+    V = G / (G − 1) · Σ_g ( Σ_{i ∈ g} w_i (f(x_i) − μ) )²                          (Chan & Lai 2013; Lee & Whiteley 2018)
+
+Without resampling each particle is a group: the delta method. Ancestors before the first resampling give a consistent estimate,
+and one of zero where all particles descend from one; later ones see less of the noise, and have more groups (Olsson & Douc 2019).
+Of all resamplings the largest V is taken.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Float, Int
+from scipy.stats import t as student
+from torch import Tensor
+
+from ...errors import EvidenceError
+from ..arguments import short
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """An estimate with its standard error and the interval [``low``, ``high``] of confidence ``level``.
+
+    >>> import tractile as tt
+    >>> str(tt.Estimate(0.25, 0.04, 0.18, 0.34, 0.95))
+    '0.25 [0.18, 0.34]'
+    """
+
+    value: float
+    error: float
+    low: float
+    high: float
+    level: float
+
+    def __float__(self) -> float:
+        return self.value
+
+    def __str__(self) -> str:
+        return f"{self.value:.3g} [{self.low:.3g}, {self.high:.3g}]"
+
+
+class Spread(NamedTuple):
+    """The variance of a weighted mean, and the effective number of independent groups that it was estimated from."""
+
+    variance: float
+    groups: float
+
+
+def spread(
+    weights: Float[Tensor, " particles"],
+    values: Float[Tensor, " particles"],
+    lineage: Int[Tensor, "particles generations"],
+) -> Spread:
+    """The largest variance over the generations, each with its groups; the groups of the first generation if all are zero."""
+    deviations = weights * (values - weights @ values)
+    found = []
+    for column in lineage.T:
+        _, group = column.unique(return_inverse=True)
+        count = int(group.max()) + 1
+        shares, sums = (
+            torch.zeros(count, dtype=torch.float64).index_add_(0, group, v) for v in (weights, deviations)
+        )
+        number = int((shares > 0).sum())
+        variance = float(sums.square().sum()) * number / (number - 1) if number > 1 else 0.0
+        found.append(Spread(variance, float(1 / shares.square().sum())))
+    return max(found, key=lambda one: one.variance)
+
+
+def interval_of_mean(value: float, of: Spread, level: float) -> Estimate:
+    """Student's t with one degree of freedom less than there are groups."""
+    error = math.sqrt(of.variance)
+    half = quantile(of, level) * error if error else 0.0
+    return Estimate(value, error, value - half, value + half, level)
+
+
+def interval_of_share(value: float, of: Spread, level: float) -> Estimate:
+    """Wilson's interval of a probability, for as many independent draws as have this variance."""
+    value = min(max(value, 0.0), 1.0)
+    noise = value * (1 - value)
+    n = noise / of.variance if noise and of.variance else of.groups
+    q = quantile(of, level) ** 2
+    middle = (value + q / (2 * n)) / (1 + q / n)
+    half = math.sqrt(q * (noise / n + q / (4 * n**2))) / (1 + q / n)
+    return Estimate(value, math.sqrt(of.variance), max(middle - half, 0.0), min(middle + half, 1.0), level)
+
+
+def quantile(of: Spread, level: float) -> float:
+    """The two-sided quantile of Student's t."""
+    return float(student.ppf((1 + level) / 2, max(of.groups - 1, 1.0)))
+
+
+def check_level(level: float, name: str) -> float:
+    """The level, between 0 and 1; raises :class:`EvidenceError`."""
+    if isinstance(level, bool) or not isinstance(level, int | float) or not 0 < level < 1:
+        raise EvidenceError(f"{name}: level must be between 0 and 1, such as 0.95, not {short(level)}")
+    return float(level)
