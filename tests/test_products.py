@@ -5,6 +5,7 @@ import math
 
 import pytest
 import torch
+from kernel_reference import TABULAR, Scripted
 from smc_reference import (
     CASES,
     COMPILED,
@@ -26,6 +27,8 @@ from smc_reference import (
 import tractile as tt
 from tractile.embedded import load_hmm, load_lm
 from tractile.errors import EvidenceError, VocabularyMismatch
+from tractile.inference.smc.kernel import Kernel
+from tractile.inference.smc.settings import SamplerSettings
 
 END = {"ended": EOS, "exact": None}
 
@@ -233,3 +236,24 @@ def test_transformers_with_several_prompts():
     names = tt.constraints.regex(" [A-Z][a-z]+")
     post = tt.smc(product, girl, names, "pgcd", load_hmm(), particles=8, max_new_tokens=8)
     assert names.accepts(post.best.text)
+
+
+@pytest.mark.parametrize("name", TABULAR)
+@pytest.mark.parametrize("case", CASES)
+def test_sharp_products_are_exact(case, name):
+    """Powers of 3 and −1, whose weights have tails too heavy for z-tests: q(x) · W(x) = w(x) for every text."""
+    factors = [(table_lm(case, 3), 3.0, None), (table_lm(case, 11), -1.0, None)]
+    scripted, total = Scripted(TABULAR[name]), 0.0
+    settings = SamplerSettings(
+        target_of(factors), COMPILED[case], HMM, scripted, tt.PrefixPotential(), max_new_tokens=N
+    )
+    kernel = Kernel(settings, [])
+    for x, weight in enumerated(factors, case).items():
+        scripted.read(x)
+        path = kernel.draw(1, torch.Generator())
+        q = math.exp(sum(scripted.log_q))
+        assert q * float(path.log_value(torch.tensor([0])).exp()) == pytest.approx(weight, rel=1e-9)
+        total += q
+    assert total < 1 + 1e-9
+    if name not in ("lm", "lcd"):
+        assert total == pytest.approx(1.0)

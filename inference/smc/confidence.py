@@ -18,7 +18,6 @@ from typing import NamedTuple
 
 import torch
 from jaxtyping import Float, Int
-from scipy.stats import t as student
 from torch import Tensor
 
 from ...errors import EvidenceError
@@ -94,6 +93,8 @@ def interval_of_share(value: float, of: Spread, level: float) -> Estimate:
 
 def quantile(of: Spread, level: float) -> float:
     """The two-sided quantile of Student's t."""
+    from scipy.stats import t as student
+
     return float(student.ppf((1 + level) / 2, max(of.groups - 1, 1.0)))
 
 

@@ -191,7 +191,8 @@ class ParticleGibbs:
         """All particles of all sweeps after the first ``burn_in`` (default: a quarter), each sweep with the same share.
 
         ``log_evidence`` is −log of the mean of 1/Ẑ, which is unbiased for 1/Z once the chains have arrived, under proposals that
-        keep to the budget ("gcd", "pgcd"); too large under others. Intervals take batches of sweeps as independent.
+        keep to the budget ("gcd", "pgcd"); too large under others. Intervals take chains, or batches of their
+        sweeps, as independent.
         """
         first = self._burn_in(burn_in)
         kept = self._history[first:]
@@ -210,7 +211,9 @@ class ParticleGibbs:
         ]
         length, chains = log_z.shape
         time, chain = torch.arange(length).repeat_interleave(chains), torch.arange(chains).repeat(length)
-        sizes = [-(-length // 2**n) for n in range(1, length.bit_length())] or [1]  # of batches
+        sizes = [
+            -(-length // 2**n) for n in range(length.bit_length())
+        ]  # of batches: all of a chain, then halves of it, …
         batches = torch.stack([chain * length + time // size for size in sizes], 1)
         return replace(pool(even, [1] * length), lineage=batches.repeat_interleave(self._count, 0))
 
