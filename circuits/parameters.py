@@ -12,15 +12,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import TypeVar
 
 import torch
 from torch import Tensor
 
 from ..errors import CircuitError
-from ..layers import Dense, Diagonal, InputLayer, Kron, Operator, Sum
-from ..layers.dense_tensor import DenseTensor
+from ..layers import InputLayer, Operator, Sum
 from .chain import Chain
 from .circuit import Circuit
 
@@ -93,10 +91,6 @@ def _inputs(layer: InputLayer) -> list[Block]:
 
 
 def _operator(operator: Operator) -> list[Block]:
-    if isinstance(operator, Kron):
-        return _operator(operator.a) + _operator(operator.b)
-    if not operator.parameters():
-        return []
     return [Block((w,), k) for w, k in zip(operator.parameters(), operator.parameter_rows(), strict=True)]
 
 
@@ -107,17 +101,13 @@ def _sum(operators: Sequence[Operator]) -> list[Block]:
 
 
 def _side_by_side(operators: Sequence[Operator]) -> Block:
-    row_axes = []
     for operator in operators:
-        if isinstance(operator, Dense | Diagonal):
-            row_axes.append(1)
-        elif isinstance(operator, DenseTensor):
-            row_axes.append(operator.row_axes)
-        else:
+        if not operator.entrywise:
             raise CircuitError(
                 f"the rows of {operator!r} in a sum of {list(operators)} are no weights that can be fitted on their own; "
                 "use Dense or Diagonal operators, or a sum of its own below this one"
             )
-    if any(a != b for a, b in pairwise(row_axes)):
+    row_axes = {axes for op in operators for axes in op.parameter_rows()}
+    if len(row_axes) > 1:
         raise CircuitError(f"the operators {list(operators)} differ in their row axes")
-    return Block(tuple(p for op in operators for p in op.parameters()), row_axes[0])
+    return Block(tuple(p for op in operators for p in op.parameters()), row_axes.pop())

@@ -19,6 +19,8 @@ class DenseTensor(Operator):
     What marginalised, conditioned and normalised circuits are made of, where weights couple the axes of a product.
     """
 
+    entrywise = True
+
     def __init__(self, weight: Float[Tensor, "*rows_and_cols"], row_axes: int) -> None:
         if not 0 < row_axes < weight.ndim or 0 in weight.shape or not weight.is_floating_point():
             raise ShapeError(

@@ -37,8 +37,12 @@ class Delta:
 
 
 class Operator(ABC):
-    """A linear map of shape (rows, cols), given by factors."""
+    """A linear map of shape (rows, cols), given by factors.
 
+    ``entrywise``: each entry is zero or a parameter of its own.
+    """
+
+    entrywise: bool = False
     row_dims: tuple[int, ...]
     col_dims: tuple[int, ...]
 
@@ -150,7 +154,7 @@ class AxisOperator(Leaf):
 class Dense(Leaf):
     """A matrix of non-negative weights, shape (rows, cols)."""
 
-    monomial = direct = True
+    monomial = direct = entrywise = True
 
     def __init__(self, weight: Float[Tensor, "rows cols"]) -> None:
         if weight.ndim != 2 or 0 in weight.shape:
@@ -182,7 +186,7 @@ class Dense(Leaf):
 class Diagonal(Leaf):
     """diag(weight): one non-negative weight for each unit."""
 
-    monomial = True
+    monomial = entrywise = True
 
     def __init__(self, weight: Float[Tensor, " size"]) -> None:
         if weight.ndim != 1 or not len(weight):
@@ -241,6 +245,9 @@ class Kron(Operator):
 
     def parameters(self) -> list[Tensor]:
         return self.a.parameters() + self.b.parameters()
+
+    def parameter_rows(self) -> list[int]:
+        return self.a.parameter_rows() + self.b.parameter_rows()
 
     def leaves(self) -> list[Leaf]:
         return self.a.leaves() + self.b.leaves()
