@@ -194,6 +194,21 @@ def test_the_user_is_told_once_where_the_guide_is_worse_than_none(caplog):
     assert not better.guide_hurts
 
 
+def test_a_posterior_says_what_its_guide_did():
+    lm, fsa = Counted(), CASES["ended"][1]
+    post = tt.smc(lm, [], as_automaton(fsa), hmm=HMM, particles=4, max_new_tokens=N, trace=True)
+    said = str(post.calibration)
+    assert said in str(post)
+    assert said in post.to_html()
+    assert f"{post.calibration.log_evidence[0.0]:.1f}" in said
+    assert "Guide:" not in tt.smc(lm, [], as_automaton(fsa), "gcd", None, 4, N, trace=True).to_html()
+    hurts = tt.Strength()
+    assert str(hurts) == "Strength()"
+    hurts.settle([{0.0: [-3.0], 0.2: [-9.0], 0.4: [-9.0], 0.7: [-9.0], 1.0: [-12.0]}])
+    assert str(hurts).startswith("the HMM is no guide here")
+    assert "-12.0 with strength 1" in str(hurts)
+
+
 def test_where_nothing_finds_it_that_is_an_error():
     lm, fsa = CASES["ended"]
     with pytest.raises(tt.EvidenceError, match="hmm="):

@@ -16,6 +16,7 @@ from .boundaries import (
     every_token,
 )
 from .bytewise import CharacterProposal
+from .cars import CARSProposal
 from .chains import Chains, Draw
 from .composite import EitherProposal, Uncorrected
 from .confidence import Estimate
@@ -94,6 +95,7 @@ __all__ = [
     "TwoRoundsProposal",
     "GeometricProposal",
     "TopKProposal",
+    "CARSProposal",
     "CharacterProposal",
     "EitherProposal",
     "Uncorrected",

@@ -70,7 +70,7 @@ class AdaptiveProposal(Tabular):
     @property
     def log_evidence(self) -> float:
         """log c̃ of the prompt: an estimate of log p_lm(C), an upper bound with ``GCDProposal()``; 0 before any draw."""
-        return _log(self._tree[()].future) if () in self._tree else 0.0
+        return _log(self.future(()))
 
     @property
     def potential(self) -> Potential:
@@ -103,6 +103,14 @@ class AdaptiveProposal(Tabular):
                 if ended[i]:
                     self._propagate((*prefix, token), 1.0)
         return tokens, log_weight
+
+    def future(self, prefix: tuple[int, ...]) -> float:
+        """c̃ of a prefix as draws have told so far, 1 where they have told nothing."""
+        if prefix in self._tree:
+            return self._tree[prefix].future
+        parent = self._tree.get(prefix[:-1]) if prefix else None
+        child = None if parent is None else parent.children.get(prefix[-1])
+        return 1.0 if child is None else child.future
 
     def log_future(self, rows: Extension) -> Float[Tensor, " rows"]:
         """log c̃ of each row's prefix with its token."""

@@ -104,6 +104,8 @@ class Posterior:
             f"{len(self.texts)} particles, {count}",
             f"log Z ≈ {self.log_evidence:.3f} nats, effective sample size {self.ess:.1f}",
         ]
+        if self.calibration is not None:
+            lines.append(str(self.calibration))
         texts = list(self.group_by(lambda particle: particle.text).items())
         lines += [f"{weight:6.3f}  {shortened(text)!r}" for text, weight in texts[:SHOWN]]
         if len(texts) > SHOWN:
@@ -268,6 +270,7 @@ class Posterior:
             "narrowed": [each._asdict() for each in self.narrowed],
             "strength": self.strength,
             "calibration": None if self.calibration is None else dict(self.calibration.log_evidence),
+            "guide": None if self.calibration is None else str(self.calibration),
             **({"islands": [island.to_dict() for island in self.islands]} if self.islands else {}),
             "particles": [
                 {

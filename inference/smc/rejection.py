@@ -1,6 +1,7 @@
 """Rejection sampling: draw x ~ p_lm, keep it if x ∈ C. Exact, and the judge of everything else where it is affordable.
 
-It is the loop of :mod:`.sampler` with the language model as its own proposal and no resampling: weights are 0 or 1.
+It is the loop of :mod:`.sampler` with the language model as its own proposal, or :class:`.CARSProposal`, and no resampling: the
+accepted have equal weights.
 """
 
 from __future__ import annotations
@@ -11,9 +12,11 @@ from typing import Any
 
 import torch
 
+from ...errors import EvidenceError
 from ...lm.base import LanguageModel, Prompt
-from ..arguments import whole
+from ..arguments import short, whole
 from .arguments import ConstraintLike, check_normalised, check_seed
+from .cars import CARSProposal
 from .loop import sample_one
 from .posterior import Posterior
 from .potentials import PrefixPotential
@@ -25,9 +28,9 @@ from .settings import settings_of_one
 class Rejection:
     """Exact samples from p_lm(x | constraint), equally weighted, and what they cost.
 
-    ``acceptance_rate`` is an unbiased estimate of Z = p_lm(C) (of one sample alone: the plain rate) and
-    ``posterior.log_evidence`` its logarithm. With fewer samples than asked for, the limit on ``tries`` was reached;
-    with none, ``posterior.failed``.
+    ``acceptance_rate`` is an unbiased estimate of Z = p_lm(C) (of one sample alone: the plain rate), with a
+    :class:`.CARSProposal`, which accepts more than this share, a consistent one; ``posterior.log_evidence`` is its logarithm.
+    With fewer samples than asked for, the limit on ``tries`` was reached; with none, ``posterior.failed``.
     """
 
     posterior: Posterior
@@ -50,23 +53,27 @@ def rejection_sampling(
     max_tries: int = 10_000,
     batch_size: int = 64,
     *,
+    proposal: CARSProposal | None = None,
     tokenizer: Any = None,
 ) -> Rejection:
     """The ground truth: draws from the language model until ``samples`` satisfy the constraint, or ``max_tries`` draws.
 
     A draw is abandoned at the first token after which the constraint cannot be satisfied within the budget any more.
-    ``lm``, ``fa``, ``tokenizer`` and errors are those of :func:`.smc`.
+    With ``proposal=tt.CARSProposal()`` the draws are CARS's, one at a time: as exact, and fewer are rejected the more it has
+    drawn. ``lm``, ``fa``, ``tokenizer`` and errors are those of :func:`.smc`.
     """
     who = "rejection_sampling"
     samples, max_tries = whole(samples, f"{who}: samples"), whole(max_tries, f"{who}: max_tries")
     batch_size = whole(batch_size, f"{who}: batch_size")
+    if proposal is not None and not isinstance(proposal, CARSProposal):
+        raise EvidenceError(f"{who}: proposal must be None or a CARSProposal, not {short(proposal)}")
     generator = torch.Generator().manual_seed(check_seed(seed, f"{who}: seed"))
     settings, prompt = settings_of_one(
         who,
         lm,
         prompt,
         fa,
-        LMProposal(),
+        LMProposal() if proposal is None else proposal,
         None,
         PrefixPotential(),
         tokenizer=tokenizer,
@@ -76,12 +83,16 @@ def rejection_sampling(
     token_ids: list[tuple[int, ...]] = []
     texts: list[str] = []
     log_probs: list[float] = []
-    tries = 0
+    tries, total, last = 0, 0.0, 0.0
+    if proposal is not None:  # it must not learn during a draw from the others
+        batch_size = 1
     while tries < max_tries and len(texts) < samples:
         batch = sample_one(settings, prompt, min(batch_size, max_tries - tries), generator)
         for particle in batch.particles:
             tries += 1
             if particle.log_weight > -math.inf:
+                last = 1.0 if proposal is None else math.exp(particle.log_weight)
+                total += last
                 token_ids.append(particle.token_ids)
                 texts.append(particle.text)
                 log_probs.append(particle.log_prob)
@@ -89,7 +100,7 @@ def rejection_sampling(
                 break
     # Stopping at a success biases accepted / tries; leaving that success out does not.
     stopped = len(texts) == samples and samples > 1
-    rate = (samples - 1) / (tries - 1) if stopped else len(texts) / tries
+    rate = (total - last) / (tries - 1) if stopped else total / tries
     log_rate = math.log(rate) if rate else -math.inf
     log_weights = torch.full((len(texts),), log_rate, dtype=torch.float64)
     log_p = torch.tensor(log_probs, dtype=torch.float64)

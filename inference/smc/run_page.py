@@ -35,13 +35,14 @@ def page(run: dict[str, Any], best: int | None, best_text: str | None) -> str:
         cuts = (
             f"<details><summary>The constraint accepts less than was asked</summary><ul>{cuts}</ul></details>"
         )
+    guide = f"<p>Guide: {escape(run['guide'])}</p>" if run["guide"] else ""
     data = json.dumps({"trace": run["trace"], "best": best, "end": END}, ensure_ascii=False, allow_nan=False)
     data = data.replace("<", "\\u003c")
     return f"""<!DOCTYPE html>
 <html lang="en"><head><meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1"><title>Particles</title><style>{STYLE}</style></head><body>
 <h1>{len(run["particles"])} particles, {run["distinct"]} distinct texts, {evidence}, effective sample size {run["ess"]:.1f}</h1>
-<p>Prompt: <code>{escape(run["trace"]["prompt"])}</code></p>{cuts}
+<p>Prompt: <code>{escape(run["trace"]["prompt"])}</code></p>{guide}{cuts}
 <p>Each column is a step, each dot a particle; its size is its weight, lines join it to the particle it continues. After the
 shaded steps ancestors were drawn. Green: ended, red: dead, yellow: waits, ★: the best text. Click
 a dot to see what was allowed and believed.</p>

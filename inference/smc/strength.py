@@ -34,6 +34,15 @@ class Strength:
     def __repr__(self) -> str:
         return "Strength()" if self.value is None else f"Strength(value={self.value})"
 
+    def __str__(self) -> str:
+        if self.value is None or not self.log_evidence:
+            return repr(self)
+        found = f"strength {self.value:g} of the HMM, mean log Ẑ of the pilot {self.log_evidence[self.value]:.1f} nats"
+        if self.guide_hurts:
+            highest = max(self.log_evidence)
+            return f"the HMM is no guide here: {found}, {self.log_evidence[highest]:.1f} with strength {highest:g}"
+        return f"{found}, {self.log_evidence[0.0]:.1f} without the HMM"
+
     @property
     def guide_hurts(self) -> bool:
         """Whether the pilot was best without the HMM: the strength found is 0."""
