@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -24,6 +25,7 @@ from ..lm import TransformersLM
 
 LARGE = 1e15
 """Numbers from here on are shown in powers of ten."""
+HUB_NAME = re.compile(r"[\w.-]+(/[\w.-]+)?")
 
 
 class OneLineErrors(TyperGroup):
@@ -59,10 +61,10 @@ console = Console(soft_wrap=True)
 
 Model = Annotated[
     Path | None,
-    typer.Option("--model", exists=True, help="Folder of a language model; default: the embedded one."),
+    typer.Option("--model", help="Folder or hub name of a language model; default: the embedded one."),
 ]
 Hmm = Annotated[
-    Path | None, typer.Option("--hmm", exists=True, help="Folder of an HMM; default: the embedded one.")
+    Path | None, typer.Option("--hmm", help="Folder or hub name of an HMM; default: the embedded one.")
 ]
 MaxNewTokens = Annotated[int, typer.Option(min=1, help="Token budget, the end token included.")]
 Seed = Annotated[int, typer.Option(help="Seed of the random numbers.")]
@@ -71,22 +73,25 @@ Device = Annotated[str, typer.Option(help="cpu, or cuda (under torchrun, each ra
 
 
 def load_model(path: Path) -> Any:
-    """Load a causal language model from a folder. Raises :class:`FormatError`."""
+    """Load a causal language model from a folder, or the safetensors of one from the hub. Raises :class:`FormatError`."""
     from transformers import AutoModelForCausalLM
 
-    return _from_pretrained(AutoModelForCausalLM, path)
+    return _from_pretrained(AutoModelForCausalLM, path, use_safetensors=None if path.exists() else True)
 
 
 def load_tokenizer(path: Path) -> Any:
-    """Load a tokenizer from a folder. Raises :class:`FormatError`."""
+    """Load a tokenizer from a folder or from the hub. Raises :class:`FormatError`."""
     from transformers import AutoTokenizer
 
     return _from_pretrained(AutoTokenizer, path)
 
 
-def _from_pretrained(auto: Any, path: Path) -> Any:
+def _from_pretrained(auto: Any, path: Path, **options: Any) -> Any:
+    here = path.exists()
+    if not here and not HUB_NAME.fullmatch(str(path)):
+        raise FormatError(f"{path} does not exist; give a folder, or a name of the hub such as owner/name")
     try:
-        return auto.from_pretrained(path, local_files_only=True)
+        return auto.from_pretrained(str(path), local_files_only=here, **options)
     except (OSError, ValueError, KeyError) as error:
         raise FormatError(f"{path} does not load: {error}") from error
 

@@ -3,6 +3,7 @@
 import functools
 import inspect
 import json
+import operator
 from collections.abc import Callable
 from enum import StrEnum
 from pathlib import Path
@@ -23,6 +24,10 @@ JsonSchema = Annotated[
 Keywords = Annotated[
     str | None,
     typer.Option("--keywords", metavar="A,B,…", help="The text contains these words, in any order."),
+]
+Forbid = Annotated[
+    str | None,
+    typer.Option("--forbid", metavar="A,B,…", help="The text contains none of these words, as written."),
 ]
 Tools = Annotated[
     Path | None,
@@ -83,38 +88,51 @@ def the_constraint(
     regex: Regex = None,
     json_schema: JsonSchema = None,
     keywords: Keywords = None,
+    forbid: Forbid = None,
     tools: Tools = None,
     call_syntax: Annotated[CallSyntax, typer.Option(help="How --tools are called.")] = CallSyntax.json,
     grammar: Grammar = None,
     sql: Sql = None,
 ) -> Constraint:
-    """Build the one constraint that the options name; the command reports its narrowings."""
-    if sum(option is not None for option in (regex, json_schema, keywords, tools, grammar, sql)) != 1:
-        raise typer.BadParameter("give exactly one constraint, such as --regex, --json-schema or --keywords")
+    """Build the constraint that the options name: all of them hold. The command reports its narrowings."""
+    parts: list[Constraint] = []
     if regex is not None:
-        return constraints.regex(regex)
+        parts.append(constraints.regex(regex))
+    if json_schema is not None:
+        parts.append(_schema(json_schema))
     if keywords is not None:
-        return constraints.keywords([word.strip() for word in keywords.split(",")])
+        parts.append(constraints.keywords(_words(keywords)))
+    if forbid is not None:
+        parts.append(constraints.forbidden_words(_words(forbid), inflections=False))
     if tools is not None:
-        return constraints.function_calls(tools, syntax=call_syntax.value, on_narrowed="ignore")
+        parts.append(constraints.function_calls(tools, syntax=call_syntax.value, on_narrowed="ignore"))
     if grammar is not None:
-        syntaxes: dict[str, Literal["lark", "gbnf", "ebnf"]] = {
-            ".lark": "lark",
-            ".gbnf": "gbnf",
-            ".ebnf": "ebnf",
-        }
-        if grammar.suffix not in syntaxes:
-            raise typer.BadParameter(f"--grammar reads {', '.join(syntaxes)}, not {grammar.name!r}")
-        return constraints.grammar(grammar, syntax=syntaxes[grammar.suffix], on_narrowed="ignore")
+        parts.append(_grammar(grammar))
     if sql is not None:
         statements = sql.read_text(encoding="utf-8") if sql.suffix == ".sql" else sql
-        return constraints.sql(statements, on_narrowed="ignore")
-    assert json_schema is not None
+        parts.append(constraints.sql(statements, on_narrowed="ignore"))
+    if not parts:
+        raise typer.BadParameter("give a constraint, such as --regex, --json-schema or --keywords")
+    return functools.reduce(operator.and_, parts)
+
+
+def _words(given: str) -> list[str]:
+    return [word.strip() for word in given.split(",")]
+
+
+def _schema(path: Path) -> Constraint:
     try:
-        schema = json.loads(json_schema.read_text(encoding="utf-8"))
+        schema = json.loads(path.read_text(encoding="utf-8"))
         return constraints.json_schema(schema, on_narrowed="ignore")
     except ValueError as error:
-        raise FormatError(f"{json_schema} is not JSON: {error}") from error
+        raise FormatError(f"{path} is not JSON: {error}") from error
+
+
+def _grammar(path: Path) -> Constraint:
+    syntaxes: dict[str, Literal["lark", "gbnf", "ebnf"]] = {".lark": "lark", ".gbnf": "gbnf", ".ebnf": "ebnf"}
+    if path.suffix not in syntaxes:
+        raise typer.BadParameter(f"--grammar reads {', '.join(syntaxes)}, not {path.name!r}")
+    return constraints.grammar(path, syntax=syntaxes[path.suffix], on_narrowed="ignore")
 
 
 def takes_constraint(command: Callable[..., None]) -> Callable[..., None]:

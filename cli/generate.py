@@ -3,6 +3,7 @@
 import json
 from dataclasses import replace
 from enum import StrEnum
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -17,6 +18,7 @@ from ..inference.smc.settings import PROPOSALS
 from ..lm import TransformersLM
 from .common import (
     AsJson,
+    Device,
     Hmm,
     MaxNewTokens,
     Model,
@@ -24,6 +26,7 @@ from .common import (
     a_strength,
     check_guide,
     console,
+    device_named,
     language_model,
     print_narrowings,
 )
@@ -58,15 +61,20 @@ def generate(
     seed: Seed = 0,
     model: Model = None,
     hmm: Hmm = None,
+    device: Device = "cpu",
+    html: Annotated[
+        Path | None, typer.Option(dir_okay=False, help="Write a page of the run to this file.")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Draw weighted samples from a language model given a constraint and a token budget."""
     cuts = narrowings(constraint, on_narrowed)
-    network, tokenizer = language_model(model)
+    network, tokenizer = language_model(model, device)
     lm, guide = TransformersLM(network, tokenizer), None
     if PROPOSALS[proposal.value]().needs is Knowledge.HMM:
-        guide = load_hmm() if hmm is None else HMM.from_pretrained(hmm)
+        guide = load_hmm() if hmm is None else HMM.from_pretrained(str(hmm))
         check_guide(guide, hmm, model, lm)
+        guide = guide if device == "cpu" else guide.to(device_named(device))
     guided = PROPOSALS[proposal.value]()
     if isinstance(guided, LookaheadProposal):
         guided = LookaheadProposal(a_strength(strength))
@@ -80,7 +88,10 @@ def generate(
         max_new_tokens=max_new_tokens,
         seed=seed,
         progress=console.is_terminal and not as_json,
+        trace=html is not None,
     )
+    if html is not None:
+        posterior.to_html(html)
     _print_posterior(prompt, replace(posterior, narrowed=tuple(cuts)), as_json)
 
 

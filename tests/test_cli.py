@@ -165,7 +165,6 @@ def test_unsupported_constraints_and_files_are_refused(tmp_path):
     "arguments",
     [
         ["generate", "--prompt", "x"],
-        ["generate", "--prompt", "x", "--regex", "a", "--keywords", "b"],
         ["generate", "--regex", "a"],
         ["generate", "--prompt", "x", "--regex", "a", "--proposal", "magic"],
         ["generate", "--prompt", "x", "--regex", "a", "--particles", "0"],
@@ -251,7 +250,6 @@ def test_compile_tools_grammars_and_databases(tmp_path):
     assert all(text.startswith("SELECT ") for text in facts["samples"])
     (tmp_path / "g.txt").write_text("")
     assert_refused(run("compile", "--grammar", tmp_path / "g.txt"), 2, "g.txt")
-    assert_refused(run("compile", "--grammar", grammar, "--tools", tools), 2)
 
 
 def test_compile_draws(tmp_path):
@@ -351,3 +349,52 @@ def test_generate_shows_its_progress_on_a_terminal(monkeypatch):
     monkeypatch.setattr(Console, "is_terminal", True)
     assert "particles grow" in run(*arguments).stdout
     assert "particles grow" not in run(*arguments, "--json").stdout
+
+
+def test_constraints_are_combined(tmp_path):
+    schema = tmp_path / "schema.json"
+    schema.write_text(
+        '{"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a"], "maxProperties": 1}'
+    )
+    arguments = ["--json-schema", schema, "--keywords", "dog", "--forbid", "cat, big", "--max-new-tokens", 24]
+    result = run("generate", "--prompt", PROMPT, *arguments, "--particles", 6, "--proposal", "gcd", "--json")
+    for particle in last_json(result)["particles"]:
+        said = json.loads(particle["text"])["a"]
+        assert re.search(r"\bdog\b", said)
+        assert not re.search(r"\b(cat|big)\b", said)
+    refused = run("generate", "--prompt", PROMPT, "--regex", "a+", "--keywords", "dog")
+    assert_refused(refused, 1, "no text satisfies")
+    assert_refused(run("generate", "--prompt", PROMPT), 2, "give a constraint")
+
+
+def test_generate_writes_a_page_of_the_run(tmp_path):
+    page = tmp_path / "run.html"
+    result = run(
+        "generate", "--prompt", PROMPT, "--regex", " (red|blue) hat", "--proposal", "gcd", "--html", page
+    )
+    assert result.exit_code == 0, result.stderr
+    assert " hat" in page.read_text(encoding="utf-8")
+
+
+def test_models_of_the_hub_are_asked_for_by_name(monkeypatch):
+    """Nothing is fetched here: what transformers is asked for is looked at."""
+    import transformers
+
+    asked = []
+
+    def refuse(name, **options):
+        asked.append((name, options))
+        raise OSError("no connection")
+
+    monkeypatch.setattr(transformers.AutoModelForCausalLM, "from_pretrained", refuse)
+    result = run("generate", "--prompt", PROMPT, "--regex", "a", "--model", "nobody/nothing")
+    assert_refused(result, 1, "nobody/nothing does not load", "no connection")
+    assert asked == [("nobody/nothing", {"local_files_only": False, "use_safetensors": True})]
+    assert_refused(
+        run("generate", "--prompt", PROMPT, "--regex", "a", "--model", "/no/such/folder"), 1, "does not exist"
+    )
+
+
+def test_generate_names_a_device_that_is_not_there():
+    arguments = ["generate", "--prompt", PROMPT, "--regex", "a", "--device"]
+    assert_refused(run(*arguments, "abacus"), 2, "is no device")

@@ -26,7 +26,7 @@ def playground(
     network, tokenizer = language_model(model)
     lm, guide = TransformersLM(network, tokenizer), None
     if hmm is not None or model is None:
-        guide = load_hmm() if hmm is None else HMM.from_pretrained(hmm)
+        guide = load_hmm() if hmm is None else HMM.from_pretrained(str(hmm))
         check_guide(guide, hmm, model, lm)
     with PlaygroundServer(Session(lm, Vocabulary.from_tokenizer(tokenizer), guide), port) as server:
         console.print(f"The playground is at {server.url}  (Ctrl-C ends it)", highlight=False)
