@@ -276,12 +276,12 @@ class Automaton(Chain, LanguageMixin):
         return out
 
     def to_networkx(self) -> nx.MultiDiGraph:
-        """A MultiDiGraph with an edge for each pair of states: see :mod:`tractile.circuits.io.convert`."""
+        """A MultiDiGraph with an edge for each pair of states."""
         return convert.to_networkx(self)
 
     @classmethod
     def from_networkx(cls, graph: nx.DiGraph, vocab_size: int | None = None) -> Automaton:
-        """From a (multi)graph with ``tokens`` on edges: see :mod:`tractile.circuits.io.convert`."""
+        """From a (multi)graph with ``tokens`` on edges."""
         made = cls.from_edges(*convert.from_networkx(graph, vocab_size), graph.graph.get("eos_token_id"))
         return made.for_vocabulary(graph.graph.get("vocabulary_fingerprint"))
 

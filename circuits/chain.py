@@ -95,7 +95,7 @@ class Chain(DisplayMixin):
 
     def map(self, fn: TensorMap) -> Self:
         """The same chain, of the same class, with ``fn`` applied to every parameter tensor, once, in the order of
-        :meth:`parameters` (move, cast, …)."""
+        ``parameters`` (move, cast, …)."""
         out, once = self._copy(), for_each_tensor(fn)
         out.initial = tuple(map(once, self.initial))
         out.left, out.inputs, out.right = self.left.map(once), self.inputs.map(once), self.right.map(once)

@@ -38,7 +38,7 @@ class HMM(Chain):
     (H, V): probabilities, each row summing to one; tensors, NumPy arrays or lists of numbers. Raises :class:`ShapeError`
     where shapes differ or a row is not a distribution.
 
-    ``vocabulary_fingerprint`` says which tokenizer's tokens it emits (None: not known; :meth:`for_vocabulary` sets it), and
+    ``vocabulary_fingerprint`` says which tokenizer's tokens it emits (None: not known; ``for_vocabulary`` sets it), and
     ``source`` is the folder that :meth:`from_pretrained` read it from.
     """
 
@@ -209,7 +209,7 @@ class HMM(Chain):
 
     @classmethod
     def from_pretrained(cls, directory: str | Path, dtype: torch.dtype | None = None, **options: Any) -> Self:
-        """Read what :meth:`save_pretrained` wrote, or a dense or Monarch HMM of the Ctrl-G family (:mod:`.checkpoints`).
+        """Read what :meth:`save_pretrained` wrote, or a dense or Monarch HMM of the Ctrl-G family.
 
         ``directory`` may also be the name of a repository of the Hugging Face Hub, ``"owner/name"``; ``options`` are then
         those of ``huggingface_hub.snapshot_download``: revision, token, local_files_only ….

@@ -74,7 +74,7 @@ class Constraint:
 
     @property
     def finite(self) -> Constraint:
-        """The constraint itself, or its regular part if its automaton is lazy; see :class:`~.lazy_constraint.LazyConstraint`."""
+        """The constraint itself, or its regular part if its automaton is lazy."""
         return self
 
     def __and__(self, other: Constraint) -> Constraint:

@@ -77,7 +77,7 @@ def difference(
     """The shortest texts (in UTF-8 bytes) that one constraint accepts and the other one does not, in both directions.
 
     With ``max_bytes`` the texts of each kind of at most so many bytes are counted. At most ``max_pairs`` pairs of states are
-    visited; where there are more (values nest without end, counters are large), :attr:`Difference.compared` says up to which
+    visited; where there are more (values nest without end, counters are large), ``Difference.compared`` says up to which
     length all texts were compared. What is compared is what :meth:`.Constraint.accepts` says: where a constraint is narrowed,
     the narrowed language. Raises ``UnsupportedConstraint`` for what is no constraint, and ``TooManyStates`` for a finite
     automaton that is too large to be made deterministic.

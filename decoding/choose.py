@@ -109,7 +109,7 @@ def choose(
 
     All options are evaluated together, one batch of the language model for each length in tokens. The number of tokenisations
     grows exponentially with the length of a text. Of each length the ``max_contexts`` most probable are followed; the total
-    probability of the others bounds what is left out (:attr:`Choices.log_missing`, :attr:`Choices.bounds`). Where nothing was
+    probability of the others bounds what is left out (``Choices.log_missing``, ``Choices.bounds``). Where nothing was
     left out, :attr:`Choices.exact` is true.
 
     ``lm``, ``prompt`` and ``tokenizer`` are those of :func:`.smc`. Raises :class:`EvidenceError` for

@@ -32,7 +32,7 @@ from .constrained_rows import ConstrainedRows, check_weights
 
 @final
 class ConstraintLogitsProcessor:
-    """Keeps ``model.generate`` inside a constraint; use one for each call of ``generate``, or :meth:`reset` it.
+    """Keeps ``model.generate`` inside a constraint; use one for each call of ``generate``, or ``reset`` it.
 
     ``fa`` may be a constraint, with the ``tokenizer`` that it is compiled for; ``hmm`` the folder of one.
     ``max_new_tokens`` is the budget in tokens, the end-of-sequence token included; one for all prompts or one for each.

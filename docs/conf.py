@@ -14,10 +14,11 @@ copyright = "the Tractile authors, Apache-2.0"
 release = version = installed_version("tractile")
 
 extensions = [
+    "mathml",
     "myst_parser",
+    "notebooks",
     "sphinx.ext.autodoc",
     "sphinx.ext.autosummary",
-    "sphinx.ext.mathjax",
     "sphinx.ext.napoleon",
     "sphinx.ext.viewcode",
 ]
@@ -28,6 +29,7 @@ myst_enable_extensions = ["amsmath", "dollarmath", "colon_fence", "deflist"]
 myst_heading_anchors = 3
 
 PAGES, PUBLIC = public_names()
+BARE = {defined.rpartition(".")[2]: defined for defined in PUBLIC}
 autosummary_generate = True
 autosummary_context = {"public": PAGES}
 autodoc_member_order = "bysource"
@@ -35,10 +37,15 @@ autodoc_default_options = {"members": True, "show-inheritance": True, "ignore-mo
 autodoc_typehints = "signature"
 autodoc_typehints_format = "short"
 maximum_signature_line_length = 100
+nitpicky = True  # a reference that leads nowhere is a warning
+OUTSIDE = r"(torch|numpy|jaxtyping|nx|collections|pathlib|abc|enum|os|re|sqlite3|threading)\..*|nn\.Module.*"
+ALIASES = r"Tensor|ndarray|Float|Int|Path|Figure|FA|Guide|Prompt|Region|Block|Incidence|Inputs|Model"
+nitpick_ignore_regex = [(r"py:.*", OUTSIDE), (r"py:class", ALIASES)]
 suppress_warnings = ["ref.python"]  # a name in a signature that several modules have links to one
 
 html_theme = "furo"
 html_title = "Tractile"
+html_math_renderer = "mathml"
 html_static_path = ["_static"]
 html_css_files = ["cards.css"]
 html_search_scorer = str(Path(__file__).parent / "_static" / "search_scorer.js")  # pages before names
@@ -54,7 +61,7 @@ QUOTED = re.compile(r"(``.+?``|:[\w:]+:`.+?`|`.+?`|(?<!\S)\*[A-Za-z][\w -]*\*(?!
 
 def as_plain_text(app: Any, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:
     """Rewrite a docstring in place, from plain text to reStructuredText."""
-    out: list[str] = []
+    out = ["..", ""] if what in ("attribute", "property") else []  # or napoleon takes "text:" for a type
     head, verbatim = "", False  # the last unindented line, and whether we are in an indented block below it
     sections = False  # whether there was an underlined heading
     for line in lines:
@@ -78,15 +85,23 @@ def as_plain_text(app: Any, what: str, name: str, obj: Any, options: Any, lines:
 
 
 def by_definition(app: Any, env: Any, node: Any, contnode: Any) -> Any:
-    """Resolve a reference that names an object by the module of its definition."""
+    """Resolve a reference by the module of the definition, or by the bare name (`ShapeError`).
+
+    A type that is not public is named without a link.
+    """
     if node.get("refdomain") != "py":
         return None
-    target, rest = node["reftarget"], ""
+    name = node["reftarget"].split(".")
+    while len(name) > 1 and name[0] not in BARE and name[0] != "tractile":
+        name = name[1:]
+    target, rest = ".".join([BARE.get(name[0], name[0]), *name[1:]]), ""
     while target and target not in PUBLIC:
         target, _, last = target.rpartition(".")
         rest = f".{last}{rest}"
     if not target:
-        return None
+        module, _, last = node["reftarget"].rpartition(".")
+        internal = node["reftype"] in ("class", "obj") and hasattr(sys.modules.get(module), last)
+        return contnode if internal else None
     known = env.domains["py"].objects.get(PUBLIC[target] + rest)
     if known is None:
         return None

@@ -61,7 +61,7 @@ class Identified(LanguageModel, Protocol):
 
     @property
     def vocabulary_fingerprint(self) -> str | None:
-        """The fingerprint of the vocabulary (:mod:`tractile.fingerprints`); None if it is not known."""
+        """The fingerprint of the vocabulary; None if it is not known."""
 
 
 def fingerprint_of(lm: LanguageModel) -> str | None:

@@ -46,6 +46,9 @@ class ByteLM:
     p_other(x) · p(text of x)^power. The object keeps what it has computed; each new text costs a call of the model for each
     new hypothesis, which reads its tokens anew.
 
+    What the model gives to special tokens in a text is given to no byte. Raises :class:`EvidenceError` without an end token or a
+    vocabulary, and for a beam below 1 or a power that is not positive.
+
     Parameters
     ----------
     lm
@@ -60,9 +63,8 @@ class ByteLM:
     vocabulary
         Anything with ``token_bytes`` (default: read from ``lm.tokenizer``).
 
-    What the model gives to special tokens in a text is given to no byte. Raises :class:`EvidenceError` without an end token or a
-    vocabulary, and for a beam below 1 or a power that is not positive.
-
+    Examples
+    --------
     >>> import torch
     >>> import tractile as tt
     >>> vocab = tt.Vocabulary([None, b"a", b"b", b"ab"], eos_token_id=0)

@@ -40,7 +40,7 @@ class TransformersLM(Multiplies):
     of their prompt, if the model attends to all of its past through transformers' attention functions
     (``share_prompts=False``: never). Elsewhere each row has its own, and prompts of unequal length are padded on the left
     behind an attention mask with matching position ids. The last ``keep_prompts`` shared prompts are not read again when a
-    later :meth:`start` has them too; the model must stay what it is meanwhile.
+    later ``start`` has them too; the model must stay what it is meanwhile.
 
     Where the model has more outputs than the tokenizer has tokens (embedding matrices are often padded), ``vocab_size`` is
     the tokenizer's and the other outputs are left out of p_lm. The model is put into evaluation mode. ``tokenizer`` may be

@@ -25,7 +25,7 @@ __all__ = ["load", "register", "save"]
 def save(model: Circuit | Chain, directory: str | Path) -> None:
     """Write a circuit, chain, automaton or HMM (a dense or Monarch one in its own format) into a directory, each file atomically.
 
-    Raises :class:`FormatError` for a layer whose class has no file format (:func:`register` it), :class:`StorageError` where
+    Raises :class:`FormatError` for a layer whose class has no file format (``register`` it), :class:`StorageError` where
     the directory cannot be written.
     """
     model.save(directory)

@@ -131,10 +131,9 @@ def json_schema(
         A part of the schema (a pattern, the multiples of a number) needs too large an automaton; with ``max_depth`` or
         ``max_length``, the whole does.
 
-    A part of the schema is read when a text gets to it. So the first and the last of these errors may come from a later mask.
-
     Notes
     -----
+    A part of the schema is read when a text gets to it, so UnsupportedConstraint and TooManyStates may come from a later mask.
     ``&``, ``-`` and ``~`` of constraints, counting, probabilities, random drawing and canonical tokenisation use ``finite``.
     It is made when it is first asked for. Three languages are approximated from below there. ``uniqueItems`` over many listed
     values: in the order of the list. ``uniqueItems`` over other strings: at most two; over other values: at most one. Undeclared

@@ -132,7 +132,7 @@ class Vocabulary:
     def fingerprint(self) -> str:
         """A hash, in hexadecimal, of the bytes of every token, of which tokens are special, and of the end token.
 
-        Vocabularies read from one tokenizer in different ways have the same one; see :mod:`tractile.fingerprints`.
+        Vocabularies read from one tokenizer in different ways have the same one.
         """
         return fingerprint(self.token_bytes, self.eos_token_id)
 

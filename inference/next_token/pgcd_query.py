@@ -229,7 +229,7 @@ class PGCDQuery:
     def log_weights(self) -> Float[Tensor, "batch vocab"]:
         """m(v) = log p_hmm(x_<t, v, the rest accepted within the budget), nats.
 
-        Of a :class:`.WeightedHMM` times the weights of v and of the rest.
+        Of a ``WeightedHMM`` times the weights of v and of the rest.
         """
         found = self._score()
         weights = (found.product + self._emission.log_top).double().add_(found.product_scale[:, None])
@@ -241,7 +241,7 @@ class PGCDQuery:
     def lookahead(self) -> Float[Tensor, "batch vocab"]:
         """log p_hmm(C | x_<t, v) = m(v) − log p_hmm(x_<t, v), nats, ≤ 0 for an unambiguous automaton.
 
-        Of a :class:`.WeightedHMM` the expectation of 1[C] times the weights of the tokens after v.
+        Of a ``WeightedHMM`` the expectation of 1[C] times the weights of the tokens after v.
 
         −inf where the mask is False, and where the HMM itself gives the prefix no probability and so has no opinion.
         """

@@ -124,7 +124,7 @@ def log_marginal(
     ``checkpoint`` bounds the memory of derivatives: a chain then keeps its message every ``checkpoint`` positions (√n is a
     good number), a circuit the values of its layers, and what lies between is computed a second time.
 
-    Tokens under an HMM take the forward algorithm on arrays (:mod:`tractile.circuits.forward`), which is quicker.
+    Tokens under an HMM take the forward algorithm on arrays, which is quicker.
     Rows where scaled arithmetic lost everything to the dynamic range between hidden states are computed again in log
     space, so the result is −inf only where the true value is zero. Raises :class:`EvidenceError` where the evidence
     does not fit.

@@ -37,6 +37,9 @@ class Attribute(Potential):
     that use an HMM look ahead to the attribute as they do to the constraint. ``attribute.at(tt.at_end)`` is the same target,
     where nobody foresees it.
 
+    :meth:`fit` learns both. Raises :class:`ShapeError` for weights that are no numbers, 0 or above 1; :func:`.smc` raises
+    :class:`VocabularyMismatch` for a language model with another number of tokens.
+
     Parameters
     ----------
     token_log_weights
@@ -44,9 +47,8 @@ class Attribute(Potential):
     log_bias
         log w_0 ≤ 0.
 
-    :meth:`fit` learns both. Raises :class:`ShapeError` for weights that are no numbers, 0 or above 1; :func:`.smc` raises
-    :class:`VocabularyMismatch` for a language model with another number of tokens.
-
+    Examples
+    --------
     >>> import math, torch, tractile as tt
     >>> lm = tt.TableLM({(): torch.tensor([0.5, 0.5], dtype=torch.float64).log()})
     >>> attribute = tt.Attribute(torch.tensor([0.0, math.log(0.2)], dtype=torch.float64))

@@ -63,7 +63,7 @@ class Proposal(ABC):
     def draw_checked(
         self, step: Step, generator: Generator
     ) -> tuple[Int[Tensor, " rows"], Float[Tensor, " rows"]]:
-        """:meth:`draw`, on the CPU; raises :class:`ProposalError` for what cannot be properly weighted.
+        """``draw``, on the CPU; raises :class:`ProposalError` for what cannot be properly weighted.
 
         That is a weight that is NaN or +∞, a token outside the vocabulary, or a positive weight on a token that the
         constraint forbids.

@@ -114,7 +114,7 @@ def smc(
     :class:`PrefixPotential`).
 
     The strength of "pgcd" is found by a pilot for the model, the HMM and the constraint, on random numbers of its own, and
-    kept: the next request with an equal constraint has none, whatever its prompt (:mod:`.calibration`). 1 is best where the
+    kept: the next request with an equal constraint has none, whatever its prompt. 1 is best where the
     constraint says what the text is about and the HMM knows such texts; less, or 0, which is "gcd", where it knows little of
     what the model will write. ``LookaheadProposal(strength)`` sets it; with a :class:`Strength` requests share what the
     first of them found. The posterior's ``strength`` and ``calibration`` say what was found.

@@ -31,7 +31,7 @@ class FunctionPotential(Potential):
     ``at_end``, or your own. ``final``: another function for complete sequences. With ``twist`` the function only steers and
     complete sequences count one. ``tokens``: it gets a tuple of token ids, not text. ``batched``: a list of them, and
     returns a list. ``log``: it returns log φ, in nats. ``processes``: it runs in so many worker processes, each call
-    within ``timeout`` seconds (see :mod:`.user_function`).
+    within ``timeout`` seconds.
 
     A call that raises, hangs past the limit, or returns NaN, +∞ or a negative number raises :class:`PotentialError`
     with ``name`` and the text; with ``zero_on_error`` it counts as zero.
