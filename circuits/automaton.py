@@ -49,6 +49,16 @@ class Automaton(Chain, LanguageMixin):
     checked unless ``trusted``). ``edge_source`` and ``edge_target`` (E,) are the grouped edges; ``eos_token_id`` is set
     where the automaton ends in an end-of-sequence sink. ``narrowed`` says where a compiled constraint accepts less than was
     asked for (``Constraint.narrowed``). Raises :class:`ShapeError` where an index is out of range.
+
+    Examples
+    --------
+    >>> import torch
+    >>> import tractile as tt
+    >>> one = tt.Automaton.from_edges([(0, 0, 0), (0, 1, 1), (1, 0, 1)], start=0, accept=[1], vocab_size=2)
+    >>> one  # exactly one 1
+    Automaton(states=(2,), units=(3,), vocab_size=2)
+    >>> tt.count(one, n=3)  # 001, 010, 100
+    3
     """
 
     narrowed: tuple[Narrowing, ...] = ()

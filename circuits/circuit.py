@@ -35,7 +35,20 @@ Scope = frozenset[int]
 
 
 class Circuit(DisplayMixin):
-    """A DAG of layers; ``graph`` is a networkx DiGraph with an edge from each node to each child."""
+    """A DAG of layers; ``graph`` is a networkx DiGraph with an edge from each node to each child.
+
+    Examples
+    --------
+    >>> import torch
+    >>> import tractile as tt
+    >>> from tractile.layers import Bernoulli, Dense, Hadamard, Sum
+    >>> coins = Bernoulli(torch.tensor([0.5, 0.9]))  # two units: a fair coin and another
+    >>> c = tt.Circuit()
+    >>> both = c.product(Hadamard(), c.input(coins, 0), c.input(coins, 1))
+    >>> root = c.sum(Sum(Dense(torch.tensor([[0.5, 0.5]]))), both)
+    >>> round(tt.log_marginal(c, torch.tensor([[1, 1]])).exp().item(), 3)  # ½ · 0.25 + ½ · 0.81
+    0.53
+    """
 
     def __init__(self) -> None:
         import networkx as nx

@@ -40,6 +40,16 @@ class HMM(Chain):
 
     ``vocabulary_fingerprint`` says which tokenizer's tokens it emits (None: not known; ``for_vocabulary`` sets it), and
     ``source`` is the folder that :meth:`from_pretrained` read it from.
+
+    Examples
+    --------
+    >>> import torch
+    >>> import tractile as tt
+    >>> weather = torch.tensor([[0.7, 0.3], [0.3, 0.7]])  # rain, no rain
+    >>> umbrella = torch.tensor([[0.1, 0.9], [0.8, 0.2]])  # P(no umbrella), P(umbrella)
+    >>> hmm = tt.HMM(torch.tensor([0.5, 0.5]), weather, umbrella)
+    >>> hmm.log_prob(torch.tensor([[1, 1], [1, 0]])).exp()  # two days with an umbrella; one with, one without
+    tensor([0.3515, 0.1985], dtype=torch.float64)
     """
 
     source: Path | None = None

@@ -44,6 +44,16 @@ def multiply(a: Model, b: Model) -> Model:
     The variables are those of both; what only one of them has is kept. Raises :class:`VocabularyMismatch` if two chains
     have different vocabularies (sizes, or fingerprints where both are known), :class:`CircuitError` if two circuits are not
     compatible: their products must split the variables that they share alike, up to nesting.
+
+    Examples
+    --------
+    >>> import torch
+    >>> import tractile as tt
+    >>> one = tt.Automaton.from_edges([(0, 0, 0), (0, 1, 1), (1, 0, 1)], start=0, accept=[1], vocab_size=2)
+    >>> coin = tt.HMM(torch.ones(1), torch.ones(1, 1), torch.full((1, 2), 0.5))
+    >>> product = tt.multiply(coin, one)  # the same as coin * one
+    >>> round(tt.partition(product, n=3).exp().item(), 4)
+    0.375
     """
     if not (
         (isinstance(a, Chain) and isinstance(b, Chain)) or (isinstance(a, Circuit) and isinstance(b, Circuit))
@@ -64,7 +74,20 @@ def is_compatible(a: Circuit, b: Circuit) -> bool:
 
 
 def mixture(weights: Float[Tensor, " circuits"] | Sequence[float], circuits: Sequence[Circuit]) -> Circuit:
-    """x ↦ Σ_k w_k c_k(x), a sum over the roots; :class:`CircuitError` where scopes or values differ."""
+    """x ↦ Σ_k w_k c_k(x), a sum over the roots; :class:`CircuitError` where scopes or values differ.
+
+    Examples
+    --------
+    >>> import torch
+    >>> import tractile as tt
+    >>> from tractile import builders
+    >>> random = builders.RandomParameters(seed=0)
+    >>> coins = random.bernoulli()
+    >>> parts = [builders.cp([coins(v, 2) for v in range(3)], random.rows(2)) for _ in range(2)]
+    >>> mixed = tt.mixture(torch.tensor([0.3, 0.7]), parts)
+    >>> round(tt.partition(mixed).exp().item(), 4)
+    1.0
+    """
     weights = torch.as_tensor(weights)
     if weights.shape != (len(circuits),) or not circuits or not weights.is_floating_point():
         raise ShapeError(

@@ -316,12 +316,27 @@ def kept(source: Iterable[bytes], build: Callable[[], Constraint]) -> Constraint
 
 
 def literal(text: str) -> Constraint:
-    """Exactly this text. Raises ``UnsupportedConstraint`` for a lone surrogate."""
+    """Exactly this text. Raises ``UnsupportedConstraint`` for a lone surrogate.
+
+    Examples
+    --------
+    >>> import tractile as tt
+    >>> tt.constraints.literal("a+b").accepts("a+b")
+    True
+    """
     return Constraint(nfa.literal(validation.text(text, "text").encode()))
 
 
 def any_of(*options: str | Constraint) -> Constraint:
-    """Any one of the options: texts or constraints."""
+    """Any one of the options: texts or constraints.
+
+    Examples
+    --------
+    >>> import tractile as tt
+    >>> c = tt.constraints.any_of("cat", "dog", tt.constraints.regex("[0-9]+ birds"))
+    >>> c.accepts("dog"), c.accepts("12 birds"), c.accepts("cow")
+    (True, True, False)
+    """
     parts = [option if isinstance(option, Constraint) else literal(option) for option in options]
     if not parts:
         raise EmptyLanguage("any_of was given no options; give at least one text or constraint")

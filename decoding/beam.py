@@ -53,6 +53,16 @@ def beam_search(
     at every length the result is exactly the top of p_lm(x | constraint). Fewer sequences come back only where no more were
     found. ``lm``, ``fa``, ``hmm``, ``tokenizer``, budget and errors are those of :func:`.smc`; raises
     :class:`NoParticleSurvived` if the language model gives probability zero to all that the beams could become.
+
+    Examples
+    --------
+    >>> import torch
+    >>> import tractile as tt
+    >>> one = tt.Automaton.from_edges([(0, 0, 0), (0, 1, 1), (1, 0, 1)], start=0, accept=[1], vocab_size=2)
+    >>> coin = tt.HMM(torch.ones(1), torch.ones(1, 1), torch.full((1, 2), 0.5))
+    >>> beams = tt.beam_search(tt.CircuitLM(coin), [], one, max_new_tokens=3, beams=2)
+    >>> [round(beam.log_prob, 3) for beam in beams]  # 3 log ½ each
+    [-2.079, -2.079]
     """
     who, beams = "beam_search", whole(beams, "beam_search: beams")
     proposal = GCDProposal() if hmm is None else LookaheadProposal()

@@ -47,6 +47,18 @@ class ConstraintLogitsProcessor:
     constraint, and :class:`VocabularyMismatch` if the model has fewer tokens than the automaton (tokens beyond the
     automaton's are never offered). ``generate`` does not show its tokenizer: give it as ``tokenizer``, and what was made for
     another one is refused at once, with :class:`VocabularyMismatch`.
+
+    Examples
+    --------
+    >>> import json
+    >>> import tractile as tt
+    >>> model, tokenizer = tt.embedded.load_lm()
+    >>> fa = tt.constraints.json_schema({"enum": ["old", "young"]}).compile(tt.Vocabulary.from_tokenizer(tokenizer))
+    >>> prompt = tokenizer("I am", return_tensors="pt", return_token_type_ids=False)
+    >>> processor = tt.ConstraintLogitsProcessor(fa, max_new_tokens=8)
+    >>> ids = model.generate(**prompt, max_new_tokens=8, logits_processor=[processor], pad_token_id=tokenizer.eos_token_id)
+    >>> type(json.loads(tokenizer.decode(ids[0, prompt.input_ids.shape[1] :], skip_special_tokens=True)))
+    <class 'str'>
     """
 
     def __init__(

@@ -16,7 +16,15 @@ HMM_PATH = Path(__file__).resolve().parent / "hmm"
 
 
 def load_lm() -> tuple[Any, Any]:
-    """Load (model, tokenizer): a ``LlamaForCausalLM`` in float32 and evaluation mode, and its fast tokenizer."""
+    """Load (model, tokenizer): a ``LlamaForCausalLM`` in float32 and evaluation mode, and its fast tokenizer.
+
+    Examples
+    --------
+    >>> import tractile as tt
+    >>> model, tokenizer = tt.embedded.load_lm()
+    >>> model.config.vocab_size
+    1024
+    """
     return load_llama(LM_PATH)
 
 
@@ -37,5 +45,13 @@ def load_llama(path: Path) -> tuple[Any, Any]:
 
 
 def load_hmm() -> HMM:
-    """Load the HMM distilled from :func:`load_lm`'s model: continuations of up to 48 tokens, padded with ``</s>``."""
+    """Load the HMM distilled from :func:`load_lm`'s model: continuations of up to 48 tokens, padded with ``</s>``.
+
+    Examples
+    --------
+    >>> import tractile as tt
+    >>> hmm = tt.embedded.load_hmm()
+    >>> hmm.hidden, hmm.vocab_size
+    (512, 1024)
+    """
     return HMM.from_pretrained(HMM_PATH)

@@ -23,6 +23,17 @@ class CircuitLM(Multiplies):
     Prompts are token ids (or the empty text): the model continues them. With ``eos_token_id`` a row that has emitted it
     stays there, whatever the HMM says. ``vocabulary`` (anything with ``token_bytes``) is for ``decode``, and a
     :class:`~tractile.Vocabulary` for constraints that are not compiled.
+
+    Examples
+    --------
+    >>> import torch
+    >>> import tractile as tt
+    >>> one = tt.Automaton.from_edges([(0, 0, 0), (0, 1, 1), (1, 0, 1)], start=0, accept=[1], vocab_size=2)
+    >>> coin = tt.HMM(torch.ones(1), torch.ones(1, 1), torch.full((1, 2), 0.5))
+    >>> lm = tt.CircuitLM(coin)
+    >>> post = tt.smc(lm, [], one, "gcd", particles=4, max_new_tokens=3, seed=0)
+    >>> all(sum(particle.token_ids) == 1 for particle in post.particles)
+    True
     """
 
     def __init__(

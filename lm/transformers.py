@@ -49,6 +49,14 @@ class TransformersLM(Multiplies):
     Raises :class:`EvidenceError` for an encoder–decoder, a model without a cache or another head, and where one that takes no
     position ids is to read prompts of unequal length and cannot; :class:`ContextTooLong` past the model's
     ``max_position_embeddings``.
+
+    Examples
+    --------
+    >>> import tractile as tt
+    >>> model, tokenizer = tt.embedded.load_lm()
+    >>> lm = tt.TransformersLM(model, tokenizer)
+    >>> lm.vocab_size
+    1024
     """
 
     def __init__(

@@ -32,7 +32,22 @@ def save(model: Circuit | Chain, directory: str | Path) -> None:
 
 
 def load(directory: str | Path) -> Circuit | Chain:
-    """Read what :func:`save` wrote, or an HMM's own format; raises :class:`FormatError` if the directory holds something else."""
+    """Read what :func:`save` wrote, or an HMM's own format; raises :class:`FormatError` if the directory holds something else.
+
+    Examples
+    --------
+    >>> import torch
+    >>> import tractile as tt
+    >>> weather = torch.tensor([[0.7, 0.3], [0.3, 0.7]])  # rain, no rain
+    >>> umbrella = torch.tensor([[0.1, 0.9], [0.8, 0.2]])  # P(no umbrella), P(umbrella)
+    >>> hmm = tt.HMM(torch.tensor([0.5, 0.5]), weather, umbrella)
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     tt.save(hmm, folder)
+    ...     again = tt.load(folder)
+    >>> torch.equal(again.emission_probs, hmm.emission_probs)
+    True
+    """
     path = Path(directory)
     try:
         config, data = (

@@ -27,6 +27,13 @@ def regex(pattern: str | re.Pattern[str], flags: int = 0) -> Constraint:
     - look-arounds within atomic groups, and repeats there of what may be empty.
 
     Raises ``TooManyStates`` where the automaton would take too much work or too many states.
+
+    Examples
+    --------
+    >>> import tractile as tt
+    >>> c = tt.constraints.regex(r"[A-Z][a-z]+")
+    >>> c.accepts("Anna"), c.accepts("anna")
+    (True, False)
     """
     if isinstance(pattern, re.Pattern):
         flags |= pattern.flags

@@ -36,6 +36,13 @@ class Vocabulary:
     ``token_bytes[i]`` is ``None`` for a special token. Tokens of no bytes at all are treated as special: they would let a text
     of any length go on for ever without a letter. Raises ``ShapeError`` if ``eos_token_id`` is not an id and
     ``FormatError`` for tokens that are no bytes: what a text among them spells would be a guess.
+
+    Examples
+    --------
+    >>> import tractile as tt
+    >>> vocab = tt.Vocabulary([b"a", b"b", b"ab", None], eos_token_id=3)
+    >>> tt.constraints.regex("(ab)+").compile(vocab)
+    TokenDfa(states=(4,), units=(7,), vocab_size=4)
     """
 
     def __init__(self, token_bytes: Sequence[bytes | None], eos_token_id: int) -> None:

@@ -71,6 +71,13 @@ def keywords(
 
     Raises ``UnsupportedConstraint`` for no keywords, keywords without forms and counts that do not fit, ``TooManyStates``
     for more than about eleven keywords of which several are needed.
+
+    Examples
+    --------
+    >>> import tractile as tt
+    >>> c = tt.constraints.keywords(["dog", "park"], inflections=False)
+    >>> c.accepts("The park has a dog."), c.accepts("The park has a cat.")
+    (True, False)
     """
     if order not in ("any", "given"):
         raise UnsupportedConstraint(f'the order of keywords is "any" or "given", not {order!r}', path="order")
@@ -148,6 +155,13 @@ def forbidden_words(
 
     The options are those of :func:`keywords`. Without the extra ``tractile[inflections]`` this is an error where words have
     forms that would be let through: pass ``inflections=False`` to forbid the words as they are written.
+
+    Examples
+    --------
+    >>> import tractile as tt
+    >>> c = tt.constraints.forbidden_words(["cat"], inflections=False)
+    >>> c.accepts("A cat sat."), c.accepts("A cathedral.")
+    (False, True)
     """
     words = listed(words)
     if not words:

@@ -33,6 +33,13 @@ def text_length(
     Words are those of ``text.split()``; a sentence ends at a word that ends with ``. ! ? …`` and any closing quotes or
     brackets, or at the end of the text. Raises ``UnsupportedConstraint`` for an unknown unit or an empty range,
     ``TooManyStates`` for lengths beyond reason.
+
+    Examples
+    --------
+    >>> import tractile as tt
+    >>> c = tt.constraints.text_length(1, 3, unit="words")
+    >>> c.accepts("one two three"), c.accepts("one two three four")
+    (True, False)
     """
     low = validation.count(low, "low")
     high = None if high is None else validation.count(high, "high", low)
@@ -54,7 +61,15 @@ def text_length(
 
 
 def ends_as_sentence() -> Constraint:
-    """Texts that end as a sentence does: with a full stop, ``!``, ``?`` or ``…``, or quotes or brackets right after one."""
+    """Texts that end as a sentence does: with a full stop, ``!``, ``?`` or ``…``, or quotes or brackets right after one.
+
+    Examples
+    --------
+    >>> import tractile as tt
+    >>> c = tt.constraints.ends_as_sentence()
+    >>> c.accepts("She ran home."), c.accepts("She ran")
+    (True, False)
+    """
     _, _, final, _ = words()
     return Constraint(nfa.concat([utf8.text(), final]))
 

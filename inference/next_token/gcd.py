@@ -235,6 +235,15 @@ def gcd(automaton: Automaton, horizon: int) -> GCDQuery:
     """Globally constrained decoding: the tokens that can still be completed within the budget (Dang et al. 2026, Eq. 2).
 
     Raises :class:`EvidenceError` for a constraint that has not been compiled, and where the horizon is no number of tokens.
+
+    Examples
+    --------
+    >>> import torch
+    >>> import tractile as tt
+    >>> one = tt.Automaton.from_edges([(0, 0, 0), (0, 1, 1), (1, 0, 1)], start=0, accept=[1], vocab_size=2)
+    >>> query = tt.gcd(one, horizon=1).start(batch=1)
+    >>> query.scores().exp()  # with one token left it must be a 1
+    tensor([[0., 1.]])
     """
     return GCDQuery(an_automaton(automaton, "gcd: automaton"), whole(horizon, "gcd: horizon", None))
 
@@ -243,5 +252,14 @@ def lcd(automaton: Automaton) -> GCDQuery:
     """Locally constrained decoding: the tokens that can be completed at some length (Dang et al. 2026, Eq. 1).
 
     ``start(budgets=…)`` only says after how many tokens a row ends: the masks do not depend on it.
+
+    Examples
+    --------
+    >>> import torch
+    >>> import tractile as tt
+    >>> one = tt.Automaton.from_edges([(0, 0, 0), (0, 1, 1), (1, 0, 1)], start=0, accept=[1], vocab_size=2)
+    >>> query = tt.lcd(one).start(batch=1)
+    >>> query.scores().exp()  # either bit leaves a way to one 1, in some number of tokens
+    tensor([[1., 1.]])
     """
     return GCDQuery(an_automaton(automaton, "lcd: automaton"), None)

@@ -43,6 +43,16 @@ def pgcd(
     or if it is ambiguous. Raises :class:`VocabularyMismatch` where HMM and automaton differ in their tokens,
     :class:`TooManyStates` where an ambiguous automaton has no deterministic one of reasonable size,
     :class:`MemoryTooSmall` where not even one message fits.
+
+    Examples
+    --------
+    >>> import torch
+    >>> import tractile as tt
+    >>> one = tt.Automaton.from_edges([(0, 0, 0), (0, 1, 1), (1, 0, 1)], start=0, accept=[1], vocab_size=2)
+    >>> coin = tt.HMM(torch.ones(1), torch.ones(1, 1), torch.full((1, 2), 0.5))
+    >>> query = tt.pgcd(coin, one, horizon=3).start(batch=1)
+    >>> [round(p, 4) for p in query.scores()[0].exp().tolist()]  # two of the three sequences begin with 0
+    [0.6667, 0.3333]
     """
     hmm, horizon = an_hmm(hmm, "pgcd: hmm"), whole(horizon, "pgcd: horizon", None)
     if (coarse := an_automaton(automaton, "pgcd: automaton").guide()) is not automaton:

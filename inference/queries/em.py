@@ -193,6 +193,19 @@ def em(
     ``step`` is η, or a function of the number of steps done (stochastic EM: ``lambda t: (t + 2) ** -0.6``). Stops when an epoch
     on all data changes the likelihood by less than ``tolerance`` nats a row (with a ``pseudocount`` it may fall on the way).
     ``checkpoint`` bounds the memory, as in :func:`~tractile.log_marginal`.
+
+    Examples
+    --------
+    >>> import torch
+    >>> import tractile as tt
+    >>> from tractile import builders
+    >>> random = builders.RandomParameters(seed=0)
+    >>> coins = random.bernoulli()
+    >>> start = builders.cp([coins(v, 2) for v in range(3)], random.rows(2))
+    >>> data = torch.tensor([[0, 0, 0], [1, 1, 1]]).repeat(50, 1)
+    >>> fit = tt.em(start, data, epochs=30)
+    >>> fit.log_likelihoods[-1] > fit.log_likelihoods[0]
+    True
     """
     generator, done = torch.Generator().manual_seed(seed), 0
     log_likelihoods: list[float] = []

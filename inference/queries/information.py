@@ -44,6 +44,15 @@ def entropy(model: Model, *, n: int | None = None, joint: bool = False) -> Float
 
     The two agree for deterministic models (unambiguous automata). Elsewhere the entropy of x alone has no closed form:
     :class:`CircuitError`.
+
+    Examples
+    --------
+    >>> import torch
+    >>> import tractile as tt
+    >>> one = tt.Automaton.from_edges([(0, 0, 0), (0, 1, 1), (1, 0, 1)], start=0, accept=[1], vocab_size=2)
+    >>> uniform = tt.normalise(one.unroll(3))
+    >>> round(tt.entropy(uniform).item(), 4)  # log 3
+    1.0986
     """
     if not joint:
         try:

@@ -27,6 +27,15 @@ def k_best(
     what is left once x is taken agrees with x on the variables before v and differs at v, for one v (Lawler 1972).
     Raises :class:`EvidenceError` where the evidence has probability zero or several rows, :class:`CircuitError` for
     continuous variables.
+
+    Examples
+    --------
+    >>> import torch
+    >>> import tractile as tt
+    >>> one = tt.Automaton.from_edges([(0, 0, 0), (0, 1, 1), (1, 0, 1)], start=0, accept=[1], vocab_size=2)
+    >>> values, log_p = tt.k_best(one, 2, n=3)
+    >>> values.sum(-1)
+    tensor([1, 1])
     """
     known, variables = prepare(model, evidence, n)
     sizes = model.vocab_sizes() if isinstance(model, Circuit) else dict.fromkeys(variables, model.vocab_size)

@@ -128,6 +128,18 @@ def log_marginal(
     Rows where scaled arithmetic lost everything to the dynamic range between hidden states are computed again in log
     space, so the result is −inf only where the true value is zero. Raises :class:`EvidenceError` where the evidence
     does not fit.
+
+    Examples
+    --------
+    >>> import torch
+    >>> import tractile as tt
+    >>> weather = torch.tensor([[0.7, 0.3], [0.3, 0.7]])  # rain, no rain
+    >>> umbrella = torch.tensor([[0.1, 0.9], [0.8, 0.2]])  # P(no umbrella), P(umbrella)
+    >>> hmm = tt.HMM(torch.tensor([0.5, 0.5]), weather, umbrella)
+    >>> tt.log_marginal(hmm, torch.tensor([[1, 1, 0]])).exp()
+    tensor([0.1204], dtype=torch.float64)
+    >>> tt.log_marginal(hmm, torch.tensor([[1, -1, 0]])).exp()  # -1: not observed
+    tensor([0.2279], dtype=torch.float64)
     """
     if checkpoint is not None and checkpoint < 1:
         raise CircuitError(f"log_marginal: checkpoint is a positive number of positions, not {checkpoint}")
@@ -169,14 +181,33 @@ def _is_forward(model: Model, evidence: EvidenceLike, n: int | None) -> TypeGuar
 def partition(
     model: Model, *, n: int | None = None, semiring: Semiring[Any] | None = None
 ) -> Float[Tensor, ""]:
-    """log Σ_x p(x): the log partition function, in nats (over sequences of length n for a chain)."""
+    """log Σ_x p(x): the log partition function, in nats (over sequences of length n for a chain).
+
+    Examples
+    --------
+    >>> import torch
+    >>> import tractile as tt
+    >>> one = tt.Automaton.from_edges([(0, 0, 0), (0, 1, 1), (1, 0, 1)], start=0, accept=[1], vocab_size=2)
+    >>> coin = tt.HMM(torch.ones(1), torch.ones(1, 1), torch.full((1, 2), 0.5))
+    >>> round(tt.partition(coin * one, n=3).exp().item(), 4)  # P(exactly one 1 in three throws) = ⅜
+    0.375
+    """
     return log_marginal(model, None, n=n, semiring=semiring)[0]
 
 
 def support(
     model: Model, evidence: EvidenceLike = None, *, n: int | None = None, lengths: Lengths = None
 ) -> Bool[Tensor, " batch"]:
-    """Whether any completion of the evidence has positive weight."""
+    """Whether any completion of the evidence has positive weight.
+
+    Examples
+    --------
+    >>> import torch
+    >>> import tractile as tt
+    >>> one = tt.Automaton.from_edges([(0, 0, 0), (0, 1, 1), (1, 0, 1)], start=0, accept=[1], vocab_size=2)
+    >>> tt.support(one, torch.tensor([[0, 1, 0], [1, 1, 0]]))
+    tensor([ True, False])
+    """
     evidence, variables = prepare(model, evidence, n)
     return total(model, Boolean(), evidence, len(variables), lengths) == 0
 
@@ -187,6 +218,14 @@ def count(model: Model, evidence: EvidenceLike = None, *, n: int | None = None, 
     Exact. An ambiguous automaton is determinised first; other models need ``paths`` (:class:`CircuitError`). Raises
     :class:`EvidenceError` for evidence of several rows, and :class:`CircuitError` past 2^53, where floating point stops being
     exact: use ``log_marginal`` on the automaton for the logarithm of the count.
+
+    Examples
+    --------
+    >>> import torch
+    >>> import tractile as tt
+    >>> one = tt.Automaton.from_edges([(0, 0, 0), (0, 1, 1), (1, 0, 1)], start=0, accept=[1], vocab_size=2)
+    >>> [tt.count(one, n=n) for n in range(1, 6)]
+    [1, 2, 3, 4, 5]
     """
     if not paths:
         if isinstance(model, Automaton):
@@ -215,6 +254,16 @@ def conditional(
 
     What the evidence says of the query variables is ignored. Raises :class:`EvidenceError` where the evidence has
     probability zero.
+
+    Examples
+    --------
+    >>> import torch
+    >>> import tractile as tt
+    >>> weather = torch.tensor([[0.7, 0.3], [0.3, 0.7]])  # rain, no rain
+    >>> umbrella = torch.tensor([[0.1, 0.9], [0.8, 0.2]])  # P(no umbrella), P(umbrella)
+    >>> hmm = tt.HMM(torch.tensor([0.5, 0.5]), weather, umbrella)
+    >>> tt.conditional(hmm, [1, 1, None], 2).exp()  # the third day, after two umbrellas
+    tensor([[0.3427, 0.6573]], dtype=torch.float64)
     """
     evidence, variables = prepare(model, evidence, n)
     asked = (variable,) if isinstance(variable, int) else variable
@@ -281,6 +330,16 @@ def marginals(
     of a circuit from one up and one down.
 
     Raises :class:`EvidenceError` where the evidence has probability zero, :class:`CircuitError` for a continuous variable.
+
+    Examples
+    --------
+    >>> import torch
+    >>> import tractile as tt
+    >>> weather = torch.tensor([[0.7, 0.3], [0.3, 0.7]])  # rain, no rain
+    >>> umbrella = torch.tensor([[0.1, 0.9], [0.8, 0.2]])  # P(no umbrella), P(umbrella)
+    >>> hmm = tt.HMM(torch.tensor([0.5, 0.5]), weather, umbrella)
+    >>> tt.marginals(hmm, [1, None, 0])[1].exp()  # the second day
+    tensor([[0.4715, 0.5285]], dtype=torch.float64)
     """
     known, variables = prepare(model, evidence, n)
     if not all(_vocab_size(model, v) for v in variables):

@@ -44,6 +44,15 @@ def sample(
     """Exact samples x ~ p(x | evidence): (num_samples, n), or (num_samples, batch, n) for evidence of several rows.
 
     Raises :class:`EvidenceError` where the evidence has probability zero.
+
+    Examples
+    --------
+    >>> import torch
+    >>> import tractile as tt
+    >>> one = tt.Automaton.from_edges([(0, 0, 0), (0, 1, 1), (1, 0, 1)], start=0, accept=[1], vocab_size=2)
+    >>> words = tt.sample(one, 4, n=3, generator=torch.Generator().manual_seed(0))
+    >>> words.sum(1)  # each has one 1
+    tensor([1, 1, 1, 1])
     """
     known, variables = prepare(model, evidence, n)
 
@@ -78,6 +87,17 @@ def mpe(
 
     For deterministic circuits (unambiguous automata) the maximum over x itself. Raises :class:`EvidenceError` where the
     evidence has probability zero.
+
+    Examples
+    --------
+    >>> import torch
+    >>> import tractile as tt
+    >>> weather = torch.tensor([[0.7, 0.3], [0.3, 0.7]])  # rain, no rain
+    >>> umbrella = torch.tensor([[0.1, 0.9], [0.8, 0.2]])  # P(no umbrella), P(umbrella)
+    >>> hmm = tt.HMM(torch.tensor([0.5, 0.5]), weather, umbrella)
+    >>> values, log_p = tt.mpe(hmm, [1, None, None])
+    >>> values
+    tensor([[1, 1, 1]])
     """
     values, score = best(model, *prepare(model, evidence, n))
     if bool((score == -torch.inf).any()):

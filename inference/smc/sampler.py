@@ -149,6 +149,18 @@ def smc(
     before the language model is called if nothing fits the budget, :class:`VocabularyMismatch`, :class:`PotentialError` if a
     potential fails, :class:`ProposalError` if a proposal gives NaN or a forbidden token, and :class:`EvidenceError` if an HMM
     is missing or rules out possible tokens, or an argument is not what it should be.
+
+    Examples
+    --------
+    >>> import torch
+    >>> import tractile as tt
+    >>> one = tt.Automaton.from_edges([(0, 0, 0), (0, 1, 1), (1, 0, 1)], start=0, accept=[1], vocab_size=2)
+    >>> coin = tt.HMM(torch.ones(1), torch.ones(1, 1), torch.full((1, 2), 0.5))
+    >>> post = tt.smc(tt.CircuitLM(coin), [], one, "pgcd", coin, particles=8, max_new_tokens=3, seed=0)
+    >>> round(post.log_evidence, 4)  # log ⅜: with an exact HMM no weight varies
+    -0.9808
+    >>> round(post.ess, 4)
+    8.0
     """
     lm, asked, automata, guide, worth = read("smc", lm, tokenizer, prompt, prompts, fa, hmm, potential)
     count, particles = len(asked), whole(particles, "smc: particles")
@@ -185,7 +197,18 @@ def importance_sampling(
     potential: PotentialLike | None = None,
     tokenizer: Any = None,
 ) -> Posterior:
-    """Independent weighted samples: :func:`smc` that never resamples, so only a potential's final value matters."""
+    """Independent weighted samples: :func:`smc` that never resamples, so only a potential's final value matters.
+
+    Examples
+    --------
+    >>> import torch
+    >>> import tractile as tt
+    >>> one = tt.Automaton.from_edges([(0, 0, 0), (0, 1, 1), (1, 0, 1)], start=0, accept=[1], vocab_size=2)
+    >>> coin = tt.HMM(torch.ones(1), torch.ones(1, 1), torch.full((1, 2), 0.5))
+    >>> post = tt.importance_sampling(tt.CircuitLM(coin), [], one, "gcd", particles=2000, max_new_tokens=3, seed=0)
+    >>> round(post.log_evidence, 1)  # log ⅜ = -0.98
+    -1.0
+    """
     return smc(
         lm,
         prompt,
