@@ -207,7 +207,7 @@ class Posterior:
         """Normalised weight of each group of particles with equal ``key``, the heaviest first.
 
         With ``level`` (0.95, say) each is an :class:`.Estimate` with the interval of this confidence, from the ancestry of the
-        particles (:mod:`.confidence`). It knows only what the particles have seen: groups that none of them is in are missing.
+        particles. It knows only what the particles have seen: groups that none of them is in are missing.
         """
         alive = self.accepted
         members: dict[K, list[int]] = {}
