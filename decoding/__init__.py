@@ -1,7 +1,9 @@
 """Decoding with constraints: values of Python types, exact probabilities of texts, beam search, logits processors."""
 
+from inspect import signature
 from pathlib import Path
 
+from ..errors import TractileError
 from .beam import Beam, beam_search
 from .choose import Choices, choose
 from .generate import generate
@@ -22,5 +24,15 @@ __all__ = [
 
 
 def custom_generate_path() -> str:
-    """The folder for ``model.generate(custom_generate=…)`` of transformers: generation under a constraint."""
+    """The folder for ``model.generate(custom_generate=…)`` of transformers: generation under a constraint.
+
+    Raises :class:`TractileError` with a transformers that has no ``custom_generate``.
+    """
+    from transformers import GenerationMixin, __version__
+
+    if "custom_generate" not in signature(GenerationMixin.generate).parameters:
+        raise TractileError(
+            f"custom_generate needs transformers>=4.52, not {__version__}: pip install --upgrade transformers, or use "
+            "ConstraintLogitsProcessor or tt.smc"
+        )
     return str(Path(__file__).parent / "hub")

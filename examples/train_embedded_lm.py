@@ -309,7 +309,10 @@ Optimizers = Sequence[torch.optim.Optimizer]
 
 
 def build_optimizers(model: LlamaForCausalLM, lr: float) -> Optimizers:
-    """Muon for the matrices inside the blocks (200 steps: 3.09 nats a token against 3.15), AdamW for the rest."""
+    """Muon for the matrices inside the blocks (200 steps: 3.09 nats a token against 3.15), AdamW for the rest.
+
+    Needs torch 2.9 or newer, which has Muon.
+    """
     named = dict(model.named_parameters())
     embedding = [p for name, p in named.items() if "embed" in name]
     matrices = [p for name, p in named.items() if p.ndim > 1 and "embed" not in name]
@@ -322,6 +325,13 @@ def build_optimizers(model: LlamaForCausalLM, lr: float) -> Optimizers:
             betas=(0.9, 0.95),
         ),
     ]
+
+
+def save_tokenizer(tokenizer: PreTrainedTokenizerFast, folder: Path) -> None:
+    """Save a tokenizer for any version of transformers: 5 writes the name of a class that 4 does not know."""
+    tokenizer.save_pretrained(folder)
+    config = folder / "tokenizer_config.json"
+    config.write_text(config.read_text().replace('"TokenizersBackend"', '"PreTrainedTokenizerFast"'))
 
 
 def save_checkpoint(path: Path, model: nn.Module, optimizers: Optimizers, clock: Clock) -> None:
@@ -484,7 +494,7 @@ def main() -> None:
     clock = train(model, encoded, args)
     model = model.half()
     model.save_pretrained(args.out)
-    tokenizer.save_pretrained(args.out)
+    save_tokenizer(tokenizer, args.out)
     shipped = LlamaForCausalLM.from_pretrained(args.out).float().eval()
     losses = {name: evaluate(shipped, tokenizer, docs) for name, docs in tests.items()}
     for name, loss in losses.items():

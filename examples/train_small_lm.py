@@ -44,6 +44,7 @@ from train_embedded_lm import (
     load_checkpoint,
     progress_bar,
     save_checkpoint,
+    save_tokenizer,
     shared_folder,
     write_atomically,
 )
@@ -297,7 +298,7 @@ def save_model(model: LlamaForCausalLM, tokenizer: PreTrainedTokenizerFast, fold
     copy = LlamaForCausalLM(model.config)
     copy.load_state_dict({name: value.detach().cpu() for name, value in model.state_dict().items()})
     copy.half().save_pretrained(folder)
-    tokenizer.save_pretrained(folder)
+    save_tokenizer(tokenizer, folder)
 
 
 def reduced(model: nn.Module, facts: Sequence[float]) -> list[float]:

@@ -47,10 +47,16 @@ def logits_of(model: Any, output: Any) -> Tensor:
 
 def cache_of(model: Any, output: Any, name: str) -> Any:
     """The cache after a pass. Raises :class:`EvidenceError` where there is none whose rows can be chosen."""
-    cache = getattr(output, name, None)
+    from transformers import __version__
+
+    from .caches import layered
+
+    cache = layered(getattr(output, name, None))
     if cache is None or not hasattr(cache, "reorder_cache"):
         raise lacks(
-            model, f"a cache in its output ({name}, with reorder_cache), so its rows cannot be copied"
+            model,
+            f"a cache in its output ({name}, with reorder_cache), so its rows cannot be copied (with transformers "
+            f"{__version__}; those of Mamba, Jamba, Gemma 2 and Gemma 3 can be with 5.23)",
         )
     return cache
 

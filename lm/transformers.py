@@ -310,9 +310,9 @@ class TransformersLM(Multiplies):
             )
         if self._shared is not None:
             (self._cache, self._mask), self._shared = self._shared.unshared(), None
-        from transformers.cache_utils import DynamicLayer
+        from .caches import can_be_cut
 
-        if any(type(layer) is not DynamicLayer for layer in getattr(self._cache, "layers", [None])):
+        if not can_be_cut(self._cache):
             raise EvidenceError(f"TransformersLM: a cache of type {type(self._cache).__name__} cannot be cut")
         if self._mask is None:
             self._mask = torch.ones(len(tokens), int(self._lengths[0]), dtype=torch.long)
@@ -348,6 +348,8 @@ class TransformersLM(Multiplies):
     @torch.no_grad()
     def _read_tokens(self, ids: Int[Tensor, "batch new"], last: int) -> Float[Tensor, "batch last vocab"]:
         """log p(next token) after each of the last of these."""
+        from .caches import input_cache
+
         options: dict[str, Any] = {"logits_to_keep": last}
         if self._shared is not None:
             options["position_ids"] = self._lengths[:, None] - 1
@@ -356,7 +358,7 @@ class TransformersLM(Multiplies):
         options = {name: value for name, value in options.items() if name in self._accepts}
         if self._keep_hidden:
             options["output_hidden_states"] = True
-        options[self._cache_argument] = self._cache if self._shared is None else self._shared
+        options[self._cache_argument] = input_cache(self._cache if self._shared is None else self._shared)
         # A state has taken padding in for good: its mask is that of the new tokens.
         attends = self._cache is None or self._cache_argument == "past_key_values"
         with nullcontext() if self._shared is None else self._shared.attended(self._configs):

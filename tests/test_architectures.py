@@ -7,6 +7,7 @@ import torch
 import transformers
 
 import tractile as tt
+from tractile.lm import caches
 
 V, EOS = 50, 2
 SIZES = {
@@ -44,10 +45,11 @@ RUN = {
     "Jamba": GROUPED | JAMBA | {"use_mamba_kernels": False},
 }
 STATEFUL = ("Mamba", "Mamba2", "Jamba")
+COPIED_SINCE_LAYERS = (*STATEFUL, "Gemma2", "Gemma3")
 REFUSED = {
     "T5ForConditionalGeneration": (T5, "T5ForConditionalGeneration is an encoder–decoder"),
     "BartForConditionalGeneration": (BART, "BartForConditionalGeneration is an encoder–decoder"),
-    "BertForMaskedLM": (SIZES, "BertForMaskedLM lacks a cache"),
+    "BertForMaskedLM": (SIZES, "BertForMaskedLM lacks a"),
     "RwkvForCausalLM": (STATES | {"context_length": 64}, "RwkvForCausalLM lacks a cache"),
     "LlamaModel": (GROUPED, "LlamaModel lacks logits of the next token"),
     "LlamaForSequenceClassification": (GROUPED, "LlamaForSequenceClassification lacks logits"),
@@ -56,6 +58,8 @@ REFUSED = {
 
 def made(name, settings):
     """A model with random weights that make its every position count."""
+    if not hasattr(transformers, name):
+        pytest.skip(f"transformers {transformers.__version__} has no {name}")
     torch.manual_seed(0)
     kind = getattr(transformers, name)
     ids = {"pad_token_id": 0, "bos_token_id": 1, "eos_token_id": EOS}
@@ -86,6 +90,12 @@ def in_one_pass(model, rows):
 def test_step_by_step_as_in_one_pass(family):
     model = causal(family)
     lm, rows = tt.TransformersLM(model, None, eos_token_id=EOS), [[3], [4, 5, 6, 7, 8, 9]]
+    if family in COPIED_SINCE_LAYERS and not hasattr(transformers.cache_utils, "DynamicLayer"):
+        with pytest.raises(
+            tt.EvidenceError, match=r"rows cannot be copied \(with transformers .* can be with 5\.23"
+        ):
+            lm.start(rows)
+        pytest.skip(f"transformers {transformers.__version__} cannot copy the rows of the cache of {family}")
     lm.start(rows)
 
     def check(lm, rows):
@@ -133,3 +143,21 @@ def test_a_model_that_misreads_padding_takes_prompts_of_one_length():
     torch.testing.assert_close(lm.log_probs(), in_one_pass(model, [[3, 4], [5, 6]]), rtol=1e-4, atol=1e-4)
     with pytest.raises(tt.EvidenceError, match=r"takes no position_ids .* give prompts of one length"):
         lm.start([[3, 4], [5]])
+
+
+def test_a_cache_of_pairs_has_the_interface_of_one_with_layers(monkeypatch):
+    """Models of transformers before 4.54 return these."""
+    monkeypatch.setattr(caches, "DYNAMIC_LAYER", None)
+    pairs = tuple(tuple(torch.rand(2, 3, 5, 4) for _ in range(2)) for _ in range(2))
+    cache = caches.layered(pairs)
+    assert caches.can_be_cut(cache)
+    assert all(
+        a is b for old, new in zip(pairs, caches.input_cache(cache), strict=True) for a, b in zip(old, new)
+    )
+    cache.reorder_cache(torch.tensor([1, 1, 0]))
+    cache.crop(-2)
+    for old, new in zip(pairs, caches.input_cache(cache), strict=True):
+        for a, b in zip(old, new, strict=True):
+            assert torch.equal(b, a[[1, 1, 0], :, :3])
+    assert caches.layered((pairs[0], (pairs[0][0],))) is None
+    assert caches.layered(object()) is None

@@ -1,5 +1,7 @@
 """``model.generate(custom_generate=…)``: the folder that ships, loaded by transformers itself."""
 
+import inspect
+
 import pytest
 import torch
 import transformers.dynamic_module_utils
@@ -8,7 +10,10 @@ import tractile as tt
 from tractile.decoding import custom_generate_path
 from tractile.embedded import load_hmm, load_lm
 
+SUPPORTED = "custom_generate" in inspect.signature(transformers.GenerationMixin.generate).parameters
 
+
+@pytest.mark.skipif(not SUPPORTED, reason="this transformers has no custom_generate")
 @pytest.mark.parametrize(
     "settings",
     [{}, {"do_sample": True}, {"num_beams": 2}, {"method": "smc"}, {"method": "smc", "hmm": True}],
@@ -34,3 +39,9 @@ def test_every_text_satisfies_the_constraint_within_the_budget(settings, tmp_pat
     for row in found[:, length:].tolist():
         assert tokenizer.eos_token_id in row
         assert constraint.accepts(" " + tokenizer.decode(row, skip_special_tokens=True).lstrip())
+
+
+def test_a_transformers_without_it_is_named(monkeypatch):
+    monkeypatch.setattr(transformers.GenerationMixin, "generate", lambda self, inputs=None, **settings: None)
+    with pytest.raises(tt.errors.TractileError, match=r"custom_generate needs transformers>=4\.52, not \d"):
+        custom_generate_path()

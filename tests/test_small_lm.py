@@ -246,6 +246,7 @@ def test_batches_and_what_counts(script: ModuleType, goals: ModuleType) -> None:
             )
 
 
+@pytest.mark.skipif(not hasattr(torch.optim, "Muon"), reason="this torch has no Muon, which the script uses")
 def test_an_interrupted_run_ends_in_the_same_model(
     script: ModuleType, goals: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
