@@ -15,6 +15,7 @@ from jaxtyping import Int
 from torch import Tensor
 from transformers import cache_utils
 
+DYNAMIC_CACHE: Any = cache_utils.DynamicCache
 DYNAMIC_LAYER: Any = getattr(cache_utils, "DynamicLayer", None)
 """The class of a layer whose keys and values grow and can be cut; None before transformers had layers."""
 
@@ -50,7 +51,7 @@ class LayeredCache:
     def given(self) -> Any:
         """The cache as its model takes it."""
         pairs = tuple((layer.keys, layer.values) for layer in self.layers)
-        return pairs if self._pairs else cache_utils.DynamicCache.from_legacy_cache(pairs)
+        return pairs if self._pairs else DYNAMIC_CACHE.from_legacy_cache(pairs)
 
 
 def input_cache(cache: Any) -> Any:
@@ -62,7 +63,7 @@ def layered(cache: Any) -> Any:
     """The cache that a model returned, with layers; None for an old version's whose rows cannot be copied or cannot grow."""
     if DYNAMIC_LAYER is not None:
         return cache
-    if type(cache) is cache_utils.DynamicCache:
+    if type(cache) is DYNAMIC_CACHE:
         pairs = zip(cache.key_cache, cache.value_cache, strict=True)
         return LayeredCache([Layer(*pair) for pair in pairs], pairs=False)
     if isinstance(cache, tuple) and all(_is_pair(entry) for entry in cache):

@@ -151,9 +151,7 @@ def test_a_cache_of_pairs_has_the_interface_of_one_with_layers(monkeypatch):
     pairs = tuple(tuple(torch.rand(2, 3, 5, 4) for _ in range(2)) for _ in range(2))
     cache = caches.layered(pairs)
     assert caches.can_be_cut(cache)
-    assert all(
-        a is b for old, new in zip(pairs, caches.input_cache(cache), strict=True) for a, b in zip(old, new)
-    )
+    assert caches.input_cache(cache) == pairs
     cache.reorder_cache(torch.tensor([1, 1, 0]))
     cache.crop(-2)
     for old, new in zip(pairs, caches.input_cache(cache), strict=True):
