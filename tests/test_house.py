@@ -46,7 +46,7 @@ def test_import_leaves_heavy_packages_out(module):
         "jsonschema",
         "sqlglot",
     }
-    heavy -= modules_after("import torch")
+    heavy -= modules_after("import torch.utils.checkpoint")  # of torch 2.6: sympy
     assert heavy & modules_after(f"import {module}") == set()
 
 
