@@ -37,6 +37,13 @@ QUERIES = {
 }
 
 
+stand_ins = pytest.mark.skipif(
+    torch.version.cuda is not None and not torch.cuda.is_available(),
+    reason="a torch built for CUDA asks the driver, also of stand-ins",
+)
+
+
+@stand_ins
 @pytest.mark.parametrize("query", QUERIES)
 @pytest.mark.parametrize("name", models())
 def test_a_query_stays_on_the_device_of_its_model(name, query):
@@ -65,6 +72,7 @@ def test_a_circuit_moves():
     assert tt.log_marginal(there, torch.zeros(2, 3, dtype=torch.long)).shape == (2,)
 
 
+@stand_ins
 def test_structure_alone_is_summed_where_the_evidence_is():
     """Layers without parameters."""
     labels = TokenSets(torch.tensor([0, 1]), torch.tensor([0, 1]), torch.tensor([0, 0, 1]), 2)
