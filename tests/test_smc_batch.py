@@ -39,7 +39,7 @@ from tractile.inference.smc import (
     proposals,
 )
 from tractile.inference.smc.boundaries import BLOCK, Texts
-from tractile.inference.smc.loop import Run
+from tractile.inference.smc.particles import Particles
 from tractile.inference.smc.sparse import SparseStep, sparse_step
 from tractile.inference.smc.step import Step
 
@@ -404,19 +404,19 @@ def test_a_bias_among_those_that_wait_is_caught():
 @pytest.mark.parametrize("proposal", ["gcd", "pgcd"])
 def test_only_particles_at_the_same_boundary_are_resampled(monkeypatch, proposal):
     seen = []
-    descendants = Run._descendants
+    descendants = Particles.descendants
 
-    def watched(self, particles, count):
+    def watched(particles, scheme, count, generator):
         alive = ~particles.log_weight.isneginf()
         assert bool(particles.growing[alive].all())
-        texts = [self.settings.lm.decode(row[:n].tolist()) for row, n in
+        texts = [lm.decode(row[:n].tolist()) for row, n in
                  zip(particles.tokens[alive], particles.length[alive], strict=True)]  # fmt: skip
         seen.append((texts, particles.length[alive].tolist(), float(particles.log_weight.logsumexp(0))))
-        chosen = descendants(self, particles, count)
+        chosen = descendants(particles, scheme, count, generator)
         assert float(chosen.log_weight.logsumexp(0)) == pytest.approx(seen[-1][2])
         return chosen
 
-    monkeypatch.setattr(Run, "_descendants", watched)
+    monkeypatch.setattr(Particles, "descendants", watched)
     table = {(): torch.tensor([0.2, 0.35, 0.45], dtype=torch.float64).log()}
     lm = tt.TableLM(table, None, Letters())
     tt.smc(lm, [], None, proposal, HMM, 12, 12, 1, ess_threshold=1.1, align=every_line)
