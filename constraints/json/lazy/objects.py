@@ -31,7 +31,7 @@ from .settle import forms
 
 if TYPE_CHECKING:
     from .bounded import Ways
-    from .values import Look, Machines
+    from .values import Machines
 
 
 class ObjectMachine(Region):
@@ -45,6 +45,8 @@ class ObjectMachine(Region):
         self.ends_with = self.style.braces[1]
         self.names, self.forms, classes = forms(machines, shapes)
         self.classes = tuple(classes)
+        self.texts = ShortObjects(self)
+        self.shortest = self.texts.shortest  # without a frame of its own: schemas nest deep
         self.runs: list[Run] = []
         self.subsets: list[frozenset[Run]] = []
         self.groups: list[tuple[tuple[Need, int], ...]] = []
@@ -444,18 +446,9 @@ class ObjectMachine(Region):
     # ------------------------------------------------------------ short texts
 
     @cached_property
-    def texts(self) -> ShortObjects:
-        """Its short texts."""
-        return ShortObjects(self)
-
-    @cached_property
     def longest(self) -> int | None:  # type: ignore[override]
         """See ``Machine.longest``."""
         return self.texts.longest()
-
-    def shortest(self, look: Look) -> bytes | None:
-        """A short text of an object, ``None`` if there is none."""
-        return self.texts.shortest(look)
 
     def completion(self, local: Local) -> bytes:
         return self.texts.completion(local)
