@@ -6,7 +6,8 @@
     manager.start()
     manager.add_request(ids, **constraints.request(regex(" (yes|no)"), max_new_tokens=8))
 
-Requests without a constraint go beside the others. The masks are those of globally constrained decoding. Follows
+Requests without a constraint go beside the others. The masks are those of globally constrained decoding; a text that another
+processor has led outside the constraint is offered end-of-sequence alone. Follows
 ``transformers.generation.continuous_batching`` of transformers 5.23.
 """
 
@@ -17,6 +18,7 @@ from collections.abc import Sequence
 from threading import Lock
 from typing import Any, ClassVar, Self, final
 
+import numpy as np
 import torch
 from jaxtyping import Float, Int32
 from torch import Tensor
@@ -116,8 +118,10 @@ class ContinuousConstraints(_Processor):  # type: ignore[misc]
         self._masks = torch.full((len(requests_with_new_token), self._masks.shape[1]), -1, dtype=torch.int32)
         for i, each in enumerate(requests_with_new_token):
             asked = each.state.logit_processor_kwargs.get(KEYWORD)
-            if asked is not None:
-                self._row(each.state, asked).fill(self._masks, i)
+            if asked is not None and not self._fill(each.state, asked, i):
+                eos = self.vocabulary.eos_token_id
+                self._masks[i] = 0
+                self._masks.numpy().view(np.uint32)[i, eos >> 5] = np.uint32(1) << np.uint32(eos & 31)
         while len(self._rows) > MOST_ROWS:
             self._rows.popitem(last=False)
         return torch.zeros(len(requests_with_new_token), dtype=torch.int32)
@@ -135,8 +139,8 @@ class ContinuousConstraints(_Processor):  # type: ignore[misc]
         out[:count, : allowed.shape[1]].masked_fill_(~allowed, -torch.inf)
         return out
 
-    def _row(self, state: Any, asked: ContinuousRequest) -> GrammarRow:
-        """The text of a request, up to its newest token."""
+    def _fill(self, state: Any, asked: ContinuousRequest, i: int) -> bool:
+        """Write the mask of a request into row ``i``; returns whether its text is one that the constraint allows so far."""
         before = state.initial_tokens[state._true_initial_tokens :] if state._true_initial_tokens else []
         tokens = [*before, *state.generated_tokens]
         row = self._rows.get(state.request_id)
@@ -144,5 +148,7 @@ class ContinuousConstraints(_Processor):  # type: ignore[misc]
             row = GrammarRow(asked.tables, asked.budget)
         self._rows[state.request_id] = row
         self._rows.move_to_end(state.request_id)
-        row.accept(tokens[len(row.tokens) :])
-        return row
+        allowed = row.accept(tokens[len(row.tokens) :])
+        if allowed:
+            row.fill(self._masks, i)
+        return allowed

@@ -113,6 +113,8 @@ def test_masks_are_those_of_gcd_along_a_text_also_after_it_was_moved_and_forgott
     assert len(tokens) > 6
     assert EOS in offered(constraints, state(tokens[:-1], request))[0]
     assert EOS not in offered(constraints, state([], request))[0]  # another text of the same name
+    outside = [next(iter(set(range(3, len(TOKENIZER))) - found))]
+    assert offered(constraints, state(outside, request, "left")) == [{EOS}]
 
 
 def test_what_cannot_be_kept_is_refused():

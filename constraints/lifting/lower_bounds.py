@@ -43,7 +43,7 @@ class Regions(Protocol):
     depth: int
 
     def of(self, machine: Machine, local: Local, node: int, bottom: bool = False) -> Ways:
-        """The crossing of a machine from a local state to its end; a ``bottom`` one ends where a token ends."""
+        """The ways from a local state to the end of a machine's region; with ``bottom`` a token must end there too."""
 
 
 class LowerBounds:
@@ -56,8 +56,8 @@ class LowerBounds:
         self._first: dict[tuple[int, Local], frozenset[int] | None] = {}
 
     def of(self, machine: Machine, local: Local, bottom: bool = False) -> tuple[int, int]:
-        """The fewest tokens that end, and the fewest that begin, between a local state and the end of the region; a
-        ``bottom`` one ends where a token ends."""
+        """Lower bounds of the tokens that end, and of those that begin, from a local state to the end of its region. With
+        ``bottom`` the region's end must be the end of a token."""
         key = (id(machine), local, bottom)
         found = self._of.get(key)
         if found is None:

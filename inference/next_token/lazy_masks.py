@@ -33,10 +33,10 @@ class TokenStates(Protocol):
         """The tokens that may follow a state and after which ``left`` tokens are enough."""
 
     def enough(self, state: int) -> int:
-        """A number of tokens that is enough after each token that may follow a state, found quickly."""
+        """An upper bound of the tokens to acceptance after any token that may follow a state; cheap."""
 
     def ample(self, state: int) -> int:
-        """The same, lower."""
+        """A tighter bound than :meth:`enough`; dearer."""
 
     def within(self, state: int, left: int) -> bool:
         """Whether a state is at most so many tokens from acceptance."""

@@ -26,7 +26,7 @@ class ShortObjects:
         self._rests: dict[tuple[int, Any], bytes] = {}
 
     def longest(self) -> int | None:
-        """See ``Machine.longest``: the members that must come, and one more."""
+        """An upper bound, in bytes, of the shortest way to the end from any state: the members that must come, and one more."""
         return None if self.machine.involved else max(map(self.longest_of, self.machine.forms), default=0)
 
     def longest_of(self, form: Form) -> int:
