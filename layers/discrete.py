@@ -29,7 +29,22 @@ from .operator import Factor, Index, Label, TensorMap
 class Table(InputLayer):
     """A layer whose B is computed from its parameters when it is asked for, so that gradients reach them.
 
-    The first axis of every parameter is that of the units. A subclass says ``weight``, ``map`` and ``parameters``.
+    The first axis of every parameter is that of the units. A subclass sets ``unit_dims`` (J,) and ``vocab_size`` and gives
+    ``weight``, ``map`` and ``parameters``.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from tractile.layers import Table
+    >>> class Zipf(Table):  # B[j, v] ∝ (v + 1)^(−s_j)
+    ...     def __init__(self, s, vocab_size): self.s, self.unit_dims, self.vocab_size = s, (len(s),), vocab_size
+    ...     def map(self, fn): return Zipf(fn(self.s), self.vocab_size)
+    ...     def parameters(self): return [self.s]
+    ...     @property
+    ...     def weight(self): return torch.softmax(-self.s[:, None] * torch.arange(1, self.vocab_size + 1).log(), 1)
+    >>> Zipf(torch.tensor([0.0, 1.0]), 3).dense()
+    tensor([[0.3333, 0.3333, 0.3333],
+            [0.5455, 0.2727, 0.1818]])
     """
 
     @property
@@ -54,7 +69,16 @@ class Table(InputLayer):
 
 
 class Bernoulli(Table):
-    """J coins: p (J,) is the probability of 1. Raises :class:`ShapeError` for anything but a vector in [0, 1]."""
+    """J coins: p (J,) is the probability of 1. Raises :class:`ShapeError` for anything but a vector in [0, 1].
+
+    Examples
+    --------
+    >>> import torch
+    >>> from tractile.layers import Bernoulli
+    >>> Bernoulli(torch.tensor([0.5, 0.9])).dense()  # a row for each coin: P(0), P(1)
+    tensor([[0.5000, 0.5000],
+            [0.1000, 0.9000]])
+    """
 
     def __init__(self, probs: Float[Tensor, " units"]) -> None:
         self.probs = _probabilities("Bernoulli", probs)
@@ -79,7 +103,17 @@ class Bernoulli(Table):
 
 
 class Binomial(Table):
-    """J binomial distributions: the number of successes in ``trials`` tosses of a coin with p (J,)."""
+    """J binomial distributions: the number of successes in ``trials`` tosses of a coin with p (J,).
+
+    Raises :class:`ShapeError` for anything but a vector in [0, 1] and a positive number of trials.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from tractile.layers import Binomial
+    >>> Binomial(torch.tensor([0.5]), trials=2).dense()
+    tensor([[0.2500, 0.5000, 0.2500]])
+    """
 
     def __init__(self, probs: Float[Tensor, " units"], trials: int) -> None:
         if trials < 1:
@@ -112,7 +146,15 @@ class Binomial(Table):
 
 
 class Indicator(InputLayer):
-    """One unit for each of V values, 1 where the variable has that value: the variable itself, as units."""
+    """One unit for each of V values, 1 where the variable has that value: the variable itself, as units.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from tractile.layers import Indicator
+    >>> Indicator(3).columns(torch.tensor([1]))[0].squeeze(1)  # the variable is 1: so is unit 1, and no other
+    tensor([0., 1., 0.])
+    """
 
     def __init__(self, vocab_size: int) -> None:
         if vocab_size < 1:
@@ -139,6 +181,16 @@ class Embedding(Table):
     """J × V weights f(w) ≥ 0 of real parameters w; ``transform`` f is elementwise (``torch.exp``, ``torch.square``, …).
 
     Not normalised: subtract :func:`~tractile.partition`. Raises :class:`CircuitError` where f gives a negative weight.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from tractile.layers import Embedding
+    >>> layer = Embedding(torch.tensor([[-1.0, 2.0]]), torch.square)
+    >>> layer.dense()
+    tensor([[1., 4.]])
+    >>> layer.value()  # not normalised
+    tensor([5.])
     """
 
     def __init__(self, values: Float[Tensor, "units vocab"], transform: TensorMap = torch.exp) -> None:

@@ -26,7 +26,18 @@ from .operator import Factor, Index, Label, TensorMap
 
 
 class Continuous(InputLayer):
-    """J densities over a real variable; ``vocab_size`` is 0. The first axes of every parameter are those of the units."""
+    """J densities over a real variable; ``vocab_size`` is 0. The first axes of every parameter are those of the units.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from tractile.layers import Gaussian
+    >>> layer = Gaussian(torch.tensor([0.0]), torch.tensor([1.0]))
+    >>> layer.log_density(torch.tensor([0.0, 1.0]))
+    tensor([[-0.9189, -1.4189]])
+    >>> layer.log_mass(), layer.log_peak(), layer.mode(torch.tensor([0]))
+    (tensor([0.]), tensor([-0.9189]), tensor([0.]))
+    """
 
     vocab_size = 0
 
@@ -83,8 +94,18 @@ class Continuous(InputLayer):
 class Gaussian(Continuous):
     """Normal distributions with ``mean`` and ``variance`` (J,), each times exp(``log_mass``), which is 0 unless given.
 
-    Learning keeps variances at or above ``min_variance``. Raises :class:`ShapeError` where shapes differ or a variance
-    is not positive.
+    Several unit axes are allowed: (J_1, …, J_k). Learning keeps variances at or above ``min_variance``. Raises
+    :class:`ShapeError` where shapes differ or a variance is not positive.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from tractile.layers import Gaussian
+    >>> a = Gaussian(torch.tensor([0.0]), torch.tensor([1.0]))
+    >>> b = Gaussian(torch.tensor([2.0]), torch.tensor([1.0]))
+    >>> product = a.times(b)  # a Gaussian again, with a mass of its own: ∫ N(x; 0, 1) N(x; 2, 1) dx
+    >>> product.mean, product.variance, product.log_mass().exp()
+    (tensor([[1.]]), tensor([[0.5000]]), tensor([[0.1038]]))
     """
 
     def __init__(

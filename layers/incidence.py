@@ -15,7 +15,16 @@ from .operator import AxisOperator, Delta, Factor, Label, Leaf, TensorMap
 
 
 class Identity(Leaf):
-    """The identity of a given size: free, since its two labels become one."""
+    """The identity of a given size: free, since its two labels become one.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from tractile.layers import Dense, Identity, Kron
+    >>> Kron(Identity(2), Dense(torch.tensor([[0.5, 0.5]]))).dense()  # the first axis kept, the second averaged
+    tensor([[0.5000, 0.5000, 0.0000, 0.0000],
+            [0.0000, 0.0000, 0.5000, 0.5000]], dtype=torch.float64)
+    """
 
     monomial = direct = True
 
@@ -62,6 +71,17 @@ class Incidence(AxisOperator):
 
     T_out of an automaton is ``Incidence(source, arange(E), (S, E))`` and T_in is ``Incidence(arange(E), target, (E,
     S))``. Positions must be distinct.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from tractile.layers import Incidence
+    >>> leave = Incidence(torch.tensor([0, 0, 1]), torch.arange(3), (2, 3))  # edges 0 and 1 leave state 0, edge 2 state 1
+    >>> leave.times(torch.tensor([0.5, 0.25, 0.125]))  # the weights of each state's edges added up
+    tensor([0.7500, 0.1250])
+    >>> leave.matrix().int()
+    tensor([[1, 1, 0],
+            [0, 0, 1]], dtype=torch.int32)
     """
 
     monomial = True

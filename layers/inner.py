@@ -39,7 +39,19 @@ def regroup(dims: Dims, target: Dims) -> list[int] | None:
 
 
 class InnerLayer(ABC):
-    """A layer over other layers."""
+    """A layer over other layers.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from tractile.layers import Dense, Hadamard, Kronecker, Sum
+    >>> Hadamard().unit_dims([(3,), (3,)])
+    (3,)
+    >>> Kronecker().unit_dims([(3,), (4,)])
+    (3, 4)
+    >>> Sum(Dense(torch.full((2, 12), 1 / 12))).unit_dims([(3, 4)])  # a matrix takes neighbouring axes as one
+    (2,)
+    """
 
     @abstractmethod
     def unit_dims(self, children: Sequence[Dims]) -> Dims:
@@ -58,7 +70,19 @@ class InnerLayer(ABC):
 
 
 class Sum(InnerLayer):
-    """y = Σ_i L_i x_i: one operator for each child."""
+    """y = Σ_i L_i x_i: one operator for each child. Raises :class:`ShapeError` where the operators differ in their rows.
+
+    Examples
+    --------
+    >>> import torch
+    >>> import tractile as tt
+    >>> from tractile.layers import Bernoulli, Dense, Sum
+    >>> c = tt.Circuit()
+    >>> fair, biased = c.input(Bernoulli(torch.tensor([0.5])), 0), c.input(Bernoulli(torch.tensor([0.9])), 0)
+    >>> root = c.sum(Sum(Dense(torch.tensor([[0.25]])), Dense(torch.tensor([[0.75]]))), fair, biased)
+    >>> round(tt.log_marginal(c, torch.tensor([[1]])).exp().item(), 4)  # ¼ · 0.5 + ¾ · 0.9
+    0.8
+    """
 
     def __init__(self, *operators: Operator) -> None:
         if not operators:
@@ -89,6 +113,15 @@ class Product(InnerLayer):
     """y[out] = Π_c x_c[labels_c]: an einsum without sums, over children of disjoint variables.
 
     Axes of several children under one label are one axis of the output. All that a product layer says is its labels.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from tractile.layers import Kronecker
+    >>> Kronecker().labels([(2,), (3,)])  # an axis for each child
+    ([(0,), (1,)], (0, 1))
+    >>> Kronecker().parts(torch.tensor([4]), [(2,), (3,)])  # unit 4 of 6 is unit 1 of the first child, 1 of the second
+    [tensor([1]), tensor([1])]
     """
 
     @abstractmethod
@@ -121,7 +154,18 @@ class Product(InnerLayer):
 
 
 class Hadamard(Product):
-    """y = x_1 ∘ … ∘ x_m, unit by unit."""
+    """y = x_1 ∘ … ∘ x_m, unit by unit.
+
+    Examples
+    --------
+    >>> import torch
+    >>> import tractile as tt
+    >>> from tractile.layers import Bernoulli, Hadamard
+    >>> c, coins = tt.Circuit(), Bernoulli(torch.tensor([0.5]))
+    >>> root = c.product(Hadamard(), c.input(coins, 0), c.input(coins, 1))
+    >>> round(tt.log_marginal(c, torch.tensor([[1, 1]])).exp().item(), 4)
+    0.25
+    """
 
     def labels(self, children: Sequence[Dims]) -> tuple[list[tuple[Label, ...]], tuple[Label, ...]]:
         if len(set(children)) != 1:
@@ -131,7 +175,22 @@ class Hadamard(Product):
 
 
 class Kronecker(Product):
-    """y = x_1 ⊗ … ⊗ x_m: every combination of units; the unit axes stand side by side, permuted by ``order`` if given."""
+    """y = x_1 ⊗ … ⊗ x_m: every combination of units.
+
+    The unit axes of the children stand side by side; with ``order``, axis i of the output is the one numbered ``order[i]``.
+
+    Examples
+    --------
+    >>> import torch
+    >>> import tractile as tt
+    >>> from tractile.layers import Categorical, Kronecker
+    >>> c = tt.Circuit()
+    >>> two, three = (c.input(Categorical(torch.full((units, 4), 0.25)), v) for v, units in enumerate([2, 3]))
+    >>> c.unit_dims(c.product(Kronecker(), two, three))
+    (2, 3)
+    >>> c.unit_dims(c.product(Kronecker(order=[1, 0]), two, three))
+    (3, 2)
+    """
 
     def __init__(self, order: Sequence[int] | None = None) -> None:
         self.order = None if order is None else tuple(order)

@@ -41,7 +41,23 @@ def normalised_counts(
 
 
 class InputLayer(ABC):
-    """J units over a variable with V values."""
+    """J units over a variable with V values: the non-negative matrix B (J, V).
+
+    A subclass sets ``unit_dims`` and ``vocab_size`` and gives ``factors``, ``columns``, ``map`` and ``parameters``.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from tractile.layers import Categorical
+    >>> layer = Categorical(torch.tensor([[0.2, 0.3, 0.5], [0.6, 0.4, 0.0]]))
+    >>> layer.num_units, layer.vocab_size
+    (2, 3)
+    >>> layer.value(torch.tensor([1.0, 1.0, 0.0]))  # each unit's weight of {0, 1}
+    tensor([0.5000, 1.0000])
+    >>> layer.reweighted(torch.tensor([1.0, 1.0, 0.0])).dense()
+    tensor([[0.2000, 0.3000, 0.0000],
+            [0.6000, 0.4000, 0.0000]])
+    """
 
     unit_dims: tuple[int, ...]
     vocab_size: int
@@ -57,7 +73,7 @@ class InputLayer(ABC):
 
     @abstractmethod
     def columns(self, tokens: Int[Tensor, " batch"]) -> tuple[Float[Tensor, "*units batch"], ...]:
-        """B[:, tokens] as one block for each run of unit axes: given the token, a row-wise Kronecker product is an outer one."""
+        """B[:, tokens] as blocks, one for each run of unit axes, whose outer product it is (a :class:`KhatriRao` has several)."""
 
     @abstractmethod
     def map(self, fn: TensorMap) -> InputLayer:
@@ -72,11 +88,11 @@ class InputLayer(ABC):
         return KhatriRao(self, other)
 
     def constraints(self) -> list[Constraint]:
-        """What each parameter keeps to, as in ``torch.distributions``: here, rows that are distributions."""
+        """The constraint on each parameter (``torch.distributions.constraints``); here, that its rows are distributions."""
         return [constraints.simplex for _ in self.parameters()]
 
     def free_parameters(self) -> InputLayer:
-        """The same function with every weight a parameter: derivatives by them say all that there is to learn."""
+        """The same function with its weights as the parameters, for EM: the derivatives by these give the expected counts."""
         return self
 
     def maximise(self, derivatives: Sequence[Tensor], pseudocount: float) -> list[Tensor]:
@@ -140,7 +156,18 @@ class InputLayer(ABC):
 
 
 class Categorical(InputLayer):
-    """J categorical distributions (or any non-negative weights): B of shape (J, V) is given; (J_1, …, J_k, V) has k unit axes."""
+    """J categorical distributions, or any non-negative weights.
+
+    ``weight``: B of shape (J, V), or (J_1, …, J_k, V) for k unit axes. Raises :class:`ShapeError` for another shape or integers.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from tractile.layers import Categorical
+    >>> dice = Categorical(torch.tensor([[0.2, 0.3, 0.5], [0.6, 0.4, 0.0]]))  # two units, three values
+    >>> dice.columns(torch.tensor([2]))[0].squeeze(1)  # each unit's weight of value 2
+    tensor([0.5000, 0.0000])
+    """
 
     def __init__(self, weight: Float[Tensor, "*units vocab"]) -> None:
         if weight.ndim < 2 or 0 in weight.shape or not weight.is_floating_point():
@@ -174,7 +201,19 @@ class Categorical(InputLayer):
 
 
 class KhatriRao(InputLayer):
-    """The row-wise Kronecker product: B[:, v] = A[:, v] ⊗ B[:, v] for each token v (Dang et al. 2026, Thm 4.4); lazy."""
+    """The row-wise Kronecker product: B[:, v] = A[:, v] ⊗ B[:, v] for each token v (Dang et al. 2026, Thm 4.4); lazy.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from tractile.layers import Bernoulli, KhatriRao
+    >>> pair = KhatriRao(Bernoulli(torch.tensor([0.5, 0.1])), Bernoulli(torch.tensor([0.9])))
+    >>> pair.unit_dims
+    (2, 1)
+    >>> pair.dense()  # both are 0, both are 1
+    tensor([[0.0500, 0.4500],
+            [0.0900, 0.0900]])
+    """
 
     def __init__(self, a: InputLayer, b: InputLayer) -> None:
         if not a.vocab_size or not b.vocab_size:
@@ -220,7 +259,14 @@ class KhatriRao(InputLayer):
 
 
 class Constant(InputLayer):
-    """One unit of weight one over no variable: the end of an unrolled chain."""
+    """One unit of weight one over no variable: the end of an unrolled chain. It has ``axes`` unit axes of size one.
+
+    Examples
+    --------
+    >>> from tractile.layers import Constant
+    >>> Constant(axes=2).unit_dims
+    (1, 1)
+    """
 
     def __init__(self, axes: int = 1) -> None:
         self.unit_dims, self.vocab_size = (1,) * axes, 0

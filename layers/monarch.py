@@ -24,6 +24,17 @@ class Monarch(AxisOperator):
     each factor is stochastic in its last axis. Cost H·Σd for one vector instead of H². An index that no factor rewrites
     stays as it is. Where an index is rewritten twice, an entry of the matrix is a sum of products; semirings in which that
     sum is not ⊕ (maxima, counts) then work on the matrix written out.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from tractile.layers import Monarch
+    >>> left, right = torch.full((2, 3, 3), 1 / 3), torch.full((2, 3, 2), 1 / 2)
+    >>> monarch = Monarch([left, right])  # 6 × 6
+    >>> monarch.matrix().sum(1)
+    tensor([1., 1., 1., 1., 1., 1.])
+    >>> sum(w.numel() for w in monarch.parameters())  # of the 36 entries of a dense matrix
+    30
     """
 
     def __init__(

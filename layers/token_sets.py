@@ -20,6 +20,16 @@ class TokenSets(InputLayer):
     B_f = C · K with C ∈ {0,1}^{J × classes} (``unit``, ``klass``: the positions of its ones) and K ∈ {0,1}^{classes × V}.
     ``tokens`` says K: the class of each token (−1 where no set holds the token), or an :class:`Incidence` (class, token)
     where classes overlap. The classes of one unit must not: B_f is 0/1. That is checked unless ``trusted``.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from tractile.layers import TokenSets
+    >>> classes = torch.tensor([0, 0, 1, -1])  # tokens 0 and 1 in class 0, token 2 in class 1, token 3 in none
+    >>> sets = TokenSets(torch.tensor([0, 1, 1]), torch.tensor([0, 0, 1]), classes, num_units=2)
+    >>> sets.dense()  # {0, 1} and {0, 1, 2}
+    tensor([[1., 1., 0., 0.],
+            [1., 1., 1., 0.]])
     """
 
     def __init__(
