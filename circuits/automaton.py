@@ -124,7 +124,17 @@ class Automaton(Chain, LanguageMixin):
         vocab_size: int,
         eos_token_id: int | None = None,
     ) -> Automaton:
-        """From (source, token or tokens, target) triples by token id; states are 0 … the largest one named."""
+        """From (source, token or tokens, target) triples by token id; states are 0 … the largest one named.
+
+        Examples
+        --------
+        >>> import tractile as tt
+        >>> even = tt.Automaton.from_edges([(0, 0, 0), (0, 1, 1), (1, [0], 1), (1, 1, 0)], start=0, accept=[0], vocab_size=2)
+        >>> even.accepts([1, 0, 1]), even.accepts([1, 0, 0])  # an even number of ones
+        (True, False)
+        >>> even.num_states, even.num_edges
+        (2, 4)
+        """
         graph, token_class = convert.from_edges(edges, start, accept, vocab_size)
         return cls(graph.transitions, token_class, graph.start, graph.accept, graph.num_states, eos_token_id)
 
@@ -166,7 +176,18 @@ class Automaton(Chain, LanguageMixin):
         )
 
     def minimize(self, limit: int = DETERMINIZE_LIMIT) -> Automaton:
-        """The smallest deterministic automaton of the same language; :class:`TooManyStates` past ``limit`` states."""
+        """The smallest deterministic automaton of the same language; :class:`TooManyStates` past ``limit`` states.
+
+        Examples
+        --------
+        >>> import tractile as tt
+        >>> ends = [(0, [0, 1], 0), (0, 1, 1), (1, [0, 1], 2)]  # the last token but one is a 1
+        >>> nfa = tt.Automaton.from_edges(ends, start=0, accept=[2], vocab_size=2)
+        >>> nfa.num_states, nfa.determinize().num_states, nfa.minimize().num_states
+        (3, 4, 4)
+        >>> nfa.is_unambiguous, nfa.is_deterministic
+        (True, False)
+        """
         graph = algorithms.trim(algorithms.determinize(self.partitioned.graph, limit))
         return self._same_language(algorithms.minimize(graph), self.partitioned.labels.tokens)
 
@@ -241,7 +262,7 @@ class Automaton(Chain, LanguageMixin):
         return self
 
     def fewest_after(self, tokens: Sequence[int]) -> int:
-        """The fewest tokens that some tokens read from the start need to be accepted; ``UNREACHABLE`` where nothing does."""
+        """The fewest further tokens to acceptance after these tokens; ``UNREACHABLE`` where nothing is accepted after them."""
         states = set(self.start_states)
         for token in tokens:
             states = {after for state in states for after in self.step(state, token)}
@@ -249,7 +270,7 @@ class Automaton(Chain, LanguageMixin):
         return min((int(distances[state]) for state in states), default=UNREACHABLE)
 
     def accepts_tokens(self, tokens: Sequence[int]) -> bool:
-        """Whether a sequence of tokens is accepted as it is."""
+        """Whether a token sequence is accepted; ids are not checked, as :meth:`accepts` does."""
         states = set(self.start_states)
         for token in tokens:
             states = {after for state in states for after in self.step(state, token)}

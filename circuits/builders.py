@@ -51,6 +51,15 @@ class RandomParameters:
     """Random parameters by seed, drawn in the order in which they are asked for; every row is a distribution.
 
     ``sharpness`` is the standard deviation of the logits: deep circuits learn faster from rows that differ more.
+
+    Examples
+    --------
+    >>> import tractile as tt
+    >>> random = tt.builders.RandomParameters(seed=0)
+    >>> random.rows(2, 3).sum(-1)
+    tensor([1., 1.])
+    >>> random.categorical(vocab_size=5)(0, 4)  # a layer of four units for variable 0
+    Categorical(units=(4,), vocab_size=5)
     """
 
     def __init__(self, seed: int = 0, dtype: torch.dtype = torch.float32, *, sharpness: float = 1.5) -> None:
@@ -82,7 +91,16 @@ class RandomParameters:
 
 
 def factorised(layers: Sequence[InputLayer]) -> Circuit:
-    """Independent variables: Π_v B_v[x_v], for layers of one unit (of K units: the root has K, for a sum to mix)."""
+    """Independent variables: Π_v B_v[x_v]. With layers of K units the root has K units, for a sum to mix.
+
+    Examples
+    --------
+    >>> import torch
+    >>> import tractile as tt
+    >>> coins = tt.builders.factorised([tt.layers.Bernoulli(torch.tensor([p])) for p in (0.5, 0.9)])
+    >>> tt.log_marginal(coins, torch.tensor([[1, 1]])).exp()
+    tensor([0.4500], dtype=torch.float64)
+    """
     circuit = Circuit()
     nodes = [circuit.input(layer, v) for v, layer in enumerate(layers)]
     if len(nodes) > 1:
@@ -91,14 +109,34 @@ def factorised(layers: Sequence[InputLayer]) -> Circuit:
 
 
 def cp(layers: Sequence[InputLayer], weights: Float[Tensor, " rank"]) -> Circuit:
-    """The CP decomposition, a mixture of R fully factorised distributions: Σ_r w_r Π_v B_v[r, x_v]."""
+    """The CP decomposition, a mixture of R fully factorised distributions: Σ_r w_r Π_v B_v[r, x_v].
+
+    Examples
+    --------
+    >>> import torch
+    >>> import tractile as tt
+    >>> coins = tt.layers.Bernoulli(torch.tensor([0.5, 0.9]))  # a fair coin and a biased one
+    >>> three = tt.builders.cp([coins, coins, coins], torch.tensor([0.5, 0.5]))  # the same coin three times
+    >>> tt.log_marginal(three, torch.tensor([[1, 1, 1]])).exp()  # ½ · 0.5³ + ½ · 0.9³
+    tensor([0.4270], dtype=torch.float64)
+    """
     circuit = factorised(layers)
     circuit.sum(Sum(Dense(weights[None])), circuit.root)
     return circuit
 
 
 def tucker(layers: Sequence[InputLayer], core: Float[Tensor, "*ranks"]) -> Circuit:
-    """The Tucker decomposition: Σ C[r_1 … r_n] Π_v B_v[r_v, x_v]; the core has one axis for each variable."""
+    """The Tucker decomposition: Σ C[r_1 … r_n] Π_v B_v[r_v, x_v]; the core has one axis for each variable.
+
+    Examples
+    --------
+    >>> import torch
+    >>> import tractile as tt
+    >>> coins = tt.layers.Bernoulli(torch.tensor([0.0, 1.0]))  # always 0, always 1
+    >>> pair = tt.builders.tucker([coins, coins], torch.tensor([[0.4, 0.1], [0.2, 0.3]]))
+    >>> tt.log_marginal(pair, torch.tensor([[0, 1], [1, 1]])).exp()  # entries of the core
+    tensor([0.1000, 0.3000], dtype=torch.float64)
+    """
     ranks = tuple(layer.num_units for layer in layers)
     if tuple(core.shape) != ranks:
         raise ShapeError(f"tucker: the core has shape {tuple(core.shape)}, but the layers have units {ranks}")
@@ -115,6 +153,17 @@ def chain(
 
     The last R leads to ``final`` (ones unless given). A hybrid chain is one whose steps differ: Gaussian beside categorical
     inputs, dense beside Monarch transitions.
+
+    Examples
+    --------
+    >>> import torch
+    >>> import tractile as tt
+    >>> from tractile.layers import Bernoulli, Dense, Gaussian, Identity
+    >>> coin, noise = Bernoulli(torch.tensor([0.0, 1.0])), Gaussian(torch.tensor([-1.0, 1.0]), torch.ones(2))
+    >>> stay, copy = Identity(2), Dense(torch.tensor([[0.9, 0.1], [0.1, 0.9]]))
+    >>> hybrid = tt.builders.chain(torch.tensor([0.5, 0.5]), [(stay, coin, copy), (stay, noise, stay)])
+    >>> tt.conditional(hybrid, {1: 2.0}, 0).exp()  # x_1 = 2 makes x_0 = 1 likely
+    tensor([[0.1144, 0.8856]], dtype=torch.float64)
     """
     circuit = Circuit()
     (size,) = steps[-1][2].col_dims
@@ -130,7 +179,18 @@ def chain(
 
 
 def tensor_train(cores: Sequence[Float[Tensor, "rank vocab next_rank"]]) -> Circuit:
-    """G_1[:, x_1, :] · G_2[:, x_2, :] ⋯ G_n[:, x_n, :], for non-negative cores whose first and last rank are 1."""
+    """G_1[:, x_1, :] · G_2[:, x_2, :] ⋯ G_n[:, x_n, :], for non-negative cores whose first and last rank are 1.
+
+    Examples
+    --------
+    >>> import torch
+    >>> import tractile as tt
+    >>> first = torch.tensor([[[0.5, 0.0], [0.0, 0.5]]])  # (1, 2, 2): remember the value
+    >>> last = torch.tensor([[[1.0], [0.0]], [[0.0], [1.0]]])  # (2, 2, 1): repeat it
+    >>> same = tt.builders.tensor_train([first, last])
+    >>> tt.log_marginal(same, torch.tensor([[0, 0], [0, 1], [1, 1]])).exp()
+    tensor([0.5000, 0.0000, 0.5000], dtype=torch.float64)
+    """
     ranks = [core.shape[0] for core in cores] + [cores[-1].shape[-1]]
     if (
         ranks[0] != 1
@@ -154,7 +214,18 @@ def hmm(
 ) -> Circuit:
     """An inhomogeneous HMM: a transition for each of n − 1 steps and an emission for each of n variables.
 
-    A :class:`~tractile.HMM` is the homogeneous one, of any length.
+    A :class:`~tractile.HMM` is the homogeneous one, of any length. Raises :class:`ShapeError` unless there is one emission more
+    than there are transitions.
+
+    Examples
+    --------
+    >>> import torch
+    >>> import tractile as tt
+    >>> from tractile.layers import Categorical, Dense
+    >>> first, last = Categorical(torch.tensor([[0.9, 0.1], [0.2, 0.8]])), Categorical(torch.eye(2, 3))  # 2 values, then 3
+    >>> two = tt.builders.hmm(torch.tensor([0.5, 0.5]), [Dense(torch.eye(2))], [first, last])
+    >>> tt.log_marginal(two, torch.tensor([[0, 0], [0, 1]])).exp()
+    tensor([0.4500, 0.1000], dtype=torch.float64)
     """
     if len(transitions) != len(layers) - 1:
         raise ShapeError(
@@ -169,7 +240,24 @@ def factorial_hmm(
     transitions: Sequence[Operator],
     emission: Float[Tensor, "*hidden vocab"],
 ) -> Chain:
-    """k independent hidden chains and one emission that sees the states of all: a chain whose state has k axes."""
+    """k independent hidden chains and one emission that sees the states of all: a chain whose state has k axes.
+
+    ``initials`` (H_i,) and ``transitions`` H_i × H_i, one for each chain; ``emission`` (H_1, …, H_k, V). Raises
+    :class:`ShapeError` where their sizes do not fit.
+
+    Examples
+    --------
+    >>> import torch
+    >>> import tractile as tt
+    >>> from tractile.layers import Dense
+    >>> slow, fast = Dense(torch.tensor([[0.9, 0.1], [0.1, 0.9]])), Dense(torch.full((3, 3), 1 / 3))
+    >>> starts = [torch.full((2,), 1 / 2), torch.full((3,), 1 / 3)]
+    >>> model = tt.builders.factorial_hmm(starts, [slow, fast], torch.full((2, 3, 4), 1 / 4))
+    >>> model
+    Chain(states=(2, 3), units=(2, 3), vocab_size=4)
+    >>> round(tt.partition(model, n=6).exp().item(), 4)
+    1.0
+    """
     dims = tuple(len(initial) for initial in initials)
     if tuple(emission.shape[:-1]) != dims or tuple(t.shape for t in transitions) != tuple(
         (d, d) for d in dims
@@ -193,6 +281,19 @@ def tree(
 
     With :class:`~tractile.layers.Indicator` inputs the states are the variables themselves. Raises :class:`CircuitError`
     unless every variable but one has one parent and all are connected.
+
+    Examples
+    --------
+    >>> import networkx as nx
+    >>> import torch
+    >>> import tractile as tt
+    >>> from tractile.layers import Dense, Indicator
+    >>> copy, value = Dense(torch.tensor([[0.9, 0.1], [0.1, 0.9]])), Indicator(2)
+    >>> graph = nx.DiGraph([(0, 1), (0, 2)])  # x_1 and x_2 are noisy copies of x_0
+    >>> prior = torch.tensor([0.5, 0.5])
+    >>> model = tt.builders.tree(graph, {v: value for v in graph}, prior, {edge: copy for edge in graph.edges})
+    >>> tt.conditional(model, {1: 1, 2: 1}, 0).exp()
+    tensor([[0.0122, 0.9878]], dtype=torch.float64)
     """
     import networkx as nx
 
@@ -212,7 +313,16 @@ def tree(
 
 
 def latent_tree(graph: nx.DiGraph, states: int, inputs: Inputs, random: RandomParameters) -> Circuit:
-    """A :func:`tree` of latent states with random parameters."""
+    """A :func:`tree` of latent states with random parameters.
+
+    Examples
+    --------
+    >>> import tractile as tt
+    >>> random = tt.builders.RandomParameters(seed=0)
+    >>> model = tt.builders.latent_tree(tt.builders.path_tree(4), 3, random.categorical(5), random)
+    >>> sum(p.numel() for p in model.parameters())  # a prior of 3, tables of 3 · 9, inputs of 4 · 15
+    90
+    """
     layers = {v: inputs(v, states) for v in graph}
     tables: dict[tuple[int, int], Operator] = {
         edge: Dense(random.rows(states, states)) for edge in graph.edges
@@ -226,7 +336,20 @@ def chow_liu(
     pseudocount: float = 0.0,
     dtype: torch.dtype = torch.float32,
 ) -> Circuit:
-    """The most likely distribution that is a tree over the variables themselves (Chow and Liu 1968); −1 is missing."""
+    """The most likely distribution that is a tree over the variables themselves (Chow and Liu 1968).
+
+    ``data`` holds values 0 … ``vocab_size`` − 1 (by default, up to the largest one), −1 where missing. ``pseudocount`` is a
+    number of rows spread evenly over all values, and ``dtype`` the precision of the parameters. Raises :class:`ShapeError`
+    for other data.
+
+    Examples
+    --------
+    >>> import torch
+    >>> import tractile as tt
+    >>> data = torch.tensor([[0, 0, 0], [0, 0, 1], [1, 1, 0], [1, 1, 1]])  # x_0 = x_1, and x_2 on its own
+    >>> tt.log_marginal(tt.builders.chow_liu(data), torch.tensor([[0, 0, 1], [0, 1, 1]])).exp()
+    tensor([0.2500, 0.0000], dtype=torch.float64)
+    """
     size = int(data.max()) + 1 if vocab_size is None else vocab_size
     graph, frequencies = chow_liu_tree(data, size, pseudocount), pair_frequencies(data, size, pseudocount)
     marginals = torch.stack([frequencies[v, :, v].sum(1) for v in range(data.shape[1])])
@@ -253,6 +376,16 @@ def hidden_chow_liu(
     """The Chow–Liu tree of the data with latent states at its variables, parameters random: fit them by EM.
 
     ``inputs`` makes the input layers (categorical ones by default), ``random`` the other parameters.
+
+    Examples
+    --------
+    >>> import torch
+    >>> import tractile as tt
+    >>> data = torch.tensor([[0, 0, 0], [0, 0, 1], [1, 1, 0], [1, 1, 1]])
+    >>> start = tt.builders.hidden_chow_liu(data, states=2)
+    >>> fit = tt.em(start, data, epochs=40)
+    >>> round(fit.log_likelihoods[-1], 2)  # nats a row; the best possible is −log 4 = −1.39
+    -1.39
     """
     size, random = int(data.max()) + 1 if vocab_size is None else vocab_size, random or RandomParameters()
     graph = chow_liu_tree(data, size, pseudocount)

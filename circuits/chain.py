@@ -38,8 +38,24 @@ Vectors = tuple[Float[Tensor, " units"], ...]
 class Chain(DisplayMixin):
     """initialᵀ · Π_t L diag(B[:, x_t]) R · final, of any length.
 
+    ``initial`` and ``final`` hold one vector for each axis of the state, ``left`` is L (states × units), ``inputs`` B (units ×
+    tokens) and ``right`` R (units × states), all non-negative. Raises :class:`ShapeError` where their sizes do not fit.
+
     ``vocabulary_fingerprint`` says which vocabulary its tokens are of (``Vocabulary.fingerprint``), None if that is not known:
     chains of different vocabularies are not multiplied, nor used with another tokenizer's language model.
+
+    Examples
+    --------
+    >>> import torch
+    >>> import tractile as tt
+    >>> from tractile.layers import Bernoulli, Dense, Identity
+    >>> stay = Dense(torch.tensor([[0.9, 0.1], [0.1, 0.9]]))
+    >>> coins = Bernoulli(torch.tensor([0.5, 1.0]))  # a fair coin, and one that always shows 1
+    >>> chain = tt.Chain((torch.tensor([1.0, 0.0]),), Identity(2), coins, stay, (torch.ones(2),))
+    >>> round(tt.partition(chain, n=5).exp().item(), 4)
+    1.0
+    >>> tt.log_marginal(chain, torch.tensor([[1, 1], [1, 0]])).exp()  # ½ (0.9 · ½ + 0.1 · 1) and ½ (0.9 · ½)
+    tensor([0.2750, 0.2250], dtype=torch.float64)
     """
 
     vocabulary_fingerprint: str | None = None
@@ -80,7 +96,18 @@ class Chain(DisplayMixin):
         return tuple(leaf.times(f) for leaf, f in zip(self.right.leaves(), self.final, strict=True))
 
     def unroll(self, n: int) -> Circuit:
-        """The plain circuit over variables 0 … n−1 (position t is variable t), built from the end backwards."""
+        """The plain circuit over variables 0 … n−1 (position t is variable t), built from the end backwards.
+
+        Examples
+        --------
+        >>> import tractile as tt
+        >>> hmm = tt.HMM.random(hidden=2, vocab_size=3)
+        >>> circuit = hmm.unroll(4)
+        >>> circuit
+        Circuit(18 layers, variables [0, 1, 2, 3])
+        >>> tt.log_marginal(circuit, [0, 1, 2, 0]).exp(), tt.log_marginal(hmm, [0, 1, 2, 0]).exp()
+        (tensor([0.0056], dtype=torch.float64), tensor([0.0056], dtype=torch.float64))
+        """
         if n < 1:
             raise ShapeError(f"unroll: the length must be positive, not {n}")
         circuit = Circuit()

@@ -12,17 +12,47 @@ if TYPE_CHECKING:
 
 
 def check_smooth(circuit: Circuit) -> None:
-    """Raise :class:`CircuitError` at the first sum whose children differ in scope."""
+    """Raise :class:`CircuitError` at the first sum whose children differ in scope.
+
+    Examples
+    --------
+    >>> import torch
+    >>> import tractile as tt
+    >>> from tractile.circuits import check_smooth
+    >>> from tractile.layers import Bernoulli, Dense, Sum
+    >>> c, coin, half = tt.Circuit(), Bernoulli(torch.tensor([0.5])), Dense(torch.tensor([[0.5]]))
+    >>> root = c.sum(Sum(half, half), c.input(coin, 0), c.input(coin, 1))
+    >>> try:
+    ...     check_smooth(c)
+    ... except tt.CircuitError as error:
+    ...     print(error)
+    node 2 (Sum(Dense(1, 1), Dense(1, 1))) is not smooth: its children have scopes [[0], [1]]
+    """
     for node in circuit.nodes():
         scopes = {circuit.scope(child) for child in circuit.children(node)}
         if isinstance(circuit.layer(node), Sum) and len(scopes) > 1:
             raise CircuitError(
-                f"node {node} ({circuit.layer(node)!r}) is not smooth: its children have scopes {[sorted(s) for s in scopes]}"
+                f"node {node} ({circuit.layer(node)!r}) is not smooth: its children have scopes {sorted(map(sorted, scopes))}"
             )
 
 
 def check_decomposable(circuit: Circuit) -> None:
-    """Raise :class:`CircuitError` at the first product whose children share a variable."""
+    """Raise :class:`CircuitError` at the first product whose children share a variable.
+
+    Examples
+    --------
+    >>> import torch
+    >>> import tractile as tt
+    >>> from tractile.circuits import check_decomposable
+    >>> from tractile.layers import Bernoulli, Hadamard
+    >>> c, coin = tt.Circuit(), Bernoulli(torch.tensor([0.5]))
+    >>> root = c.product(Hadamard(), c.input(coin, 0), c.input(coin, 0))
+    >>> try:
+    ...     check_decomposable(c)
+    ... except tt.CircuitError as error:
+    ...     print(error)
+    node 2 (Hadamard) is not decomposable: its children have scopes [[0], [0]]
+    """
     for node in circuit.nodes():
         if isinstance(circuit.layer(node), Product):
             scopes = [circuit.scope(child) for child in circuit.children(node)]
@@ -34,7 +64,22 @@ def check_decomposable(circuit: Circuit) -> None:
 
 
 def check_structured_decomposable(circuit: Circuit) -> None:
-    """Raise :class:`CircuitError` at the first product that splits its scope as no other does."""
+    """Raise :class:`CircuitError` at the first product that splits its scope differently from another product over that scope.
+
+    A product that is not decomposable raises it too.
+
+    Examples
+    --------
+    >>> import tractile as tt
+    >>> from tractile.circuits import check_structured_decomposable
+    >>> random, ways = tt.builders.RandomParameters(), [((0, 1), 2), (0, (1, 2))]
+    >>> both = [tt.builders.regions(way, random.bernoulli(), random.rows, num_units=2) for way in ways]
+    >>> try:
+    ...     check_structured_decomposable(tt.mixture([0.5, 0.5], both))
+    ... except tt.CircuitError as error:
+    ...     print(error)
+    node 18 (Hadamard) is not structured-decomposable: it splits [0, 1, 2] into [[0], [1, 2]], another product into [[0, 1], [2]]
+    """
     check_decomposable(circuit)
     ways: dict[Scope, frozenset[Scope]] = {}
     for node in circuit.nodes():
@@ -50,7 +95,20 @@ def check_structured_decomposable(circuit: Circuit) -> None:
 
 
 def check_omni_compatible(circuit: Circuit) -> None:
-    """Raise :class:`CircuitError` at the first product over a sum of several variables."""
+    """Raise :class:`CircuitError` at the first product that has a sum of several variables as a factor.
+
+    A circuit that is not smooth and decomposable raises it too.
+
+    Examples
+    --------
+    >>> import tractile as tt
+    >>> from tractile.circuits import check_omni_compatible
+    >>> try:
+    ...     check_omni_compatible(tt.HMM.random(hidden=2, vocab_size=2).unroll(3))
+    ... except tt.CircuitError as error:
+    ...     print(error)
+    node 11 (Hadamard) is not omni-compatible: a factor of it is a sum of several variables
+    """
     check_smooth(circuit)
     check_decomposable(circuit)
     mixed: set[int] = set()  # nodes below which, through products alone, is a sum of several variables

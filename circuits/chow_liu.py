@@ -52,7 +52,19 @@ def chow_liu_tree(
     pseudocount: float = 0.0,
     root: int = 0,
 ) -> nx.DiGraph:
-    """The most likely tree of the variables of ``data``, directed away from ``root``."""
+    """The tree of the variables of ``data`` that has the largest likelihood, directed away from ``root`` (Chow and Liu 1968).
+
+    ``data`` holds values 0 … ``vocab_size`` − 1 (by default, up to the largest one), −1 where missing; ``pseudocount`` is a
+    number of rows spread evenly over all values. Raises :class:`ShapeError` for other data.
+
+    Examples
+    --------
+    >>> import torch
+    >>> import tractile as tt
+    >>> data = torch.tensor([[0, 0, 0], [0, 0, 1], [1, 1, 0], [1, 1, 1], [0, 1, 0]])
+    >>> list(tt.builders.chow_liu_tree(data).edges)
+    [(0, 1), (0, 2)]
+    """
     import networkx as nx
 
     size = int(data.max()) + 1 if vocab_size is None else vocab_size
@@ -62,14 +74,29 @@ def chow_liu_tree(
 
 
 def random_tree(num_variables: int, seed: int = 0, root: int = 0) -> nx.DiGraph:
-    """A tree drawn evenly from all labelled trees."""
+    """A tree drawn uniformly from all labelled trees of the variables, directed away from ``root``.
+
+    Examples
+    --------
+    >>> import tractile as tt
+    >>> tree = tt.builders.random_tree(6, seed=0)
+    >>> tree.number_of_edges(), tree.in_degree(0)  # directed away from variable 0
+    (5, 0)
+    """
     import networkx as nx
 
     return _directed(nx.random_labeled_tree(num_variables, seed=seed), root)
 
 
 def path_tree(num_variables: int) -> nx.DiGraph:
-    """0 → 1 → … → n − 1."""
+    """The path 0 → 1 → … → n − 1.
+
+    Examples
+    --------
+    >>> import tractile as tt
+    >>> list(tt.builders.path_tree(4).edges)
+    [(0, 1), (1, 2), (2, 3)]
+    """
     import networkx as nx
 
     return nx.path_graph(num_variables, create_using=nx.DiGraph)

@@ -172,6 +172,14 @@ class Circuit(DisplayMixin):
         """The same circuit over other variables: ``{old: new}``, those not named keep theirs; layers are shared.
 
         Raises :class:`CircuitError` for a variable that is not there and where two would become one.
+
+        Examples
+        --------
+        >>> import torch
+        >>> import tractile as tt
+        >>> coins = tt.builders.factorised([tt.layers.Bernoulli(torch.tensor([p])) for p in (0.5, 0.9)])
+        >>> coins.relabel({0: 7}).variables
+        (1, 7)
         """
         new = {v: variables.get(v, v) for v in self.variables}
         if set(variables) - set(new) or len(set(new.values())) < len(new):

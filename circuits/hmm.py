@@ -91,7 +91,19 @@ class HMM(Chain):
         seed: int = 0,
         dtype: torch.dtype = torch.float32,
     ) -> HMM:
-        """An HMM with random parameters; ``transition`` is "dense" or "monarch" (two factors, as square as H allows)."""
+        """An HMM with random parameters; ``transition`` is "dense" or "monarch" (two factors, as square as H allows).
+
+        Raises :class:`ShapeError` for another kind of transition.
+
+        Examples
+        --------
+        >>> import tractile as tt
+        >>> hmm = tt.HMM.random(hidden=6, vocab_size=10, transition="monarch", seed=1)
+        >>> hmm.transition
+        Monarch(6, 6)
+        >>> sum(p.numel() for p in hmm.transition.parameters())  # 6 · 2 + 6 · 3, where a dense matrix has 36
+        30
+        """
         generator = torch.Generator().manual_seed(seed)
 
         def rows(*shape: int) -> Tensor:
@@ -140,6 +152,16 @@ class HMM(Chain):
         """log p(x_1 … x_n) in nats; −1 marginalises a position; ``lengths`` cuts each row.
 
         Tokens may also be an array or a list of rows of equal length. Raises :class:`ShapeError` for other lists.
+
+        Examples
+        --------
+        >>> import torch
+        >>> import tractile as tt
+        >>> hmm = tt.HMM([0.5, 0.5], [[0.7, 0.3], [0.3, 0.7]], [[0.1, 0.9], [0.8, 0.2]])
+        >>> hmm.log_prob([[1, 1], [1, -1]]).exp()  # P(1, 1), and P(1) with the second position unknown
+        tensor([0.3515, 0.5500], dtype=torch.float64)
+        >>> hmm.log_prob([[1, 1], [1, 1]], lengths=torch.tensor([2, 1])).exp()  # rows of two tokens and of one
+        tensor([0.3515, 0.5500], dtype=torch.float64)
         """
         if isinstance(tokens, list | tuple | np.ndarray):  # a list within is a row here, not a set of tokens
             try:
@@ -180,6 +202,17 @@ class HMM(Chain):
         ``dtype``: the precision of the file, by default that of each tensor, so that it loads to the same bits. The
         configuration holds the vocabulary's fingerprint and a checksum of the tensors. Raises :class:`StorageError` where the
         directory cannot be written.
+
+        Examples
+        --------
+        >>> import tempfile
+        >>> import tractile as tt
+        >>> hmm = tt.HMM.random(hidden=4, vocab_size=10)
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     hmm.save_pretrained(folder)
+        ...     again = tt.HMM.from_pretrained(folder)
+        >>> bool((again.emission_probs == hmm.emission_probs).all())
+        True
         """
         path = make_directory(directory)
         tensors = {"initial": self.initial_probs, "emission": self.emission_probs}

@@ -46,21 +46,30 @@ class LanguageMixin(ABC):
         """An automaton over the same vocabulary."""
 
     def union(self, other: Automaton) -> Automaton:
-        """The sequences of either."""
+        """The sequences accepted by either automaton."""
         return self._with(other, languages.union, ends=True)
 
     def intersection(self, other: Automaton) -> Automaton:
-        """The sequences of both."""
+        """The sequences accepted by both automata."""
         return self._with(other, languages.product, ends=True)
 
     def difference(self, other: Automaton) -> Automaton:
-        """The sequences of this automaton that are none of the other one's."""
+        """The sequences of this automaton that the other one does not accept.
+
+        Examples
+        --------
+        >>> import tractile as tt
+        >>> one = tt.Automaton.from_edges([(0, 0, 0), (0, 1, 1), (1, 0, 1)], start=0, accept=[1], vocab_size=2)
+        >>> ends_in_1 = tt.Automaton.from_edges([(0, [0, 1], 0), (0, 1, 1)], start=0, accept=[1], vocab_size=2)
+        >>> list(one.difference(ends_in_1).words(max_tokens=3))
+        [(1, 0), (0, 1, 0), (1, 0, 0)]
+        """
         a, b, token_class = self._both(other)
         rest = languages.complement(determinize(b), int(token_class.max()) + 1)
         return self._over(trim(languages.product(a, rest)), token_class, self.eos_token_id)
 
     def symmetric_difference(self, other: Automaton) -> Automaton:
-        """The sequences of exactly one of both."""
+        """The sequences accepted by exactly one of the two automata."""
         return self.difference(other).union(other.difference(self.partitioned))
 
     def complement(self) -> Automaton:
@@ -74,7 +83,7 @@ class LanguageMixin(ABC):
         return self._with(other, languages.concatenate)
 
     def kleene_star(self) -> Automaton:
-        """Any number of its sequences one after another, none included."""
+        """Any number of its sequences one after another; the empty sequence is among them."""
         return self._over(trim(languages.star(self._graph)), self._classes, None)
 
     def reverse(self) -> Automaton:
@@ -110,9 +119,16 @@ class LanguageMixin(ABC):
         return self.is_subset(other) and other.is_subset(self.partitioned)
 
     def cardinality(self, max_tokens: int | None = None) -> int:
-        """The number of accepted sequences, exactly; of those of at most ``max_tokens`` tokens, where that is given.
+        """The number of accepted sequences, exactly; with ``max_tokens``, the number of those with at most that many tokens.
 
         Raises :class:`CircuitError` where there are infinitely many.
+
+        Examples
+        --------
+        >>> import tractile as tt
+        >>> one = tt.Automaton.from_edges([(0, 0, 0), (0, 1, 1), (1, 0, 1)], start=0, accept=[1], vocab_size=2)
+        >>> one.cardinality(max_tokens=10)  # 1 + 2 + … + 10
+        55
         """
         longest = languages.longest(self._graph)
         if longest is None and max_tokens is None:
@@ -122,9 +138,17 @@ class LanguageMixin(ABC):
         return sum(islice(languages.counts(determinize(self._graph), sizes), most + 1))
 
     def words(self, max_tokens: int | None = None) -> Iterator[tuple[int, ...]]:
-        """The accepted sequences, shorter ones first, those of one length in lexicographic order; without end for infinite ones.
+        """The accepted sequences, shorter ones first, those of one length in lexicographic order.
 
-        ``max_tokens``: none longer than this.
+        None is longer than ``max_tokens``; without it the iterator of an infinite language does not end.
+
+        Examples
+        --------
+        >>> import tractile as tt
+        >>> from itertools import islice
+        >>> one = tt.Automaton.from_edges([(0, 0, 0), (0, 1, 1), (1, 0, 1)], start=0, accept=[1], vocab_size=2)
+        >>> list(islice(one.words(), 4))
+        [(1,), (0, 1), (1, 0), (0, 0, 1)]
         """
         longest = languages.longest(self._graph)
         dfa, tokens = determinize(self._graph), [t.tolist() for t in self.partitioned.labels.members()]

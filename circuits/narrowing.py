@@ -12,6 +12,14 @@ class Narrowing(NamedTuple):
     ``keyword``: what is cut there (``maxLength``, ``max_depth``, …); ``asked`` and ``given``: what was written and what the
     constraint has instead; ``why``: the reason, and what to do where something can be done. The keyword ``numbers`` is about
     how numbers are written, of which no value is lost.
+
+    Examples
+    --------
+    >>> import tractile as tt
+    >>> text = tt.constraints.json_schema({"type": "string", "maxLength": 4000})
+    >>> (cut,) = text.finite.narrowed  # the masks are exact; the automaton of all states is not
+    >>> cut.keyword, cut.asked, cut.given, cut.loses_values
+    ('maxLength', 4000, 1000, True)
     """
 
     path: str

@@ -65,7 +65,17 @@ def multiply(a: Model, b: Model) -> Model:
 
 
 def is_compatible(a: Circuit, b: Circuit) -> bool:
-    """Whether both are smooth and decomposable and split what they share alike, up to nesting, so that ``a * b`` exists."""
+    """Whether both are smooth and decomposable and split what they share alike, up to nesting, so that ``a * b`` exists.
+
+    Examples
+    --------
+    >>> import tractile as tt
+    >>> from tractile.circuits import is_compatible
+    >>> random, ways = tt.builders.RandomParameters(), [((0, 1), 2), (0, (1, 2))]
+    >>> one, other = (tt.builders.regions(way, random.bernoulli(), random.rows, num_units=2) for way in ways)
+    >>> is_compatible(one, one), is_compatible(one, other)
+    (True, False)
+    """
     try:
         multiply(a, b)
     except TractileError:
@@ -74,19 +84,19 @@ def is_compatible(a: Circuit, b: Circuit) -> bool:
 
 
 def mixture(weights: Float[Tensor, " circuits"] | Sequence[float], circuits: Sequence[Circuit]) -> Circuit:
-    """x ↦ Σ_k w_k c_k(x), a sum over the roots; :class:`CircuitError` where scopes or values differ.
+    """The circuit x ↦ Σ_k w_k c_k(x): a sum over the roots.
+
+    Raises :class:`CircuitError` where variables or numbers of values differ, :class:`ShapeError` unless each circuit has one
+    weight.
 
     Examples
     --------
     >>> import torch
     >>> import tractile as tt
-    >>> from tractile import builders
-    >>> random = builders.RandomParameters(seed=0)
-    >>> coins = random.bernoulli()
-    >>> parts = [builders.cp([coins(v, 2) for v in range(3)], random.rows(2)) for _ in range(2)]
-    >>> mixed = tt.mixture(torch.tensor([0.3, 0.7]), parts)
-    >>> round(tt.partition(mixed).exp().item(), 4)
-    1.0
+    >>> fair, biased = (tt.builders.factorised([tt.layers.Bernoulli(torch.tensor([p]))] * 2) for p in (0.5, 0.9))
+    >>> both = tt.mixture([0.25, 0.75], [fair, biased])
+    >>> tt.log_marginal(both, torch.tensor([[1, 1]])).exp()  # ¼ · 0.5² + ¾ · 0.9²
+    tensor([0.6700], dtype=torch.float64)
     """
     weights = torch.as_tensor(weights)
     if weights.shape != (len(circuits),) or not circuits or not weights.is_floating_point():
@@ -114,7 +124,20 @@ def _root_dims(circuit: Circuit, operation: str) -> tuple[int, ...]:
 
 
 def marginalise(circuit: Circuit, variables: Iterable[int]) -> Circuit:
-    """x ↦ Σ_vs c(x, vs): a circuit over the other variables; :class:`CircuitError` for a variable that it does not have."""
+    """x ↦ Σ_vs c(x, vs): a circuit over the other variables; :class:`CircuitError` for a variable that it does not have.
+
+    Examples
+    --------
+    >>> import torch
+    >>> import tractile as tt
+    >>> coins = tt.layers.Bernoulli(torch.tensor([0.5, 0.9]))
+    >>> circuit = tt.builders.cp([coins, coins, coins], torch.tensor([0.5, 0.5]))
+    >>> rest = tt.marginalise(circuit, [1])
+    >>> rest.variables
+    (0, 2)
+    >>> tt.log_marginal(rest, {0: 1, 2: 1}).exp()  # ½ · 0.5² + ½ · 0.9²
+    tensor([0.5300], dtype=torch.float64)
+    """
     gone = frozenset(variables)
     _check_variables(circuit, gone, "marginalise")
 
@@ -143,6 +166,20 @@ def differentiate(circuit: Circuit, node: int) -> Circuit:
 
     A smooth and decomposable circuit is linear in each node, so c = Σ_u node_u · (∂ c / ∂ node_u) plus what does not pass
     through the node (Darwiche 2003). Raises :class:`CircuitError` for a node that is not below the root.
+
+    Examples
+    --------
+    >>> import torch
+    >>> import tractile as tt
+    >>> from tractile.layers import Bernoulli, Dense, Hadamard, Sum
+    >>> c = tt.Circuit()
+    >>> first, second = (c.input(Bernoulli(torch.tensor([p])), v) for v, p in enumerate([0.5, 0.9]))
+    >>> root = c.sum(Sum(Dense(torch.tensor([[2.0]]))), c.product(Hadamard(), first, second))
+    >>> context = tt.differentiate(c, first)  # ∂ (2 a b) / ∂ a = 2 b
+    >>> context.variables
+    (1,)
+    >>> tt.log_marginal(context, {1: 1}).exp()
+    tensor([1.8000], dtype=torch.float64)
     """
     import networkx as nx
 

@@ -21,22 +21,66 @@ from .circuit import Circuit
 
 
 def is_smooth(circuit: Circuit | Chain) -> bool:
-    """Whether every sum's children share their scope."""
+    """Whether every sum's children share their scope.
+
+    Examples
+    --------
+    >>> import torch
+    >>> import tractile as tt
+    >>> from tractile.circuits import is_smooth
+    >>> from tractile.layers import Bernoulli, Dense, Sum
+    >>> c, coin, half = tt.Circuit(), Bernoulli(torch.tensor([0.5])), Dense(torch.tensor([[0.5]]))
+    >>> root = c.sum(Sum(half, half), c.input(coin, 0), c.input(coin, 1))  # a mixture of x_0 and x_1
+    >>> is_smooth(c)
+    False
+    """
     return _holds(check_smooth, circuit)
 
 
 def is_decomposable(circuit: Circuit | Chain) -> bool:
-    """Whether every product's children have disjoint scopes."""
+    """Whether every product's children have disjoint scopes.
+
+    Examples
+    --------
+    >>> import torch
+    >>> import tractile as tt
+    >>> from tractile.circuits import is_decomposable
+    >>> from tractile.layers import Bernoulli, Hadamard
+    >>> c, coin = tt.Circuit(), Bernoulli(torch.tensor([0.5]))
+    >>> root = c.product(Hadamard(), c.input(coin, 0), c.input(coin, 0))  # a square: both factors over x_0
+    >>> is_decomposable(c)
+    False
+    """
     return _holds(check_decomposable, circuit)
 
 
 def is_structured_decomposable(circuit: Circuit | Chain) -> bool:
-    """Whether the circuit is decomposable and products over one scope all split it alike."""
+    """Whether the circuit is decomposable and products over one scope all split it alike.
+
+    Examples
+    --------
+    >>> import tractile as tt
+    >>> from tractile.circuits import is_structured_decomposable
+    >>> random, ways = tt.builders.RandomParameters(), [((0, 1), 2), (0, (1, 2))]
+    >>> one, other = (tt.builders.regions(way, random.bernoulli(), random.rows, num_units=2) for way in ways)
+    >>> is_structured_decomposable(one), is_structured_decomposable(tt.mixture([0.5, 0.5], [one, other]))
+    (True, False)
+    """
     return _holds(check_structured_decomposable, circuit)
 
 
 def is_omni_compatible(circuit: Circuit | Chain) -> bool:
-    """Whether the circuit, a mixture of fully factorised parts, can be multiplied by any smooth and decomposable one."""
+    """Whether the circuit is a mixture of fully factorised parts, so that any smooth and decomposable one can multiply it.
+
+    Examples
+    --------
+    >>> import tractile as tt
+    >>> from tractile.circuits import is_omni_compatible
+    >>> random = tt.builders.RandomParameters()
+    >>> layers = [random.bernoulli()(v, 2) for v in range(3)]
+    >>> is_omni_compatible(tt.builders.cp(layers, random.rows(2))), is_omni_compatible(tt.HMM.random(2, 2))
+    (True, False)
+    """
     return _holds(check_omni_compatible, circuit)
 
 

@@ -26,7 +26,14 @@ Join = Callable[[Circuit, Sequence[int], int, Weights], int]
 
 
 def random_regions(variables: Sequence[int] | int, seed: int = 0) -> Region:
-    """A random binary tree of regions: at each level the variables are split in two halves."""
+    """A random binary tree of regions: at each level the variables are split in two halves.
+
+    Examples
+    --------
+    >>> import tractile as tt
+    >>> tt.builders.random_regions(5, seed=0)
+    ((4, 0), (1, (3, 2)))
+    """
     count = variables if isinstance(variables, int) else len(variables)
     order = torch.randperm(count, generator=torch.Generator().manual_seed(seed)).tolist()
 
@@ -38,7 +45,14 @@ def random_regions(variables: Sequence[int] | int, seed: int = 0) -> Region:
 
 
 def linear_regions(variables: Sequence[int] | int) -> Region:
-    """(…((x_1, x_2), x_3) …, x_n): one variable joins at a time."""
+    """The tree (…((x_1, x_2), x_3) …, x_n) of regions: one variable joins at a time.
+
+    Examples
+    --------
+    >>> import tractile as tt
+    >>> tt.builders.linear_regions(4)
+    (((0, 1), 2), 3)
+    """
     first, *rest = range(variables) if isinstance(variables, int) else variables
     region: Region = first
     for variable in rest:
@@ -47,7 +61,14 @@ def linear_regions(variables: Sequence[int] | int) -> Region:
 
 
 def image_regions(height: int, width: int) -> Region:
-    """An image's pixels (row by row: variable row · width + column), cut in halves across the longer side each time."""
+    """An image's pixels (row by row: variable row · width + column), cut in halves across the longer side each time.
+
+    Examples
+    --------
+    >>> import tractile as tt
+    >>> tt.builders.image_regions(height=2, width=3)
+    ((0, 3), ((1, 2), (4, 5)))
+    """
 
     def cut(top: int, left: int, rows: int, columns: int) -> Region:
         if rows == columns == 1:
@@ -64,13 +85,35 @@ def image_regions(height: int, width: int) -> Region:
 
 
 def cp_join(circuit: Circuit, children: Sequence[int], units: int, weights: Weights) -> int:
-    """A sum over each child's units, multiplied unit by unit."""
+    """Join regions unit by unit: y = Π_c W_c x_c, a sum over each child and a product of these; returns its node.
+
+    Examples
+    --------
+    >>> import tractile as tt
+    >>> random, c = tt.builders.RandomParameters(), tt.Circuit()
+    >>> parts = [c.input(random.bernoulli()(v, 4), v) for v in range(2)]
+    >>> c.unit_dims(tt.builders.cp_join(c, parts, 3, random.rows))
+    (3,)
+    >>> sum(p.numel() for p in c.parameters())  # two inputs of 4, two matrices of 3 × 4
+    32
+    """
     sums = [circuit.sum(Sum(Dense(weights(units, circuit.unit_dims(c)[0]))), c) for c in children]
     return circuit.product(Hadamard(), *sums)
 
 
 def tucker_join(circuit: Circuit, children: Sequence[int], units: int, weights: Weights) -> int:
-    """Every combination of the children's units, and a sum over them."""
+    """Join regions by every combination of their units: y = W (x_1 ⊗ x_2 ⊗ …); returns its node.
+
+    Examples
+    --------
+    >>> import tractile as tt
+    >>> random, c = tt.builders.RandomParameters(), tt.Circuit()
+    >>> parts = [c.input(random.bernoulli()(v, 4), v) for v in range(2)]
+    >>> c.unit_dims(tt.builders.tucker_join(c, parts, 3, random.rows))
+    (3,)
+    >>> sum(p.numel() for p in c.parameters())  # two inputs of 4, one matrix of 3 × 16
+    56
+    """
     product = circuit.product(Kronecker(), *children)
     size = torch.Size(circuit.unit_dims(product)).numel()
     return circuit.sum(Sum(Dense(weights(units, size))), product)
@@ -84,7 +127,21 @@ def regions(
     num_inputs: int | None = None,
     join: Join = cp_join,
 ) -> Circuit:
-    """A circuit over a tree of regions: ``num_units`` units for each region, ``num_inputs`` for each variable."""
+    """A circuit over a tree of regions: ``num_units`` units for each region, ``num_inputs`` (or as many) for each variable.
+
+    ``inputs(variable, units)`` makes the input layers, ``weights(rows, cols)`` the weights of sums, and ``join`` the units of a
+    region from those of its parts: :func:`cp_join`, :func:`tucker_join` or a function of the same arguments.
+
+    Examples
+    --------
+    >>> import tractile as tt
+    >>> random = tt.builders.RandomParameters(seed=0)
+    >>> model = tt.builders.regions(((0, 1), (2, 3)), random.bernoulli(), random.rows, num_units=2)
+    >>> model
+    Circuit(14 layers, variables [0, 1, 2, 3])
+    >>> round(tt.partition(model).exp().item(), 4)
+    1.0
+    """
     circuit, nodes = Circuit(), list[int]()
     steps: list[tuple[Region, bool]] = [
         (region, False)

@@ -87,7 +87,19 @@ def ranges(numbers: Sequence[int]) -> str:
 
 
 def to_dot(model: Drawable, names: Names = None) -> str:
-    """Graphviz source; ``names`` are what to call the tokens of an automaton."""
+    """Graphviz source; ``names`` are what to call the tokens of an automaton.
+
+    Examples
+    --------
+    >>> import tractile as tt
+    >>> from tractile.circuits import to_dot
+    >>> one = tt.Automaton.from_edges([(0, 0, 0), (0, 1, 1), (1, 0, 1)], start=0, accept=[1], vocab_size=2)
+    >>> for line in to_dot(one, names=["a", "b"]).splitlines()[-4:-1]:
+    ...     print(line.strip())
+    0 -> 0 [label="a"];
+    0 -> 1 [label="b"];
+    1 -> 1 [label="a"];
+    """
     nodes, edges, starts = picture_of(model, names)
     lines = [
         "digraph {",

@@ -11,7 +11,19 @@ from ..hmm import HMM
 
 
 def from_hmmlearn(model: Any, dtype: torch.dtype = torch.float64) -> HMM:
-    """An HMM from a fitted ``CategoricalHMM`` of the hmmlearn package; :class:`FormatError` for anything else."""
+    """An HMM from a fitted ``CategoricalHMM`` of the hmmlearn package; :class:`FormatError` for anything else.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from hmmlearn.hmm import CategoricalHMM
+    >>> from tractile.circuits import from_hmmlearn
+    >>> model = CategoricalHMM(n_components=2)
+    >>> model.startprob_, model.transmat_ = np.array([0.5, 0.5]), np.eye(2)
+    >>> model.emissionprob_ = np.array([[0.9, 0.1], [0.2, 0.8]])
+    >>> from_hmmlearn(model).log_prob([[0, 0]]).exp()  # ½ · 0.9² + ½ · 0.2²
+    tensor([0.4250], dtype=torch.float64)
+    """
     try:
         parts = [model.startprob_, model.transmat_, model.emissionprob_]
         initial, transition, emission = (torch.as_tensor(part, dtype=dtype) for part in parts)
@@ -23,7 +35,17 @@ def from_hmmlearn(model: Any, dtype: torch.dtype = torch.float64) -> HMM:
 
 
 def to_hmmlearn(hmm: HMM) -> Any:
-    """A ``CategoricalHMM`` of the hmmlearn package (which must be installed) with the same probabilities."""
+    """A ``CategoricalHMM`` of the hmmlearn package (which must be installed) with the same probabilities.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import tractile as tt
+    >>> from tractile.circuits import to_hmmlearn
+    >>> hmm = tt.HMM([0.5, 0.5], [[0.7, 0.3], [0.3, 0.7]], [[0.1, 0.9], [0.8, 0.2]])
+    >>> round(to_hmmlearn(hmm).score(np.array([[1], [1]])), 4), round(hmm.log_prob([[1, 1]]).item(), 4)
+    (-1.0455, -1.0455)
+    """
     from hmmlearn.hmm import CategoricalHMM
 
     model = CategoricalHMM(n_components=hmm.hidden, n_features=hmm.vocab_size)

@@ -13,6 +13,18 @@ def to_openfst(automaton: Automaton) -> str:
 
     A line "source target label" for each transition and "state" for each accepting state; the first line's source is the
     start. Label 0 is OpenFST's ε, so token t is label t + 1. Several start states become one of their own.
+
+    Examples
+    --------
+    >>> import tractile as tt
+    >>> from tractile.circuits import to_openfst
+    >>> one = tt.Automaton.from_edges([(0, 0, 0), (0, 1, 1), (1, 0, 1)], start=0, accept=[1], vocab_size=2)
+    >>> for line in to_openfst(one).splitlines():
+    ...     print(*line.split())
+    0 0 1
+    0 1 2
+    1 1 1
+    1
     """
     starts, accepts = automaton.start_states, automaton.accept_states
     arcs = [(s, d, t + 1) for s, d, tokens in automaton.edges() for t in tokens]
@@ -29,10 +41,17 @@ def to_openfst(automaton: Automaton) -> str:
 
 
 def from_openfst(text: str, vocab_size: int) -> Automaton:
-    """From OpenFST's text format for an unweighted acceptor: label t + 1 is token t, ε-transitions (label 0) are removed.
+    r"""From OpenFST's text format for an unweighted acceptor: label t + 1 is token t, ε-transitions (label 0) are removed.
 
     Raises :class:`FormatError`, naming the line, for weights other than 0, for labels past the vocabulary and for lines
     that are neither an arc nor an accepting state.
+
+    Examples
+    --------
+    >>> from tractile.circuits import from_openfst
+    >>> one = from_openfst("0 0 1\n0 1 2\n1 1 1\n1\n", vocab_size=2)  # label 1 is token 0, label 2 is token 1
+    >>> list(one.words(max_tokens=2))
+    [(1,), (0, 1), (1, 0)]
     """
     arcs: list[tuple[int, int, int]] = []
     accepts: set[int] = set()

@@ -27,6 +27,18 @@ def save(model: Circuit | Chain, directory: str | Path) -> None:
 
     Raises :class:`FormatError` for a layer whose class has no file format (``register`` it), :class:`StorageError` where
     the directory cannot be written.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> import tractile as tt
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     tt.save(tt.HMM.random(hidden=2, vocab_size=3).unroll(4), folder)
+    ...     print(sorted(file.name for file in Path(folder).iterdir()))
+    ...     tt.load(folder)
+    ['config.json', 'model.safetensors']
+    Circuit(18 layers, variables [0, 1, 2, 3])
     """
     model.save(directory)
 

@@ -26,7 +26,23 @@ class Described(Drawable, Protocol):
 
 
 def summary(model: Described) -> str:
-    """A text table of the layers, children before parents, with units, children and numbers of parameters."""
+    """A text table of the layers, children before parents, with units, children and numbers of parameters.
+
+    Examples
+    --------
+    >>> import tractile as tt
+    >>> from tractile.circuits import summary
+    >>> print(summary(tt.HMM.random(hidden=3, vocab_size=5)))
+    part     layer        shape  parameters
+    ───────  ───────────  ─────  ──────────
+    initial  vector       3      3
+    L        Identity     3 × 3  0
+    B        Categorical  3 × 5  15
+    R        Dense        3 × 3  9
+    final    vector       3      3
+    ───────  ───────────  ─────  ──────────
+    HMM(states=(3,), units=(3,), vocab_size=5), 30 parameters
+    """
     header, rows, footer = model.table()
     widths = [max(len(row[i]) for row in [header, *rows]) for i in range(len(header))]
     lines = [
