@@ -18,7 +18,24 @@ Prompt = str | Sequence[int]
 
 
 class LanguageModel(Protocol):
-    """What the sampler asks of a language model; probabilities are in nats."""
+    """What the sampler asks of a language model; probabilities are in nats.
+
+    Examples
+    --------
+    >>> import torch
+    >>> import tractile as tt
+    >>> class Coin:
+    ...     vocab_size, eos_token_id = 2, None
+    ...     def start(self, prompts): self.rows = len(prompts)
+    ...     def log_probs(self): return torch.full((self.rows, 2), 0.5).log()
+    ...     def advance(self, tokens): pass
+    ...     def select(self, indices): self.rows = len(indices)
+    ...     def decode(self, token_ids): return "".join(map(str, token_ids))
+    >>> one = tt.Automaton.from_edges([(0, 0, 0), (0, 1, 1), (1, 0, 1)], start=0, accept=[1], vocab_size=2)
+    >>> post = tt.smc(Coin(), [], one, "gcd", particles=50, max_new_tokens=3, seed=0)
+    >>> sorted({particle.text for particle in post.particles})
+    ['001', '010', '100']
+    """
 
     vocab_size: int
     eos_token_id: int | None

@@ -101,6 +101,20 @@ class TableLM(Multiplies):
     ``log_probs`` maps a context (a tuple of token ids) to the log-probabilities of the next token; the longest suffix
     of the tokens so far that the table has is used. Whole prefixes as keys give any distribution, contexts of up to k
     tokens a model of order k, and the empty context alone independent tokens.
+
+    Examples
+    --------
+    >>> import torch
+    >>> import tractile as tt
+    >>> lm = tt.TableLM({(): torch.tensor([0.5, 0.5]).log(), (1,): torch.tensor([0.9, 0.1]).log()})
+    >>> lm.start([[], [0, 0, 1]])  # no prompt, and one that ends with 1
+    >>> lm.log_probs().exp()
+    tensor([[0.5000, 0.5000],
+            [0.9000, 0.1000]], dtype=torch.float64)
+    >>> lm.advance(torch.tensor([1, 0]))
+    >>> lm.log_probs().exp()
+    tensor([[0.9000, 0.1000],
+            [0.5000, 0.5000]], dtype=torch.float64)
     """
 
     def __init__(

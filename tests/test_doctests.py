@@ -21,8 +21,7 @@ ROOMS_TO_DO = (
     "tractile.decoding",
     "tractile.distill",
     "tractile.embedded",
-    "tractile.inference",
-    "tractile.lm",
+    "tractile.inference.smc",
 )
 NO_EXAMPLE = {"tractile.circuits.to_svg": "runs Graphviz, which may not be installed"}
 

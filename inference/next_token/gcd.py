@@ -55,6 +55,22 @@ class GCDQuery:
 
     ``horizon``: the largest budget in tokens, None for no budget (LCD). ``masks``: where masks come from (default: the
     automaton).
+
+    Examples
+    --------
+    >>> import torch
+    >>> import tractile as tt
+    >>> from tractile.inference import GCDQuery
+    >>> one = tt.Automaton.from_edges([(0, 0, 0), (0, 1, 1), (1, 0, 1)], start=0, accept=[1], vocab_size=2)
+    >>> query = GCDQuery(one, horizon=2).start(batch=2, budgets=[2, 1])
+    >>> query.mask()  # with one token left it must be a 1
+    tensor([[ True,  True],
+            [False,  True]])
+    >>> logits = torch.zeros(2, 2)
+    >>> query.apply(logits)
+    >>> logits
+    tensor([[0., 0.],
+            [-inf, 0.]])
     """
 
     has_lookahead = False

@@ -61,6 +61,15 @@ class NextToken:
     In Real a row is computed again, in float64 and then in log space, where a possible token was lost to the dynamic range
     between hidden states, or a hidden state's share may have been (see
     :class:`~tractile.inference.semirings.scaled_real.Real`). ``rollback`` replays the prefix.
+
+    Examples
+    --------
+    >>> import tractile as tt
+    >>> from tractile.inference import MaxProduct
+    >>> hmm = tt.HMM([0.5, 0.5], [[0.7, 0.3], [0.3, 0.7]], [[0.1, 0.9], [0.8, 0.2]])
+    >>> query = tt.NextToken(hmm, 2, MaxProduct()).start(batch=1)
+    >>> query.log_weights().exp()  # the best path of two tokens that begins with 0, and with 1
+    tensor([[0.2240, 0.2835]])
     """
 
     has_lookahead = False

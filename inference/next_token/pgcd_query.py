@@ -61,6 +61,20 @@ class PGCDQuery:
     The automaton should be unambiguous: an ambiguous one weights each sequence by its number of accepting paths
     (Thm 4.3), and ``lookahead`` is then an expected number of paths. :func:`pgcd` determinises it. ``dtype`` and ``memory``
     as for :func:`pgcd`. ``fixed_shapes``: steps that never wait for an accelerator; the automaton must be deterministic.
+
+    Examples
+    --------
+    >>> import tractile as tt
+    >>> from tractile.inference import PGCDQuery
+    >>> one = tt.Automaton.from_edges([(0, 0, 0), (0, 1, 1), (1, 0, 1)], start=0, accept=[1], vocab_size=2)
+    >>> coin = tt.HMM([1.0], [[1.0]], [[0.5, 0.5]])
+    >>> query = PGCDQuery(coin, one, horizon=3).start(batch=1)
+    >>> query.log_lookahead().exp()  # P(exactly one 1 in three throws)
+    tensor([0.3750], dtype=torch.float64)
+    >>> query.lookahead().exp()  # the same after a 0, after a 1
+    tensor([[0.5000, 0.2500]], dtype=torch.float64)
+    >>> query.scores().exp()
+    tensor([[0.6667, 0.3333]], dtype=torch.float64)
     """
 
     has_lookahead = True

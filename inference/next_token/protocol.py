@@ -35,6 +35,24 @@ class NextTokenQuery(Protocol):
     """What every next-token query offers.
 
     ``fork`` and ``copy.copy`` are the same: rows of its own, tables shared.
+
+    Examples
+    --------
+    >>> import tractile as tt
+    >>> one = tt.Automaton.from_edges([(0, 0, 0), (0, 1, 1), (1, 0, 1)], start=0, accept=[1], vocab_size=2)
+    >>> query = tt.gcd(one, horizon=3).start(batch=2)
+    >>> query.advance([0, 1])  # one row begins with 0, the other with 1
+    >>> query.mask()
+    tensor([[ True,  True],
+            [ True, False]])
+    >>> query.forced()  # after a 1 only zeros may come
+    [[], [0, 0]]
+    >>> query.validate([[0, 0, 1], [0, 0]])  # how many drafted tokens are allowed
+    tensor([1, 2])
+    >>> query.rollback(1)
+    >>> query.select([0, 0, 0])
+    >>> query
+    GCDQuery(3 rows, a horizon of 3 tokens, 2 tokens)
     """
 
     @property
@@ -163,7 +181,7 @@ class NextTokenQuery(Protocol):
         """log p_hmm(accepted | prefix), nats. Raises :class:`EvidenceError` for a query without an HMM."""
 
     def ended(self) -> Float[Tensor, " batch"]:
-        """The ⊕-total of the prefix itself, accepted as it is, as a logarithm (nats)."""
+        """The ⊕-total of the prefix as a complete sequence, as a logarithm (nats); −inf where it is not accepted."""
 
     def feasible_lengths(self) -> Bool[Tensor, " lengths"]:
         """Whether some sequence of exactly 0, 1, … horizon tokens is accepted (one entry, any length, without a horizon)."""

@@ -142,7 +142,17 @@ def no_hmm(query: NextTokenQuery) -> NoReturn:
 
 
 def pack_bits(mask: Bool[Tensor, "batch vocab"]) -> Int[Tensor, "batch words"]:
-    """Booleans packed into little-endian 32-bit words."""
+    """Booleans packed into int32 words, token v in bit v mod 32 of word v div 32: the layout of xgrammar and vLLM.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from tractile.inference import pack_bits
+    >>> pack_bits(torch.tensor([[True, False, True, False]]))  # 2⁰ + 2²
+    tensor([[5]], dtype=torch.int32)
+    >>> pack_bits(torch.ones(1, 40, dtype=torch.bool)).shape  # 40 bits take two words
+    torch.Size([1, 2])
+    """
     padded = torch.nn.functional.pad(mask, (0, -mask.shape[1] % 32)).cpu().numpy()
     words = np.packbits(padded, axis=1, bitorder="little").view("<i4")
     return torch.from_numpy(words.astype(np.int32, copy=False)).to(mask.device)

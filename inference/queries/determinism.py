@@ -34,6 +34,16 @@ def check_deterministic(model: Model) -> None:
 
     Exact where the circuit is structured-decomposable, and for chains; elsewhere terms whose supports cannot be told
     apart one variable at a time count as overlapping, and the message says so.
+
+    Examples
+    --------
+    >>> import tractile as tt
+    >>> from tractile.inference import check_deterministic
+    >>> try:
+    ...     check_deterministic(tt.HMM([0.5, 0.5], [[0.7, 0.3], [0.3, 0.7]], [[0.1, 0.9], [0.8, 0.2]]))
+    ... except tt.CircuitError as error:
+    ...     print(error)
+    HMM(states=(2,), units=(2,), vocab_size=2) is not unambiguous: two paths of one sequence are in states 0 and 1
     """
     if isinstance(model, Chain):
         check_unambiguous(model)
@@ -44,7 +54,16 @@ def check_deterministic(model: Model) -> None:
 
 
 def is_deterministic(model: Model) -> bool:
-    """Whether for each x every sum adds at most one term; False also where that cannot be shown (:func:`check_deterministic`)."""
+    """Whether for each x every sum adds at most one term; False also where that cannot be shown (:func:`check_deterministic`).
+
+    Examples
+    --------
+    >>> import tractile as tt
+    >>> from tractile.inference import is_deterministic
+    >>> one = tt.Automaton.from_edges([(0, 0, 0), (0, 1, 1), (1, 0, 1)], start=0, accept=[1], vocab_size=2)
+    >>> is_deterministic(one), is_deterministic(tt.HMM.random(hidden=2, vocab_size=2))
+    (True, False)
+    """
     try:
         check_deterministic(model)
     except CircuitError:

@@ -34,10 +34,21 @@ Model = TypeVar("Model", Chain, Circuit)
 
 
 class Counts(NamedTuple):
-    """Derivatives of the log-likelihood, summed over a batch, for each block of parameters.
+    """Derivatives of the log-likelihood, summed over a batch, for each block of parameters; :meth:`of` makes counts of them.
 
     ``derivatives[i]`` belongs to ``blocks[i]``: one tensor for each weight, or for each parameter of
-    the layer's ``free_parameters()``.
+    the layer's ``free_parameters()``. ``log_likelihood`` is in nats.
+
+    Examples
+    --------
+    >>> import torch
+    >>> import tractile as tt
+    >>> coin = tt.HMM([1.0], [[1.0]], [[0.5, 0.5]])
+    >>> counts = tt.expected_counts(coin, torch.tensor([[1, 1, 0]]))
+    >>> counts.of(coin.emission_probs)  # one 0 and two 1s
+    tensor([[1., 2.]])
+    >>> round(counts.log_likelihood.item(), 4)  # 3 log ½
+    -2.0794
     """
 
     blocks: list[Block]
@@ -45,8 +56,10 @@ class Counts(NamedTuple):
     log_likelihood: Float[Tensor, ""]  # nats
 
     def of(self, weight: Tensor) -> Tensor:
-        """The expected counts θ · ∂ log p/∂θ of a parameter tensor; of a layer's whole table (units, values) where that follows
-        from fewer parameters (Bernoulli, Binomial). :class:`CircuitError` for a tensor that is no parameter.
+        """The expected counts θ · ∂ log p/∂θ of a parameter tensor.
+
+        Those of the layer's whole table (units, values) where that follows from fewer parameters (Bernoulli, Binomial). Raises
+        :class:`CircuitError` for a tensor that is no parameter.
         """
         for block, derivatives in zip(self.blocks, self.derivatives, strict=True):
             weights = (
@@ -59,7 +72,19 @@ class Counts(NamedTuple):
 
 
 class Fit(NamedTuple, Generic[Model]):
-    """A fitted model, and the log-likelihood (nats for each row) before each epoch's steps."""
+    """A fitted model, and the log-likelihood (nats for each row) before each epoch's steps.
+
+    Examples
+    --------
+    >>> import torch
+    >>> import tractile as tt
+    >>> coin = tt.HMM([1.0], [[1.0]], [[0.5, 0.5]])
+    >>> fit = tt.em(coin, torch.tensor([[1, 1, 0]]))
+    >>> fit.model.emission_probs
+    tensor([[0.3333, 0.6667]])
+    >>> [round(value, 4) for value in fit.log_likelihoods]
+    [-2.0794, -1.9095, -1.9095]
+    """
 
     model: Model
     log_likelihoods: list[float]
@@ -71,7 +96,23 @@ def expected_counts(
     lengths: Int[Tensor, " batch"] | None = None,
     checkpoint: int | None = None,
 ) -> Counts:
-    """The expected uses of every parameter given evidence of any kind; raises :class:`EvidenceError` where it is impossible."""
+    """The expected number of uses of every parameter given the evidence, summed over its rows: the E-step of EM.
+
+    ``lengths`` and ``checkpoint`` are those of :func:`~tractile.log_marginal`. Raises :class:`EvidenceError` where a row has
+    probability zero.
+
+    Examples
+    --------
+    >>> import torch
+    >>> import tractile as tt
+    >>> hmm = tt.HMM([0.5, 0.5], [[0.7, 0.3], [0.3, 0.7]], [[0.1, 0.9], [0.8, 0.2]])
+    >>> counts = tt.expected_counts(hmm, torch.tensor([[1, 1]]))
+    >>> counts.of(hmm.initial_probs)  # p(z_1 | 1, 1)
+    tensor([0.8834, 0.1166])
+    >>> counts.of(hmm.emission_probs)  # two tokens 1, shared by the states
+    tensor([[0.0000, 1.7667],
+            [0.0000, 0.2333]])
+    """
     found, leaves = blocks(model), dict[tuple[int, ...], Tensor]()
     keys: dict[int, tuple[int, ...]] = {}  # the tensors of a relaxed layer, by the layer's own parameters
 
@@ -157,6 +198,18 @@ def em_step(
     ``pseudocount`` is added to the count of every weight that is not zero (a weight that is zero stays zero). Raises
     :class:`CircuitError` where there is no closed-form step (embeddings, products of layers, a chain with final weights) and
     :class:`EvidenceError` where the evidence is impossible.
+
+    Examples
+    --------
+    >>> import torch
+    >>> import tractile as tt
+    >>> coin = tt.HMM([1.0], [[1.0]], [[0.5, 0.5]])
+    >>> better, log_likelihood = tt.em_step(coin, torch.tensor([[1, 1, 0]]))
+    >>> better.emission_probs
+    tensor([[0.3333, 0.6667]])
+    >>> half, _ = tt.em_step(coin, torch.tensor([[1, 1, 0]]), step=0.5)
+    >>> half.emission_probs
+    tensor([[0.4167, 0.5833]])
     """
     if isinstance(model, Chain) and not all(bool((v == 1).all()) for v in model.final):
         raise CircuitError(
@@ -236,6 +289,18 @@ class Trainable(torch.nn.Module, Generic[Model]):
     Rows of weights are the ``rows`` transform of the parameters: their softmax unless another is given. With
     ``ExpTransform()`` the model is not normalised, and :func:`~tractile.partition` is to be subtracted. Other parameters
     of input layers keep to their ``constraints``. Tied tensors stay tied.
+
+    Examples
+    --------
+    >>> import torch
+    >>> import tractile as tt
+    >>> trainable = tt.Trainable(tt.HMM([1.0], [[1.0]], [[0.5, 0.5]]))
+    >>> trainable.num_parameters  # an initial probability, a transition, two emissions
+    4
+    >>> loss = -tt.log_marginal(trainable(), torch.tensor([[1, 1, 0]])).mean()
+    >>> loss.backward()
+    >>> trainable.raw[1].grad  # expected minus observed uses: 1.5 − 1 of the 0, 1.5 − 2 of the 1
+    tensor([[ 0.5000, -0.5000]])
     """
 
     def __init__(self, model: Model, rows: Transform | None = None) -> None:

@@ -31,6 +31,15 @@ class Evidence:
 
     The tokens of a continuous variable are floats, nan in the rows where it is marginalised. ``device`` is where all of it is,
     and where the values of layers without parameters are computed.
+
+    Examples
+    --------
+    >>> import torch
+    >>> import tractile as tt
+    >>> hmm = tt.HMM([0.5, 0.5], [[0.7, 0.3], [0.3, 0.7]], [[0.1, 0.9], [0.8, 0.2]])
+    >>> known = tt.Evidence(batch=2).observe(0, torch.tensor([1, 1])).observe(2, torch.tensor([0, 1]))
+    >>> tt.log_marginal(hmm, known, n=3).exp()  # 1 ? 0 and 1 ? 1
+    tensor([0.2279, 0.3221], dtype=torch.float64)
     """
 
     def __init__(self, batch: int, device: torch.device = CPU) -> None:

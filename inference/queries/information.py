@@ -40,7 +40,7 @@ PRIMES = (614639, 670049, 703537, 765313, 934469, 946331, 1018777, 1026439)
 
 
 def entropy(model: Model, *, n: int | None = None, joint: bool = False) -> Float[Tensor, ""]:
-    """The entropy of x; with ``joint``, of x and the latent states together, which needs no determinism.
+    """The entropy of x in nats; with ``joint``, of x and the latent states together, which needs no determinism.
 
     The two agree for deterministic models (unambiguous automata). Elsewhere the entropy of x alone has no closed form:
     :class:`CircuitError`.
@@ -72,9 +72,18 @@ def entropy(model: Model, *, n: int | None = None, joint: bool = False) -> Float
 def cross_entropy(p: Model, q: Model, *, n: int | None = None) -> Float[Tensor, ""]:
     """−Σ p log q; infinite where p has weight outside the support of q.
 
-    That is decided by counting the paths of p with and without those that q excludes: below 2⁵³ paths exactly, beyond
-    that modulo eight primes drawn from the 38,635 between 2¹⁹ and 2²⁰. A difference of at most e^10000 paths is a
-    multiple of all eight by chance with a probability below 10⁻¹³.
+    Raises :class:`CircuitError` unless q is deterministic and compatible with p. The supports are compared by counting the
+    paths of p with and without those that q excludes: below 2⁵³ paths exactly, beyond that modulo eight primes drawn from
+    the 38,635 between 2¹⁹ and 2²⁰. A difference of at most e^10000 paths is a multiple of all eight by chance with a
+    probability below 10⁻¹³.
+
+    Examples
+    --------
+    >>> import torch
+    >>> import tractile as tt
+    >>> p, q = (tt.builders.factorised([tt.layers.Categorical(torch.tensor([[1 - x, x]]))]) for x in (0.5, 0.9))
+    >>> round(tt.cross_entropy(p, q).item(), 4)  # −½ log 0.1 − ½ log 0.9
+    1.204
     """
     p, q = _circuit(p, n), _circuit(q, n)
     _check(q, "cross_entropy", "q")
@@ -101,13 +110,41 @@ def _same_count(a: Circuit, b: Circuit) -> bool:
 
 
 def kl_divergence(p: Model, q: Model, *, n: int | None = None) -> Float[Tensor, ""]:
-    """Σ p log (p / q) ≥ 0, the cross-entropy less the entropy; infinite where p has weight outside the support of q."""
+    """Σ p log (p / q) ≥ 0, the cross-entropy less the entropy; infinite where p has weight outside the support of q.
+
+    Raises :class:`CircuitError` unless both are deterministic and compatible.
+
+    Examples
+    --------
+    >>> import torch
+    >>> import tractile as tt
+    >>> p, q = (tt.builders.factorised([tt.layers.Categorical(torch.tensor([[1 - x, x]]))]) for x in (0.5, 0.9))
+    >>> round(tt.kl_divergence(p, q).item(), 4), round(tt.kl_divergence(p, p).item(), 4)
+    (0.5108, 0.0)
+    >>> one, two = (tt.Automaton.from_edges([(0, [0, 1][:k], 0)], 0, [0], vocab_size=2) for k in (1, 2))
+    >>> tt.kl_divergence(two, one, n=3)  # 111 is outside the support of the other
+    tensor(inf, dtype=torch.float64)
+    """
     _check(_circuit(p, n), "kl_divergence", "p")
     return cross_entropy(p, q, n=n) - entropy(p, n=n)
 
 
 def renyi_entropy(model: Model, alpha: float, *, n: int | None = None) -> Float[Tensor, ""]:
-    """log(Σ p^α) / (1 − α), the entropy at α = 1, the logarithm of the support's size at α = 0."""
+    """log(Σ p^α) / (1 − α), the entropy at α = 1, the logarithm of the support's size at α = 0.
+
+    Raises :class:`CircuitError` for a negative α, and unless the model is deterministic, or structured-decomposable and α a whole
+    number.
+
+    Examples
+    --------
+    >>> import tractile as tt
+    >>> one = tt.Automaton.from_edges([(0, 0, 0), (0, 1, 1), (1, 0, 1)], start=0, accept=[1], vocab_size=2)
+    >>> [round(tt.renyi_entropy(one, alpha, n=3).item(), 4) for alpha in (0, 1, 2)]  # uniform: log 3 at every order
+    [1.0986, 1.0986, 1.0986]
+    >>> hmm = tt.HMM([0.5, 0.5], [[0.7, 0.3], [0.3, 0.7]], [[0.1, 0.9], [0.8, 0.2]])
+    >>> round((-tt.renyi_entropy(hmm, 2, n=3)).exp().item(), 4)  # the probability that two samples are equal
+    0.1406
+    """
     _check_order(alpha, "renyi_entropy")
     if alpha == 1:
         return entropy(model, n=n)
@@ -116,7 +153,19 @@ def renyi_entropy(model: Model, alpha: float, *, n: int | None = None) -> Float[
 
 
 def renyi_divergence(p: Model, q: Model, alpha: float, *, n: int | None = None) -> Float[Tensor, ""]:
-    """log(Σ p^α q^(1−α)) / (α − 1), the KL divergence at α = 1."""
+    """log(Σ p^α q^(1−α)) / (α − 1), the KL divergence at α = 1.
+
+    Raises :class:`CircuitError` for a negative α, unless q is deterministic and compatible with p, and unless p is
+    deterministic, or structured-decomposable and α a whole number.
+
+    Examples
+    --------
+    >>> import torch
+    >>> import tractile as tt
+    >>> p, q = (tt.builders.factorised([tt.layers.Categorical(torch.tensor([[1 - x, x]]))]) for x in (0.5, 0.9))
+    >>> [round(tt.renyi_divergence(p, q, alpha).item(), 4) for alpha in (0.5, 1, 2)]
+    [0.2231, 0.5108, 1.0217]
+    """
     _check_order(alpha, "renyi_divergence")
     if alpha == 1:
         return kl_divergence(p, q, n=n)
@@ -139,6 +188,17 @@ def expectation(
     """E[f(x) | evidence]: of a compatible circuit or chain f ≥ 0, or of Σ_v f_v(x_v) given a table f_v for some variables.
 
     Raises :class:`EvidenceError` where the evidence has probability zero or a table does not fit.
+
+    Examples
+    --------
+    >>> import torch
+    >>> import tractile as tt
+    >>> hmm = tt.HMM([0.5, 0.5], [[0.7, 0.3], [0.3, 0.7]], [[0.1, 0.9], [0.8, 0.2]])
+    >>> worth = {v: torch.tensor([0.0, 1.0]) for v in range(3)}
+    >>> tt.expectation(hmm, worth, n=3)  # the expected number of ones in three
+    tensor([1.6500], dtype=torch.float64)
+    >>> tt.expectation(hmm, worth, [1, 1, None])  # given two of them
+    tensor([2.6573], dtype=torch.float64)
     """
     if not isinstance(f, Mapping):
         if isinstance(model, Circuit) or isinstance(f, Circuit):

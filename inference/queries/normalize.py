@@ -30,6 +30,17 @@ def normalise(circuit: Circuit) -> Circuit:
     """x ↦ c(x) / Σ_x c(x), with every unit that is not zero a distribution and every sum's weights too.
 
     Operators are written out. Raises :class:`CircuitError` where the circuit is zero everywhere.
+
+    Examples
+    --------
+    >>> import torch
+    >>> import tractile as tt
+    >>> weights = tt.builders.factorised([tt.layers.Categorical(torch.tensor([[1.0, 3.0]])) for _ in range(2)])
+    >>> p = tt.normalise(weights)
+    >>> round(tt.partition(weights).exp().item(), 4), round(tt.partition(p).exp().item(), 4)
+    (16.0, 1.0)
+    >>> tt.log_marginal(p, torch.tensor([[1, 1]])).exp()  # 9 of 16
+    tensor([0.5625], dtype=torch.float64)
     """
     check_circuit(circuit, "normalise")
     semiring: Any = Real()

@@ -27,6 +27,17 @@ def power(model: Model, exponent: float) -> Model:
 
     A deterministic model takes any real α: each weight is raised to it. Any other takes α = 1, 2, 3, … by
     multiplication, which asks a circuit to be structured-decomposable; :class:`CircuitError` names what is missing.
+
+    Examples
+    --------
+    >>> import torch
+    >>> import tractile as tt
+    >>> coin = tt.builders.factorised([tt.layers.Categorical(torch.tensor([[0.1, 0.9]]))])
+    >>> tt.log_marginal(tt.power(coin, 0.5), torch.tensor([[0], [1]])).exp()  # the square roots
+    tensor([0.3162, 0.9487], dtype=torch.float64)
+    >>> hmm = tt.HMM([0.5, 0.5], [[0.7, 0.3], [0.3, 0.7]], [[0.1, 0.9], [0.8, 0.2]])
+    >>> tt.power(hmm, 2)  # not deterministic: a product with itself
+    Chain(states=(2, 2), units=(2, 2), vocab_size=2)
     """
     if not isfinite(exponent):
         raise CircuitError(f"power: the exponent must be finite, not {exponent}")
@@ -72,5 +83,14 @@ def _entries(layer: InputLayer) -> InputLayer:
 
 
 def quotient(a: Model, b: Model) -> Model:
-    """x ↦ a(x) / b(x) on the support of b, and 0 elsewhere; b must be deterministic and compatible with a."""
+    """x ↦ a(x) / b(x) on the support of b, and 0 elsewhere; b must be deterministic and compatible with a.
+
+    Examples
+    --------
+    >>> import torch
+    >>> import tractile as tt
+    >>> a, b = (tt.builders.factorised([tt.layers.Categorical(torch.tensor([row]))]) for row in ([0.5, 0.5], [0.1, 0.9]))
+    >>> tt.log_marginal(tt.quotient(a, b), torch.tensor([[0], [1]])).exp()  # ½ / 0.1 and ½ / 0.9
+    tensor([5.0000, 0.5556], dtype=torch.float64)
+    """
     return multiply(a, power(b, -1.0))

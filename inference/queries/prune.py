@@ -21,6 +21,15 @@ def prune(circuit: Circuit) -> Circuit:
 
     An axis of units loses an index where no unit along it is used. For an automaton, see ``Automaton.trim``. Raises
     :class:`CircuitError` where the circuit is zero everywhere.
+
+    Examples
+    --------
+    >>> import torch
+    >>> import tractile as tt
+    >>> coins = tt.layers.Bernoulli(torch.tensor([0.5, 0.9, 0.1]))
+    >>> mixed = tt.builders.cp([coins, coins], torch.tensor([0.5, 0.5, 0.0]))  # the third component has no weight
+    >>> sum(p.numel() for p in mixed.parameters()), sum(p.numel() for p in tt.prune(mixed).parameters())
+    (6, 4)
     """
     check_circuit(circuit, "prune")
     check_smooth(circuit)

@@ -93,6 +93,16 @@ class Real(Semiring[Scaled]):
     elsewhere give float64 parameters or the semiring :class:`~tractile.inference.semirings.base.Log`, which has no such limit.
 
     The derivative by a weight of zero is right as long as it does not make a whole column zero, which has no scale.
+
+    Examples
+    --------
+    >>> import torch
+    >>> import tractile as tt
+    >>> from tractile.inference import Real
+    >>> hmm = tt.HMM([0.5, 0.5], [[0.7, 0.3], [0.3, 0.7]], [[0.1, 0.9], [0.8, 0.2]])
+    >>> tokens = torch.ones(1, 2000, dtype=torch.long)
+    >>> tt.log_marginal(hmm, tokens, semiring=Real())  # the probability itself, e^−828, is below any float
+    tensor([-827.9591], dtype=torch.float64)
     """
 
     def __init__(self) -> None:
