@@ -19,6 +19,14 @@ def cache_model(hmm: HMM, prompt: Iterable[int], boost: float = 100.0) -> HMM:
 
     Probabilities of zero stay zero. Raises :class:`ShapeError` for a boost that is negative or not finite, and for tokens
     beyond the vocabulary.
+
+    Examples
+    --------
+    >>> import tractile as tt
+    >>> from tractile.distill import cache_model
+    >>> hmm = tt.HMM([1.0], [[1.0]], [[0.2, 0.3, 0.5]])
+    >>> cache_model(hmm, prompt=[0], boost=4.0).emission_probs  # 5 · 0.2, 0.3 and 0.5, of 1.8
+    tensor([[0.5556, 0.1667, 0.2778]])
     """
     if not (math.isfinite(boost) and boost >= 0):
         raise ShapeError(f"cache_model: boost must be finite and not negative, it is {boost}")

@@ -36,7 +36,18 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class ContextHead:
-    """A linear map from a language model's last hidden state to a distribution over an HMM's states."""
+    """A linear map from a language model's last hidden state to a distribution over an HMM's states.
+
+    Examples
+    --------
+    >>> import torch
+    >>> import tractile as tt
+    >>> from tractile.distill import ContextHead
+    >>> head = ContextHead(weight=torch.tensor([[2.0, 0.0], [0.0, 0.0]]), bias=torch.zeros(2))
+    >>> head(torch.tensor([[0.0, 1.0], [1.0, 1.0]]))  # a distribution over the HMM's states for each of the model's
+    tensor([[0.5000, 0.5000],
+            [0.8808, 0.1192]])
+    """
 
     weight: Float[Tensor, "hidden width"]
     bias: Float[Tensor, " hidden"]

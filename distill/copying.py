@@ -52,6 +52,20 @@ class Copying:
     ``begin``: probability that the first token is copied; ``enter``: for each state, that the next token is; ``stay``: for each
     token, that copying goes on after it; ``start``: weight of starting to copy at each token; ``follow``: extra weight of
     starting after the place of the last token; ``usage``: expected visits of each state, for p(state | token).
+
+    Examples
+    --------
+    >>> import torch
+    >>> import tractile as tt
+    >>> from tractile.distill import Copying
+    >>> hmm = tt.HMM([1.0], [[1.0]], [[0.25] * 4])
+    >>> parts = dict(begin=torch.tensor(0.5), enter=torch.tensor([0.1]), stay=torch.full((4,), 0.9), usage=torch.ones(1))
+    >>> copying = Copying(hmm, start=torch.ones(4), follow=torch.tensor(1.0), **parts)
+    >>> with_prompt = copying.read([2, 3])  # two copying states before the HMM's own
+    >>> with_prompt.hidden
+    3
+    >>> hmm.log_prob([[2, 3]]).exp(), with_prompt.log_prob([[2, 3]]).exp()
+    (tensor([0.0625], dtype=torch.float64), tensor([0.2669], dtype=torch.float64))
     """
 
     hmm: HMM

@@ -82,7 +82,19 @@ class Manifest:
 
 @dataclass(frozen=True)
 class Corpus:
-    """Sequences of one length, padded with the end-of-sequence token: ``rows`` of the shards, in that order."""
+    """Sequences of one length, padded with the end-of-sequence token: ``rows`` of the shards, in that order.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from tractile.distill import Corpus
+    >>> corpus = Corpus.of(torch.tensor([[0, 1, 2, 2], [1, 1, 0, 2]]), vocab_size=3, eos_token_id=2)
+    >>> len(corpus), corpus.num_tokens  # 3 + 4: each end is counted once
+    (2, 7)
+    >>> train, test = corpus.split(held_out=0.5)
+    >>> len(train), len(test)
+    (1, 1)
+    """
 
     shards: Sequence[Mapping[str, Tensor]]
     rows: Int[Tensor, " sequences"]

@@ -28,7 +28,21 @@ from .sharding import Factor, ShardedHMM, factors_of
 
 
 class Counts(NamedTuple):
-    """Expected counts of each parameter, summed over a batch."""
+    """Expected counts of each parameter, summed over a batch.
+
+    ``initial`` (H,), ``transition`` a tensor for each factor (one if dense), ``emission`` (H, V), ``log_likelihood`` in nats.
+
+    Examples
+    --------
+    >>> import torch
+    >>> import tractile as tt
+    >>> from tractile.distill import expected_counts
+    >>> counts = expected_counts(tt.HMM([1.0], [[1.0]], [[0.5, 0.5]]), torch.tensor([[1, 1, 0]]))
+    >>> counts.emission, counts.transition
+    (tensor([[1., 2.]]), [tensor([[2.]])])
+    >>> round(counts.log_likelihood.item(), 4)  # 3 log ½
+    -2.0794
+    """
 
     initial: Float[Tensor, " hidden"]
     transition: list[Tensor]  # shaped like transition.parameters()
@@ -71,6 +85,19 @@ def expected_counts(
 
     Raises :class:`EvidenceError` if a sequence is impossible, :class:`ShapeError` for ``messages`` in float16, whose
     range is too small for them, and :class:`CircuitError` for a transition that is neither dense nor Monarch.
+
+    Examples
+    --------
+    >>> import torch
+    >>> import tractile as tt
+    >>> from tractile.distill import expected_counts
+    >>> hmm = tt.HMM([0.5, 0.5], [[0.7, 0.3], [0.3, 0.7]], [[0.1, 0.9], [0.8, 0.2]])
+    >>> counts = expected_counts(hmm, torch.tensor([[1, 1]]))
+    >>> counts.initial  # p(z_1 | 1, 1)
+    tensor([0.8834, 0.1166])
+    >>> counts.transition[0]  # one transition, shared by the pairs of states
+    tensor([[0.8065, 0.0768],
+            [0.0768, 0.0398]])
     """
     if messages is torch.float16:
         raise ShapeError("expected_counts: float16 loses small probabilities; take bfloat16")
@@ -90,7 +117,19 @@ def expected_counts(
 
 @torch.no_grad()
 def posteriors(hmm: HMM, tokens: Int[Tensor, "batch length"]) -> Float[Tensor, "batch length hidden"]:
-    """Compute the smoothed p(z_t | x_1 … x_n) at each position. Raises as :func:`expected_counts`."""
+    """Compute the smoothed p(z_t | x_1 … x_n) at each position. Raises as :func:`expected_counts`.
+
+    Examples
+    --------
+    >>> import torch
+    >>> import tractile as tt
+    >>> from tractile.distill import posteriors
+    >>> hmm = tt.HMM([0.5, 0.5], [[0.7, 0.3], [0.3, 0.7]], [[0.1, 0.9], [0.8, 0.2]])
+    >>> posteriors(hmm, torch.tensor([[1, 1, 0]]))[0]  # a row for each position
+    tensor([[0.8619, 0.1381],
+            [0.7992, 0.2008],
+            [0.1907, 0.8093]])
+    """
     return _forward_backward(ShardedHMM.of(hmm), tokens, None, None).posterior.transpose(0, 1)
 
 
@@ -178,13 +217,37 @@ def _forward_backward(
 
 
 def m_step(hmm: HMM, counts: Counts, pseudocount: float = 0.0) -> HMM:
-    """Normalise the counts of each row, with ``pseudocount`` added where the parameter is not zero; unused rows stay."""
+    """Normalise the counts of each row: the HMM of largest likelihood for them.
+
+    ``pseudocount`` is added where the parameter is not zero; rows without counts stay as they are.
+
+    Examples
+    --------
+    >>> import torch
+    >>> import tractile as tt
+    >>> from tractile.distill import expected_counts, m_step
+    >>> coin = tt.HMM([1.0], [[1.0]], [[0.5, 0.5]])
+    >>> counts = expected_counts(coin, torch.tensor([[1, 1, 0]]))
+    >>> m_step(coin, counts).emission_probs
+    tensor([[0.3333, 0.6667]])
+    >>> m_step(coin, counts, pseudocount=1.0).emission_probs  # 1 + 1 and 2 + 1 of 5
+    tensor([[0.4000, 0.6000]])
+    """
     new = ShardedHMM.of(hmm).m_step(counts.initial, counts.transition, counts.emission, pseudocount)
     return new.whole().for_vocabulary(hmm.vocabulary_fingerprint)
 
 
 def blend(old: HMM, new: HMM, step: float) -> HMM:
-    """Interpolate every parameter: (1 − η) old + η new."""
+    """Interpolate every parameter: (1 − η) old + η new, where ``step`` is η.
+
+    Examples
+    --------
+    >>> import tractile as tt
+    >>> from tractile.distill import blend
+    >>> fair, biased = (tt.HMM([1.0], [[1.0]], [[1 - p, p]]) for p in (0.5, 0.9))
+    >>> blend(fair, biased, step=0.25).emission_probs
+    tensor([[0.4000, 0.6000]])
+    """
     blended = ShardedHMM.of(old).blend(ShardedHMM.of(new), step).whole()
     return blended.for_vocabulary(old.vocabulary_fingerprint)
 

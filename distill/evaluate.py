@@ -30,6 +30,18 @@ class Evaluation:
     the token frequencies of the corpus and of the HMM, 1 if they are equal. ``agreement`` is the share of positions at
     which HMM and language model have the same most probable token. What only the language model can say is None for a
     corpus of existing text.
+
+    Examples
+    --------
+    >>> import torch
+    >>> import tractile as tt
+    >>> from tractile.distill import Corpus, evaluate
+    >>> corpus = Corpus.of(torch.tensor([[0, 0, 1], [0, 1, 1]]), vocab_size=2, eos_token_id=1)
+    >>> found = evaluate(tt.HMM([1.0, 0.0], [[0.5, 0.5], [0.0, 1.0]], [[1.0, 0.0], [0.0, 1.0]]), corpus)
+    >>> [round(nats, 4) for nats in found.by_position]  # the first is certain, then ½ each while the text goes on
+    [0.0, 0.6931, 0.6931]
+    >>> found.tokens, found.lm_nats_per_token  # 3 + 2; the corpus was not drawn from a language model
+    (5, None)
     """
 
     nats_per_token: float
@@ -50,6 +62,19 @@ def evaluate(hmm: HMM, corpus: Corpus, batch_size: int = 256) -> Evaluation:
     """Compare an HMM with a corpus and with the language model that drew it.
 
     Raises :class:`VocabularyMismatch` for an HMM of another vocabulary and :class:`ShapeError` for an empty corpus.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import torch
+    >>> import tractile as tt
+    >>> from tractile.distill import evaluate, sample
+    >>> lm = tt.TableLM({(): torch.tensor([0.5, 0.3, 0.2]).log()}, eos_token_id=2)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     corpus = sample(lm, folder, num_sequences=1000, max_new_tokens=8, prompts=[[]])
+    >>> hmm = tt.HMM([0.8, 0.2], [[0.8, 0.2], [0.0, 1.0]], [[0.125, 0.875, 0.0], [0.0, 0.0, 1.0]])
+    >>> round(evaluate(hmm, corpus).kl_per_token, 2)  # nearly 0.5 log (0.5 / 0.1) + 0.3 log (0.3 / 0.7) = 0.55 nats
+    0.57
     """
     check(hmm, corpus)
     manifest, tokens = corpus.manifest, corpus.tokens

@@ -30,6 +30,17 @@ def split(hmm: HMM, hidden: int, seed: int = 0) -> HMM:
 
     Absorbing states, such as the end, are not split. A Monarch HMM grows along its first axis, so ``hidden``
     must be a multiple of its size. Raises :class:`ShapeError` if ``hidden`` does not fit.
+
+    Examples
+    --------
+    >>> import tractile as tt
+    >>> from tractile.distill import split
+    >>> hmm = tt.HMM([0.5, 0.5], [[0.7, 0.3], [0.3, 0.7]], [[0.1, 0.9], [0.8, 0.2]])
+    >>> grown = split(hmm, hidden=5)
+    >>> grown.hidden
+    5
+    >>> hmm.log_prob([[1, 1, 0]]).exp(), grown.log_prob([[1, 1, 0]]).exp()
+    (tensor([0.1204], dtype=torch.float64), tensor([0.1204], dtype=torch.float64))
     """
     generator = torch.Generator().manual_seed(seed)
     if isinstance(hmm.transition, Monarch):
@@ -61,6 +72,17 @@ def kronecker(a: HMM, b: HMM) -> HMM:
 
     Where all states of ``b`` emit alike it is ``a``'s distribution. If the last state of both is an end, both end
     together, when ``b`` does. Raises :class:`CircuitError` for HMMs that are not dense and :class:`VocabularyMismatch`.
+
+    Examples
+    --------
+    >>> import tractile as tt
+    >>> from tractile.distill import kronecker
+    >>> a, b = tt.HMM.random(hidden=3, vocab_size=10, seed=0), tt.HMM.random(hidden=4, vocab_size=10, seed=1)
+    >>> product = kronecker(a, b)
+    >>> product.transition
+    Monarch(12, 12)
+    >>> sum(p.numel() for p in product.transition.parameters())  # 12 · (3 + 4), where a dense matrix has 144
+    84
     """
     if a.vocab_size != b.vocab_size:
         raise VocabularyMismatch(f"kronecker: the HMMs have {a.vocab_size} and {b.vocab_size} tokens")

@@ -28,7 +28,19 @@ from .em import Counts, m_step
 
 
 def random_start(corpus: Corpus, hidden: int, transition: str = "dense", seed: int = 0) -> HMM:
-    """Draw random transitions and noisy copies of the corpus's token frequencies, with an end state."""
+    """Draw random transitions, "dense" or "monarch", and noisy copies of the corpus's token frequencies, with an end state.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from tractile.distill import Corpus, random_start
+    >>> corpus = Corpus.of(torch.tensor([[0, 1, 2], [1, 1, 2]]), vocab_size=3, eos_token_id=2)
+    >>> hmm = random_start(corpus, hidden=4)
+    >>> hmm.emission_probs[-1]  # the last state is the end
+    tensor([0., 0., 1.])
+    >>> hmm.transition.dense()[-1]
+    tensor([0., 0., 0., 1.], dtype=torch.float64)
+    """
     manifest = corpus.manifest
     hmm = HMM.random(hidden, manifest.vocab_size, transition, seed)
     frequency = torch.bincount(corpus.tokens.flatten(), minlength=manifest.vocab_size) + 0.01
@@ -74,6 +86,19 @@ def initialise(
 
     Raises :class:`VocabularyMismatch` if the corpus was made with another tokenizer, :class:`ShapeError` if the corpus has fewer
     tokens than ``hidden``.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import tractile as tt
+    >>> from tractile.distill import evaluate, from_text, initialise, random_start
+    >>> model, tokenizer = tt.embedded.load_lm()
+    >>> texts = ["Once upon a time there was a girl.", "Once upon a time there was a dog.", "The dog was big."]
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     corpus = from_text(texts, tokenizer, folder, max_new_tokens=12)
+    >>> starts = initialise(model, tokenizer, corpus, hidden=16), random_start(corpus, hidden=16)
+    >>> [round(evaluate(hmm, corpus).nats_per_token, 1) for hmm in starts]
+    [0.5, 2.9]
     """
     corpus.check_tokenizer(tokenizer)
     part = corpus.select(torch.arange(min(sequences, len(corpus))))

@@ -52,6 +52,16 @@ def ngram(corpus: Corpus, order: int = 3, states: int = 2048) -> HMM:
     """Fit an n-gram model of a corpus as an HMM of at most ``states`` hidden states; ``order`` is n.
 
     Raises :class:`ShapeError` for an order below one, fewer than two states or an empty corpus.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from tractile.distill import Corpus, evaluate, ngram
+    >>> corpus = Corpus.of(torch.tensor([[0, 1, 0, 1, 2], [1, 0, 1, 0, 2]] * 5), vocab_size=3, eos_token_id=2)
+    >>> [round(evaluate(ngram(corpus, order=n), corpus).nats_per_token, 2) for n in (1, 2, 3)]
+    [1.05, 0.61, 0.54]
+    >>> ngram(corpus, order=3).hidden  # 0, 1, the pairs 01, 10, ⊢0, ⊢1, and the end
+    7
     """
     vocab, eos = corpus.manifest.vocab_size, corpus.manifest.eos_token_id
     if order < 1 or states < 2 or len(corpus) == 0:
@@ -102,6 +112,16 @@ def ngram_guide(
     """Sample continuations of prompts from a language model and fit an n-gram HMM to them.
 
     ``max_new_tokens`` is the length of the samples; a text may grow longer. Raises as :func:`.sample` and :func:`ngram` do.
+
+    Examples
+    --------
+    >>> import torch
+    >>> import tractile as tt
+    >>> from tractile.distill import ngram_guide
+    >>> rows = {(): torch.tensor([0.5, 0.3, 0.2]).log(), (1,): torch.tensor([0.8, 0.0, 0.2]).log()}  # no 1 after a 1
+    >>> hmm = ngram_guide(tt.TableLM(rows, eos_token_id=2), [[]], max_new_tokens=8, order=2)
+    >>> [round(p, 2) for p in hmm.log_prob([[1, 0], [1, 1]]).exp().tolist()]  # of the model: 0.3 · 0.8 and 0
+    [0.25, 0.0]
     """
     with tempfile.TemporaryDirectory() as directory:
         corpus = sample(lm, directory, num_sequences, max_new_tokens, prompts, seed=seed)

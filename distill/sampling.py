@@ -52,6 +52,18 @@ def sample(
 
     Raises :class:`ShapeError` for empty arguments, :class:`FormatError` if ``out`` holds another corpus or is damaged,
     :class:`FolderInUse` if another process writes there, :class:`StorageError` if it cannot be written.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import torch
+    >>> import tractile as tt
+    >>> from tractile.distill import sample
+    >>> lm = tt.TableLM({(): torch.tensor([0.5, 0.3, 0.2]).log()}, eos_token_id=2)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     corpus = sample(lm, folder, num_sequences=1000, max_new_tokens=4, prompts=[[]])
+    >>> corpus.tokens[0], corpus.token_log_probs[0].exp()  # after the end there is nothing to predict
+    (tensor([2, 2, 2, 2]), tensor([0.2000, 1.0000, 1.0000, 1.0000]))
     """
     if lm.eos_token_id is None:
         raise ShapeError(
@@ -113,6 +125,17 @@ def from_text(
     """Make a corpus of existing text: documents are cut into sequences of ``max_new_tokens``, the last one ends with EOS.
 
     Raises :class:`ShapeError` if there is no text, and as :func:`sample` does.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import tractile as tt
+    >>> from tractile.distill import from_text
+    >>> _, tokenizer = tt.embedded.load_lm()
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     corpus = from_text(["Once upon a time there was a girl.", "The end."], tokenizer, folder, max_new_tokens=8)
+    >>> [tokenizer.decode(row) for row in corpus.tokens]
+    ['Once upon a time there was a girl', '.</s></s></s></s></s></s></s>', 'The end.</s></s></s></s></s>']
     """
     if tokenizer.eos_token_id is None or max_new_tokens < 1 or shard_size < 1:
         raise ShapeError("from_text: sizes must be positive and the tokenizer needs an end-of-sequence token")
@@ -151,6 +174,14 @@ def sample_prefixes(corpus: Corpus, count: int, max_tokens: int, seed: int = 0) 
     """Sample prompts from a corpus: the prompt of a random sequence and its first 1 to ``max_tokens`` tokens.
 
     Prefixes that contain the end token are skipped. Raises :class:`ShapeError` for prompts that are text.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from tractile.distill import Corpus, sample_prefixes
+    >>> corpus = Corpus.of(torch.tensor([[0, 1, 1, 3], [2, 2, 0, 3]]), vocab_size=4, eos_token_id=3)
+    >>> sample_prefixes(corpus, count=4, max_tokens=3)
+    [[0], [2], [2], [2, 2]]
     """
     generator = torch.Generator().manual_seed(seed)
     found: list[list[int]] = []

@@ -29,7 +29,15 @@ def load_lm() -> tuple[Any, Any]:
 
 
 def load_llama(path: Path) -> tuple[Any, Any]:
-    """Load a Llama and its fast tokenizer from a folder, in float32 and evaluation mode."""
+    """Load a Llama and its fast tokenizer from a folder, in float32 and evaluation mode.
+
+    Examples
+    --------
+    >>> import tractile as tt
+    >>> model, tokenizer = tt.embedded.load_llama(tt.embedded.LM_PATH)
+    >>> tokenizer.decode(tokenizer("Once upon a time").input_ids)
+    '<s> Once upon a time'
+    """
     from transformers import LlamaForCausalLM, PreTrainedTokenizerFast
     from transformers.utils import logging
 

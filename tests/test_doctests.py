@@ -19,11 +19,12 @@ REPOSITORY = Path(__file__).resolve().parent.parent
 ROOMS_TO_DO = (
     "tractile.constraints",
     "tractile.decoding",
-    "tractile.distill",
-    "tractile.embedded",
     "tractile.inference.smc",
 )
-NO_EXAMPLE = {"tractile.circuits.to_svg": "runs Graphviz, which may not be installed"}
+NO_EXAMPLE = {
+    "tractile.circuits.to_svg": "runs Graphviz, which may not be installed",
+    "tractile.distill.VLLM": "needs vLLM",
+}
 
 
 class Finder(doctest.DocTestFinder):
