@@ -207,12 +207,14 @@ class HMM(Chain):
         --------
         >>> import tempfile
         >>> import tractile as tt
-        >>> hmm = tt.HMM.random(hidden=4, vocab_size=10)
+        >>> hmm = tt.HMM([0.5, 0.5], [[0.7, 0.3], [0.3, 0.7]], [[0.1, 0.9], [0.8, 0.2]])
         >>> with tempfile.TemporaryDirectory() as folder:
-        ...     hmm.save_pretrained(folder)
+        ...     hmm.for_vocabulary("f81d…").save_pretrained(folder)
         ...     again = tt.HMM.from_pretrained(folder)
-        >>> bool((again.emission_probs == hmm.emission_probs).all())
-        True
+        >>> again.vocabulary_fingerprint
+        'f81d…'
+        >>> again.log_prob([[1, 1]]).exp(), hmm.log_prob([[1, 1]]).exp()
+        (tensor([0.3515], dtype=torch.float64), tensor([0.3515], dtype=torch.float64))
         """
         path = make_directory(directory)
         tensors = {"initial": self.initial_probs, "emission": self.emission_probs}

@@ -28,12 +28,17 @@ class CircuitLM(Multiplies):
     --------
     >>> import torch
     >>> import tractile as tt
+    >>> hmm = tt.HMM([0.5, 0.5], [[0.7, 0.3], [0.3, 0.7]], [[0.1, 0.9], [0.8, 0.2]])
+    >>> lm = tt.CircuitLM(hmm)
+    >>> lm.start([[], [1]])  # no prompt, and the prompt 1
+    >>> lm.log_probs().exp()
+    tensor([[0.4500, 0.5500],
+            [0.3609, 0.6391]], dtype=torch.float64)
     >>> one = tt.Automaton.from_edges([(0, 0, 0), (0, 1, 1), (1, 0, 1)], start=0, accept=[1], vocab_size=2)
-    >>> coin = tt.HMM(torch.ones(1), torch.ones(1, 1), torch.full((1, 2), 0.5))
-    >>> lm = tt.CircuitLM(coin)
-    >>> post = tt.smc(lm, [], one, "gcd", particles=4, max_new_tokens=3, seed=0)
-    >>> all(sum(particle.token_ids) == 1 for particle in post.particles)
-    True
+    >>> round(tt.smc(lm, [], one, "pgcd", hmm, particles=8, max_new_tokens=3, seed=0).log_evidence, 4)
+    -1.2277
+    >>> round(tt.partition(hmm * one, n=3).item(), 4)  # the same: the HMM is the language model itself
+    -1.2277
     """
 
     def __init__(

@@ -48,17 +48,14 @@ def load(directory: str | Path) -> Circuit | Chain:
 
     Examples
     --------
-    >>> import torch
-    >>> import tractile as tt
-    >>> weather = torch.tensor([[0.7, 0.3], [0.3, 0.7]])  # rain, no rain
-    >>> umbrella = torch.tensor([[0.1, 0.9], [0.8, 0.2]])  # P(no umbrella), P(umbrella)
-    >>> hmm = tt.HMM(torch.tensor([0.5, 0.5]), weather, umbrella)
     >>> import tempfile
+    >>> import tractile as tt
+    >>> one = tt.Automaton.from_edges([(0, 0, 0), (0, 1, 1), (1, 0, 1)], start=0, accept=[1], vocab_size=2)
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     tt.save(hmm, folder)
+    ...     tt.save(one, folder)
     ...     again = tt.load(folder)
-    >>> torch.equal(again.emission_probs, hmm.emission_probs)
-    True
+    >>> again, list(again.words(max_tokens=2))
+    (Automaton(states=(2,), units=(3,), vocab_size=2), [(1,), (0, 1), (1, 0)])
     """
     path = Path(directory)
     try:

@@ -251,14 +251,12 @@ def em(
     --------
     >>> import torch
     >>> import tractile as tt
-    >>> from tractile import builders
-    >>> random = builders.RandomParameters(seed=0)
-    >>> coins = random.bernoulli()
-    >>> start = builders.cp([coins(v, 2) for v in range(3)], random.rows(2))
+    >>> random = tt.builders.RandomParameters(seed=0)
+    >>> start = tt.builders.cp([random.bernoulli()(v, 2) for v in range(3)], random.rows(2))
     >>> data = torch.tensor([[0, 0, 0], [1, 1, 1]]).repeat(50, 1)
     >>> fit = tt.em(start, data, epochs=30)
-    >>> fit.log_likelihoods[-1] > fit.log_likelihoods[0]
-    True
+    >>> round(fit.log_likelihoods[0], 2), round(fit.log_likelihoods[-1], 2)  # nats a row; the best is log ½ = −0.69
+    (-2.57, -0.69)
     """
     generator, done = torch.Generator().manual_seed(seed), 0
     log_likelihoods: list[float] = []
