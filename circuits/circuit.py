@@ -57,7 +57,7 @@ class Circuit(DisplayMixin):
         self.root: int = -1
 
     def input(self, layer: InputLayer, variable: int | None = None) -> int:
-        """Add an input layer over ``variable`` (a constant has none); returns its node."""
+        """Add an input layer over ``variable``; returns its node. Raises :class:`ShapeError` for a constant with a variable."""
         if (variable is None) != isinstance(layer, Constant):
             raise ShapeError(f"{layer!r}: an input layer needs one variable, a constant none")
         return self._add(
@@ -65,11 +65,11 @@ class Circuit(DisplayMixin):
         )
 
     def product(self, layer: InnerLayer, *children: int) -> int:
-        """Add a product layer over children; returns its node."""
+        """Add a product layer over children; returns its node. Raises :class:`ShapeError` where their units do not fit."""
         return self._inner(layer, children)
 
     def sum(self, layer: Sum, *children: int) -> int:
-        """Add a sum layer over children; returns its node."""
+        """Add a sum layer over children; returns its node. Raises :class:`ShapeError` where their units do not fit."""
         return self._inner(layer, children)
 
     def _inner(self, layer: InnerLayer, children: tuple[int, ...]) -> int:

@@ -28,8 +28,9 @@ HORIZON = 64  # tokens over which states are weighed
 def split(hmm: HMM, hidden: int, seed: int = 0) -> HMM:
     """Split the states of an HMM in proportion to their use; the distribution over texts is unchanged.
 
-    Absorbing states, such as the end, are not split. A Monarch HMM grows along its first axis, so ``hidden``
-    must be a multiple of its size. Raises :class:`ShapeError` if ``hidden`` does not fit.
+    Absorbing states of a dense HMM, such as the end, are not split. A Monarch HMM grows along its first axis: every state is
+    split, into the same number of copies, so ``hidden`` must be a multiple of its size. Raises :class:`ShapeError` if ``hidden``
+    does not fit.
 
     Examples
     --------

@@ -173,7 +173,8 @@ def from_text(
 def sample_prefixes(corpus: Corpus, count: int, max_tokens: int, seed: int = 0) -> list[list[int]]:
     """Sample prompts from a corpus: the prompt of a random sequence and its first 1 to ``max_tokens`` tokens.
 
-    Prefixes that contain the end token are skipped. Raises :class:`ShapeError` for prompts that are text.
+    Prefixes that contain the end token are skipped. Raises :class:`ShapeError` for prompts that are text, for ``max_tokens``
+    below one, and where every sequence is empty.
 
     Examples
     --------
@@ -186,6 +187,11 @@ def sample_prefixes(corpus: Corpus, count: int, max_tokens: int, seed: int = 0) 
     generator = torch.Generator().manual_seed(seed)
     found: list[list[int]] = []
     prompts, everything = corpus.prompt, corpus.tokens
+    if max_tokens < 1 or bool((everything[:, :1] == corpus.manifest.eos_token_id).all()):
+        raise ShapeError(
+            f"sample_prefixes: no prefix of 1 to {max_tokens} tokens is without an end token; give max_tokens of at least 1 "
+            "and a corpus of sequences that do not begin with the end"
+        )
     while len(found) < count:
         row = int(torch.randint(len(corpus), (), generator=generator))
         cut = int(torch.randint(1, max_tokens + 1, (), generator=generator))

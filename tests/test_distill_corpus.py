@@ -90,6 +90,13 @@ def test_prompts_are_continued_and_midway_prompts_begin_inside(tmp_path: Path) -
         assert set(prompt) in ({0}, {1})
 
 
+@pytest.mark.parametrize(("tokens", "max_tokens"), [([[2, 2], [2, 2]], 3), ([[0, 2]], 0)])
+def test_prefixes_that_cannot_be_are_refused(tokens, max_tokens):
+    corpus = distill.Corpus.of(torch.tensor(tokens), vocab_size=3, eos_token_id=2)
+    with pytest.raises(ShapeError, match="sample_prefixes: no prefix"):
+        distill.sample_prefixes(corpus, 2, max_tokens)
+
+
 def test_training_finds_the_source(tmp_path: Path) -> None:
     """Within 0.03 nats a token of the entropy of a source with as many states, on fresh samples, from a random start."""
     fit, test = draw(tmp_path, 4000).split(0.25)

@@ -87,7 +87,7 @@ def ranges(numbers: Sequence[int]) -> str:
 
 
 def to_dot(model: Drawable, names: Names = None) -> str:
-    """Graphviz source; ``names`` are what to call the tokens of an automaton.
+    """Graphviz source; ``names`` are what to call the tokens of an automaton. Raises :class:`CircuitError` past 200 nodes.
 
     Examples
     --------
@@ -126,7 +126,10 @@ def _quoted(text: str) -> str:
 
 
 def to_svg(model: Drawable, names: Names = None) -> str:
-    """SVG text by Graphviz; raises :class:`TractileError` if its ``dot`` program is not installed."""
+    """The picture as SVG text, by Graphviz.
+
+    Raises :class:`TractileError` if Graphviz's program ``dot`` is not installed, :class:`CircuitError` past 200 nodes.
+    """
     dot = shutil.which("dot")
     if dot is None:
         raise TractileError("to_svg: the program dot is not installed; install Graphviz, or use draw()")

@@ -34,7 +34,7 @@ Model = TypeVar("Model", Chain, Circuit)
 
 
 class Counts(NamedTuple):
-    """Derivatives of the log-likelihood, summed over a batch, for each block of parameters; :meth:`of` makes counts of them.
+    """Derivatives of the log-likelihood, summed over a batch, for each block of parameters; ``of`` gives counts.
 
     ``derivatives[i]`` belongs to ``blocks[i]``: one tensor for each weight, or for each parameter of
     the layer's ``free_parameters()``. ``log_likelihood`` is in nats.
