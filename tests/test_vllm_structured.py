@@ -4,13 +4,14 @@ import inspect
 import json
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from threading import Event
 from types import ModuleType, SimpleNamespace
 
 import pytest
 import torch
 
 import tractile as tt
-from tractile.decoding.vllm import plugin
+from tractile.decoding.vllm import VLLMLogitsProcessor, batch, plugin
 from tractile.decoding.vllm.structured_output import Asked, TractileBackend, TractileGrammar
 from tractile.embedded import load_lm
 
@@ -170,7 +171,25 @@ def vllm(monkeypatch):
         def grammar_init(self, request):
             request.structured_output_request.grammar = "xgrammar"
 
+    class EngineCore:
+        def __init__(self, vllm_config):
+            self.vllm_config, self.structured_output_manager = (
+                vllm_config,
+                StructuredOutputManager(vllm_config),
+            )
+
+        def preprocess_add_request(self, request):
+            return request, 0
+
+    class Scheduler:
+        def _handle_blocked_waiting_request(self, request):
+            return request.structured_output_request.grammar is not None
+
+    statuses = SimpleNamespace(WAITING_FOR_STRUCTURED_OUTPUT_GRAMMAR="waits")
     for name, content in {
+        "vllm.v1.engine.core": {"EngineCore": EngineCore},
+        "vllm.v1.core.sched.scheduler": {"Scheduler": Scheduler},
+        "vllm.v1.request": {"RequestStatus": statuses},
         "vllm.v1.engine.input_processor": {"InputProcessor": InputProcessor},
         "vllm.sampling_params": {"SamplingParams": SamplingParams},
         "vllm.v1.structured_output": {"StructuredOutputManager": StructuredOutputManager},
@@ -185,8 +204,9 @@ def vllm(monkeypatch):
     plugin.register()
     plugin.register()  # vLLM calls it in each process, and may do so twice
     return SimpleNamespace(
-        InputProcessor=InputProcessor, SamplingParams=SamplingParams, Manager=StructuredOutputManager
-    )
+        InputProcessor=InputProcessor, SamplingParams=SamplingParams, Manager=StructuredOutputManager,
+        EngineCore=EngineCore, Scheduler=Scheduler,
+    )  # fmt: skip
 
 
 def config(asked):
@@ -258,3 +278,37 @@ def test_what_cannot_be_served_is_refused_with_the_reason(vllm, settings, messag
 def test_options_that_there_are_none_of_are_refused():
     with pytest.raises(tt.UnsupportedConstraint, match="whitespace"):
         plugin.settings(config({"colour": 1}))
+
+
+def test_requests_of_logits_processors_wait_for_their_tables(vllm, monkeypatch):
+    class Guided(VLLMLogitsProcessor):
+        tokenizer = TOKENIZER
+        hmm = tt.HMM.random(2, V, seed=0)
+
+    engine, other, may_go_on = config(None), config(None), Event()
+    processor = Guided(engine, torch.device("cpu"), False)
+    pgcd = batch.pgcd
+    monkeypatch.setattr(batch, "pgcd", lambda *given: may_go_on.wait() and pgcd(*given))
+
+    def added(core, wish):
+        params = SimpleNamespace(max_tokens=16, extra_args=wish and {"tractile": wish})
+        request = SimpleNamespace(
+            sampling_params=params, num_prompt_tokens=5, structured_output_request=None, status="runs"
+        )
+        assert core.preprocess_add_request(request) == (request, 0)
+        return request
+
+    core, scheduler = vllm.EngineCore(engine), vllm.Scheduler()
+    asked = {"regex": "[a-z]+"}
+    assert added(core, None).status == added(vllm.EngineCore(other), asked).status == "runs"
+    request = added(core, asked)
+    assert request.status == "waits"
+    assert not scheduler._handle_blocked_waiting_request(request)
+    may_go_on.set()
+    core.structured_output_manager.executor.shutdown()
+    assert scheduler._handle_blocked_waiting_request(request)
+    assert request.structured_output_request is None
+    assert request.tractile_tables is processor.batch.query(('["regex", "[a-z]+", {}]', 16, True))
+    assert added(core, asked).status == "runs"  # its tables are there
+    monkeypatch.setattr(vllm.Manager, "_use_async_grammar_compilation", False)
+    assert added(core, {"regex": "[a-y]+"}).status == "runs"  # all ranks decide alike

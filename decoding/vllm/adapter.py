@@ -5,7 +5,9 @@ from __future__ import annotations
 import importlib
 from collections import OrderedDict
 from pathlib import Path
+from threading import RLock
 from typing import Any, ClassVar
+from weakref import WeakSet
 
 import torch
 
@@ -15,8 +17,11 @@ from ...errors import EvidenceError, VocabularyMismatch
 from ...fingerprints import check_same
 from ..constrained_rows import check_prefix
 from ..request import compile_request, read_request
+from .batch import Batch
 
 MOST_COMPILED = 128  # automata kept
+SERVING: WeakSet[Adapter] = WeakSet()
+"""The logits processors of the engines in this process."""
 
 
 class Adapter:
@@ -31,10 +36,17 @@ class Adapter:
     hmm: ClassVar[str | Path | HMM | None] = None
     _vocabulary: ClassVar[Vocabulary | None] = None
     _compiled: ClassVar[OrderedDict[str, Automaton]]
+    _lock: ClassVar[RLock] = RLock()
 
     def __init_subclass__(cls, **arguments: Any) -> None:
         super().__init_subclass__(**arguments)
         cls._vocabulary, cls._compiled = None, OrderedDict()
+
+    def serve(self, vllm_config: Any, device: torch.device, most: int) -> Batch:
+        """The batch of an engine whose texts have at most ``most`` tokens; its tables can then be prepared."""
+        self.vllm_config, self.batch = vllm_config, Batch(self.automaton, self.load_hmm(device), most)
+        SERVING.add(self)
+        return self.batch
 
     @classmethod
     def validate_params(cls, sampling_params: Any) -> None:
@@ -79,9 +91,13 @@ class Adapter:
     @classmethod
     def automaton(cls, constraint: str) -> Automaton:
         """The automaton of a constraint, compiled once in each process and kept on disk for the others."""
-        if constraint not in cls._compiled:
-            cls._compiled[constraint] = compile_request(constraint, cls.vocabulary(), cls.limits)
+        with cls._lock:
+            found = cls._compiled.get(constraint)
+        if found is None:
+            found = compile_request(constraint, cls.vocabulary(), cls.limits)
+        with cls._lock:
+            found = cls._compiled.setdefault(constraint, found)
+            cls._compiled.move_to_end(constraint)
             while len(cls._compiled) > MOST_COMPILED:
                 cls._compiled.popitem(last=False)
-        cls._compiled.move_to_end(constraint)
-        return cls._compiled[constraint]
+        return found

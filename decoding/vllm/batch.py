@@ -13,7 +13,9 @@ from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field, replace
+from threading import Lock
 from typing import Any, final
+from weakref import WeakValueDictionary
 
 import torch
 from jaxtyping import Float
@@ -31,6 +33,7 @@ logger = logging.getLogger(__name__)
 MOST_GROUPS = (
     8  # of requests that began at different times under one constraint, before they are put together
 )
+MOST_QUERIES = 8  # kept for requests to come; those of requests that wait or run are kept with them
 
 
 @dataclass(eq=False)
@@ -47,6 +50,7 @@ class Group:
     """Requests that are scored together."""
 
     rows: ConstrainedRows
+    query: NextTokenQuery
     requests: list[Request] = field(default_factory=list)
 
     def follow(self) -> None:
@@ -102,6 +106,8 @@ class Batch:
         self._automaton, self._hmm, self._max_model_len = automaton, hmm, max_model_len
         self.groups: dict[tuple[Any, ...], list[Group]] = {}
         self.queries: OrderedDict[tuple[Any, ...], NextTokenQuery] = OrderedDict()
+        self._used: WeakValueDictionary[tuple[Any, ...], NextTokenQuery] = WeakValueDictionary()
+        self._lock = Lock()
 
     def within(self, asked: ConstraintRequest, prompt: int) -> ConstraintRequest:
         """The request with the budget that a prompt of so many tokens leaves of the model's context.
@@ -119,6 +125,32 @@ class Batch:
                 needed,
             )
         return replace(asked, budget=max(budget, needed))
+
+    def key(self, asked: ConstraintRequest, prompt: int) -> tuple[Any, ...]:
+        """The query that a request with a prompt of so many tokens will need, for :meth:`query`."""
+        budget = max(1, budget_of(asked.budget, prompt, self._max_model_len))
+        return key_of(replace(asked, budget=budget))[:3]
+
+    def ready(self, key: tuple[Any, ...]) -> bool:
+        """Whether :meth:`query` takes no time."""
+        with self._lock:
+            return key in self._used
+
+    def query(self, key: tuple[Any, ...]) -> NextTokenQuery:
+        """The query of a constraint with its tables, which are made if there are none; from any thread."""
+        with self._lock:
+            query = self._used.get(key)
+        if query is None:
+            constraint, horizon, guided = key
+            fa = self._automaton(constraint)
+            query = gcd(fa, horizon) if self._hmm is None or not guided else pgcd(self._hmm, fa, horizon)
+        with self._lock:
+            query = self._used.setdefault(key, query)
+            self.queries[key] = query
+            self.queries.move_to_end(key)
+            while len(self.queries) > MOST_QUERIES:
+                self.queries.popitem(last=False)
+        return query
 
     def apply(
         self,
@@ -161,21 +193,14 @@ class Batch:
             groups.append(self._begin(key, requests))
 
     def _begin(self, key: tuple[Any, ...], requests: list[Request]) -> Group:
-        constraint, horizon, guided, strength, mixture = key
-        query = self.queries.get(key[:3])
-        if query is None:
-            fa = self._automaton(constraint)
-            query = gcd(fa, horizon) if self._hmm is None or not guided else pgcd(self._hmm, fa, horizon)
-            self.queries[key[:3]] = query
-            while len(self.queries) > MOST_GROUPS:
-                self.queries.popitem(last=False)
-        self.queries.move_to_end(key[:3])
+        *_, strength, mixture = key
+        query = self.query(key[:3])
         rows = ConstrainedRows(copy(query), strength=strength, mixture=mixture)  # tables are shared
         budgets = torch.tensor([request.asked.budget for request in requests])
         rows.begin(torch.empty(len(requests), 0, dtype=torch.long), budgets)
         for request in requests:
             request.read = 0
-        return Group(rows, requests)
+        return Group(rows, query, requests)
 
 
 def key_of(asked: ConstraintRequest) -> tuple[Any, ...]:

@@ -32,7 +32,7 @@ from torch import Tensor
 
 from ..request import read_request
 from .adapter import Adapter
-from .batch import Batch, Request
+from .batch import Request
 from .interface import interface
 
 _Base: Any = interface("vllm.v1.sample.logits_processor", "LogitsProcessor")
@@ -48,7 +48,7 @@ class VLLMLogitsProcessor(Adapter, _Base):  # type: ignore[misc]
 
     def __init__(self, vllm_config: Any, device: torch.device, is_pin_memory: bool) -> None:
         most = UNLIMITED if vllm_config is None else vllm_config.model_config.max_model_len
-        self._batch = Batch(self.automaton, self.load_hmm(device), most)
+        self._batch = self.serve(vllm_config, device, most)
         self._slots: dict[int, Request] = {}
 
     def is_argmax_invariant(self) -> bool:

@@ -7,6 +7,8 @@ Requests stay as they are: ``StructuredOutputsParams(json=…)``, ``response_for
 is closed, and ``compile_grammar`` does not learn how many tokens a request may have, so :func:`register` wraps what reads the
 requests: ``InputProcessor.__init__`` and ``SamplingParams._validate_structured_outputs`` before the engine,
 ``StructuredOutputManager.__init__`` and ``grammar_init`` in it. Engines that do not name Tractile are left as they were.
+
+Requests of our logits processors wait for their tables: see :mod:`.preparation`.
 """
 
 from __future__ import annotations
@@ -20,6 +22,7 @@ from typing import Any
 from ...constraints.vocabulary.reading import vocabulary_of
 from ...errors import TractileError, UnsupportedConstraint
 from .interface import budget_of
+from .preparation import hold, release
 from .structured_output import Asked, TractileBackend, grammars_of
 
 NAME = "tractile"
@@ -32,6 +35,8 @@ def register() -> None:
     wrap("vllm.sampling_params", "SamplingParams._validate_structured_outputs", admit)
     wrap("vllm.v1.structured_output", "StructuredOutputManager.__init__", provide)
     wrap("vllm.v1.structured_output", "StructuredOutputManager.grammar_init", begin)
+    wrap("vllm.v1.engine.core", "EngineCore.preprocess_add_request", hold)
+    wrap("vllm.v1.core.sched.scheduler", "Scheduler._handle_blocked_waiting_request", release)
 
 
 def wrap(module: str, path: str, around: Callable[..., Any]) -> None:

@@ -21,7 +21,7 @@ from torch import Tensor
 
 from ..request import read_request
 from .adapter import Adapter
-from .batch import Batch, Request
+from .batch import Request
 from .interface import interface
 
 _Base: Any = interface("vllm.v1.worker.gpu.sample.logits_processor.interface", "LogitsProcessor")
@@ -37,7 +37,7 @@ class VLLMRowProcessor(Adapter, _Base):  # type: ignore[misc]
     def __init__(self, vllm_config: Any, req_states: Any) -> None:
         self._states = req_states
         self._most = vllm_config.model_config.max_model_len
-        self._batch = Batch(self.automaton, self.load_hmm(req_states.device), self._most)
+        self._batch = self.serve(vllm_config, req_states.device, self._most)
         self._waiting: dict[int, Any] = {}  # what was asked for in slots whose prompts are not known yet
         self._requests: dict[int, Request] = {}
 

@@ -1,0 +1,60 @@
+"""Tables of logits processors, made in a thread while the request waits in vLLM's scheduler.
+
+vLLM lets a request of structured output wait until its grammar is compiled, and runs the others meanwhile. A request that asks
+a logits processor of ours for a constraint whose tables are missing waits in the same way:
+
+    EngineCore.preprocess_add_request           hold      its tables are begun, and stand where a grammar would
+    Scheduler._handle_blocked_waiting_request   release   they are there, and it is scheduled as a request without a grammar
+
+Where the model runs in another process than the scheduler (several GPUs), tables are made in the step.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+from concurrent.futures import Future
+from typing import Any, final
+
+from ..request import read_request
+from .adapter import SERVING
+
+
+@final
+class Preparation:
+    """Tables that are being made, in the place of a request's ``structured_output_request``."""
+
+    def __init__(self, tables: Future[Any]) -> None:
+        self._tables = tables
+
+    @property
+    def grammar(self) -> Any:
+        """The tables, the error with which they failed, or ``None`` as long as they are being made."""
+        return (self._tables.exception() or self._tables.result()) if self._tables.done() else None
+
+
+def hold(original: Callable[..., Any], self: Any, request: Any) -> Any:
+    """``EngineCore.preprocess_add_request``: begin the tables of a request, and let it wait for them."""
+    held, wave = original(self, request)
+    manager = self.structured_output_manager
+    asked = None if held.sampling_params is None else read_request(held.sampling_params)
+    if asked is None or not manager._use_async_grammar_compilation:
+        return held, wave
+    batches = [adapter.batch for adapter in SERVING if adapter.vllm_config is self.vllm_config]
+    for batch in batches:
+        key = batch.key(asked, held.num_prompt_tokens)
+        if not batch.ready(key):
+            status = importlib.import_module("vllm.v1.request").RequestStatus
+            held.structured_output_request = Preparation(manager.executor.submit(batch.query, key))
+            held.status = status.WAITING_FOR_STRUCTURED_OUTPUT_GRAMMAR
+    return held, wave
+
+
+def release(original: Callable[..., bool], self: Any, request: Any) -> bool:
+    """``Scheduler._handle_blocked_waiting_request``: schedule a request whose tables are there."""
+    goes = original(self, request)
+    waited = request.structured_output_request
+    if goes and isinstance(waited, Preparation):
+        request.tractile_tables = waited.grammar  # kept as long as the request
+        request.structured_output_request = None
+    return goes
