@@ -112,7 +112,7 @@ def test_a_long_walk_is_replaying_and_keeps_nothing(name):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["gcd", "lcd", "pgcd", "gcd of an object", "gcd of parts"])
+@pytest.mark.parametrize("name", [*NAMES, "gcd of an object", "gcd of parts"])
 def test_a_million_steps_keep_nothing(name, capsys):
     objects, mib = gained(made(name), 1_000_000, 200)
     with capsys.disabled():

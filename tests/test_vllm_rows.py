@@ -51,7 +51,13 @@ class Runner:
     def __init__(self, adapter, seed):
         self.random, self.generator = random.Random(seed), torch.Generator().manual_seed(seed)
         self.adapter = adapter
-        self.states = SimpleNamespace(
+        self.states = self.slots()
+        config = SimpleNamespace(model_config=SimpleNamespace(max_model_len=LENGTH))
+        self.processor = self.built(config)
+        self.live = {}
+
+    def slots(self):
+        return SimpleNamespace(
             device=torch.device("cpu"),
             max_num_reqs=SLOTS,
             vocab_size=V,
@@ -59,9 +65,12 @@ class Runner:
             prompt_len=SimpleNamespace(np=np.zeros(SLOTS, np.int32)),
             total_len=SimpleNamespace(gpu=torch.zeros(SLOTS, dtype=torch.int32)),
         )
-        config = SimpleNamespace(model_config=SimpleNamespace(max_model_len=LENGTH))
-        self.processor = adapter(config, self.states)
-        self.live = {}
+
+    def built(self, config):
+        return self.adapter(config, self.states)
+
+    def context(self, **layout):
+        return SimpleNamespace(**layout)
 
     def add(self, slot, wish, output=()):
         prompt = [3] * self.random.randrange(1, 9)
@@ -89,7 +98,7 @@ class Runner:
                 for i in range(len(drafts[slot]) + 1)
             ]
         logits = torch.randn(len(rows), V + 3, generator=self.generator, dtype=torch.float64)
-        context = SimpleNamespace(
+        context = self.context(
             expanded_idx_mapping=torch.tensor([r[0] for r in rows]),
             expanded_local_pos=torch.tensor([r[1] for r in rows]),
             input_ids=torch.tensor([r[2] for r in rows]),

@@ -3,12 +3,14 @@
 import gc
 import importlib.util
 import os
+import sys
 from pathlib import Path
 
 import pytest
 from engines import started
 
 HERE = Path(__file__).resolve().parent
+sys.path.append(str(HERE.parent))  # imitations of engines
 ENVIRONMENT = {
     "VLLM_CPU_KVCACHE_SPACE": "1",
     "VLLM_ENABLE_V1_MULTIPROCESSING": "0",
