@@ -118,7 +118,9 @@ class Text(Region):
         return -1
 
     def _after(self, n):
-        return n if self.most is not None else min(n, self.least)
+        return (
+            n if self.most is not None else min(n, max(1, self.least))
+        )  # 0 is the beginning, where it may be shut
 
     def moves(self, local):
         if local == -1:
@@ -130,7 +132,7 @@ class Text(Region):
         out = [(34, 34, "end")] if local >= self.least else []
         if self.most is None or local < self.most:
             if local == 0 and self.shut:
-                out += [(40, 40, (local,)), (98, 99, 1 if self.most is not None else min(1, self.least))]
+                out += [(40, 40, (local,)), (98, 99, self._after(1))]
             else:
                 out += [(40, 40, (local,)), (97, 99, self._after(local + 1))]
         return out

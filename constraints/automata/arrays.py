@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from typing import TypeVar
 
 import numpy as np
-from jaxtyping import Bool, Int
+from jaxtyping import Bool, Int, Shaped
 from numpy import ndarray
 
 from ...errors import TooManyStates
 from .. import limits
 
+T = TypeVar("T")
 FEW_STATES = 300
 FEW_PAIRS = 3_000
 """Up to here they are gone through one by one: a graph of scipy takes longer to make."""
@@ -39,6 +42,23 @@ def distinct(values: Int[ndarray, " n"]) -> Int[ndarray, " m"]:
     keep = np.ones(len(values), bool)
     np.not_equal(values[1:], values[:-1], out=keep[1:])
     return np.asarray(values[keep])
+
+
+def values_of(numbers: Int[ndarray, " n"]) -> Int[ndarray, " m"]:
+    """The distinct values of whole numbers from 0 on that are small, such as states, ascending. Nothing is sorted."""
+    seen = np.zeros(int(numbers.max(initial=-1)) + 1, bool)
+    seen[numbers] = True
+    return np.flatnonzero(seen)
+
+
+def mapped(numbers: Int[ndarray, " n"], function: Callable[[int], T], dtype: type) -> Shaped[ndarray, " n"]:
+    """The values of a function at numbers as :func:`values_of` takes them; it is called once for each distinct one."""
+    values = values_of(numbers)
+    if not len(values):
+        return np.empty(0, dtype)
+    found: Shaped[ndarray, " value"] = np.empty(int(values[-1]) + 1, dtype)
+    found[values] = [function(value) for value in values.tolist()]
+    return np.asarray(found[numbers])
 
 
 def unique_rows(rows: Int[ndarray, "n k"]) -> Int[ndarray, "m k"]:

@@ -23,7 +23,12 @@ class DfaMachine(Region):
         self._begin = np.searchsorted(self._edges[:, 0], np.arange(nfa.num_states + 1))
         self._moves: dict[int, list[tuple[int, int, int]]] = {}
         self._ends = frozenset(nfa.accept.tolist())
-        self.longest = nfa.num_states
+
+    @cached_property
+    def longest(self) -> int:  # type: ignore[override]
+        """See ``Machine.longest``."""
+        reached, _ = self.nfa.to_accept
+        return len(self.completion(int(reached[-1]))) if len(reached) else 0
 
     @cached_property
     def ends_with(self) -> bytes | None:  # type: ignore[override]

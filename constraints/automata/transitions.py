@@ -36,8 +36,7 @@ class Transitions:
             self._row_of = grown
         row = self._row_of[state]
         if (row < 0).any():
-            states, count = np.unique(state[row < 0], return_counts=True)
-            for new in states[count > FEW_BYTES].tolist():
+            for new in np.flatnonzero(np.bincount(state[row < 0]) > FEW_BYTES).tolist():
                 if self._used == len(self._rows):
                     self._rows = np.concatenate([self._rows, np.empty_like(self._rows)])
                 line = self._rows[self._used]

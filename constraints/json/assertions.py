@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 from ...errors import UnsupportedConstraint
 from .closed_objects import CLOSING
 from .combinators import meet_all
+from .counted_patterns import pattern_shapes, readable
 from .document import Node
 from .formats import KNOWN, REFUSED, rounded
-from .patterns import readable
 from .shapes import ANY, NEVER, Arrays, Bound, Numbers, Objects, Others, Strings
 from .values import EVERYTHING, NOTHING, Value, join, only
 
@@ -155,5 +155,7 @@ def atom(k: Keywords, node: Node, sign: bool, tracked: int, key: str) -> Value:
     if key == "format" and k.rounds_times:
         which = rounded(which, up=not sign)
     if key == "pattern":
-        readable(which, sign, f"{node.path}/pattern")
+        shapes = pattern_shapes(which, sign)
+        readable(shapes, f"{node.path}/pattern")
+        return only("string", list(shapes), sign)
     return only("string", [Strings(atoms=frozenset([(key, which, sign)]))], sign)

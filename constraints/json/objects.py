@@ -13,6 +13,7 @@ from ...errors import TooManyStates
 from .. import limits
 from ..automata.work import spend
 from . import strings
+from .counted_patterns import pattern_shapes
 from .shapes import ANY, NEVER, Need, Objects, Others, Strings, both
 
 Namer = Callable[[Need], Sequence[Strings]]
@@ -25,14 +26,12 @@ Some = tuple[Others | str, Need, Need]
 
 def matches(pattern: str, name: str) -> bool:
     """Whether a name matches a pattern."""
-    return strings.has(name, frozenset([("pattern", pattern, True)]))
+    return any(strings.member(shape, name) for shape in pattern_shapes(pattern, True))
 
 
 def lacks(others: Others, name: str) -> bool:
     """Whether a name is one of the others, for any reading of the patterns."""
-    return name not in others.names and not any(
-        strings.has(name, frozenset([("pattern", p, True)])) for p in others.patterns
-    )
+    return name not in others.names and not any(matches(p, name) for p in others.patterns)
 
 
 def fits(need: Need, name: str, namer: Namer) -> bool:
@@ -80,10 +79,8 @@ def narrowings(
 def finds(finder: Others | str, name: str) -> bool:
     """Whether the name is certainly among those meant."""
     if isinstance(finder, str):
-        return strings.has(name, frozenset([("pattern", finder, True)]))
-    return name not in finder.names and all(
-        strings.has(name, frozenset([("pattern", p, False)])) for p in finder.patterns
-    )
+        return matches(finder, name)
+    return lacks(finder, name)
 
 
 def witnesses(others: Kinds, witness: Sequence[Some], namer: Namer) -> Kinds:
@@ -104,11 +101,17 @@ def witnesses(others: Kinds, witness: Sequence[Some], namer: Namer) -> Kinds:
 def finder_names(finder: Others | str, naming: Need, namer: Namer) -> list[Strings]:
     """The names of a member that must exist."""
     if isinstance(finder, str):
-        limit = Strings(atoms=frozenset([("pattern", finder, True)]))
+        found = list(pattern_shapes(finder, True))
     else:
-        atoms = frozenset(("pattern", p, False) for p in finder.patterns)
-        limit = Strings(atoms=atoms, but=finder.names)
-    return [s for n in namer(naming) if (s := limit.meet(n))] if naming else [limit]
+        found = [Strings(but=finder.names)]
+        for pattern in finder.patterns:
+            found = meets(found, pattern_shapes(pattern, False))
+    return meets(found, namer(naming)) if naming else found
+
+
+def meets(some: Sequence[Strings], others: Sequence[Strings]) -> list[Strings]:
+    """The strings of both, as shapes whose union they are."""
+    return [met for one in some for other in others if (met := one.meet(other)) is not None]
 
 
 def orders(names: list[str], shape: Objects) -> tuple[tuple[int, ...], ...]:
@@ -141,9 +144,9 @@ def kinds(shape: Objects, declared: frozenset[str], namer: Namer) -> Kinds:
         spend(100 * len(open_cells))
         for cell, found in open_cells:
             for sign in (True, False):
-                part = cell.meet(Strings(atoms=frozenset([("pattern", pattern, sign)])))
-                if part is not None and not strings.empty(replace(part, but=frozenset())):
-                    split.append((part, found | {pattern} if sign else found))
+                for part in meets([cell], pattern_shapes(pattern, sign)):
+                    if not strings.empty(replace(part, but=frozenset())):
+                        split.append((part, found | {pattern} if sign else found))
         if len(split) > limits.ALTERNATIVES:
             raise TooManyStates("too many patterns of names overlap", limit=limits.ALTERNATIVES)
         open_cells = split

@@ -12,14 +12,12 @@ from __future__ import annotations
 import re
 import warnings
 
-from ...errors import TooManyStates, UnsupportedConstraint
 from .. import limits
 from ..automata import dfa
 from ..automata.nfa import Nfa, star
 from ..automata.utf8 import EVERY, Alphabet, CodePoints, negate, normalize
 from ..automata.work import metered
 from ..regex.pattern import compile_pattern
-from .text import spelled
 
 SPACE = normalize(
     [(9, 13), (32, 32), (0xA0, 0xA0), (0x1680, 0x1680), (0x2000, 0x200A), (0x2028, 0x2029)]
@@ -50,16 +48,6 @@ def matching(pattern: str, sign: bool, alphabet: Alphabet) -> Nfa:
 def any_text(alphabet: Alphabet) -> Nfa:
     """The insides of all strings whose characters are written as the alphabet says."""
     return dfa.minimize(star(alphabet(EVERY)))
-
-
-def readable(pattern: str, sign: bool, path: str) -> None:
-    """Raises ``UnsupportedConstraint`` or ``TooManyStates`` with the path for a pattern that cannot be compiled."""
-    try:
-        matching(pattern, sign, spelled)
-    except UnsupportedConstraint as error:
-        raise UnsupportedConstraint(str(error), path=path) from None
-    except TooManyStates as error:
-        raise TooManyStates(f"{error}; say it with shorter repeats", limit=error.limit, path=path) from None
 
 
 def translate(pattern: str) -> str:

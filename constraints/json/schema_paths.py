@@ -25,6 +25,10 @@ def bound(needs: Needs, need: Need, what: str, most: int | None) -> tuple[str, s
         found = said(needs, need, f"min{what}", most + 1)
         if found is not None:
             return found, f"min{what}"
+    if found is None and what == "Length":
+        counted = said(needs, need, "pattern", None)
+        if counted is not None:
+            return counted, "pattern"
     return needs.where(need) if found is None else found, f"max{what}"
 
 

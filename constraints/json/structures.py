@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 from ...errors import UnsupportedConstraint
 from ..automata.work import spend
 from .closed_objects import CLOSING
+from .counted_patterns import pattern_shapes, readable
 from .document import Node
-from .patterns import readable
 from .shapes import ANY, NEVER, Arrays, Contains, Objects, Others
 from .values import EVERYTHING, NOTHING, Value, limited, only
 from .vocabulary import pointer
@@ -85,7 +85,7 @@ def objects(k: Keywords, node: Node, sign: bool, tracked: int) -> Value:
     others = Others(frozenset(names), frozenset(patterns))
     spend(40 * len(names))
     for pattern in patterns:
-        readable(pattern, sign, f"{node.path}/patternProperties/{pointer(pattern)}")
+        readable(pattern_shapes(pattern, sign), f"{node.path}/patternProperties/{pointer(pattern)}")
     if sign:
         need = k.need(extra, node, "additionalProperties")
         seen = (None if "additionalProperties" in schema else others) if tracked else Others()

@@ -52,12 +52,9 @@ class LetterTable:
                     todo.append(target)
 
         self.rest = [0] * nfa.num_states  # bytes of the shortest end of a letter, from each state within one
-        todo, seen = [0], {0}
-        for state in todo:
-            for source in {int(edge[0]) for edge in nfa.edges if edge[3] == state} - seen:
-                self.rest[source] = self.rest[state] + 1
-                seen.add(source)
-                todo.append(source)
+        reached, onward = nfa.to_accept
+        for source, target in zip(reached[1:].tolist(), onward[reached[1:]].tolist(), strict=True):
+            self.rest[source] = self.rest[target] + 1
         self.longest_rest = max(self.rest)
         self.longest_letter = 1 + self.longest_rest
         self._counts: dict[bytes, tuple[int, int]] = {}

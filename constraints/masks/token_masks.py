@@ -23,7 +23,7 @@ import numpy as np
 from jaxtyping import Int, Int32
 from numpy import ndarray
 
-from ..automata.arrays import ragged_arange
+from ..automata.arrays import ragged_arange, values_of
 from ..automata.lazy import Numbered
 from ..automata.sharing import Reach, Sharing
 from ..automata.stack import NEVER, Stack, StackAutomaton
@@ -176,7 +176,7 @@ class TokenMasks:
     def _most(self, ends: Pairs, swept: list[tuple[Ranks, Ranks]], measure: Measure) -> int:
         """The most that the measure says of the states that a walk has met."""
         states = {state for state, _ in ends}
-        states.update(*(np.unique(some).tolist() for some, _ in swept))
+        states.update(*(values_of(some).tolist() for some, _ in swept))
         return max(map(measure.of, states), default=0)
 
     def _union(self, trie: Trie, pairs: Pairs, measure: Measure) -> tuple[Bits, int]:

@@ -13,7 +13,7 @@ import numpy as np
 from jaxtyping import Int
 from numpy import ndarray
 
-from ..automata.arrays import ragged_arange
+from ..automata.arrays import mapped, ragged_arange, values_of
 from ..automata.lazy import Body, Numbered, Pattern
 from ..automata.stack import StackAutomaton, stacks_of
 from ..automata.transitions import Transitions
@@ -222,18 +222,17 @@ class Walk:
         state, nodes = np.array(pairs, np.int64).T
         while len(nodes) > FEW_PAIRS:
             if not exact:
-                distinct, which = np.unique(state, return_inverse=True)
-                state = np.array([self.forgetful(each) for each in distinct.tolist()])[which]
+                state = mapped(state, self.forgetful, np.int64)
             own = trie.own[nodes]
             if own.any():
                 found.swept.append((np.repeat(state, own), ragged_arange(trie.low[nodes], own)))
             large = np.flatnonzero(trie.high[nodes] - trie.low[nodes] - own > FEW)
-            apart = [i for i in large.tolist() if self.body(int(state[i])) is not None]
+            apart = large[mapped(state[large], lambda each: self.body(each) is not None, bool)].tolist()
             if apart:
                 found.texts.extend((int(state[i]), int(nodes[i])) for i in apart)
                 state, nodes = np.delete(state, apart), np.delete(nodes, apart)
             count = trie.first[nodes + 1] - trie.first[nodes]
-            found.moved.update(np.unique(state[count > 0]).tolist())
+            found.moved.update(values_of(state[count > 0]).tolist())
             nodes = ragged_arange(trie.first[nodes], count)
             state = self._rows.after(np.repeat(state, count), trie.byte[nodes])
             kept = state >= 0

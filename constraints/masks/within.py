@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
+from ..automata.arrays import mapped
 from .text_part import TextPart
 from .text_tokens import Bits, TextTokens, add
 from .token_masks import TokenMasks
@@ -42,9 +43,7 @@ def _below(masks: TokenMasks, pairs: Pairs, near: Wanted) -> Bits:
     if tokens:
         add(out, np.array(tokens))
     for states, ranks in swept:
-        targets, which = np.unique(states, return_inverse=True)
-        chosen = np.array([near(target) for target in targets.tolist()])
-        add(out, trie.order[ranks[chosen[which]]])
+        add(out, trie.order[ranks[mapped(states, near, bool)]])
     for state, node in texts:
         out |= _in_text(masks, state, node, near)
     return out

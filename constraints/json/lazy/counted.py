@@ -39,7 +39,9 @@ class CountedPattern(Region):
         self.between = self.text.between
         self._live: dict[tuple[int, int], bool] = {}
         size = self.text.nfa.num_states
-        self.longest = size * (self.least + 1) if self.most is None else MOST_LETTER * (self.most + 1)
+        self.longest = size * (self.least + 1)
+        if self.most is not None:
+            self.longest = min(self.longest, MOST_LETTER * (self.most + 1))
 
     @cached_property
     def fewest(self) -> dict[int, int]:
@@ -120,7 +122,9 @@ class CountedPattern(Region):
             ways = []
             for low, _, after in self.moves(local):
                 needed = max(self.fewest[after[0]], self.least - after[1])
-                ways.append((needed, after[0] not in self.between, low, after))
+                ways.append(
+                    (needed, after[0] in self.between, low, after)
+                )  # a letter that brings nothing nearer: last
             _, _, byte, local = min(ways)
             out.append(byte)
         return bytes(out)

@@ -14,7 +14,7 @@ from __future__ import annotations
 import heapq
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
-from itertools import pairwise
+from itertools import islice, pairwise
 from typing import Any
 
 from ... import limits
@@ -198,11 +198,18 @@ class Keys:
         """A short end of a name of a class that is not declared, ``None`` if there is none."""
         key = (i, local, node)
         if key not in self._free:
-            self._free[key] = next(self.texts(i, local, node), None)
+            self._free[key] = next(self._texts(i, local, node), None)
         return self._free[key]
 
     def texts(self, i: int, local: Local, node: int) -> Iterator[bytes]:
         """Ends of names of a class that are not declared, short ones first."""
+        first = self.first_text(i, local, node)
+        if first is not None:
+            yield first
+            yield from islice(self._texts(i, local, node), 1, None)
+
+    def _texts(self, i: int, local: Local, node: int) -> Iterator[bytes]:
+        """:meth:`texts`, anew."""
         machine, children, ends = self.classes[i], self.trie.children, self.trie.end
 
         def moves(state: Any) -> Iterator[tuple[int, Any]]:

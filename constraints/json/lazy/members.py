@@ -20,6 +20,7 @@ from operator import or_
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from .. import objects
+from ..counted_patterns import pattern_shapes
 from ..shapes import NEVER, Need, Objects, Strings
 from .name_text import UNKNOWN
 
@@ -84,7 +85,9 @@ class Form:
 
         def other(kind: Strings, need: Need, does: Sequence[int] = ()) -> Other:
             written = Strings(kind.least, kind.most, kind.atoms)
-            patterns = tuple(which for what, which, sign in sorted(kind.atoms) if sign and what == "pattern")
+            patterns = tuple(
+                p for p, _ in shape.patterns if all(s.atoms <= kind.atoms for s in pattern_shapes(p, True))
+            )
             return Other(
                 classes.setdefault(written, len(classes)) + len(names), need, frozenset(does), patterns
             )

@@ -56,7 +56,7 @@ class ObjectMachine(Region):
         self._in_run: dict[Run, int] = {}
         self._moves: dict[Local, Sequence[tuple[int, int, Local]]] = {}
         self._calls: dict[int, Sequence[tuple[Machine, Local]]] = {}
-        self._next: dict[tuple[int, int], int] = {}
+        self._next: dict[tuple[int, int, NameText | None], int | None] = {}
         self._runs: dict[int, list[tuple[int, int]]] = {}
         self._known: dict[int, frozenset[str]] = {}
 
@@ -106,8 +106,8 @@ class ObjectMachine(Region):
 
     def group(self, subset: int, marks: int, text: NameText | None) -> int | None:
         """What comes after a name: the number of a group."""
-        key = (subset, marks)
-        if text is None and key in self._next:
+        key = (subset, marks, text) if text is None or text is FORGOTTEN else None
+        if key is not None and key in self._next:
             return self._next[key]
         name = None if text is None or marks & (1 << len(self.names)) - 1 else text.name
         found: dict[Need, list[Run]] = {}
@@ -116,13 +116,13 @@ class ObjectMachine(Region):
             for mark in bits(self.allowed_in(run) & marks):
                 for need, after in form.after(run, mark, name):
                     found.setdefault(need, []).append(after)
-        if not found:
-            return None
-        group = tuple((need, self.subset(runs)) for need, runs in found.items())
-        number = self._group.setdefault(group, len(self.groups))
-        if number == len(self.groups):
-            self.groups.append(group)
-        if text is None:
+        number = None
+        if found:
+            group = tuple((need, self.subset(runs)) for need, runs in found.items())
+            number = self._group.setdefault(group, len(self.groups))
+            if number == len(self.groups):
+                self.groups.append(group)
+        if key is not None:
             self._next[key] = number
         return number
 
@@ -249,7 +249,28 @@ class ObjectMachine(Region):
             return True
         if self.keys.free(state, allowed):
             return True
-        return next(self.names_from(subset, state, text), None) is not None
+        return (
+            self.has_new_name(subset, state, text)
+            or next(self.names_from(subset, state, text), None) is not None
+        )
+
+    def has_new_name(self, subset: int, state: Any, text: NameText) -> bool:
+        """Whether a short undeclared name that begins so is new and may be written. No new name may where one that is not known
+        may not."""
+        node, classes = state
+        for i, local in enumerate(classes):
+            mark = 1 << len(self.names) + i % self.keys.num_classes
+            if (
+                local is None
+                or not self.allowed(subset) & mark
+                or self.group(subset, mark, FORGOTTEN) is None
+            ):
+                continue
+            rest = self.keys.first_text(i, local, node)
+            known = self.known(subset)
+            if rest is not None and (not known or text.ending(rest).name not in known):
+                return True
+        return False
 
     def names_from(self, subset: int, state: Any, text: NameText) -> Iterator[tuple[int, bytes]]:
         """The undeclared names that begin so and may be written: alternatives, and the rest of the name."""
