@@ -42,6 +42,13 @@ class Difference:
     all texts were compared, None for all texts. A text of this length is a shortest one, a longer one may not be, and longer
     ones may exist where none was found. ``counts``: the number of texts of each kind of at most ``max_bytes`` bytes, exact up
     to 2^53, then a float; None where it was not asked for or not all texts were compared.
+
+    Examples
+    --------
+    >>> from tractile.constraints import difference, regex
+    >>> found = difference(regex("a|b"), regex("b|c"))
+    >>> found.only_first, found.only_second
+    ('a', 'c')
     """
 
     only_first: str | None

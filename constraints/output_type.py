@@ -25,7 +25,15 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class OutputType(Generic[T]):
-    """A constraint and the values of its texts. ``parse`` raises ``FormatError`` where a validator of the type refuses a text."""
+    """A constraint and the values of its texts. ``parse`` raises ``FormatError`` where a validator of the type refuses a text.
+
+    Examples
+    --------
+    >>> import tractile as tt
+    >>> found = tt.constraints.OutputType(tt.constraints.regex("[0-9]+"), int)
+    >>> found.constraint.accepts("12"), found.parse("12")
+    (True, 12)
+    """
 
     constraint: Constraint
     parse: Callable[[str], T]

@@ -27,6 +27,12 @@ def custom_generate_path() -> str:
     """The folder for ``model.generate(custom_generate=…)`` of transformers: generation under a constraint.
 
     Raises :class:`TractileError` with a transformers that has no ``custom_generate``.
+
+    Examples
+    --------
+    >>> import os, tractile as tt
+    >>> sorted(name for name in os.listdir(tt.decoding.custom_generate_path()) if not name.startswith("_"))
+    ['README.md', 'custom_generate']
     """
     from transformers import GenerationMixin, __version__
 

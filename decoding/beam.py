@@ -30,7 +30,15 @@ from ..lm.base import LanguageModel, Prompt
 
 
 class Beam(NamedTuple):
-    """A complete sequence that satisfies the constraint; ``log_prob`` is log p_lm(tokens | prompt) in nats."""
+    """A complete sequence that satisfies the constraint; ``log_prob`` is log p_lm(tokens | prompt) in nats.
+
+    Examples
+    --------
+    >>> import tractile as tt
+    >>> beam = tt.Beam((5, 2), "yes", -0.5)
+    >>> beam.text, beam.log_prob
+    ('yes', -0.5)
+    """
 
     token_ids: tuple[int, ...]
     text: str

@@ -36,6 +36,14 @@ class Choices:
 
     ``log_probs``: the logarithm of each option's probability under the language model, in nats; not normalised.
     ``log_missing``: the logarithm of what left-out tokenisations may add to it at most; −inf where none was left out.
+
+    Examples
+    --------
+    >>> import torch
+    >>> import tractile as tt
+    >>> found = tt.Choices(("yes", "no"), torch.tensor([0.6, 0.2]).double().log(), torch.tensor([0.0, 0.0]).double().log())
+    >>> found.options[int(found.log_probs.argmax())]
+    'yes'
     """
 
     options: tuple[str, ...]

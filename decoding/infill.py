@@ -23,7 +23,18 @@ from ..lm.base import LanguageModel
 
 @dataclass(frozen=True)
 class Infilling:
-    """Weighted texts for the gaps. ``posterior`` has the whole continuations of the first text, with weights and log Z."""
+    """Weighted texts for the gaps. ``posterior`` has the whole continuations of the first text, with weights and log Z.
+
+    Examples
+    --------
+    >>> import torch
+    >>> import tractile as tt
+    >>> vocab = tt.Vocabulary([None, b"a", b"b", b"ab"], eos_token_id=0)
+    >>> lm = tt.TableLM({(): torch.full((4,), 0.25, dtype=torch.float64).log()}, eos_token_id=0, vocabulary=vocab)
+    >>> found = tt.infill(lm, "", "b", fa=tt.constraints.any_of("a"), max_new_tokens=1, proposal="gcd", particles=4)
+    >>> found.best, found.texts
+    (('a',), ('', 'b'))
+    """
 
     texts: tuple[str, ...]
     constraints: tuple[Constraint, ...]

@@ -106,3 +106,10 @@ def test_a_short_text_is_found_where_letters_must_be_escaped(pattern, most):
     text = json.loads(found.automaton.completion(found.automaton.start()))
     assert len(text) >= 4
     assert re.search(pattern, text)
+
+
+def test_counts_of_any_size():
+    found = tt.constraints.json_schema({"pattern": "^[a-z]{1,100000}$"})
+    assert found.narrowed == ()
+    assert found.accepts(json.dumps("a" * 100_000))
+    assert not found.accepts(json.dumps("a" * 100_001))

@@ -16,11 +16,6 @@ from tractile.errors import TractileError
 
 MODULES = sorted(module.name for module in pkgutil.walk_packages(tractile.__path__, "tractile."))
 REPOSITORY = Path(__file__).resolve().parent.parent
-ROOMS_TO_DO = (
-    "tractile.constraints",
-    "tractile.decoding",
-    "tractile.inference.smc",
-)
 NO_EXAMPLE = {
     "tractile.circuits.to_svg": "runs Graphviz, which may not be installed",
     "tractile.distill.VLLM": "needs vLLM",
@@ -74,7 +69,5 @@ def places_of_examples(module):
 def test_every_public_name_has_an_example(name, value):
     if name in NO_EXAMPLE:
         pytest.skip(NO_EXAMPLE[name])
-    if value.__module__.startswith(ROOMS_TO_DO):
-        pytest.skip("to do")
     own = f"{value.__module__}.{value.__qualname__}."
     assert any(f"{place}.".startswith(own) for place in places_of_examples(value.__module__))

@@ -61,6 +61,14 @@ def function_calls(
 
     Raises ``FormatError`` for what cannot be read, ``UnsupportedConstraint`` with the place of what is not supported (an
     unknown type, a name twice, a name that is not Python's), ``EmptyLanguage`` for no tools, ``TooManyStates``.
+
+    Examples
+    --------
+    >>> import tractile as tt
+    >>> def move(steps: int, back: bool = False) -> None: ...
+    >>> calls = tt.constraints.function_calls([move], syntax="python")
+    >>> calls.accepts("move(steps=3)"), calls.accepts("move(steps='3')")
+    (True, False)
     """
     for value, name, choices in (
         (syntax, "syntax", ("json", "python")), (order, "order", ("declared", "any")), (whitespace, "whitespace", tuple(STYLES)),

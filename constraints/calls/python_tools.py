@@ -84,6 +84,13 @@ class Call:
 
     ``arguments`` of a function have the types that it annotates, its defaults included. Those of a class or a dict are JSON
     values.
+
+    Examples
+    --------
+    >>> import tractile as tt
+    >>> call = tt.constraints.Call("add", {"a": 1, "b": 2}, lambda: 1 + 2)
+    >>> call.name, call()
+    ('add', 3)
     """
 
     name: str

@@ -45,6 +45,13 @@ def grammar(
 
     Raises ``UnsupportedConstraint`` with the line for what cannot be read, rules that are not defined, are defined twice or
     never end; ``EmptyLanguage`` if no text is shallow enough; ``FormatError`` for a missing file; ``TooManyStates``.
+
+    Examples
+    --------
+    >>> import tractile as tt
+    >>> pairs = tt.constraints.grammar('start: "(" start ")" | "x"')
+    >>> pairs.accepts("((x))"), pairs.accepts("((x)")
+    (True, False)
     """
     narrowing.check_choice(on_narrowed)
     chosen = [] if max_depth is None else ["max_depth"]

@@ -69,6 +69,13 @@ def sql(
     bounds leave queries out. With ``on_narrowed="warn"`` a warning is logged for those that were not given, "error" raises
     ``UnsupportedConstraint``, "ignore" does nothing. Raises ``FormatError`` for a schema that
     cannot be read, ``EmptyLanguage`` for no tables, ``TooManyStates``.
+
+    Examples
+    --------
+    >>> import tractile as tt
+    >>> query = tt.constraints.sql("CREATE TABLE pets (name TEXT, age INTEGER);", on_narrowed="ignore")
+    >>> query.accepts("SELECT name FROM pets WHERE age > 3"), query.accepts("SELECT owner FROM pets")
+    (True, False)
     """
     if columns not in ("database", "tables"):
         raise UnsupportedConstraint(f'columns is "database" or "tables", not {columns!r}', path="columns")

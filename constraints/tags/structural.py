@@ -48,6 +48,16 @@ def structural_tag(
         tokens: the texts of the tokens that the formats name by number.
 
     Raises ``FormatError`` for what is not a structural tag, ``UnsupportedConstraint`` with the place of what is not supported.
+
+    Examples
+    --------
+    >>> import tractile as tt
+    >>> content = {"type": "regex", "pattern": "[0-9]"}
+    >>> tag = {"type": "tag", "begin": "<n>", "content": content, "end": "</n>"}
+    >>> spec = {"type": "structural_tag", "format": tag}
+    >>> found = tt.constraints.structural_tag(spec)
+    >>> found.accepts("<n>7</n>"), found.accepts("<n>x</n>")
+    (True, False)
     """
     check_choice(on_narrowed)
     if isinstance(spec, str):

@@ -92,6 +92,14 @@ def triggered(
         until: the free text ends with the first occurrence of this string, or of one of these; ``None``: anywhere.
 
     Raises ``UnsupportedConstraint`` for a tag without a trigger or with two, and for triggers that contain each other.
+
+    Examples
+    --------
+    >>> import tractile as tt
+    >>> digit = tt.constraints.regex("[0-9]")
+    >>> found = tt.constraints.triggered([("<n>", digit, "</n>")], "<n>")
+    >>> found.accepts("one <n>1</n> and more"), found.accepts("one <n>x</n>")
+    (True, False)
     """
     listed, triggers = [Tag(*each) for each in tags], strings(triggers, "triggers")
     first = choice([tag.after() for tag in listed])
@@ -147,6 +155,14 @@ def separated(
         separator: what stands between two tags; it may be empty.
         at_least_one: there is a tag. Otherwise the text may be empty.
         stop_after_first: there is one tag at most.
+
+    Examples
+    --------
+    >>> import tractile as tt
+    >>> digit = tt.constraints.regex("[0-9]")
+    >>> found = tt.constraints.separated([("<n>", digit, "</n>")], ", ")
+    >>> found.accepts("<n>1</n>, <n>2</n>"), found.accepts("<n>1</n><n>2</n>")
+    (True, False)
     """
     one = choice([Tag(*each).after() for each in tags])
     return in_a_row(one, validation.text(separator, "separator"), at_least_one, not stop_after_first)

@@ -63,6 +63,19 @@ class AWRSProposal(CheckedProposal):
     ``base`` is what is drawn from (default: GCD on the automaton). After ``max_rejects`` rejections in one place the
     particle dies; the weights stay right. The check must be a yes or no, and yes for every prefix of what it accepts. With
     ``tokens`` it gets token ids, with ``batched`` a list: the rows of a step are asked about together.
+
+    Examples
+    --------
+    >>> import torch
+    >>> import tractile as tt
+    >>> lm = tt.TableLM({(): torch.tensor([0.8, 0.2]).log()})  # token 1 has probability 0.2, whatever came before
+    >>> second = tt.Automaton.from_edges([(0, [0, 1], 1), (1, 1, 2)], 0, [2], 2)  # the second of two tokens is 1
+    >>> check = tt.AWRSProposal(lambda tokens: len(tokens) != 2 or tokens[1] == 1, tokens=True)
+    >>> post = tt.smc(lm, [], None, check, particles=200, max_new_tokens=2, seed=0)
+    >>> round(post.log_evidence, 1)  # log 0.2 = -1.6
+    -1.6
+    >>> sorted(set(p.token_ids[1] for p in post.particles if p.weight > 0))
+    [1]
     """
 
     def __init__(
@@ -102,6 +115,17 @@ class MaskedAWRSProposal(Proposal):
 
     What is drawn without replacement comes in the order of E / p_lm for independent exponential E, so the first acceptance
     and the draw behind it are two minima, and the refusals all that comes before.
+
+    Examples
+    --------
+    >>> import torch
+    >>> import tractile as tt
+    >>> lm = tt.TableLM({(): torch.tensor([0.8, 0.2]).log()})  # token 1 has probability 0.2, whatever came before
+    >>> second = tt.Automaton.from_edges([(0, [0, 1], 1), (1, 1, 2)], 0, [2], 2)  # the second of two tokens is 1
+    >>> from tractile.inference.smc import MaskedAWRSProposal
+    >>> post = tt.smc(lm, [], second, MaskedAWRSProposal(), particles=200, max_new_tokens=2, seed=0)
+    >>> sorted(set(p.token_ids[1] for p in post.particles if p.weight > 0))
+    [1]
     """
 
     needs = Knowledge.LOCAL
@@ -128,7 +152,19 @@ def first_accepted(
 
 @final
 class TwoRoundsProposal(CheckedProposal):
-    """Adaptive weighted rejection sampling in two rounds; arguments as :class:`AWRSProposal`."""
+    """Adaptive weighted rejection sampling in two rounds; arguments as :class:`AWRSProposal`.
+
+    Examples
+    --------
+    >>> import torch
+    >>> import tractile as tt
+    >>> lm = tt.TableLM({(): torch.tensor([0.8, 0.2]).log()})  # token 1 has probability 0.2, whatever came before
+    >>> second = tt.Automaton.from_edges([(0, [0, 1], 1), (1, 1, 2)], 0, [2], 2)  # the second of two tokens is 1
+    >>> check = tt.TwoRoundsProposal(lambda tokens: len(tokens) != 2 or tokens[1] == 1, tokens=True)
+    >>> post = tt.smc(lm, [], None, check, particles=200, max_new_tokens=2, seed=0)
+    >>> sorted(set(p.token_ids[1] for p in post.particles if p.weight > 0))
+    [1]
+    """
 
     def draw_row(self, row: RowContext, step: Step) -> RowDraw:
         left, rejects = row.remaining(), 0
@@ -151,7 +187,19 @@ class TwoRoundsProposal(CheckedProposal):
 @final
 class GeometricProposal(CheckedProposal):
     """Adaptive weighted rejection sampling to ``wanted`` acceptances or ``max_rejects`` refusals; the rest as
-    :class:`AWRSProposal`. More of either: more questions, and a weight that varies less."""
+    :class:`AWRSProposal`. More of either: more questions, and a weight that varies less.
+
+    Examples
+    --------
+    >>> import torch
+    >>> import tractile as tt
+    >>> lm = tt.TableLM({(): torch.tensor([0.8, 0.2]).log()})  # token 1 has probability 0.2, whatever came before
+    >>> second = tt.Automaton.from_edges([(0, [0, 1], 1), (1, 1, 2)], 0, [2], 2)  # the second of two tokens is 1
+    >>> check = tt.GeometricProposal(lambda tokens: len(tokens) != 2 or tokens[1] == 1, tokens=True)
+    >>> post = tt.smc(lm, [], None, check, particles=200, max_new_tokens=2, seed=0)
+    >>> sorted(set(p.token_ids[1] for p in post.particles if p.weight > 0))
+    [1]
+    """
 
     def __init__(
         self,

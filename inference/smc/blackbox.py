@@ -198,6 +198,17 @@ class TopKProposal(RowProposal):
 
     ``check`` and ``complete`` as in :class:`.AWRSProposal`, but they may return anything between 0 and 1; the final target is
     p_lm times the product of the checks of all prefixes. k + 1 checks for a token.
+
+    Examples
+    --------
+    >>> import torch
+    >>> import tractile as tt
+    >>> lm = tt.TableLM({(): torch.tensor([0.8, 0.2]).log()})  # token 1 has probability 0.2, whatever came before
+    >>> second = tt.Automaton.from_edges([(0, [0, 1], 1), (1, 1, 2)], 0, [2], 2)  # the second of two tokens is 1
+    >>> check = tt.TopKProposal(lambda tokens: len(tokens) != 2 or tokens[1] == 1, k=2, tokens=True)
+    >>> post = tt.smc(lm, [], None, check, particles=4, max_new_tokens=2, seed=0)
+    >>> round(post.log_evidence, 4)  # log 0.2: both tokens are checked
+    -1.6094
     """
 
     def __init__(

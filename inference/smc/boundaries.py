@@ -48,17 +48,38 @@ _STRING = re.compile(r'"(?:[^"\\]|\\.)*+"', re.DOTALL)
 
 
 def every_token(text: Sized) -> int:
-    """After every token."""
+    """After every token.
+
+    Examples
+    --------
+    >>> import tractile as tt
+    >>> tt.every_token([5, 3, 8])
+    3
+    """
     return len(text)
 
 
 def at_end(text: Sized) -> int:
-    """Only when the sequence is complete."""
+    """Only when the sequence is complete.
+
+    Examples
+    --------
+    >>> import tractile as tt
+    >>> tt.at_end("so far")
+    0
+    """
     return 0
 
 
 def every_line(text: str) -> int:
-    """After every newline."""
+    """After every newline.
+
+    Examples
+    --------
+    >>> import tractile as tt
+    >>> tt.every_line("one\\ntwo\\nthr")
+    8
+    """
     return text.rfind("\n") + 1
 
 
@@ -142,17 +163,38 @@ _CLAUSES, _STATEMENTS, _VALUES = _Clauses(), _Statements(), _Values()
 
 
 def every_clause(text: str) -> int:
-    """After punctuation (, ; : . ! ? and the like) once white space follows, and after every newline."""
+    """After punctuation (, ; : . ! ? and the like) once white space follows, and after every newline.
+
+    Examples
+    --------
+    >>> import tractile as tt
+    >>> [tt.every_clause(text) for text in ("One", "One,", "One, two; ", "One, two; three.")]
+    [0, 0, 9, 9]
+    """
     return _CLAUSES(text)
 
 
 def every_statement(text: str) -> int:
-    """After every ``;``, and every newline outside brackets, but in neither case inside quotes (Python, SQL, C)."""
+    """After every ``;``, and every newline outside brackets, but in neither case inside quotes (Python, SQL, C).
+
+    Examples
+    --------
+    >>> import tractile as tt
+    >>> tt.every_statement("x = 1; y = [1,\\n2]\\n")
+    18
+    """
     return _STATEMENTS(text)
 
 
 def every_json_value(text: str) -> int:
-    """After every JSON value that is complete, nested ones included; the key of an object is not a value."""
+    """After every JSON value that is complete, nested ones included; the key of an object is not a value.
+
+    Examples
+    --------
+    >>> import tractile as tt
+    >>> [tt.every_json_value(text) for text in ('{"a"', '{"a": 1', '{"a": 1, ', '{"a": 1, "b": [true, ')]
+    [0, 0, 7, 19]
+    """
     return _VALUES(text)
 
 

@@ -25,7 +25,18 @@ K = TypeVar("K", bound=Hashable)
 
 @dataclass(frozen=True)
 class Draw:
-    """One state of a chain: its tokens (end-of-sequence included), text, and log p_lm(tokens) in nats."""
+    """One state of a chain: its tokens (end-of-sequence included), text, and log p_lm(tokens) in nats.
+
+    Examples
+    --------
+    >>> import torch
+    >>> import tractile as tt
+    >>> lm = tt.TableLM({(): torch.tensor([0.8, 0.2]).log()})  # token 1 has probability 0.2, whatever came before
+    >>> second = tt.Automaton.from_edges([(0, [0, 1], 1), (1, 1, 2)], 0, [2], 2)  # the second of two tokens is 1
+    >>> draw = tt.mcmc(lm, [], second, "gcd", samples=2, max_new_tokens=2, seed=0).draws[0][0]
+    >>> draw.token_ids[1], len(draw.token_ids)
+    (1, 2)
+    """
 
     token_ids: tuple[int, ...]
     text: str
@@ -43,6 +54,16 @@ class Chains:
     """Samples of several chains: ``draws[c]`` are those kept of chain c, one after another.
 
     ``trace`` has log p_lm(x) + log Ψ(x) of every chain's start and after each move, burn-in included, in nats.
+
+    Examples
+    --------
+    >>> import torch
+    >>> import tractile as tt
+    >>> lm = tt.TableLM({(): torch.tensor([0.8, 0.2]).log()})  # token 1 has probability 0.2, whatever came before
+    >>> second = tt.Automaton.from_edges([(0, [0, 1], 1), (1, 1, 2)], 0, [2], 2)  # the second of two tokens is 1
+    >>> chains = tt.mcmc(lm, [], second, "gcd", samples=40, max_new_tokens=2, seed=0, chains=2)
+    >>> [len(draws) for draws in chains.draws], tuple(chains.trace.shape)
+    ([20, 20], (2, 41))
     """
 
     draws: Sequence[Sequence[Draw]]

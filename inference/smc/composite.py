@@ -25,6 +25,17 @@ class EitherProposal(Proposal):
     product (GCD) bounds the weights, whatever the others do: W ≤ Σ_x p_lm(x) 1[x allowed] / weight_i (a defensive mixture:
     Hesterberg 1995). A part that is no table of probabilities (AWRS, top-k, one that learns) is chosen with its weight and
     weighed alone. The default potential is that of the first part among those that know the most.
+
+    Examples
+    --------
+    >>> import torch
+    >>> import tractile as tt
+    >>> lm = tt.TableLM({(): torch.tensor([0.8, 0.2]).log()})  # token 1 has probability 0.2, whatever came before
+    >>> second = tt.Automaton.from_edges([(0, [0, 1], 1), (1, 1, 2)], 0, [2], 2)  # the second of two tokens is 1
+    >>> both = tt.EitherProposal([tt.LMProposal(), tt.GCDProposal()], weights=[1, 3])
+    >>> post = tt.smc(lm, [], second, both, particles=400, max_new_tokens=2, seed=0)
+    >>> round(post.log_evidence, 1)  # log 0.2 = -1.6
+    -1.6
     """
 
     def __init__(self, proposals: Sequence[Proposal], weights: Sequence[float] | None = None) -> None:
@@ -104,6 +115,17 @@ class Uncorrected(Proposal):
     """A proposal without its weights: biased, as locally constrained decoding is used (the local product of experts).
 
     Not properly weighted, on purpose. A dead particle stays dead.
+
+    Examples
+    --------
+    >>> import torch
+    >>> import tractile as tt
+    >>> lm = tt.TableLM({(): torch.tensor([0.8, 0.2]).log()})  # token 1 has probability 0.2, whatever came before
+    >>> second = tt.Automaton.from_edges([(0, [0, 1], 1), (1, 1, 2)], 0, [2], 2)  # the second of two tokens is 1
+    >>> from tractile.inference.smc import Uncorrected
+    >>> post = tt.smc(lm, [], second, Uncorrected(tt.GCDProposal()), particles=4, max_new_tokens=2, seed=0)
+    >>> round(post.log_evidence, 4)  # weights of one: no estimate of log 0.2
+    0.0
     """
 
     def __init__(self, proposal: Proposal) -> None:

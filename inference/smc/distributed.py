@@ -31,6 +31,16 @@ def smc_on_ranks(
     do not depend on the number of ranks, but for a strength that each rank finds by itself: give a number
     (:class:`.LookaheadProposal`) where they must not. In a single process it is ``smc``. If one rank raises, the others raise
     :class:`TractileError`.
+
+    Examples
+    --------
+    >>> import torch
+    >>> import tractile as tt
+    >>> lm = tt.TableLM({(): torch.tensor([0.8, 0.2]).log()})  # token 1 has probability 0.2, whatever came before
+    >>> second = tt.Automaton.from_edges([(0, [0, 1], 1), (1, 1, 2)], 0, [2], 2)  # the second of two tokens is 1
+    >>> posts = tt.smc_on_ranks(lm, [[], []], second, max_new_tokens=2, seed=0, proposal="gcd", particles=4)  # one process
+    >>> [round(post.log_evidence, 4) for post in posts]
+    [-1.6094, -1.6094]
     """
     if dist.is_available() and not dist.is_initialized() and int(os.environ.get("WORLD_SIZE", "1")) > 1:
         dist.init_process_group("gloo", timeout=timedelta(hours=12))

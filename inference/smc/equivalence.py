@@ -15,7 +15,15 @@ READING = (sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_FUNCTION, 
 
 
 def json_value(particle: Particle) -> Hashable:
-    """The JSON value of the text: spaces, the order of members, and 1 or 1.0 make no difference."""
+    """The JSON value of the text: spaces, the order of members, and 1 or 1.0 make no difference.
+
+    Examples
+    --------
+    >>> from tractile.inference.smc import Particle, json_value
+    >>> one, two = (Particle((), text, 0.5, 0.0, 0.0) for text in ('{"a": 1, "b": 2}', '{"b":2,"a":1.0}'))
+    >>> json_value(one) == json_value(two)
+    True
+    """
     try:
         return "json", _frozen(json.loads(particle.text))
     except (ValueError, RecursionError):
@@ -38,6 +46,15 @@ def sql_result(
     A text may read and do nothing else: no changes, files, settings or transactions; for that the key sets the connection's
     authorizer and progress handler, and takes both away again. What is no query, fails, or takes more than ``max_steps``
     instructions of SQLite, stands for itself.
+
+    Examples
+    --------
+    >>> import sqlite3
+    >>> from tractile.inference.smc import Particle, sql_result
+    >>> key = sql_result(sqlite3.connect(":memory:"))
+    >>> one, two = (Particle((), text, 0.5, 0.0, 0.0) for text in ("SELECT 1 + 1", "SELECT 2"))
+    >>> key(one) == key(two)
+    True
     """
 
     def reads(action: int, *what: str | None) -> int:

@@ -48,6 +48,16 @@ def mcmc(
     start until it has forgotten it: look at ``trace`` and ``acceptance_rate``.
 
     Errors are those of :func:`.smc`; :class:`NoParticleSurvived` if no chain can begin.
+
+    Examples
+    --------
+    >>> import torch
+    >>> import tractile as tt
+    >>> lm = tt.TableLM({(): torch.tensor([0.8, 0.2]).log()})  # token 1 has probability 0.2, whatever came before
+    >>> second = tt.Automaton.from_edges([(0, [0, 1], 1), (1, 1, 2)], 0, [2], 2)  # the second of two tokens is 1
+    >>> chains = tt.mcmc(lm, [], second, "gcd", samples=40, max_new_tokens=2, seed=0, chains=2)
+    >>> len(chains.draws), {draw.token_ids[1] for draw in chains.draws[0]}, chains.acceptance_rate
+    (2, {1}, 1.0)
     """
     samples, chains, thin = (
         whole(n, f"mcmc: {name}") for n, name in ((samples, "samples"), (chains, "chains"), (thin, "thin"))
@@ -96,6 +106,16 @@ def resample_move(
 
     ``cut`` is that of :func:`.mcmc`; all else, and the errors, those of :func:`.smc`. Potentials must be functions of the
     prefix: not :class:`.RolloutPotential`, which draws its values.
+
+    Examples
+    --------
+    >>> import torch
+    >>> import tractile as tt
+    >>> lm = tt.TableLM({(): torch.tensor([0.8, 0.2]).log()})  # token 1 has probability 0.2, whatever came before
+    >>> second = tt.Automaton.from_edges([(0, [0, 1], 1), (1, 1, 2)], 0, [2], 2)  # the second of two tokens is 1
+    >>> post = tt.resample_move(lm, [], second, "gcd", particles=4, max_new_tokens=2, seed=0, moves=2)
+    >>> round(post.log_evidence, 4)  # log 0.2
+    -1.6094
     """
     who = "resample_move"
     particles, moves = whole(particles, f"{who}: particles"), whole(moves, f"{who}: moves", 0)

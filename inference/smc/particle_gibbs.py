@@ -145,6 +145,16 @@ class ParticleGibbs:
     """Chains of conditional SMC and all their particles; :func:`particle_gibbs` makes it.
 
     Interrupting :meth:`refine` (by an exception, Ctrl-C included) loses the sweep that was running, no more.
+
+    Examples
+    --------
+    >>> import torch
+    >>> import tractile as tt
+    >>> lm = tt.TableLM({(): torch.tensor([0.8, 0.2]).log()})  # token 1 has probability 0.2, whatever came before
+    >>> second = tt.Automaton.from_edges([(0, [0, 1], 1), (1, 1, 2)], 0, [2], 2)  # the second of two tokens is 1
+    >>> gibbs = tt.particle_gibbs(lm, [], second, "gcd", particles=4, max_new_tokens=2, sweeps=5, seed=0)
+    >>> gibbs.sweeps, gibbs.refine(5).sweeps
+    (5, 10)
     """
 
     def __init__(self, kernel: Kernel, particles: int, chains: int, moves: int, seed: int) -> None:

@@ -46,6 +46,16 @@ class Particle:
     """One sequence: its tokens (the end-of-sequence token included), text, weight and log p_lm(tokens) in nats.
 
     ``weight`` is normalised over the posterior. A particle of weight zero may have stopped anywhere.
+
+    Examples
+    --------
+    >>> import torch
+    >>> import tractile as tt
+    >>> lm = tt.TableLM({(): torch.tensor([0.8, 0.2]).log()})  # token 1 has probability 0.2, whatever came before
+    >>> second = tt.Automaton.from_edges([(0, [0, 1], 1), (1, 1, 2)], 0, [2], 2)  # the second of two tokens is 1
+    >>> best = tt.smc(lm, [], second, "gcd", particles=4, max_new_tokens=2, seed=0).particles[0]
+    >>> best.token_ids[1], best.weight
+    (1, 0.25)
     """
 
     token_ids: tuple[int, ...]
@@ -70,6 +80,16 @@ class Posterior:
     with equal numbers have a common ancestor before it.
 
     ``str()`` of it is a table of the heaviest texts.
+
+    Examples
+    --------
+    >>> import torch
+    >>> import tractile as tt
+    >>> lm = tt.TableLM({(): torch.tensor([0.8, 0.2]).log()})  # token 1 has probability 0.2, whatever came before
+    >>> second = tt.Automaton.from_edges([(0, [0, 1], 1), (1, 1, 2)], 0, [2], 2)  # the second of two tokens is 1
+    >>> post = tt.smc(lm, [], second, "gcd", particles=4, max_new_tokens=2, seed=0)
+    >>> len(post.texts), round(post.ess), round(post.log_evidence, 4)
+    (4, 4, -1.6094)
     """
 
     token_ids: Sequence[tuple[int, ...]]

@@ -33,6 +33,20 @@ class Potential(ABC):
 
     A potential may follow the particles: ``start`` begins one state for each prompt, its empty prefix; ``advance`` makes
     state i a copy of the former ``indices[i]`` with one token more. Rows say which state is theirs (``step.rows``).
+
+    Examples
+    --------
+    >>> import torch
+    >>> import tractile as tt
+    >>> lm = tt.TableLM({(): torch.tensor([0.8, 0.2]).log()})  # token 1 has probability 0.2, whatever came before
+    >>> second = tt.Automaton.from_edges([(0, [0, 1], 1), (1, 1, 2)], 0, [2], 2)  # the second of two tokens is 1
+    >>> class Halves(tt.Potential):  # ½ for each token
+    ...     def log_value(self, rows):
+    ...         size = rows.step.prefixes.shape[1] + 1
+    ...         return torch.full((len(rows.tokens),), 0.5, dtype=torch.float64).log() * size
+    >>> post = tt.smc(lm, [], second, "gcd", particles=4, max_new_tokens=2, seed=0, potential=Halves())
+    >>> round(post.log_evidence, 4)  # log (0.2 · ½ · ½)
+    -2.9957
     """
 
     needs: Knowledge = Knowledge.LOCAL
@@ -105,7 +119,18 @@ class Product(Potential):
 
 @final
 class PrefixPotential(Potential):
-    """φ(x_≤t) = p_lm(x_≤t) · 1[the constraint can still be satisfied]: nothing is said of how probable that is."""
+    """φ(x_≤t) = p_lm(x_≤t) · 1[the constraint can still be satisfied]: nothing is said of how probable that is.
+
+    Examples
+    --------
+    >>> import torch
+    >>> import tractile as tt
+    >>> lm = tt.TableLM({(): torch.tensor([0.8, 0.2]).log()})  # token 1 has probability 0.2, whatever came before
+    >>> second = tt.Automaton.from_edges([(0, [0, 1], 1), (1, 1, 2)], 0, [2], 2)  # the second of two tokens is 1
+    >>> post = tt.smc(lm, [], second, "gcd", particles=4, max_new_tokens=2, seed=0, potential=tt.PrefixPotential())
+    >>> round(post.log_evidence, 4)  # log 0.2
+    -1.6094
+    """
 
     def log_value(self, rows: Extension) -> Float[Tensor, " rows"]:
         return torch.zeros(len(rows.tokens), dtype=torch.float64)
@@ -113,7 +138,19 @@ class PrefixPotential(Potential):
 
 @final
 class LookaheadPotential(Potential):
-    """φ_pgcd(x_≤t) = p_lm(x_≤t) · p_hmm(C | x_≤t)^strength (Dang et al. 2026, §4.3, with strength 1)."""
+    """φ_pgcd(x_≤t) = p_lm(x_≤t) · p_hmm(C | x_≤t)^strength (Dang et al. 2026, §4.3, with strength 1).
+
+    Examples
+    --------
+    >>> import torch
+    >>> import tractile as tt
+    >>> coin = tt.HMM(torch.ones(1), torch.ones(1, 1), torch.tensor([[0.5, 0.5]]))
+    >>> lm = tt.TableLM({(): torch.tensor([0.8, 0.2]).log()})
+    >>> second = tt.Automaton.from_edges([(0, [0, 1], 1), (1, 1, 2)], 0, [2], 2)  # the second of two tokens is 1
+    >>> post = tt.smc(lm, [], second, "gcd", coin, particles=4, max_new_tokens=2, seed=0, potential=tt.LookaheadPotential())
+    >>> round(post.log_evidence, 4)  # log 0.2: the target does not change
+    -1.6094
+    """
 
     needs = Knowledge.HMM
 
@@ -135,6 +172,16 @@ class LMPotential(Potential):
     p_lm^{1/T} is power = 1/T − 1 (a temperature for whole sequences), an ensemble has a positive power, a contrast a
     negative one. ``prompt`` is the other model's, by default the sampler's. Vocabularies must agree
     (:class:`VocabularyMismatch`). A negative power where the other model gives zero raises :class:`PotentialError`.
+
+    Examples
+    --------
+    >>> import torch
+    >>> import tractile as tt
+    >>> lm = tt.TableLM({(): torch.tensor([0.8, 0.2]).log()})  # token 1 has probability 0.2, whatever came before
+    >>> second = tt.Automaton.from_edges([(0, [0, 1], 1), (1, 1, 2)], 0, [2], 2)  # the second of two tokens is 1
+    >>> post = tt.smc(lm, [], second, "gcd", particles=400, max_new_tokens=2, seed=0, potential=tt.LMPotential(1.0))
+    >>> round(post.log_evidence, 1)  # log Σ p(x)² = log 0.2² · (0.8² + 0.2²): -3.6
+    -3.6
     """
 
     is_twist = False
@@ -196,6 +243,17 @@ class ConstraintPotential(Potential):
     """Ψ(x) = 1[x can still satisfy ``fa``]: at any length, or if ``budgeted`` within the tokens left.
 
     For a second constraint whose product with the first would have too many states.
+
+    Examples
+    --------
+    >>> import torch
+    >>> import tractile as tt
+    >>> lm = tt.TableLM({(): torch.tensor([0.8, 0.2]).log()})  # token 1 has probability 0.2, whatever came before
+    >>> second = tt.Automaton.from_edges([(0, [0, 1], 1), (1, 1, 2)], 0, [2], 2)  # the second of two tokens is 1
+    >>> allowed = tt.ConstraintPotential(second)
+    >>> post = tt.smc(lm, [], None, "lm", particles=1000, max_new_tokens=2, seed=0, potential=allowed)
+    >>> round(post.log_evidence, 1)  # log 0.2 = -1.6
+    -1.7
     """
 
     is_twist = False

@@ -31,6 +31,13 @@ class Preset:
 
     ``constrained``: the constraint is used at all. ``proposal``: a name or a :class:`Proposal`. ``corrected``: its
     weights count. ``potential``: the potential given is used; with an ``ess_threshold`` of 0 only at the end.
+
+    Examples
+    --------
+    >>> import tractile as tt
+    >>> preset = tt.Preset(proposal="gcd", ess_threshold=0.5)
+    >>> preset.proposal, preset.corrected, preset.resampling
+    ('gcd', True, 'multinomial')
     """
 
     constrained: bool = True

@@ -30,7 +30,24 @@ from .strength import Strength
 
 
 class Proposal(ABC):
-    """A way to draw the next token of every row."""
+    """A way to draw the next token of every row.
+
+    Examples
+    --------
+    >>> import torch
+    >>> import tractile as tt
+    >>> lm = tt.TableLM({(): torch.tensor([0.8, 0.2]).log()})  # token 1 has probability 0.2, whatever came before
+    >>> second = tt.Automaton.from_edges([(0, [0, 1], 1), (1, 1, 2)], 0, [2], 2)  # the second of two tokens is 1
+    >>> class Uniform(tt.Proposal):  # the allowed tokens, one as probable as another
+    ...     needs = tt.GCDProposal().needs
+    ...     def draw(self, step, generator):
+    ...         tokens = torch.multinomial(step.mask.double(), 1, generator=generator)
+    ...         weight = step.log_probs.gather(1, tokens)[:, 0] + step.mask.sum(1).log()
+    ...         return tokens[:, 0], weight.double()
+    >>> post = tt.smc(lm, [], second, Uniform(), particles=400, max_new_tokens=2, seed=0)
+    >>> round(post.log_evidence, 1)  # log 0.2 = -1.6
+    -1.6
+    """
 
     needs: Knowledge
 
@@ -150,7 +167,18 @@ class Local(Tabular):
 
 @final
 class LMProposal(Local):
-    """The language model itself; a token that leaves no way to satisfy the constraint kills its particle."""
+    """The language model itself; a token that leaves no way to satisfy the constraint kills its particle.
+
+    Examples
+    --------
+    >>> import torch
+    >>> import tractile as tt
+    >>> lm = tt.TableLM({(): torch.tensor([0.8, 0.2]).log()})  # token 1 has probability 0.2, whatever came before
+    >>> second = tt.Automaton.from_edges([(0, [0, 1], 1), (1, 1, 2)], 0, [2], 2)  # the second of two tokens is 1
+    >>> post = tt.smc(lm, [], second, tt.LMProposal(), particles=1000, max_new_tokens=2, seed=0)
+    >>> round(post.log_evidence, 1)  # log 0.2 = -1.6; four in five particles die
+    -1.7
+    """
 
     needs = Knowledge.BUDGET
 
@@ -160,7 +188,18 @@ class LMProposal(Local):
 
 @final
 class LCDProposal(Local):
-    """Locally constrained decoding: the tokens after which some continuation of any length would do."""
+    """Locally constrained decoding: the tokens after which some continuation of any length would do.
+
+    Examples
+    --------
+    >>> import torch
+    >>> import tractile as tt
+    >>> lm = tt.TableLM({(): torch.tensor([0.8, 0.2]).log()})  # token 1 has probability 0.2, whatever came before
+    >>> second = tt.Automaton.from_edges([(0, [0, 1], 1), (1, 1, 2)], 0, [2], 2)  # the second of two tokens is 1
+    >>> post = tt.smc(lm, [], second, tt.LCDProposal(), particles=4, max_new_tokens=2, seed=0)
+    >>> round(post.log_evidence, 4)  # log 0.2
+    -1.6094
+    """
 
     needs = Knowledge.LOCAL
     elementwise = True
@@ -168,7 +207,18 @@ class LCDProposal(Local):
 
 @final
 class GCDProposal(Local):
-    """Globally constrained decoding: the tokens after which a continuation within the budget would do."""
+    """Globally constrained decoding: the tokens after which a continuation within the budget would do.
+
+    Examples
+    --------
+    >>> import torch
+    >>> import tractile as tt
+    >>> lm = tt.TableLM({(): torch.tensor([0.8, 0.2]).log()})  # token 1 has probability 0.2, whatever came before
+    >>> second = tt.Automaton.from_edges([(0, [0, 1], 1), (1, 1, 2)], 0, [2], 2)  # the second of two tokens is 1
+    >>> post = tt.smc(lm, [], second, tt.GCDProposal(), particles=4, max_new_tokens=2, seed=0)
+    >>> round(post.log_evidence, 4)  # log 0.2
+    -1.6094
+    """
 
     needs = Knowledge.BUDGET
     elementwise = True
@@ -180,6 +230,17 @@ class LookaheadProposal(Local):
 
     With "auto" :func:`.smc`, :func:`.mcmc` and :func:`.resample_move` find the strength for a model, an HMM and a constraint;
     with a :class:`Strength`, for the class of requests that share the object.
+
+    Examples
+    --------
+    >>> import torch
+    >>> import tractile as tt
+    >>> coin = tt.HMM(torch.ones(1), torch.ones(1, 1), torch.tensor([[0.5, 0.5]]))
+    >>> lm = tt.TableLM({(): torch.tensor([0.8, 0.2]).log()})
+    >>> second = tt.Automaton.from_edges([(0, [0, 1], 1), (1, 1, 2)], 0, [2], 2)  # the second of two tokens is 1
+    >>> post = tt.smc(lm, [], second, tt.LookaheadProposal(), coin, particles=4, max_new_tokens=2, seed=0)
+    >>> round(post.log_evidence, 4)  # log 0.2
+    -1.6094
     """
 
     needs = Knowledge.HMM
@@ -239,6 +300,17 @@ class MixtureProposal(Tabular):
     """p_lm to the power ``w`` times the HMM's constrained next-token probability to the power 1 − ``w``.
 
     ``potential`` is the sampler's default beside it: φ_pgcd, or ``PrefixPotential()`` for the paper's form without it.
+
+    Examples
+    --------
+    >>> import torch
+    >>> import tractile as tt
+    >>> coin = tt.HMM(torch.ones(1), torch.ones(1, 1), torch.tensor([[0.5, 0.5]]))
+    >>> lm = tt.TableLM({(): torch.tensor([0.8, 0.2]).log()})
+    >>> second = tt.Automaton.from_edges([(0, [0, 1], 1), (1, 1, 2)], 0, [2], 2)  # the second of two tokens is 1
+    >>> post = tt.smc(lm, [], second, tt.MixtureProposal(0.5), coin, particles=400, max_new_tokens=2, seed=0)
+    >>> round(post.log_evidence, 1)  # log 0.2 = -1.6
+    -1.6
     """
 
     needs = Knowledge.HMM

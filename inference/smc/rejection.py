@@ -31,6 +31,16 @@ class Rejection:
     ``acceptance_rate`` is an unbiased estimate of Z = p_lm(C) (of one sample alone: the plain rate), with a
     :class:`.CARSProposal`, which accepts more than this share, a consistent one; ``posterior.log_evidence`` is its logarithm.
     With fewer samples than asked for, the limit on ``tries`` was reached; with none, ``posterior.failed``.
+
+    Examples
+    --------
+    >>> import torch
+    >>> import tractile as tt
+    >>> lm = tt.TableLM({(): torch.tensor([0.8, 0.2]).log()})  # token 1 has probability 0.2, whatever came before
+    >>> second = tt.Automaton.from_edges([(0, [0, 1], 1), (1, 1, 2)], 0, [2], 2)  # the second of two tokens is 1
+    >>> found = tt.rejection_sampling(lm, [], second, samples=50, max_new_tokens=2, seed=0)
+    >>> found.tries > 100, round(found.posterior.ess)
+    (True, 50)
     """
 
     posterior: Posterior
@@ -61,6 +71,16 @@ def rejection_sampling(
     A draw is abandoned at the first token after which the constraint cannot be satisfied within the budget any more.
     With ``proposal=tt.CARSProposal()`` the draws are CARS's, one at a time: as exact, and fewer are rejected the more it has
     drawn. ``lm``, ``fa``, ``tokenizer`` and errors are those of :func:`.smc`.
+
+    Examples
+    --------
+    >>> import torch
+    >>> import tractile as tt
+    >>> lm = tt.TableLM({(): torch.tensor([0.8, 0.2]).log()})  # token 1 has probability 0.2, whatever came before
+    >>> second = tt.Automaton.from_edges([(0, [0, 1], 1), (1, 1, 2)], 0, [2], 2)  # the second of two tokens is 1
+    >>> found = tt.rejection_sampling(lm, [], second, samples=50, max_new_tokens=2, seed=0)
+    >>> len(found.posterior.texts), 0.1 < found.acceptance_rate < 0.35  # it is 0.2
+    (50, True)
     """
     who = "rejection_sampling"
     samples, max_tries = whole(samples, f"{who}: samples"), whole(max_tries, f"{who}: max_tries")

@@ -23,14 +23,32 @@ Resampling = Callable[[Tensor, Generator, int], Tensor | tuple[Tensor, Tensor]]
 def multinomial(
     weights: Float[Tensor, " particles"], generator: Generator, count: int | None = None
 ) -> Ancestors:
-    """N independent draws."""
+    """N independent draws.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from tractile.inference.smc import multinomial
+    >>> generator = torch.Generator().manual_seed(0)
+    >>> multinomial(torch.tensor([0.5, 0.5, 0.0, 0.0]), generator)
+    tensor([0, 1, 1, 1])
+    """
     return _invert(weights, _uniform(_number(weights, count), generator).sort().values)
 
 
 def stratified(
     weights: Float[Tensor, " particles"], generator: Generator, count: int | None = None
 ) -> Ancestors:
-    """One uniform point in each of N equal intervals."""
+    """One uniform point in each of N equal intervals.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from tractile.inference.smc import stratified
+    >>> generator = torch.Generator().manual_seed(0)
+    >>> stratified(torch.tensor([0.5, 0.5, 0.0, 0.0]), generator)
+    tensor([0, 0, 1, 1])
+    """
     n = _number(weights, count)
     return _invert(weights, (torch.arange(n) + _uniform(n, generator)) / n)
 
@@ -38,7 +56,16 @@ def stratified(
 def systematic(
     weights: Float[Tensor, " particles"], generator: Generator, count: int | None = None
 ) -> Ancestors:
-    """One uniform point, repeated at distance 1/N: the number of copies is ⌊N·weight⌋ or one more."""
+    """One uniform point, repeated at distance 1/N: the number of copies is ⌊N·weight⌋ or one more.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from tractile.inference.smc import systematic
+    >>> generator = torch.Generator().manual_seed(0)
+    >>> systematic(torch.tensor([0.5, 0.5, 0.0, 0.0]), generator)
+    tensor([0, 0, 1, 1])
+    """
     n = _number(weights, count)
     return _invert(weights, (torch.arange(n) + _uniform(1, generator)) / n)
 
@@ -46,7 +73,16 @@ def systematic(
 def residual(
     weights: Float[Tensor, " particles"], generator: Generator, count: int | None = None
 ) -> Ancestors:
-    """⌊N·weight⌋ copies of each; the rest multinomial from what remains."""
+    """⌊N·weight⌋ copies of each; the rest multinomial from what remains.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from tractile.inference.smc import residual
+    >>> generator = torch.Generator().manual_seed(0)
+    >>> residual(torch.tensor([0.5, 0.5, 0.0, 0.0]), generator)
+    tensor([0, 0, 1, 1])
+    """
     n = _number(weights, count)
     copies = (n * weights).floor()
     rest = n - int(copies.sum())
@@ -58,7 +94,16 @@ def residual(
 
 
 def ssp(weights: Float[Tensor, " particles"], generator: Generator, count: int | None = None) -> Ancestors:
-    """Srinivasan's sampling: ⌊N·weight⌋ copies or one more, by pairs that trade their fractions until one is whole."""
+    """Srinivasan's sampling: ⌊N·weight⌋ copies or one more, by pairs that trade their fractions until one is whole.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from tractile.inference.smc import ssp
+    >>> generator = torch.Generator().manual_seed(0)
+    >>> ssp(torch.tensor([0.5, 0.5, 0.0, 0.0]), generator)
+    tensor([0, 0, 1, 1])
+    """
     n = _number(weights, count)
     expected = n * weights
     copies = expected.floor()
@@ -86,6 +131,15 @@ def without_replacement(
 
     Particles heavier than c keep their weight; the lighter ones are kept with probability weight / c, and then weigh c,
     where c is such that N are kept (Fearnhead & Clifford 2003; Lew et al. 2023). All are kept if there are no more than N.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from tractile.inference.smc import without_replacement
+    >>> generator = torch.Generator().manual_seed(0)
+    >>> chosen, weights = without_replacement(torch.tensor([0.6, 0.2, 0.1, 0.1]), generator, 2)
+    >>> len(set(chosen.tolist())), round(float(weights.sum()), 4)
+    (2, 1.0)
     """
     n = _number(weights, count)
     alive = int((weights > 0).sum())
@@ -115,7 +169,15 @@ SCHEMES: dict[str, Resampling] = {
 
 
 def effective_sample_size(log_weights: Float[Tensor, " n"]) -> float:
-    """(Σw)² / Σw²: between 1 and N particles; 0 if every weight is zero."""
+    """(Σw)² / Σw²: between 1 and N particles; 0 if every weight is zero.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from tractile.inference.smc import effective_sample_size
+    >>> round(effective_sample_size(torch.tensor([0.5, 0.25, 0.25]).log()), 4)
+    2.6667
+    """
     values = log_weights.detach().cpu().numpy()
     top = values.max()
     if top == -np.inf:

@@ -42,6 +42,16 @@ class Speculation:
     ``tokens`` is the number of tokens of all samples; ``passes`` how often the language model was evaluated for one of them, the
     prompt's pass included: without drafts there are as many as tokens. ``drafted`` tokens were proposed by the HMM, of which
     ``accepted`` were kept. ``calls`` counts calls of the language model, each for all samples that had not ended.
+
+    Examples
+    --------
+    >>> import torch
+    >>> import tractile as tt
+    >>> coin = tt.HMM(torch.ones(1), torch.ones(1, 1), torch.tensor([[0.5, 0.5]]))
+    >>> second = tt.Automaton.from_edges([(0, [0, 1], 1), (1, 1, 2)], 0, [2], 2)
+    >>> found = tt.speculative(tt.CircuitLM(coin), [], second, coin, particles=2, max_new_tokens=2)
+    >>> found.tokens >= found.accepted, found.passes <= found.tokens
+    (True, True)
     """
 
     posterior: Posterior

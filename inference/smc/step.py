@@ -25,7 +25,14 @@ Prefixes = Int[Tensor, "rows t"] | list[Int[Tensor, " t"]]
 
 
 class Knowledge(IntEnum):
-    """What a proposal or potential needs to know of the constraint; both are given the larger of the two."""
+    """What a proposal or potential needs to know of the constraint; both are given the larger of the two.
+
+    Examples
+    --------
+    >>> from tractile.inference.smc import Knowledge
+    >>> [level.name for level in sorted(Knowledge)]
+    ['LOCAL', 'BUDGET', 'HMM']
+    """
 
     LOCAL = 0  # which tokens keep the constraint satisfiable with any number of tokens
     BUDGET = 1  # … within the tokens that are left
@@ -40,6 +47,17 @@ class Step:
     a factor of the target for each token, by which beliefs are multiplied (default: none). Queries are made when first asked
     for, and once; ``lookahead`` and ``conditional`` are for those who declared that they need an HMM. ``table`` and
     ``query`` have a row for each state.
+
+    Examples
+    --------
+    >>> import torch
+    >>> import tractile as tt
+    >>> from tractile.inference.smc import Step
+    >>> second = tt.Automaton.from_edges([(0, [0], 1), (1, 1, 2)], 0, [2], 2)  # token 0, then token 1
+    >>> query, prefixes = tt.gcd(second, horizon=2).start(batch=1), torch.empty(1, 0, dtype=torch.int64)
+    >>> step = Step(torch.tensor([[0.8, 0.2]]).log(), query, prefixes)
+    >>> step.mask, step.allowed_only(step.log_probs).exp()
+    (tensor([[ True, False]]), tensor([[0.8000, 0.0000]]))
     """
 
     def __init__(
@@ -201,7 +219,20 @@ def _chosen(prefixes: Prefixes, index: Int[Tensor, " some"]) -> Prefixes:
 
 @dataclass(frozen=True)
 class Extension:
-    """Rows just extended by ``tokens``: ``ended`` where the sequence is complete, ``alive`` where its weight is not yet zero."""
+    """Rows just extended by ``tokens``: ``ended`` where the sequence is complete, ``alive`` where its weight is not yet zero.
+
+    Examples
+    --------
+    >>> import torch
+    >>> import tractile as tt
+    >>> from tractile.inference.smc import Extension, Step
+    >>> second = tt.Automaton.from_edges([(0, [0], 1), (1, 1, 2)], 0, [2], 2)  # token 0, then token 1
+    >>> query, prefixes = tt.gcd(second, horizon=2).start(batch=1), torch.empty(1, 0, dtype=torch.int64)
+    >>> step = Step(torch.tensor([[0.8, 0.2]]).log(), query, prefixes)
+    >>> rows = Extension(step, torch.tensor([0]), ended=torch.tensor([False]), alive=torch.tensor([True]))
+    >>> rows.tokens, rows.ended
+    (tensor([0]), tensor([False]))
+    """
 
     step: Step
     tokens: Int[Tensor, " rows"]

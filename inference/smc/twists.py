@@ -39,6 +39,16 @@ class RolloutPotential(Potential):
     Values are estimates, the same for a prefix through a run. Each prompt of a batch has random numbers of its own, from
     ``seed``, so they are what they would be without the other prompts. Raises :class:`EvidenceError` where the language model
     cannot fork, :class:`PotentialError` where ``function`` fails.
+
+    Examples
+    --------
+    >>> import torch
+    >>> import tractile as tt
+    >>> lm = tt.TableLM({(): torch.tensor([0.8, 0.2]).log()})  # token 1 has probability 0.2, whatever came before
+    >>> second = tt.Automaton.from_edges([(0, [0, 1], 1), (1, 1, 2)], 0, [2], 2)  # the second of two tokens is 1
+    >>> post = tt.smc(lm, [], second, "gcd", particles=50, max_new_tokens=2, seed=0, potential=tt.RolloutPotential(rollouts=2))
+    >>> round(post.log_evidence, 1)  # log 0.2 = -1.6
+    -1.6
     """
 
     def __init__(
@@ -148,6 +158,13 @@ class HiddenTwist(Potential):
 
     ``scale`` is multiplied in. The language model must show hidden states (``TransformersLM(…, keep_hidden=True)``), else
     :class:`EvidenceError`. :class:`ShapeError` where the head's shape is wrong; NaN or +∞ stops the run with its text.
+
+    Examples
+    --------
+    >>> import torch
+    >>> import tractile as tt
+    >>> tt.HiddenTwist(torch.nn.Linear(8, 100), scale=0.5).scale  # hidden states of 8 numbers, 100 tokens
+    0.5
     """
 
     def __init__(self, head: Callable[[Tensor], Tensor], scale: float = 1.0) -> None:

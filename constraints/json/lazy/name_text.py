@@ -30,7 +30,7 @@ class NameText(NamedTuple):
 
     def ending(self, rest: bytes) -> NameText:
         """The text with more bytes."""
-        return self if self.data is None else self._replace(data=self.data + rest)
+        return self if self.data is None else NameText(self.data + rest, self.compared, self.spelling)
 
     @property
     def name(self) -> str | None:
@@ -42,7 +42,7 @@ FORGOTTEN = NameText(None, compared=True)
 
 
 @lru_cache(4096)
-def onward(begun: str | None, known: frozenset[str]) -> frozenset[int]:
+def bytes_to(begun: str | None, known: frozenset[str]) -> frozenset[int]:
     """The bytes after which the beginning of a name may still be that of a known one; ``None``: it ends within a character."""
     if begun is None:
         return EVERY_BYTE

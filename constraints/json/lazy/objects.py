@@ -24,7 +24,7 @@ from .blanks import with_blanks
 from .coarse import CoarseForm
 from .keys import Keys
 from .members import Form, Run, bits
-from .name_text import EVERY_BYTE, FORGOTTEN, UNKNOWN, NameText, onward
+from .name_text import EVERY_BYTE, FORGOTTEN, UNKNOWN, NameText, bytes_to
 from .object_kinds import AFTER, BEFORE, COLON, COMMA, COVERED, END, KEY, OPEN, START, VALUE
 from .object_texts import ShortObjects
 from .settle import forms
@@ -226,13 +226,15 @@ class ObjectMachine(Region):
         """The moves on the bytes of a name, and on the byte that closes it."""
         allowed, found = self.allowed(subset), list[tuple[int, int, Local]]()
         onward = self.bytes_on(subset, text)
+        near = frozenset[int]() if text is None else bytes_to(text.name, self.known(subset))
         for low, high, to in self.keys.moves(state, allowed):
             if text is None or not onward:
                 found.append((low, high, (KEY, subset, to, text and FORGOTTEN)))
                 continue
+            is_open = self.has_new_name(subset, to)
             for byte in range(low, high + 1):
                 after = text + byte if byte in onward else FORGOTTEN
-                if self.is_open(subset, to, after):
+                if (is_open and byte not in near) or self.is_open(subset, to, after):
                     found.append((byte, byte, (KEY, subset, to, after)))
         if marks := self.keys.marks(state) & allowed:
             group = self.group(subset, marks, text)
@@ -249,14 +251,10 @@ class ObjectMachine(Region):
             return True
         if self.keys.free(state, allowed):
             return True
-        return (
-            self.has_new_name(subset, state, text)
-            or next(self.names_from(subset, state, text), None) is not None
-        )
+        return next(self.names_from(subset, state, text), None) is not None
 
-    def has_new_name(self, subset: int, state: Any, text: NameText) -> bool:
-        """Whether a short undeclared name that begins so is new and may be written. No new name may where one that is not known
-        may not."""
+    def has_new_name(self, subset: int, state: Any) -> bool:
+        """Whether some undeclared name goes on so and may be written if it is new."""
         node, classes = state
         for i, local in enumerate(classes):
             mark = 1 << len(self.names) + i % self.keys.num_classes
@@ -266,9 +264,7 @@ class ObjectMachine(Region):
                 or self.group(subset, mark, FORGOTTEN) is None
             ):
                 continue
-            rest = self.keys.first_text(i, local, node)
-            known = self.known(subset)
-            if rest is not None and (not known or text.ending(rest).name not in known):
+            if self.keys.first_text(i, local, node) is not None:
                 return True
         return False
 
@@ -385,7 +381,7 @@ class ObjectMachine(Region):
         """The bytes of a name after which its text is still to be known."""
         if text is None or text.data is None:
             return frozenset()
-        return onward(text.name, self.known(subset)) if text.compared else EVERY_BYTE
+        return bytes_to(text.name, self.known(subset)) if text.compared else EVERY_BYTE
 
     def forgetful(self, local: Local) -> Local:
         if local[0] != KEY or local[3] is None or local[3].compared:
