@@ -10,6 +10,7 @@ import tractile as tt
 from tractile.constraints.automata import dfa
 from tractile.constraints.json import counted_patterns
 from tractile.constraints.json.counted_patterns import pattern_shapes, without_count
+from tractile.constraints.json.lazy.keys import Keys
 from tractile.constraints.json.lazy.texts import inside
 from tractile.constraints.json.text import JSON
 
@@ -113,3 +114,13 @@ def test_counts_of_any_size():
     assert found.narrowed == ()
     assert found.accepts(json.dumps("a" * 100_000))
     assert not found.accepts(json.dumps("a" * 100_001))
+
+
+@pytest.mark.parametrize("pattern", ["^a*$", "^(aa)*$", "^[ab]{0,2}$", "^a{0,40}$"])
+def test_undeclared_names_are_no_longer_than_their_bound(pattern):
+    names = ["a" * size for size in range(12)] + ["b", "ab", "ba"]
+    keys = Keys(names, pattern_shapes(pattern, True), (JSON,))
+    node, (local,) = keys.start(1 << len(names))
+    first = keys.first_text(0, local, node)
+    assert first is not None
+    assert keys.longest(0) >= len(first)

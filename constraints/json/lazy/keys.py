@@ -18,6 +18,7 @@ from itertools import islice, pairwise
 from typing import Any
 
 from ... import limits
+from ...automata.machines import DfaMachine
 from ...automata.region import Local, LocalBody, Machine
 from ...automata.sharing import Prefixes
 from ..shapes import Strings
@@ -291,10 +292,11 @@ class Keys:
 
     def longest(self, i: int) -> int:
         """The most bytes to the end of an undeclared name of a class, or somewhat more than that."""
-        machine, longest = self.classes[i], [m.longest for m in self.classes[i :: self.num_classes]]
+        machines = self.classes[i :: self.num_classes]
+        longest = [m.nfa.num_states if isinstance(m, DfaMachine) else m.longest for m in machines]
         most = max([1 << 20 if each is None else each for each in longest])
-        # of a free text of so many letters, one is not declared
-        return most + 3 if isinstance(machine, FreeText) else most * (len(self.trie.children) + 1)
+        # of a free text of so many letters, one is not declared; elsewhere no state comes twice beside one of the declared names
+        return most + 3 if isinstance(machines[0], FreeText) else most * (len(self.trie.children) + 1)
 
     def free(self, state: State, allowed: int) -> bool:
         """Whether any text may follow in the name, of any length."""
