@@ -59,7 +59,7 @@ def log_prob(
 
 def _checked(tokens: Tensor, vocab_size: int) -> Int[Tensor, "batch length"]:
     tokens = tokens[None] if tokens.ndim == 1 else tokens
-    if tokens.ndim != 2 or tokens.is_floating_point() or tokens.dtype == torch.bool:
+    if tokens.ndim != 2 or tokens.is_floating_point() or tokens.is_complex() or tokens.dtype == torch.bool:
         raise EvidenceError(
             f"tokens must be whole numbers of shape (batch, length), not {tuple(tokens.shape)} and {tokens.dtype}; "
             "tt.log_marginal takes weights"

@@ -367,6 +367,10 @@ BAD_EVIDENCE = {
     "a variable that is not there": {5: 1},
     "rows for different batches": {0: torch.tensor([0, 1]), 1: torch.tensor([0, 1, 2])},
     "a text": {0: "ab"},
+    "a set of unlike values": {0: [0, None]},
+    "a set with a tensor": {0: [0, torch.tensor([])]},
+    "complex numbers": torch.zeros(1, 2, dtype=torch.complex64),
+    "complex weights": {0: torch.ones(3, dtype=torch.complex64)},
     "a truth value": {0: True},
     "weights of a wrong shape": torch.ones(1, 2, 4),
 }
@@ -377,6 +381,11 @@ def test_evidence_that_does_not_fit_is_refused(what):
     for model, length in ((HMM, {"n": 2}), (HMM.unroll(2), {})):
         with pytest.raises(EvidenceError):
             tt.log_marginal(model, BAD_EVIDENCE[what], **length)
+
+
+def test_numpy_integers_are_evidence():
+    for given, same in ({0: np.int64(1)}, {0: 1}), ({0: [np.int32(1), np.uint8(0)]}, {0: [1, 0]}):
+        assert tt.log_marginal(HMM, given, n=2) == tt.log_marginal(HMM, same, n=2)
 
 
 def test_a_chain_must_be_told_its_length():

@@ -11,6 +11,7 @@ open           the axis kept    the query variable, named by the query (``condit
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from numbers import Integral
 from typing import Any
 
 import torch
@@ -100,6 +101,7 @@ def as_evidence(
     if isinstance(evidence, Evidence):
         return evidence.to(device)
     if isinstance(evidence, Tensor):
+        _must_be_real(evidence, "evidence")
         return _read(evidence.to(device), vocab_sizes, device)
     return _read(evidence, vocab_sizes, device)
 
@@ -165,6 +167,11 @@ def holds_weights(evidence: EvidenceLike) -> bool:
     return isinstance(evidence, Tensor) and (evidence.is_floating_point() or evidence.dtype == torch.bool)
 
 
+def _must_be_real(values: Tensor, what: str) -> None:
+    if values.is_complex():
+        raise EvidenceError(f"{what} must be of real numbers or integers, not of {values.dtype}")
+
+
 def _rows(evidence: Tensor, ndim: int, variables: int) -> Tensor:
     evidence = evidence.unsqueeze(0) if evidence.ndim == ndim - 1 else evidence
     if evidence.ndim != ndim or evidence.shape[1] != variables:
@@ -201,21 +208,22 @@ def _whole(values: Float[Tensor, " batch"], variable: int) -> Int[Tensor, " batc
 
 def _one(item: Any, variable: int, vocab_size: int) -> Tensor:
     """One variable's evidence as tokens (batch,) or weights (V, batch)."""
-    if isinstance(item, bool) or not isinstance(item, int | Tensor | Sequence | set | frozenset):
+    if isinstance(item, bool) or not isinstance(item, Integral | Tensor | Sequence | set | frozenset):
         raise EvidenceError(
             f"variable {variable}: evidence must be None, an int, a collection of ints or a tensor, not {item!r}"
         )
-    if isinstance(item, int):
-        item = torch.tensor([item])
+    if isinstance(item, Integral):
+        item = torch.tensor([int(item)])
     elif not isinstance(item, Tensor):
-        chosen = sorted(item)
-        if not chosen or not all(isinstance(t, int) and 0 <= t < vocab_size for t in chosen):
+        chosen = list(item)
+        if not chosen or not all(isinstance(t, Integral) and 0 <= t < vocab_size for t in chosen):
             raise EvidenceError(
-                f"variable {variable}: a set must hold values in 0 … {vocab_size - 1}, not {chosen}"
+                f"variable {variable}: a set must hold values in 0 … {vocab_size - 1}, not {item!r}"
             )
         allowed = torch.zeros(vocab_size)
         allowed[chosen] = 1.0
         item = allowed
+    _must_be_real(item, f"variable {variable}: evidence")
     if item.dtype == torch.bool:
         item = item.float()
     if item.is_floating_point():
