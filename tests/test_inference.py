@@ -384,8 +384,8 @@ def test_evidence_that_does_not_fit_is_refused(what):
 
 
 def test_numpy_integers_are_evidence():
-    for given, same in ({0: np.int64(1)}, {0: 1}), ({0: [np.int32(1), np.uint8(0)]}, {0: [1, 0]}):
-        assert tt.log_marginal(HMM, given, n=2) == tt.log_marginal(HMM, same, n=2)
+    for some, same in ({0: np.int64(1)}, {0: 1}), ({0: [np.int32(1), np.uint8(0)]}, {0: [1, 0]}):
+        assert tt.log_marginal(HMM, some, n=2) == tt.log_marginal(HMM, same, n=2)
 
 
 def test_a_chain_must_be_told_its_length():

@@ -216,7 +216,7 @@ def _one(item: Any, variable: int, vocab_size: int) -> Tensor:
         item = torch.tensor([int(item)])
     elif not isinstance(item, Tensor):
         chosen = list(item)
-        if not chosen or not all(isinstance(t, Integral) and 0 <= t < vocab_size for t in chosen):
+        if not chosen or not all(isinstance(t, Integral) and 0 <= int(t) < vocab_size for t in chosen):
             raise EvidenceError(
                 f"variable {variable}: a set must hold values in 0 … {vocab_size - 1}, not {item!r}"
             )
